@@ -1,0 +1,7 @@
+"""``python -m epochcast.analyzer`` is ``epochcast``."""
+
+import sys
+
+from .entry import main
+
+sys.exit(main())

@@ -1,0 +1,80 @@
+"""HTTP client of the agent: its devices and its 10 Hz samples (``/api/v1/*`` of a node's ``epochcast-agent``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+import requests
+from requests.adapters import HTTPAdapter
+from urllib3.util import Retry
+
+from .errors import InputError
+from .trace import Trace
+
+SAMPLES_SCHEMA = "epochcast.samples/v1"
+_TIMEOUT_S = (2.0, 30.0)  # connect, read: the agent answers from memory; a long range is some MB of JSON
+
+
+class AgentError(ConnectionError):
+    """The agent did not answer, or not as an Epochcast agent does."""
+
+
+@dataclass(frozen=True)
+class AgentClient:
+    """Talks to one agent, e.g. ``AgentClient("http://127.0.0.1:9911")``. Every method raises AgentError if it cannot."""
+
+    url: str
+
+    def healthy(self) -> bool:
+        """True if an Epochcast agent answers there and its samples flow."""
+        try:
+            return self._get("/healthz").get("status") == "ok"
+        except AgentError:
+            return False
+
+    def devices(self) -> list[dict[str, Any]]:
+        """The devices the agent reads: ``index``, ``uuid``, ``name``, ``source``, ``simulated``, ``static`` each."""
+        return list(self._get("/api/v1/gpus")["gpus"])
+
+    def traces(self, start: float | None = None, end: float | None = None) -> list[Trace]:
+        """All samples in [start, end) [unix s], one trace per device (possibly without rows), in device order."""
+        limits = {"from": start, "to": end}
+        answer = self._get("/api/v1/samples", {key: repr(value) for key, value in limits.items() if value is not None})
+        if answer.get("schema") != SAMPLES_SCHEMA:
+            raise AgentError(f"{self.url} answers with schema {answer.get('schema')!r}, not {SAMPLES_SCHEMA!r}; upgrade one")
+        static = {device["index"]: device["static"] for device in self.devices()}
+        return [
+            Trace(
+                frame=pd.DataFrame({"time": gpu["time"], **gpu["metrics"]}, dtype="float64"),
+                gpu=gpu["name"],
+                uuid=gpu["uuid"],
+                source=gpu["source"],
+                simulated=gpu["simulated"],
+                static=static.get(gpu["index"], {}),
+                missed_ticks=gpu["missed_ticks"],
+            )
+            for gpu in answer["gpus"]
+        ]
+
+    def _get(self, path: str, query: dict[str, str] | None = None) -> dict[str, Any]:
+        # A node's agent may be restarting; three tries with growing pauses (0.2 s, 0.4 s) bridge that.
+        retry = Retry(total=3, backoff_factor=0.2, status_forcelist=(502, 503, 504), allowed_methods=("GET",), raise_on_status=False)
+        with requests.Session() as session:
+            session.trust_env = False  # a proxy for the outside world must not see the node's telemetry
+            session.mount("http://", HTTPAdapter(max_retries=retry))
+            session.mount("https://", HTTPAdapter(max_retries=retry))
+            try:
+                response = session.get(self.url.rstrip("/") + path, params=query, timeout=_TIMEOUT_S)
+            except requests.RequestException as error:
+                raise AgentError(f"no agent answers at {self.url}: {type(error).__name__}") from error
+        try:
+            answer = response.json()
+        except requests.JSONDecodeError as error:
+            raise AgentError(f"{self.url}{path} does not answer in JSON (status {response.status_code})") from error
+        if response.status_code == requests.codes.bad_request:
+            raise InputError(f"the agent refused the request: {answer.get('error', response.text)}")
+        if not isinstance(answer, dict) or (response.status_code >= 400 and path != "/healthz"):
+            raise AgentError(f"{self.url}{path} answers with status {response.status_code}")
+        return answer

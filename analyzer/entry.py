@@ -1,0 +1,19 @@
+"""The ``epochcast`` command's first step: says which extra to install where only the agent's packages are."""
+
+import importlib.util
+import sys
+
+
+def main() -> int:
+    """Run the command line; exit code 2 with one sentence where the ``analyzer`` extra is not installed."""
+    needed = ("click", "pandas", "pyarrow", "requests", "scipy", "sklearn", "catboost")
+    missing = [name for name in needed if importlib.util.find_spec(name) is None]
+    if missing:
+        sys.stderr.write(
+            f"epochcast: the analyzer is not installed here ({', '.join(missing)} missing);"
+            " run: pip install 'epochcast[analyzer]'\n"
+        )
+        return 2
+    from .cli import main as command_line
+
+    return command_line()

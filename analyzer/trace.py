@@ -1,0 +1,212 @@
+"""The trace: telemetry of one GPU as one table, and its two file formats, CSV and Parquet.
+
+A trace has a column ``time`` (unix seconds, strictly increasing; ``t`` is accepted as an alias) and one numeric column per
+metric, in base units under the names of the metric catalogue; other numeric columns are usable under their own names.
+An empty cell (NaN) means "no reading at this tick". Both formats carry the same metadata, one JSON object: Parquet under the
+schema key ``epochcast``, CSV in an optional first line ``# {...}``.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from .errors import InputError
+
+SCHEMA = "epochcast.trace/v1"
+_PARQUET_KEY = b"epochcast"
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Telemetry of one GPU (or, with source ``host``, of one machine's CPU).
+
+    ``frame`` has the float column ``time`` [unix s, strictly increasing] and one float column per metric [base units,
+    NaN = no reading]. ``gpu`` is the device's name as its source reports it, ``uuid`` its identity; ``static`` its static attributes;
+    ``source`` what read it (``nvml``, ``host``, ``replay``, …); ``simulated`` is true if no hardware was read at all.
+    """
+
+    frame: pd.DataFrame
+    gpu: str | None = None
+    uuid: str | None = None
+    source: str | None = None
+    simulated: bool = False
+    static: Mapping[str, Any] = field(default_factory=dict)
+    missed_ticks: int = 0
+
+    @property
+    def time(self) -> NDArray[np.float64]:
+        """Sample times, shape (n,) [unix s]."""
+        return self.frame["time"].to_numpy(dtype=np.float64)
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        """Names of the metric columns, in file order."""
+        return tuple(name for name in self.frame.columns if name != "time")
+
+    def metrics(self, names: Sequence[str] = ()) -> dict[str, NDArray[np.float64]]:
+        """Metric columns as arrays of shape (n,); all of them if ``names`` is empty. Unknown names raise InputError."""
+        for name in names:
+            if name not in self.metric_names:
+                raise InputError(f"the trace has no metric {name!r}; it has {', '.join(self.metric_names)}")
+        return {name: self.frame[name].to_numpy(dtype=np.float64) for name in (names or self.metric_names)}
+
+    def metadata(self) -> dict[str, Any]:
+        """Everything but the samples, as the JSON object that both file formats carry."""
+        return {
+            "schema": SCHEMA,
+            "gpu": self.gpu,
+            "uuid": self.uuid,
+            "source": self.source,
+            "simulated": self.simulated,
+            "static": dict(self.static),
+            "missed_ticks": self.missed_ticks,
+        }
+
+
+def read_trace(path: str | Path) -> Trace:
+    """Read a trace from a Parquet or CSV file (``.csv`` or ``.csv.gz``), or CSV from ``-``.
+
+    Raises InputError with one sentence for a missing or unreadable file, a missing ``time`` column, times that are not
+    finite, unsorted or duplicate, text or infinities in a metric column, and an empty table.
+    """
+    name = str(path)
+    frame, metadata = _read_parquet(Path(path)) if name.endswith((".parquet", ".pq")) else _read_csv(path)
+    label = "standard input" if name == "-" else name
+    return Trace(
+        frame=_checked(frame, label),
+        gpu=metadata.get("gpu"),
+        uuid=metadata.get("uuid"),
+        source=metadata.get("source"),
+        simulated=bool(metadata.get("simulated", False)),
+        static=metadata.get("static") or {},
+        missed_ticks=int(metadata.get("missed_ticks") or 0),
+    )
+
+
+def write_trace(trace: Trace, path: str | Path) -> Path:
+    """Write ``trace`` as Parquet or CSV, by the suffix of ``path``; the file appears whole or not at all.
+
+    Raises InputError for another suffix or a folder that cannot be written.
+    """
+    path = Path(path)
+    if path.suffix in (".parquet", ".pq"):
+        table = pa.Table.from_pandas(trace.frame, preserve_index=False)
+        table = table.replace_schema_metadata({_PARQUET_KEY: json.dumps(trace.metadata()).encode()})
+        _write_whole(path, lambda part: pq.write_table(table, part, compression="zstd"))
+    elif path.suffix == ".csv":
+        text = f"# {json.dumps(trace.metadata())}\n" + trace.frame.to_csv(index=False)
+        _write_whole(path, lambda part: part.write_text(text, encoding="utf-8"))
+    else:
+        raise InputError(f"cannot write a trace to {str(path)!r}: name a file that ends in .parquet or .csv")
+    return path
+
+
+def _write_whole(path: Path, write: Callable[[Path], object]) -> None:
+    try:
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
+            part = Path(folder) / path.name
+            write(part)
+            os.replace(part, path)  # noqa: PTH105 - the atomic one
+    except OSError as error:
+        raise InputError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
+
+
+def _read_parquet(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
+    try:
+        table = pq.read_table(path)
+    except FileNotFoundError:
+        raise InputError(f"no such trace file: {str(path)!r}") from None
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"{str(path)!r} is not a readable Parquet file: {_one_line(error)}") from error
+    raw = (table.schema.metadata or {}).get(_PARQUET_KEY)
+    return table.to_pandas(), _metadata(raw.decode() if raw else None, str(path))
+
+
+def _read_csv(path: str | Path) -> tuple[pd.DataFrame, dict[str, Any]]:
+    name = str(path)
+    try:
+        text = sys.stdin.read() if name == "-" else _text(Path(name))
+        frame = pd.read_csv(io.StringIO(text), comment="#", skipinitialspace=True, low_memory=False)
+    except FileNotFoundError:
+        raise InputError(f"no such trace file: {name!r}") from None
+    except pd.errors.EmptyDataError:
+        raise InputError(f"{name!r} is empty; a trace needs a column 'time' and at least one metric") from None
+    except (OSError, UnicodeDecodeError, EOFError, pd.errors.ParserError) as error:
+        raise InputError(f"{name!r} is not a readable CSV file: {_one_line(error)}") from error
+    first = text.partition("\n")[0]
+    return frame, _metadata(first[1:] if first.startswith("# {") else None, name)
+
+
+def _text(path: Path) -> str:
+    if path.suffix == ".gz":
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            return file.read()
+    return path.read_text(encoding="utf-8")
+
+
+def _metadata(text: str | None, name: str) -> dict[str, Any]:
+    if text is None:
+        return {}
+    try:
+        metadata = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(f"the metadata of {name!r} is not JSON: {error}") from error
+    if not isinstance(metadata, dict):
+        raise InputError(f"the metadata of {name!r} is a {type(metadata).__name__}, not a JSON object")
+    schema = metadata.get("schema", SCHEMA)
+    if schema != SCHEMA:
+        raise InputError(f"{name!r} has schema {schema!r}; this version reads {SCHEMA!r}")
+    return metadata
+
+
+def _checked(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+    if "time" not in frame.columns and "t" in frame.columns:
+        frame = frame.rename(columns={"t": "time"})
+    if "time" not in frame.columns:
+        raise InputError(f"{name!r} has no column 'time' (or 't'); it has {', '.join(map(str, frame.columns[:8]))}")
+    if len(frame) == 0:
+        raise InputError(f"{name!r} has no rows")
+    frame = pd.DataFrame({str(column): _numeric(frame[column], str(column), name) for column in frame.columns})
+    time = frame["time"].to_numpy()
+    if not np.isfinite(time).all():
+        row = int(np.flatnonzero(~np.isfinite(time))[0])
+        raise InputError(f"{name!r} has no valid time in data row {row + 1}; give every row a time in unix seconds")
+    steps = np.diff(time)
+    if (steps <= 0).any():
+        row = int(np.flatnonzero(steps <= 0)[0]) + 1
+        what = "repeats" if steps[row - 1] == 0 else "goes back from"
+        raise InputError(
+            f"time {what} {time[row - 1]:.3f} in data row {row + 1} of {name!r}; sort the rows by time and drop duplicates"
+        )
+    return frame
+
+
+def _numeric(column: pd.Series[Any], title: str, name: str) -> pd.Series[Any]:
+    values = pd.to_numeric(column, errors="coerce").astype(np.float64)
+    bad = (values.isna() & column.notna()) | np.isinf(values)
+    if bad.any():
+        row = int(np.flatnonzero(bad.to_numpy())[0])
+        raise InputError(
+            f"column {title!r} of {name!r} holds {column.iloc[row]!r} in data row {row + 1}; metrics are finite numbers"
+            " (leave the cell empty where there is no reading)"
+        )
+    return values
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,1 @@
+"""Latency prediction: one profile in, latency on every target GPU out."""
