@@ -1,0 +1,47 @@
+# Everything a newcomer needs: `make demo`, `make test`. Each sets up .venv by itself.
+PYTHON ?= python3
+EXTRAS ?= analyzer,dev
+VENV   := .venv
+BIN    := $(VENV)/bin
+
+.PHONY: help demo test lint bench soak clean prometheus
+
+help:
+	@echo "make demo   the whole path on this machine, no GPU needed (report in epochcast-demo/)"
+	@echo "make test   the test suite (EXTRAS=analyzer,torch,dev adds the tests that need torch)"
+	@echo "make lint   ruff and mypy"
+	@echo "make bench  the measurements behind every figure in docs/"
+	@echo "make soak   long fault-injection runs"
+
+# One stamp for each set of extras, so that `make demo` does not install what only the tests need.
+$(VENV)/.installed-%: pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[$*]"
+	@touch $@
+
+demo: $(VENV)/.installed-analyzer
+	$(BIN)/epochcast demo --out epochcast-demo
+
+test: $(VENV)/.installed-$(EXTRAS) prometheus
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.installed-$(EXTRAS)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.installed-$(EXTRAS)
+	@for script in benchmarks/*/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+soak: $(VENV)/.installed-$(EXTRAS) prometheus
+	$(BIN)/python -m pytest -m soak
+
+# Debian's Prometheus, where we may install it; without it the tests that need it skip and say so.
+prometheus:
+	@if ! command -v prometheus >/dev/null 2>&1 && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
+		(apt-get install -y -qq --no-install-recommends prometheus || (apt-get update -qq && \
+		apt-get install -y -qq --no-install-recommends prometheus)) >/dev/null 2>&1 \
+		|| echo "make: prometheus could not be installed; the tests that need it will skip"; fi
+
+clean:
+	rm -rf $(VENV) build dist epochcast-demo

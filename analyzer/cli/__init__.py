@@ -1,0 +1,90 @@
+"""The ``epochcast`` command: one file per subcommand, each loaded only when it is called.
+
+Exit codes: 0 an answer, 1 no answer (``record``: the command's own), 2 bad usage or input with one sentence on stderr.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from ... import __version__
+from ..agent_client import AgentError
+from ..errors import InputError
+
+# command -> the module of this folder that holds it, as a function of the same name
+_COMMANDS = {
+    "demo": "demo",
+    "detect": "detect",
+    "evaluate": "evaluate",
+    "predict": "predict",
+    "recommend": "recommend",
+    "record": "record",
+    "train": "train",
+}
+
+
+class _LazyGroup(click.Group):
+    """A group whose commands are imported when asked for: ``epochcast record`` must not wait for scikit-learn."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        command = getattr(importlib.import_module(f".{_COMMANDS[cmd_name]}", __name__), cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.version_option(__version__)
+def cli() -> None:
+    """How long a training job would take, and cost, on every other GPU, from the telemetry of the one it runs on.
+
+    \b
+    epochcast record --out run.parquet -- python train.py
+    epochcast detect run.parquet --plot run.png
+    epochcast recommend run.parquet
+    """
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code; every bad input ends as one sentence on stderr."""
+    # Imported only here: they pull scipy and scikit-learn, which `record` and `--help` do without.
+    try:
+        status = cli.main(args=argv, prog_name="epochcast", standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        return _refuse(error.format_message())
+    except click.Abort:
+        return 130
+    except BrokenPipeError:
+        # The reader of our output went away (`epochcast predict … | head`): nothing to say, and nobody to say it to.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except AgentError as error:
+        sys.stderr.write(f"epochcast: {error}\n")
+        return 1
+    except ValueError as error:
+        if not _is_input_error(error):
+            raise
+        return _refuse(str(error))
+    return status if isinstance(status, int) else 0
+
+
+def _is_input_error(error: ValueError) -> bool:
+    """Whether one of the rooms' InputErrors; a room that is not loaded cannot have raised one."""
+    rooms = [sys.modules.get(f"epochcast.{room}.errors") for room in ("detector", "regressor")]
+    kinds = (InputError, *(room.InputError for room in rooms if room is not None))
+    return isinstance(error, kinds)
+
+
+def _refuse(sentence: str) -> int:
+    sys.stderr.write(f"epochcast: {' '.join(sentence.split())}\n")
+    return 2

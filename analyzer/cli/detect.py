@@ -1,0 +1,59 @@
+"""``epochcast detect``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from ...detector import METHODS, Detection
+from ...detector import detect as find_epochs
+from ..trace import read_trace
+
+
+@click.command()
+@click.argument("trace")
+@click.option("--method", type=click.Choice(list(METHODS)), default="track", show_default=True, help="Detection method.")
+@click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Use only this metric (repeatable).")
+@click.option(
+    "--clock",
+    type=click.Choice(["auto", "wall", "work"]),
+    default="auto",
+    show_default=True,
+    help="Find equal spans of time or of work done; auto: of work where the trace holds no GPU metric.",
+)
+@click.option("--plot", type=click.Path(path_type=Path), help="Draw the trace and its epochs (.png, .svg or .pdf).")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def detect(
+    trace: str, method: str, metrics: tuple[str, ...], clock: Literal["auto", "wall", "work"], plot: Path | None, as_json: bool
+) -> int:
+    """Find the epochs of a trace (Parquet or CSV; - reads CSV from standard input). Exits 1 if there are none.
+
+    \b
+    Example: epochcast detect run.parquet --plot run.png
+    """
+    recorded = read_trace(trace)
+    found = find_epochs(recorded.time, recorded.metrics(metrics), method=method, clock=clock)
+    if plot is not None:
+        from ..figures import detection_figure, save_figure
+
+        save_figure(detection_figure(recorded, found), plot)
+    click.echo(json.dumps(found.to_json(), indent=2) if as_json else _sentences(found))
+    return 1 if found.verdict == "none" else 0
+
+
+def _sentences(found: Detection) -> str:
+    how = f"method {found.method}, {found.clock} clock, confidence {found.confidence:.2f}"
+    if found.verdict == "none":
+        return f"no epochs found ({how})"
+    if found.verdict == "steps":
+        return f"steps of {found.step_s:.3f} s, no epochs ({how})"
+    lines = [f"{len(found.epochs)} epochs, period {found.period_s:.3f} s ({how})"]
+    origin = found.epochs[0].start
+    lines += [
+        f"  {number:3d}  start {epoch.start - origin:9.2f} s  length {epoch.end - epoch.start:8.2f} s"
+        for number, epoch in enumerate(found.epochs, start=1)
+    ]
+    return "\n".join(lines)

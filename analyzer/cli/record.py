@@ -1,0 +1,44 @@
+"""``epochcast record``."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from ..record import record as run_recorded
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option("--out", type=click.Path(path_type=Path), help="The trace to write (.parquet or .csv). [default: trace-TIME.parquet]")
+@click.option("--source", help="Read this source (nvml, host) rather than the best that works here.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON; the command's own output goes to stderr.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def record(out: Path | None, source: str | None, as_json: bool, command: tuple[str, ...]) -> int:
+    """Run COMMAND while an agent samples this node at 10 Hz, and write a trace.
+
+    Uses the epochcast-agent that listens on this node, or else starts one for as long as COMMAND runs. On several GPUs
+    there is one file each, NAME.gpuN.parquet. Exits with COMMAND's own status.
+
+    \b
+    Example: epochcast record --out run.parquet -- python train.py --epochs 5
+    """
+    path = out or Path(time.strftime("trace-%Y%m%d-%H%M%S.parquet"))
+    result = run_recorded(command, path, source=source, stdout=sys.stderr.fileno() if as_json else None, progress=_progress)
+    if sys.stderr.isatty():
+        sys.stderr.write("\r\033[K")
+    names = [str(name) for name in result.traces]
+    if as_json:
+        click.echo(json.dumps({"trace": names[0] if len(names) == 1 else names, "samples": result.samples, "missed": result.missed}))
+    else:
+        click.echo(f"{', '.join(names)}: {result.samples} samples, {result.missed} missed ticks", err=True)
+    return result.returncode
+
+
+def _progress(samples: int, seconds: float) -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\033[Kepochcast: {samples} samples in {seconds:.0f} s")
+        sys.stderr.flush()

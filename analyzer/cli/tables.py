@@ -1,0 +1,18 @@
+"""Plain-text tables for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns as wide as their widest cell, two spaces apart, left-aligned."""
+    widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in (header, *rows))
+
+
+def seconds_text(seconds: float | None) -> str:
+    """Seconds with three significant digits, e.g. ``0.512 s``, ``12.3 s``, ``1234 s``; ``-`` for None."""
+    if seconds is None:
+        return "-"
+    return f"{seconds:.0f} s" if seconds >= 100 else f"{seconds:.3g} s"

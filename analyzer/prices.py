@@ -1,0 +1,99 @@
+"""Instances and what they cost per hour: the shipped table (``prices.csv``) and the user's own file of the same columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from importlib import resources
+from pathlib import Path
+
+import pandas as pd
+
+from ..regressor import Catalog
+from ..regressor.errors import InputError as UnknownGpu
+from .errors import InputError
+
+_REQUIRED = ("cloud", "instance", "gpu", "count", "region", "usd_per_hour", "source", "date")
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One cloud instance: ``count`` GPUs of one kind at a price per hour, as ``source`` said on ``date``."""
+
+    cloud: str
+    name: str
+    gpu: str
+    count: int
+    region: str
+    usd_per_hour: float
+    source: str
+    date: date
+
+
+def load_prices(path: Path | None, catalog: Catalog) -> tuple[Sequence[Instance], Sequence[str]]:
+    """Instances of the user's file (which replaces the shipped table), and one sentence for each row that was skipped.
+
+    The file is CSV with columns cloud, instance, gpu, count, region, usd_per_hour, source, date (more are ignored); ``gpu``
+    is any name or alias of the GPU catalogue. Rows of unknown GPUs are skipped; all else that is wrong raises InputError.
+    """
+    name = str(path) if path else "the shipped price table"
+    with resources.as_file(resources.files(__package__) / "prices.csv") as shipped:
+        table = _read(path or shipped, name)
+    instances, skipped = [], []
+    for number, row in enumerate(table.to_dict("records"), start=1):
+        where = f"row {number} of {name}"
+        try:
+            gpu = catalog.resolve(str(row["gpu"])).name
+        except UnknownGpu as error:
+            skipped.append(f"{where} is skipped: {error}")
+            continue
+        instances.append(
+            Instance(
+                cloud=str(row["cloud"]),
+                name=str(row["instance"]),
+                gpu=gpu,
+                count=int(_positive(row["count"], "count", where)),
+                region=str(row["region"]),
+                usd_per_hour=_positive(row["usd_per_hour"], "usd_per_hour", where),
+                source=str(row["source"]),
+                date=_date(row["date"], where),
+            )
+        )
+    if not instances:
+        raise InputError(f"{name} has no row with a GPU of the catalogue; see `epochcast predict --help` for the names")
+    return instances, skipped
+
+
+def _read(path: Path, name: str) -> pd.DataFrame:
+    try:
+        table = pd.read_csv(path, dtype=str, keep_default_na=False)
+    except FileNotFoundError:
+        raise InputError(f"no such price file: {name!r}") from None
+    except (OSError, UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+        raise InputError(f"{name!r} is not a readable CSV file: {error}") from error
+    missing = [column for column in _REQUIRED if column not in table.columns]
+    if missing:
+        raise InputError(f"{name} lacks the columns {', '.join(missing)}; it needs {', '.join(_REQUIRED)}")
+    empty = table[(table[["source", "date"]] == "").any(axis="columns")]
+    if len(empty):
+        raise InputError(f"row {empty.index[0] + 1} of {name} has no source or date; say where and when the price was seen")
+    return table
+
+
+def _positive(text: str, column: str, where: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (value > 0 and math.isfinite(value)):
+        raise InputError(f"{column} of {where} is {text!r}; it must be a number above 0 (prices in USD)")
+    return value
+
+
+def _date(text: str, where: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise InputError(f"date of {where} is {text!r}; write it as YYYY-MM-DD") from None

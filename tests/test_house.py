@@ -1,0 +1,127 @@
+"""The house rules: import directions, what the agent may load, and names that no foreign package can shadow."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+# room -> the rooms it may import (design: agent, detector and regressor stand alone; the analyzer talks to the agent over HTTP)
+ALLOWED = {"agent": set(), "detector": set(), "regressor": set(), "analyzer": {"detector", "regressor"}}
+# room -> third-party packages it may import at module level
+AT_IMPORT = {
+    "agent": {"numpy", "prometheus_client", "pynvml"},
+    "detector": {"numpy", "scipy"},
+    "regressor": {"numpy", "scipy", "pandas", "sklearn", "catboost"},
+    "analyzer": {"click", "jinja2", "matplotlib", "numpy", "pandas", "pyarrow", "requests", "scipy", "urllib3"},
+}
+
+
+def _modules(root: Path, room: str) -> list[Path]:
+    return sorted((root / room).rglob("*.py"))
+
+
+def _imports(path: Path, root: Path, *, nested: bool) -> set[str]:
+    """Absolute names that a file imports; relative ones resolved from its place below ``epochcast``."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    package = ["epochcast", *path.relative_to(root).parent.parts]
+    found = set()
+    for node in ast.walk(tree) if nested else tree.body:
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            found |= {".".join([*base, *([node.module] if node.module else []), alias.name]) for alias in node.names}
+    return found
+
+
+@pytest.mark.parametrize("room", ALLOWED)
+def test_rooms_import_only_what_the_architecture_allows(root: Path, room: str) -> None:
+    modules = _modules(root, room)
+    assert modules, f"no modules in {room}/"
+    for path in modules:
+        for name in _imports(path, root, nested=True):
+            parts = name.split(".")
+            if parts[0] == "epochcast" and len(parts) > 1 and parts[1] in ALLOWED:
+                assert parts[1] == room or parts[1] in ALLOWED[room], f"{path.relative_to(root)} imports {name}"
+
+
+@pytest.mark.parametrize("room", AT_IMPORT)
+def test_rooms_load_only_their_own_third_party_packages(root: Path, room: str) -> None:
+    for path in _modules(root, room):
+        if path.parent.name == "demo":  # the demo's trainer is a user's program: torch where there is torch
+            continue
+        tops = {name.split(".")[0] for name in _imports(path, root, nested=False)}
+        foreign = tops - set(sys.stdlib_module_names) - {"epochcast", "__future__"} - AT_IMPORT[room]
+        assert not foreign, f"{path.relative_to(root)} imports {foreign} at module level"
+
+
+def test_agent_runs_without_the_analyzer_extra() -> None:
+    """The daemon's process must stay light: nothing of the analyzer's stack may be loaded by it."""
+    code = (
+        "import sys, epochcast.agent.cli;"
+        "heavy = {'pandas', 'scipy', 'sklearn', 'pyarrow', 'requests', 'click', 'torch', 'catboost'} & set(sys.modules);"
+        "sys.exit(f'loaded: {heavy}' if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["-m", "epochcast.agent", "check"], ["-m", "epochcast.analyzer", "--version"]])
+def test_a_foreign_agent_package_shadows_nothing(tmp_path: Path, arguments: list[str]) -> None:
+    """Reinforcement-learning projects have an ``agent/`` (and ``detector/``…) of their own on PYTHONPATH."""
+    for room in ALLOWED:
+        (tmp_path / room).mkdir()
+        (tmp_path / room / "__init__.py").write_text("raise RuntimeError('the foreign package was imported')\n")
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=tmp_path,
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("command", ["epochcast-agent", "epochcast"])
+def test_installed_commands_run_beside_a_foreign_agent_package(tmp_path: Path, command: str) -> None:
+    script = Path(sys.executable).parent / command
+    if not script.exists():
+        pytest.skip(f"{command} is not installed beside {sys.executable}")
+    (tmp_path / "agent").mkdir()
+    (tmp_path / "agent" / "__init__.py").write_text("raise RuntimeError('the foreign package was imported')\n")
+    done = subprocess.run(
+        [script, "--help"], cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "usage" in done.stdout.lower()
+
+
+def test_the_base_install_says_which_extra_is_missing(tmp_path: Path) -> None:
+    """``epochcast`` on a node that has only the agent's packages: one sentence, exit 2."""
+    code = (
+        "import importlib.util, sys\n"
+        "real = importlib.util.find_spec\n"
+        "importlib.util.find_spec = lambda name, *rest: None if name in ('click', 'pandas') else real(name, *rest)\n"
+        "from epochcast.analyzer.entry import main\n"
+        "sys.exit(main())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "epochcast[analyzer]" in done.stderr
+
+
+def test_no_registry_host_and_no_path_of_one_machine_is_committed(root: Path) -> None:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=root, capture_output=True, check=False)
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    hosts = ("pypi" + ".org", "python" + "hosted.org", "registry.npm" + "js.org", "deb.debian" + ".org", "/work/" + "main")
+    for name in filter(None, listed.stdout.decode().split("\0")):
+        path = root / name
+        if path.is_file() and path.stat().st_size < 1_000_000:
+            content = path.read_bytes()
+            found = [host for host in hosts if host.encode() in content]
+            assert not found, f"{name} names {found}"
