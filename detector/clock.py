@@ -1,0 +1,97 @@
+"""The wall clock and the work clock.
+
+A job that shares its device runs slower while others run, so that its epochs differ in wall seconds but hardly in work. The
+work clock counts work instead: u = cumulative sum of activity times the sampling interval, in seconds of full activity.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .epochs import ClockName
+from .errors import InputError
+from .signals import Signals
+
+#: Columns that only a GPU has; a trace with one of them runs on the wall clock unless told otherwise.
+GPU_METRICS = frozenset(
+    {
+        *("gr_engine_active", "sm_active", "sm_occupancy", "tensor_active", "dram_active"),
+        *("fp64_active", "fp32_active", "fp16_active", "pcie_tx", "pcie_rx", "nvlink_tx", "nvlink_rx"),
+        *("gpu_utilization", "memory_utilization", "power", "power_average", "energy", "sm_clock", "memory_clock"),
+        *("temperature", "memory_used", "memory_free", "bar1_used", "bar1_free"),
+    }
+)
+
+#: Columns that say how active the device is, the best first.
+ACTIVITY = ("sm_active", "gr_engine_active", "gpu_utilization", "cpu_utilization", "cpu")
+
+#: Columns that are states of the device: they do not grow with the work done, so that the work clock leaves them alone.
+LEVELS = frozenset(
+    {
+        *("memory_used", "memory_free", "bar1_used", "bar1_free", "rss"),
+        *("temperature", "sm_clock", "memory_clock", *ACTIVITY),
+    }
+)
+
+# An idle stretch still advances the work clock by this share of its mean speed: readings stay strictly increasing.
+IDLE_SPEED = 1e-3
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Maps unix seconds to the readings of a clock and back.
+
+    Attributes:
+        name: `wall` or `work`.
+        time: (n,) unix seconds.
+        reading: (n,) the clock's seconds at `time`, strictly increasing; equal to `time` on the wall clock.
+    """
+
+    name: ClockName
+    time: NDArray[np.float64]
+    reading: NDArray[np.float64]
+
+    def at(self, time: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Readings at unix seconds; the work clock stands still outside the trace."""
+        return time if self.name == "wall" else np.interp(time, self.time, self.reading)
+
+    def to_wall(self, reading: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Unix seconds at which the clock showed `reading`, clipped to the trace on the work clock."""
+        return reading if self.name == "wall" else np.interp(reading, self.reading, self.time)
+
+    def per_tick(self, name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """A metric per second of this clock: on the work clock, what is a rate per second becomes a rate per work done."""
+        if self.name == "wall" or name in LEVELS:
+            return values
+        speed = np.diff(self.reading) / np.diff(self.time)
+        floor = 0.02 * float(np.mean(speed))  # what is counted while the device idles has no work to be divided by
+        return np.asarray(values / np.maximum(np.concatenate([speed[:1], speed]), floor))
+
+
+def choose(signals: Signals, name: Literal["wall", "work", "auto"] = "auto") -> Clock:
+    """The clock to search on.
+
+    `auto` is the work clock where the trace holds no GPU metric but an activity (a CPU trace), else the wall clock.
+
+    Raises:
+        InputError: an unknown name, or the work clock on a trace without any activity.
+    """
+    if name not in ("wall", "work", "auto"):
+        raise InputError(f"unknown clock {name!r}: choose wall, work or auto")
+    activity = next((column for column in ACTIVITY if column in signals.metrics), None)
+    if name == "auto":
+        name = "wall" if activity is None or GPU_METRICS & signals.metrics.keys() else "work"
+        if activity is not None and not (signals.metrics[activity] > 0).any():
+            name = "wall"
+    if name == "wall":
+        return Clock("wall", signals.time, signals.time)
+    if activity is None:
+        raise InputError(f"the work clock needs one of {', '.join(ACTIVITY)}, the trace has none of them: use the wall clock")
+    speed = np.maximum(signals.metrics[activity], 0.0)
+    if not speed.any():
+        raise InputError(f"the work clock stands still: {activity!r} is never above 0; use the wall clock")
+    speed = np.maximum(speed, IDLE_SPEED * speed.mean())
+    reading = np.concatenate([[0.0], np.cumsum(speed[1:] * np.diff(signals.time))])
+    return Clock("work", signals.time, reading)

@@ -1,0 +1,45 @@
+"""The front door: clean the trace, choose the clock, run one method."""
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from numpy.typing import ArrayLike
+
+from . import clock as clocks
+from .epochs import Detection
+from .errors import InputError
+from .methods import METHODS
+from .signals import clean
+
+
+def detect(
+    time: ArrayLike,
+    metrics: Mapping[str, ArrayLike],
+    *,
+    method: str = "track",
+    clock: Literal["wall", "work", "auto"] = "auto",
+    metric: str | Sequence[str] | None = None,
+    **parameters: Any,
+) -> Detection:
+    """Find the training epochs in the telemetry of one GPU.
+
+    Args:
+        time: (n,) unix seconds, strictly increasing; need not be evenly spaced.
+        metrics: name -> (n,) values in base units. Empty readings (NaN) are filled, see `signals.clean`.
+        method: key of `METHODS`: `track` (fuses all metrics, abstains when unsure) or `paper` (one metric, always answers).
+        clock: `wall`, `work` (seconds of full activity) or `auto`, see `clock.choose`.
+        metric: the metric or metrics to look at; by default the method chooses. The clock still sees them all.
+        parameters: the method's own keywords.
+
+    Raises:
+        InputError: anything handed in that cannot be used, in one sentence.
+    """
+    if method not in METHODS:
+        raise InputError(f"unknown method {method!r}: choose from {', '.join(METHODS)}")
+    known = [name for name, p in inspect.signature(METHODS[method]).parameters.items() if p.kind is p.KEYWORD_ONLY]
+    for name in parameters:
+        if name not in known:
+            raise InputError(f"method {method!r} has no parameter {name!r}: choose from {', '.join(known)}")
+    signals = clean(time, metrics)
+    return METHODS[method](signals.select(metric), clocks.choose(signals, clock), **parameters)

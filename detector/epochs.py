@@ -1,0 +1,89 @@
+"""The epoch list and the answer of a detection method."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Verdict = Literal["epochs", "steps", "none"]
+ClockName = Literal["wall", "work"]
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One epoch, from the first sample of its training phase to the start of the next epoch.
+
+    Attributes:
+        start, end: unix seconds.
+        confidence: 0..1, in the convention of the method that found it.
+    """
+
+    start: float
+    end: float
+    confidence: float
+
+
+@dataclass(frozen=True)
+class Job:
+    """The epochs of one training job, where several share a trace."""
+
+    period_s: float
+    epochs: tuple[Epoch, ...]
+    confidence: float
+
+
+@dataclass(frozen=True)
+class Detection:
+    """What a method found in a trace.
+
+    Attributes:
+        verdict: `epochs`; `steps`, a strict cycle shorter than the method's bound for epochs; `none`, no answer.
+        period_s: wall seconds of one epoch (verdict `epochs`) or of one cycle (verdict `steps`), None with verdict `none`.
+        period_work: the same in seconds of the work clock; None on the wall clock and with verdict `none`.
+        epochs: in the order of time, none overlapping; empty unless the verdict is `epochs`.
+        confidence: 0..1, in the convention of the method (stated in its docstring).
+        method: key of `METHODS`.
+        clock: the clock that the search ran on.
+        step_s: wall seconds of one cycle, only with verdict `steps`.
+        jobs: one entry per job found; methods that know only one job give that one.
+        scores: diagnostics for plots; the method's docstring names them, their units and lengths.
+    """
+
+    verdict: Verdict
+    period_s: float | None
+    period_work: float | None
+    epochs: tuple[Epoch, ...]
+    confidence: float
+    method: str
+    clock: ClockName
+    step_s: float | None = None
+    jobs: tuple[Job, ...] = ()
+    scores: Mapping[str, NDArray[np.float64]] = field(default_factory=dict, repr=False, compare=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for `epochcast detect --json`: no NaN or infinity (null instead), no scores."""
+        return {
+            "verdict": self.verdict,
+            "period_s": _number(self.period_s),
+            "period_work": _number(self.period_work),
+            "epochs": _spans(self.epochs),
+            "confidence": _number(self.confidence),
+            "method": self.method,
+            "clock": self.clock,
+            "step_s": _number(self.step_s),
+            "jobs": [
+                {"period_s": _number(job.period_s), "epochs": _spans(job.epochs), "confidence": _number(job.confidence)}
+                for job in self.jobs
+            ],
+        }
+
+
+def _number(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+def _spans(epochs: tuple[Epoch, ...]) -> list[dict[str, float | None]]:
+    return [{"start": _number(epoch.start), "end": _number(epoch.end)} for epoch in epochs]

@@ -1,0 +1,132 @@
+"""The input side: what a caller hands in becomes clean arrays, or one clear sentence."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .errors import InputError
+
+#: Which metric stands for the device's activity when none is named. Paper, section IV-B: `dram_active` detects best.
+PREFERENCE = (
+    "dram_active",
+    "sm_active",
+    "gr_engine_active",
+    "gpu_utilization",
+    "memory_utilization",
+    "power",
+    "cpu_utilization",
+    "cpu",
+)
+
+#: Columns that are running totals whatever they look like; others are recognised by their shape (`_is_counter`).
+COUNTERS = frozenset({"energy"})
+
+
+@dataclass(frozen=True)
+class Signals:
+    """A cleaned trace.
+
+    Attributes:
+        time: (n,) unix seconds, finite, strictly increasing, n >= 2.
+        metrics: name -> (n,) finite values, never empty; counters are given as their rate per second.
+    """
+
+    time: NDArray[np.float64]
+    metrics: Mapping[str, NDArray[np.float64]]
+
+    def select(self, names: str | Sequence[str] | None) -> "Signals":
+        """These signals with the named metrics only; all of them for None. Raises InputError on an unknown name."""
+        if names is None:
+            return self
+        wanted = [names] if isinstance(names, str) else list(names)
+        if not wanted:
+            raise InputError("no metric named: name at least one, or leave the choice out")
+        for name in wanted:
+            if name not in self.metrics:
+                raise InputError(
+                    f"metric {name!r} is not in the trace (or has no reading): choose from {_listed(self.metrics)}"
+                )
+        return Signals(self.time, {name: self.metrics[name] for name in wanted})
+
+    def main(self) -> str:
+        """Name of the metric that stands for the device's activity: the first of PREFERENCE, else the first that varies."""
+        for name in PREFERENCE:
+            if name in self.metrics:
+                return name
+        return next((name for name, values in self.metrics.items() if np.ptp(values) > 0), next(iter(self.metrics)))
+
+
+def clean(time: ArrayLike, metrics: Mapping[str, ArrayLike]) -> Signals:
+    """Check and complete a trace.
+
+    A metric is empty (NaN) between its readings: readings are carried forward, the first one also backward. A metric without
+    any reading is dropped. Counters (`energy`, and every column that never falls and rises at more than half of the samples)
+    become rates per second, a counter's reset becoming a rate of 0.
+
+    Args:
+        time: (n,) unix seconds, strictly increasing.
+        metrics: name -> (n,) values.
+
+    Raises:
+        InputError: fewer than 2 samples, NaN or infinite or unsorted or repeated times, a metric of another length, of
+            something else than numbers, or with an infinite value, and no metric with a reading.
+    """
+    clock = _vector("time", time)
+    if clock.size < 2:
+        raise InputError(f"the trace has {clock.size} sample(s): detection needs at least 2")
+    if not np.isfinite(clock).all():
+        bad = int(np.flatnonzero(~np.isfinite(clock))[0])
+        raise InputError(f"time holds {clock[bad]} at row {bad}: every sample needs a finite time in unix seconds")
+    steps = np.diff(clock)
+    if (steps <= 0).any():
+        bad = int(np.flatnonzero(steps <= 0)[0]) + 1
+        fault = "repeats" if clock[bad] == clock[bad - 1] else "goes back"
+        raise InputError(f"time {fault} at row {bad} ({clock[bad - 1]!s} then {clock[bad]!s}): sort the rows, one per time")
+    cleaned: dict[str, NDArray[np.float64]] = {}
+    for name, column in metrics.items():
+        values = _vector(f"metric {name!r}", column)
+        if values.size != clock.size:
+            raise InputError(f"metric {name!r} has {values.size} values for {clock.size} times: give one value per time")
+        if np.isinf(values).any():
+            raise InputError(
+                f"metric {name!r} holds an infinite value at row {int(np.argmax(np.isinf(values)))}: remove or mend it"
+            )
+        if not np.isnan(values).all():
+            filled = _fill(values)
+            cleaned[name] = _rate(filled, clock) if name in COUNTERS or _is_counter(filled) else filled
+    if not cleaned:
+        raise InputError(f"the trace has no metric with a reading (columns: {_listed(metrics)}): record at least one")
+    return Signals(clock, cleaned)
+
+
+def _vector(what: str, values: ArrayLike) -> NDArray[np.float64]:
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{what} holds something that is not a number ({error}): give floats") from error
+    if array.ndim != 1:
+        raise InputError(f"{what} has {array.ndim} dimensions: give one value per sample")
+    return array
+
+
+def _fill(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Readings carried forward, the first one also backward. `values` holds at least one reading."""
+    readings = np.flatnonzero(~np.isnan(values))
+    latest = np.searchsorted(readings, np.arange(values.size), side="right") - 1
+    return values[readings[np.maximum(latest, 0)]]
+
+
+def _is_counter(values: NDArray[np.float64]) -> bool:
+    steps = np.diff(values)
+    return bool((steps >= 0).all() and np.mean(steps > 0) > 0.5 and steps.size >= 20)
+
+
+def _rate(values: NDArray[np.float64], time: NDArray[np.float64]) -> NDArray[np.float64]:
+    rate = np.maximum(np.diff(values), 0.0) / np.diff(time)
+    return np.concatenate([rate[:1], rate])
+
+
+def _listed(names: Mapping[str, object]) -> str:
+    return ", ".join(names) or "none"

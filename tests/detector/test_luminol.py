@@ -1,0 +1,98 @@
+"""The vectorised Luminol scores against the package and against plain loops."""
+
+from types import ModuleType
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from epochcast.detector import InputError, luminol, luminol_package
+
+KINDS = ("random", "constant", "spiky", "steps", "cycle")
+
+
+def series(kind: str, n: int) -> np.ndarray:
+    rng = np.random.default_rng(n)
+    if kind == "constant":
+        return np.full(n, 0.1)
+    if kind == "spiky":
+        values = rng.normal(size=n)
+        values[rng.integers(0, n, max(1, n // 200))] *= 1000
+        return values
+    if kind == "steps":
+        return np.repeat(rng.random(n // 50 + 1), 50)[:n]
+    if kind == "cycle":
+        return (np.arange(n) % 137 < 110) + rng.normal(scale=0.05, size=n)
+    return rng.random(n)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n", [2, 3, 10, 79, 600, 1999, 2000, 2001, 6000, 15999, 16000, 20001])
+def test_equals_the_package(kind: str, n: int) -> None:
+    values = series(kind, n)
+    assert np.allclose(luminol.scores(values), luminol_package.scores(values), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["random", "spiky", "steps", "cycle"])
+@pytest.mark.parametrize("n", [2, 50, 1999, 2000, 3001])
+def test_equals_plain_loops(kind: str, n: int, naive: ModuleType) -> None:
+    values = series(kind, n)
+    assert np.allclose(luminol.scores(values), naive.luminol_scores(values.tolist()), rtol=1e-7, atol=1e-9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(arrays(np.float64, st.integers(2, 300), elements=st.floats(-1e6, 1e6, width=32)))
+def test_equals_the_package_on_any_short_series(values: np.ndarray) -> None:
+    assert np.allclose(luminol.scores(values), luminol_package.scores(values), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("lag", "future", "precision", "chunk"), [(25, 25, 4, 2), (60, 40, 7, 3), (30, 300, 2, 1), (25, 24, 4, 2)]
+)
+def test_equals_the_package_with_its_parameters(lag: int, future: int, precision: int, chunk: int) -> None:
+    from luminol.anomaly_detector import AnomalyDetector
+
+    values = series("cycle", 900)
+    with luminol_package._numpy_asscalar():
+        wanted = AnomalyDetector(
+            dict(enumerate(values)),
+            score_only=True,
+            algorithm_params={
+                "lag_window_size": lag,
+                "future_window_size": future,
+                "precision": precision,
+                "chunk_size": chunk,
+            },
+        ).get_all_scores()
+    found = luminol.scores(values, lag_window=lag, future_window=future, precision=precision, chunk_size=chunk)
+    assert np.allclose(found, wanted.values)
+
+
+def test_bitmap_needs_2000_samples() -> None:
+    values = series("cycle", 2000)
+    assert (luminol.scores(values)[:25] == 0).all(), "the bitmap has no score before its first window"
+    assert luminol.scores(values[:1999])[:25].any(), "the moving average has one from the start"
+
+
+def test_adapter_leaves_numpy_as_it_was() -> None:
+    before = hasattr(np, "asscalar")
+    luminol_package.scores(np.arange(10.0))
+    assert hasattr(np, "asscalar") == before
+
+
+@pytest.mark.parametrize(
+    ("values", "settings_", "words"),
+    [
+        ([1.0], {}, "at least 2 samples"),
+        ([1.0, np.nan, 2.0], {}, "sample 1 is nan"),
+        ([1.0, np.inf], {}, "sample 1 is inf"),
+        (np.arange(2000.0), {"precision": 11}, "precision is 11"),
+        (np.arange(2000.0), {"chunk_size": 26}, "chunk_size is 26"),
+        (np.where(np.arange(2000) % 2, 1.7e308, -1.7e308), {}, "scale them down"),
+    ],
+)
+def test_refuses(values: list[float], settings_: dict[str, int], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        luminol.scores(values, **settings_)
