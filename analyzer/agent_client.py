@@ -60,7 +60,9 @@ class AgentClient:
 
     def _get(self, path: str, query: dict[str, str] | None = None) -> dict[str, Any]:
         # A node's agent may be restarting; three tries with growing pauses (0.2 s, 0.4 s) bridge that.
-        retry = Retry(total=3, backoff_factor=0.2, status_forcelist=(502, 503, 504), allowed_methods=("GET",), raise_on_status=False)
+        retry = Retry(
+            total=3, backoff_factor=0.2, status_forcelist=(502, 503, 504), allowed_methods=("GET",), raise_on_status=False
+        )
         with requests.Session() as session:
             session.trust_env = False  # a proxy for the outside world must not see the node's telemetry
             session.mount("http://", HTTPAdapter(max_retries=retry))

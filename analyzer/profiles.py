@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from ..detector import Detection, detect
@@ -43,4 +44,6 @@ def profile_of(trace: Trace, catalog: Catalog, gpu: str | None = None) -> tuple[
     spans = [(epoch.start, epoch.end) for epoch in found.epochs]
     unit = {"epochs": "epoch", "steps": "step", "none": None}[found.verdict]
     profile = Profile.from_samples(device.name, trace.time, trace.metrics(), spans, unit=unit, simulated=trace.simulated)
+    if found.verdict == "steps":  # steps have a length but no boundaries: the statistics span the whole trace
+        profile = replace(profile, epoch_s=found.step_s)
     return profile, found

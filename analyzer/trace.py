@@ -14,6 +14,7 @@ import json
 import os
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -141,12 +142,15 @@ def _read_csv(path: str | Path) -> tuple[pd.DataFrame, dict[str, Any]]:
     name = str(path)
     try:
         text = sys.stdin.read() if name == "-" else _text(Path(name))
-        frame = pd.read_csv(io.StringIO(text), comment="#", skipinitialspace=True, low_memory=False)
+        with warnings.catch_warnings():
+            # Rows longer than the header would otherwise lose their last cells with no more than a warning.
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            frame = pd.read_csv(io.StringIO(text), comment="#", index_col=False, skipinitialspace=True, low_memory=False)
     except FileNotFoundError:
         raise InputError(f"no such trace file: {name!r}") from None
     except pd.errors.EmptyDataError:
         raise InputError(f"{name!r} is empty; a trace needs a column 'time' and at least one metric") from None
-    except (OSError, UnicodeDecodeError, EOFError, pd.errors.ParserError) as error:
+    except (OSError, UnicodeDecodeError, EOFError, pd.errors.ParserError, pd.errors.ParserWarning) as error:
         raise InputError(f"{name!r} is not a readable CSV file: {_one_line(error)}") from error
     first = text.partition("\n")[0]
     return frame, _metadata(first[1:] if first.startswith("# {") else None, name)
@@ -201,8 +205,9 @@ def _numeric(column: pd.Series[Any], title: str, name: str) -> pd.Series[Any]:
     bad = (values.isna() & column.notna()) | np.isinf(values)
     if bad.any():
         row = int(np.flatnonzero(bad.to_numpy())[0])
+        seen = column.iloc[row] if isinstance(column.iloc[row], str) else float(column.iloc[row])
         raise InputError(
-            f"column {title!r} of {name!r} holds {column.iloc[row]!r} in data row {row + 1}; metrics are finite numbers"
+            f"column {title!r} of {name!r} holds {seen!r} in data row {row + 1}; metrics are finite numbers"
             " (leave the cell empty where there is no reading)"
         )
     return values

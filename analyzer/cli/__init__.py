@@ -16,20 +16,21 @@ from ... import __version__
 from ..agent_client import AgentError
 from ..errors import InputError
 
-# command -> the module of this folder that holds it, as a function of the same name
+# Every command is the function of its name in the file of its name. The summaries stand here so that `--help` need not
+# import them all: `epochcast record` must not wait for scikit-learn.
 _COMMANDS = {
-    "demo": "demo",
-    "detect": "detect",
-    "evaluate": "evaluate",
-    "predict": "predict",
-    "recommend": "recommend",
-    "record": "record",
-    "train": "train",
+    "record": "Run a command while sampling this node at 10 Hz, and write a trace.",
+    "detect": "Find the epochs of a trace.",
+    "predict": "Predict the epoch time on every other GPU.",
+    "recommend": "Rank cloud instances by cost or time.",
+    "train": "Fit a predictor on measurements.",
+    "evaluate": "Measure accuracy by the project's own protocols.",
+    "demo": "The whole path on this machine; no GPU needed.",
 }
 
 
 class _LazyGroup(click.Group):
-    """A group whose commands are imported when asked for: ``epochcast record`` must not wait for scikit-learn."""
+    """A group whose commands are imported when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -37,9 +38,12 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        command = getattr(importlib.import_module(f".{_COMMANDS[cmd_name]}", __name__), cmd_name)
-        assert isinstance(command, click.Command)
+        command: click.Command = getattr(importlib.import_module(f".{cmd_name}", __name__), cmd_name)
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
@@ -56,7 +60,6 @@ def cli() -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; every bad input ends as one sentence on stderr."""
-    # Imported only here: they pull scipy and scikit-learn, which `record` and `--help` do without.
     try:
         status = cli.main(args=argv, prog_name="epochcast", standalone_mode=False)
         sys.stdout.flush()

@@ -35,7 +35,8 @@ def detect(
     Example: epochcast detect run.parquet --plot run.png
     """
     recorded = read_trace(trace)
-    found = find_epochs(recorded.time, recorded.metrics(metrics), method=method, clock=clock)
+    recorded.metrics(metrics)  # an unknown name is refused with the trace's own names
+    found = find_epochs(recorded.time, recorded.metrics(), method=method, clock=clock, metric=metrics or None)
     if plot is not None:
         from ..figures import detection_figure, save_figure
 

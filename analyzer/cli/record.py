@@ -13,7 +13,9 @@ from ..record import record as run_recorded
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@click.option("--out", type=click.Path(path_type=Path), help="The trace to write (.parquet or .csv). [default: trace-TIME.parquet]")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="The trace to write (.parquet or .csv). [default: trace-TIME.parquet]"
+)
 @click.option("--source", help="Read this source (nvml, host) rather than the best that works here.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON; the command's own output goes to stderr.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
@@ -32,7 +34,9 @@ def record(out: Path | None, source: str | None, as_json: bool, command: tuple[s
         sys.stderr.write("\r\033[K")
     names = [str(name) for name in result.traces]
     if as_json:
-        click.echo(json.dumps({"trace": names[0] if len(names) == 1 else names, "samples": result.samples, "missed": result.missed}))
+        click.echo(
+            json.dumps({"trace": names[0] if len(names) == 1 else names, "samples": result.samples, "missed": result.missed})
+        )
     else:
         click.echo(f"{', '.join(names)}: {result.samples} samples, {result.missed} missed ticks", err=True)
     return result.returncode

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns as wide as their widest cell, two spaces apart, left-aligned."""
     widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in (header, *rows))
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in (header, *rows)
+    )
 
 
 def seconds_text(seconds: float | None) -> str:

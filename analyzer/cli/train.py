@@ -17,7 +17,9 @@ def train() -> None:
 
 
 @train.command()
-@click.option("--data", type=click.Path(path_type=Path), required=True, metavar="PATH", help="A corpus: CSV, or a folder of profiles.")
+@click.option(
+    "--data", type=click.Path(path_type=Path), required=True, metavar="PATH", help="A corpus: CSV, or a folder of profiles."
+)
 @click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="The folder to write the model to.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def regressor(data: Path, out: Path, as_json: bool) -> int:
