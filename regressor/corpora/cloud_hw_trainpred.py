@@ -1,0 +1,99 @@
+"""Adapter of ddps-lab/cloud-hw-trainpred (``nvidiasmi_devicequery_all.csv``): one row per (GPU, CNN, batch, image size).
+
+The nvidia-smi statistics become base units under our metric names. Left out, each because it misleads:
+
+- static attributes: the catalogue has them, and the file's ``Memory Bandwidth`` of the P100 is V100's (its notebook reads the
+  wrong table) in clock x bits;
+- ``clocks_throttle_reasons_*``: counts of samples, that is, a copy of the latency;
+- identifiers and settings (uuid, pci, driver, vbios, time stamps): they name the GPU;
+- ``clocks_current_graphicsMHz``: equal to the SM clock; ``memory_totalMiB``: constant per GPU;
+- the workload itself (model, batch, image size, images): it groups rows, it is never a feature.
+
+``one_epoch_average_second`` is the total over ten epochs, first one and validation included.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from ..errors import InputError
+from ..profile import Profile
+
+_MIB = 1024.0**2
+# metric -> (column stem, factor to base units)
+_METRICS = {
+    "gpu_utilization": ("utilization_gpu", 1e-2),
+    "memory_utilization": ("utilization_memory", 1e-2),
+    "power": ("power_drawW", 1.0),
+    "sm_clock": ("clocks_current_smMHz", 1e6),
+    "temperature": ("temperature_gpu", 1.0),
+    "memory_used": ("memory_usedMiB", _MIB),
+    "memory_free": ("memory_freeMiB", _MIB),
+}
+_STATISTICS = {"mean": "mean", "std": "std", "min": "min", "p25": "25", "p50": "50", "p75": "75", "max": "max"}
+_GPUS = {"g4dn": "T4", "g5": "A10G", "p100": "P100 PCIe 16GB", "p3": "V100 SXM2 16GB"}
+_EPOCHS = 10
+
+
+def load(path: Path) -> list[Profile]:
+    """Read the CSV into one profile per row; ``workload`` is ``model|batch|image size`` and ``group`` the model.
+
+    Raises:
+        InputError: the file is unreadable, empty, lacks a column, or holds a text, a gap or an impossible number where a
+            finite number must be.
+    """
+    try:
+        table = pd.read_csv(path, low_memory=False)
+    except (OSError, ValueError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read {str(path)!r} as CSV: {error}") from error
+    columns = {
+        (metric, ours): f"{stem}_{theirs}" for metric, (stem, _) in _METRICS.items() for ours, theirs in _STATISTICS.items()
+    }
+    needed = ["Instances", "model", "batchsize", "datasize", "one_epoch_average_second", *columns.values()]
+    if missing := [column for column in needed if column not in table]:
+        raise InputError(
+            f"{path.name} lacks {len(missing)} columns of cloud-hw-trainpred ({', '.join(missing[:3])}, …); "
+            "is it nvidiasmi_devicequery_all.csv?"
+        )
+    if table.empty:
+        raise InputError(f"{path.name} holds no row; give at least one workload on two GPUs")
+    numbers = {column: _numbers(table, column, path.name) for column in needed[4:]}
+    seconds = numbers["one_epoch_average_second"]
+    if (seconds <= 0).any():
+        row = int(np.argmax(seconds <= 0))
+        raise InputError(
+            f"{path.name}, row {row + 2}: one_epoch_average_second is {seconds[row]}; seconds of an epoch are above 0, remove the row"
+        )
+    for column in needed[:4]:
+        if (empty := table[column].isna()).any():
+            raise InputError(f"{path.name}, row {int(np.argmax(empty)) + 2}: {column} is empty; fill it or remove the row")
+    return [
+        Profile(
+            gpu=_GPUS.get(str(table["Instances"].iloc[row]), str(table["Instances"].iloc[row])),
+            epoch_s=float(seconds[row]),
+            unit="epoch",
+            epochs=_EPOCHS,
+            metrics={
+                metric: {ours: float(numbers[columns[metric, ours]][row] * factor) for ours in _STATISTICS}
+                for metric, (_, factor) in _METRICS.items()
+            },
+            feature_set="nvml",
+            first_epoch_excluded=False,
+            workload="|".join(str(table[column].iloc[row]) for column in ("model", "batchsize", "datasize")),
+            group=str(table["model"].iloc[row]),
+        )
+        for row in range(len(table))
+    ]
+
+
+def _numbers(table: pd.DataFrame, column: str, name: str) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+    """Return a column as finite floats; the first value that is none is named with its line."""
+    values = pd.to_numeric(table[column], errors="coerce").to_numpy(dtype=np.float64)
+    bad = ~np.isfinite(values)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise InputError(
+            f"{name}, row {row + 2}: {column} is {table[column].iloc[row]!r}; it must be a finite number, correct or remove the row"
+        )
+    return values

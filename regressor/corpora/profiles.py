@@ -1,0 +1,44 @@
+"""Our own profiles: a folder of ``*.json``, one JSON file, or JSON lines (``*.jsonl``)."""
+
+import json
+from pathlib import Path
+
+from ..errors import InputError
+from ..profile import Profile, read_profile
+
+
+def load(path: Path) -> list[Profile]:
+    """Read profiles in the order of their names or lines.
+
+    Raises:
+        InputError: nothing is there, or one of them is not a profile (the message says which).
+    """
+    if path.is_dir():
+        found = sorted(path.glob("*.json"))
+        if not found:
+            raise InputError(f"the folder {str(path)!r} holds no *.json; put profiles there")
+        return [_named(file) for file in found]
+    if path.suffix != ".jsonl":
+        return [_named(path)]
+    profiles = []
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read {str(path)!r}: {error}") from error
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            profiles.append(Profile.from_json(json.loads(line)))
+        except ValueError as error:
+            raise InputError(f"line {number} of {str(path)!r} is not a profile: {error}") from error
+    if not profiles:
+        raise InputError(f"{str(path)!r} holds no profile; write one per line")
+    return profiles
+
+
+def _named(path: Path) -> Profile:
+    try:
+        return read_profile(path)
+    except InputError as error:
+        raise InputError(f"{path.name}: {error}") from error

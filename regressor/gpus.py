@@ -1,0 +1,192 @@
+"""The GPU catalogue: static attributes of every GPU that a latency can be predicted for (``gpus.toml``)."""
+
+import math
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from difflib import get_close_matches
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from .errors import InputError
+
+# Marketing words that drivers, clouds and people add or leave out ("TeslaT4", "NVIDIA A10G", "GeForce RTX 3090").
+_BRANDS = re.compile(r"^(nvidia|tesla|geforce)+")
+
+# Compute capabilities whose 128 FP32 lanes per SM count half of them only when no integer work runs (GA10x, AD10x).
+_DUAL_ISSUE = (8.6, 8.7, 8.9)
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """Static attributes of one GPU, base units: Hz, bytes, bytes/s, FLOP/s without sparsity, W, bits.
+
+    ``None`` where a figure is not known or does not apply; ``unverified`` names the figures that no source at hand
+    confirms, or on which sources conflict.
+    """
+
+    name: str
+    compute_capability: float
+    sm_count: int
+    cuda_cores: int
+    boost_clock: float
+    memory: int
+    memory_bandwidth: float
+    tdp: float
+    nvml_name: str | None = None
+    aliases: tuple[str, ...] = ()
+    architecture: str | None = None
+    memory_type: str | None = None
+    tensor_cores: int | None = None
+    base_clock: float | None = None
+    memory_clock: float | None = None
+    memory_bus_width: int | None = None
+    l2_cache: int | None = None
+    l1_cache_per_sm: int | None = None
+    shared_memory_per_sm: int | None = None
+    shared_memory_per_block: int | None = None
+    max_threads_per_sm: int | None = None
+    max_warps_per_sm: int | None = None
+    max_blocks_per_sm: int | None = None
+    max_resident_grids: int | None = None
+    fp64_flops: float | None = None
+    fp32_flops: float | None = None
+    fp16_flops: float | None = None
+    fp16_tensor_flops: float | None = None
+    bf16_tensor_flops: float | None = None
+    tf32_tensor_flops: float | None = None
+    fp64_tensor_flops: float | None = None
+    fp8_tensor_flops: float | None = None
+    pcie_gen: int | None = None
+    pcie_width: int | None = None
+    nvlink_bandwidth: float | None = None
+    copy_engines: int | None = None
+    unverified: tuple[str, ...] = field(default=(), compare=False)
+    source: str = field(default="", compare=False)
+
+    @property
+    def effective_flops(self) -> float:
+        """FP32 FLOP/s without credit for dual issue: a GA10x or AD10x SM counts as 64 lanes, as a GA100 SM is.
+
+        With the data sheet's doubled figure an A10G looks four times as fast as it is measured to be against a T4.
+        """
+        lanes = self.cuda_cores
+        if self.compute_capability in _DUAL_ISSUE:
+            lanes = min(lanes, 64 * self.sm_count)
+        return 2.0 * lanes * self.boost_clock
+
+
+_TEXTS = {"name", "nvml_name", "architecture", "memory_type", "source"}
+_LISTS = {"aliases", "unverified"}
+_FIELDS = {f.name: f for f in fields(Gpu)}
+_REQUIRED = [f.name for f in fields(Gpu) if f.default is MISSING and f.default_factory is MISSING]
+FIGURES: tuple[str, ...] = tuple(name for name in _FIELDS if name not in _TEXTS | _LISTS)
+"""Names of the numeric attributes of a :class:`Gpu`."""
+
+
+def _key(name: str) -> str:
+    """The part of a GPU name that identifies it: lower case, letters and digits, without brand words."""
+    return _BRANDS.sub("", re.sub(r"[^a-z0-9]", "", name.lower()))
+
+
+class Catalog(Mapping[str, Gpu]):
+    """GPUs by catalogue name, in the order of the file; :meth:`resolve` finds one by any of its names."""
+
+    def __init__(self, gpus: list[Gpu]) -> None:
+        self._gpus = {gpu.name: gpu for gpu in gpus}
+        self._by_key: dict[str, Gpu] = {}
+        for gpu in self._gpus.values():
+            for name in (gpu.name, gpu.nvml_name, *gpu.aliases):
+                if name is None:
+                    continue
+                other = self._by_key.setdefault(_key(name), gpu)
+                if other is not gpu:
+                    raise InputError(f"the name {name!r} stands for both {other.name!r} and {gpu.name!r}; rename one of them")
+
+    def __getitem__(self, name: str) -> Gpu:
+        return self._gpus[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._gpus)
+
+    def __len__(self) -> int:
+        return len(self._gpus)
+
+    def resolve(self, name: str) -> Gpu:
+        """Return the GPU of this catalogue name, NVML name or alias; case, spaces, dashes and brand words do not count.
+
+        A beginning that fits several GPUs ("V100") is refused with its candidates, and so is one that fits a single GPU:
+        "RTX 6000" is not the "RTX 6000 Ada".
+
+        Raises:
+            InputError: the name is unknown or ambiguous.
+        """
+        key = _key(name)
+        if key in self._by_key:
+            return self._by_key[key]
+        begins = list(dict.fromkeys(gpu.name for known, gpu in self._by_key.items() if key and known.startswith(key)))
+        if len(begins) > 1:
+            raise InputError(f"GPU name {name!r} is ambiguous; say which: {', '.join(begins)}")
+        close = begins or [self._by_key[known].name for known in get_close_matches(key, self._by_key, n=3, cutoff=0.5)]
+        remedy = f"did you mean {' or '.join(dict.fromkeys(close))}?" if close else f"known are {', '.join(self)}"
+        raise InputError(f"unknown GPU {name!r}; {remedy} (a GPU of your own is a few lines of TOML, see gpus.toml)")
+
+
+def _gpu(table: Mapping[str, Any], origin: str) -> Gpu:
+    """Check one [[gpu]] table and build the GPU from it."""
+    what = f"{origin}: GPU {table.get('name', 'without a name')!r}"
+    if unknown := [key for key in table if key not in _FIELDS]:
+        close = get_close_matches(unknown[0], _FIELDS, n=1)
+        raise InputError(f"{what} has an unknown key {unknown[0]!r}; {f'did you mean {close[0]!r}?' if close else 'remove it'}")
+    if missing := [key for key in _REQUIRED if key not in table]:
+        raise InputError(f"{what} lacks {', '.join(missing)}; every GPU needs {', '.join(_REQUIRED)}")
+    values: dict[str, Any] = {}
+    for key, value in table.items():
+        if key in _TEXTS:
+            if not isinstance(value, str) or not value:
+                raise InputError(f"{what}: {key} is {value!r}; it must be a text")
+            values[key] = value
+        elif key in _LISTS:
+            if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+                raise InputError(f"{what}: {key} is {value!r}; it must be a list of texts")
+            values[key] = tuple(value)
+        else:
+            positive = key in _REQUIRED
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+                raise InputError(f"{what}: {key} is {value!r}; it must be a number in base units")
+            if value < 0 or (positive and value == 0):
+                raise InputError(f"{what}: {key} is {value!r}; it must be {'above 0' if positive else '0 or more'}")
+            values[key] = value
+    return Gpu(**values)
+
+
+def _read(text: str, origin: str) -> list[Gpu]:
+    try:
+        tables = tomllib.loads(text).get("gpu")
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{origin} is not TOML: {error}") from error
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise InputError(f"{origin} holds no [[gpu]] table; add one per GPU")
+    gpus = [_gpu(table, origin) for table in tables]
+    names = [gpu.name for gpu in gpus]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise InputError(f"{origin} holds GPU {twice[0]!r} twice; keep one")
+    return gpus
+
+
+def load_catalog(extra: Path | None = None) -> Catalog:
+    """Load the shipped catalogue, followed by the GPUs of a user's own TOML file; a GPU of the same name replaces ours.
+
+    Raises:
+        InputError: ``extra`` is missing, not TOML, or holds a GPU with a missing, unknown or impossible figure.
+    """
+    gpus = {gpu.name: gpu for gpu in _read((files(__package__) / "gpus.toml").read_text("utf-8"), "gpus.toml")}
+    if extra is not None:
+        try:
+            text = Path(extra).read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"cannot read the GPU file {str(extra)!r}: {error}") from error
+        gpus.update({gpu.name: gpu for gpu in _read(text, str(extra))})
+    return Catalog(list(gpus.values()))

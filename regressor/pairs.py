@@ -1,0 +1,50 @@
+"""Ordered (source, target) pairs: what a recipe learns from and answers for."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .errors import InputError
+from .gpus import Catalog, Gpu
+from .profile import Profile
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A job seen on one GPU, and the GPU that its latency is asked or known for.
+
+    Attributes:
+        source: the profile on the source GPU.
+        source_gpu: the catalogue entry of ``source.gpu``.
+        target_gpu: the GPU asked for.
+        target_s: measured seconds per epoch on the target, ``None`` where it is the question.
+    """
+
+    source: Profile
+    source_gpu: Gpu
+    target_gpu: Gpu
+    target_s: float | None = None
+
+
+def make_pairs(profiles: Sequence[Profile], catalog: Catalog) -> list[Pair]:
+    """Pair every profile with every other GPU that the same workload was measured on, in the order of the profiles.
+
+    Raises:
+        InputError: a profile lacks its workload or its epoch seconds, its GPU is unknown, or no workload ran on two GPUs.
+    """
+    by_workload: dict[str, list[tuple[Profile, Gpu]]] = defaultdict(list)
+    for number, profile in enumerate(profiles, start=1):
+        if profile.workload is None or profile.epoch_s is None:
+            lacks = "workload" if profile.workload is None else "epoch_s"
+            raise InputError(f"profile {number} of {len(profiles)} ({profile.gpu}) has no {lacks}; training data needs it")
+        by_workload[profile.workload].append((profile, catalog.resolve(profile.gpu)))
+    pairs = [
+        Pair(source, source_gpu, target_gpu, target.epoch_s)
+        for runs in by_workload.values()
+        for source, source_gpu in runs
+        for target, target_gpu in runs
+        if source_gpu != target_gpu
+    ]
+    if not pairs:
+        raise InputError(f"no workload of the {len(profiles)} profiles ran on two GPUs; a latency ratio cannot be learnt from them")
+    return pairs

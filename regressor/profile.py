@@ -1,0 +1,266 @@
+"""What one job on one GPU looked like: seven statistics per metric, and the length of an epoch or step."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .errors import InputError
+
+SCHEMA = "epochcast.profile/v1"
+
+STATISTICS = ("mean", "std", "min", "p25", "p50", "p75", "max")
+"""Statistics of a metric, section III-C.1 of the black-box paper; std with ddof=1."""
+
+NVML_METRICS = (
+    "gpu_utilization",
+    "memory_utilization",
+    "power",
+    "power_average",
+    "sm_clock",
+    "memory_clock",
+    "temperature",
+    "memory_used",
+    "memory_free",
+    "bar1_used",
+    "bar1_free",
+)
+DCGM_METRICS = (
+    "gr_engine_active",
+    "sm_active",
+    "sm_occupancy",
+    "tensor_active",
+    "dram_active",
+    "fp64_active",
+    "fp32_active",
+    "fp16_active",
+    "pcie_tx",
+    "pcie_rx",
+    "nvlink_tx",
+    "nvlink_rx",
+)
+METRICS = frozenset(NVML_METRICS + DCGM_METRICS)
+"""GPU metrics that a profile holds, named and scaled as in the metric catalogue; counters and host metrics stay out."""
+
+RATIOS = frozenset(name for name in METRICS if name.endswith(("_utilization", "_active", "_occupancy")))
+
+FeatureSet = Literal["nvml", "dcgm", "none"]
+Unit = Literal["epoch", "step"]
+
+
+def feature_set(metrics: Mapping[str, object]) -> FeatureSet:
+    """Name the tier of telemetry: ``dcgm`` once a profiling metric is there, ``nvml`` with utilisation alone, else ``none``."""
+    if any(name in metrics for name in DCGM_METRICS):
+        return "dcgm"
+    return "nvml" if "gpu_utilization" in metrics else "none"
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One job on one GPU.
+
+    Attributes:
+        gpu: any name that the GPU catalogue resolves.
+        epoch_s: seconds of one epoch or step, ``None`` where neither was found.
+        unit: what ``epoch_s`` is the length of.
+        epochs: how many epochs or steps the statistics rest on.
+        metrics: metric name -> statistic (:data:`STATISTICS`) -> value in base units.
+        feature_set: which tier of telemetry the metrics come from.
+        first_epoch_excluded: whether the first epoch (warm-up, compilation) was left out.
+        workload: what was trained; profiles of the same workload on different GPUs make training pairs.
+        group: the family of workloads (a model architecture) that leave-one-model-out keeps together.
+        simulated: the telemetry was made up; it travels with the profile so that no answer hides it.
+
+    Raises:
+        InputError: a value is missing, not finite, or impossible for its metric.
+    """
+
+    gpu: str
+    epoch_s: float | None
+    unit: Unit | None
+    epochs: int
+    metrics: Mapping[str, Mapping[str, float]] = field(repr=False)
+    feature_set: FeatureSet
+    first_epoch_excluded: bool
+    workload: str | None = None
+    group: str | None = None
+    simulated: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.gpu, str) or not self.gpu:
+            raise InputError(f"the profile's gpu is {self.gpu!r}; give the GPU's name")
+        if (self.epoch_s is None) != (self.unit is None) or self.unit not in ("epoch", "step", None):
+            raise InputError(
+                f"the profile has epoch_s {self.epoch_s!r} and unit {self.unit!r}; give both (unit 'epoch' or 'step') or neither"
+            )
+        if self.epoch_s is not None and not (_is_number(self.epoch_s) and self.epoch_s > 0):
+            raise InputError(f"the profile's epoch_s is {self.epoch_s!r}; it must be a number of seconds above 0")
+        if isinstance(self.epochs, bool) or not isinstance(self.epochs, int) or self.epochs < 0:
+            raise InputError(f"the profile's epochs is {self.epochs!r}; it must be a whole number, 0 or more")
+        if self.feature_set not in ("nvml", "dcgm", "none"):
+            raise InputError(f"the profile's feature_set is {self.feature_set!r}; it must be 'nvml', 'dcgm' or 'none'")
+        for key in ("workload", "group"):
+            value = getattr(self, key)
+            if value is not None and not isinstance(value, str):
+                raise InputError(f"the profile's {key} is {value!r}; it must be a text or null")
+        for key in ("first_epoch_excluded", "simulated"):
+            if not isinstance(getattr(self, key), bool):
+                raise InputError(f"the profile's {key} is {getattr(self, key)!r}; it must be true or false")
+        if not isinstance(self.metrics, Mapping):
+            raise InputError(f"the profile's metrics are {self.metrics!r}; give metric -> statistic -> value")
+        for name, statistics in self.metrics.items():
+            _check_metric(name, statistics)
+
+    @classmethod
+    def from_samples(
+        cls,
+        gpu: str,
+        time: ArrayLike,
+        metrics: Mapping[str, ArrayLike],
+        spans: Sequence[tuple[float, float]],
+        *,
+        unit: Unit = "epoch",
+        exclude_first: bool = True,
+        workload: str | None = None,
+        group: str | None = None,
+        simulated: bool = False,
+    ) -> "Profile":
+        """Summarise samples inside the detected spans.
+
+        ``epoch_s`` is the median length of the kept spans: one missed boundary or one stalled epoch would move a mean by its
+        whole length. The first span is left out if others remain. Without spans the whole trace is summarised and there is no
+        ``epoch_s``. A metric that is NaN between its readings counts with its readings; one with no reading, or that no
+        profile holds (see :data:`METRICS`; a trace may carry any column), is left out.
+
+        Args:
+            gpu: name of the GPU that was sampled.
+            time: seconds, shape (n,).
+            metrics: metric name -> readings in base units, shape (n,), NaN where there is none.
+            spans: (start, end) seconds of each epoch or step, same clock as ``time``.
+            unit: what the spans are.
+            exclude_first: leave the first span out.
+            workload: see the class.
+            group: see the class.
+            simulated: see the class.
+
+        Raises:
+            InputError: shapes differ, a span is empty or reversed, or no sample lies inside the spans.
+        """
+        clock = np.asarray(time, dtype=np.float64)
+        if clock.ndim != 1 or clock.size == 0:
+            raise InputError(f"time has shape {clock.shape}; give at least one sample as a flat array of seconds")
+        for start, end in spans:
+            if not end > start:
+                raise InputError(f"the span ({start}, {end}) does not last above 0 seconds; give (start, end) with end > start")
+        drop_first = exclude_first and len(spans) > 1
+        kept = list(spans)[1:] if drop_first else list(spans)
+        if kept:
+            inside = np.zeros(clock.shape, dtype=bool)
+            for start, end in kept:
+                inside |= (clock >= start) & (clock < end)
+            if not inside.any():
+                raise InputError(f"no sample lies inside the {len(kept)} spans; are spans and time on the same clock?")
+        else:
+            inside = np.ones(clock.shape, dtype=bool)
+        statistics = {}
+        for name, values in metrics.items():
+            if name not in METRICS:
+                continue
+            readings = np.asarray(values, dtype=np.float64)
+            if readings.shape != clock.shape:
+                raise InputError(f"metric {name!r} has shape {readings.shape} but time has {clock.shape}; give one value per sample")
+            readings = readings[inside & np.isfinite(readings)]
+            if readings.size:
+                statistics[name] = _statistics(readings)
+        return cls(
+            gpu=gpu,
+            epoch_s=float(np.median([end - start for start, end in kept])) if kept else None,
+            unit=unit if kept else None,
+            epochs=len(kept),
+            metrics=statistics,
+            feature_set=feature_set(statistics),
+            first_epoch_excluded=drop_first,
+            workload=workload,
+            group=group,
+            simulated=simulated,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the profile as JSON values under schema ``epochcast.profile/v1``."""
+        return {"schema": SCHEMA} | asdict(self) | {"metrics": {name: dict(values) for name, values in self.metrics.items()}}
+
+    @classmethod
+    def from_json(cls, data: object) -> "Profile":
+        """Check JSON values of :meth:`to_json` and build the profile.
+
+        Raises:
+            InputError: another schema, a missing or unknown key, or a value that no profile can hold.
+        """
+        if not isinstance(data, Mapping):
+            raise InputError(f"a profile is a JSON object, not {type(data).__name__}; write it with `epochcast detect` or to_json")
+        if data.get("schema") != SCHEMA:
+            raise InputError(f"the profile's schema is {data.get('schema')!r}; this version reads {SCHEMA!r}")
+        values = {key: value for key, value in data.items() if key != "schema"}
+        known = set(cls.__dataclass_fields__)
+        if unknown := sorted(set(values) - known):
+            raise InputError(f"the profile has an unknown key {unknown[0]!r}; known are {', '.join(sorted(known))}")
+        if missing := sorted(known - set(values) - {"workload", "group", "simulated"}):
+            raise InputError(f"the profile lacks {', '.join(missing)}; write it with Profile.to_json")
+        return cls(**values)
+
+
+def read_profile(path: Path) -> Profile:
+    """Read one profile from a JSON file.
+
+    Raises:
+        InputError: the file is missing, not JSON, or not a profile.
+    """
+    try:
+        data = json.loads(Path(path).read_text("utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot read the profile {str(path)!r}: {error.strerror}") from error
+    except ValueError as error:
+        raise InputError(f"the profile {str(path)!r} is not JSON: {error}") from error
+    return Profile.from_json(data)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _check_metric(name: str, statistics: object) -> None:
+    if name not in METRICS:
+        close = get_close_matches(str(name), METRICS, n=1)
+        remedy = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(sorted(METRICS))}"
+        raise InputError(f"unknown metric {name!r} in the profile; {remedy}")
+    if not isinstance(statistics, Mapping) or set(statistics) != set(STATISTICS):
+        raise InputError(f"metric {name!r} holds {statistics!r}; it needs exactly {', '.join(STATISTICS)}")
+    for statistic, value in statistics.items():
+        if not _is_number(value):
+            raise InputError(f"{statistic} of {name!r} is {value!r}; it must be a finite number")
+    # A ratio that reads a hair above one is rounding of the counter, not a percentage.
+    if name in RATIOS and not (statistics["min"] >= 0 and statistics["max"] <= 1.01):
+        raise InputError(
+            f"{name!r} ranges from {statistics['min']} to {statistics['max']}; it is a ratio from 0 to 1 (divide percentages by 100)"
+        )
+    if statistics["std"] < 0 or not statistics["min"] <= statistics["p50"] <= statistics["max"]:
+        raise InputError(f"the statistics of {name!r} contradict each other ({dict(statistics)}); compute them anew")
+
+
+def _statistics(readings: NDArray[np.float64]) -> dict[str, float]:
+    p25, p50, p75 = np.percentile(readings, [25, 50, 75])
+    return {
+        "mean": float(readings.mean()),
+        "std": float(readings.std(ddof=1)) if readings.size > 1 else 0.0,
+        "min": float(readings.min()),
+        "p25": float(p25),
+        "p50": float(p50),
+        "p75": float(p75),
+        "max": float(readings.max()),
+    }
