@@ -1,56 +1,46 @@
-"""True epoch marks beside a trace: ``NAME.json`` with ``epoch_starts``, ``epoch_ends`` (same clock as ``time``), ``training``."""
+"""True epoch marks, ``NAME.json`` beside a trace: ``epoch_starts``, ``epoch_ends`` (same clock as ``time``), ``training``."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
+from ..detector.evaluation import Labels
 from .errors import InputError
+from .trace import Trace, read_trace
+
+_TRACE_SUFFIXES = (".parquet", ".csv", ".csv.gz")
 
 
-@dataclass(frozen=True)
-class Labels:
-    """True epochs of one trace [unix s]; ``training`` is false for a trace that holds no epochs at all."""
-
-    epoch_starts: tuple[float, ...]
-    epoch_ends: tuple[float, ...]
-    training: bool
-    cls: str | None = None
-
-    @property
-    def period_s(self) -> float | None:
-        """True period: the median difference of the epoch starts [s]; the one epoch's length if there is only one."""
-        if len(self.epoch_starts) > 1:
-            return float(np.median(np.diff(self.epoch_starts)))
-        return self.epoch_ends[0] - self.epoch_starts[0] if self.epoch_starts else None
-
-
-def read_labels(path: str | Path) -> Labels:
-    """Read a label file; InputError with one sentence if it is missing, not JSON, or its marks do not pair up."""
-    path = Path(path)
+def read_labels(path: Path) -> Labels:
+    """Read a label file; InputError with one sentence if it is missing, not JSON, or not labels."""
     try:
-        content: Any = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"no label file {str(path)!r} beside the trace") from None
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise InputError(f"{str(path)!r} is not a readable label file: {error}") from error
     if not isinstance(content, dict):
         raise InputError(f"{str(path)!r} is a JSON {type(content).__name__}, not an object with epoch_starts and epoch_ends")
-    starts, ends = _marks(content, "epoch_starts", path), _marks(content, "epoch_ends", path)
-    if len(starts) != len(ends) or any(end <= start for start, end in zip(starts, ends, strict=True)):
-        raise InputError(f"{str(path)!r}: {len(starts)} epoch_starts and {len(ends)} epoch_ends do not pair up as start < end")
-    training = bool(content.get("training", True))
-    if training and not starts:
-        raise InputError(f"{str(path)!r} says training but has no epoch_starts")
-    return Labels(starts, ends, training, content.get("cls"))
+    try:
+        return Labels.from_json(content)
+    except ValueError as error:
+        raise InputError(f"{str(path)!r}: {error}") from error
 
 
-def _marks(content: dict[str, Any], key: str, path: Path) -> tuple[float, ...]:
-    marks = content.get(key, [])
-    if not isinstance(marks, list) or not all(isinstance(mark, int | float) for mark in marks):
-        raise InputError(f"{str(path)!r}: {key} must be a list of unix times, not {marks!r:.60}")
-    return tuple(float(mark) for mark in marks)
+def labelled_traces(folder: Path) -> Iterator[tuple[str, Trace, Labels]]:
+    """Every trace of ``folder`` that has a label file beside it, as (name, trace, labels), by name.
+
+    Raises InputError if the folder is missing or holds none.
+    """
+    if not folder.is_dir():
+        raise InputError(f"no such folder of labelled traces: {str(folder)!r}")
+    found = False
+    for path in sorted(folder.glob("*.json")):
+        traces = [path.with_suffix(suffix) for suffix in _TRACE_SUFFIXES if path.with_suffix(suffix).exists()]
+        if traces:
+            found = True
+            yield path.stem, read_trace(traces[0]), read_labels(path)
+    if not found:
+        raise InputError(f"{str(folder)!r} holds no trace (.parquet, .csv) with a label file NAME.json beside it")

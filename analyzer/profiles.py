@@ -42,8 +42,7 @@ def profile_of(trace: Trace, catalog: Catalog, gpu: str | None = None) -> tuple[
     device = catalog.resolve(name)
     found = detect(trace.time, trace.metrics())
     spans = [(epoch.start, epoch.end) for epoch in found.epochs]
-    unit = {"epochs": "epoch", "steps": "step", "none": None}[found.verdict]
-    profile = Profile.from_samples(device.name, trace.time, trace.metrics(), spans, unit=unit, simulated=trace.simulated)
+    profile = Profile.from_samples(device.name, trace.time, trace.metrics(), spans, simulated=trace.simulated)
     if found.verdict == "steps":  # steps have a length but no boundaries: the statistics span the whole trace
-        profile = replace(profile, epoch_s=found.step_s)
+        profile = replace(profile, epoch_s=found.step_s, unit="step")
     return profile, found

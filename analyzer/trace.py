@@ -37,8 +37,8 @@ class Trace:
     """Telemetry of one GPU (or, with source ``host``, of one machine's CPU).
 
     ``frame`` has the float column ``time`` [unix s, strictly increasing] and one float column per metric [base units,
-    NaN = no reading]. ``gpu`` is the device's name as its source reports it, ``uuid`` its identity; ``static`` its static attributes;
-    ``source`` what read it (``nvml``, ``host``, ``replay``, …); ``simulated`` is true if no hardware was read at all.
+    NaN = no reading]. ``gpu`` is the device's name as its source reports it, ``uuid`` its identity, ``static`` its static
+    attributes; ``source`` what read it (``nvml``, ``host``, ``replay``, …); ``simulated`` is true if no hardware was read.
     """
 
     frame: pd.DataFrame

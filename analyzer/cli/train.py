@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from ...regressor import RECIPES, Predictor, load_catalog, load_corpus
+from ...regressor import Predictor, load_catalog, load_corpus
 
 
 @click.group()

@@ -1,0 +1,139 @@
+"""The command line as a user meets it: answers, exit codes, and one sentence for every kind of bad input."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from epochcast.analyzer.cli import main
+from epochcast.analyzer.trace import Trace, write_trace
+from epochcast.detector.simulate import simulate
+
+
+@pytest.fixture(scope="module")
+def gpu_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A simulated training run on a T4, as a Parquet trace."""
+    run = simulate(seed=1, epochs=10, epoch_s=12.0)
+    trace = Trace(pd.DataFrame({"time": run.time, **run.metrics}), gpu="Tesla T4", source="replay", simulated=True)
+    return write_trace(trace, tmp_path_factory.mktemp("traces") / "t4.parquet")
+
+
+def _answer(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0) -> dict:
+    assert main([*arguments, "--json"]) == status
+    return json.loads(capsys.readouterr().out)
+
+
+def test_detect_gives_the_contracts_keys(gpu_trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answer = _answer(capsys, "detect", str(gpu_trace))
+    assert {"verdict", "period_s", "epochs", "confidence", "method", "clock", "step_s", "jobs"} <= set(answer)
+    assert answer["verdict"] == "epochs"
+    assert answer["clock"] == "wall"
+    assert set(answer["epochs"][0]) == {"start", "end"}
+
+
+@pytest.mark.parametrize("method", ["track", "paper"])
+@pytest.mark.parametrize("suffix", [".png", ".svg"])
+def test_detect_draws(gpu_trace: Path, tmp_path: Path, method: str, suffix: str) -> None:
+    plot = tmp_path / f"run{suffix}"
+    assert main(["detect", str(gpu_trace), "--method", method, "--plot", str(plot)]) in (0, 1)
+    assert plot.stat().st_size > 5000
+
+
+def test_detect_reads_standard_input(gpu_trace: Path) -> None:
+    csv = pd.read_parquet(gpu_trace).to_csv(index=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "epochcast.analyzer", "detect", "-", "--json"],
+        input=csv,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["verdict"] == "epochs"
+
+
+def test_an_idle_trace_has_no_epochs_and_exits_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    time = np.arange(0, 60, 0.1)
+    path = write_trace(Trace(pd.DataFrame({"time": time, "gr_engine_active": np.zeros_like(time)})), tmp_path / "idle.csv")
+    answer = _answer(capsys, "detect", str(path), status=1)
+    assert answer["verdict"] == "none"
+    assert answer["period_s"] is None
+    assert answer["epochs"] == []
+
+
+def test_predict_and_recommend_from_a_trace(gpu_trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answer = _answer(capsys, "predict", str(gpu_trace), "--target", "A10G", "--target", "h100 sxm5")
+    assert answer["source"] == "T4"
+    assert answer["unit"] == "epoch"
+    assert answer["simulated"] is True
+    assert [prediction["gpu"] for prediction in answer["predictions"]] == ["H100 SXM5", "A10G"]
+    for prediction in answer["predictions"]:
+        assert prediction["seconds"] == pytest.approx(prediction["ratio"] * answer["epoch_s"])
+        assert prediction["low"] < prediction["seconds"] < prediction["high"]
+    ranked = _answer(capsys, "recommend", str(gpu_trace), "--objective", "time")["recommendations"]
+    assert [row["seconds"] for row in ranked] == sorted(row["seconds"] for row in ranked)
+    assert all(row["price_source"] and row["price_date"] for row in ranked)
+
+
+def test_a_budget_that_nothing_meets_exits_1(gpu_trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _answer(capsys, "recommend", str(gpu_trace), "--budget", "1e-9", status=1)["recommendations"] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["detect", "missing.parquet"], "no such trace file: 'missing.parquet'"),
+        (["detect", "{trace}", "--metric", "dram"], "no metric 'dram'"),
+        (["detect", "{trace}", "--method", "magic"], "'magic' is not one of"),
+        (["detect", "{trace}", "--plot", "nowhere/run.png"], "nowhere"),
+        (["detect", "{trace}", "--plot", "run.xyz"], "run.xyz"),
+        (["predict", "missing.json"], "no such profile file"),
+        (["predict", "{trace}", "--target", "H100"], "H100 PCIe"),
+        (["predict", "{trace}", "--target", "Voodoo 2"], "Voodoo 2"),
+        (["predict", "{trace}", "--gpu", "Voodoo 2"], "Voodoo 2"),
+        (["predict", "{trace}", "--model", "no-such-model"], "no-such-model"),
+        (["predict", "{nameless}"], "--gpu"),
+        (["predict", "{junk}"], "junk.json"),
+        (["recommend", "{trace}", "--prices", "missing.csv"], "no such price file"),
+        (["recommend", "{trace}", "--deadline", "-5"], "--deadline is -5"),
+        (["train", "regressor", "--data", "missing.csv", "--out", "model"], "missing.csv"),
+        (["train", "regressor", "--data", "{nameless}", "--out", "model"], "nameless.csv"),
+        (["evaluate", "regressor"], "--data"),
+        (["evaluate", "regressor", "--data", "missing.csv"], "missing.csv"),
+        (["evaluate", "detector", "--data", "missing"], "no such folder"),
+        (["evaluate", "detector", "--data", "."], "no trace"),
+        (["detect"], "Missing argument 'TRACE'"),
+        (["detect", "{trace}", "--frobnicate"], "--frobnicate"),
+        (["frobnicate"], "frobnicate"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_2(
+    arguments: list[str],
+    says: str,
+    gpu_trace: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "nameless.csv").write_text("time,gr_engine_active\n1.0,0.5\n1.1,0.6\n")
+    (tmp_path / "junk.json").write_text("[1, 2")
+    before = {path.name for path in tmp_path.iterdir()}
+    monkeypatch.chdir(tmp_path)
+    names = {"trace": str(gpu_trace), "nameless": "nameless.csv", "junk": "junk.json"}
+    assert main([argument.format(**names) for argument in arguments]) == 2
+    captured = capsys.readouterr()
+    assert says in captured.err
+    assert captured.err.count("\n") == 1
+    assert captured.out == ""
+    assert {path.name for path in tmp_path.iterdir()} == before, "nothing may be left behind"
+
+
+@pytest.mark.parametrize("command", ["record", "detect", "predict", "recommend", "train", "evaluate", "demo"])
+def test_every_command_has_help_with_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    nested = {"train": ["regressor"], "evaluate": ["regressor"]}.get(command, [])
+    assert main([command, *nested, "--help"]) == 0
+    assert f"epochcast {command}" in capsys.readouterr().out
