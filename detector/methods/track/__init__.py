@@ -1,0 +1,117 @@
+"""Epoch tracking: candidate periods, template matching, dynamic programming, and a quality that knows when to abstain.
+
+Unlike the paper's recipe it needs neither a cropped trace nor a fitting number of epochs, fuses every varying metric, tolerates
+jitter, missing samples and drift, and says nothing when unsure.
+"""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...clock import Clock
+from ...epochs import Detection, Epoch, Job
+from ...errors import InputError
+from ...signals import Signals
+from .boundaries import EVEN, Track, follow, refined, with_edges
+from .grid import Grid, build
+from .periods import candidates
+
+
+def detect(
+    signals: Signals, clock: Clock, *, abstain_below: float = 0.6, shortest_epoch_s: float = 4.0
+) -> Detection:
+    """Epochs, or the steps of a job without visible epochs, or nothing.
+
+    The confidence is the quality of the best track: how alike the surroundings of its boundaries are, how unlike the rest they
+    are, how even and how many the intervals, and how much of the busy stretch they cover, multiplied.
+
+    A cycle shorter than `shortest_epoch_s` wall seconds gets the verdict `steps`: telemetry cannot tell a step from an epoch that
+    short (batch inference and language-model steps are as even as epochs), so true epochs below the bound are called steps too.
+
+    Args:
+        signals: n samples; every varying metric is used.
+        clock: the clock to search on.
+        abstain_below: verdict `none` for a lower confidence, 0..1.
+        shortest_epoch_s: wall seconds.
+
+    Returns:
+        `scores` holds `similarity`, (n,) at the samples' times: the match of the boundary template, about -1..1; and one value per
+        candidate period: `candidate_period` [s of the clock] and `candidate_quality`. Both stay when it abstains.
+
+    Raises:
+        InputError: a parameter out of bounds.
+    """
+    if not 0 <= abstain_below <= 1:
+        raise InputError(f"abstain_below is {abstain_below}: choose 0 to 1")
+    grid = build(signals, clock)
+    tracks = [] if grid is None else tracked(grid)
+    if grid is None or not tracks:
+        return Detection("none", None, None, (), 0.0, "track", clock.name)
+    best = choose(tracks, grid)
+    scores = _scores(tracks, best, grid, clock)
+    if best.quality < abstain_below:
+        return Detection("none", None, None, (), best.quality, "track", clock.name, scores=scores)
+
+    first, last = -0.5 if best.lead else None, grid.values.shape[1] - 0.5 if best.tail else None
+    boundaries = grid.reading(with_edges(refined(grid.values, best), first, last))
+    lengths = np.diff(boundaries)
+    even = np.abs(lengths / np.median(lengths) - 1) <= EVEN
+    even |= not even.any()
+    times = clock.to_wall(boundaries)
+    # Wall seconds vary with what else ran on the device, hence the median; work does not.
+    period = float(np.median(np.diff(times)[even])) if clock.name == "work" else float(lengths[even].mean())
+    work = float(lengths[even].mean()) if clock.name == "work" else None
+    if period < shortest_epoch_s:
+        return Detection("steps", period, work, (), best.quality, "track", clock.name, step_s=period, scores=scores)
+    # An epoch at the trace's busy end has one tracked boundary of two: half the confidence.
+    match = with_edges(best.match, best.match[0] / 2 if best.lead else None, best.match[-1] / 2 if best.tail else None).clip(0, 1)
+    epochs = tuple(
+        Epoch(start, end, min(pair)) for (start, end), pair in zip(pairwise(times.tolist()), pairwise(match.tolist()), strict=True)
+    )
+    jobs = (Job(period, epochs, best.quality),)
+    return Detection("epochs", period, work, epochs, best.quality, "track", clock.name, jobs=jobs, scores=scores)
+
+
+def tracked(grid: Grid) -> list[Track]:
+    """Every candidate period that could be followed."""
+    tracks = [follow(grid.values, candidate.period) for candidate in candidates(grid.values, grid.step)]
+    return [track for track in tracks if track is not None]
+
+
+def choose(tracks: list[Track], grid: Grid) -> Track:
+    """The best track, unless a much longer one is good too (steps within epochs), or a fraction of it is nearly as good.
+
+    A fraction that tracks nearly as well means that the longer cycle is k epochs (a checkpoint every k).
+    """
+    best = max(tracks, key=lambda track: track.quality * (1 + 0.05 * np.log2(max(1.0, track.samples * grid.step))))
+    longer = [
+        track
+        for track in tracks
+        if track.samples > 5 * best.samples
+        and track.quality > max(0.3, 0.45 * best.quality)
+        and track.boundaries.size >= 4
+        and min(track.contrast, track.distinct) > 0.18
+    ]
+    if longer:
+        best = max(longer, key=lambda track: track.quality)
+    for parts in (5, 4, 3, 2):
+        part = follow(grid.values, best.samples / parts)
+        if part is None or abs(np.log(part.samples * parts / best.samples)) > 0.25:
+            continue
+        alike = part.quality >= 0.72 * best.quality and part.contrast > 0.12
+        # Epochs with and without a checkpoint differ in length, hence in quality, but nothing else looks like their ends.
+        marked = part.quality >= 0.5 * best.quality and part.distinct > 0.35
+        if alike or marked:
+            return replace(part, quality=float(np.sqrt(part.quality * max(part.quality, best.quality))))
+    return best
+
+
+def _scores(tracks: list[Track], best: Track, grid: Grid, clock: Clock) -> dict[str, NDArray[np.float64]]:
+    centres = grid.reading((np.arange(best.similarity.size) + 0.5) * best.size - 0.5)
+    return {
+        "similarity": np.interp(clock.reading, centres, best.similarity, left=0.0, right=0.0),
+        "candidate_period": np.array([track.samples * grid.step for track in tracks]),
+        "candidate_quality": np.array([track.quality for track in tracks]),
+    }
