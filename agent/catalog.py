@@ -1,0 +1,62 @@
+"""The metric catalogue: ``metrics.toml`` as frozen dataclasses."""
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Literal
+
+Tier = Literal["fast", "slow"]
+Kind = Literal["gauge", "counter"]
+Scope = Literal["gpu", "host"]
+
+# Base-unit suffixes as Prometheus wants them in a name; "" is a column outside the catalogue, whose unit nobody knows.
+UNIT_SUFFIX = {
+    "ratio": "ratio",
+    "bytes": "bytes",
+    "bytes/s": "bytes_per_second",
+    "W": "watts",
+    "J": "joules",
+    "Hz": "hertz",
+    "°C": "celsius",
+    "1/s": "per_second",
+    "": "",
+}
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One column of a trace.
+
+    ``unit`` is a key of `UNIT_SUFFIX`; ``dcgm`` is the DCGM field id and ``gpm`` the NVML GPM metric id, where there is one;
+    ``paper`` is the short name in the black-box paper's tables.
+    """
+
+    name: str
+    unit: str
+    tier: Tier
+    help: str
+    paper: str | None = None
+    dcgm: int | None = None
+    gpm: int | None = None
+    kind: Kind = "gauge"
+    scope: Scope = "gpu"
+
+    def __post_init__(self) -> None:
+        if self.unit not in UNIT_SUFFIX:
+            raise ValueError(f"metric {self.name!r} has the unit {self.unit!r}, which has no Prometheus suffix")
+
+    @property
+    def prometheus(self) -> str:
+        """Name of the last value on ``/metrics``, without the ``_total`` that the exposition adds to counters."""
+        return "_".join(part for part in ("epochcast", self.scope, self.name, UNIT_SUFFIX[self.unit]) if part)
+
+
+@cache
+def catalog() -> dict[str, Metric]:
+    """Return the metrics of ``metrics.toml`` by name, in the file's order."""
+    rows = tomllib.loads(files(__package__).joinpath("metrics.toml").read_text(encoding="utf-8"))["metric"]
+    metrics = {row["name"]: Metric(**row) for row in rows}
+    if len(metrics) != len(rows):
+        raise ValueError("metrics.toml names a metric twice")
+    return metrics

@@ -1,0 +1,78 @@
+"""The command ``epochcast-agent``."""
+
+import argparse
+import json
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from .check import report, text
+from .config import AUTO, Config, load
+from .daemon import Daemon
+from .errors import InputError
+from .sources import SOURCES
+
+EPILOG = """examples:
+  epochcast-agent                                      read this node's GPUs, else its CPUs
+  epochcast-agent --replay trace.csv --speed 10        play a recorded trace ten times as fast
+  epochcast-agent check --json                         what can be measured here
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        # One line, not argparse's usage block in front of it.
+        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="epochcast-agent",
+        description="Read GPUs at 10 Hz, keep every sample, and export them over HTTP.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        argument_default=argparse.SUPPRESS,
+    )
+    parser.add_argument("--config", type=Path, metavar="FILE", help="TOML file of settings; flags win over it")
+    parser.add_argument("--source", choices=(AUTO, *SOURCES), help=f"where samples come from (default {Config.source})")
+    parser.add_argument("--replay", type=Path, metavar="FILE", help="trace (CSV or Parquet) to play; implies --source replay")
+    parser.add_argument(
+        "--speed", type=float, metavar="X", help="play the trace X times as fast as it was recorded (default 1)"
+    )
+    parser.add_argument("--host", metavar="ADDR", help=f"address to listen on (default {Config.host})")
+    parser.add_argument("--port", type=int, metavar="N", help=f"port to listen on, 0 takes a free one (default {Config.port})")
+    parser.add_argument("--port-file", type=Path, metavar="FILE", help="file to write the port to once samples flow")
+    parser.add_argument(
+        "--retention", type=float, metavar="SECONDS", help=f"how long samples are kept (default {Config.retention:g})"
+    )
+    commands = parser.add_subparsers(dest="command", title="commands", parser_class=_Parser)
+    check = commands.add_parser(
+        "check",
+        help="say what this node can measure, from which source, and why not the rest",
+        epilog="example: epochcast-agent check --json",
+    )
+    check.add_argument("--json", action="store_true", help="answer as JSON: gpus, sources, problems")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; return the exit status: 0, or 2 with one sentence on stderr for bad input."""
+    parser = _parser()
+    settings = vars(parser.parse_args(arguments))
+    command = settings.pop("command", None)
+    try:
+        if command == "check":
+            as_json = settings.pop("json")
+            if settings:
+                parser.error(f"check takes no --{next(iter(settings)).replace('_', '-')}")
+            found = report()
+            sys.stdout.write((json.dumps(found, indent=2) if as_json else text(found)) + "\n")
+            return 0
+        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+        Daemon(load(settings.pop("config", None), settings)).run()
+    except InputError as problem:
+        sys.stderr.write(f"epochcast-agent: {problem}\n")
+        return 2
+    return 0

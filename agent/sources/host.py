@@ -1,0 +1,183 @@
+"""This machine's own CPUs, memory and disks, read from ``/proc``: real telemetry on any Linux machine.
+
+Fields are those of ``proc(5)`` and of the kernel's ``Documentation/admin-guide/iostats.rst``.
+"""
+
+import contextlib
+import os
+import platform
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import numpy as np
+
+from ..catalog import catalog
+from ..errors import InputError
+from . import Attribute, Device, Options, Row, Tick
+
+# Sectors of /proc/diskstats are 512 bytes whatever the disk's own sector size (Documentation/block/stat.rst).
+SECTOR_BYTES = 512
+KIB = 1024
+
+
+class ProcFile:
+    """A file of ``/proc`` kept open: reading it again from the start costs one system call."""
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def text(self) -> str:
+        """Return the file's present content."""
+        chunks = []
+        offset = 0
+        while chunk := os.pread(self._descriptor, 1 << 16, offset):
+            chunks.append(chunk)
+            offset += len(chunk)
+        return b"".join(chunks).decode()
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._descriptor)
+
+
+def cpu_times(stat: str) -> tuple[float, float]:
+    """Return (busy, all) clock ticks of all CPUs since boot from ``/proc/stat``.
+
+    Busy is user + nice + system + irq + softirq; idle, iowait and steal are not work of this machine, and guest time is already
+    within user.
+    """
+    user, nice, system, idle, iowait, irq, softirq, steal = map(float, stat.partition("\n")[0].split()[1:9])
+    busy = user + nice + system + irq + softirq
+    return busy, busy + idle + iowait + steal
+
+
+def context_switches(stat: str) -> float:
+    """Return the context switches since boot from ``/proc/stat``."""
+    return _field(stat, "\nctxt ")
+
+
+def memory_in_use(meminfo: str) -> float:
+    """Return MemTotal - MemAvailable in bytes: what is in use and could not be reclaimed without swapping."""
+    return (_field(meminfo, "MemTotal:") - _field(meminfo, "MemAvailable:")) * KIB
+
+
+def minor_faults(vmstat: str) -> float:
+    """Return the page faults since boot that needed no disk, from ``/proc/vmstat`` (``pgfault`` counts both kinds)."""
+    return _field(vmstat, "\npgfault ") - _field(vmstat, "\npgmajfault ")
+
+
+def disk_bytes(diskstats: str, disks: frozenset[str]) -> tuple[float, float]:
+    """Return the bytes (read from, written to) the named disks since boot, from ``/proc/diskstats``."""
+    lines = [fields for line in diskstats.splitlines() if (fields := line.split())[2] in disks]
+    read = sum(int(fields[5]) for fields in lines)  # sectors read
+    written = sum(int(fields[9]) for fields in lines)  # sectors written
+    return float(read * SECTOR_BYTES), float(written * SECTOR_BYTES)
+
+
+def physical_disks(sysfs: Path = Path("/sys/block")) -> frozenset[str]:
+    """Return the whole disks that have hardware behind them: a partition, a loop or a volume would count bytes twice."""
+    return frozenset(disk.name for disk in sysfs.glob("*") if (disk / "device").exists())
+
+
+def _field(text: str, key: str) -> float:
+    return float(text[text.index(key) + len(key) :].split(maxsplit=1)[0])
+
+
+class HostSource:
+    """The one device of this machine's CPUs, memory and disks.
+
+    Rates are over the time since the previous reading, so that a missed tick loses nothing. A file or field that this kernel
+    does not offer leaves its metrics out, with the reason in `Device.unmeasured`.
+    """
+
+    name = "host"
+    hertz = 10.0
+    silent_after = 1.0
+    recorded_rows = None
+    finished = False
+
+    def __init__(self, options: Options, proc: Path = Path("/proc")) -> None:
+        del options  # this source has none
+        self._disks = physical_disks()
+        readers: dict[str, tuple[str, Callable[[str], list[float]]]] = {
+            "stat": ("cpu_utilization context_switches", lambda text: [*cpu_times(text), context_switches(text)]),
+            "meminfo": ("rss", lambda text: [memory_in_use(text)]),
+            "vmstat": ("minor_faults", lambda text: [minor_faults(text)]),
+            "diskstats": ("disk_read disk_write", lambda text: [*disk_bytes(text, self._disks)]),
+        }
+        self._files: dict[str, ProcFile] = {}
+        self._readers: dict[str, Callable[[str], list[float]]] = {}
+        measured: set[str] = set()
+        unmeasured: dict[str, str] = {}
+        for file, (names, reader) in readers.items():
+            try:
+                opened = ProcFile(proc / file)
+                reader(opened.text())
+            except (OSError, ValueError, IndexError) as error:
+                unmeasured |= dict.fromkeys(names.split(), f"{proc / file} cannot be read: {error}")
+            else:
+                self._files[file] = opened
+                self._readers[file] = reader
+                measured |= set(names.split())
+        if not measured:
+            raise InputError(f"source 'host' finds nothing to read under {proc}; it needs Linux with /proc mounted")
+        self._metrics = tuple(metric for metric in catalog().values() if metric.name in measured)
+        self.devices = (
+            Device(
+                index=0,
+                uuid=f"host-{platform.node()}",
+                name=_cpu_model(proc),
+                metrics=self._metrics,
+                static=_static(proc),
+                unmeasured=unmeasured,
+            ),
+        )
+        self._before: dict[str, list[float]] = {}
+        self._before_time = 0.0
+
+    def read(self, tick: Tick) -> Iterable[Row]:
+        """Return this tick's row; the first one has no rates yet."""
+        now = {file: self._readers[file](opened.text()) for file, opened in self._files.items()}
+        values = self._values(now, tick.elapsed - self._before_time)
+        self._before, self._before_time = now, tick.elapsed
+        return [Row(0, tick.time, np.array([values.get(metric.name, np.nan) for metric in self._metrics]))]
+
+    def _values(self, now: dict[str, list[float]], seconds: float) -> dict[str, float]:
+        values: dict[str, float] = {}
+        if "meminfo" in now:
+            values["rss"] = now["meminfo"][0]
+        if not self._before or seconds <= 0:
+            return values
+        change = {file: [b - a for a, b in zip(self._before[file], now[file], strict=True)] for file in now}
+        if "stat" in change:
+            busy, everything, switches = change["stat"]
+            # The kernel may take back some iowait, hence the clip; no tick of any CPU passed: nothing is known.
+            values["cpu_utilization"] = min(max(busy / everything, 0.0), 1.0) if everything > 0 else np.nan
+            values["context_switches"] = switches / seconds
+        if "vmstat" in change:
+            values["minor_faults"] = max(change["vmstat"][0], 0.0) / seconds
+        if "diskstats" in change:
+            # A disk that was unplugged takes its bytes with it, hence the clip.
+            values["disk_read"], values["disk_write"] = (max(moved, 0.0) / seconds for moved in change["diskstats"])
+        return values
+
+    def close(self) -> None:
+        """Close the files."""
+        for opened in self._files.values():
+            opened.close()
+
+
+def _cpu_model(proc: Path) -> str:
+    try:
+        lines = (proc / "cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    # Arm kernels give no model name.
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def _static(proc: Path) -> dict[str, Attribute]:
+    facts = {"cpus": Attribute(os.cpu_count() or 1, "proc")}
+    with contextlib.suppress(OSError, ValueError):
+        facts["memory_total"] = Attribute(int(_field((proc / "meminfo").read_text(), "MemTotal:")) * KIB, "proc")
+    return facts

@@ -1,0 +1,221 @@
+"""A recorded trace, played as if it happened now, at any speed."""
+
+import csv
+import json
+import logging
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..catalog import Metric, catalog
+from ..errors import InputError
+from . import Attribute, Device, Options, Row, Tick
+
+SCHEMA = "epochcast.trace/v1"
+TIME_NAMES = ("time", "t")
+# Above this many ticks a second a tick hands over several rows instead: a faster thread would only burn CPU.
+MOST_HERTZ = 100.0
+
+log = logging.getLogger(__name__)
+
+
+class ReplaySource:
+    """The one device of a trace file (CSV or Parquet).
+
+    Rows carry the recording's own times. A virtual clock starts at the first row and runs ``speed`` times as fast as the wall;
+    each tick hands over the rows whose time has come, so a late tick loses none.
+    """
+
+    name = "replay"
+
+    def __init__(self, options: Options) -> None:
+        if options.replay is None:
+            raise InputError("source 'replay' has no trace to play; name one with --replay FILE")
+        path = options.replay
+        facts, columns = _read(path)
+        self._time, self._values, names = _table(path, columns)
+        known = catalog()
+        metrics = tuple(
+            # Slow: how often an unknown column is read is unknown too, so its newest value stands a little longer.
+            known.get(name, Metric(name, unit="", tier="slow", help=f"Column {name!r} of the replayed trace."))
+            for name in names
+        )
+        self.devices = (
+            Device(
+                index=0,
+                uuid=f"replay-{path.stem}",
+                name=_gpu_name(path, facts),
+                metrics=metrics,
+                static=_static(path, facts),
+                simulated=bool(facts.get("simulated", False)),
+            ),
+        )
+        self._speed = options.speed
+        self.hertz = min(10.0 * self._speed, MOST_HERTZ)
+        spacing = float(np.median(np.diff(self._time))) if len(self._time) > 1 else 0.1
+        self.silent_after = max(1.0, 10.0 / self.hertz, 3 * spacing / self._speed)
+        self.recorded_rows = len(self._time)
+        self.finished = False
+        self._next = 0
+
+    def read(self, tick: Tick) -> Iterable[Row]:
+        """Return the rows whose time has come since the last call."""
+        virtual = self._time[0] + tick.elapsed * self._speed
+        due = int(np.searchsorted(self._time, virtual, side="right"))
+        rows = [Row(0, float(self._time[i]), self._values[i]) for i in range(self._next, due)]
+        self._next = max(self._next, due)
+        self.finished = self._next == len(self._time)
+        return rows
+
+    def close(self) -> None:
+        """Do nothing: the file was read whole."""
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, Sequence[Any]]]:
+    """Return the trace's metadata and its raw columns by name."""
+    try:
+        with path.open("rb") as file:
+            parquet = file.read(4) == b"PAR1"
+        return _read_parquet(path) if parquet else _read_csv(path)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or error
+        raise InputError(f"cannot read the trace {path}: {reason}; give a CSV or Parquet file with a column 'time'") from error
+
+
+def _read_parquet(path: Path) -> tuple[dict[str, Any], dict[str, Sequence[Any]]]:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise InputError(
+            f"the trace {path} is Parquet, which needs pyarrow; install epochcast[analyzer] or give the trace as CSV"
+        ) from error
+    try:
+        table = pyarrow.parquet.read_table(path)
+    except pyarrow.ArrowException as error:
+        raise InputError(f"cannot read the trace {path} as Parquet: {str(error).splitlines()[0]}") from error
+    if len(set(table.column_names)) != len(table.column_names):
+        raise InputError(f"the trace {path} has two columns of the same name among {table.column_names}")
+    facts = _facts(path, (table.schema.metadata or {}).get(b"epochcast", b"{}"))
+    numeric = (pyarrow.types.is_integer, pyarrow.types.is_floating, pyarrow.types.is_boolean)
+    columns = {
+        field.name: table.column(field.name).cast(pyarrow.float64(), safe=False).to_numpy()
+        for field in table.schema
+        if any(matches(field.type) for matches in numeric)
+    }
+    return facts, columns
+
+
+def _read_csv(path: Path) -> tuple[dict[str, Any], dict[str, Sequence[Any]]]:
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        first = file.readline()
+        facts: dict[str, Any] = {}
+        comment_lines = 0
+        if first.startswith("#"):
+            comment_lines = 1
+            text = first[1:].strip()
+            facts = _facts(path, text.encode()) if text.startswith("{") else {}
+        else:
+            file.seek(0)
+        reader = csv.reader(file)
+        header = [name.strip() for name in next(reader, [])]
+        if len(set(header)) != len(header):
+            raise InputError(f"the trace {path} has two columns of the same name in its header {','.join(header)!r}")
+        rows = []
+        for row in filter(None, reader):
+            if len(row) != len(header):
+                line = reader.line_num + comment_lines
+                raise InputError(f"the trace {path}, line {line}, has {len(row)} cells where its header has {len(header)}")
+            rows.append(row)
+    cells = list(zip(*rows, strict=True)) if rows else [()] * len(header)
+    columns: dict[str, Sequence[Any]] = {}
+    for name, column in zip(header, cells, strict=True):
+        numbers = [_number(cell) for cell in column]
+        filled = [number is not None for number, cell in zip(numbers, column, strict=True) if cell.strip()]
+        if filled and not any(filled) and name not in TIME_NAMES:
+            log.info("column %r of %s holds text and is left out", name, path)
+            continue
+        for row_number, (number, cell) in enumerate(zip(numbers, column, strict=True), start=1):
+            if number is None and cell.strip():
+                raise InputError(f"the trace {path}, data row {row_number}, column {name!r}: {cell!r} is not a number")
+        columns[name] = [math.nan if number is None else number for number in numbers]
+    return facts, columns
+
+
+def _number(cell: str) -> float | None:
+    try:
+        return float(cell)
+    except ValueError:
+        return None
+
+
+def _facts(path: Path, text: bytes) -> dict[str, Any]:
+    try:
+        facts = json.loads(text)
+    except ValueError as error:
+        raise InputError(f"the trace {path} has metadata that are not JSON: {error}") from error
+    if not isinstance(facts, dict):
+        raise InputError(f"the trace {path} has metadata that are not a JSON object")
+    schema = facts.get("schema", SCHEMA)
+    if schema != SCHEMA:
+        raise InputError(f"the trace {path} has the schema {schema!r}, this agent reads {SCHEMA!r}")
+    return facts
+
+
+def _gpu_name(path: Path, facts: dict[str, Any]) -> str:
+    name = facts.get("gpu") or "unknown"
+    if not isinstance(name, str):
+        raise InputError(f"the trace {path} names its gpu as {name!r}; metadata must give it as text")
+    return name
+
+
+def _static(path: Path, facts: dict[str, Any]) -> dict[str, Attribute]:
+    static = facts.get("static") or {}
+    if not isinstance(static, dict):
+        raise InputError(f"the trace {path} has static attributes {static!r}; metadata must give them as an object")
+    attributes = {}
+    for name, fact in static.items():
+        value, source = (fact.get("value"), fact.get("source", "trace")) if isinstance(fact, dict) else (fact, "trace")
+        if value is None:
+            continue
+        if not isinstance(value, float | int | str) or not isinstance(source, str):
+            raise InputError(f"the trace {path} has the static attribute {name!r} = {fact!r}, which is no number or text")
+        attributes[name] = Attribute(value, source)
+    return attributes
+
+
+def _table(path: Path, columns: dict[str, Sequence[Any]]) -> tuple[NDArray[np.float64], NDArray[np.float64], tuple[str, ...]]:
+    """Return the times [rows], the values [rows, metrics] and the metrics' names; refuse what cannot be played."""
+    time_name = next((name for name in TIME_NAMES if name in columns), None)
+    if time_name is None:
+        found = ", ".join(columns) or "none"
+        raise InputError(f"the trace {path} has no column 'time' (unix seconds; 't' will do); its columns: {found}")
+    time = np.asarray(columns[time_name], dtype=np.float64)
+    names = tuple(name for name in columns if name != time_name)
+    if not len(time):
+        raise InputError(f"the trace {path} has no rows; give one with at least one sample")
+    if not names:
+        raise InputError(f"the trace {path} has no numeric column beside {time_name!r}; give one with at least one metric")
+    if not np.isfinite(time).all():
+        row = int(np.argmin(np.isfinite(time)))
+        raise InputError(f"the trace {path}, data row {row + 1}, has the time {time[row]}; every row needs a finite time")
+    steps = np.diff(time)
+    if (steps <= 0).any():
+        row = int(np.argmax(steps <= 0)) + 1
+        raise InputError(
+            f"the trace {path} is not sorted by time: data row {row + 1} at {time[row]} follows {time[row - 1]}; "
+            "sort it, without repeated times"
+        )
+    values = np.column_stack([np.asarray(columns[name], dtype=np.float64) for name in names])
+    if np.isinf(values).any():
+        row, column = np.argwhere(np.isinf(values))[0]
+        raise InputError(
+            f"the trace {path}, data row {row + 1}, column {names[column]!r}, is infinite; leave such a cell empty"
+        )
+    if np.isnan(values).all():
+        raise InputError(f"the trace {path} holds no value: every cell beside {time_name!r} is empty or NaN")
+    return time, values, names
