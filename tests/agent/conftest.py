@@ -1,0 +1,102 @@
+"""Fixtures of the agent's tests: clocks that only tests move, a real agent process, a stub NVML compiled from C."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+STUB = Path(__file__).with_name("nvml_stub.c")
+
+
+class FakeClock:
+    """Time that passes only in `wait` and when a test moves it; `wait` returns true once ``until`` (monotonic) has passed."""
+
+    def __init__(self, unix: float, until: float) -> None:
+        self.now = 0.0
+        self.until = until
+        self.wall = unix
+
+    def unix(self) -> float:
+        return self.wall + self.now
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def wait(self, seconds: float) -> bool:
+        self.now += seconds
+        return self.now >= self.until
+
+    def stop(self) -> None:
+        self.until = self.now
+
+
+@pytest.fixture
+def fake_clock() -> type[FakeClock]:
+    return FakeClock
+
+
+class AgentProcess:
+    """A running ``epochcast-agent`` that has its first sample."""
+
+    def __init__(self, process: subprocess.Popen[str], port: int) -> None:
+        self.process = process
+        self.port = port
+        self.url = f"http://127.0.0.1:{port}"
+
+    def text(self, path: str) -> str:
+        with urllib.request.urlopen(self.url + path, timeout=10) as answer:
+            return answer.read().decode()
+
+    def json(self, path: str) -> Any:
+        return json.loads(self.text(path))
+
+    def stop(self) -> tuple[int, str]:
+        """Ask the agent to stop; return its exit status and what it wrote to stderr."""
+        self.process.terminate()
+        _, errors = self.process.communicate(timeout=20)
+        return self.process.returncode, errors
+
+
+@pytest.fixture
+def start_agent(tmp_path: Path) -> Iterator[Callable[..., AgentProcess]]:
+    """Start agents on free ports, each ready to be asked; they are stopped after the test."""
+    with ExitStack() as stack:
+
+        def start(*arguments: object, env: dict[str, str] | None = None) -> AgentProcess:
+            port_file = tmp_path / "port"
+            port_file.unlink(missing_ok=True)
+            command = [sys.executable, "-m", "epochcast.agent", "--port", "0", "--port-file", port_file, *arguments]
+            process = subprocess.Popen(
+                [str(part) for part in command], stderr=subprocess.PIPE, text=True, env={**os.environ, **(env or {})}
+            )
+            stack.callback(lambda: process.poll() is None and process.communicate(timeout=20))
+            stack.callback(lambda: process.poll() is None and process.terminate())
+            while not port_file.exists():
+                try:
+                    process.wait(timeout=0.05)
+                except subprocess.TimeoutExpired:
+                    continue
+                pytest.fail(f"the agent ended with {process.returncode}: {process.communicate()[1]}")
+            return AgentProcess(process, int(port_file.read_text()))
+
+        yield start
+
+
+@pytest.fixture(scope="session")
+def nvml_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A stub ``libnvidia-ml.so.1``, compiled once."""
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler: the stub libnvidia-ml cannot be built")
+    library = tmp_path_factory.mktemp("nvml") / "libnvidia-ml.so.1"
+    command = [compiler, "-std=c11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", str(library), str(STUB)]
+    subprocess.run(command, check=True)
+    return library

@@ -1,0 +1,148 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from epochcast.agent.errors import InputError
+from epochcast.agent.sampler import Sampler
+from epochcast.agent.sources import Attribute, Options, Tick
+from epochcast.agent.sources.replay import ReplaySource
+from epochcast.agent.store import DeviceStore
+
+HEADER = {
+    "schema": "epochcast.trace/v1",
+    "gpu": "Tesla T4",
+    "static": {"cuda_cores": {"value": 2560, "source": "nvml"}, "driver_version": "999.1"},
+    "source": "nvml",
+    "simulated": True,
+}
+
+
+def trace(folder: Path, text: str) -> Path:
+    path = folder / "trace.csv"
+    path.write_text(text)
+    return path
+
+
+def replay(path: Path, speed: float = 1.0) -> ReplaySource:
+    return ReplaySource(Options(replay=path, speed=speed))
+
+
+def played(source: ReplaySource, clock: Any) -> tuple[list[float], dict[str, np.ndarray]]:
+    store = DeviceStore(source.devices[0], source.recorded_rows or 0, 5.0)
+    Sampler(source, [store], clock).run()
+    time, columns = store.samples(-np.inf, np.inf, None)
+    return time.tolist(), columns
+
+
+def test_rows_carry_the_recording_s_own_times_and_none_is_lost(tmp_path: Path, fake_clock: Any) -> None:
+    rng = np.random.default_rng(0)
+    times = 1000 + np.cumsum(rng.uniform(0.05, 0.3, 200))
+    lines = ["t,power,phase,loss"] + [f"{float(t)!r},{i},train,{i / 2 if i % 10 == 0 else ''}" for i, t in enumerate(times)]
+    source = replay(trace(tmp_path, "\n".join(lines)))
+    time, columns = played(source, fake_clock(5.0, until=1e6))
+    assert time == times.tolist()
+    assert source.finished
+    assert columns["power"].tolist() == list(range(200))
+    assert "phase" not in columns  # text is no metric
+    assert np.flatnonzero(~np.isnan(columns["loss"])).tolist() == list(range(0, 200, 10))
+
+
+@pytest.mark.parametrize("speed", [0.5, 1, 10, 1000])
+def test_speed_is_wall_time_per_recorded_time(tmp_path: Path, fake_clock: Any, speed: float) -> None:
+    source = replay(trace(tmp_path, "time,power\n" + "\n".join(f"{k / 10},1" for k in range(301))), speed)
+    clock = fake_clock(5.0, until=1e6)
+    time, _ = played(source, clock)
+    assert len(time) == 301
+    # 30 s of recording, and at most two ticks more.
+    assert 30 / speed <= clock.now <= 30 / speed + 2 / source.hertz + 1e-6
+
+
+def test_a_late_tick_hands_over_all_that_became_due(tmp_path: Path) -> None:
+    source = replay(trace(tmp_path, "time,power\n1,1\n2,2\n3,3\n4,4\n"))
+    assert [row.time for row in source.read(Tick(0, 0.0, True))] == [1]
+    assert [row.time for row in source.read(Tick(0, 2.5, True))] == [2, 3]
+    assert not source.finished
+    assert [row.time for row in source.read(Tick(0, 9.0, True))] == [4]
+    assert source.finished
+
+
+def test_metadata_of_a_csv(tmp_path: Path) -> None:
+    (device,) = replay(trace(tmp_path, f"# {json.dumps(HEADER)}\ntime,power\n1,2\n")).devices
+    assert (device.name, device.simulated) == ("Tesla T4", True)
+    assert device.static == {"cuda_cores": Attribute(2560, "nvml"), "driver_version": Attribute("999.1", "trace")}
+
+
+def test_a_csv_without_metadata_is_of_an_unknown_gpu(tmp_path: Path) -> None:
+    (device,) = replay(trace(tmp_path, "# recorded by hand\ntime,power,my col\n1,2,3\n")).devices
+    assert (device.name, device.simulated) == ("unknown", False)
+    assert [(metric.name, metric.unit) for metric in device.metrics] == [("power", "W"), ("my col", "")]
+
+
+def test_parquet(tmp_path: Path, fake_clock: Any) -> None:
+    pa = pytest.importorskip("pyarrow", reason="Parquet is read through pyarrow")
+    import pyarrow.parquet as pq
+
+    table = pa.table({"time": [1.0, 2.0], "energy": pa.array([7, None], pa.int64()), "busy": [True, False], "note": ["a", "b"]})
+    pq.write_table(table.replace_schema_metadata({"epochcast": json.dumps(HEADER)}), tmp_path / "x.parquet")
+    source = replay(tmp_path / "x.parquet")
+    assert source.devices[0].name == "Tesla T4"
+    _, columns = played(source, fake_clock(5.0, until=1e6))
+    np.testing.assert_array_equal(columns["energy"], [7, np.nan])
+    np.testing.assert_array_equal(columns["busy"], [1, 0])
+    assert "note" not in columns
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "no column 'time'.*its columns: none"),
+        ("stamp,power\n1,2\n", "no column 'time'.*its columns: stamp, power"),
+        ("time,power\n", "no rows"),
+        ("time\n1\n", "no numeric column beside 'time'"),
+        ("time,power\n1,2\n3,2\n2,2\n", "not sorted by time: data row 3 at 2.0 follows 3.0"),
+        ("time,power\n1,2\n1,2\n", "not sorted by time: data row 2"),
+        ("time,power\n1,2\nnan,2\n", "data row 2, has the time nan"),
+        ("time,power\n1,2\n,2\n", "data row 2, has the time nan"),
+        ("time,power\nnoon,2\n", "column 'time': 'noon' is not a number"),
+        ("time,power\n1,2\n2,much\n", "data row 2, column 'power': 'much' is not a number"),
+        ("time,power\n1,inf\n", "column 'power', is infinite"),
+        ("time,power\n1,\n2,nan\n", "holds no value"),
+        ("time,power\n1,2\n2\n", "line 3, has 1 cells where its header has 2"),
+        ("time,power,power\n1,2,3\n", "two columns of the same name"),
+        ("# {not json}\ntime,power\n1,2\n", "not JSON"),
+        ('# {"schema": "epochcast.trace/v9"}\ntime,power\n1,2\n', "schema 'epochcast.trace/v9'"),
+        ('# {"gpu": 7}\ntime,power\n1,2\n', "names its gpu as 7"),
+        ('# {"static": {"x": [1]}}\ntime,power\n1,2\n', "static attribute 'x'"),
+    ],
+)
+def test_a_trace_that_cannot_be_played_is_refused_in_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence) as caught:
+        replay(trace(tmp_path, text))
+    assert "trace.csv" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"PAR1garbage", b"\xff\xfe\x00bad", b"time,power\n1,\x00\n"])
+def test_files_that_are_no_trace(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x").write_bytes(content)
+    with pytest.raises(InputError, match="trace"):
+        replay(tmp_path / "x")
+
+
+def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
+    for path, reason in ((tmp_path / "none.csv", "No such file"), (tmp_path, "Is a directory")):
+        with pytest.raises(InputError, match=reason):
+            replay(path)
+
+
+def test_a_real_recording(shared_data: Path, fake_clock: Any) -> None:
+    path = shared_data / "detector" / "cpu_training" / "r1_cnn_b64_val.csv"
+    if not path.exists():
+        pytest.skip(f"no recording at {path}")
+    time, columns = played(replay(path, speed=50), fake_clock(5.0, until=1e6))
+    raw = np.genfromtxt(path, delimiter=",", names=True)
+    assert time == raw["t"].tolist()
+    np.testing.assert_allclose(columns["cpu"], raw["cpu"], rtol=1e-6)

@@ -1,0 +1,77 @@
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from epochcast.agent.catalog import catalog
+from epochcast.agent.ring import Ring
+
+METRICS = [catalog()["power"], catalog()["energy"]]
+
+
+@given(capacity=st.integers(1, 7), rows=st.integers(0, 20), start=st.integers(-2, 22), length=st.integers(0, 22))
+def test_reads_what_a_plain_list_would_hold(capacity: int, rows: int, start: int, length: int) -> None:
+    ring = Ring(capacity, METRICS)
+    held: list[tuple[float, float, float]] = []
+    for i in range(rows):
+        ring.append(float(i), np.array([i + 0.5, i + 0.25]))
+        held = [*held, (float(i), i + 0.5, i + 0.25)][-capacity:]
+    time, columns = ring.read(start, start + length)
+    expected = [row for row in held if start <= row[0] < start + length]
+    assert list(zip(time, columns["power"], columns["energy"], strict=True)) == expected
+    assert ring.oldest == (held[0][0] if held else None)
+
+
+def test_gauges_are_float32_and_a_large_counter_keeps_its_small_steps() -> None:
+    ring = Ring(4, METRICS)
+    for tick in range(3):
+        ring.append(float(tick), np.array([300.1, 5e9 + 0.25 * tick]))
+    _, columns = ring.read()
+    assert columns["power"].dtype == np.float32
+    assert np.diff(columns["energy"]).tolist() == [0.25, 0.25]
+
+
+@pytest.mark.parametrize("back_to", [2.0, 3.5, -1.0])
+def test_a_clock_set_back_rewrites_the_rows_after_it(back_to: float) -> None:
+    ring = Ring(4, METRICS)
+    for tick in range(6):  # holds 2, 3, 4, 5
+        ring.append(float(tick), np.array([tick, tick]))
+    ring.append(back_to, np.array([99.0, 99.0]))
+    time, columns = ring.read()
+    assert time.tolist() == [t for t in (2.0, 3.0, 4.0, 5.0) if t < back_to] + [back_to]
+    assert columns["power"][-1] == 99
+
+
+def test_a_metric_that_is_not_held() -> None:
+    with pytest.raises(KeyError, match="sm_active"):
+        Ring(4, METRICS).read(metrics=["sm_active"])
+
+
+def test_readers_never_see_a_torn_row() -> None:
+    ring = Ring(50, METRICS)
+    stop = threading.Event()
+    torn: list[str] = []
+    reads = 0
+
+    def read() -> None:
+        nonlocal reads
+        while not stop.is_set():
+            time, columns = ring.read()
+            if not (np.array_equal(time, columns["power"]) and np.array_equal(time, columns["energy"])):
+                torn.append("values of different rows")
+            if (np.diff(time) != 1).any():
+                torn.append("rows missing or out of order")
+            reads += 1
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    for tick in range(20_000):
+        ring.append(float(tick), np.array([tick, tick]))
+    stop.set()
+    for reader in readers:
+        reader.join()
+    assert not torn
+    assert reads > 0

@@ -1,0 +1,143 @@
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from epochcast.agent.catalog import catalog
+from epochcast.agent.sampler import Sampler
+from epochcast.agent.sources import Device, Row, Tick
+from epochcast.agent.store import DeviceStore
+
+METRICS = (catalog()["power"],)
+
+
+class ScriptedSource:
+    """Two GPUs; ``actions`` by tick number do something to the test's world while a tick is read."""
+
+    name = "scripted"
+    hertz = 10.0
+    silent_after = 1.0
+    recorded_rows = None
+    finished = False
+
+    def __init__(self) -> None:
+        self.devices = tuple(Device(index, f"GPU-{index}", "Stub", METRICS) for index in range(2))
+        self.ticks: list[Tick] = []
+        self.actions: dict[int, Any] = {}
+        self.absent: set[int] = set()
+
+    def read(self, tick: Tick) -> Iterable[Row]:
+        self.ticks.append(tick)
+        action = self.actions.get(len(self.ticks) - 1)
+        if action is not None:
+            action()
+        return [Row(device, tick.time, np.array([100.0])) for device in range(2) if device not in self.absent]
+
+    def close(self) -> None:
+        pass
+
+
+def sampler_of(source: ScriptedSource, clock: Any) -> Sampler:
+    return Sampler(source, [DeviceStore(device, 6000, 5.0) for device in source.devices], clock)
+
+
+def times(sampler: Sampler, device: int = 0) -> list[float]:
+    return sampler.stores[device].samples(-np.inf, np.inf, None)[0].tolist()
+
+
+def test_sample_times_lie_on_the_grid_of_unix_time(fake_clock: Any) -> None:
+    source, clock = ScriptedSource(), fake_clock(1_700_000_000.0437, until=3.0)
+    sampler = sampler_of(source, clock)
+    sampler.run()
+    assert times(sampler) == [(17_000_000_001 + k) / 10 for k in range(30)]
+    assert sampler.missed_ticks == 0
+    assert sampler.effective_hertz == pytest.approx(10)
+
+
+def test_the_slow_tier_is_read_once_a_second(fake_clock: Any) -> None:
+    source, clock = ScriptedSource(), fake_clock(1_700_000_000.0, until=5.05)
+    sampler_of(source, clock).run()
+    assert [number for number, tick in enumerate(source.ticks) if tick.slow] == [0, 10, 20, 30, 40]
+
+
+def test_a_late_tick_is_counted_late_and_shifts_no_later_one(fake_clock: Any) -> None:
+    source, clock = ScriptedSource(), fake_clock(1_700_000_000.0, until=2.05)
+    source.actions[5] = lambda: setattr(clock, "now", clock.now + 0.08)
+    sampler = sampler_of(source, clock)
+    sampler.run()
+    assert times(sampler) == [(17_000_000_001 + k) / 10 for k in range(20)]
+    assert sampler.missed_ticks == 0
+    assert sampler.tick_seconds.sum == pytest.approx(0.08)
+
+
+def test_missed_ticks_are_counted_and_never_made_up_for(fake_clock: Any) -> None:
+    source, clock = ScriptedSource(), fake_clock(1_700_000_000.0, until=2.05)
+    source.actions[5] = lambda: setattr(clock, "now", clock.now + 0.35)  # tick 5 at 0.6 s lasts until 0.95 s
+    sampler = sampler_of(source, clock)
+    sampler.run()
+    # Ticks due at 0.7 and 0.8 s are gone; that of 0.9 s, 0.05 s late, is still taken.
+    assert times(sampler) == [(17_000_000_001 + k) / 10 for k in range(20) if k not in (6, 7)]
+    assert sampler.missed_ticks == 2
+    assert [store.missed_ticks for store in sampler.stores] == [2, 2]
+    assert sampler.lateness_seconds.sum == pytest.approx(0.05, abs=1e-6)  # unix seconds resolve to 2e-7
+
+
+def test_the_slow_tier_survives_a_missed_tick(fake_clock: Any) -> None:
+    source, clock = ScriptedSource(), fake_clock(1_700_000_000.0, until=2.95)
+    source.actions[9] = lambda: setattr(clock, "now", clock.now + 0.35)
+    sampler_of(source, clock).run()
+    assert sum(tick.slow for tick in source.ticks) == 3
+
+
+@pytest.mark.parametrize("step", [3600.0, -3600.0, 0.25, -0.25])
+def test_a_clock_that_is_set_is_followed(fake_clock: Any, step: float, caplog: pytest.LogCaptureFixture) -> None:
+    source, clock = ScriptedSource(), fake_clock(1_700_000_000.0, until=2.05)
+    source.actions[9] = lambda: setattr(clock, "wall", clock.wall + step)
+    sampler = sampler_of(source, clock)
+    with caplog.at_level(logging.WARNING):
+        sampler.run()
+    got = np.array(times(sampler))
+    assert (np.diff(got) > 0).all()
+    assert np.allclose(got * 10, np.round(got * 10))
+    assert got[-1] == pytest.approx(1_700_000_002.0 + step, abs=0.051)
+    assert sampler.clock_steps == 1
+    assert sampler.missed_ticks == 0
+    assert "wall clock was set" in caplog.text
+
+
+def test_a_clock_that_drifts_is_followed_without_a_step(fake_clock: Any) -> None:
+    source, clock = ScriptedSource(), fake_clock(1_700_000_000.0, until=10.0)
+    source.actions = dict.fromkeys(range(100), lambda: setattr(clock, "wall", clock.wall + 0.0005))
+    sampler = sampler_of(source, clock)
+    sampler.run()
+    assert np.allclose(np.diff(times(sampler)), 0.1, atol=1e-6)
+    assert sampler.clock_steps == 0
+    # 100 ticks x 0.5 ms of drift: the 101st tick is due 9.95 s in.
+    assert len(source.ticks) == 100
+
+
+def test_an_error_of_the_source_is_counted_and_logged_once_a_minute(fake_clock: Any, caplog: pytest.LogCaptureFixture) -> None:
+    source, clock = ScriptedSource(), fake_clock(1_700_000_000.0, until=2.05)
+
+    def fail() -> None:
+        raise OSError("the bus is on fire")
+
+    source.actions = dict.fromkeys((3, 4, 5), fail)
+    sampler = sampler_of(source, clock)
+    with caplog.at_level(logging.ERROR):
+        sampler.run()
+    assert sampler.read_errors == 3
+    assert caplog.text.count("the bus is on fire") == 1
+    assert len(times(sampler)) == 17
+    assert sampler.last_success == pytest.approx(2.0)
+
+
+def test_a_device_without_a_row_misses_its_tick_alone(fake_clock: Any) -> None:
+    source, clock = ScriptedSource(), fake_clock(1_700_000_000.0, until=2.05)
+    source.actions = {10: lambda: source.absent.add(1), 15: lambda: source.absent.discard(1)}
+    sampler = sampler_of(source, clock)
+    sampler.run()
+    assert (len(times(sampler, 0)), len(times(sampler, 1))) == (20, 15)
+    assert [store.missed_ticks for store in sampler.stores] == [0, 5]
