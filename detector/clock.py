@@ -61,13 +61,23 @@ class Clock:
         """Unix seconds at which the clock showed `reading`, clipped to the trace on the work clock."""
         return reading if self.name == "wall" else np.interp(reading, self.reading, self.time)
 
-    def per_tick(self, name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """A metric per second of this clock: on the work clock, what is a rate per second becomes a rate per work done."""
+    def resample(self, name: str, values: NDArray[np.float64], readings: NDArray[np.float64]) -> NDArray[np.float64]:
+        """A metric at evenly spaced readings of this clock, by linear interpolation.
+
+        On the work clock a rate per second becomes a rate per work done: what was counted up to each reading is interpolated and
+        differenced, since the ratio of two rates that are each counted in ticks of 10 ms would be mostly noise.
+
+        Args:
+            name: of the metric.
+            values: (n,) at `time`.
+            readings: (k,) evenly spaced, k >= 2.
+        """
         if self.name == "wall" or name in LEVELS:
-            return values
-        speed = np.diff(self.reading) / np.diff(self.time)
-        floor = 0.02 * float(np.mean(speed))  # what is counted while the device idles has no work to be divided by
-        return np.asarray(values / np.maximum(np.concatenate([speed[:1], speed]), floor))
+            return np.interp(readings, self.reading, values)
+        counted = np.concatenate([[0.0], np.cumsum(values[1:] * np.diff(self.time))])
+        step = readings[1] - readings[0]
+        edges = np.append(readings - step, readings[-1])
+        return np.diff(np.interp(edges, self.reading, counted)) / step
 
 
 def choose(signals: Signals, name: Literal["wall", "work", "auto"] = "auto") -> Clock:

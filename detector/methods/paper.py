@@ -68,11 +68,10 @@ def detect(
         raise InputError(
             f"the paper's recipe needs at least {needed} samples at these settings, the trace has {n}: record longer"
         )
-    values = clock.per_tick(name, signals.metrics[name])
-    reading = clock.reading
+    values, reading = signals.metrics[name], clock.reading
     if clock.name == "work":
         reading = np.linspace(reading[0], reading[-1], n)
-        values = np.interp(reading, clock.reading, values)
+        values = clock.resample(name, values, reading)
 
     scores: dict[str, NDArray[np.float64]] = {}
     for number in range(1, passes + 1):

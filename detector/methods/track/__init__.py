@@ -96,16 +96,22 @@ def choose(tracks: list[Track], grid: Grid) -> Track:
     ]
     if longer:
         best = max(longer, key=lambda track: track.quality)
-    for parts in (5, 4, 3, 2):
-        part = follow(grid.values, best.samples / parts)
-        if part is None or abs(np.log(part.samples * parts / best.samples)) > 0.25:
-            continue
-        alike = part.quality >= 0.72 * best.quality and part.contrast > 0.12
-        # Epochs with and without a checkpoint differ in length, hence in quality, but nothing else looks like their ends.
-        marked = part.quality >= 0.5 * best.quality and part.distinct > 0.35
-        if alike or marked:
-            return replace(part, quality=float(np.sqrt(part.quality * max(part.quality, best.quality))))
+    while parts := [part for count in (2, 3, 4, 5) if (part := _part(best, count, grid)) is not None]:
+        best = max(parts, key=lambda track: track.quality)  # ends: a period has no 6 samples some time (`follow`)
     return best
+
+
+def _part(whole: Track, count: int, grid: Grid) -> Track | None:
+    """The cycle `count` times as short as `whole`, if it holds; its quality is the geometric mean of its own and the whole's."""
+    part = follow(grid.values, whole.samples / count)
+    if part is None or abs(np.log(part.samples * count / whole.samples)) > 0.25:
+        return None
+    alike = part.quality >= 0.72 * whole.quality and part.contrast > 0.12
+    # Epochs with and without a checkpoint differ in length, hence in quality, but nothing within them looks like their ends.
+    marked = part.quality >= 0.55 * whole.quality and part.distinct > 0.5
+    if not (alike or marked):
+        return None
+    return replace(part, quality=float(np.sqrt(part.quality * max(part.quality, whole.quality))))
 
 
 def _scores(tracks: list[Track], best: Track, grid: Grid, clock: Clock) -> dict[str, NDArray[np.float64]]:

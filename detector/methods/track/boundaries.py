@@ -6,13 +6,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.ndimage import maximum_filter1d
+from scipy.ndimage import maximum_filter1d, uniform_filter1d
 from scipy.signal import oaconvolve
 
 from .periods import autocorrelation, pooled
 
 #: Bins per period in tracking, windows tried as the first template, channels kept, rounds of template and matches.
 BINS, SEEDS, CHANNELS, ROUNDS = 96, 24, 16, 3
+
+#: Periods in the moving mean that is taken away first.
+DRIFT = 4
 
 #: Template around a boundary, in periods.
 BEFORE, AFTER = 0.45, 0.20
@@ -79,6 +82,8 @@ def follow(values: NDArray[np.float64], period: float) -> Track | None:
     length = period / size
     if channels.shape[1] < 2 * length or length < 6:
         return None
+    # Drift (temperature, memory) looks alike wherever it is cut out.
+    channels = channels - uniform_filter1d(channels, min(round(DRIFT * length), channels.shape[1]), axis=1, mode="nearest")
     kept, weights = _weights(channels, length)
     if not kept.size:
         return None
@@ -236,7 +241,8 @@ def _rated(
     windows = _windows(channels, boundaries - before, template.shape[1])
     windows = windows - windows.mean(axis=2, keepdims=True)
     rest = windows.sum(axis=0) - windows
-    norms = np.sqrt((windows**2).sum(axis=(1, 2)) * (rest**2).sum(axis=(1, 2)))
+    energy = _local_energy(channels, template.shape[1])[boundaries - before]
+    norms = np.sqrt(energy * (rest**2).sum(axis=(1, 2)))
     alike = float(np.mean((windows * rest).sum(axis=(1, 2)) / np.maximum(norms, 1e-12)))
 
     centres = np.arange(similarity.size) + before

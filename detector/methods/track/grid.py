@@ -15,7 +15,7 @@ STEP_S = 0.1
 #: Busy is a 3 s mean above 12 % of the 90th percentile; pauses below 15 s belong to the busy stretch.
 BUSY_MEAN_S, BUSY_SHARE, PAUSE_S = 3.0, 0.12, 15.0
 
-#: A metric that changes less often than every 50th sample is a state, not a signal.
+#: Two periods of the shortest kind that the search knows, at its coarsest.
 FEWEST_SAMPLES = 40
 
 
@@ -53,7 +53,7 @@ def build(signals: Signals, clock: Clock) -> Grid | None:
     reading = np.linspace(low, high, count)
     rows = []
     for name, values in signals.metrics.items():
-        row = _normalised(np.interp(reading, clock.reading, clock.per_tick(name, values)))
+        row = _normalised(clock.resample(name, values, reading))
         if row is not None:
             rows.append(row)
     return Grid(float(low), float((high - low) / (count - 1)), np.array(rows)) if rows else None

@@ -8,8 +8,8 @@ from scipy.fft import irfft, next_fast_len, rfft
 from scipy.ndimage import uniform_filter1d
 from scipy.signal import find_peaks
 
-#: At every scale the period is looked for where it has 20 to 48 bins; at the finest from 8 samples (0.8 s at 10 Hz).
-FEWEST_BINS, MOST_BINS, FINEST_BINS = 20, 48, 8
+#: At every scale the period is looked for where it has 20 to 96 bins; at the finest from 8 samples (0.8 s at 10 Hz).
+FEWEST_BINS, MOST_BINS, FINEST_BINS = 20, 96, 8
 
 #: Periods this close are the same candidate.
 SAME = 0.06
@@ -46,7 +46,7 @@ def autocorrelation(channels: NDArray[np.float64], lags: int) -> NDArray[np.floa
     return np.asarray(raw / (n - np.arange(lags)) / np.where(power > 1e-12, power, np.inf))
 
 
-def candidates(values: NDArray[np.float64], step_s: float, most: int = 5) -> list[Candidate]:
+def candidates(values: NDArray[np.float64], step_s: float, most: int = 6) -> list[Candidate]:
     """The most promising distinct periods, the best first, the harmonic-product period last.
 
     Args:
@@ -82,7 +82,7 @@ def _at_scale(values: NDArray[np.float64], size: int, step_s: float) -> list[Can
     third = max(1, -(-each.shape[0] // 3))
     fused = np.sort(each, axis=0)[-third:].mean(axis=0)
     shortest = FINEST_BINS if size == 1 else FEWEST_BINS
-    peaks, _ = find_peaks(fused[: min(longest + 2, lags)], prominence=max(0.04, 2 / np.sqrt(n)))
+    peaks, _ = find_peaks(fused[: min(longest + 2, lags)], prominence=max(0.04, 1 / np.sqrt(n)))
     found = []
     for peak in peaks[(peaks >= shortest) & (peaks <= longest)]:
         lag = _vertex(fused, int(peak))
