@@ -1,0 +1,159 @@
+"""The report's figures as SVG: text and axes take the page's own colour (``currentColor``), so they fit light and dark pages.
+
+Series are told apart by position, line style and marker as well as by colour (Okabe and Ito's colour-blind safe palette).
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
+from numpy.typing import NDArray
+
+from ...detector import Epoch
+from ...regressor import Prediction
+from ..recommend import Recommendation
+
+_PAGE = "#010203"  # stands for the page's text colour while drawing
+_BLUE, _ORANGE, _GREEN = "#2b83ba", "#d55e00", "#009e73"
+_STYLE = {
+    **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color", "grid.color"), _PAGE),
+    "grid.alpha": 0.15,
+    "axes.grid": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.6,
+    "font.size": 9,
+    "legend.frameon": False,
+    "svg.fonttype": "none",  # text stays text: searchable, read aloud, in the page's font
+    "svg.hashsalt": "epochcast",  # the same figure has the same bytes
+}
+
+
+def detection_figure(
+    time: NDArray[np.float64],
+    metrics: Mapping[str, NDArray[np.float64]],
+    epochs: Sequence[Epoch],
+    true_starts: Sequence[float],
+    title: str,
+) -> bytes:
+    """Metrics over time, one panel each, with the true epoch starts and the detected epochs; SVG.
+
+    ``time``: (n,) unix seconds; ``metrics``: name -> (n,) in base units, NaN where there is no reading; ``true_starts``:
+    unix seconds.
+    """
+    with _drawing():
+        figure = Figure(figsize=(10, 0.9 + 1.15 * len(metrics)), layout="constrained")
+        panels = figure.subplots(len(metrics), 1, sharex=True, squeeze=False)[:, 0]
+        origin = float(time[0])
+        for axes, (name, values) in zip(panels, metrics.items(), strict=True):
+            read = ~np.isnan(values)
+            axes.plot(time[read] - origin, values[read], color=_BLUE, linewidth=0.9)
+            axes.set_ylabel(name.replace("_", "\n", 1), rotation=0, ha="right", va="center")
+            if np.nanmax(np.abs(values)) >= 1000:
+                axes.yaxis.set_major_formatter(EngFormatter(sep=""))
+            axes.locator_params(axis="y", nbins=4)
+            axes.grid(axis="x", visible=False)
+            for number, epoch in enumerate(epochs):
+                if number % 2 == 0:
+                    axes.axvspan(epoch.start - origin, epoch.end - origin, color=_ORANGE, alpha=0.10, linewidth=0)
+            for boundary in _boundaries(epochs):
+                axes.axvline(boundary - origin, color=_ORANGE, linewidth=1.2, linestyle=(0, (4, 2)))
+        marks = [start - origin for start in true_starts]
+        panels[0].plot(
+            marks,
+            [1.06] * len(marks),
+            "v",
+            color=_GREEN,
+            markersize=6,
+            clip_on=False,
+            transform=panels[0].get_xaxis_transform(),
+        )
+        panels[-1].set_xlabel("seconds since the first sample")
+        panels[-1].set_xlim(0, float(time[-1]) - origin)
+        figure.legend(
+            handles=[
+                Line2D([], [], color=_GREEN, marker="v", linestyle="", label="true epoch start"),
+                Line2D([], [], color=_ORANGE, linestyle=(0, (4, 2)), label="detected boundary"),
+            ],
+            loc="outside upper right",
+            ncols=2,
+        )
+        figure.suptitle(title, x=0.01, ha="left", fontsize=10)
+        return _svg(figure)
+
+
+def predictions_figure(predictions: Sequence[Prediction], source: str) -> bytes:
+    """Predicted time on every GPU relative to the ``source`` GPU, with its 90 % interval, on a log axis; SVG."""
+    ranked = sorted(predictions, key=lambda prediction: prediction.ratio, reverse=True)
+    with _drawing():
+        figure = Figure(figsize=(10, 0.9 + 0.24 * len(ranked)), layout="constrained")
+        axes = figure.subplots()
+        for row, prediction in enumerate(ranked):
+            low, high = _interval(prediction)
+            axes.plot([low, high], [row, row], color=_BLUE, linewidth=2.5, alpha=0.45, solid_capstyle="butt")
+            axes.plot(prediction.ratio, row, "o", color=_ORANGE if prediction.gpu == source else _BLUE, markersize=5)
+        axes.axvline(1, color=_ORANGE, linewidth=1, linestyle=(0, (4, 2)))
+        axes.set_yticks(range(len(ranked)), [prediction.gpu for prediction in ranked])
+        axes.set_ylim(-0.7, len(ranked) - 0.3)
+        axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}×")
+        axes.set_xlabel(f"time relative to the {source} (dashed); bar: 90 % interval; left is faster")
+        return _svg(figure)
+
+
+def cost_figure(recommendations: Sequence[Recommendation]) -> bytes:
+    """Time against cost of every instance, log axes; named are those that none beats in both, the rest are dots; SVG."""
+    priced = [(r.seconds, r.usd, r.instance.name) for r in recommendations if r.seconds is not None and r.usd is not None]
+    with _drawing():
+        figure = Figure(figsize=(10, 4.6), layout="constrained")
+        axes = figure.subplots()
+        best = [p for p in priced if not any(q[0] <= p[0] and q[1] <= p[1] and q[:2] != p[:2] for q in priced)]
+        best.sort()
+        axes.plot([p[0] for p in priced], [p[1] for p in priced], "o", color=_BLUE, markersize=5, alpha=0.6)
+        axes.plot([p[0] for p in best], [p[1] for p in best], "D--", color=_ORANGE, markersize=6, linewidth=1)
+        for seconds, usd, name in best:
+            axes.annotate(name, (seconds, usd), xytext=(7, 5), textcoords="offset points")
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.xaxis.set_major_formatter(EngFormatter(unit="s"))
+        axes.xaxis.set_minor_formatter(EngFormatter(unit="s"))
+        axes.yaxis.set_major_formatter(EngFormatter(unit="USD"))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        axes.margins(x=0.12, y=0.12)
+        axes.set_xlabel("time (diamonds: no other instance is both faster and cheaper)")
+        axes.set_ylabel("cost")
+        return _svg(figure)
+
+
+def _boundaries(epochs: Sequence[Epoch]) -> list[float]:
+    return [epoch.start for epoch in epochs] + [epoch.end for epoch in epochs[-1:]]
+
+
+def _interval(prediction: Prediction) -> tuple[float, float]:
+    """The prediction's 90 % interval as ratios; the ratio itself where it has no seconds and so no interval."""
+    if prediction.seconds is None or prediction.low is None or prediction.high is None:
+        return prediction.ratio, prediction.ratio
+    return prediction.ratio * prediction.low / prediction.seconds, prediction.ratio * prediction.high / prediction.seconds
+
+
+@contextmanager
+def _drawing() -> Iterator[None]:
+    with mpl.rc_context(_STYLE):  # type: ignore[arg-type]
+        yield
+
+
+def _svg(figure: Figure) -> bytes:
+    """The figure as one ``<svg>`` element without prolog, page-coloured."""
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+    text = buffer.getvalue()
+    return text[text.index("<svg") :].replace(_PAGE, "currentColor").encode()

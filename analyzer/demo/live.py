@@ -1,0 +1,80 @@
+"""The demo's live part: a real training in one process, an agent that watches this machine in another."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ..agent_client import AgentError
+from ..agent_process import agent_process
+from ..trace import Trace, write_trace
+
+_LEAD_S = 1.5  # sampled before the trainer starts and after it ends, so that the trace shows both
+_SETTLE_S = 0.3  # the last ticks are in the agent's ring three ticks later at the latest
+_SLOWEST = 3.0  # a trainer that takes so many times as long as told to is ended, with the epochs that it has
+# On a machine that others use too, threads that spin while they wait for each other slow a small network down tenfold
+# (measured, docs of GCC's libgomp and OpenBLAS say why); these settings let them sleep. A user's own settings win.
+_CALM_THREADS = {"OMP_WAIT_POLICY": "passive", "OPENBLAS_NUM_THREADS": "1"}
+
+
+class TrainerError(RuntimeError):
+    """The demo's training ended before it had two epochs to show."""
+
+
+def record_training(out: Path, seconds: float, progress: Callable[[str], object]) -> tuple[Trace, dict[str, Any]]:
+    """Train for about ``seconds`` while an agent samples this machine; the trace, and what the trainer wrote down.
+
+    Leaves ``live.csv`` and its label file ``live.json`` in the folder ``out``. Both processes are ended, whatever happens.
+    Raises TrainerError or AgentError with one sentence.
+    """
+    marks = out / "live.json"
+    marks.unlink(missing_ok=True)
+    with agent_process(["--source", "host"]) as agent:
+        began = time.time()
+        time.sleep(_LEAD_S)
+        _train(marks, seconds, progress)
+        ended = time.time() + _LEAD_S
+        time.sleep(_LEAD_S + _SETTLE_S)
+        traces = agent.traces(began, ended)
+    if not traces or traces[0].frame.empty:
+        raise AgentError("the agent gave no sample while the CNN trained; see `epochcast-agent check`")
+    trace = replace(traces[0], frame=traces[0].frame.dropna(axis="columns", how="all"))
+    write_trace(trace, out / "live.csv")
+    return trace, json.loads(marks.read_text(encoding="utf-8"))
+
+
+def _train(marks: Path, seconds: float, progress: Callable[[str], object]) -> None:
+    command = [sys.executable, "-m", "epochcast.analyzer.demo.trainer", "--seconds", f"{seconds:g}", "--marks", str(marks)]
+    with tempfile.TemporaryFile() as said:
+        trainer = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT, env=_CALM_THREADS | os.environ
+        )
+        try:
+            began = time.monotonic()
+            while trainer.poll() is None and time.monotonic() - began < _SLOWEST * seconds:
+                progress(
+                    f"training a CNN on this CPU: {time.monotonic() - began:.0f} of about {seconds:.0f} s, {_last_line(said)}"
+                )
+                time.sleep(0.5)
+        finally:
+            ended_itself = trainer.poll() is not None
+            trainer.terminate()
+            trainer.wait()
+            marks.with_suffix(".checkpoint.npz").unlink(missing_ok=True)
+        epochs = len(json.loads(marks.read_text(encoding="utf-8"))["epoch_starts"]) if marks.exists() else 0
+        if (ended_itself and trainer.returncode != 0) or epochs < 2:
+            raise TrainerError(f"the training ended with status {trainer.returncode} after {epochs} epochs: {_last_line(said)}")
+
+
+def _last_line(said: Any) -> str:
+    """The newest whole line of the trainer's output; read by position, which the trainer shares, so without moving it."""
+    lines = os.pread(said.fileno(), 1 << 20, 0).decode(errors="replace").strip().splitlines()
+    return lines[-1] if lines else "starting"

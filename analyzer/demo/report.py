@@ -1,0 +1,63 @@
+"""The demo's report: one HTML file that needs nothing else, no script, no link, no font, no network."""
+
+from __future__ import annotations
+
+import base64
+import os
+import tempfile
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+_PNG = b"\x89PNG"
+
+
+def write_report(summary: Mapping[str, Any], figures: Mapping[str, bytes], out: Path) -> Path:
+    """Write the report of ``summary`` (the content of ``summary.json``, see `run`) to the HTML file ``out``.
+
+    ``figures``: name (``live``, ``replay``, ``predictions``, ``cost``) -> an ``<svg>`` element made by `figures`, or a PNG
+    file; a figure that is missing is left out. Everything else is escaped. The file appears whole or not at all.
+    """
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters |= {"seconds": _seconds, "percent": _percent, "usd": _usd, "ratio": _ratio}
+    template = environment.from_string(resources.files(__package__).joinpath("report.html").read_text(encoding="utf-8"))
+    page = template.render(summary=summary, figures={name: _embedded(content) for name, content in figures.items()})
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as folder:
+        part = Path(folder) / out.name
+        part.write_text(page, encoding="utf-8")
+        os.replace(part, out)  # noqa: PTH105 - the atomic one
+    return out
+
+
+def _embedded(content: bytes) -> Markup:
+    if content.startswith(_PNG):
+        return Markup('<img alt="" src="data:image/png;base64,{}">').format(base64.b64encode(content).decode())
+    return Markup(content.decode())  # drawn by `figures`, which escapes its texts
+
+
+def _seconds(value: float | None) -> str:
+    """Seconds with about four significant digits, and as minutes and hours beside it where they are many."""
+    if value is None:
+        return "–"
+    text = f"{value:,.2f} s" if abs(value) < 100 else f"{value:,.0f} s"
+    if value >= 7200:
+        return f"{text} ({value / 3600:.1f} h)"
+    return f"{text} ({value / 60:.1f} min)" if value >= 300 else text
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1f} %"
+
+
+def _usd(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:,.2f} USD" if value >= 1 else f"{value:.4f} USD"
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.2f}×"

@@ -1,0 +1,162 @@
+"""The demo from end to end: train and watch, replay a GPU trace, predict, recommend, report."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from ...detector import InputError as DetectorInputError
+from ...detector import detect
+from ...regressor import InputError as RegressorInputError
+from ...regressor import Prediction, Predictor, load_catalog
+from ..agent_client import AgentError
+from ..errors import InputError
+from ..labels import read_labels
+from ..prices import load_prices
+from ..profiles import profile_of
+from ..recommend import Recommendation, recommend
+from ..trace import Trace
+from .comparison import compare
+from .figures import cost_figure, detection_figure, predictions_figure
+from .live import TrainerError, record_training
+from .replay import SPEED, gpu_trace, replay_trace
+from .report import write_report
+
+LIVE_SECONDS = 55.0
+_FAILURES = (AgentError, TrainerError, InputError, DetectorInputError, RegressorInputError)
+_NOTHING: dict[str, Any] = {"true_period_s": None, "period_s": None, "verdict": "none", "confidence": 0.0, "found": False}
+# What a person sees the epochs in; the detector looks at every metric.
+_SHOWN = ("dram_active", "sm_active", "pcie_tx", "power", "cpu_utilization", "context_switches", "minor_faults", "disk_write")
+_PACKAGES = ("epochcast", "numpy", "scipy", "scikit-learn", "catboost", "torch")
+
+
+def run_demo(
+    out: Path, *, live_seconds: float = LIVE_SECONDS, progress: Callable[[str], object] = lambda line: None
+) -> dict[str, Any]:
+    """Run the whole path on this machine and leave ``summary.json`` and ``report.html`` in the folder ``out``.
+
+    Returns the summary; its keys ``live``, ``replay``, ``predictions`` and ``recommendation`` are those of the command
+    contract. A part that fails leaves one sentence in ``problems`` and the other parts go on. ``progress`` gets a line now
+    and then. Raises InputError if ``out`` cannot be used.
+    """
+    began, started = time.monotonic(), datetime.now(UTC)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"--out {str(out)!r} cannot be used as a folder: {error.strerror}") from error
+    problems: list[str] = []
+    figures: dict[str, bytes] = {}
+    live, machine = dict(_NOTHING), platform.machine()
+    try:
+        live, machine = _live(out, live_seconds, figures, progress)
+    except _FAILURES as error:
+        problems.append(f"Live training: {error}.")
+    replay: dict[str, Any] = {**_NOTHING, "simulated": True}
+    predictions: Sequence[Prediction] = ()
+    recommendation: dict[str, Any] = {"cheapest": None, "fastest": None}
+    try:
+        replay, predictions, recommendation = _replay(out, figures, progress)
+    except _FAILURES as error:
+        problems.append(f"Replay of a GPU trace: {error}.")
+
+    summary = {
+        "schema": "epochcast.demo/v1",
+        "headline": _headline(live, replay, recommendation),
+        "problems": problems,
+        "live": live,
+        "replay": replay,
+        "predictions": [prediction.to_json() for prediction in predictions],
+        "recommendation": recommendation,
+        "command": f"epochcast demo --out {out}",
+        "started": started.isoformat(timespec="seconds"),
+        "seconds": time.monotonic() - began,
+        "machine": machine,
+        "versions": {"python": platform.python_version(), **_versions()},
+    }
+    write_report(summary, figures, out / "report.html")
+    with tempfile.TemporaryDirectory(dir=out, prefix=".summary.") as folder:
+        part = Path(folder) / "summary.json"
+        part.write_text(json.dumps(summary, indent=2, allow_nan=False), encoding="utf-8")
+        os.replace(part, out / "summary.json")  # noqa: PTH105 - the atomic one
+    return summary
+
+
+def _live(
+    out: Path, seconds: float, figures: dict[str, bytes], progress: Callable[[str], object]
+) -> tuple[dict[str, Any], str]:
+    """Summary of the live part, and the name of this machine's CPU."""
+    trace, training = record_training(out, seconds, progress)
+    progress("looking for its epochs")
+    labels = read_labels(out / "live.json")
+    found = detect(trace.time, trace.metrics())
+    figures["live"] = detection_figure(trace.time, _shown(trace), found.epochs, labels.epoch_starts, "this machine, 10 Hz")
+    about = {key: training[key] for key in ("framework", "threads", "images", "losses", "accuracies")}
+    summary = {**compare(trace, labels, found), **about, "load_average": os.getloadavg()[0]}
+    return summary, f"{trace.gpu or platform.machine()}, {os.cpu_count()} CPUs"
+
+
+def _replay(
+    out: Path, figures: dict[str, bytes], progress: Callable[[str], object]
+) -> tuple[dict[str, Any], Sequence[Prediction], dict[str, Any]]:
+    """Summary of the replayed GPU trace, the predictions from it and the recommendation."""
+    original, labels = gpu_trace()
+    trace = replay_trace(original, labels, out, progress)
+    progress("predicting its epoch on every GPU")
+    catalog = load_catalog()
+    profile, found = profile_of(trace, catalog)
+    predictions = Predictor.load().predict(profile)
+    instances, _ = load_prices(None, catalog)
+    ranked = {objective: recommend(predictions, instances, objective=objective) for objective in ("cost", "time")}
+    kind = "simulated" if trace.simulated else "recorded"
+    figures["replay"] = detection_figure(
+        trace.time, _shown(trace), found.epochs, labels.epoch_starts, f"{profile.gpu}, {kind}, 10 Hz"
+    )
+    figures["predictions"] = predictions_figure(predictions, profile.gpu)
+    if profile.epoch_s is not None:
+        figures["cost"] = cost_figure(ranked["cost"])
+    summary = {**compare(trace, labels, found), "simulated": trace.simulated, "gpu": profile.gpu, "speed": SPEED}
+    return summary, predictions, {"unit": profile.unit or "epoch", **_picks(ranked["cost"], ranked["time"])}
+
+
+def _picks(by_cost: Sequence[Recommendation], by_time: Sequence[Recommendation]) -> dict[str, Any]:
+    return {"cheapest": by_cost[0].to_json(), "fastest": by_time[0].to_json()}
+
+
+def _shown(trace: Trace) -> dict[str, Any]:
+    """The few metrics of the plot: the best known ones that the trace has, else its first."""
+    names = [name for name in _SHOWN if name in trace.metric_names] or list(trace.metric_names)
+    return trace.metrics(names[:4])
+
+
+def _headline(live: dict[str, Any], replay: dict[str, Any], recommendation: dict[str, Any]) -> str:
+    def part(name: str, result: dict[str, Any]) -> str:
+        if result["true_period_s"] is None:
+            return f"{name}: failed."
+        if not result["found"]:
+            return f"{name}: epochs missed."
+        return f"{name}: epochs found, {result['error_percent']:.1f} % off."
+
+    kind = "Simulated" if replay["simulated"] else "Recorded"
+    said = [part("Live training on this CPU", live), part(f"{kind} GPU trace", replay)]
+    if recommendation["cheapest"]:
+        cheapest, fastest = recommendation["cheapest"]["instance"], recommendation["fastest"]["instance"]
+        said.append(f"Cheapest for that job: {cheapest}; fastest: {fastest}.")
+    return " ".join(said)
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:  # torch is an extra
+            continue
+    return found

@@ -1,0 +1,203 @@
+"""The demo's training: a real CNN on this CPU, in a process of its own, which writes down when its epochs began and ended.
+
+Nothing here is arranged for the detector: an epoch is what trainers do (reshuffle and augment in the data loader's one thread,
+train on batches, validate without gradients in bigger batches, write a checkpoint to the disk), without a single sleep.
+
+    python -m epochcast.analyzer.demo.trainer --seconds 45 --marks marks.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InputError
+from . import images
+from .cnn_numpy import Floats, NumpyNetwork, Parameters, initial_parameters
+
+EPOCHS = 10  # aimed at: enough to show a period, few enough that one lasts seconds
+_LEAST_EPOCHS = 5  # trained even where a machine turns out slower than it was during calibration
+_LEAST_SECONDS = 10.0
+_CALIBRATION_IMAGES, _CALIBRATION_S = 256, 2.5
+_BATCH, _VALIDATION_BATCH = 64, 512
+_VALIDATION_SHARE = 3  # one validation image per so many training images
+_RATE = 0.01
+_LEAST_IMAGES, _MOST_IMAGES = 512, 32768
+_MAX_THREADS = 4
+
+
+class Network(Protocol):
+    """What the loop needs of a network; see `cnn_numpy.NumpyNetwork`."""
+
+    framework: str
+
+    @property
+    def parameters(self) -> Parameters:
+        """All weights by name."""
+
+    @property
+    def velocity(self) -> Parameters:
+        """The optimiser's momentum by name."""
+
+    def train_batch(self, images: Floats, labels: NDArray[np.int64], rate: float) -> float:
+        """One step of SGD; the loss before it."""
+
+    def logits(self, images: Floats) -> Floats:
+        """Class scores, without gradient."""
+
+
+def train(
+    seconds: float, marks: Path, *, framework: str = "auto", seed: int = 0, say: Callable[[str], object]
+) -> dict[str, Any]:
+    """Train for about ``seconds`` and keep ``marks`` (a label file) up to date after every epoch; returns its content.
+
+    Beside the marks [unix s] it holds the framework, threads, images per epoch, loss [nats] and validation accuracy per epoch.
+    The checkpoint is written beside it. ``say`` gets one line per epoch. Raises InputError for bad settings.
+    """
+    began = time.time()
+    if not seconds >= _LEAST_SECONDS:
+        raise InputError(f"--seconds {seconds:g} is too short for {_LEAST_EPOCHS} epochs; give at least {_LEAST_SECONDS:g}")
+    rng = np.random.default_rng(seed)
+    threads = min(_MAX_THREADS, os.cpu_count() or 1)
+    initial = initial_parameters(images.SIZE, len(images.CLASSES), rng)
+    build = _network_of(framework, threads)
+    remaining_s = seconds - _CALIBRATION_S - (time.time() - began)
+    count = _images_per_epoch(build(initial), remaining_s / EPOCHS, rng)
+    pixels, labels = images.draw(count, rng)
+    held_out, held_out_labels = images.draw(count // _VALIDATION_SHARE, rng)
+    network = build(initial)
+    record: dict[str, Any] = {
+        "epoch_starts": [],
+        "epoch_ends": [],
+        "training": True,
+        "framework": network.framework,
+        "threads": threads,
+        "images": count,
+        "validation_images": len(held_out),
+        "losses": [],
+        "accuracies": [],
+    }
+    say(f"{network.framework}: {count} images per epoch, {sum(v.size for v in initial.values())} weights, {threads} threads")
+    while True:
+        start = time.time()
+        order = rng.permutation(count)
+        augmented, shuffled = images.augment(pixels[order], rng), labels[order]
+        loss = _train_epoch(network, augmented, shuffled)
+        accuracy = _accuracy(network, held_out, held_out_labels)
+        _save_checkpoint(network, marks.with_suffix(".checkpoint.npz"))
+        end = time.time()
+        for key, value in (("epoch_starts", start), ("epoch_ends", end), ("losses", loss), ("accuracies", accuracy)):
+            record[key].append(value)
+        _write_whole(marks, json.dumps(record, indent=1).encode())
+        done = len(record["losses"])
+        say(f"epoch {done}: {end - start:.2f} s, loss {loss:.3f}, validation accuracy {accuracy:.1%}")
+        if done >= _LEAST_EPOCHS and time.time() - began + (end - start) / 2 > seconds:
+            return record
+
+
+def _network_of(framework: str, threads: int) -> Callable[[Parameters], Network]:
+    """How to build a network of ``framework``, where ``auto`` is torch if it is installed."""
+    installed = importlib.util.find_spec("torch") is not None
+    if framework == "torch" and not installed:
+        raise InputError("--framework torch: PyTorch is not installed; take numpy, or install the extra 'torch'")
+    if framework == "numpy" or not installed:
+        return NumpyNetwork
+    from .cnn_torch import TorchNetwork
+
+    return lambda parameters: TorchNetwork(parameters, threads)
+
+
+def _images_per_epoch(network: Network, epoch_s: float, rng: np.random.Generator) -> int:
+    """How many images an epoch of ``epoch_s`` takes on this machine, timed on a network that is thrown away.
+
+    Timed in several rounds, of which the best counts: another process may be busy for a moment, and epochs that turn out
+    longer cost nothing but their number.
+    """
+    pixels, labels = images.draw(_CALIBRATION_IMAGES, rng)
+    rounds: list[float] = []
+    began = time.perf_counter()
+    while len(rounds) < 3 or time.perf_counter() - began < _CALIBRATION_S:
+        start = time.perf_counter()
+        augmented = images.augment(pixels, rng)
+        _train_epoch(network, augmented, labels)
+        validating = time.perf_counter()
+        network.logits(augmented)
+        end = time.perf_counter()
+        rounds.append(validating - start + (end - validating) / _VALIDATION_SHARE)
+    per_image_s = min(rounds) / len(pixels)
+    return int(np.clip(epoch_s / per_image_s, _LEAST_IMAGES, _MOST_IMAGES)) // _BATCH * _BATCH
+
+
+def _train_epoch(network: Network, pixels: Floats, labels: NDArray[np.int64]) -> float:
+    """One pass of SGD over all images; the mean loss of its batches [nats]."""
+    batches = [slice(begin, begin + _BATCH) for begin in range(0, len(pixels), _BATCH)]
+    return float(np.mean([network.train_batch(pixels[batch], labels[batch], _RATE) for batch in batches]))
+
+
+def _accuracy(network: Network, pixels: NDArray[np.uint8], labels: NDArray[np.int64]) -> float:
+    """Share of images whose class the network names."""
+    right = 0
+    for begin in range(0, len(pixels), _VALIDATION_BATCH):
+        batch = slice(begin, begin + _VALIDATION_BATCH)
+        right += int((network.logits(images.normalise(pixels[batch])).argmax(axis=1) == labels[batch]).sum())
+    return right / len(pixels)
+
+
+def _save_checkpoint(network: Network, path: Path) -> None:
+    """Weights and momentum on the disk, as a training that can be resumed leaves them."""
+    part = path.with_suffix(".part")
+    with part.open("wb") as file:
+        state = network.parameters | {f"velocity/{name}": values for name, values in network.velocity.items()}
+        np.savez(file, allow_pickle=False, **state)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    part = path.with_name(path.name + ".part")
+    part.write_bytes(content)
+    part.replace(path)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line; returns the exit code (0, or 2 with one sentence for bad input)."""
+    parser = argparse.ArgumentParser(
+        prog="python -m epochcast.analyzer.demo.trainer", description="Train a small CNN on the CPU."
+    )
+    parser.add_argument("--seconds", type=float, default=45.0, help="how long to train, about (default %(default)g)")
+    parser.add_argument(
+        "--marks", type=Path, required=True, metavar="FILE", help="label file to write: when each epoch began and ended"
+    )
+    parser.add_argument("--framework", choices=("auto", "torch", "numpy"), default="auto", help="default: torch if installed")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args(arguments)
+
+    def say(line: str) -> None:
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+
+    try:
+        if not options.marks.parent.is_dir():
+            raise InputError(
+                f"--marks {str(options.marks)!r}: there is no folder {str(options.marks.parent)!r}; create it first"
+            )
+        train(options.seconds, options.marks, framework=options.framework, seed=options.seed, say=say)
+    except InputError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,122 @@
+"""The demo trains for real: right gradients, the same network in both frameworks, a loss that falls, marks that hold."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from epochcast.analyzer.demo import cnn_numpy, images
+from epochcast.analyzer.demo.cnn_numpy import NumpyNetwork, initial_parameters
+from epochcast.analyzer.labels import read_labels
+
+
+def doubles(size: int, seed: int) -> NumpyNetwork:
+    """A network in float64, in which finite differences are exact enough to check a gradient by."""
+    network = NumpyNetwork(initial_parameters(size, 4, np.random.default_rng(seed)))
+    network.parameters = {name: values.astype(np.float64) for name, values in network.parameters.items()}  # type: ignore[misc]
+    return network
+
+
+def test_gradients_agree_with_finite_differences() -> None:
+    rng = np.random.default_rng(0)
+    network = doubles(8, 1)
+    pixels, labels = rng.standard_normal((5, 8, 8, 1)), rng.integers(4, size=5)
+    _, gradients = network.gradients(pixels, labels)  # type: ignore[arg-type]
+    assert set(gradients) == set(network.parameters)
+    for name, gradient in gradients.items():
+        values = network.parameters[name]
+        assert gradient.shape == values.shape
+        for flat in rng.choice(values.size, size=min(12, values.size), replace=False):
+            place = np.unravel_index(flat, values.shape)
+            kept, losses = values[place], []
+            for step in (1e-6, -1e-6):
+                values[place] = kept + step
+                losses.append(network.gradients(pixels, labels)[0])  # type: ignore[arg-type]
+            values[place] = kept
+            assert gradient[place] == pytest.approx((losses[0] - losses[1]) / 2e-6, abs=1e-7, rel=1e-4), (name, place)
+
+
+def test_columns_and_fold_are_transposes_of_each_other() -> None:
+    rng = np.random.default_rng(1)
+    x, y = rng.standard_normal((2, 6, 6, 3)), rng.standard_normal((2 * 6 * 6, 27))
+    assert np.vdot(cnn_numpy._columns(x), y) == pytest.approx(np.vdot(x, cnn_numpy._fold(y, x.shape)))
+
+
+def test_torch_and_numpy_are_the_same_network() -> None:
+    pytest.importorskip("torch", reason="the extra 'torch' is not installed")
+    from epochcast.analyzer.demo.cnn_torch import TorchNetwork
+
+    rng = np.random.default_rng(2)
+    initial = initial_parameters(images.SIZE, len(images.CLASSES), rng)
+    ours, theirs = NumpyNetwork(initial), TorchNetwork(initial, threads=1)
+    drawn, labels = images.draw(48, rng)
+    for batch in (slice(0, 16), slice(16, 32), slice(32, 48)):
+        pixels = images.augment(drawn[batch], rng)
+        np.testing.assert_allclose(theirs.logits(pixels), ours.logits(pixels), atol=2e-4)
+        losses = [network.train_batch(pixels, labels[batch], 0.01) for network in (ours, theirs)]
+        assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+    for name, values in ours.parameters.items():
+        np.testing.assert_allclose(theirs.parameters[name], values, atol=2e-4)
+        np.testing.assert_allclose(theirs.velocity[name], ours.velocity[name], atol=2e-3)
+
+
+def test_images_show_every_class_and_augmentation_changes_only_the_view() -> None:
+    drawn, labels = images.draw(600, np.random.default_rng(3))
+    assert drawn.shape == (600, images.SIZE, images.SIZE) and drawn.dtype == np.uint8
+    assert set(labels) == set(range(len(images.CLASSES)))
+    again, _ = images.draw(600, np.random.default_rng(3))
+    np.testing.assert_array_equal(drawn, again)
+    plain, changed = images.normalise(drawn), images.augment(drawn, np.random.default_rng(4))
+    assert plain.shape == changed.shape == (600, images.SIZE, images.SIZE, 1)
+    assert plain.dtype == changed.dtype == np.float32
+    assert np.abs(plain).max() <= 1
+    assert not np.allclose(plain, changed)
+    brightness = np.corrcoef(plain.mean(axis=(1, 2, 3)), changed.mean(axis=(1, 2, 3)))[0, 1]
+    assert brightness > 0.6
+
+
+def run_trainer(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "epochcast.analyzer.demo.trainer", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
+    )
+
+
+def test_a_short_run_learns_and_leaves_marks_that_fit_the_clock(tmp_path: Path) -> None:
+    marks = tmp_path / "marks.json"
+    run = run_trainer("--seconds", "10", "--marks", str(marks), "--framework", "numpy")
+    assert run.returncode == 0, run.stderr
+    labels, record = read_labels(marks), json.loads(marks.read_text())
+    assert labels.training and len(labels.epoch_starts) >= 5
+    assert all(end <= start for end, start in zip(labels.epoch_ends[:-1], labels.epoch_starts[1:], strict=True))
+    assert len(record["losses"]) == len(record["accuracies"]) == len(labels.epoch_starts)
+    assert record["losses"][-1] < 0.85 * record["losses"][0]
+    assert record["accuracies"][-1] > 0.2  # ten classes: guessing gives 0.1
+    assert run.stdout.count("validation accuracy") == len(labels.epoch_starts)
+    with np.load(tmp_path / "marks.checkpoint.npz") as checkpoint:
+        assert checkpoint["conv2.weight"].shape == (9 * cnn_numpy.CHANNELS[1], cnn_numpy.CHANNELS[2])
+        assert np.abs(checkpoint["velocity/output.bias"]).max() > 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["marks.checkpoint.npz", "marks.json"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--seconds", "3", "--marks", "{folder}/m.json"), "--seconds 3 is too short"),
+        (("--seconds", "nan", "--marks", "{folder}/m.json"), "--seconds nan is too short"),
+        (("--marks", "{folder}/absent/m.json"), "there is no folder"),
+    ],
+)
+def test_bad_arguments_are_refused_in_one_sentence(tmp_path: Path, arguments: tuple[str, ...], sentence: str) -> None:
+    run = run_trainer(*(argument.format(folder=tmp_path) for argument in arguments))
+    assert run.returncode == 2
+    assert sentence in run.stderr and run.stderr.count("\n") == 1
