@@ -102,7 +102,7 @@ class Api:
         return list(dict.fromkeys(names)) or None
 
     def _samples_json(self, stores: list[DeviceStore], start: float, stop: float, metrics: list[str] | None) -> Iterator[bytes]:
-        yield b'{"schema":"epochcast.samples/v1","interval_s":0.1,"gpus":['
+        yield f'{{"schema":"epochcast.samples/v1","interval_s":{self._sampler.source.interval!r},"gpus":['.encode()
         for position, store in enumerate(stores):
             head = _identity(store, self._sampler.source.name) | {"missed_ticks": store.missed_ticks, "oldest": store.oldest}
             time, columns = store.samples(start, stop, _measured(store, metrics))
@@ -210,4 +210,5 @@ def _array(values: Column) -> Iterator[bytes]:
 
 def _texts(values: Column | NDArray[np.float64], blank: str) -> list[str]:
     """Return each value in the fewest digits that restore it (a float32's 0.3 is not 0.30000001192092896)."""
-    return [blank if text == "nan" else text for text in values.astype(str).tolist()]
+    # A recorded 1e39 does not fit a float32; infinity has no JSON.
+    return [blank if text in ("nan", "inf", "-inf") else text for text in values.astype(str).tolist()]

@@ -127,9 +127,11 @@ class Sampler:
 
     @property
     def effective_hertz(self) -> float:
-        """Ticks per second over the last hundred ticks, 0 before the second one."""
+        """Ticks per second over the last hundred ticks, 0 before the second one; it falls while a tick is overdue."""
         recent = tuple(self._recent)
-        return (len(recent) - 1) / (recent[-1] - recent[0]) if len(recent) > 1 else 0.0
+        if len(recent) < 2:
+            return 0.0
+        return (len(recent) - 1) / (max(recent[-1], self.clock.monotonic() - 1 / self.source.hertz) - recent[0])
 
     def _read(self, tick_time: float, elapsed: float, now: float) -> None:
         # The first tick of each second reads the slow tier too, whichever tick that is: a missed one must not cost a second.

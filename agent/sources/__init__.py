@@ -64,14 +64,16 @@ class Row(NamedTuple):
 class Source(Protocol):
     """Fills in one tick after another.
 
-    ``hertz``: ticks per second of wall time that it wants. ``silent_after``: seconds of wall time without a row after which
-    a device counts as silent. ``recorded_rows``: length of the recording, None for a live source (which gives each device that
-    answers one row per tick). ``finished``: no more rows will come.
+    ``hertz``: ticks per second of wall time that it wants. ``interval``: usual seconds of sample time from row to row.
+    ``silent_after``: seconds of wall time without a row after which a device counts as silent. ``recorded_rows``: length of
+    the recording, None for a live source (which gives each device that answers one row per tick). ``finished``: no more rows
+    will come.
     """
 
     name: str
     devices: Sequence[Device]
     hertz: float
+    interval: float
     silent_after: float
     recorded_rows: int | None
     finished: bool

@@ -92,6 +92,7 @@ class HostSource:
 
     name = "host"
     hertz = 10.0
+    interval = 0.1
     silent_after = 1.0
     recorded_rows = None
     finished = False

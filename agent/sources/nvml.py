@@ -294,6 +294,7 @@ class NvmlSource:
 
     name = "nvml"
     hertz = 10.0
+    interval = 0.1
     silent_after = 1.0
     recorded_rows = None
     finished = False

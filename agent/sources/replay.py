@@ -56,8 +56,8 @@ class ReplaySource:
         )
         self._speed = options.speed
         self.hertz = min(10.0 * self._speed, MOST_HERTZ)
-        spacing = float(np.median(np.diff(self._time))) if len(self._time) > 1 else 0.1
-        self.silent_after = max(1.0, 10.0 / self.hertz, 3 * spacing / self._speed)
+        self.interval = round(float(np.median(np.diff(self._time))), 6) if len(self._time) > 1 else 0.1
+        self.silent_after = max(1.0, 10.0 / self.hertz, 3 * self.interval / self._speed)
         self.recorded_rows = len(self._time)
         self.finished = False
         self._next = 0

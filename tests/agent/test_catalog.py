@@ -3,7 +3,16 @@ import pytest
 from epochcast.agent.catalog import Metric, catalog
 
 # DCGM's ids as the black-box paper's own collection script passed them to dcgmi (public metrics that change during a run).
-PAPER_IDS = {"SMACT": 1002, "SMOCC": 1003, "TENSO": 1004, "DRAMA": 1005, "FP32A": 1007, "FP16A": 1008, "PCIRX": 1010, "NVLTX": 1011}
+PAPER_IDS = {
+    "SMACT": 1002,
+    "SMOCC": 1003,
+    "TENSO": 1004,
+    "DRAMA": 1005,
+    "FP32A": 1007,
+    "FP16A": 1008,
+    "PCIRX": 1010,
+    "NVLTX": 1011,
+}
 
 
 def test_paper_metrics_carry_the_ids_the_paper_collected() -> None:

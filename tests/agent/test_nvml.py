@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -186,6 +187,32 @@ def test_the_whole_agent_over_the_stub(nvml_library: Path, start_agent: Callable
     steps = np.diff(samples["metrics"]["energy"])
     assert np.allclose(steps, 65)  # exact at 5e9 J, where float32 would step by 512
     assert agent.stop()[0] == 0
+
+
+def test_the_agent_shows_a_lost_gpu_as_absent(nvml_library: Path, start_agent: Callable[..., Any], tmp_path: Path) -> None:
+    mood = tmp_path / "mood"
+    mood.mkdir()
+    agent = start_agent("--source", "nvml", env={"LD_LIBRARY_PATH": str(nvml_library.parent), "NVML_STUB_DIR": str(mood)})
+
+    def shown() -> set[str]:
+        return {index for index in "01" if f'epochcast_gpu_power_watts{{gpu="{index}"' in agent.text("/metrics")}
+
+    def wait_for(expected: set[str]) -> None:
+        deadline = time.monotonic() + 20
+        while shown() != expected:
+            assert time.monotonic() < deadline, f"/metrics shows GPUs {shown()}, not {expected}"
+            time.sleep(0.1)
+
+    wait_for({"0", "1"})
+    (mood / "lost-1").touch()
+    wait_for({"0"})
+    assert agent.json("/healthz")["status"] == "ok"
+    (mood / "lost-1").unlink()
+    wait_for({"0", "1"})
+    (lost, whole) = sorted(agent.json("/api/v1/samples?metric=power")["gpus"], key=lambda gpu: len(gpu["time"]))
+    assert (lost["index"], whole["index"]) == (1, 0)
+    assert lost["missed_ticks"] - whole["missed_ticks"] >= len(whole["time"]) - len(lost["time"])
+    assert "GPU 1 (GPU-stub-1) does not answer" in agent.stop()[1]
 
 
 def test_check_over_the_stub(nvml_library: Path) -> None:

@@ -45,6 +45,7 @@ def test_rows_carry_the_recording_s_own_times_and_none_is_lost(tmp_path: Path, f
     time, columns = played(source, fake_clock(5.0, until=1e6))
     assert time == times.tolist()
     assert source.finished
+    assert source.interval == pytest.approx(np.median(np.diff(times)), abs=1e-6)
     assert columns["power"].tolist() == list(range(200))
     assert "phase" not in columns  # text is no metric
     assert np.flatnonzero(~np.isnan(columns["loss"])).tolist() == list(range(0, 200, 10))

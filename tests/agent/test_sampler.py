@@ -18,6 +18,7 @@ class ScriptedSource:
 
     name = "scripted"
     hertz = 10.0
+    interval = 0.1
     silent_after = 1.0
     recorded_rows = None
     finished = False
@@ -54,6 +55,8 @@ def test_sample_times_lie_on_the_grid_of_unix_time(fake_clock: Any) -> None:
     assert times(sampler) == [(17_000_000_001 + k) / 10 for k in range(30)]
     assert sampler.missed_ticks == 0
     assert sampler.effective_hertz == pytest.approx(10)
+    clock.wait(10)  # a sampler that hangs does not go on claiming 10 Hz
+    assert sampler.effective_hertz < 3
 
 
 def test_the_slow_tier_is_read_once_a_second(fake_clock: Any) -> None:

@@ -9,7 +9,7 @@ START = 1_700_000_000.0  # a multiple of 5 s
 
 
 def filled(seconds: float, value_at: np.ndarray | None = None) -> tuple[Windows, np.ndarray]:
-    """Windows of 5 s after ``seconds`` of ticks at 10 Hz; the fast metric follows ``value_at``, the slow one is read at 1 Hz."""
+    """Return windows of 5 s after ``seconds`` of ticks at 10 Hz, and the fast metric's values; the slow one is read at 1 Hz."""
     ticks = round(seconds * 10)
     values = np.linspace(0, 1, ticks) if value_at is None else value_at
     windows = Windows([FAST, SLOW], 5.0)

@@ -1,0 +1,172 @@
+"""The command as a user runs it: a process, its exit status, its stderr."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HEAVY = ("pandas", "scipy", "sklearn", "pyarrow", "requests", "click", "matplotlib", "torch", "catboost")
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "epochcast.agent", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=30)
+
+
+def refused(*arguments: object) -> str:
+    """Return the one sentence with which the agent refuses; fail when it does anything else."""
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    lines = [line for line in done.stderr.splitlines() if " INFO " not in line]
+    assert len(lines) == 1
+    return lines[0]
+
+
+def test_a_live_agent_answers_and_stops_clean(start_agent: Callable[..., Any]) -> None:
+    agent = start_agent("--source", "host")
+    time.sleep(1)
+    (gpu,) = agent.json("/api/v1/samples")["gpus"]
+    assert gpu["source"] == "host"
+    assert len(gpu["time"]) >= 5
+    # Every row lies on the grid, and none is there twice.
+    ticks = [round(moment * 10) for moment in gpu["time"]]
+    assert gpu["time"] == [tick / 10 for tick in ticks]
+    assert len(set(ticks)) == len(ticks)
+    assert agent.json("/healthz")["status"] == "ok"
+    status, errors = agent.stop()
+    assert status == 0
+    assert "Traceback" not in errors
+
+
+def test_interrupting_it_is_a_clean_stop_too(start_agent: Callable[..., Any]) -> None:
+    agent = start_agent("--source", "host")
+    agent.process.send_signal(signal.SIGINT)
+    assert agent.process.wait(timeout=20) == 0
+
+
+def test_a_replay_is_served_to_its_end_and_after(start_agent: Callable[..., Any], tmp_path: Path) -> None:
+    header = json.dumps({"schema": "epochcast.trace/v1", "gpu": "Tesla T4", "simulated": True})
+    lines = [f"# {header}", "time,power,loss", *(f"{100 + tick / 10},{tick},0.5" for tick in range(600))]
+    (tmp_path / "trace.csv").write_text("\n".join(lines))
+    agent = start_agent("--replay", tmp_path / "trace.csv", "--speed", 200, "--retention", 1)
+    for _ in range(100):
+        if agent.json("/healthz")["status"] == "replay finished":
+            break
+        time.sleep(0.05)
+    assert agent.json("/healthz")["status"] == "replay finished"
+    (gpu,) = agent.json("/api/v1/samples")["gpus"]
+    assert gpu["time"] == [100 + tick / 10 for tick in range(600)]  # whole, whatever the retention
+    assert (gpu["name"], gpu["source"], gpu["simulated"], gpu["missed_ticks"]) == ("Tesla T4", "replay", True, 0)
+    page = agent.text("/metrics")
+    assert 'epochcast_gpu_info{gpu="0",name="Tesla T4",simulated="true",source="replay",uuid="replay-trace"} 1.0' in page
+    assert agent.stop()[0] == 0
+
+
+def test_auto_falls_back_to_the_host_and_says_why(start_agent: Callable[..., Any]) -> None:
+    agent = start_agent()
+    source = agent.json("/healthz")["source"]
+    _, errors = agent.stop()
+    if source == "nvml":
+        pytest.skip("this machine has a GPU")
+    assert "reading the host's own CPUs: source 'nvml' cannot use the NVIDIA driver" in errors
+
+
+def test_settings_come_from_a_file_and_flags_win(start_agent: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "agent.toml").write_text('source = "nvml"\nretention = 2\nwindow = 1\n')
+    agent = start_agent("--config", tmp_path / "agent.toml", "--source", "host")
+    assert agent.json("/healthz")["source"] == "host"
+    assert "over the last 1 s window" in agent.text("/metrics")
+
+
+def test_check_says_what_can_be_measured() -> None:
+    done = run("check", "--json")
+    found = json.loads(done.stdout)
+    assert (done.returncode, set(found)) == (0, {"gpus", "sources", "problems"})
+    (host,) = [gpu for gpu in found["gpus"] if gpu["source"] == "host"]
+    assert "cpu_utilization" in host["metrics"]
+    assert {source["name"] for source in found["sources"]} == {"nvml", "host"}
+    assert all(source["available"] or source["reason"] in found["problems"] for source in found["sources"])
+    words = run("check")
+    assert words.returncode == 0
+    assert "source host: works" in words.stdout
+    assert all(problem in words.stdout for problem in found["problems"])
+
+
+def test_a_port_in_use() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        sentence = refused("--source", "host", "--port", port)
+    assert sentence == f"epochcast-agent: port {port} of 127.0.0.1 is in use; choose another with --port, 0 takes a free one"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--replay", "no_such.csv"], "cannot read the trace no_such.csv: No such file"),
+        (["--source", "replay"], "name one with --replay FILE"),
+        (["--source", "host", "--replay", "x.csv"], "exclude each other"),
+        (["--source", "dcgm"], "invalid choice: 'dcgm'"),
+        (["--replay", "x.csv", "--speed", "0"], "speed is 0.0"),
+        (["--replay", "x.csv", "--speed", "nan"], "speed is nan"),
+        (["--speed", "2"], "only a replay has one"),
+        (["--port", "99999"], "port is 99999"),
+        (["--port", "http"], "invalid int value: 'http'"),
+        (["--retention", "0"], "retention is 0.0 s"),
+        (["--source", "host", "--port", "0", "--host", "no.such.host.invalid"], "cannot be listened on"),
+        (["--source", "host", "--port", "0", "--port-file", "no/such/folder/port"], "cannot write no/such/folder/port"),
+        (["--config", "no_such.toml"], "cannot read the configuration no_such.toml: No such file"),
+        (["--frequency"], "unrecognized arguments"),
+        (["--port", "1", "check"], "check takes no --port"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_2(arguments: list[str], sentence: str) -> None:
+    assert sentence in refused(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("prot = 1\n", "unknown setting 'prot'; known: source, replay"),
+        ('port = "9911"\n', "sets port to '9911'; it must be a whole number"),
+        ("speed = true\n", "sets speed to True"),
+        ("retention = \n", "is not TOML"),
+        ('source = "dcgm"\n', "unknown source 'dcgm'; choose one of auto, nvml, host, replay"),
+        ("window = 0.1\n", "window is 0.1 s"),
+    ],
+)
+def test_a_bad_configuration_is_one_sentence_and_exit_2(tmp_path: Path, text: str, sentence: str) -> None:
+    (tmp_path / "agent.toml").write_text(text)
+    assert sentence in refused("--config", tmp_path / "agent.toml")
+
+
+def test_no_gpu_for_nvml() -> None:
+    done = run("check", "--json")
+    if any(source["available"] for source in json.loads(done.stdout)["sources"] if source["name"] == "nvml"):
+        pytest.skip("this machine has a GPU")
+    assert "source 'nvml' cannot use the NVIDIA driver" in refused("--source", "nvml")
+
+
+def test_the_agent_loads_no_heavy_library() -> None:
+    code = f"""
+import sys
+import epochcast.agent.cli
+from epochcast.agent.sources import Options, Tick, open_source
+source = open_source("host", Options())
+assert list(source.read(Tick(0.0, 0.0, True)))
+print(sorted(set({HEAVY!r}) & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_help_shows_an_example() -> None:
+    assert "epochcast-agent --replay trace.csv --speed 10" in run("--help").stdout
+    assert "epochcast-agent check --json" in run("check", "--help").stdout
