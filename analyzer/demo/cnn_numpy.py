@@ -30,9 +30,10 @@ def initial_parameters(size: int, classes: int, rng: np.random.Generator) -> Par
 
 
 class NumpyNetwork:
-    """Network and optimiser state. ``threads`` is NumPy's own affair (its BLAS), so there is no such argument here."""
+    """Network and optimiser state. All but the matrix products runs in one thread; those have as many as the BLAS likes."""
 
     framework = "numpy"
+    threads = 1
 
     def __init__(self, parameters: Parameters) -> None:
         self.parameters = {name: values.copy() for name, values in parameters.items()}

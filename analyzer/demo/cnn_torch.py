@@ -20,6 +20,7 @@ class TorchNetwork:
 
     def __init__(self, parameters: Parameters, threads: int) -> None:
         torch.set_num_threads(threads)
+        self.threads = threads
         self._tensors = {name: nn.Parameter(_to_torch(name, values)) for name, values in parameters.items()}
         self._optimiser = torch.optim.SGD(self._tensors.values(), lr=0.0, momentum=MOMENTUM)
 

@@ -126,7 +126,7 @@ def cost_figure(recommendations: Sequence[Recommendation]) -> bytes:
         axes.set_yscale("log")
         axes.xaxis.set_major_formatter(EngFormatter(unit="s"))
         axes.xaxis.set_minor_formatter(EngFormatter(unit="s"))
-        axes.yaxis.set_major_formatter(EngFormatter(unit="USD"))
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:g} USD")
         axes.yaxis.set_minor_formatter(NullFormatter())
         axes.margins(x=0.12, y=0.12)
         axes.set_xlabel("time (diamonds: no other instance is both faster and cheaper)")

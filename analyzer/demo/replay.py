@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pandas as pd
@@ -16,6 +16,7 @@ from ..agent_client import AgentError
 from ..agent_process import agent_process
 from ..labels import labelled_traces
 from ..trace import Trace, write_trace
+from .files import write_whole
 
 SPEED = 60.0
 _SEED = 7
@@ -47,8 +48,8 @@ def replay_trace(trace: Trace, labels: Labels, out: Path, progress: Callable[[st
     Leaves ``replay.csv`` and its label file ``replay.json`` in the folder ``out``. Raises AgentError if samples get lost.
     """
     path = write_trace(trace, out / "replay.csv")
-    marks = {"epoch_starts": labels.epoch_starts, "epoch_ends": labels.epoch_ends, "training": labels.training}
-    path.with_suffix(".json").write_text(json.dumps(marks | {"simulated": trace.simulated}, indent=1), encoding="utf-8")
+    marks = json.dumps({**asdict(labels), "simulated": trace.simulated}, indent=1)
+    write_whole(path.with_suffix(".json"), lambda file: file.write(marks.encode()))
     last = float(trace.time[-1])
     expected_s = (last - float(trace.time[0])) / SPEED
     with agent_process(["--source", "replay", "--replay", str(path), "--speed", f"{SPEED:g}"]) as agent:

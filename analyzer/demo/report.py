@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import os
-import tempfile
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
@@ -12,6 +10,8 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
+
+from .files import write_whole
 
 _PNG = b"\x89PNG"
 
@@ -26,11 +26,7 @@ def write_report(summary: Mapping[str, Any], figures: Mapping[str, bytes], out: 
     environment.filters |= {"seconds": _seconds, "percent": _percent, "usd": _usd, "ratio": _ratio}
     template = environment.from_string(resources.files(__package__).joinpath("report.html").read_text(encoding="utf-8"))
     page = template.render(summary=summary, figures={name: _embedded(content) for name, content in figures.items()})
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as folder:
-        part = Path(folder) / out.name
-        part.write_text(page, encoding="utf-8")
-        os.replace(part, out)  # noqa: PTH105 - the atomic one
-    return out
+    return write_whole(out, lambda file: file.write(page.encode()))
 
 
 def _embedded(content: bytes) -> Markup:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -16,16 +15,17 @@ from typing import Any
 from ...detector import InputError as DetectorInputError
 from ...detector import detect
 from ...regressor import InputError as RegressorInputError
-from ...regressor import Prediction, Predictor, load_catalog
+from ...regressor import Prediction, Predictor, Profile, load_catalog
 from ..agent_client import AgentError
 from ..errors import InputError
 from ..labels import read_labels
 from ..prices import load_prices
 from ..profiles import profile_of
-from ..recommend import Recommendation, recommend
+from ..recommend import recommend
 from ..trace import Trace
 from .comparison import compare
 from .figures import cost_figure, detection_figure, predictions_figure
+from .files import write_whole
 from .live import TrainerError, record_training
 from .replay import SPEED, gpu_trace, replay_trace
 from .report import write_report
@@ -63,9 +63,11 @@ def run_demo(
     predictions: Sequence[Prediction] = ()
     recommendation: dict[str, Any] = {"cheapest": None, "fastest": None}
     try:
-        replay, predictions, recommendation = _replay(out, figures, progress)
+        replay, profile = _replay(out, figures, progress)
+        progress("predicting its epoch on every GPU")
+        predictions, recommendation = _predict(profile, figures)
     except _FAILURES as error:
-        problems.append(f"Replay of a GPU trace: {error}.")
+        problems.append(f"GPU trace: {error}.")
 
     summary = {
         "schema": "epochcast.demo/v1",
@@ -82,10 +84,7 @@ def run_demo(
         "versions": {"python": platform.python_version(), **_versions()},
     }
     write_report(summary, figures, out / "report.html")
-    with tempfile.TemporaryDirectory(dir=out, prefix=".summary.") as folder:
-        part = Path(folder) / "summary.json"
-        part.write_text(json.dumps(summary, indent=2, allow_nan=False), encoding="utf-8")
-        os.replace(part, out / "summary.json")  # noqa: PTH105 - the atomic one
+    write_whole(out / "summary.json", lambda file: file.write(json.dumps(summary, indent=2, allow_nan=False).encode()))
     return summary
 
 
@@ -103,31 +102,30 @@ def _live(
     return summary, f"{trace.gpu or platform.machine()}, {os.cpu_count()} CPUs"
 
 
-def _replay(
-    out: Path, figures: dict[str, bytes], progress: Callable[[str], object]
-) -> tuple[dict[str, Any], Sequence[Prediction], dict[str, Any]]:
-    """Summary of the replayed GPU trace, the predictions from it and the recommendation."""
+def _replay(out: Path, figures: dict[str, bytes], progress: Callable[[str], object]) -> tuple[dict[str, Any], Profile]:
+    """Summary of the replayed GPU trace, and the profile made of it."""
     original, labels = gpu_trace()
     trace = replay_trace(original, labels, out, progress)
-    progress("predicting its epoch on every GPU")
-    catalog = load_catalog()
-    profile, found = profile_of(trace, catalog)
+    progress("looking for its epochs")
+    profile, found = profile_of(trace, load_catalog())
+    title = f"{profile.gpu}, {'simulated' if trace.simulated else 'recorded'}, 10 Hz"
+    figures["replay"] = detection_figure(trace.time, _shown(trace), found.epochs, labels.epoch_starts, title)
+    return {**compare(trace, labels, found), "simulated": trace.simulated, "gpu": profile.gpu, "speed": SPEED}, profile
+
+
+def _predict(profile: Profile, figures: dict[str, bytes]) -> tuple[Sequence[Prediction], dict[str, Any]]:
+    """The predictions from a profile, and the cheapest and the fastest instance for it."""
     predictions = Predictor.load().predict(profile)
-    instances, _ = load_prices(None, catalog)
-    ranked = {objective: recommend(predictions, instances, objective=objective) for objective in ("cost", "time")}
-    kind = "simulated" if trace.simulated else "recorded"
-    figures["replay"] = detection_figure(
-        trace.time, _shown(trace), found.epochs, labels.epoch_starts, f"{profile.gpu}, {kind}, 10 Hz"
-    )
+    instances, _ = load_prices(None, load_catalog())
+    by_cost, by_time = (recommend(predictions, instances, objective=objective) for objective in ("cost", "time"))
     figures["predictions"] = predictions_figure(predictions, profile.gpu)
     if profile.epoch_s is not None:
-        figures["cost"] = cost_figure(ranked["cost"])
-    summary = {**compare(trace, labels, found), "simulated": trace.simulated, "gpu": profile.gpu, "speed": SPEED}
-    return summary, predictions, {"unit": profile.unit or "epoch", **_picks(ranked["cost"], ranked["time"])}
-
-
-def _picks(by_cost: Sequence[Recommendation], by_time: Sequence[Recommendation]) -> dict[str, Any]:
-    return {"cheapest": by_cost[0].to_json(), "fastest": by_time[0].to_json()}
+        figures["cost"] = cost_figure(by_cost)
+    return predictions, {
+        "unit": profile.unit or "epoch",
+        "cheapest": by_cost[0].to_json(),
+        "fastest": by_time[0].to_json(),
+    }
 
 
 def _shown(trace: Trace) -> dict[str, Any]:

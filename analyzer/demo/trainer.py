@@ -24,11 +24,13 @@ from numpy.typing import NDArray
 from ..errors import InputError
 from . import images
 from .cnn_numpy import Floats, NumpyNetwork, Parameters, initial_parameters
+from .files import write_whole
 
 EPOCHS = 10  # aimed at: enough to show a period, few enough that one lasts seconds
 _LEAST_EPOCHS = 5  # trained even where a machine turns out slower than it was during calibration
 _LEAST_SECONDS = 10.0
 _CALIBRATION_IMAGES, _CALIBRATION_S = 256, 2.5
+_EFFICIENCY = 0.75  # of PyTorch's threads on so small a network: 1.6 of 2 cores were busy on a quiet machine
 _BATCH, _VALIDATION_BATCH = 64, 512
 _VALIDATION_SHARE = 3  # one validation image per so many training images
 _RATE = 0.01
@@ -40,6 +42,7 @@ class Network(Protocol):
     """What the loop needs of a network; see `cnn_numpy.NumpyNetwork`."""
 
     framework: str
+    threads: int
 
     @property
     def parameters(self) -> Parameters:
@@ -81,13 +84,14 @@ def train(
         "epoch_ends": [],
         "training": True,
         "framework": network.framework,
-        "threads": threads,
+        "threads": network.threads,
         "images": count,
         "validation_images": len(held_out),
         "losses": [],
         "accuracies": [],
     }
-    say(f"{network.framework}: {count} images per epoch, {sum(v.size for v in initial.values())} weights, {threads} threads")
+    weights = sum(values.size for values in initial.values())
+    say(f"{network.framework}: {count} images per epoch, {weights} weights, {network.threads} threads")
     while True:
         start = time.time()
         order = rng.permutation(count)
@@ -98,7 +102,7 @@ def train(
         end = time.time()
         for key, value in (("epoch_starts", start), ("epoch_ends", end), ("losses", loss), ("accuracies", accuracy)):
             record[key].append(value)
-        _write_whole(marks, json.dumps(record, indent=1).encode())
+        write_whole(marks, lambda file: file.write(json.dumps(record, indent=1).encode()))
         done = len(record["losses"])
         say(f"epoch {done}: {end - start:.2f} s, loss {loss:.3f}, validation accuracy {accuracy:.1%}")
         if done >= _LEAST_EPOCHS and time.time() - began + (end - start) / 2 > seconds:
@@ -118,24 +122,25 @@ def _network_of(framework: str, threads: int) -> Callable[[Parameters], Network]
 
 
 def _images_per_epoch(network: Network, epoch_s: float, rng: np.random.Generator) -> int:
-    """How many images an epoch of ``epoch_s`` takes on this machine, timed on a network that is thrown away.
+    """How many images an epoch of ``epoch_s`` takes on this machine when it is quiet, by trial on a network thrown away after.
 
-    Timed in several rounds, of which the best counts: another process may be busy for a moment, and epochs that turn out
-    longer cost nothing but their number.
+    Not the wall time but the CPU time of an image is taken: it stays what it is while other processes are busy too, and
+    epochs sized for a busy moment would be over too soon in a quiet one.
     """
     pixels, labels = images.draw(_CALIBRATION_IMAGES, rng)
-    rounds: list[float] = []
+    cpu_s: list[float] = []
+    parallel = max(1.0, _EFFICIENCY * network.threads)
     began = time.perf_counter()
-    while len(rounds) < 3 or time.perf_counter() - began < _CALIBRATION_S:
-        start = time.perf_counter()
+    while len(cpu_s) < 3 or time.perf_counter() - began < _CALIBRATION_S:
+        start, cpu = time.perf_counter(), time.process_time()
         augmented = images.augment(pixels, rng)
         _train_epoch(network, augmented, labels)
-        validating = time.perf_counter()
+        validating = time.process_time()
         network.logits(augmented)
-        end = time.perf_counter()
-        rounds.append(validating - start + (end - validating) / _VALIDATION_SHARE)
-    per_image_s = min(rounds) / len(pixels)
-    return int(np.clip(epoch_s / per_image_s, _LEAST_IMAGES, _MOST_IMAGES)) // _BATCH * _BATCH
+        cpu_s.append(validating - cpu + (time.process_time() - validating) / _VALIDATION_SHARE)
+        parallel = max(parallel, (time.process_time() - cpu) / (time.perf_counter() - start))
+    count = epoch_s * parallel / (min(cpu_s) / len(pixels))
+    return int(np.clip(count, _LEAST_IMAGES, _MOST_IMAGES)) // _BATCH * _BATCH
 
 
 def _train_epoch(network: Network, pixels: Floats, labels: NDArray[np.int64]) -> float:
@@ -155,19 +160,8 @@ def _accuracy(network: Network, pixels: NDArray[np.uint8], labels: NDArray[np.in
 
 def _save_checkpoint(network: Network, path: Path) -> None:
     """Weights and momentum on the disk, as a training that can be resumed leaves them."""
-    part = path.with_suffix(".part")
-    with part.open("wb") as file:
-        state = network.parameters | {f"velocity/{name}": values for name, values in network.velocity.items()}
-        np.savez(file, allow_pickle=False, **state)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    part = path.with_name(path.name + ".part")
-    part.write_bytes(content)
-    part.replace(path)
+    state = network.parameters | {f"velocity/{name}": values for name, values in network.velocity.items()}
+    write_whole(path, lambda file: np.savez(file, allow_pickle=False, **state))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
