@@ -4,6 +4,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from .errors import InputError
 from .gpus import Catalog, Gpu
 from .profile import Profile
@@ -46,5 +49,32 @@ def make_pairs(profiles: Sequence[Profile], catalog: Catalog) -> list[Pair]:
         if source_gpu != target_gpu
     ]
     if not pairs:
-        raise InputError(f"no workload of the {len(profiles)} profiles ran on two GPUs; a latency ratio cannot be learnt from them")
+        raise InputError(f"no workload of the {len(profiles)} profiles ran on two GPUs; a ratio cannot be learnt from them")
     return pairs
+
+
+def source_seconds(pairs: Sequence[Pair]) -> NDArray[np.float64]:
+    """Epoch or step seconds on the source GPU, shape (n,).
+
+    Raises:
+        InputError: a profile has none.
+    """
+    if any(pair.source.epoch_s is None for pair in pairs):
+        raise InputError("a profile without epoch seconds has a ratio but no latency on the target; ask for the ratio")
+    return np.array([pair.source.epoch_s for pair in pairs], dtype=np.float64)
+
+
+def target_seconds(pairs: Sequence[Pair]) -> NDArray[np.float64]:
+    """Measured epoch seconds on the target GPU, shape (n,).
+
+    Raises:
+        InputError: a pair is a question, not a measurement.
+    """
+    if any(pair.target_s is None for pair in pairs):
+        raise InputError("a pair has no measured seconds on the target; fit and evaluate on measured pairs only")
+    return np.array([pair.target_s for pair in pairs], dtype=np.float64)
+
+
+def actual_ratio(pairs: Sequence[Pair]) -> NDArray[np.float64]:
+    """Measured target/source ratio, shape (n,)."""
+    return target_seconds(pairs) / source_seconds(pairs)

@@ -1,11 +1,9 @@
 """What one job on one GPU looked like: seven statistics per metric, and the length of an epoch or step."""
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -97,7 +95,7 @@ class Profile:
             raise InputError(f"the profile's gpu is {self.gpu!r}; give the GPU's name")
         if (self.epoch_s is None) != (self.unit is None) or self.unit not in ("epoch", "step", None):
             raise InputError(
-                f"the profile has epoch_s {self.epoch_s!r} and unit {self.unit!r}; give both (unit 'epoch' or 'step') or neither"
+                f"the profile has epoch_s {self.epoch_s!r} and unit {self.unit!r}; give both ('epoch' or 'step') or neither"
             )
         if self.epoch_s is not None and not (_is_number(self.epoch_s) and self.epoch_s > 0):
             raise InputError(f"the profile's epoch_s is {self.epoch_s!r}; it must be a number of seconds above 0")
@@ -127,8 +125,6 @@ class Profile:
         *,
         unit: Unit = "epoch",
         exclude_first: bool = True,
-        workload: str | None = None,
-        group: str | None = None,
         simulated: bool = False,
     ) -> "Profile":
         """Summarise samples inside the detected spans.
@@ -145,9 +141,7 @@ class Profile:
             spans: (start, end) seconds of each epoch or step, same clock as ``time``.
             unit: what the spans are.
             exclude_first: leave the first span out.
-            workload: see the class.
-            group: see the class.
-            simulated: see the class.
+            simulated: the telemetry was made up.
 
         Raises:
             InputError: shapes differ, a span is empty or reversed, or no sample lies inside the spans.
@@ -174,7 +168,7 @@ class Profile:
                 continue
             readings = np.asarray(values, dtype=np.float64)
             if readings.shape != clock.shape:
-                raise InputError(f"metric {name!r} has shape {readings.shape} but time has {clock.shape}; give one value per sample")
+                raise InputError(f"metric {name!r} has shape {readings.shape} but time has {clock.shape}; give one per sample")
             readings = readings[inside & np.isfinite(readings)]
             if readings.size:
                 statistics[name] = _statistics(readings)
@@ -186,8 +180,6 @@ class Profile:
             metrics=statistics,
             feature_set=feature_set(statistics),
             first_epoch_excluded=drop_first,
-            workload=workload,
-            group=group,
             simulated=simulated,
         )
 
@@ -203,7 +195,7 @@ class Profile:
             InputError: another schema, a missing or unknown key, or a value that no profile can hold.
         """
         if not isinstance(data, Mapping):
-            raise InputError(f"a profile is a JSON object, not {type(data).__name__}; write it with `epochcast detect` or to_json")
+            raise InputError(f"a profile is a JSON object, not {type(data).__name__}; write it with to_json")
         if data.get("schema") != SCHEMA:
             raise InputError(f"the profile's schema is {data.get('schema')!r}; this version reads {SCHEMA!r}")
         values = {key: value for key, value in data.items() if key != "schema"}
@@ -213,21 +205,6 @@ class Profile:
         if missing := sorted(known - set(values) - {"workload", "group", "simulated"}):
             raise InputError(f"the profile lacks {', '.join(missing)}; write it with Profile.to_json")
         return cls(**values)
-
-
-def read_profile(path: Path) -> Profile:
-    """Read one profile from a JSON file.
-
-    Raises:
-        InputError: the file is missing, not JSON, or not a profile.
-    """
-    try:
-        data = json.loads(Path(path).read_text("utf-8"))
-    except OSError as error:
-        raise InputError(f"cannot read the profile {str(path)!r}: {error.strerror}") from error
-    except ValueError as error:
-        raise InputError(f"the profile {str(path)!r} is not JSON: {error}") from error
-    return Profile.from_json(data)
 
 
 def _is_number(value: object) -> bool:
@@ -247,7 +224,7 @@ def _check_metric(name: str, statistics: object) -> None:
     # A ratio that reads a hair above one is rounding of the counter, not a percentage.
     if name in RATIOS and not (statistics["min"] >= 0 and statistics["max"] <= 1.01):
         raise InputError(
-            f"{name!r} ranges from {statistics['min']} to {statistics['max']}; it is a ratio from 0 to 1 (divide percentages by 100)"
+            f"{name!r} ranges from {statistics['min']} to {statistics['max']}; ratios are 0 to 1 (divide percents by 100)"
         )
     if statistics["std"] < 0 or not statistics["min"] <= statistics["p50"] <= statistics["max"]:
         raise InputError(f"the statistics of {name!r} contradict each other ({dict(statistics)}); compute them anew")

@@ -13,7 +13,7 @@ CORPORA: dict[str, Callable[[Path], list[Profile]]] = {
 }
 
 
-def load_profiles(path: Path) -> list[Profile]:
+def load_corpus(path: Path) -> list[Profile]:
     """Load training data of any known format: a CSV of cloud-hw-trainpred, or profiles as a folder, JSON or JSON lines.
 
     Raises:
@@ -21,8 +21,8 @@ def load_profiles(path: Path) -> list[Profile]:
     """
     path = Path(path)
     if not path.exists():
-        raise InputError(f"there is no training data at {str(path)!r}; give a CSV of cloud-hw-trainpred or a folder of profiles")
+        raise InputError(f"no training data at {str(path)!r}; give a CSV of cloud-hw-trainpred or a folder of profiles")
     return CORPORA["cloud_hw_trainpred" if path.name.endswith((".csv", ".csv.gz")) else "profiles"](path)
 
 
-__all__ = ["CORPORA", "load_profiles"]
+__all__ = ["CORPORA", "load_corpus"]

@@ -63,7 +63,7 @@ def load(path: Path) -> list[Profile]:
     if (seconds <= 0).any():
         row = int(np.argmax(seconds <= 0))
         raise InputError(
-            f"{path.name}, row {row + 2}: one_epoch_average_second is {seconds[row]}; seconds of an epoch are above 0, remove the row"
+            f"{path.name}, row {row + 2}: one_epoch_average_second is {seconds[row]}; it must be above 0, remove the row"
         )
     for column in needed[:4]:
         if (empty := table[column].isna()).any():
@@ -94,6 +94,6 @@ def _numbers(table: pd.DataFrame, column: str, name: str) -> "np.ndarray[tuple[i
     if bad.any():
         row = int(np.argmax(bad))
         raise InputError(
-            f"{name}, row {row + 2}: {column} is {table[column].iloc[row]!r}; it must be a finite number, correct or remove the row"
+            f"{name}, row {row + 2}: {column} is '{table[column].iloc[row]}'; a finite number is needed, mend or remove the row"
         )
     return values

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from ..errors import InputError
-from ..profile import Profile, read_profile
+from ..profile import Profile
 
 
 def load(path: Path) -> list[Profile]:
@@ -17,9 +17,9 @@ def load(path: Path) -> list[Profile]:
         found = sorted(path.glob("*.json"))
         if not found:
             raise InputError(f"the folder {str(path)!r} holds no *.json; put profiles there")
-        return [_named(file) for file in found]
+        return [_read(file) for file in found]
     if path.suffix != ".jsonl":
-        return [_named(path)]
+        return [_read(path)]
     profiles = []
     try:
         lines = path.read_text("utf-8").splitlines()
@@ -37,8 +37,10 @@ def load(path: Path) -> list[Profile]:
     return profiles
 
 
-def _named(path: Path) -> Profile:
+def _read(path: Path) -> Profile:
     try:
-        return read_profile(path)
-    except InputError as error:
-        raise InputError(f"{path.name}: {error}") from error
+        return Profile.from_json(json.loads(path.read_text("utf-8")))
+    except OSError as error:
+        raise InputError(f"cannot read the profile {str(path)!r}: {error.strerror}") from error
+    except ValueError as error:
+        raise InputError(f"{path.name} is not a profile: {error}") from error

@@ -1,0 +1,57 @@
+"""Recipes: how a latency on another GPU is predicted. One file each; ``RECIPES`` names them.
+
+A recipe follows scikit-learn's conventions (hyper-parameters in ``__init__``, ``fit`` learns into trailing-underscore
+attributes), with pairs in the place of a matrix.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..pairs import Pair
+from .baselines import PairMedian, SpecificationRatio
+from .default import DefaultRecipe
+from .gaussian_process import GaussianProcessRecipe
+from .paper import PaperRecipe
+from .prior import PriorRecipe
+
+
+class Recipe(Protocol):
+    """Learns from measured pairs, answers seconds on the target."""
+
+    def fit(self, pairs: Sequence[Pair]) -> Self:
+        """Learn from measured pairs."""
+        ...
+
+    def predict(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
+        """Return seconds on the target, shape (n,); NaN where the recipe has no answer."""
+        ...
+
+    def get_params(self) -> dict[str, Any]:
+        """Return the hyper-parameters."""
+        ...
+
+
+RECIPES: dict[str, Callable[[], Recipe]] = {
+    "default": DefaultRecipe,
+    "paper": PaperRecipe,
+    "prior": PriorRecipe,
+    "gaussian-process": GaussianProcessRecipe,
+    "same-latency": SpecificationRatio,
+    "flops-ratio": lambda: SpecificationRatio("flops"),
+    "bandwidth-ratio": lambda: SpecificationRatio("memory_bandwidth"),
+    "pair-median": PairMedian,
+}
+
+__all__ = [
+    "RECIPES",
+    "DefaultRecipe",
+    "GaussianProcessRecipe",
+    "PairMedian",
+    "PaperRecipe",
+    "PriorRecipe",
+    "Recipe",
+    "SpecificationRatio",
+]

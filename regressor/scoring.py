@@ -1,0 +1,50 @@
+"""Error figures, and the quantile that turns errors into an interval."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+LEVEL = 0.9
+"""Share of true values that an interval is meant to hold."""
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Error figures over the answered rows (percent, seconds); ``coverage`` is the share of rows answered."""
+
+    mape: float
+    median_ape: float
+    rmse: float
+    r2: float
+    n: int
+    coverage: float
+
+
+def score(actual: NDArray[np.float64], predicted: NDArray[np.float64]) -> Scores:
+    """Compare seconds, shape (n,) each; NaN in ``predicted`` is a row without an answer."""
+    answered = np.isfinite(predicted)
+    n = int(answered.sum())
+    if n == 0:
+        return Scores(math.nan, math.nan, math.nan, math.nan, 0, 0.0)
+    truth, guess = actual[answered], predicted[answered]
+    ape = 100 * np.abs(guess / truth - 1)
+    spread = float(((truth - truth.mean()) ** 2).sum())
+    return Scores(
+        mape=float(ape.mean()),
+        median_ape=float(np.median(ape)),
+        rmse=float(np.sqrt(((guess - truth) ** 2).mean())),
+        r2=1 - float(((guess - truth) ** 2).sum()) / spread if spread > 0 else math.nan,
+        n=n,
+        coverage=n / len(actual),
+    )
+
+
+def conformal_quantile(errors: NDArray[np.float64]) -> float:
+    """The split-conformal quantile of absolute errors at :data:`LEVEL`: the ⌈(n + 1) · 0.9⌉-th smallest.
+
+    With fewer than 9 errors no finite quantile is valid; the largest error is returned then.
+    """
+    ordered = np.sort(np.abs(errors))
+    return float(ordered[min(math.ceil((len(ordered) + 1) * LEVEL), len(ordered)) - 1])

@@ -1,0 +1,82 @@
+"""Profiles to test with: made up by a known law, and the public ones where they are at hand."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from epochcast.regressor import Catalog, Profile, load_catalog, load_corpus
+from epochcast.regressor.features import prior_log_ratio
+from epochcast.regressor.pairs import Pair
+
+SHARED = Path(os.environ.get("EPOCHCAST_SHARED", Path(__file__).parents[2] / ".." / "shared"))
+PUBLIC = SHARED / "data" / "black_box" / "cloud_hw_trainpred.csv"
+
+
+@pytest.fixture(scope="session")
+def catalog() -> Catalog:
+    return load_catalog()
+
+
+@pytest.fixture(scope="session")
+def public_csv() -> Path:
+    if not PUBLIC.is_file():
+        pytest.skip(f"public measurements are absent ({PUBLIC}); set EPOCHCAST_SHARED")
+    return PUBLIC
+
+
+@pytest.fixture(scope="session")
+def public_profiles(public_csv: Path) -> list[Profile]:
+    return load_corpus(public_csv)
+
+
+def statistics(mean: float, spread: float = 0.0, top: float = np.inf) -> dict[str, float]:
+    low, high = max(mean - spread, 0.0), min(mean + spread, top)
+    return {"mean": mean, "std": spread / 2, "min": low, "p25": mean, "p50": mean, "p75": mean, "max": high}
+
+
+@pytest.fixture(scope="session")
+def make_profile() -> Callable[..., Profile]:
+    def make(gpu: str = "T4", busy: float = 0.8, epoch_s: float | None = 10.0, **changes: object) -> Profile:
+        values: dict[str, object] = {
+            "gpu": gpu,
+            "epoch_s": epoch_s,
+            "unit": None if epoch_s is None else "epoch",
+            "epochs": 0 if epoch_s is None else 5,
+            "metrics": {
+                "gpu_utilization": statistics(busy, 0.1, 1.0),
+                "memory_utilization": statistics(busy / 2, 0.1, 1.0),
+                "power": statistics(60.0, 5.0),
+                "sm_clock": statistics(1.5e9, 1e7),
+            },
+            "feature_set": "nvml",
+            "first_epoch_excluded": True,
+        }
+        return Profile(**(values | changes))  # type: ignore[arg-type]
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def made_up_profiles(catalog: Catalog, make_profile: Callable[..., Profile]) -> list[Profile]:
+    """24 workloads of 4 models on 3 GPUs whose ratio is the prior's, times a constant per target and 2 % noise."""
+    rng = np.random.default_rng(0)
+    extra = {"T4": 1.0, "A10G": 1.15, "V100 SXM2 16GB": 0.9}
+    profiles = []
+    for number in range(24):
+        busy, seconds = rng.uniform(0.3, 0.95), float(np.exp(rng.uniform(0, 4)))
+        source = make_profile("T4", busy)
+        for gpu, factor in extra.items():
+            ratio = np.exp(prior_log_ratio([Pair(source, catalog["T4"], catalog[gpu])])[0]) * factor
+            profiles.append(
+                make_profile(
+                    gpu,
+                    busy * rng.uniform(0.95, 1.0),
+                    seconds * float(ratio * np.exp(rng.normal(0, 0.02))),
+                    workload=f"w{number}",
+                    group=f"m{number % 4}",
+                )
+            )
+    return profiles

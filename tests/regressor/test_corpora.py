@@ -1,0 +1,101 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from epochcast.regressor import InputError, Profile, load_corpus
+from epochcast.regressor.corpora.cloud_hw_trainpred import _METRICS, _STATISTICS
+from epochcast.regressor.profile import METRICS
+
+
+@pytest.fixture
+def table() -> pd.DataFrame:
+    """A table of the public file's shape, made up, two workloads on two GPUs."""
+    row: dict[str, object] = {"Instances": "g4dn", "model": "Net", "batchsize": 16, "datasize": 32}
+    row |= {"one_epoch_average_second": 12.5}
+    for stem, _ in _METRICS.values():
+        row |= {f"{stem}_{name}": 50.0 for name in _STATISTICS.values()}
+    return pd.DataFrame([row | {"Instances": gpu, "batchsize": batch} for gpu in ("g4dn", "p3") for batch in (16, 32)])
+
+
+def test_units_become_base_units_and_names_ours(tmp_path: Path, table: pd.DataFrame) -> None:
+    table.to_csv(tmp_path / "data.csv")
+    profiles = load_corpus(tmp_path / "data.csv")
+    first = profiles[0]
+    assert [profile.gpu for profile in profiles] == ["T4", "T4", "V100 SXM2 16GB", "V100 SXM2 16GB"]
+    assert first.epoch_s == 12.5 and first.workload == "Net|16|32" and first.group == "Net"
+    assert not first.first_epoch_excluded and first.feature_set == "nvml"
+    assert first.metrics["gpu_utilization"]["mean"] == 0.5
+    assert first.metrics["sm_clock"]["p75"] == 50e6
+    assert first.metrics["memory_used"]["max"] == 50 * 2**20
+    assert set(first.metrics) <= METRICS
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("power_drawW_mean", "[N/A]", r"row 3: power_drawW_mean is '\[N/A\]'"),
+        ("utilization_gpu_mean", float("nan"), "row 3: utilization_gpu_mean is 'nan'"),
+        ("utilization_gpu_max", float("inf"), "row 3: utilization_gpu_max is 'inf'"),
+        ("utilization_gpu_max", 120.0, "'gpu_utilization' ranges"),
+        ("one_epoch_average_second", 0.0, "row 3: one_epoch_average_second is 0.0"),
+        ("one_epoch_average_second", -1.0, "row 3: one_epoch_average_second is -1.0"),
+        ("model", None, "row 3: model is empty"),
+    ],
+)
+def test_bad_value(tmp_path: Path, table: pd.DataFrame, column: str, value: object, message: str) -> None:
+    table[column] = table[column].astype(object)
+    table.loc[1, column] = value
+    table.to_csv(tmp_path / "data.csv")
+    with pytest.raises(InputError, match=message):
+        load_corpus(tmp_path / "data.csv")
+
+
+def test_bad_files(tmp_path: Path, table: pd.DataFrame) -> None:
+    with pytest.raises(InputError, match="no training data at"):
+        load_corpus(tmp_path / "none.csv")
+    table.drop(columns=["utilization_gpu_mean", "model"]).to_csv(tmp_path / "short.csv")
+    with pytest.raises(InputError, match=r"lacks 2 columns of cloud-hw-trainpred \(model, utilization_gpu_mean"):
+        load_corpus(tmp_path / "short.csv")
+    table.iloc[:0].to_csv(tmp_path / "empty.csv")
+    with pytest.raises(InputError, match="holds no row"):
+        load_corpus(tmp_path / "empty.csv")
+    (tmp_path / "blank.csv").write_text("")
+    with pytest.raises(InputError, match="cannot read"):
+        load_corpus(tmp_path / "blank.csv")
+    (tmp_path / "binary.csv").write_bytes(b"\xff\xfe\x00\x01")
+    with pytest.raises(InputError, match="cannot read"):
+        load_corpus(tmp_path / "binary.csv")
+
+
+def test_own_profiles_as_file_folder_and_lines(tmp_path: Path, make_profile: Callable[..., Profile]) -> None:
+    profiles = [make_profile("T4", workload="a"), make_profile("A10G", workload="a")]
+    for number, profile in enumerate(profiles):
+        (tmp_path / f"{number}.json").write_text(json.dumps(profile.to_json()))
+    lines = tmp_path / "all.jsonl"
+    lines.write_text("\n\n".join(json.dumps(profile.to_json()) for profile in profiles))
+    assert load_corpus(tmp_path) == load_corpus(lines) == profiles
+    assert load_corpus(tmp_path / "0.json") == profiles[:1]
+
+
+def test_bad_own_profiles(tmp_path: Path, make_profile: Callable[..., Profile]) -> None:
+    with pytest.raises(InputError, match=r"holds no \*\.json"):
+        load_corpus(tmp_path)
+    (tmp_path / "a.json").write_text("{")
+    with pytest.raises(InputError, match=r"a\.json is not a profile"):
+        load_corpus(tmp_path)
+    (tmp_path / "a.jsonl").write_text(json.dumps(make_profile().to_json()) + "\n{}")
+    with pytest.raises(InputError, match=r"line 2 of .* is not a profile: the profile's schema is None"):
+        load_corpus(tmp_path / "a.jsonl")
+    (tmp_path / "b.jsonl").write_text("\n")
+    with pytest.raises(InputError, match="holds no profile"):
+        load_corpus(tmp_path / "b.jsonl")
+
+
+def test_public_file_holds_no_trap(public_profiles: list[Profile]) -> None:
+    assert len(public_profiles) == 433
+    assert {profile.gpu for profile in public_profiles} == {"T4", "A10G", "V100 SXM2 16GB", "P100 PCIe 16GB"}
+    assert len({profile.workload for profile in public_profiles}) == 129
+    assert len({profile.group for profile in public_profiles}) == 7

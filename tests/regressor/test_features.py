@@ -1,0 +1,106 @@
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from epochcast.regressor import Catalog, InputError, Profile
+from epochcast.regressor.features import DERIVED, busy_share, derived_features, paper_features, prior_log_ratio
+from epochcast.regressor.pairs import Pair, actual_ratio, make_pairs, source_seconds
+
+
+def test_pairs_join_a_workload_across_gpus(catalog: Catalog, make_profile: Callable[..., Profile]) -> None:
+    profiles = [
+        make_profile("g4dn", epoch_s=10.0, workload="a"),
+        make_profile("A10G", epoch_s=4.0, workload="a"),
+        make_profile("T4", epoch_s=7.0, workload="b"),
+        make_profile("T4", epoch_s=8.0, workload="a"),
+    ]
+    pairs = make_pairs(profiles, catalog)
+    assert [(pair.source_gpu.name, pair.target_gpu.name, pair.target_s) for pair in pairs] == [
+        ("T4", "A10G", 4.0),
+        ("A10G", "T4", 10.0),
+        ("A10G", "T4", 8.0),
+        ("T4", "A10G", 4.0),
+    ]
+    assert actual_ratio(pairs) == pytest.approx([0.4, 2.5, 2.0, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"workload": None}, "has no workload"),
+        ({"workload": "a", "epoch_s": None}, "has no epoch_s"),
+        ({"workload": "a", "gpu": "V100"}, "ambiguous"),
+        ({"workload": "a"}, "no workload of the 1 profiles ran on two GPUs"),
+    ],
+)
+def test_profiles_that_cannot_be_paired(
+    catalog: Catalog, make_profile: Callable[..., Profile], changes: dict[str, object], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        make_pairs([make_profile(**changes)], catalog)
+
+
+def test_a_question_has_no_measured_ratio(catalog: Catalog, make_profile: Callable[..., Profile]) -> None:
+    with pytest.raises(InputError, match="no measured seconds on the target"):
+        actual_ratio([Pair(make_profile(), catalog["T4"], catalog["A10G"])])
+    with pytest.raises(InputError, match="ask for the ratio"):
+        source_seconds([Pair(make_profile(epoch_s=None), catalog["T4"], catalog["A10G"])])
+
+
+def test_paper_features_are_raw_statistics_source_over_target_and_latency(
+    catalog: Catalog, make_profile: Callable[..., Profile]
+) -> None:
+    features = paper_features([Pair(make_profile(epoch_s=6.44), catalog["V100 SXM2 16GB"], catalog["T4"])])
+    # The paper's own example, Fig. 7: V100 to T4 is 5120 / 2560 CUDA cores.
+    assert features["cuda_cores_ratio"].item() == 5120 / 2560
+    assert features["latency"].item() == 6.44
+    assert features["gpu_utilization_p25"].item() == 0.8
+    assert features["dram_active_mean"].isna().all()
+    assert not any("T4" in column or "workload" in column for column in features)
+
+
+def test_paper_features_need_a_latency(catalog: Catalog, make_profile: Callable[..., Profile]) -> None:
+    with pytest.raises(InputError, match="need the source's epoch seconds"):
+        paper_features([Pair(make_profile(epoch_s=None), catalog["T4"], catalog["A10G"])])
+
+
+def test_derived_features_are_named_finite_and_free_of_latency(catalog: Catalog, make_profile: Callable[..., Profile]) -> None:
+    idle, full = make_profile(busy=0.0), make_profile(busy=1.0)
+    pairs = [Pair(profile, catalog["T4"], gpu) for profile in (idle, full) for gpu in catalog.values()]
+    X = derived_features(pairs)
+    assert X.shape == (len(pairs), len(DERIVED)) and np.isfinite(X).all()
+    longer = [replace(pair, source=replace(pair.source, epoch_s=1e4)) for pair in pairs]
+    assert np.array_equal(derived_features(longer), X)
+    named = dict(zip(DERIVED, X[-1], strict=True))
+    assert named["power_mean_per_tdp"] == pytest.approx(60 / 70)
+    assert named["sm_clock_mean_per_boost"] == pytest.approx(1.5e9 / 1.59e9)
+
+
+def test_derived_features_name_what_is_missing(catalog: Catalog, make_profile: Callable[..., Profile]) -> None:
+    profile = make_profile()
+    bare = replace(profile, metrics={key: value for key, value in profile.metrics.items() if key != "power"})
+    with pytest.raises(InputError, match="lacks power"):
+        derived_features([Pair(bare, catalog["T4"], catalog["A10G"])])
+
+
+def test_prior_by_hand(catalog: Catalog, make_profile: Callable[..., Profile]) -> None:
+    t4, v100 = catalog["T4"], catalog["V100 SXM2 16GB"]
+    flops = (40 * 64 * 1.59e9) / (80 * 64 * 1.53e9)
+    balanced = np.sqrt(flops * 320 / 900)
+    busy = 0.6
+    expected = 0.5 * (np.log(0.4 + 0.6 * flops) + np.log(0.4 + 0.6 * balanced))
+    assert prior_log_ratio([Pair(make_profile(busy=busy), t4, v100)])[0] == pytest.approx(expected)
+    # An idle GPU leaves nothing to speed up, and a GPU against itself changes nothing.
+    assert prior_log_ratio([Pair(make_profile(busy=0.0), t4, v100)])[0] == 0
+    assert prior_log_ratio([Pair(make_profile(busy=0.9), t4, t4)])[0] == 0
+
+
+def test_busy_share_falls_back_from_metric_to_metric(make_profile: Callable[..., Profile]) -> None:
+    profile = make_profile(busy=0.7)
+    values = profile.metrics["gpu_utilization"]
+    assert busy_share(profile) == (0.7, "gpu_utilization")
+    assert busy_share(replace(profile, metrics={"gr_engine_active": values, "sm_active": values}))[1] == "gr_engine_active"
+    assert busy_share(replace(profile, metrics={"sm_active": values})) == (0.7, "sm_active")
+    assert busy_share(replace(profile, metrics={})) == (1.0, None)

@@ -1,0 +1,125 @@
+from pathlib import Path
+
+import pytest
+
+from epochcast.regressor import Catalog, Gpu, InputError, load_catalog
+from epochcast.regressor.gpus import FIGURES
+
+GPUS = list(load_catalog().values())
+MINE = """
+[[gpu]]
+name = "My GPU"
+compute_capability = 8.9
+sm_count = 100
+cuda_cores = 12_800
+boost_clock = 2.4e9
+memory = 34_359_738_368
+memory_bandwidth = 9.0e11
+tdp = 300
+"""
+
+
+@pytest.mark.parametrize("gpu", GPUS, ids=lambda gpu: gpu.name)
+def test_figures_agree_with_each_other(gpu: Gpu) -> None:
+    assert gpu.fp32_flops == pytest.approx(2 * gpu.cuda_cores * gpu.boost_clock, rel=0.03)
+    assert gpu.memory_clock is not None and gpu.memory_bus_width is not None
+    assert gpu.memory_bandwidth == pytest.approx(2 * gpu.memory_clock * gpu.memory_bus_width / 8, rel=0.03)
+    assert gpu.max_warps_per_sm is not None and gpu.max_threads_per_sm == 32 * gpu.max_warps_per_sm
+    assert gpu.cuda_cores % gpu.sm_count == 0
+    assert gpu.base_clock is None or gpu.base_clock < gpu.boost_clock
+
+
+@pytest.mark.parametrize("gpu", GPUS, ids=lambda gpu: gpu.name)
+def test_every_figure_is_checked_or_marked(gpu: Gpu) -> None:
+    assert gpu.source
+    assert set(gpu.unverified) <= set(FIGURES)
+    assert all(getattr(gpu, figure) is not None for figure in gpu.unverified)
+    checked = {figure for figure in FIGURES if getattr(gpu, figure) is not None} - set(gpu.unverified)
+    assert not checked or gpu.source != "unverified"
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("g4dn", "T4"),
+        ("Tesla T4", "T4"),
+        ("TeslaT4", "T4"),
+        ("p3", "V100 SXM2 16GB"),
+        ("Tesla V100-SXM2-16GB", "V100 SXM2 16GB"),
+        ("tesla v100 sxm2 16gb", "V100 SXM2 16GB"),
+        ("g5", "A10G"),
+        ("NVIDIAA10G", "A10G"),
+        ("p100", "P100 PCIe 16GB"),
+        ("TeslaP100-PCIE-16GB", "P100 PCIe 16GB"),
+        ("NVIDIA GeForce RTX 3090", "RTX 3090"),
+        ("NVIDIA H100 80GB HBM3", "H100 SXM5"),
+        ("A100-SXM4-40GB", "A100 SXM4 40GB"),
+        ("NVIDIA H200", "H200 SXM"),
+    ],
+)
+def test_names_people_and_drivers_use(catalog: Catalog, name: str, expected: str) -> None:
+    assert catalog.resolve(name).name == expected
+
+
+def test_every_name_and_alias_resolves_to_its_gpu(catalog: Catalog) -> None:
+    for gpu in catalog.values():
+        for name in (gpu.name, gpu.nvml_name, *gpu.aliases):
+            assert name is not None and catalog.resolve(name) is gpu
+
+
+@pytest.mark.parametrize(("name", "candidates"), [("V100", 4), ("a100", 4), ("H100", 2), ("V100 SXM2", 2)])
+def test_ambiguous_name_is_refused_with_its_candidates(catalog: Catalog, name: str, candidates: int) -> None:
+    with pytest.raises(InputError, match="ambiguous") as refusal:
+        catalog.resolve(name)
+    named = str(refusal.value).split("say which: ")[1].split(", ")
+    assert len(named) == candidates and set(named) <= set(catalog)
+
+
+@pytest.mark.parametrize(("name", "close"), [("A10Q", "A10G"), ("RTX 3091", "RTX 3090"), ("RTX 6000", "RTX 6000 Ada")])
+def test_unknown_name_is_refused_with_close_ones(catalog: Catalog, name: str, close: str) -> None:
+    with pytest.raises(InputError, match=f"unknown GPU '{name}'; did you mean .*{close}"):
+        catalog.resolve(name)
+
+
+def test_dual_issue_lanes_give_no_credit(catalog: Catalog) -> None:
+    a10g, p4, h100 = catalog["A10G"], catalog["P4"], catalog["H100 SXM5"]
+    assert a10g.effective_flops == 2 * 64 * 80 * 1.71e9
+    # Pascal's and Hopper's 128 lanes are whole ones.
+    assert p4.effective_flops == 2 * p4.cuda_cores * p4.boost_clock
+    assert h100.effective_flops == 2 * h100.cuda_cores * h100.boost_clock
+
+
+def test_user_adds_and_replaces_a_gpu(tmp_path: Path) -> None:
+    extra = tmp_path / "mine.toml"
+    extra.write_text(MINE + MINE.replace("My GPU", "T4"))
+    catalog = load_catalog(extra)
+    assert catalog.resolve("my-gpu").sm_count == 100
+    assert catalog["T4"].sm_count == 100
+    assert len(catalog) == len(GPUS) + 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[[gpu", "is not TOML"),
+        ("gpu = 3", r"holds no \[\[gpu\]\]"),
+        (MINE.replace("tdp = 300", ""), "lacks tdp"),
+        (MINE.replace("sm_count = 100", "sm_count = 0"), "sm_count is 0; it must be above 0"),
+        (MINE.replace("sm_count = 100", 'sm_count = "100"'), "sm_count is '100'; it must be a number"),
+        (MINE.replace("sm_count = 100", "sm_count = nan"), "sm_count is nan"),
+        (MINE + "sm_counts = 3", "unknown key 'sm_counts'; did you mean 'sm_count'"),
+        (MINE + 'aliases = "x"', "aliases is 'x'; it must be a list"),
+        (MINE + 'aliases = ["g5"]', "'g5' stands for both 'A10G' and 'My GPU'"),
+        (MINE + MINE, "holds GPU 'My GPU' twice"),
+    ],
+)
+def test_bad_gpu_file(tmp_path: Path, text: str, message: str) -> None:
+    extra = tmp_path / "mine.toml"
+    extra.write_text(text)
+    with pytest.raises(InputError, match=message):
+        load_catalog(extra)
+
+
+def test_missing_gpu_file(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot read the GPU file"):
+        load_catalog(tmp_path / "none.toml")
