@@ -64,8 +64,8 @@ class Clock:
     def resample(self, name: str, values: NDArray[np.float64], readings: NDArray[np.float64]) -> NDArray[np.float64]:
         """A metric at evenly spaced readings of this clock, by linear interpolation.
 
-        On the work clock a rate per second becomes a rate per work done: what was counted up to each reading is interpolated and
-        differenced, since the ratio of two rates that are each counted in ticks of 10 ms would be mostly noise.
+        On the work clock a rate per second becomes a rate per work done: what was counted up to each reading is interpolated
+        and differenced, since the ratio of two rates that are each counted in ticks of 10 ms would be mostly noise.
 
         Args:
             name: of the metric.
@@ -77,7 +77,7 @@ class Clock:
         counted = np.concatenate([[0.0], np.cumsum(values[1:] * np.diff(self.time))])
         step = readings[1] - readings[0]
         edges = np.append(readings - step, readings[-1])
-        return np.diff(np.interp(edges, self.reading, counted)) / step
+        return np.asarray(np.diff(np.interp(edges, self.reading, counted)) / step)
 
 
 def choose(signals: Signals, name: Literal["wall", "work", "auto"] = "auto") -> Clock:

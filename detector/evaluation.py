@@ -1,11 +1,12 @@
 """How well detections agree with labels: pure functions, one score per trace and one summary.
 
-Definitions: the true period is the median difference of the epoch starts. On the work clock both periods are in work seconds, the
-truth mapped through the clock's own readings.
+Definitions: the true period is the median difference of the epoch starts. On the work clock both periods are in work seconds,
+the truth mapped through the clock's own readings.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,7 @@ class Labels:
             raise InputError(f"the labels have {len(starts)} epoch_starts and {len(ends)} epoch_ends: give one end per start")
         if training and len(starts) < 2:
             raise InputError(f"the labels of a training have {len(starts)} epoch_starts: a period needs at least 2")
-        if any(later <= earlier for earlier, later in zip(starts, starts[1:], strict=False)):
+        if any(later <= earlier for earlier, later in pairwise(starts)):
             raise InputError("the labels' epoch_starts are not increasing: sort them, one per epoch")
         return cls(starts, ends, training)
 
@@ -61,8 +62,8 @@ class TraceScore:
         name: the trace's.
         training: what the labels say.
         verdict, confidence, clock: what the detection says.
-        true_period, found_period, baseline_period: seconds of the clock; None without a true period or an answer. The baseline is
-            the trivial one, the trace's length / 10.
+        true_period, found_period, baseline_period: seconds of the clock; None without a true period or an answer. The
+            baseline is the trivial one, the trace's length / 10.
         error, baseline_error: percent, None likewise.
         boundary_f1: of the epochs' boundaries at 5 % of the true period; 0 for an abstention, None on a trace without training.
     """
@@ -110,10 +111,13 @@ def boundary_f1(truth: ArrayLike, found: ArrayLike, tolerance: float) -> float:
     return 2 * matched / (left.size + right.size)
 
 
-def score_trace(name: str, detection: Detection, labels: Labels, time: ArrayLike, metrics: Mapping[str, ArrayLike]) -> TraceScore:
+def score_trace(
+    name: str, detection: Detection, labels: Labels, time: ArrayLike, metrics: Mapping[str, ArrayLike]
+) -> TraceScore:
     """Score one detection against the labels of the trace that it was made on, on the detection's own clock.
 
-    A cycle with verdict `steps` counts as an answer on a training trace (its epochs are that short), and as an abstention elsewhere.
+    A cycle with verdict `steps` counts as an answer on a training trace (its epochs may be that short), but not as a false
+    alarm on another.
 
     Raises:
         InputError: the trace is unusable, see `signals.clean`.
@@ -150,9 +154,9 @@ def summarise(rows: Sequence[TraceScore]) -> dict[str, float | int | None]:
 
     Returns:
         `n` training traces and `answered` ones; `coverage` answered / n; `mape` and `median_ape` in percent over the answered;
-        `within_5`, share of all n whose error is below 5 % (an abstention is a miss); `boundary_f1`, mean over all n; `baseline_mape`,
-        `baseline_median_ape` and `baseline_within_5` of length / 10; `n_other` traces without training and `false_alarms`, how many of
-        them got the verdict `epochs`. None where nothing was there to count.
+        `within_5`, share of all n whose error is below 5 % (an abstention is a miss); `boundary_f1`, mean over all n;
+        `baseline_mape`, `baseline_median_ape` and `baseline_within_5` of length / 10; `n_other` traces without training and
+        `false_alarms`, how many of them got the verdict `epochs`. None where nothing was there to count.
 
     Raises:
         InputError: no rows.

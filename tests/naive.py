@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
-from math import sqrt
+from math import log, sqrt
 
 
 def luminol_scores(values: Sequence[float]) -> list[float]:
@@ -70,6 +70,50 @@ def matched_boundaries(truth: Sequence[float], found: Sequence[float], tolerance
         return False
 
     return sum(augment(i, set()) for i in range(len(truth)))
+
+
+def autocorrelation(values: Sequence[float], lags: int) -> list[float]:
+    n = len(values)
+    mean = sum(values) / n
+    centred = [value - mean for value in values]
+    power = sum(value * value for value in centred) / n
+    return [sum(a * b for a, b in zip(centred, centred[lag:], strict=False)) / (n - lag) / power for lag in range(lags)]
+
+
+def correlate(channels: Sequence[Sequence[float]], template: Sequence[Sequence[float]]) -> list[float]:
+    """Normalised cross-correlation of all channels together; valid where no window is flat."""
+    width = len(template[0])
+    pattern = _centred(template)
+    scores = []
+    for start in range(len(channels[0]) - width + 1):
+        window = _centred([channel[start : start + width] for channel in channels])
+        product = sum(a * b for a, b in zip(pattern, window, strict=True))
+        scores.append(product / sqrt(sum(a * a for a in pattern) * sum(b * b for b in window)))
+    return scores
+
+
+def best_chain_value(peaks: Sequence[int], gains: Sequence[float], length: float) -> float:
+    """Value of the best chain of at least one peak, over all subsets."""
+    best = 0.0
+    for chosen in range(1, 2 ** len(peaks)):
+        chain = [i for i in range(len(peaks)) if chosen >> i & 1]
+        steps = [(peaks[b] - peaks[a]) / length for a, b in pairwise(chain)]
+        if all(0.55 <= step <= 2.3 for step in steps):
+            best = max(best, chain_value([peaks[i] for i in chain], [gains[i] for i in chain], length))
+    return best
+
+
+def chain_value(peaks: Sequence[int], gains: Sequence[float], length: float) -> float:
+    value = sum(gains)
+    for a, b in pairwise(peaks):
+        ratio = log((b - a) / length)
+        value -= min(6 * ratio**2, 0.45 + 6 * (ratio - log(2)) ** 2)
+    return value
+
+
+def _centred(channels: Sequence[Sequence[float]]) -> list[float]:
+    """All channels, each minus its mean, one after the other."""
+    return [value - sum(channel) / len(channel) for channel in channels for value in channel]
 
 
 def _chunks(text: str, size: int) -> Counter[str]:

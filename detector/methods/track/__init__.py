@@ -19,16 +19,14 @@ from .grid import Grid, build
 from .periods import candidates
 
 
-def detect(
-    signals: Signals, clock: Clock, *, abstain_below: float = 0.6, shortest_epoch_s: float = 4.0
-) -> Detection:
+def detect(signals: Signals, clock: Clock, *, abstain_below: float = 0.6, shortest_epoch_s: float = 4.0) -> Detection:
     """Epochs, or the steps of a job without visible epochs, or nothing.
 
     The confidence is the quality of the best track: how alike the surroundings of its boundaries are, how unlike the rest they
     are, how even and how many the intervals, and how much of the busy stretch they cover, multiplied.
 
-    A cycle shorter than `shortest_epoch_s` wall seconds gets the verdict `steps`: telemetry cannot tell a step from an epoch that
-    short (batch inference and language-model steps are as even as epochs), so true epochs below the bound are called steps too.
+    A cycle shorter than `shortest_epoch_s` wall seconds gets the verdict `steps`: telemetry cannot tell a step from an epoch
+    that short (batch inference and language-model steps are as even as epochs), so shorter true epochs are called steps too.
 
     Args:
         signals: n samples; every varying metric is used.
@@ -37,25 +35,27 @@ def detect(
         shortest_epoch_s: wall seconds.
 
     Returns:
-        `scores` holds `similarity`, (n,) at the samples' times: the match of the boundary template, about -1..1; and one value per
-        candidate period: `candidate_period` [s of the clock] and `candidate_quality`. Both stay when it abstains.
+        `scores` holds `similarity`, (n,) at the samples' times: the match of the boundary template, about -1..1; and one value
+        per candidate period: `candidate_period` [s of the clock] and `candidate_quality`. They stay when it abstains.
 
     Raises:
         InputError: a parameter out of bounds.
     """
     if not 0 <= abstain_below <= 1:
         raise InputError(f"abstain_below is {abstain_below}: choose 0 to 1")
+    if not shortest_epoch_s >= 0:
+        raise InputError(f"shortest_epoch_s is {shortest_epoch_s}: choose 0 seconds or more")
     grid = build(signals, clock)
     tracks = [] if grid is None else tracked(grid)
     if grid is None or not tracks:
         return Detection("none", None, None, (), 0.0, "track", clock.name)
     best = choose(tracks, grid)
     scores = _scores(tracks, best, grid, clock)
-    if best.quality < abstain_below:
-        return Detection("none", None, None, (), best.quality, "track", clock.name, scores=scores)
+    if best.fit.quality < abstain_below:
+        return Detection("none", None, None, (), best.fit.quality, "track", clock.name, scores=scores)
 
-    first, last = -0.5 if best.lead else None, grid.values.shape[1] - 0.5 if best.tail else None
-    boundaries = grid.reading(with_edges(refined(grid.values, best), first, last))
+    lead, tail = best.fit.lead, best.fit.tail
+    boundaries = grid.reading(with_edges(refined(grid.values, best), lead, tail, -0.5, grid.values.shape[1] - 0.5))
     lengths = np.diff(boundaries)
     even = np.abs(lengths / np.median(lengths) - 1) <= EVEN
     even |= not even.any()
@@ -64,14 +64,15 @@ def detect(
     period = float(np.median(np.diff(times)[even])) if clock.name == "work" else float(lengths[even].mean())
     work = float(lengths[even].mean()) if clock.name == "work" else None
     if period < shortest_epoch_s:
-        return Detection("steps", period, work, (), best.quality, "track", clock.name, step_s=period, scores=scores)
+        return Detection("steps", period, work, (), best.fit.quality, "track", clock.name, step_s=period, scores=scores)
     # An epoch at the trace's busy end has one tracked boundary of two: half the confidence.
-    match = with_edges(best.match, best.match[0] / 2 if best.lead else None, best.match[-1] / 2 if best.tail else None).clip(0, 1)
+    match = with_edges(best.match, lead, tail, best.match[0] / 2, best.match[-1] / 2).clip(0, 1)
     epochs = tuple(
-        Epoch(start, end, min(pair)) for (start, end), pair in zip(pairwise(times.tolist()), pairwise(match.tolist()), strict=True)
+        Epoch(start, end, min(pair))
+        for (start, end), pair in zip(pairwise(times.tolist()), pairwise(match.tolist()), strict=True)
     )
-    jobs = (Job(period, epochs, best.quality),)
-    return Detection("epochs", period, work, epochs, best.quality, "track", clock.name, jobs=jobs, scores=scores)
+    jobs = (Job(period, epochs, best.fit.quality),)
+    return Detection("epochs", period, work, epochs, best.fit.quality, "track", clock.name, jobs=jobs, scores=scores)
 
 
 def tracked(grid: Grid) -> list[Track]:
@@ -85,33 +86,34 @@ def choose(tracks: list[Track], grid: Grid) -> Track:
 
     A fraction that tracks nearly as well means that the longer cycle is k epochs (a checkpoint every k).
     """
-    best = max(tracks, key=lambda track: track.quality * (1 + 0.05 * np.log2(max(1.0, track.samples * grid.step))))
+    best = max(tracks, key=lambda track: track.fit.quality * (1 + 0.05 * np.log2(max(1.0, track.samples * grid.step))))
     longer = [
         track
         for track in tracks
         if track.samples > 5 * best.samples
-        and track.quality > max(0.3, 0.45 * best.quality)
+        and track.fit.quality > max(0.3, 0.45 * best.fit.quality)
         and track.boundaries.size >= 4
-        and min(track.contrast, track.distinct) > 0.18
+        and min(track.fit.contrast, track.fit.distinct) > 0.18
     ]
     if longer:
-        best = max(longer, key=lambda track: track.quality)
+        best = max(longer, key=lambda track: track.fit.quality)
     while parts := [part for count in (2, 3, 4, 5) if (part := _part(best, count, grid)) is not None]:
-        best = max(parts, key=lambda track: track.quality)  # ends: a period has no 6 samples some time (`follow`)
+        best = max(parts, key=lambda track: track.fit.quality)  # ends, since `follow` refuses periods below 6 samples
     return best
 
 
 def _part(whole: Track, count: int, grid: Grid) -> Track | None:
-    """The cycle `count` times as short as `whole`, if it holds; its quality is the geometric mean of its own and the whole's."""
+    """The cycle `count` times as short as `whole`, if it holds; its quality becomes the geometric mean of both."""
     part = follow(grid.values, whole.samples / count)
     if part is None or abs(np.log(part.samples * count / whole.samples)) > 0.25:
         return None
-    alike = part.quality >= 0.72 * whole.quality and part.contrast > 0.12
+    alike = part.fit.quality >= 0.72 * whole.fit.quality and part.fit.contrast > 0.12
     # Epochs with and without a checkpoint differ in length, hence in quality, but nothing within them looks like their ends.
-    marked = part.quality >= 0.55 * whole.quality and part.distinct > 0.5
+    marked = part.fit.quality >= 0.55 * whole.fit.quality and part.fit.distinct > 0.5
     if not (alike or marked):
         return None
-    return replace(part, quality=float(np.sqrt(part.quality * max(part.quality, whole.quality))))
+    quality = float(np.sqrt(part.fit.quality * max(part.fit.quality, whole.fit.quality)))
+    return replace(part, fit=replace(part.fit, quality=quality))
 
 
 def _scores(tracks: list[Track], best: Track, grid: Grid, clock: Clock) -> dict[str, NDArray[np.float64]]:
@@ -119,5 +121,5 @@ def _scores(tracks: list[Track], best: Track, grid: Grid, clock: Clock) -> dict[
     return {
         "similarity": np.interp(clock.reading, centres, best.similarity, left=0.0, right=0.0),
         "candidate_period": np.array([track.samples * grid.step for track in tracks]),
-        "candidate_quality": np.array([track.quality for track in tracks]),
+        "candidate_quality": np.array([track.fit.quality for track in tracks]),
     }

@@ -33,9 +33,9 @@ class Grid:
     step: float
     values: NDArray[np.float64]
 
-    def reading(self, index: NDArray[np.float64]) -> NDArray[np.float64]:
+    def reading(self, index: NDArray[np.floating]) -> NDArray[np.float64]:
         """Clock readings at (fractional) sample indices."""
-        return self.start + self.step * index
+        return np.asarray(self.start + self.step * index, dtype=np.float64)
 
 
 def build(signals: Signals, clock: Clock) -> Grid | None:

@@ -1,0 +1,82 @@
+"""Templates: where to take the first one, how well one matches everywhere, where in it the epoch begins."""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.signal import oaconvolve
+
+#: Windows tried as the first template.
+SEEDS = 24
+
+
+def seed(channels: NDArray[np.float64], width: int) -> int:
+    """Start of the window that is most like what lies one and two periods before and after it."""
+    n = channels.shape[1]
+    slack = max(1, width // 10)
+    energy = local_energy(channels, width)
+    best, best_score = 0, -np.inf
+    for start in np.unique(np.linspace(0, n - width, SEEDS).astype(int)):
+        window = channels[:, start : start + width]
+        window = window - window.mean(axis=1, keepdims=True)
+        matches = []
+        for offset in (-2, -1, 1, 2):
+            low, high = start + offset * width - slack, start + offset * width + slack
+            low, high = max(low, 0), min(high, n - width)
+            if high >= low:
+                product = oaconvolve(channels[:, low : high + width], window[:, ::-1], mode="valid", axes=1).sum(axis=0)
+                matches.append(float((product / np.sqrt(energy[low : high + 1] * (window**2).sum() + 1e-12)).max()))
+        score = np.mean(matches) if matches else -np.inf
+        if score > best_score:
+            best, best_score = int(start), float(score)
+    return best
+
+
+def windows(channels: NDArray[np.float64], starts: NDArray[np.int64], width: int) -> NDArray[np.float64]:
+    """(k, c, width): the windows that begin at `starts`; those that leave the trace are left out."""
+    inside = starts[(starts >= 0) & (starts + width <= channels.shape[1])]
+    return np.lib.stride_tricks.sliding_window_view(channels, width, axis=1)[:, inside].transpose(1, 0, 2)
+
+
+def local_energy(channels: NDArray[np.float64], width: int) -> NDArray[np.float64]:
+    """Energy about the local mean of every window, summed over channels, with a floor so that flat stretches match nothing."""
+    total = np.cumsum(np.pad(channels, ((0, 0), (1, 0))), axis=1)
+    square = np.cumsum(np.pad(channels**2, ((0, 0), (1, 0))), axis=1)
+    sums = total[:, width:] - total[:, :-width]
+    energy = (square[:, width:] - square[:, :-width] - sums**2 / width).sum(axis=0)
+    return np.asarray(np.maximum(energy, 0.05 * width * channels.var(axis=1).sum()))
+
+
+def correlate(channels: NDArray[np.float64], template: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Normalised cross-correlation of a template with every window: (c, n), (c, w) -> (n - w + 1,), about -1..1."""
+    centred = template - template.mean(axis=1, keepdims=True)
+    product = oaconvolve(channels, centred[:, ::-1], mode="valid", axes=1).sum(axis=0)
+    return np.asarray(product / np.sqrt(local_energy(channels, template.shape[1]) * (centred**2).sum() + 1e-12))
+
+
+def boundary_phase(template: NDArray[np.float64]) -> int:
+    """Bin of one period at which the epoch begins: the end of its longest stretch unlike the rest (validation, gap).
+
+    The first principal component of the template is split into two classes by Otsu's threshold; the smaller class is the
+    stretch between trainings. The period is circular.
+    """
+    centred = template - template.mean(axis=1, keepdims=True)
+    curve = np.linalg.svd(centred, full_matrices=False)[2][0]
+    high = curve > _otsu(curve)
+    minority = high if 2 * high.sum() <= high.size else ~high
+    if not minority.any() or minority.all():
+        return 0
+    turn = int(np.flatnonzero(~minority)[0])
+    rolled = np.roll(minority, -turn)  # begins outside a run: no run wraps around
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], rolled.astype(int), [0]])))
+    starts, ends = edges[::2], edges[1::2]
+    return int((ends[np.argmax(ends - starts)] + turn) % curve.size)
+
+
+def _otsu(values: NDArray[np.float64]) -> float:
+    """Threshold that splits the values into the two classes of the largest variance between them (Otsu 1979)."""
+    ordered = np.sort(values)
+    n = ordered.size
+    below = np.arange(1, n)
+    sums = np.cumsum(ordered)
+    between = below * (n - below) * (sums[:-1] / below - (sums[-1] - sums[:-1]) / (n - below)) ** 2
+    split = int(np.argmax(between))
+    return float((ordered[split] + ordered[split + 1]) / 2)

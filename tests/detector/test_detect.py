@@ -1,0 +1,107 @@
+"""The front door: one shape of answer for every method, one sentence for every bad input, no crash on any trace."""
+
+import json
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from epochcast.detector import METHODS, Detection, InputError, detect
+
+KEYS = {"verdict", "period_s", "period_work", "epochs", "confidence", "method", "clock", "step_s", "jobs"}
+
+
+def check_shape(found: Detection, time: np.ndarray) -> None:
+    plain = json.loads(json.dumps(found.to_json(), allow_nan=False))
+    assert set(plain) == KEYS
+    assert 0 <= found.confidence <= 1
+    assert (found.period_s is None) == (found.verdict == "none")
+    assert (found.step_s is None) == (found.verdict != "steps")
+    assert bool(found.epochs) == (found.verdict == "epochs")
+    assert (found.period_work is not None) == (found.clock == "work" and found.verdict != "none")
+    for epoch in found.epochs:
+        assert time[0] - 1 <= epoch.start < epoch.end <= time[-1] + 1
+        assert 0 <= epoch.confidence <= 1
+    for before, after in pairwise(found.epochs):
+        assert before.end <= after.start
+    for name, score in found.scores.items():
+        assert np.isfinite(score).all()
+        if not name.startswith("candidate"):
+            assert score.shape == time.shape
+
+
+def constant(n: int) -> np.ndarray:
+    return np.full(n, 0.7)
+
+
+def idle(n: int) -> np.ndarray:
+    return np.zeros(n)
+
+
+def noise(n: int) -> np.ndarray:
+    return np.random.default_rng(n).random(n)
+
+
+def one_step(n: int) -> np.ndarray:
+    return (np.arange(n) > n // 2).astype(float)
+
+
+@pytest.mark.parametrize("kind", [constant, idle, noise, one_step])
+@pytest.mark.parametrize("n", [2, 3, 20, 39, 40, 41, 79])
+def test_track_says_nothing_about_tiny_and_flat_traces(kind: object, n: int) -> None:
+    time = 1.7e9 + 0.1 * np.arange(n)
+    found = detect(time, {"dram_active": kind(n), "power": kind(n) * 70})
+    check_shape(found, time)
+    assert found.verdict == "none"
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(sorted(METHODS)),
+    st.sampled_from(["wall", "auto", "work"]),
+    st.integers(80, 700),
+    st.integers(0, 2**32 - 1),
+)
+def test_any_trace_gives_one_shape_of_answer(method: str, clock: str, n: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    time = 1.7e9 + np.cumsum(rng.choice([0.1, 1.0, 20.0]) * rng.exponential(size=n) + 1e-3)
+    cycle = (np.arange(n) % rng.integers(5, 90) > 4).astype(float)
+    metrics = {
+        "cpu": np.abs(cycle + rng.normal(scale=0.1, size=n)),
+        "rss": np.cumsum(rng.normal(size=n)) * 1e9,
+        "wchar": np.where(rng.random(n) < 0.8, np.nan, rng.random(n)),
+    }
+    check_shape(detect(time, metrics, method=method, clock=clock), time)
+
+
+@pytest.mark.parametrize(
+    ("settings_", "words"),
+    [
+        ({"method": "oracle"}, "unknown method 'oracle': choose from paper, track"),
+        ({"metric": "dram"}, "metric 'dram' is not in the trace.*dram_active"),
+        ({"metric": ["power", "pwoer"]}, "'pwoer'"),
+        ({"metric": []}, "no metric named"),
+        ({"clock": "sun"}, "unknown clock 'sun'"),
+        ({"clock": "work"}, "work clock needs one of"),
+        ({"prominence": 0.1}, "method 'track' has no parameter 'prominence'"),
+        ({"abstain_below": 60}, "abstain_below is 60"),
+        ({"shortest_epoch_s": -1}, "shortest_epoch_s is -1"),
+        ({"method": "paper", "passes": 0}, "passes is 0"),
+        ({"method": "paper", "polyorder": -1}, "polyorder is -1"),
+        ({"method": "paper", "window_divisor": 0}, "window_divisor is 0"),
+        ({"method": "paper", "window_divisor": 200}, "at least 400 samples"),
+    ],
+)
+def test_refuses(settings_: dict[str, object], words: str) -> None:
+    time = 0.1 * np.arange(300)
+    with pytest.raises(InputError, match=words) as caught:
+        detect(time, {"dram_active": np.sin(time), "power": np.cos(time)}, **settings_)
+    assert "\n" not in str(caught.value)
+
+
+def test_numbers_that_json_cannot_hold_become_null() -> None:
+    found = Detection("none", float("nan"), None, (), 0.0, "track", "wall", step_s=float("inf"))
+    assert found.to_json()["period_s"] is None
+    assert found.to_json()["step_s"] is None

@@ -1,0 +1,63 @@
+"""The recipe of section III-B."""
+
+import numpy as np
+import pytest
+from scipy.signal import find_peaks, savgol_filter
+
+from epochcast.detector import InputError, detect, luminol_package
+
+TIME = 1.7e9 + 0.1 * np.arange(2400)
+LEVEL = (np.arange(2400) % 240 < 200) * 0.6 + np.random.default_rng(3).normal(scale=0.02, size=2400)
+
+
+def test_is_the_recipe_word_by_word_with_the_package_itself() -> None:
+    values = LEVEL
+    for _ in range(3):
+        values = savgol_filter(luminol_package.scores(values), 61, 2)
+    peaks, _ = find_peaks(values)
+    found = detect(TIME, {"dram_active": LEVEL}, method="paper")
+    assert np.allclose(found.scores["pass3"], values)
+    assert found.period_s == pytest.approx(np.mean(np.diff(TIME[peaks])))
+    assert [epoch.start for epoch in found.epochs] == pytest.approx(TIME[peaks[:-1]].tolist())
+    assert [epoch.end for epoch in found.epochs] == pytest.approx(TIME[peaks[1:]].tolist())
+    assert list(found.scores) == ["pass1", "pass2", "pass3"]
+
+
+def test_uses_dram_active_or_what_is_named() -> None:
+    metrics = {"power": np.random.default_rng(0).random(2400), "dram_active": LEVEL}
+    alone = detect(TIME, {"dram_active": LEVEL}, method="paper")
+    assert detect(TIME, metrics, method="paper") == alone
+    assert detect(TIME, metrics, method="paper", metric="power") != alone
+
+
+def test_confidence_is_the_share_of_even_distances() -> None:
+    found = detect(TIME, {"dram_active": LEVEL}, method="paper")
+    lengths = np.array([epoch.end - epoch.start for epoch in found.epochs])
+    assert found.confidence == pytest.approx(np.mean(np.abs(lengths / lengths.mean() - 1) <= 0.15))
+    assert found.jobs[0].period_s == found.period_s
+
+
+def test_bounds_on_peaks_leave_fewer() -> None:
+    plain = detect(TIME, {"dram_active": LEVEL}, method="paper")
+    picky = detect(TIME, {"dram_active": LEVEL}, method="paper", distance=300)
+    assert 0 < len(picky.epochs) < len(plain.epochs)
+
+
+def test_constant_series_has_no_epochs() -> None:
+    found = detect(TIME, {"dram_active": np.full(2400, 0.4)}, method="paper")
+    assert (found.verdict, found.period_s, found.epochs) == ("none", None, ())
+
+
+def test_shortest_series() -> None:
+    with pytest.raises(InputError, match="at least 80 samples at these settings, the trace has 79"):
+        detect(TIME[:79], {"dram_active": LEVEL[:79]}, method="paper")
+    detect(TIME[:80], {"dram_active": LEVEL[:80]}, method="paper")
+
+
+def test_work_clock_reports_both_periods() -> None:
+    found = detect(TIME, {"cpu": np.abs(LEVEL)}, method="paper")
+    assert found.clock == "work"
+    assert found.period_s
+    assert found.period_work
+    assert found.period_work < found.period_s
+    assert found.scores["pass3"].shape == TIME.shape

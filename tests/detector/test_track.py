@@ -1,0 +1,112 @@
+"""The tracker on simulated jobs of known epochs, and on recorded CPU training runs."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from epochcast.detector import Detection, detect
+from epochcast.detector.evaluation import Labels, score_trace
+from epochcast.detector.simulate import SimulatedTrace, simulate
+
+FOUR = ("dram_active", "sm_active", "pcie_rx", "power")
+
+
+def score(trace: SimulatedTrace, found: Detection) -> tuple[float, float]:
+    row = score_trace("simulated", found, Labels.from_json(trace.labels()), trace.time, trace.metrics)
+    assert row.error is not None
+    assert row.boundary_f1 is not None
+    return row.error, row.boundary_f1
+
+
+@pytest.mark.parametrize(
+    ("epochs", "epoch_s"),
+    [(3, 20.0), (5, 20.0), (8, 12.0), (10, 20.0), (13, 8.0), (20, 15.0), (40, 6.0), (100, 5.0), (6, 120.0)],
+)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_finds_epochs_of_uncropped_traces(epochs: int, epoch_s: float, seed: int) -> None:
+    trace = simulate(seed, epochs=epochs, epoch_s=epoch_s, validation_s=0.1 * epoch_s, gap_s=min(0.5, 0.05 * epoch_s))
+    found = detect(trace.time, {name: trace.metrics[name] for name in FOUR}, abstain_below=0.0)
+    error, f1 = score(trace, found)
+    assert found.verdict == "epochs"
+    assert error < 5
+    assert f1 >= 0.9
+    assert found.confidence >= (0.6 if epochs > 3 else 0.5), "three epochs are few to be sure of"
+
+
+@pytest.mark.parametrize("seed", [2, 3])
+def test_survives_missing_samples_jitter_and_a_hole(seed: int) -> None:
+    trace = simulate(seed, epochs=12, epoch_s=15.0)
+    rng = np.random.default_rng(seed)
+    kept = rng.random(trace.time.size) > 0.1
+    kept[600:640] = False
+    time = (trace.time + rng.uniform(-0.03, 0.03, trace.time.size))[kept]
+    metrics = {name: trace.metrics[name][kept] for name in FOUR}
+    error, f1 = score(trace, detect(time, metrics))
+    assert error < 5
+    assert f1 >= 0.85
+
+
+def test_uses_all_metrics_even_slow_and_useless_ones() -> None:
+    trace = simulate(4, epochs=10, epoch_s=12.0)
+    metrics = {**trace.metrics, "flat": np.ones(trace.time.size), "noise": np.random.default_rng(0).random(trace.time.size)}
+    error, f1 = score(trace, detect(trace.time, metrics))
+    assert error < 5
+    assert f1 >= 0.9
+
+
+def test_sees_one_epoch_where_a_checkpoint_falls_on_every_third() -> None:
+    trace = simulate(5, epochs=24, epoch_s=15.0, checkpoint_every=3, checkpoint_s=1.0)
+    found = detect(trace.time, {name: trace.metrics[name] for name in FOUR})
+    assert score(trace, found)[0] < 5
+
+
+def test_short_cycles_are_steps() -> None:
+    trace = simulate(6, epochs=60, epoch_s=2.5, step_s=0.1, validation_s=0.3, gap_s=0.2, checkpoint_s=0.1)
+    metrics = {name: trace.metrics[name] for name in FOUR}
+    found = detect(trace.time, metrics)
+    assert (found.verdict, found.epochs) == ("steps", ())
+    assert found.step_s == found.period_s == pytest.approx(np.median(np.diff(trace.epoch_starts)), rel=0.05)
+    assert detect(trace.time, metrics, shortest_epoch_s=1.0).verdict == "epochs"
+
+
+@pytest.mark.parametrize("kind", ["serving", "idle"])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_abstains_without_training(kind: str, seed: int) -> None:
+    trace = simulate(seed, kind=kind)
+    found = detect(trace.time, trace.metrics)
+    assert (found.verdict, found.period_s, found.epochs) == ("none", None, ())
+    assert found.confidence < 0.6
+
+
+def test_diagnostics_stay_when_it_abstains() -> None:
+    trace = simulate(0, kind="serving")
+    found = detect(trace.time, trace.metrics)
+    assert found.scores["similarity"].shape == trace.time.shape
+    assert found.scores["candidate_period"].shape == found.scores["candidate_quality"].shape
+    assert found.scores["candidate_quality"].max() < 0.6
+
+
+def recorded(run: tuple[np.ndarray, dict[str, np.ndarray], dict[str, Any]]) -> tuple[Detection, float | None]:
+    time, metrics, labels = run
+    found = detect(time, metrics)
+    return found, score_trace("recorded", found, Labels.from_json(labels), time, metrics).error
+
+
+@pytest.mark.parametrize(("run", "verdict"), [("r3", "epochs"), ("r4", "steps"), ("r7", "epochs")])
+def test_recorded_runs_on_the_work_clock(cpu_training: dict[str, Any], run: str, verdict: str) -> None:
+    """Runs whose epochs show in /proc; r4's last 1.7 s and are therefore called steps."""
+    found, error = recorded(cpu_training[run])
+    assert (found.clock, found.verdict) == ("work", verdict)
+    assert error is not None
+    assert error < 5
+
+
+def test_recorded_inference_server_has_no_epochs(cpu_training: dict[str, Any]) -> None:
+    found, _ = recorded(cpu_training["r9"])
+    assert (found.verdict, found.period_s) == ("none", None)
+
+
+@pytest.mark.parametrize("run", ["r1", "r2", "r5", "r8", "r10"])
+def test_abstains_where_proc_shows_no_epoch(cpu_training: dict[str, Any], run: str) -> None:
+    assert recorded(cpu_training[run])[0].verdict == "none"
