@@ -28,7 +28,7 @@ from .files import write_whole
 
 EPOCHS = 10  # aimed at: enough to show a period, few enough that one lasts seconds
 _LEAST_EPOCHS = 5  # trained even where a machine turns out slower than it was during calibration
-_LEAST_SECONDS = 10.0
+_LEAST_SECONDS = 5.0
 _CALIBRATION_IMAGES, _CALIBRATION_S = 256, 2.5
 _EFFICIENCY = 0.75  # of PyTorch's threads on so small a network: 1.6 of 2 cores were busy on a quiet machine
 _BATCH, _VALIDATION_BATCH = 64, 512
@@ -122,24 +122,29 @@ def _network_of(framework: str, threads: int) -> Callable[[Parameters], Network]
 
 
 def _images_per_epoch(network: Network, epoch_s: float, rng: np.random.Generator) -> int:
-    """How many images an epoch of ``epoch_s`` takes on this machine when it is quiet, by trial on a network thrown away after.
+    """How many images an epoch of about ``epoch_s`` takes, by trial on a network that is thrown away after.
 
-    Not the wall time but the CPU time of an image is taken: it stays what it is while other processes are busy too, and
-    epochs sized for a busy moment would be over too soon in a quiet one.
+    On a machine that other processes share, the answer lies between an epoch's length if they go on as they do now (by wall
+    time) and its length once they are gone (by CPU time): nobody knows which it will be, so their geometric mean is taken.
     """
     pixels, labels = images.draw(_CALIBRATION_IMAGES, rng)
+    wall_s: list[float] = []
     cpu_s: list[float] = []
     parallel = max(1.0, _EFFICIENCY * network.threads)
     began = time.perf_counter()
-    while len(cpu_s) < 3 or time.perf_counter() - began < _CALIBRATION_S:
-        start, cpu = time.perf_counter(), time.process_time()
+    while len(wall_s) < 3 or time.perf_counter() - began < _CALIBRATION_S:
+        clocks = [(time.perf_counter(), time.process_time())]
         augmented = images.augment(pixels, rng)
         _train_epoch(network, augmented, labels)
-        validating = time.process_time()
+        clocks.append((time.perf_counter(), time.process_time()))
         network.logits(augmented)
-        cpu_s.append(validating - cpu + (time.process_time() - validating) / _VALIDATION_SHARE)
-        parallel = max(parallel, (time.process_time() - cpu) / (time.perf_counter() - start))
-    count = epoch_s * parallel / (min(cpu_s) / len(pixels))
+        clocks.append((time.perf_counter(), time.process_time()))
+        (wall, cpu), (validation_wall, validation_cpu) = np.diff(clocks, axis=0)
+        wall_s.append(wall + validation_wall / _VALIDATION_SHARE)
+        cpu_s.append(cpu + validation_cpu / _VALIDATION_SHARE)
+        parallel = max(parallel, cpu / wall)
+    quiet_s = float(np.median(cpu_s)) / parallel
+    count = epoch_s * len(pixels) / np.sqrt(quiet_s * float(np.median(wall_s)))
     return int(np.clip(count, _LEAST_IMAGES, _MOST_IMAGES)) // _BATCH * _BATCH
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,7 @@ def summary(**changes: Any) -> dict[str, Any]:
     return base | changes
 
 
+@cache
 def figures() -> dict[str, bytes]:
     instances, _ = load_prices(None, load_catalog())
     drawn = detection_figure(trace().time, trace().metrics(), found(10.0).epochs, STARTS, "a <title>")
@@ -197,7 +199,7 @@ def test_boundaries_are_matched_to_the_nearest_and_judged_by_five_percent() -> N
 
 
 def test_figures_take_the_page_colour_and_are_the_same_each_time() -> None:
-    first, second = figures(), figures()
+    first, second = figures(), figures.__wrapped__()
     for name, drawn in first.items():
         assert drawn == second[name]
         assert drawn.startswith(b"<svg") and b"currentColor" in drawn and b"#010203" not in drawn
