@@ -45,16 +45,19 @@ class DeviceCollector(Collector):
     def collect(self) -> Iterator[InfoMetricFamily | GaugeMetricFamily | CounterMetricFamily]:
         """Yield the families; each device's lines are of one moment."""
         info = InfoMetricFamily("epochcast_gpu", "What the device is, and whether its samples are simulated.", labels=LABELS)
+        missed = CounterMetricFamily("epochcast_gpu_missed_ticks", "Ticks that left no sample of the device.", labels=LABELS)
         present: list[_Present] = []
         heard_since = self._sampler.clock.monotonic() - self._sampler.source.silent_after
         for store in self._sampler.stores:
             device = store.device
             labels = [str(device.index), device.uuid, device.name]
             info.add_metric(labels, {"source": self._sampler.source.name, "simulated": str(device.simulated).lower()})
+            missed.add_metric(labels, store.missed_ticks)
             summary = store.summary(heard_since)
             if summary is not None:
                 present.append(_Present(labels, {metric.name: i for i, metric in enumerate(device.metrics)}, summary))
         yield info
+        yield missed
         for metric, name in self._names.values():
             if metric.kind == "counter":
                 yield _filled(CounterMetricFamily(name, metric.help, labels=LABELS), present, metric, "last")

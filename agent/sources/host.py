@@ -67,7 +67,12 @@ def minor_faults(vmstat: str) -> float:
 
 
 def disk_bytes(diskstats: str, disks: frozenset[str]) -> tuple[float, float]:
-    """Return the bytes (read from, written to) the named disks since boot, from ``/proc/diskstats``."""
+    """Return the bytes (read from, written to) the named disks since boot, from ``/proc/diskstats``.
+
+    Raises ValueError without disks: nothing was measured, which is not zero bytes.
+    """
+    if not disks:
+        raise ValueError("no disk with hardware behind it")
     lines = [fields for line in diskstats.splitlines() if (fields := line.split())[2] in disks]
     read = sum(int(fields[5]) for fields in lines)  # sectors read
     written = sum(int(fields[9]) for fields in lines)  # sectors written
@@ -97,14 +102,15 @@ class HostSource:
     recorded_rows = None
     finished = False
 
-    def __init__(self, options: Options, proc: Path = Path("/proc")) -> None:
+    def __init__(self, options: Options, proc: Path = Path("/proc"), disks: frozenset[str] | None = None) -> None:
         del options  # this source has none
-        self._disks = physical_disks()
+        if disks is None:
+            disks = physical_disks()
         readers: dict[str, tuple[str, Callable[[str], list[float]]]] = {
             "stat": ("cpu_utilization context_switches", lambda text: [*cpu_times(text), context_switches(text)]),
             "meminfo": ("rss", lambda text: [memory_in_use(text)]),
             "vmstat": ("minor_faults", lambda text: [minor_faults(text)]),
-            "diskstats": ("disk_read disk_write", lambda text: [*disk_bytes(text, self._disks)]),
+            "diskstats": ("disk_read disk_write", lambda text: [*disk_bytes(text, disks)]),
         }
         self._files: dict[str, ProcFile] = {}
         self._readers: dict[str, Callable[[str], list[float]]] = {}
@@ -112,8 +118,8 @@ class HostSource:
         unmeasured: dict[str, str] = {}
         for file, (names, reader) in readers.items():
             try:
+                reader((proc / file).read_text())
                 opened = ProcFile(proc / file)
-                reader(opened.text())
             except (OSError, ValueError, IndexError) as error:
                 unmeasured |= dict.fromkeys(names.split(), f"{proc / file} cannot be read: {error}")
             else:

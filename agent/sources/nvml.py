@@ -13,7 +13,7 @@ import numpy as np
 import pynvml
 from numpy.typing import NDArray
 
-from ..catalog import Tier, catalog
+from ..catalog import catalog
 from ..errors import InputError
 from . import Attribute, Device, Options, Row, Tick
 
@@ -151,26 +151,25 @@ def _bar1(handle: Handle) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class Reading:
-    """One call to the driver: the metrics that ``read(handle)`` returns, in its order, and how often it is worth making."""
+    """One question to the driver: the metrics that ``read(handle)`` returns, in its order."""
 
     metrics: tuple[str, ...]
-    tier: Tier
     read: Callable[[Handle], tuple[float, ...]]
 
 
 # In order of preference: a metric is taken from the first reading that gives it on a GPU.
 READINGS = (
-    Reading(("energy", "power"), "fast", _energy_and_power),
-    Reading(("energy",), "fast", _energy),
-    Reading(("power",), "fast", _power_from_usage),
-    Reading(("power_average",), "slow", _power_average),
-    Reading(("power_average",), "slow", _power_average_from_usage),
-    Reading(("gpu_utilization", "memory_utilization"), "slow", _utilization),
-    Reading(("sm_clock", "memory_clock"), "slow", _clocks),
-    Reading(("temperature",), "slow", _temperature),
-    Reading(("memory_used", "memory_free"), "slow", _memory),
-    Reading(("memory_used", "memory_free"), "slow", _memory_v1),
-    Reading(("bar1_used", "bar1_free"), "slow", _bar1),
+    Reading(("energy", "power"), _energy_and_power),
+    Reading(("energy",), _energy),
+    Reading(("power",), _power_from_usage),
+    Reading(("power_average",), _power_average),
+    Reading(("power_average",), _power_average_from_usage),
+    Reading(("gpu_utilization", "memory_utilization"), _utilization),
+    Reading(("sm_clock", "memory_clock"), _clocks),
+    Reading(("temperature",), _temperature),
+    Reading(("memory_used", "memory_free"), _memory),
+    Reading(("memory_used", "memory_free"), _memory_v1),
+    Reading(("bar1_used", "bar1_free"), _bar1),
 )
 
 # Attributes that cannot change during a run: name → value in base units.
@@ -199,16 +198,15 @@ class Gpu:
         self._retry_at = 0.0
         self._retry_after = FIRST_RETRY_S
         sources, unmeasured = self._probe()
-        # Reading → (position in what it returns, column) of the metrics taken from it.
         metrics = tuple(metric for metric in catalog().values() if metric.name in sources)
-        self._readings = [
-            (
-                reading,
-                [(reading.metrics.index(m.name), column) for column, m in enumerate(metrics) if sources[m.name] is reading],
-            )
-            for reading in READINGS
-            if reading in sources.values()
-        ]
+        # Per reading that is used: whether all that is taken from it is slow, and (position in its result, column) of each.
+        self._readings: list[tuple[Reading, bool, list[tuple[int, int]]]] = []
+        for reading in READINGS:
+            taken = [(column, metric) for column, metric in enumerate(metrics) if sources[metric.name] is reading]
+            if taken:
+                slow = all(metric.tier == "slow" for _, metric in taken)
+                places = [(reading.metrics.index(metric.name), column) for column, metric in taken]
+                self._readings.append((reading, slow, places))
         self.device = Device(
             index=index,
             uuid=_call(pynvml.nvmlDeviceGetUUID, self._handle),
@@ -277,14 +275,14 @@ class Gpu:
 
     def _values(self, slow: bool) -> NDArray[np.float64]:
         values = np.full(len(self.device.metrics), np.nan)
-        for reading, columns in self._readings:
-            if reading.tier == "slow" and not slow:
+        for reading, only_slow, places in self._readings:
+            if only_slow and not slow:
                 continue
             try:
                 result = reading.read(self._handle)
             except MetricUnavailableError:
                 continue  # blank at this tick: absent, never the value before
-            for position, column in columns:
+            for position, column in places:
                 values[column] = result[position]
         return values
 

@@ -2,8 +2,9 @@
 
     python benchmarks/agent/cost.py [--seconds 20] [-- --source host]
 
-Part 1 runs ``epochcast-agent`` with the arguments after ``--`` and reads its own figures. Part 2 keeps one sampler at 8 GPUs x 25
-metrics with full ten-minute rings (no driver: values are random numbers) and reads everything over and over meanwhile. Prints JSON.
+Part 1 runs ``epochcast-agent`` with the arguments after ``--`` and reads its own figures. Part 2 keeps one sampler at 8 GPUs
+x 25 metrics with full ten-minute rings (no driver: values are random numbers) and reads everything over and over meanwhile.
+Prints JSON.
 """
 
 import argparse
@@ -26,6 +27,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from epochcast.agent.api import Api
 from epochcast.agent.catalog import catalog
+from epochcast.agent.daemon import SWITCH_INTERVAL_S
 from epochcast.agent.exposition import registry
 from epochcast.agent.sampler import Histogram, Sampler, SystemClock
 from epochcast.agent.sources import Device, Row, Tick
@@ -110,6 +112,7 @@ def reading_cost(seconds: float) -> list[dict[str, Any]]:
     clock = SystemClock()
     sampler = Sampler(source, stores, clock)
     api = Api(sampler, registry(sampler, 5.0))
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     thread = threading.Thread(target=sampler.run)
     thread.start()
     results = []

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from epochcast.agent.cli import main
+
 HEAVY = ("pandas", "scipy", "sklearn", "pyarrow", "requests", "click", "matplotlib", "torch", "catboost")
 
 
@@ -21,13 +23,26 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 def refused(*arguments: object) -> str:
-    """Return the one sentence with which the agent refuses; fail when it does anything else."""
+    """Return the one sentence with which an agent process refuses; fail when it does anything else."""
     done = run(*arguments)
     assert done.returncode == 2
     assert done.stdout == ""
     lines = [line for line in done.stderr.splitlines() if " INFO " not in line]
     assert len(lines) == 1
     return lines[0]
+
+
+def refused_at_once(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """Do the same for what is refused before anything has started, without a process."""
+    try:
+        status: object = main([str(argument) for argument in arguments])
+    except SystemExit as exit:
+        status = exit.code
+    assert status == 2
+    out, errors = capsys.readouterr()
+    assert out == ""
+    (line,) = errors.splitlines()
+    return line
 
 
 def test_a_live_agent_answers_and_stops_clean(start_agent: Callable[..., Any]) -> None:
@@ -111,24 +126,34 @@ def test_a_port_in_use() -> None:
     ("arguments", "sentence"),
     [
         (["--replay", "no_such.csv"], "cannot read the trace no_such.csv: No such file"),
+        (["--source", "host", "--port", "0", "--host", "no.such.host.invalid"], "cannot be listened on"),
+        (["--source", "host", "--port", "0", "--port-file", "no/such/folder/port"], "cannot write no/such/folder/port"),
+        (["--port", "99999"], "port is 99999"),
+    ],
+)
+def test_a_process_refuses_in_one_sentence_with_exit_2(arguments: list[str], sentence: str) -> None:
+    assert sentence in refused(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--replay", "no_such.csv"], "cannot read the trace no_such.csv: No such file"),
         (["--source", "replay"], "name one with --replay FILE"),
         (["--source", "host", "--replay", "x.csv"], "exclude each other"),
         (["--source", "dcgm"], "invalid choice: 'dcgm'"),
         (["--replay", "x.csv", "--speed", "0"], "speed is 0.0"),
         (["--replay", "x.csv", "--speed", "nan"], "speed is nan"),
         (["--speed", "2"], "only a replay has one"),
-        (["--port", "99999"], "port is 99999"),
         (["--port", "http"], "invalid int value: 'http'"),
         (["--retention", "0"], "retention is 0.0 s"),
-        (["--source", "host", "--port", "0", "--host", "no.such.host.invalid"], "cannot be listened on"),
-        (["--source", "host", "--port", "0", "--port-file", "no/such/folder/port"], "cannot write no/such/folder/port"),
         (["--config", "no_such.toml"], "cannot read the configuration no_such.toml: No such file"),
         (["--frequency"], "unrecognized arguments"),
         (["--port", "1", "check"], "check takes no --port"),
     ],
 )
-def test_bad_input_is_one_sentence_and_exit_2(arguments: list[str], sentence: str) -> None:
-    assert sentence in refused(*arguments)
+def test_bad_input_is_one_sentence_and_exit_2(capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str) -> None:
+    assert sentence in refused_at_once(capsys, *arguments)
 
 
 @pytest.mark.parametrize(
@@ -142,9 +167,11 @@ def test_bad_input_is_one_sentence_and_exit_2(arguments: list[str], sentence: st
         ("window = 0.1\n", "window is 0.1 s"),
     ],
 )
-def test_a_bad_configuration_is_one_sentence_and_exit_2(tmp_path: Path, text: str, sentence: str) -> None:
+def test_a_bad_configuration_is_one_sentence_and_exit_2(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str, sentence: str
+) -> None:
     (tmp_path / "agent.toml").write_text(text)
-    assert sentence in refused("--config", tmp_path / "agent.toml")
+    assert sentence in refused_at_once(capsys, "--config", tmp_path / "agent.toml")
 
 
 def test_no_gpu_for_nvml() -> None:

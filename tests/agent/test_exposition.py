@@ -84,9 +84,11 @@ def test_a_blank_value_or_a_silent_device_has_no_line(build: Any) -> None:
     assert got["epochcast_gpu_temperature_celsius", "0"] == 50
     assert got["epochcast_gpu_power_watts", "1"] == 50
     sampler.clock.wait(0.5)  # GPU 1 has now been silent for 1.1 s
+    sampler.stores[1].missed_ticks = 11
     got = page(sampler)
     assert ("epochcast_gpu_power_watts", "1") not in got
     assert got["epochcast_gpu_info", "1"] == 1
+    assert got["epochcast_gpu_missed_ticks_total", "1"] == 11
     assert ("epochcast_gpu_temperature_celsius", "0") in got
 
 
@@ -103,7 +105,11 @@ def test_foreign_columns_get_legal_names_that_no_other_has(build: Any) -> None:
     metrics = tuple(Metric(name, unit="", tier="slow", help=f"Column {name}.") for name in names)
     sampler = build(Device(0, "replay-x", 'a "quoted" name\n', (catalog()["power"], *metrics)))
     sampler.stores[0].add(START, np.arange(6.0), 0.0)
-    got = {name: value for (name, _), value in page(sampler).items() if name.startswith("epochcast_gpu") and "info" not in name}
+    got = {
+        name: value
+        for (name, _), value in page(sampler).items()
+        if name.startswith("epochcast_gpu") and not name.endswith(("_info", "_total"))
+    }
     assert got == {
         "epochcast_gpu_power_watts": 0,
         "epochcast_gpu_my_col": 1,

@@ -62,8 +62,7 @@ def proc_folder(folder: Path, busy: int, idle: int, read: int) -> None:
 
 def test_rates_are_over_the_time_since_the_previous_reading(tmp_path: Path) -> None:
     proc_folder(tmp_path, busy=100, idle=100, read=1000)
-    source = HostSource(Options(), proc=tmp_path)
-    source._disks = frozenset({"sda"})
+    source = HostSource(Options(), proc=tmp_path, disks=frozenset({"sda"}))
     values(source, 0.0)
     proc_folder(tmp_path, busy=130, idle=110, read=1010)
     got = values(source, 0.5)
@@ -79,7 +78,9 @@ def test_rates_are_over_the_time_since_the_previous_reading(tmp_path: Path) -> N
 
 def test_what_this_kernel_lacks_is_left_out_with_the_reason(tmp_path: Path) -> None:
     proc_folder(tmp_path, busy=1, idle=1, read=0)
-    (device,) = HostSource(Options(), proc=tmp_path).devices
+    (device,) = HostSource(Options(), proc=tmp_path, disks=frozenset()).devices
+    assert "disk_read" not in {metric.name for metric in device.metrics}
+    assert "no disk with hardware" in device.unmeasured["disk_read"]
     assert "minor_faults" not in {metric.name for metric in device.metrics}
     assert "vmstat cannot be read" in device.unmeasured["minor_faults"]
 
