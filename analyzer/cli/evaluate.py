@@ -66,10 +66,16 @@ def detector(data: Path, method: str, clock: Literal["auto", "wall", "work"], as
 @click.option("--test", type=click.Path(path_type=Path), metavar="FILE", help="… test on pairs within this one.")
 @click.option("--protocol", help="P2 new workload, P1 random rows (leaks), P3 new architecture, P4 new GPU. [default: P2]")
 @click.option("--recipe", default="default", show_default=True, help="Recipe to fit, or `all` to compare them.")
-@click.option("--seeds", type=click.IntRange(1, 5), default=5, show_default=True, help="Shuffles of the groups (P1, P2).")
+@click.option("--seeds", type=click.IntRange(1, 5), help="Shuffles of the groups (P1, P2). [default: 5, slow recipes 1]")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def regressor(
-    data: Path | None, train: Path | None, test: Path | None, protocol: str | None, recipe: str, seeds: int, as_json: bool
+    data: Path | None,
+    train: Path | None,
+    test: Path | None,
+    protocol: str | None,
+    recipe: str,
+    seeds: int | None,
+    as_json: bool,
 ) -> int:
     """Predicted against measured latency on other GPUs, per source GPU.
 
@@ -85,10 +91,11 @@ def regressor(
     if train is not None and protocol is not None:
         raise InputError("--protocol splits one corpus; with --train and --test there is nothing to split, leave it out")
     catalog = load_catalog()
+    shuffles = None if seeds is None else range(seeds)
     answers: list[dict[str, Any]] = []
     for name in RECIPES if recipe == "all" else [recipe]:
         if data is not None:
-            result = score(load_corpus(data), catalog, protocol=protocol or "P2", recipe=name, seeds=range(seeds))
+            result = score(load_corpus(data), catalog, protocol=protocol or "P2", recipe=name, seeds=shuffles)
         else:
             assert train is not None
             assert test is not None
@@ -97,8 +104,8 @@ def regressor(
     if as_json:
         click.echo(json.dumps(answers[0] if len(answers) == 1 else answers, indent=2))
         return 0
-    header = ("recipe", "MAPE %", "median %", "RMSE s", "R2", "n", "coverage")
-    keys = ("mape", "median_ape", "rmse", "r2", "n", "coverage")
+    header = ("recipe", "MAPE %", "median %", "RMSE s", "R2", "n", "coverage", "in 90 % interval")
+    keys = ("mape", "median_ape", "rmse", "r2", "n", "coverage", "interval_coverage")
     click.echo(table(header, [(answer["recipe"], *(_figure(answer[key]) for key in keys)) for answer in answers]))
     return 0
 

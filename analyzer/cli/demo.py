@@ -1,0 +1,66 @@
+"""``epochcast demo``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from .tables import seconds_text, table
+
+
+@click.command()
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("epochcast-demo"),
+    show_default=True,
+    metavar="DIR",
+    help="Result folder.",
+)
+def demo(out: Path) -> int:
+    """Run the whole path on this machine, no GPU needed: about two minutes.
+
+    Trains a small CNN while an agent samples this machine, finds its epochs, then replays a GPU trace and predicts its
+    epoch on every other GPU. Leaves summary.json and report.html in DIR. Exits 1 if a part failed.
+
+    \b
+    Example: epochcast demo --out epochcast-demo
+    """
+    from ..demo.run import run_demo
+
+    summary = run_demo(out, progress=_progress)
+    if sys.stderr.isatty():
+        sys.stderr.write("\r\033[K")
+    live, replay, pick = summary["live"], summary["replay"], summary["recommendation"]
+    kind = "GPU trace (simulated)" if replay["simulated"] else "GPU trace (recorded)"
+    rows = [
+        (
+            name,
+            seconds_text(part["true_period_s"]),
+            seconds_text(part["period_s"]),
+            part["verdict"],
+            f"{part['confidence']:.2f}",
+        )
+        for name, part in (("live CNN on this CPU", live), (kind, replay))
+    ]
+    click.echo(table(("trace", "true epoch", "detected", "verdict", "confidence"), rows))
+    for name, part in (("live", live), ("replay", replay)):
+        if "sentence" in part:
+            click.echo(f"{name}: {part['sentence']}")
+    for role in ("cheapest", "fastest"):
+        if pick[role]:
+            chosen = pick[role]
+            time, usd = seconds_text(chosen["seconds"]), "-" if chosen["usd"] is None else f"{chosen['usd']:.5f} USD"
+            click.echo(f"{role} instance: {chosen['instance']} ({chosen['cloud']}, {chosen['gpu']}): {time}, {usd} per epoch")
+    for problem in summary["problems"]:
+        click.echo(f"epochcast: {problem}", err=True)
+    click.echo(f"report: {out / 'report.html'}   figures: {out / 'summary.json'}")
+    return 1 if summary["problems"] else 0
+
+
+def _progress(line: str) -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\033[K{line}"[:200])
+        sys.stderr.flush()
