@@ -120,8 +120,10 @@ def cost_figure(recommendations: Sequence[Recommendation]) -> bytes:
         best.sort()
         axes.plot([p[0] for p in priced], [p[1] for p in priced], "o", color=_BLUE, markersize=5, alpha=0.6)
         axes.plot([p[0] for p in best], [p[1] for p in best], "D--", color=_ORANGE, markersize=6, linewidth=1)
-        for seconds, usd, name in best:
-            axes.annotate(name, (seconds, usd), xytext=(7, 5), textcoords="offset points")
+        for number, (seconds, usd, name) in enumerate(best):
+            # Above and below by turns, so that neighbours' names do not touch; below them no instance can be.
+            place, side = ((7, 5), "left") if number % 2 == 0 else ((-7, -11), "right")
+            axes.annotate(name, (seconds, usd), xytext=place, textcoords="offset points", ha=side)
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.xaxis.set_major_formatter(EngFormatter(unit="s"))

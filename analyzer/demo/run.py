@@ -30,7 +30,7 @@ from .live import TrainerError, record_training
 from .replay import SPEED, gpu_trace, replay_trace
 from .report import write_report
 
-LIVE_SECONDS = 55.0
+LIVE_SECONDS = 60.0
 _FAILURES = (AgentError, TrainerError, InputError, DetectorInputError, RegressorInputError)
 _NOTHING: dict[str, Any] = {"true_period_s": None, "period_s": None, "verdict": "none", "confidence": 0.0, "found": False}
 # What a person sees the epochs in; the detector looks at every metric.

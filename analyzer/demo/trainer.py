@@ -26,7 +26,7 @@ from . import images
 from .cnn_numpy import Floats, NumpyNetwork, Parameters, initial_parameters
 from .files import write_whole
 
-EPOCHS = 10  # aimed at: enough to show a period, few enough that one lasts seconds
+EPOCHS = 12  # aimed at: enough to show a period, few enough that one lasts seconds
 _LEAST_EPOCHS = 5  # trained even where a machine turns out slower than it was during calibration
 _LEAST_SECONDS = 5.0
 _CALIBRATION_IMAGES, _CALIBRATION_S = 256, 2.5
