@@ -51,7 +51,8 @@ class Evaluation:
 
     def to_json(self) -> dict[str, Any]:
         """Return the figures as JSON values; a figure that no answered row gave is null."""
-        return {key: None if isinstance(value, float) and math.isnan(value) else value for key, value in asdict(self).items()}
+        values: dict[str, Any] = _without_nan(asdict(self))
+        return values
 
 
 def evaluate(
@@ -130,6 +131,14 @@ def evaluate_split(
             "workloads_in_both": len(shared),
         },
     )
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nan(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_nan(item) for item in value]
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def _recipe(recipe: str | Recipe) -> tuple[str, Recipe]:

@@ -130,7 +130,8 @@ class Predictor:
         elif route == "residual":
             new = [gpu.name for gpu in (source, target) if gpu.name not in gpus]
             what = f"{' and '.join(new)} not in the training data" if new else "a pair of GPUs that training has not seen"
-            why = f"{what}: utilisation and data sheets, corrected by trees trained on {', '.join(gpus)}"
+            left_out = "GPUs left out of training" if self.intervals[route].protocol == "P4" else "the prior's errors"
+            why = f"{what}: utilisation and data sheets, corrected by trees; interval from {left_out} ({', '.join(gpus)})"
         elif route == "prior":
             missing = [metric for metric in NEEDED_METRICS if metric not in profile.metrics]
             why = f"the profile lacks {', '.join(missing)}: {busy_share(profile)[1]} and data sheets alone"

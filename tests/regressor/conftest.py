@@ -60,23 +60,31 @@ def make_profile() -> Callable[..., Profile]:
 
 
 @pytest.fixture(scope="session")
-def made_up_profiles(catalog: Catalog, make_profile: Callable[..., Profile]) -> list[Profile]:
-    """24 workloads of 4 models on 3 GPUs whose ratio is the prior's, times a constant per target and 2 % noise."""
-    rng = np.random.default_rng(0)
-    extra = {"T4": 1.0, "A10G": 1.15, "V100 SXM2 16GB": 0.9}
-    profiles = []
-    for number in range(24):
-        busy, seconds = rng.uniform(0.3, 0.95), float(np.exp(rng.uniform(0, 4)))
-        source = make_profile("T4", busy)
-        for gpu, factor in extra.items():
-            ratio = np.exp(prior_log_ratio([Pair(source, catalog["T4"], catalog[gpu])])[0]) * factor
-            profiles.append(
-                make_profile(
-                    gpu,
-                    busy * rng.uniform(0.95, 1.0),
-                    seconds * float(ratio * np.exp(rng.normal(0, 0.02))),
-                    workload=f"w{number}",
-                    group=f"m{number % 4}",
+def make_up(catalog: Catalog, make_profile: Callable[..., Profile]) -> Callable[..., list[Profile]]:
+    """Workloads of 4 models on 3 GPUs whose ratio is the prior's, times a constant per GPU and 2 % noise."""
+
+    def make(workloads: int, seed: int) -> list[Profile]:
+        rng = np.random.default_rng(seed)
+        profiles = []
+        for number in range(workloads):
+            busy, seconds = rng.uniform(0.3, 0.95), float(np.exp(rng.uniform(0, 4)))
+            source = make_profile("T4", busy)
+            for gpu, factor in {"T4": 1.0, "A10G": 1.15, "V100 SXM2 16GB": 0.9}.items():
+                ratio = np.exp(prior_log_ratio([Pair(source, catalog["T4"], catalog[gpu])])[0]) * factor
+                profiles.append(
+                    make_profile(
+                        gpu,
+                        busy * rng.uniform(0.95, 1.0),
+                        seconds * float(ratio * np.exp(rng.normal(0, 0.02))),
+                        workload=f"{seed}.{number}",
+                        group=f"m{number % 4}",
+                    )
                 )
-            )
-    return profiles
+        return profiles
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def made_up_profiles(make_up: Callable[..., list[Profile]]) -> list[Profile]:
+    return make_up(24, seed=0)

@@ -1,0 +1,192 @@
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from epochcast.regressor import Catalog, InputError, Prediction, Predictor, Profile
+from epochcast.regressor.model_files import SCHEMA, fingerprint
+from epochcast.regressor.pairs import make_pairs, target_seconds
+from epochcast.regressor.recipes import DefaultRecipe
+
+
+@pytest.fixture(scope="module")
+def predictor(made_up_profiles: list[Profile], catalog: Catalog) -> Predictor:
+    return Predictor.fit(made_up_profiles, catalog, DefaultRecipe(trees=20, iterations=40, learning_rate=0.2))
+
+
+@pytest.fixture
+def saved(tmp_path: Path, predictor: Predictor) -> Path:
+    predictor.save(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def by_gpu(predictions: list[Prediction]) -> dict[str, Prediction]:
+    return {prediction.gpu: prediction for prediction in predictions}
+
+
+def test_every_gpu_fastest_first(predictor: Predictor, catalog: Catalog, make_profile: Callable[..., Profile]) -> None:
+    predictions = predictor.predict(make_profile("g4dn", epoch_s=10.0))
+    assert {prediction.gpu for prediction in predictions} == set(catalog)
+    assert [one.ratio for one in predictions] == sorted(one.ratio for one in predictions)
+    for one in predictions:
+        assert one.seconds is not None and one.low is not None and one.high is not None
+        assert one.seconds == pytest.approx(10 * one.ratio)
+        assert one.low <= one.seconds <= one.high
+    assert by_gpu(predictions)["T4"] == Prediction("T4", 1.0, 10.0, 10.0, 10.0, "the profile was taken on this GPU")
+
+
+def test_chosen_targets_by_any_name(predictor: Predictor, make_profile: Callable[..., Profile]) -> None:
+    predictions = predictor.predict(make_profile("T4"), ["g5", "NVIDIA A10G", "h100 sxm5"])
+    assert {one.gpu for one in predictions} == {"A10G", "H100 SXM5"}
+    assert [one.gpu for one in predictor.predict(make_profile("T4"), ["T4"])] == ["T4"]
+    with pytest.raises(InputError, match="ambiguous"):
+        predictor.predict(make_profile("T4"), ["V100"])
+    with pytest.raises(InputError, match="unknown GPU"):
+        predictor.predict(make_profile("no such card"))
+
+
+def test_why_says_what_the_answer_rests_on(predictor: Predictor, make_profile: Callable[..., Profile]) -> None:
+    whole = make_profile("T4", epoch_s=None, simulated=True)
+    known, new = (by_gpu(predictor.predict(whole))[gpu] for gpu in ("A10G", "RTX 4090"))
+    assert known.why.startswith("trees trained on 24 workloads measured on both GPUs; interval from models left out")
+    assert new.why.startswith("RTX 4090 not in the training data")
+    assert "interval from GPUs left out of training (A10G, T4, V100 SXM2 16GB)" in new.why
+    assert "unverified: sm_count" in new.why and "unverified" not in known.why
+    for one in (known, new):
+        assert one.seconds is one.low is one.high is None
+        assert "no epoch or step was found" in one.why and one.why.endswith("the telemetry is simulated")
+    no_power = replace(whole, metrics={"gpu_utilization": whole.metrics["gpu_utilization"]})
+    assert "lacks memory_utilization, power, sm_clock: gpu_utilization and" in predictor.predict(no_power, ["A10G"])[0].why
+    assert "no activity metric" in predictor.predict(replace(whole, metrics={}), ["A10G"])[0].why
+
+
+def test_intervals_widen_with_less_evidence(predictor: Predictor) -> None:
+    widths = {route: interval.half_width for route, interval in predictor.intervals.items()}
+    assert 0 < widths["ensemble"] < widths["prior"] < widths["specifications"]
+    assert predictor.intervals["ensemble"].protocol == "P3" and predictor.intervals["residual"].protocol == "P4"
+    assert set(predictor.accuracy) == {"P2", "P3", "P4"}
+
+
+def test_intervals_hold_nine_in_ten_new_workloads(predictor: Predictor, make_up: Callable[..., list[Profile]]) -> None:
+    """On average over training sets; a single one of 24 workloads gives anything from 0.82 to 0.97."""
+    pairs = make_pairs(make_up(100, seed=1), predictor.catalog)
+    inside = []
+    for seed in (2, 3, 4):
+        fitted = Predictor.fit(make_up(24, seed), predictor.catalog, DefaultRecipe(trees=20, iterations=40, learning_rate=0.2))
+        errors = np.abs(np.log(fitted.recipe.predict(pairs) / target_seconds(pairs)))
+        inside.append(np.mean(errors <= fitted.half_widths(pairs)))
+    assert 0.85 <= np.mean(inside) <= 0.97
+
+
+def test_few_gpus_and_groups_still_train(made_up_profiles: list[Profile], catalog: Catalog) -> None:
+    two = [replace(profile, group=None) for profile in made_up_profiles if profile.gpu != "A10G"]
+    predictor = Predictor.fit(two, catalog, DefaultRecipe(trees=5, iterations=10))
+    assert set(predictor.accuracy) == {"P2"}
+    assert predictor.intervals["ensemble"].protocol == "P2"
+    assert predictor.intervals["residual"] == predictor.intervals["prior"]
+    with pytest.raises(InputError, match="needs 5 workloads"):
+        Predictor.fit(made_up_profiles[:9], catalog)
+
+
+def test_saved_model_answers_alike_and_is_the_same_bytes(
+    tmp_path: Path, saved: Path, predictor: Predictor, made_up_profiles: list[Profile], make_profile: Callable[..., Profile]
+) -> None:
+    again = Predictor.load(saved)
+    assert again.predict(make_profile()) == predictor.predict(make_profile())
+    assert (again.intervals, again.training, again.accuracy) == (predictor.intervals, predictor.training, predictor.accuracy)
+    Predictor.fit(made_up_profiles, predictor.catalog, DefaultRecipe(trees=20, iterations=40, learning_rate=0.2)).save(
+        tmp_path / "second"
+    )
+    assert {file.name: file.read_bytes() for file in saved.iterdir()} == {
+        file.name: file.read_bytes() for file in (tmp_path / "second").iterdir()
+    }
+
+
+def test_model_holds_no_pickle_and_no_training_row(saved: Path, made_up_profiles: list[Profile]) -> None:
+    assert {file.name for file in saved.iterdir()} == {"model.json", "forest.npz", "residual.npz", "boosting.cbm"}
+    assert all(b"sklearn" not in file.read_bytes() for file in saved.iterdir() if file.name != "model.json")
+    manifest = (saved / "model.json").read_text()
+    assert not any(str(profile.epoch_s) in manifest for profile in made_up_profiles)
+    assert json.loads(manifest)["training"]["fingerprint"] == fingerprint([one.to_json() for one in made_up_profiles])
+
+
+def test_saving_replaces_a_model_and_nothing_else(tmp_path: Path, saved: Path, predictor: Predictor) -> None:
+    predictor.save(saved)
+    assert [file.name for file in tmp_path.iterdir()] == ["model"]
+    (tmp_path / "empty").mkdir()
+    predictor.save(tmp_path / "empty")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("x")
+    (tmp_path / "file").write_text("x")
+    for place in ("mine", "file"):
+        with pytest.raises(InputError, match="holds no model; name a new folder"):
+            predictor.save(tmp_path / place)
+    with pytest.raises(InputError, match="cannot write the model"):
+        predictor.save(tmp_path / "file" / "below")
+    assert (tmp_path / "mine" / "thesis.txt").read_text() == "x"
+
+
+def test_failed_save_leaves_the_old_model(
+    tmp_path: Path, saved: Path, predictor: Predictor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = (saved / "model.json").read_bytes()
+
+    def full_disk(self: DefaultRecipe, folder: Path) -> None:
+        (folder / "forest.npz").write_bytes(b"half")
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(DefaultRecipe, "save", full_disk)
+    with pytest.raises(OSError, match="no space left"):
+        predictor.save(saved)
+    assert (saved / "model.json").read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["model"]
+
+
+def change_manifest(folder: Path, *, sign: bool = False, **changes: Any) -> None:
+    manifest = json.loads((folder / "model.json").read_text()) | changes
+    if sign:
+        del manifest["fingerprint"]
+        manifest["fingerprint"] = fingerprint(manifest)
+    (folder / "model.json").write_text(json.dumps(manifest))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda folder: (folder / "model.json").unlink(), "there is no model in"),
+        (lambda folder: (folder / "forest.npz").unlink(), r"lacks forest\.npz"),
+        (lambda folder: (folder / "model.json").write_text("{"), "is not JSON"),
+        (lambda folder: (folder / "model.json").write_text("[]"), "has schema None"),
+        (lambda folder: change_manifest(folder, schema="epochcast.regressor/v0"), f"v0'; this version reads '{SCHEMA}'"),
+        (lambda folder: change_manifest(folder, intervals={}), r"model\.json in .* was changed after training"),
+        (lambda folder: (folder / "boosting.cbm").write_bytes(b""), r"boosting\.cbm in .* was changed after training"),
+        (lambda folder: change_manifest(folder, sign=True, features=["x"]), "fitted on other features"),
+        (lambda folder: change_manifest(folder, sign=True, parameters={"depth": 3}), "lacks a part"),
+        (lambda folder: change_manifest(folder, sign=True, pairs_seen=None), "lacks a part"),
+    ],
+)
+def test_damaged_models_are_refused(saved: Path, damage: Callable[[Path], object], message: str) -> None:
+    damage(saved)
+    with pytest.raises(InputError, match=message):
+        Predictor.load(saved)
+
+
+def test_missing_folder(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"there is no model in .*train one with `epochcast train regressor`"):
+        Predictor.load(tmp_path / "none")
+
+
+def test_loading_never_unpickles(saved: Path, monkeypatch: pytest.MonkeyPatch, make_profile: Callable[..., Profile]) -> None:
+    import pickle
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a pickle was opened")
+
+    monkeypatch.setattr(pickle, "load", refuse)
+    monkeypatch.setattr(pickle, "loads", refuse)
+    monkeypatch.setattr(pickle, "Unpickler", refuse)
+    assert Predictor.load(saved).predict(make_profile())

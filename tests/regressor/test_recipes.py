@@ -1,0 +1,138 @@
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from epochcast.regressor import Catalog, InputError, Profile
+from epochcast.regressor.pairs import Pair, make_pairs, target_seconds
+from epochcast.regressor.protocols import splits
+from epochcast.regressor.recipes import (
+    RECIPES,
+    DefaultRecipe,
+    GaussianProcessRecipe,
+    PairMedian,
+    PaperRecipe,
+    PriorRecipe,
+    SpecificationRatio,
+)
+from epochcast.regressor.scoring import score
+
+FAST = {
+    "default": DefaultRecipe(trees=30, iterations=60, learning_rate=0.2),
+    "paper": PaperRecipe(trees=20, iterations=50, cv=3),
+    "prior": PriorRecipe(),
+    "gaussian-process": GaussianProcessRecipe(restarts=0),
+    "same-latency": SpecificationRatio(),
+    "flops-ratio": SpecificationRatio("flops"),
+    "bandwidth-ratio": SpecificationRatio("memory_bandwidth"),
+    "pair-median": PairMedian(),
+}
+
+
+@pytest.fixture(scope="module")
+def pairs(made_up_profiles: list[Profile], catalog: Catalog) -> list[Pair]:
+    return make_pairs(made_up_profiles, catalog)
+
+
+@pytest.fixture(scope="module")
+def fitted(pairs: list[Pair]) -> DefaultRecipe:
+    return clone(FAST["default"]).fit(pairs)
+
+
+def test_fast_versions_are_those_of_the_registry() -> None:
+    assert {name: type(make()) for name, make in RECIPES.items()} == {name: type(recipe) for name, recipe in FAST.items()}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", FAST)
+def test_recipes_learn_and_answer_in_seconds(name: str, pairs: list[Pair]) -> None:
+    train, test = next(iter(splits(pairs, "P2")))
+    recipe = clone(FAST[name])
+    assert recipe.fit([pairs[row] for row in train]) is recipe
+    asked = [pairs[row] for row in test]
+    seconds = recipe.predict(asked)
+    assert seconds.shape == (len(asked),) and (seconds > 0).all()
+    # Every recipe is within a factor; those that use telemetry stay near the 2 % noise and the few workloads allow.
+    limit = {"default": 15, "prior": 25, "gaussian-process": 10}.get(name, 200)
+    assert score(target_seconds(asked), seconds).mape < limit
+    # The measured answer is never an input.
+    blind = [replace(pair, target_s=None) for pair in asked]
+    assert np.array_equal(recipe.predict(blind), seconds)
+
+
+@pytest.mark.parametrize("name", ["default", "paper"])
+def test_same_data_same_answer(name: str, pairs: list[Pair]) -> None:
+    first, second = (clone(FAST[name]).fit(pairs).predict(pairs) for _ in range(2))
+    assert np.array_equal(first, second)
+
+
+def test_baselines_by_hand(catalog: Catalog, make_profile: Callable[..., Profile]) -> None:
+    pair = Pair(make_profile(epoch_s=10.0), catalog["T4"], catalog["V100 SXM2 16GB"], 4.0)
+    assert SpecificationRatio().predict([pair])[0] == 10.0
+    assert SpecificationRatio("memory_bandwidth").predict([pair])[0] == pytest.approx(10 * 320 / 900)
+    assert SpecificationRatio("flops").predict([pair])[0] == pytest.approx(10 * (2560 * 1.59) / (5120 * 1.53))
+    median = PairMedian().fit([replace(pair, target_s=seconds) for seconds in (1.0, 4.0, 100.0)])
+    back = replace(pair, source_gpu=pair.target_gpu, target_gpu=pair.source_gpu)
+    assert median.predict([pair])[0] == pytest.approx(4.0) and np.isnan(median.predict([back])[0])
+
+
+def test_routes(fitted: DefaultRecipe, catalog: Catalog, make_profile: Callable[..., Profile]) -> None:
+    whole = make_profile("T4")
+    no_power = replace(whole, metrics={name: whole.metrics[name] for name in ("gpu_utilization", "memory_utilization")})
+    bare = replace(whole, metrics={"power": whole.metrics["power"]})
+    asked = [
+        Pair(whole, catalog["T4"], catalog["A10G"]),
+        Pair(whole, catalog["T4"], catalog["H100 SXM5"]),
+        Pair(replace(whole, gpu="L4"), catalog["L4"], catalog["T4"]),
+        Pair(no_power, catalog["T4"], catalog["A10G"]),
+        Pair(bare, catalog["T4"], catalog["A10G"]),
+    ]
+    assert fitted.routes(asked) == ["ensemble", "residual", "residual", "prior", "specifications"]
+    ratios = fitted.predict_ratio(asked)
+    # One batch answers as each question alone does, whatever the routes beside it.
+    assert np.array_equal(ratios, [fitted.predict_ratio([pair])[0] for pair in asked])
+    assert fitted.predict(asked[:1])[0] == ratios[0] * whole.epoch_s
+
+
+def test_any_gpu_of_the_catalogue_is_source_and_target(
+    fitted: DefaultRecipe, catalog: Catalog, make_profile: Callable[..., Profile]
+) -> None:
+    for source in catalog.values():
+        profile = make_profile(source.name)
+        ratios = fitted.predict_ratio([Pair(profile, source, target) for target in catalog.values()])
+        assert np.isfinite(ratios).all() and (ratios > 0).all()
+
+
+def test_ratio_needs_no_latency_and_ignores_it(
+    fitted: DefaultRecipe, catalog: Catalog, make_profile: Callable[..., Profile]
+) -> None:
+    pairs = [Pair(make_profile(epoch_s=seconds), catalog["T4"], catalog["A10G"]) for seconds in (None, 0.05, 5000.0)]
+    ratios = fitted.predict_ratio(pairs)
+    assert ratios[0] == ratios[1] == ratios[2]
+    with pytest.raises(InputError, match="ask for the ratio"):
+        fitted.predict(pairs)
+
+
+def test_training_without_the_metrics_is_refused(pairs: list[Pair]) -> None:
+    bare = [replace(pair, source=replace(pair.source, metrics={}, feature_set="none")) for pair in pairs]
+    with pytest.raises(InputError, match=f"0 of {len(pairs)} training pairs hold"):
+        DefaultRecipe().fit(bare)
+
+
+def test_save_and_load_answer_alike(tmp_path: Path, fitted: DefaultRecipe, pairs: list[Pair]) -> None:
+    fitted.save(tmp_path)
+    again = DefaultRecipe(**fitted.get_params()).load(tmp_path, fitted.pairs_seen_)
+    assert np.array_equal(again.predict(pairs), fitted.predict(pairs))
+    (tmp_path / "boosting.cbm").write_bytes(b"no model")
+    with pytest.raises(InputError, match=r"boosting\.cbm cannot be read"):
+        DefaultRecipe().load(tmp_path, fitted.pairs_seen_)
+
+
+def test_no_training_target_stands_in_the_trees(fitted: DefaultRecipe, pairs: list[Pair]) -> None:
+    """Every leaf is a mean of at least two rows; all measured ratios differ, so none can be read off."""
+    targets = np.log([pair.target_s / pair.source.epoch_s for pair in pairs if pair.target_s and pair.source.epoch_s])
+    leaves = fitted.forest_.value[fitted.forest_.feature == -1]
+    assert not np.isin(leaves, targets).any()
