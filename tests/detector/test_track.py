@@ -31,7 +31,7 @@ def test_finds_epochs_of_uncropped_traces(epochs: int, epoch_s: float, seed: int
     assert found.verdict == "epochs"
     assert error < 5
     assert f1 >= 0.9
-    assert found.confidence >= (0.6 if epochs > 3 else 0.5), "three epochs are few to be sure of"
+    assert found.confidence >= 0.6
 
 
 @pytest.mark.parametrize("seed", [2, 3])
@@ -45,6 +45,14 @@ def test_survives_missing_samples_jitter_and_a_hole(seed: int) -> None:
     error, f1 = score(trace, detect(time, metrics))
     assert error < 5
     assert f1 >= 0.85
+
+
+def test_a_stray_sample_years_away_does_no_harm() -> None:
+    trace = simulate(7, epochs=8, epoch_s=12.0)
+    time = np.concatenate([[0.0], trace.time])
+    metrics = {name: np.concatenate([[0.0], trace.metrics[name]]) for name in FOUR}
+    found = detect(time, metrics)
+    assert found.period_s == pytest.approx(np.median(np.diff(trace.epoch_starts)), rel=0.05)
 
 
 def test_uses_all_metrics_even_slow_and_useless_ones() -> None:
@@ -93,7 +101,7 @@ def recorded(run: tuple[np.ndarray, dict[str, np.ndarray], dict[str, Any]]) -> t
     return found, score_trace("recorded", found, Labels.from_json(labels), time, metrics).error
 
 
-@pytest.mark.parametrize(("run", "verdict"), [("r3", "epochs"), ("r4", "steps"), ("r7", "epochs")])
+@pytest.mark.parametrize(("run", "verdict"), [("r3", "epochs"), ("r4", "steps"), ("r7", "epochs"), ("r8", "epochs")])
 def test_recorded_runs_on_the_work_clock(cpu_training: dict[str, Any], run: str, verdict: str) -> None:
     """Runs whose epochs show in /proc; r4's last 1.7 s and are therefore called steps."""
     found, error = recorded(cpu_training[run])
@@ -102,11 +110,19 @@ def test_recorded_runs_on_the_work_clock(cpu_training: dict[str, Any], run: str,
     assert error < 5
 
 
+@pytest.mark.xfail(
+    strict=True, reason="only the checkpoint of every second epoch shows: twice the period, confidently"
+)
+def test_recorded_run_with_a_checkpoint_every_other_epoch(cpu_training: dict[str, Any]) -> None:
+    _, error = recorded(cpu_training["r6"])
+    assert error is None or error < 5
+
+
 def test_recorded_inference_server_has_no_epochs(cpu_training: dict[str, Any]) -> None:
     found, _ = recorded(cpu_training["r9"])
     assert (found.verdict, found.period_s) == ("none", None)
 
 
-@pytest.mark.parametrize("run", ["r1", "r2", "r5", "r8", "r10"])
+@pytest.mark.parametrize("run", ["r1", "r2", "r5", "r10"])
 def test_abstains_where_proc_shows_no_epoch(cpu_training: dict[str, Any], run: str) -> None:
     assert recorded(cpu_training[run])[0].verdict == "none"

@@ -15,6 +15,9 @@ STEP_S = 0.1
 #: Busy is a 3 s mean above 12 % of the 90th percentile; pauses below 15 s belong to the busy stretch.
 BUSY_MEAN_S, BUSY_SHARE, PAUSE_S = 3.0, 0.12, 15.0
 
+#: A hole this long, and of so many steps, parts the trace; shorter ones are bridged by interpolation.
+HOLE_S, HOLE_STEPS = 300.0, 100
+
 #: Two periods of the shortest kind that the search knows, at its coarsest.
 FEWEST_SAMPLES = 40
 
@@ -60,7 +63,11 @@ def build(signals: Signals, clock: Clock) -> Grid | None:
 
 
 def _busy_stretch(time: NDArray[np.float64], activity: NDArray[np.float64], step: float) -> tuple[float, float]:
-    """First and last unix second of the longest stretch without a pause of 15 s."""
+    """First and last unix second of the longest stretch without a hole and without a pause of 15 s."""
+    holes = np.flatnonzero(np.diff(time) > max(HOLE_S, HOLE_STEPS * step))
+    cuts = np.concatenate([[0], holes + 1, [time.size]])
+    longest = int(np.argmax(np.diff(cuts)))
+    time, activity = time[cuts[longest] : cuts[longest + 1]], activity[cuts[longest] : cuts[longest + 1]]
     even = np.arange(time[0], time[-1] + step / 2, step)
     raw = np.interp(even, time, activity)
     width = max(1, round(BUSY_MEAN_S / step))
