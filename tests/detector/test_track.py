@@ -110,9 +110,7 @@ def test_recorded_runs_on_the_work_clock(cpu_training: dict[str, Any], run: str,
     assert error < 5
 
 
-@pytest.mark.xfail(
-    strict=True, reason="only the checkpoint of every second epoch shows: twice the period, confidently"
-)
+@pytest.mark.xfail(strict=True, reason="only the checkpoint of every second epoch shows: twice the period, confidently")
 def test_recorded_run_with_a_checkpoint_every_other_epoch(cpu_training: dict[str, Any]) -> None:
     _, error = recorded(cpu_training["r6"])
     assert error is None or error < 5
