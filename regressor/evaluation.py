@@ -176,7 +176,7 @@ def _summary(
     actual = target_seconds(pairs)
     sources = np.array([pair.source_gpu.name for pair in pairs], dtype=object)
     scores = [score(actual, run) for run in runs]
-    widths = [(run, width) for run, width in zip(runs, half_widths, strict=True) if width is not None]
+    interval_coverage, interval_half_width = _interval_figures(actual, runs, half_widths)
     return Evaluation(
         recipe=recipe,
         protocol=protocol,
@@ -187,12 +187,22 @@ def _summary(
             for mean in [_mean([score(actual[sources == gpu], run[sources == gpu]) for run in runs])]
         },
         spread=(min(one.mape for one in scores), max(one.mape for one in scores)),
-        interval_coverage=float(np.mean([np.mean(np.abs(np.log(run / actual)) <= width) for run, width in widths]))
-        if widths
-        else None,
-        interval_half_width=float(np.mean([100 * np.expm1(np.nanmedian(width)) for _, width in widths])) if widths else None,
+        interval_coverage=interval_coverage,
+        interval_half_width=interval_half_width,
         settings=settings | {"interval_level": LEVEL},
     )
+
+
+def _interval_figures(
+    actual: NDArray[np.float64], runs: list[NDArray[np.float64]], half_widths: list[NDArray[np.float64] | None]
+) -> tuple[float | None, float | None]:
+    """Share of true values inside, and median half-width in percent; mean over the runs that have intervals."""
+    with_interval = [(run, width) for run, width in zip(runs, half_widths, strict=True) if width is not None]
+    if not with_interval:
+        return None, None
+    coverage = [np.mean(np.abs(np.log(run / actual)) <= width) for run, width in with_interval]
+    half_width = [100 * np.expm1(np.nanmedian(width)) for _, width in with_interval]
+    return float(np.mean(coverage)), float(np.mean(half_width))
 
 
 def _mean(scores: list[Scores]) -> Scores:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from . import model_files
 from .errors import InputError
@@ -21,6 +22,13 @@ from .scoring import conformal_quantile, score
 
 # What the prior reads of a data sheet; an answer that rests on an unverified one of these says so.
 _PRIOR_FIGURES = ("sm_count", "cuda_cores", "boost_clock", "memory_bandwidth")
+
+_EVIDENCE = {
+    "P2": "workloads left out of training",
+    "P3": "models left out of training",
+    "P4": "GPUs left out of training",
+    "prior": "the errors of utilisation and data sheets alone",
+}
 
 
 @dataclass(frozen=True)
@@ -60,30 +68,21 @@ class Predictor:
         Raises:
             InputError: fewer than five workloads were seen on two GPUs, or a profile cannot be trained on.
         """
-        recipe = DefaultRecipe() if recipe is None else recipe
+        recipe = DefaultRecipe() if recipe is None else clone(recipe)
         pairs = make_pairs(profiles, catalog)
         actual = target_seconds(pairs)
         accuracy: dict[str, dict[str, float]] = {}
-        errors: dict[str, NDArray[np.float64]] = {}
-        routes: dict[str, NDArray[np.str_]] = {}
+        errors: dict[tuple[str, str], NDArray[np.float64]] = {}
         for protocol in ("P2", "P3", "P4"):
             try:
-                predicted, _, route = out_of_fold(pairs, protocol, recipe)
+                predicted, _, routes = out_of_fold(pairs, protocol, recipe)
             except InputError:
                 if protocol == "P2":
                     raise
                 continue
             accuracy[protocol] = asdict(score(actual, predicted))
-            errors[protocol], routes[protocol] = np.log(predicted / actual), np.array(route)
-        log_ratio = np.log(actual_ratio(pairs))
-        intervals: dict[Route, Interval] = {}
-        known = "P3" if "P3" in errors else "P2"
-        intervals["ensemble"] = _interval(errors[known][routes[known] == "ensemble"], known)
-        intervals["prior"] = _interval(prior_log_ratio(pairs) - log_ratio, "prior")
-        bare = [replace(pair, source=replace(pair.source, metrics={}, feature_set="none")) for pair in pairs]
-        intervals["specifications"] = _interval(prior_log_ratio(bare) - log_ratio, "prior")
-        new = errors["P4"][routes["P4"] == "residual"] if "P4" in errors else np.empty(0)
-        intervals["residual"] = _interval(new, "P4") if new.size else intervals["prior"]
+            for route in set(routes):
+                errors[route, protocol] = np.log(predicted / actual)[np.array(routes) == route]
         training = {
             "profiles": len(profiles),
             "pairs": len(pairs),
@@ -91,7 +90,7 @@ class Predictor:
             "gpus": sorted({pair.source_gpu.name for pair in pairs}),
             "fingerprint": model_files.fingerprint([profile.to_json() for profile in profiles]),
         }
-        return cls(catalog, recipe.fit(pairs), intervals, training, accuracy)
+        return cls(catalog, recipe.fit(pairs), _intervals(pairs, errors), training, accuracy)
 
     def predict(self, profile: Profile, targets: Sequence[str] | None = None) -> list[Prediction]:
         """Predict the latency on each target, or on every GPU of the catalogue, fastest first.
@@ -125,13 +124,12 @@ class Predictor:
         gpus = self.training["gpus"]
         if route == "ensemble":
             seen = self.recipe.pairs_seen_[source.name, target.name]
-            left_out = "models" if self.intervals[route].protocol == "P3" else "workloads"
-            why = f"trees trained on {seen} workloads measured on both GPUs; interval from {left_out} left out of training"
+            why = f"trees trained on {seen} workloads measured on both GPUs; interval from {self._evidence(route)}"
         elif route == "residual":
             new = [gpu.name for gpu in (source, target) if gpu.name not in gpus]
             what = f"{' and '.join(new)} not in the training data" if new else "a pair of GPUs that training has not seen"
-            left_out = "GPUs left out of training" if self.intervals[route].protocol == "P4" else "the prior's errors"
-            why = f"{what}: utilisation and data sheets, corrected by trees; interval from {left_out} ({', '.join(gpus)})"
+            evidence = f"{self._evidence(route)} ({', '.join(gpus)})"
+            why = f"{what}: utilisation and data sheets, corrected by trees; interval from {evidence}"
         elif route == "prior":
             missing = [metric for metric in NEEDED_METRICS if metric not in profile.metrics]
             why = f"the profile lacks {', '.join(missing)}: {busy_share(profile)[1]} and data sheets alone"
@@ -145,6 +143,9 @@ class Predictor:
         if profile.simulated:
             why += "; the telemetry is simulated"
         return why
+
+    def _evidence(self, route: Route) -> str:
+        return _EVIDENCE[self.intervals[route].protocol]
 
     def save(self, folder: Path) -> None:
         """Write the model into ``folder``, whole or not at all; an older model there is replaced.
@@ -186,8 +187,26 @@ class Predictor:
             raise InputError(f"the model in {str(folder)!r} lacks a part ({error}); train it anew") from error
 
 
-def _interval(errors: NDArray[np.float64], protocol: str) -> Interval:
-    return Interval(conformal_quantile(errors), protocol, len(errors))
+def _intervals(pairs: Sequence[Pair], errors: dict[tuple[str, str], NDArray[np.float64]]) -> dict[Route, Interval]:
+    """One interval per route from log errors by (route, protocol): the protocol nearest to how the route is used, if it ran."""
+    log_ratio = np.log(actual_ratio(pairs))
+    bare = [replace(pair, source=replace(pair.source, metrics={}, feature_set="none")) for pair in pairs]
+    # The prior learns nothing, so its errors on the training pairs are as good as any.
+    prior = Interval(conformal_quantile(prior_log_ratio(pairs) - log_ratio), "prior", len(pairs))
+    specifications = Interval(conformal_quantile(prior_log_ratio(bare) - log_ratio), "prior", len(pairs))
+
+    def measured(route: Route, *protocols: str) -> Interval:
+        for protocol in protocols:
+            if (found := errors.get((route, protocol))) is not None:
+                return Interval(conformal_quantile(found), protocol, len(found))
+        return prior
+
+    return {
+        "ensemble": measured("ensemble", "P3", "P2"),
+        "residual": measured("residual", "P4"),
+        "prior": prior,
+        "specifications": specifications,
+    }
 
 
 def _prediction(pair: Pair, ratio: float, half_width: float, why: str) -> Prediction:

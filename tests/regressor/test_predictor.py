@@ -88,6 +88,9 @@ def test_few_gpus_and_groups_still_train(made_up_profiles: list[Profile], catalo
     assert set(predictor.accuracy) == {"P2"}
     assert predictor.intervals["ensemble"].protocol == "P2"
     assert predictor.intervals["residual"] == predictor.intervals["prior"]
+    # Groups that are the GPUs: leaving one out leaves no pair of known GPUs to measure the ensemble by.
+    apart = [replace(profile, group=profile.gpu) for profile in made_up_profiles if profile.gpu != "T4"]
+    assert Predictor.fit(apart, catalog, DefaultRecipe(trees=5, iterations=10)).intervals["ensemble"].protocol == "P2"
     with pytest.raises(InputError, match="needs 5 workloads"):
         Predictor.fit(made_up_profiles[:9], catalog)
 
