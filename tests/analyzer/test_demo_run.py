@@ -57,7 +57,7 @@ def test_whole_path_with_a_short_training(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_training_that_fails_is_one_sentence_and_leaves_nothing_half(tmp_path: Path, lines: list[str]) -> None:
-    with pytest.raises(TrainerError, match=r"ended with status 2 after 0 epochs: --seconds 1 is too short") as error:
+    with pytest.raises(TrainerError, match=r"ended with status 2 after 0 epochs: --seconds is 1; give 5 to 3600") as error:
         record_training(tmp_path, 1, lines.append)
     assert "\n" not in str(error.value)
     assert list(tmp_path.iterdir()) == []

@@ -111,8 +111,8 @@ def test_a_short_run_learns_and_leaves_marks_that_fit_the_clock(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("--seconds", "3", "--marks", "{folder}/m.json"), "--seconds 3 is too short"),
-        (("--seconds", "nan", "--marks", "{folder}/m.json"), "--seconds nan is too short"),
+        (("--seconds", "3", "--marks", "{folder}/m.json"), "--seconds is 3; give 5 to 3600"),
+        (("--seconds", "nan", "--marks", "{folder}/m.json"), "--seconds is nan"),
         (("--marks", "{folder}/absent/m.json"), "there is no folder"),
     ],
 )
