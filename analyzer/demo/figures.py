@@ -130,7 +130,7 @@ def cost_figure(recommendations: Sequence[Recommendation]) -> bytes:
         axes.xaxis.set_minor_formatter(EngFormatter(unit="s"))
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:g} USD")
         axes.yaxis.set_minor_formatter(NullFormatter())
-        axes.margins(x=0.12, y=0.12)
+        axes.margins(x=0.2, y=0.12)
         axes.set_xlabel("time (diamonds: no other instance is both faster and cheaper)")
         axes.set_ylabel("cost")
         return _svg(figure)
