@@ -14,12 +14,12 @@ from .profile import METRICS, STATISTICS, Profile
 # What the derived features need; a profile without one of them is answered by the prior.
 NEEDED_METRICS = ("gpu_utilization", "memory_utilization", "power", "sm_clock")
 
-# Activity ratios that say how busy the GPU was, best first: the share of time with a kernel resident, as in research on
-# nvidia-smi data; sm_active is its mean over SMs and therefore a lower bound.
+# Activity ratios that say how busy the GPU was, the one that the prior was checked with first. The first two are the share of
+# time with any kernel running; sm_active is averaged over SMs and therefore lower.
 _BUSY = ("gpu_utilization", "gr_engine_active", "sm_active")
 
-_UTILIZATION_STATISTICS = ("mean", "std", "p25", "p50", "p75", "max")
-_CLOCK_STATISTICS = ("mean", "std", "min", "p50")
+_DISTRIBUTION = ("mean", "std", "p25", "p50", "p75", "max")
+_CLOCK = ("mean", "std", "min", "p50")
 _STATIC = ("sm_count", "effective_flops", "memory_bandwidth", "boost_clock", "tdp")
 
 # Logits of utilisations stay finite: nvidia-smi reads whole percents, half of one is its resolution.
@@ -90,13 +90,13 @@ def has_derived_features(profile: Profile) -> bool:
 
 
 DERIVED: tuple[str, ...] = (
-    *(f"gpu_utilization_{name}" for name in _UTILIZATION_STATISTICS),
+    *(f"gpu_utilization_{name}" for name in _DISTRIBUTION),
     "gpu_utilization_logit",
-    *(f"memory_utilization_{name}" for name in _UTILIZATION_STATISTICS),
+    *(f"memory_utilization_{name}" for name in _DISTRIBUTION),
     "memory_utilization_logit",
     "memory_per_gpu_utilization_log",
-    *(f"power_{name}_per_tdp" for name in _UTILIZATION_STATISTICS),
-    *(f"sm_clock_{name}_per_boost" for name in _CLOCK_STATISTICS),
+    *(f"power_{name}_per_tdp" for name in _DISTRIBUTION),
+    *(f"sm_clock_{name}_per_boost" for name in _CLOCK),
     *(f"{name}_log_ratio" for name in _STATIC),
     "prior_log_ratio",
 )
@@ -124,13 +124,13 @@ def _source_features(pair: Pair) -> list[float]:
         raise InputError(f"the profile of {pair.source.gpu} lacks {', '.join(missing)}; training needs them in every profile")
     gpu, memory, power, clock = (metrics[metric] for metric in NEEDED_METRICS)
     return [
-        *_picked(gpu, _UTILIZATION_STATISTICS, 1.0),
+        *_picked(gpu, _DISTRIBUTION, 1.0),
         _logit(gpu["mean"]),
-        *_picked(memory, _UTILIZATION_STATISTICS, 1.0),
+        *_picked(memory, _DISTRIBUTION, 1.0),
         _logit(memory["mean"]),
         float(np.log((memory["mean"] + 0.01) / (gpu["mean"] + 0.01))),
-        *_picked(power, _UTILIZATION_STATISTICS, pair.source_gpu.tdp),
-        *_picked(clock, _CLOCK_STATISTICS, pair.source_gpu.boost_clock),
+        *_picked(power, _DISTRIBUTION, pair.source_gpu.tdp),
+        *_picked(clock, _CLOCK, pair.source_gpu.boost_clock),
     ]
 
 
