@@ -11,11 +11,9 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import os
 import sys
-import tempfile
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +25,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from .errors import InputError
+from .files import write_whole
 
 SCHEMA = "epochcast.trace/v1"
 _PARQUET_KEY = b"epochcast"
@@ -108,23 +107,13 @@ def write_trace(trace: Trace, path: str | Path) -> Path:
     if path.suffix in (".parquet", ".pq"):
         table = pa.Table.from_pandas(trace.frame, preserve_index=False)
         table = table.replace_schema_metadata({_PARQUET_KEY: json.dumps(trace.metadata()).encode()})
-        _write_whole(path, lambda part: pq.write_table(table, part, compression="zstd"))
+        write_whole(path, lambda file: pq.write_table(table, file, compression="zstd"))
     elif path.suffix == ".csv":
         text = f"# {json.dumps(trace.metadata())}\n" + trace.frame.to_csv(index=False)
-        _write_whole(path, lambda part: part.write_text(text, encoding="utf-8"))
+        write_whole(path, lambda file: file.write(text.encode()))
     else:
         raise InputError(f"cannot write a trace to {str(path)!r}: name a file that ends in .parquet or .csv")
     return path
-
-
-def _write_whole(path: Path, write: Callable[[Path], object]) -> None:
-    try:
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
-            part = Path(folder) / path.name
-            write(part)
-            os.replace(part, path)  # noqa: PTH105 - the atomic one
-    except OSError as error:
-        raise InputError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
 
 
 def _read_parquet(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:

@@ -40,7 +40,9 @@ def detect(
     if plot is not None:
         from ..figures import detection_figure, save_figure
 
-        save_figure(detection_figure(recorded, found), plot)
+        what = found.verdict if found.period_s is None else f"{found.verdict} of {found.period_s:.2f} s"
+        title = f"{recorded.gpu or trace}: {what}, method {found.method}, confidence {found.confidence:.2f}"
+        save_figure(detection_figure(recorded, found, title=title), plot)
     click.echo(json.dumps(found.to_json(), indent=2) if as_json else _sentences(found))
     return 1 if found.verdict == "none" else 0
 

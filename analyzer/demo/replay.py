@@ -14,9 +14,9 @@ from ...detector.evaluation import Labels
 from ...detector.simulate import simulate
 from ..agent_client import AgentError
 from ..agent_process import agent_process
+from ..files import write_whole
 from ..labels import labelled_traces
 from ..trace import Trace, write_trace
-from .files import write_whole
 
 SPEED = 60.0
 _SEED = 7

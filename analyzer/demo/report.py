@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
@@ -10,29 +9,23 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
+from matplotlib.figure import Figure
 
-from .files import write_whole
+from ..figures import page_svg
+from ..files import write_whole
 
-_PNG = b"\x89PNG"
 
-
-def write_report(summary: Mapping[str, Any], figures: Mapping[str, bytes], out: Path) -> Path:
+def write_report(summary: Mapping[str, Any], figures: Mapping[str, Figure], out: Path) -> Path:
     """Write the report of ``summary`` (the content of ``summary.json``, see `run`) to the HTML file ``out``.
 
-    ``figures``: name (``live``, ``replay``, ``predictions``, ``cost``) -> an ``<svg>`` element made by `figures`, or a PNG
-    file; a figure that is missing is left out. Everything else is escaped. The file appears whole or not at all.
+    ``figures``: ``live``, ``replay``, ``predictions``, ``cost``; one that is missing is left out. All texts are escaped, those
+    in the figures by matplotlib. The file appears whole or not at all.
     """
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"seconds": _seconds, "percent": _percent, "usd": _usd, "ratio": _ratio}
     template = environment.from_string(resources.files(__package__).joinpath("report.html").read_text(encoding="utf-8"))
-    page = template.render(summary=summary, figures={name: _embedded(content) for name, content in figures.items()})
+    page = template.render(summary=summary, figures={name: Markup(page_svg(drawn).decode()) for name, drawn in figures.items()})
     return write_whole(out, lambda file: file.write(page.encode()))
-
-
-def _embedded(content: bytes) -> Markup:
-    if content.startswith(_PNG):
-        return Markup('<img alt="" src="data:image/png;base64,{}">').format(base64.b64encode(content).decode())
-    return Markup(content.decode())  # drawn by `figures`, which escapes its texts
 
 
 def _seconds(value: float | None) -> str:

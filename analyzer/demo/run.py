@@ -12,20 +12,21 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from matplotlib.figure import Figure
+
 from ...detector import InputError as DetectorInputError
 from ...detector import detect
 from ...regressor import InputError as RegressorInputError
 from ...regressor import Prediction, Predictor, Profile, load_catalog
 from ..agent_client import AgentError
 from ..errors import InputError
+from ..figures import cost_figure, detection_figure, predictions_figure
+from ..files import write_whole
 from ..labels import read_labels
 from ..prices import load_prices
 from ..profiles import profile_of
 from ..recommend import recommend
-from ..trace import Trace
 from .comparison import compare
-from .figures import cost_figure, detection_figure, predictions_figure
-from .files import write_whole
 from .live import TrainerError, record_training
 from .replay import SPEED, gpu_trace, replay_trace
 from .report import write_report
@@ -33,8 +34,6 @@ from .report import write_report
 LIVE_SECONDS = 60.0
 _FAILURES = (AgentError, TrainerError, InputError, DetectorInputError, RegressorInputError)
 _NOTHING: dict[str, Any] = {"true_period_s": None, "period_s": None, "verdict": "none", "confidence": 0.0, "found": False}
-# What a person sees the epochs in; the detector looks at every metric.
-_SHOWN = ("dram_active", "sm_active", "pcie_tx", "power", "cpu_utilization", "context_switches", "minor_faults", "disk_write")
 _PACKAGES = ("epochcast", "numpy", "scipy", "scikit-learn", "catboost", "torch")
 
 
@@ -53,7 +52,7 @@ def run_demo(
     except OSError as error:
         raise InputError(f"--out {str(out)!r} cannot be used as a folder: {error.strerror}") from error
     problems: list[str] = []
-    figures: dict[str, bytes] = {}
+    figures: dict[str, Figure] = {}
     live, machine = dict(_NOTHING), platform.machine()
     try:
         live, machine = _live(out, live_seconds, figures, progress)
@@ -89,31 +88,31 @@ def run_demo(
 
 
 def _live(
-    out: Path, seconds: float, figures: dict[str, bytes], progress: Callable[[str], object]
+    out: Path, seconds: float, figures: dict[str, Figure], progress: Callable[[str], object]
 ) -> tuple[dict[str, Any], str]:
     """Summary of the live part, and the name of this machine's CPU."""
     trace, training = record_training(out, seconds, progress)
     progress("looking for its epochs")
     labels = read_labels(out / "live.json")
     found = detect(trace.time, trace.metrics())
-    figures["live"] = detection_figure(trace.time, _shown(trace), found.epochs, labels.epoch_starts, "this machine, 10 Hz")
+    figures["live"] = detection_figure(trace, found, title="this machine, 10 Hz", true_starts=labels.epoch_starts)
     about = {key: training[key] for key in ("framework", "threads", "images", "losses", "accuracies")}
     summary = {**compare(trace, labels, found), **about, "load_average": os.getloadavg()[0]}
     return summary, f"{trace.gpu or platform.machine()}, {os.cpu_count()} CPUs"
 
 
-def _replay(out: Path, figures: dict[str, bytes], progress: Callable[[str], object]) -> tuple[dict[str, Any], Profile]:
+def _replay(out: Path, figures: dict[str, Figure], progress: Callable[[str], object]) -> tuple[dict[str, Any], Profile]:
     """Summary of the replayed GPU trace, and the profile made of it."""
     original, labels = gpu_trace()
     trace = replay_trace(original, labels, out, progress)
     progress("looking for its epochs")
     profile, found = profile_of(trace, load_catalog())
     title = f"{profile.gpu}, {'simulated' if trace.simulated else 'recorded'}, 10 Hz"
-    figures["replay"] = detection_figure(trace.time, _shown(trace), found.epochs, labels.epoch_starts, title)
+    figures["replay"] = detection_figure(trace, found, title=title, true_starts=labels.epoch_starts)
     return {**compare(trace, labels, found), "simulated": trace.simulated, "gpu": profile.gpu, "speed": SPEED}, profile
 
 
-def _predict(profile: Profile, figures: dict[str, bytes]) -> tuple[Sequence[Prediction], dict[str, Any]]:
+def _predict(profile: Profile, figures: dict[str, Figure]) -> tuple[Sequence[Prediction], dict[str, Any]]:
     """The predictions from a profile, and the cheapest and the fastest instance for it."""
     predictions = Predictor.load().predict(profile)
     instances, _ = load_prices(None, load_catalog())
@@ -126,12 +125,6 @@ def _predict(profile: Profile, figures: dict[str, bytes]) -> tuple[Sequence[Pred
         "cheapest": by_cost[0].to_json(),
         "fastest": by_time[0].to_json(),
     }
-
-
-def _shown(trace: Trace) -> dict[str, Any]:
-    """The few metrics of the plot: the best known ones that the trace has, else its first."""
-    names = [name for name in _SHOWN if name in trace.metric_names] or list(trace.metric_names)
-    return trace.metrics(names[:4])
 
 
 def _headline(live: dict[str, Any], replay: dict[str, Any], recommendation: dict[str, Any]) -> str:

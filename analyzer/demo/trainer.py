@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
+from ..files import write_whole
 from . import images
 from .cnn_numpy import Floats, NumpyNetwork, Parameters, initial_parameters
-from .files import write_whole
 
 EPOCHS = 10  # aimed at: enough to show a period, few enough that one lasts seconds
 _LEAST_EPOCHS = 5  # trained even where a machine turns out slower than it was during calibration

@@ -1,4 +1,4 @@
-"""The report's figures as SVG: text and axes take the page's own colour (``currentColor``), so they fit light and dark pages.
+"""Figures of traces, predictions and costs, for files (``epochcast detect --plot``) and for HTML pages.
 
 Series are told apart by position, line style and marker as well as by colour (Okabe and Ito's colour-blind safe palette).
 """
@@ -6,8 +6,9 @@ Series are told apart by position, line style and marker as well as by colour (O
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
@@ -16,9 +17,12 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
 from numpy.typing import NDArray
 
-from ...detector import Epoch
-from ...regressor import Prediction
-from ..recommend import Recommendation
+from ..detector import Detection
+from ..regressor import Prediction
+from .errors import InputError
+from .files import write_whole
+from .recommend import Recommendation
+from .trace import Trace
 
 _PAGE = "#010203"  # stands for the page's text colour while drawing
 _BLUE, _ORANGE, _GREEN = "#2b83ba", "#d55e00", "#009e73"
@@ -36,61 +40,58 @@ _STYLE = {
 }
 
 
-def detection_figure(
-    time: NDArray[np.float64],
-    metrics: Mapping[str, NDArray[np.float64]],
-    epochs: Sequence[Epoch],
-    true_starts: Sequence[float],
-    title: str,
-) -> bytes:
-    """Metrics over time, one panel each, with the true epoch starts and the detected epochs; SVG.
+# What a person sees the epochs in, best first; the detector looks at every metric.
+_SHOWN = ("dram_active", "sm_active", "pcie_tx", "power", "cpu_utilization", "context_switches", "minor_faults", "disk_write")
+_MOST_SHOWN = 4
+_FORMATS = (".png", ".svg", ".pdf")
 
-    ``time``: (n,) unix seconds; ``metrics``: name -> (n,) in base units, NaN where there is no reading; ``true_starts``:
-    unix seconds.
+
+def detection_figure(trace: Trace, found: Detection, *, title: str, true_starts: Sequence[float] = ()) -> Figure:
+    """Metrics of a trace and the method's scores over time, one panel each, with the detected epochs.
+
+    ``true_starts``: true epoch starts [unix s], marked above the first panel where they are known.
     """
+    panels_of = _panels(trace, found)
     with _drawing():
-        figure = Figure(figsize=(10, 0.9 + 1.15 * len(metrics)), layout="constrained")
-        panels = figure.subplots(len(metrics), 1, sharex=True, squeeze=False)[:, 0]
-        origin = float(time[0])
-        for axes, (name, values) in zip(panels, metrics.items(), strict=True):
+        figure = Figure(figsize=(10, 0.9 + 1.15 * len(panels_of)), layout="constrained")
+        panels = figure.subplots(len(panels_of), 1, sharex=True, squeeze=False)[:, 0]
+        origin = float(trace.time[0])
+        for axes, (name, values) in zip(panels, panels_of.items(), strict=True):
             read = ~np.isnan(values)
-            axes.plot(time[read] - origin, values[read], color=_BLUE, linewidth=0.9)
+            axes.plot(trace.time[read] - origin, values[read], color=_BLUE, linewidth=0.9)
             axes.set_ylabel(name.replace("_", "\n", 1), rotation=0, ha="right", va="center")
-            if np.nanmax(np.abs(values)) >= 1000:
+            if np.max(np.abs(values[read]), initial=0.0) >= 1000:
                 axes.yaxis.set_major_formatter(EngFormatter(sep=""))
             axes.locator_params(axis="y", nbins=4)
             axes.grid(axis="x", visible=False)
-            for number, epoch in enumerate(epochs):
+            for number, epoch in enumerate(found.epochs):
                 if number % 2 == 0:
                     axes.axvspan(epoch.start - origin, epoch.end - origin, color=_ORANGE, alpha=0.10, linewidth=0)
-            for boundary in _boundaries(epochs):
+            for boundary in _boundaries(found):
                 axes.axvline(boundary - origin, color=_ORANGE, linewidth=1.2, linestyle=(0, (4, 2)))
-        marks = [start - origin for start in true_starts]
-        panels[0].plot(
-            marks,
-            [1.06] * len(marks),
-            "v",
-            color=_GREEN,
-            markersize=6,
-            clip_on=False,
-            transform=panels[0].get_xaxis_transform(),
-        )
+        handles = [Line2D([], [], color=_ORANGE, linestyle=(0, (4, 2)), label="detected boundary")]
+        if true_starts:
+            marks = [start - origin for start in true_starts]
+            above = panels[0].get_xaxis_transform()
+            panels[0].plot(marks, [1.06] * len(marks), "v", color=_GREEN, markersize=6, clip_on=False, transform=above)
+            handles.insert(0, Line2D([], [], color=_GREEN, marker="v", linestyle="", label="true epoch start"))
         panels[-1].set_xlabel("seconds since the first sample")
-        panels[-1].set_xlim(0, float(time[-1]) - origin)
-        figure.legend(
-            handles=[
-                Line2D([], [], color=_GREEN, marker="v", linestyle="", label="true epoch start"),
-                Line2D([], [], color=_ORANGE, linestyle=(0, (4, 2)), label="detected boundary"),
-            ],
-            loc="outside upper right",
-            ncols=2,
-        )
+        panels[-1].set_xlim(0, float(trace.time[-1]) - origin)
+        figure.legend(handles=handles, loc="outside upper right", ncols=2)
         figure.suptitle(title, x=0.01, ha="left", fontsize=10)
-        return _svg(figure)
+        return figure
 
 
-def predictions_figure(predictions: Sequence[Prediction], source: str) -> bytes:
-    """Predicted time on every GPU relative to the ``source`` GPU, with its 90 % interval, on a log axis; SVG."""
+def _panels(trace: Trace, found: Detection) -> dict[str, NDArray[np.float64]]:
+    """The metrics that show epochs best (else the trace's first), then those scores that follow the trace's time."""
+    filled = [name for name in trace.metric_names if trace.frame[name].notna().any()]
+    names = [name for name in _SHOWN if name in filled] or filled
+    scores = {name: score for name, score in found.scores.items() if score.shape == trace.time.shape}
+    return trace.metrics(names[:_MOST_SHOWN]) | scores
+
+
+def predictions_figure(predictions: Sequence[Prediction], source: str) -> Figure:
+    """Predicted time on every GPU relative to the ``source`` GPU, with its 90 % interval, on a log axis."""
     ranked = sorted(predictions, key=lambda prediction: prediction.ratio, reverse=True)
     with _drawing():
         figure = Figure(figsize=(10, 0.9 + 0.24 * len(ranked)), layout="constrained")
@@ -107,11 +108,11 @@ def predictions_figure(predictions: Sequence[Prediction], source: str) -> bytes:
         axes.xaxis.set_minor_formatter(NullFormatter())
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}×")
         axes.set_xlabel(f"time relative to the {source} (dashed); bar: 90 % interval; left is faster")
-        return _svg(figure)
+        return figure
 
 
-def cost_figure(recommendations: Sequence[Recommendation]) -> bytes:
-    """Time against cost of every instance, log axes; named are those that none beats in both, the rest are dots; SVG."""
+def cost_figure(recommendations: Sequence[Recommendation]) -> Figure:
+    """Time against cost of every instance, log axes; named are those that none beats in both, the rest are dots."""
     priced = [(r.seconds, r.usd, r.instance.name) for r in recommendations if r.seconds is not None and r.usd is not None]
     with _drawing():
         figure = Figure(figsize=(10, 4.6), layout="constrained")
@@ -133,11 +134,28 @@ def cost_figure(recommendations: Sequence[Recommendation]) -> bytes:
         axes.margins(x=0.2, y=0.12)
         axes.set_xlabel("time (diamonds: no other instance is both faster and cheaper)")
         axes.set_ylabel("cost")
-        return _svg(figure)
+        return figure
 
 
-def _boundaries(epochs: Sequence[Epoch]) -> list[float]:
-    return [epoch.start for epoch in epochs] + [epoch.end for epoch in epochs[-1:]]
+def save_figure(figure: Figure, path: Path) -> Path:
+    """Write ``figure`` to a file, whole or not at all; raises InputError unless ``path`` ends in .png, .svg or .pdf."""
+    if path.suffix not in _FORMATS:
+        raise InputError(f"cannot draw to {str(path)!r}: name a file that ends in {', '.join(_FORMATS)}")
+    with _drawing():
+        return write_whole(path, lambda file: figure.savefig(file, format=path.suffix[1:], dpi=150))
+
+
+def page_svg(figure: Figure) -> bytes:
+    """The figure as one ``<svg>`` element whose text and axes take the page's own colour, light or dark."""
+    buffer = io.StringIO()
+    with _drawing():
+        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+    text = buffer.getvalue()
+    return text[text.index("<svg") :].replace(_PAGE, "currentColor").encode()
+
+
+def _boundaries(found: Detection) -> list[float]:
+    return [epoch.start for epoch in found.epochs] + [epoch.end for epoch in found.epochs[-1:]]
 
 
 def _interval(prediction: Prediction) -> tuple[float, float]:
@@ -151,11 +169,3 @@ def _interval(prediction: Prediction) -> tuple[float, float]:
 def _drawing() -> Iterator[None]:
     with mpl.rc_context(_STYLE):  # type: ignore[arg-type]
         yield
-
-
-def _svg(figure: Figure) -> bytes:
-    """The figure as one ``<svg>`` element without prolog, page-coloured."""
-    buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
-    text = buffer.getvalue()
-    return text[text.index("<svg") :].replace(_PAGE, "currentColor").encode()

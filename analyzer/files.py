@@ -7,9 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
+from .errors import InputError
+
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> Path:
-    """Let ``write`` fill a file beside ``path``, bring it to the disk and move it there; a reader never sees a half."""
+    """Let ``write`` fill a file beside ``path``, bring it to the disk and move it there; a reader never sees a half.
+
+    Raises InputError if the folder is missing, cannot be written or is full.
+    """
     part = path.with_name(f".{path.name}.part")
     try:
         with part.open("wb") as file:
@@ -17,6 +22,10 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> Path:
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)
-    finally:
+    except OSError as error:
         part.unlink(missing_ok=True)
+        raise InputError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
     return path
