@@ -1,7 +1,7 @@
 """Accuracy of a recipe: by a protocol on one data set, or fitted on one and tested on another."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -62,6 +62,7 @@ def evaluate(
     protocol: str = "P2",
     recipe: str | Recipe = "default",
     seeds: Sequence[int] | None = None,
+    progress: Callable[[int, int], object] = lambda done, fits: None,
 ) -> Evaluation:
     """Measure a recipe by one protocol (:data:`~epochcast.regressor.protocols.PROTOCOLS`).
 
@@ -73,6 +74,7 @@ def evaluate(
         protocol: P2, P1, P3 or P4.
         recipe: a name of :data:`~epochcast.regressor.recipes.RECIPES`, or an unfitted recipe of other hyper-parameters.
         seeds: shuffles of the folds of P1 and P2; 0 to 4 unless given, 0 alone for recipes that take minutes.
+        progress: called with (fits done, fits in all) before each fit.
 
     Raises:
         InputError: unknown recipe or protocol, or data too few for it.
@@ -84,7 +86,11 @@ def evaluate(
     elif seeds is None:
         seeds = (0,) if isinstance(unfitted, PaperRecipe) else range(5)
     actual = target_seconds(pairs)
-    runs = [out_of_fold(pairs, protocol, unfitted, seed) for seed in seeds]
+
+    def of_seed(number: int) -> Callable[[int, int], object]:
+        return lambda done, folds: progress(number * folds + done, len(seeds) * folds)
+
+    runs = [out_of_fold(pairs, protocol, unfitted, seed, of_seed(number)) for number, seed in enumerate(seeds)]
     half_widths = [_fold_wise(actual, *run) if isinstance(unfitted, DefaultRecipe) else None for run in runs]
     return _summary(
         name,

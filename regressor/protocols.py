@@ -1,6 +1,6 @@
 """Which pairs train and which are tested: the protocols that accuracy is measured by (design: "Error figures", black box)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,9 +57,15 @@ def splits(pairs: Sequence[Pair], protocol: str, seed: int = 0) -> Iterator[tupl
 
 
 def out_of_fold(
-    pairs: Sequence[Pair], protocol: str, unfitted: Recipe, seed: int = 0
+    pairs: Sequence[Pair],
+    protocol: str,
+    unfitted: Recipe,
+    seed: int = 0,
+    progress: Callable[[int, int], object] = lambda done, folds: None,
 ) -> tuple[NDArray[np.float64], NDArray[np.intp], list[str]]:
     """Predict every test pair by a clone of the recipe that was fitted without its fold.
+
+    ``progress`` is called with (folds done, folds) before each: a slow recipe takes a minute for one.
 
     Returns:
         Predicted seconds, NaN where the recipe has no answer; the fold of each pair; its route ("" for recipes that know only
@@ -68,7 +74,9 @@ def out_of_fold(
     seconds = np.full(len(pairs), np.nan)
     folds = np.full(len(pairs), -1, dtype=np.intp)
     routes = [""] * len(pairs)
-    for fold, (train, test) in enumerate(splits(pairs, protocol, seed)):
+    rows = list(splits(pairs, protocol, seed))
+    for fold, (train, test) in enumerate(rows):
+        progress(fold, len(rows))
         recipe = clone(unfitted).fit([pairs[row] for row in train])
         asked = [pairs[row] for row in test]
         seconds[test] = recipe.predict(asked)

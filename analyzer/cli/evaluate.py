@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
@@ -95,12 +96,16 @@ def regressor(
     answers: list[dict[str, Any]] = []
     for name in RECIPES if recipe == "all" else [recipe]:
         if data is not None:
-            result = score(load_corpus(data), catalog, protocol=protocol or "P2", recipe=name, seeds=shuffles)
+            result = score(
+                load_corpus(data), catalog, protocol=protocol or "P2", recipe=name, seeds=shuffles, progress=_progress
+            )
         else:
             assert train is not None
             assert test is not None
             result = score_split(load_corpus(train), load_corpus(test), catalog, recipe=name)
         answers.append(result.to_json())
+    if sys.stderr.isatty():
+        sys.stderr.write("\r\033[K")
     if as_json:
         click.echo(json.dumps(answers[0] if len(answers) == 1 else answers, indent=2))
         return 0
@@ -108,6 +113,12 @@ def regressor(
     keys = ("mape", "median_ape", "rmse", "r2", "n", "coverage", "interval_coverage")
     click.echo(table(header, [(answer["recipe"], *(_figure(answer[key]) for key in keys)) for answer in answers]))
     return 0
+
+
+def _progress(done: int, fits: int) -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\033[Kfit {done + 1} of {fits}")
+        sys.stderr.flush()
 
 
 def _figure(value: float | None) -> str:
