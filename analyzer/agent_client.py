@@ -30,7 +30,7 @@ class AgentClient:
     def healthy(self) -> bool:
         """True if an Epochcast agent answers there and its samples flow."""
         try:
-            return self._get("/healthz").get("status") == "ok"
+            return self._get("/healthz", tries=1).get("status") == "ok"
         except AgentError:
             return False
 
@@ -38,15 +38,15 @@ class AgentClient:
         """The devices the agent reads: ``index``, ``uuid``, ``name``, ``source``, ``simulated``, ``static`` each."""
         return list(self._get("/api/v1/gpus")["gpus"])
 
-    def traces(self, start: float | None = None, end: float | None = None) -> list[Trace]:
-        """All samples in [start, end) [unix s], one trace per device (possibly without rows), in device order."""
+    def traces(self, start: float | None = None, end: float | None = None) -> dict[int, Trace]:
+        """All samples in [start, end) [unix s]: device index -> trace, possibly without rows."""
         limits = {"from": start, "to": end}
         answer = self._get("/api/v1/samples", {key: repr(value) for key, value in limits.items() if value is not None})
         if answer.get("schema") != SAMPLES_SCHEMA:
             raise AgentError(f"{self.url} answers with schema {answer.get('schema')!r}, not {SAMPLES_SCHEMA!r}; upgrade one")
         static = {device["index"]: device["static"] for device in self.devices()}
-        return [
-            Trace(
+        return {
+            gpu["index"]: Trace(
                 frame=pd.DataFrame({"time": gpu["time"], **gpu["metrics"]}, dtype="float64"),
                 gpu=gpu["name"],
                 uuid=gpu["uuid"],
@@ -56,13 +56,11 @@ class AgentClient:
                 missed_ticks=gpu["missed_ticks"],
             )
             for gpu in answer["gpus"]
-        ]
+        }
 
-    def _get(self, path: str, query: dict[str, str] | None = None) -> dict[str, Any]:
-        # A node's agent may be restarting; three tries with growing pauses (0.2 s, 0.4 s) bridge that.
-        retry = Retry(
-            total=3, backoff_factor=0.2, status_forcelist=(502, 503, 504), allowed_methods=("GET",), raise_on_status=False
-        )
+    def _get(self, path: str, query: dict[str, str] | None = None, tries: int = 4) -> dict[str, Any]:
+        # A node's agent may be restarting; growing pauses between the tries (0.2 s, 0.4 s, 0.8 s) bridge that.
+        retry = Retry(total=tries - 1, backoff_factor=0.2, status_forcelist=(502, 503, 504), raise_on_status=False)
         with requests.Session() as session:
             session.trust_env = False  # a proxy for the outside world must not see the node's telemetry
             session.mount("http://", HTTPAdapter(max_retries=retry))

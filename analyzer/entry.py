@@ -1,6 +1,7 @@
 """The ``epochcast`` command's first step: says which extra to install where only the agent's packages are."""
 
 import importlib.util
+import signal
 import sys
 
 
@@ -14,6 +15,8 @@ def main() -> int:
             " run: pip install 'epochcast[analyzer]'\n"
         )
         return 2
+    # As an exception, so that children are ended and samples written; the shell's code for a process ended by SIGTERM.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     from .cli import main as command_line
 
     return command_line()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -24,7 +25,7 @@ _SETTLE_S = 0.3  # the last ticks before the command's end are in the ring three
 
 @dataclass(frozen=True)
 class Recording:
-    """What ``record`` wrote: one file per device, and the exit status of the command."""
+    """What ``record`` wrote: one file per device; ``returncode`` is the command's, 128 + n if signal n ended it."""
 
     traces: tuple[Path, ...]
     samples: int
@@ -68,18 +69,32 @@ def record(
                 progress(collected.samples, time.monotonic() - began)
             except KeyboardInterrupt:  # the command got it too: its end is awaited, its samples are kept
                 continue
+            except SystemExit:  # SIGTERM came to us alone: hand it on, and keep the samples as well
+                process.terminate()
         end = time.time()
         time.sleep(_SETTLE_S)
         collected.poll(end)
     traces = collected.traces()
     if not traces:
         raise AgentError("the agent gave no sample while the command ran; see `epochcast-agent check`")
-    paths = [out] if len(traces) == 1 else [out.with_suffix(f".gpu{index}{out.suffix}") for index in range(len(traces))]
-    for trace, path in zip(traces, paths, strict=True):
-        write_trace(trace, path)
     return Recording(
-        tuple(paths), sum(len(trace.frame) for trace in traces), sum(trace.missed_ticks for trace in traces), returncode
+        tuple(
+            _keep(trace, out if len(traces) == 1 else out.with_suffix(f".gpu{index}{out.suffix}"))
+            for index, trace in traces.items()
+        ),
+        sum(len(trace.frame) for trace in traces.values()),
+        sum(trace.missed_ticks for trace in traces.values()),
+        returncode if returncode >= 0 else 128 - returncode,
     )
+
+
+def _keep(trace: Trace, path: Path) -> Path:
+    """Write ``trace`` to ``path``; where that fails (a full disk, say), to the folder for temporary files rather than not."""
+    try:
+        return write_trace(trace, path)
+    except InputError as error:
+        rescued = write_trace(trace, Path(tempfile.mkdtemp(prefix="epochcast-")) / path.name)
+        raise InputError(f"{error}; the recording was kept as {str(rescued)!r}") from error
 
 
 def _daemon(source: str | None) -> AgentClient | None:
@@ -96,8 +111,8 @@ class _Collected:
     def __init__(self, agent: AgentClient, start: float) -> None:
         self._agent = agent
         self._next = start
-        self._missed_before = {trace.uuid: trace.missed_ticks for trace in agent.traces(start, start)}
-        self._pieces: dict[str | None, list[Trace]] = {}
+        self._missed_before = {index: trace.missed_ticks for index, trace in agent.traces(start, start).items()}
+        self._pieces: dict[int, list[Trace]] = {}
 
     @property
     def samples(self) -> int:
@@ -112,16 +127,16 @@ class _Collected:
         except AgentError:
             return
         self._next = upto
-        for trace in traces:
-            self._pieces.setdefault(trace.uuid, []).append(trace)
+        for index, trace in traces.items():
+            self._pieces.setdefault(index, []).append(trace)
 
-    def traces(self) -> list[Trace]:
-        """One trace per device that gave any sample, without the metrics that it never gave."""
-        whole = []
-        for uuid, pieces in self._pieces.items():
+    def traces(self) -> dict[int, Trace]:
+        """The trace of each device that gave any sample, by its index, without the metrics that it never gave."""
+        whole = {}
+        for index, pieces in self._pieces.items():
             filled = [piece.frame for piece in pieces if len(piece.frame)]
             if filled:
                 frame = pd.concat(filled, ignore_index=True).dropna(axis="columns", how="all")
-                missed = pieces[-1].missed_ticks - self._missed_before.get(uuid, 0)
-                whole.append(replace(pieces[0], frame=frame, missed_ticks=missed))
+                missed = pieces[-1].missed_ticks - self._missed_before.get(index, 0)
+                whole[index] = replace(pieces[0], frame=frame, missed_ticks=missed)
         return whole

@@ -55,7 +55,7 @@ def replay_trace(trace: Trace, labels: Labels, out: Path, progress: Callable[[st
     with agent_process(["--source", "replay", "--replay", str(path), "--speed", f"{SPEED:g}"]) as agent:
         began = time.monotonic()
         # The recording's own times come back, up to what the CSV's digits keep of them.
-        while not any(len(piece.frame) for piece in agent.traces(start=last - 0.01)):
+        while not any(len(piece.frame) for piece in agent.traces(start=last - 0.01).values()):
             passed = time.monotonic() - began
             if passed > expected_s + _PATIENCE_S:
                 raise AgentError(f"the replay should have taken {expected_s:.0f} s and has not ended after {passed:.0f} s")

@@ -1,8 +1,10 @@
 """``epochcast record`` around a real command, with a real agent on this machine's own telemetry."""
 
 import json
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +49,31 @@ def test_the_commands_own_status_is_returned_and_its_samples_are_kept(tmp_path: 
     done = _epochcast("record", "--out", str(out), "--source", "host", "--", sys.executable, "-c", code)
     assert done.returncode == 7
     assert len(read_trace(out).frame) >= 3
+
+
+def test_sigterm_ends_the_command_and_keeps_its_samples(tmp_path: Path) -> None:
+    out, mark = tmp_path / "ended.parquet", tmp_path / "started"
+    sleeper = f"import pathlib, time; pathlib.Path({str(mark)!r}).touch(); time.sleep(60)"
+    arguments = ["record", "--out", str(out), "--source", "host", "--", sys.executable, "-c", sleeper]
+    with subprocess.Popen([sys.executable, "-m", "epochcast.analyzer", *arguments], stderr=subprocess.DEVNULL) as recording:
+        deadline = time.monotonic() + 30
+        while not mark.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(1.0)
+        recording.send_signal(signal.SIGTERM)
+        assert recording.wait(30) == 128 + signal.SIGTERM
+    assert len(read_trace(out).frame) >= 8
+
+
+def test_a_recording_that_cannot_be_written_where_told_is_kept_elsewhere(tmp_path: Path) -> None:
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    with pytest.raises(InputError, match="the recording was kept as") as caught:
+        record(["sh", "-c", f"sleep 0.5; rmdir {folder}"], folder / "run.csv", source="host")
+    kept = Path(str(caught.value).split("kept as ")[1].strip("'"))
+    assert len(read_trace(kept).frame) >= 1
+    kept.unlink()
+    kept.parent.rmdir()
 
 
 @pytest.mark.parametrize(
