@@ -144,7 +144,7 @@ class Api:
         sampler = self._sampler
         age = None if sampler.last_success is None else sampler.clock.monotonic() - sampler.last_success
         state = {"source": sampler.source.name, "last_reading_age_s": age, "missed_ticks": sampler.missed_ticks}
-        if sampler.source.finished:
+        if sampler.finished:
             return _json(HTTPStatus.OK, {"status": "replay finished"} | state)
         if age is None or age > SILENCE_S:
             return _json(HTTPStatus.SERVICE_UNAVAILABLE, {"status": "no samples"} | state)

@@ -1,6 +1,5 @@
 """The agent's settings: defaults, then a TOML file, then the command line."""
 
-import math
 import tomllib
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -11,6 +10,7 @@ from .sources import SOURCES
 
 AUTO = "auto"
 LONGEST_RETENTION_S = 86400.0
+FASTEST = 1e9
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Config:
             raise InputError("source 'replay' has no trace to play; name one with --replay FILE")
         if self.replay is not None and self.source not in (AUTO, "replay"):
             raise InputError(f"a trace to replay ({self.replay}) and the source {self.source!r} exclude each other; drop one")
-        if not 0 < self.speed < math.inf:
-            raise InputError(f"speed is {self.speed}; give a number greater than 0, 1 plays a trace as fast as life")
+        if not 0 < self.speed <= FASTEST:
+            raise InputError(f"speed is {self.speed}; give a number greater than 0 (at most {FASTEST:g}), 1 plays a trace as fast as life")
         if self.speed != 1 and self.replay is None:
             raise InputError(f"speed is {self.speed}, but only a replay has one; name a trace with --replay FILE")
         if not 0 <= self.port <= 65535:
@@ -94,4 +94,6 @@ def _read(path: Path) -> dict[str, Any]:
         types, wanted = _ACCEPTED[name]
         if not isinstance(value, types) or isinstance(value, bool):
             raise InputError(f"the configuration {path} sets {name} to {value!r}; it must be {wanted}")
+        if isinstance(value, str) and "\0" in value:
+            raise InputError(f"the configuration {path} sets {name} to {value!r}; no {wanted} holds a NUL character")
     return {name: Path(value) if name in _PATHS else value for name, value in settings.items()}

@@ -91,20 +91,30 @@ def _filled(family: Family, present: Iterable[_Present], metric: Metric, field: 
 
 
 def _unique_names(metrics: Iterable[Metric]) -> dict[str, tuple[Metric, str]]:
-    """Return (metric, legal name on ``/metrics``) by metric name, so that no two families share a name."""
+    """Return (metric, legal name on ``/metrics``) by metric name, so that no two families share a name.
+
+    A metric of the catalogue keeps its documented name, whatever a replayed trace calls its other columns.
+    """
     names: dict[str, tuple[Metric, str]] = {}
-    taken: set[str] = set()
-    for metric in metrics:
+    taken = {"epochcast_gpu_info", "epochcast_gpu_missed_ticks_total"}
+    for metric in sorted(metrics, key=lambda metric: metric.unit == ""):
         if metric.name in names:
             continue
         base = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in metric.prometheus)
         name, copies = base, 1
-        while name in taken:
+        while taken & _families(name):
             copies += 1
             name = f"{base}_{copies}"
-        taken |= {name, f"{name}_avg", f"{name}_min", f"{name}_max"}
+        taken |= _families(name)
         names[metric.name] = (metric, name)
     return names
+
+
+def _families(name: str) -> set[str]:
+    """Return every name that the families of a metric called ``name`` may take on the page."""
+    return {f"{name}{suffix}" for suffix in ("", "_total", "_avg", "_min", "_max")} | {
+        f"{name.removesuffix('_ratio')}_seconds_total"
+    }
 
 
 class AgentCollector(Collector):

@@ -96,6 +96,8 @@ class Sampler:
         self.lateness_seconds = Histogram()
         self.last_sample_time: float | None = None
         self.last_success: float | None = None
+        # Not the source's own word: it has finished when it hands out its last rows, before they can be read here.
+        self.finished = False
         self._recent = deque[float](maxlen=101)
         self._offset = clock.unix() - clock.monotonic()
         self._slow_second: int | None = None
@@ -124,6 +126,7 @@ class Sampler:
             self._read(n / hertz, now - start, now)
             self.tick_seconds.add(clock.monotonic() - now)
             n = n + 1 if not self._clock_was_set() else math.floor((clock.monotonic() + self._offset) * hertz) + 1
+        self.finished = True
 
     @property
     def effective_hertz(self) -> float:

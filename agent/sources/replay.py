@@ -19,6 +19,8 @@ SCHEMA = "epochcast.trace/v1"
 TIME_NAMES = ("time", "t")
 # Above this many ticks a second a tick hands over several rows instead: a faster thread would only burn CPU.
 MOST_HERTZ = 100.0
+# However slow the replay: the first row is due within a second, and health sees that the sampler lives.
+LEAST_HERTZ = 1.0
 
 log = logging.getLogger(__name__)
 
@@ -51,13 +53,13 @@ class ReplaySource:
                 name=_gpu_name(path, facts),
                 metrics=metrics,
                 static=_static(path, facts),
-                simulated=bool(facts.get("simulated", False)),
+                simulated=_simulated(path, facts),
             ),
         )
         self._speed = options.speed
-        self.hertz = min(10.0 * self._speed, MOST_HERTZ)
+        self.hertz = min(max(10.0 * self._speed, LEAST_HERTZ), MOST_HERTZ)
         self.interval = round(float(np.median(np.diff(self._time))), 6) if len(self._time) > 1 else 0.1
-        self.silent_after = max(1.0, 10.0 / self.hertz, 3 * self.interval / self._speed)
+        self.silent_after = max(1.0, 3 / self.hertz, 3 * self.interval / self._speed)
         self.recorded_rows = len(self._time)
         self.finished = False
         self._next = 0
@@ -173,6 +175,13 @@ def _gpu_name(path: Path, facts: dict[str, Any]) -> str:
     return name
 
 
+def _simulated(path: Path, facts: dict[str, Any]) -> bool:
+    simulated = facts.get("simulated", False)
+    if not isinstance(simulated, bool):
+        raise InputError(f"the trace {path} has simulated = {simulated!r}; metadata must give it as true or false")
+    return simulated
+
+
 def _static(path: Path, facts: dict[str, Any]) -> dict[str, Attribute]:
     static = facts.get("static") or {}
     if not isinstance(static, dict):
@@ -182,7 +191,8 @@ def _static(path: Path, facts: dict[str, Any]) -> dict[str, Attribute]:
         value, source = (fact.get("value"), fact.get("source", "trace")) if isinstance(fact, dict) else (fact, "trace")
         if value is None:
             continue
-        if not isinstance(value, float | int | str) or not isinstance(source, str):
+        unusable = isinstance(value, float) and not math.isfinite(value)  # Python's JSON reads NaN, nobody else's does
+        if unusable or not isinstance(value, float | int | str) or not isinstance(source, str):
             raise InputError(f"the trace {path} has the static attribute {name!r} = {fact!r}, which is no number or text")
         attributes[name] = Attribute(value, source)
     return attributes
@@ -211,10 +221,12 @@ def _table(path: Path, columns: dict[str, Sequence[Any]]) -> tuple[NDArray[np.fl
             "sort it, without repeated times"
         )
     values = np.column_stack([np.asarray(columns[name], dtype=np.float64) for name in names])
-    if np.isinf(values).any():
-        row, column = np.argwhere(np.isinf(values))[0]
+    too_large = np.abs(values) > np.finfo(np.float32).max
+    if too_large.any():
+        row, column = np.argwhere(too_large)[0]
         raise InputError(
-            f"the trace {path}, data row {row + 1}, column {names[column]!r}, is infinite; leave such a cell empty"
+            f"the trace {path}, data row {row + 1}, column {names[column]!r}, is infinite or beyond float32 "
+            f"({values[row, column]}); leave such a cell empty"
         )
     if np.isnan(values).all():
         raise InputError(f"the trace {path} holds no value: every cell beside {time_name!r} is empty or NaN")

@@ -174,7 +174,7 @@ def test_health_is_by_the_monotonic_clock(get: Any, world: tuple[Api, Sampler]) 
     sampler.clock.wait(5.1)  # five seconds of silence, though the newest sample's time lies minutes ahead
     status, _, body = get("/healthz")
     assert (status, json.loads(body)["status"]) == (503, "no samples")
-    sampler.source.finished = True
+    sampler.finished = True
     status, _, body = get("/healthz")
     assert (status, json.loads(body)["status"]) == (200, "replay finished")
 

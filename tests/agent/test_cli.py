@@ -165,6 +165,8 @@ def test_bad_input_is_one_sentence_and_exit_2(capsys: pytest.CaptureFixture[str]
         ("retention = \n", "is not TOML"),
         ('source = "dcgm"\n', "unknown source 'dcgm'; choose one of auto, nvml, host, replay"),
         ("window = 0.1\n", "window is 0.1 s"),
+        ('replay = "a\\u0000b"\n', "NUL"),
+        (f'replay = "x.csv"\nspeed = 1{"0" * 400}\n', "give a number greater than 0"),
     ],
 )
 def test_a_bad_configuration_is_one_sentence_and_exit_2(

@@ -120,6 +120,20 @@ def test_foreign_columns_get_legal_names_that_no_other_has(build: Any) -> None:
     }
 
 
+def test_a_foreign_column_cannot_take_a_name_of_ours(build: Any, tmp_path: Path) -> None:
+    names = ["power_watts_avg", "info", "missed_ticks_total", "sm_active_seconds_total", "energy_joules_total", ""]
+    metrics = [Metric(name, unit="", tier="slow", help=f"Column {name!r}.") for name in names]
+    ours = [catalog()[name] for name in ("power", "sm_active", "energy")]
+    sampler = build(Device(0, "replay-x", "x", (*metrics, *ours)))
+    sampler.stores[0].add(START, np.arange(9.0), 0.0)
+    text = generate_latest(registry(sampler, 5.0)).decode()
+    families = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")]
+    assert sorted(set(families)) == sorted(families)
+    got = page(sampler)
+    assert (got["epochcast_gpu_power_watts", "0"], got["epochcast_gpu_energy_joules_total", "0"]) == (6, 8)
+    assert lint(text, tmp_path) == "0"
+
+
 def lint(text: str, tmp_path: Path) -> str:
     promtool = shutil.which("promtool")
     if promtool is None:

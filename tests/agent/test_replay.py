@@ -61,6 +61,35 @@ def test_speed_is_wall_time_per_recorded_time(tmp_path: Path, fake_clock: Any, s
     assert 30 / speed <= clock.now <= 30 / speed + 2 / source.hertz + 1e-6
 
 
+@pytest.mark.parametrize("speed", [1e-300, 0.01])
+def test_however_slow_it_begins_within_a_second_and_goes_on_ticking(tmp_path: Path, fake_clock: Any, speed: float) -> None:
+    source, clock = replay(trace(tmp_path, "time,power\n1,1\n2,2\n"), speed), fake_clock(1_700_000_000.5, until=10)
+    sampler = Sampler(source, [DeviceStore(source.devices[0], 2, 5.0)], clock)
+    sampler.run()
+    assert sampler.last_sample_time == 1
+    assert sum(sampler.tick_seconds.counts) == 10
+    assert not sampler.finished
+
+
+def test_it_has_finished_only_when_all_rows_can_be_read(tmp_path: Path, fake_clock: Any) -> None:
+    source = replay(trace(tmp_path, "time,power\n1,1\n2,2\n3,3\n"), speed=1000)
+    store = DeviceStore(source.devices[0], 3, 5.0)
+    sampler = Sampler(source, [store], fake_clock(5.0, until=1e6))
+    rows, finished = [], []
+    add = store.add
+
+    def watched(*row: Any) -> None:
+        finished.append(sampler.finished)
+        rows.append(row)
+        add(*row)
+
+    store.add = watched  # type: ignore[method-assign]
+    sampler.run()
+    assert len(rows) == 3
+    assert finished == [False] * 3
+    assert sampler.finished
+
+
 def test_a_late_tick_hands_over_all_that_became_due(tmp_path: Path) -> None:
     source = replay(trace(tmp_path, "time,power\n1,1\n2,2\n3,3\n4,4\n"))
     assert [row.time for row in source.read(Tick(0, 0.0, True))] == [1]
@@ -110,6 +139,7 @@ def test_parquet(tmp_path: Path, fake_clock: Any) -> None:
         ("time,power\nnoon,2\n", "column 'time': 'noon' is not a number"),
         ("time,power\n1,2\n2,much\n", "data row 2, column 'power': 'much' is not a number"),
         ("time,power\n1,inf\n", "column 'power', is infinite"),
+        ("time,power\n1,1e39\n", r"column 'power', is infinite or beyond float32 \(1e\+39\)"),
         ("time,power\n1,\n2,nan\n", "holds no value"),
         ("time,power\n1,2\n2\n", "line 3, has 1 cells where its header has 2"),
         ("time,power,power\n1,2,3\n", "two columns of the same name"),
@@ -117,6 +147,8 @@ def test_parquet(tmp_path: Path, fake_clock: Any) -> None:
         ('# {"schema": "epochcast.trace/v9"}\ntime,power\n1,2\n', "schema 'epochcast.trace/v9'"),
         ('# {"gpu": 7}\ntime,power\n1,2\n', "names its gpu as 7"),
         ('# {"static": {"x": [1]}}\ntime,power\n1,2\n', "static attribute 'x'"),
+        ('# {"static": {"x": NaN}}\ntime,power\n1,2\n', "static attribute 'x' = nan"),
+        ('# {"simulated": "false"}\ntime,power\n1,2\n', "simulated = 'false'; metadata must give it as true or false"),
     ],
 )
 def test_a_trace_that_cannot_be_played_is_refused_in_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:

@@ -18,6 +18,9 @@ from .boundaries import EVEN, Track, follow, refined, with_edges
 from .grid import Grid, build
 from .periods import candidates
 
+#: A cycle whose ends stand out this much (match) from everything within it is not made of shorter ones.
+FUNDAMENTAL = 0.5
+
 
 def detect(signals: Signals, clock: Clock, *, abstain_below: float = 0.6, shortest_epoch_s: float = 4.0) -> Detection:
     """Epochs, or the steps of a job without visible epochs, or nothing.
@@ -104,6 +107,8 @@ def choose(tracks: list[Track], grid: Grid) -> Track:
 
 def _part(whole: Track, count: int, grid: Grid) -> Track | None:
     """The cycle `count` times as short as `whole`, if it holds; its quality becomes the geometric mean of both."""
+    if whole.fit.distinct > FUNDAMENTAL:
+        return None
     part = follow(grid.values, whole.samples / count)
     if part is None or abs(np.log(part.samples * count / whole.samples)) > 0.25:
         return None
