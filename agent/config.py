@@ -41,7 +41,9 @@ class Config:
         if self.replay is not None and self.source not in (AUTO, "replay"):
             raise InputError(f"a trace to replay ({self.replay}) and the source {self.source!r} exclude each other; drop one")
         if not 0 < self.speed <= FASTEST:
-            raise InputError(f"speed is {self.speed}; give a number greater than 0 (at most {FASTEST:g}), 1 plays a trace as fast as life")
+            raise InputError(
+                f"speed is {self.speed}; give a number greater than 0 (at most {FASTEST:g}), 1 plays a trace as fast as life"
+            )
         if self.speed != 1 and self.replay is None:
             raise InputError(f"speed is {self.speed}, but only a replay has one; name a trace with --replay FILE")
         if not 0 <= self.port <= 65535:
@@ -95,5 +97,5 @@ def _read(path: Path) -> dict[str, Any]:
         if not isinstance(value, types) or isinstance(value, bool):
             raise InputError(f"the configuration {path} sets {name} to {value!r}; it must be {wanted}")
         if isinstance(value, str) and "\0" in value:
-            raise InputError(f"the configuration {path} sets {name} to {value!r}; no {wanted} holds a NUL character")
+            raise InputError(f"the configuration {path} sets {name} to {value!r}; it must not hold a NUL character")
     return {name: Path(value) if name in _PATHS else value for name, value in settings.items()}
