@@ -50,11 +50,11 @@ def detector(data: Path, method: str, clock: Literal["auto", "wall", "work"], as
     if as_json:
         click.echo(json.dumps(summary, indent=2))
         return 0
-    header = ("trace", "verdict", "true s", "found s", "error %", "length/10 %", "F1", "confidence")
+    header = ("trace", "verdict", "clock", "true s", "found s", "error %", "length/10 %", "F1", "confidence")
     figures = [
         (row.true_period, row.found_period, row.error, row.baseline_error, row.boundary_f1, row.confidence) for row in rows
     ]
-    cells = [(row.name, row.verdict, *map(_figure, line)) for row, line in zip(rows, figures, strict=True)]
+    cells = [(row.name, row.verdict, row.clock, *map(_figure, line)) for row, line in zip(rows, figures, strict=True)]
     click.echo(table(header, cells))
     click.echo(_line(summary, ("n", "coverage", "within_5", "mape", "median_ape", "boundary_f1", "n_other", "false_alarms")))
     click.echo(_line(summary, ("baseline_within_5", "baseline_mape", "baseline_median_ape")))

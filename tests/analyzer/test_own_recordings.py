@@ -1,0 +1,30 @@
+"""Our own recordings under ``data/``: read as any user's, detected, and scored against their true marks."""
+
+from pathlib import Path
+
+import pytest
+
+from epochcast.analyzer.labels import labelled_traces
+from epochcast.detector import detect
+from epochcast.detector.evaluation import TOLERANCE, period_error, score_trace
+
+
+@pytest.mark.parametrize("name", ["torch_1", "numpy_1", "numpy_2", "numpy_3"])
+def test_epochs_of_the_demos_training_are_found_on_a_quiet_machine(root: Path, name: str) -> None:
+    recordings = {name: (trace, labels) for name, trace, labels in labelled_traces(root / "data" / "cpu_demo")}
+    trace, labels = recordings[name]
+    found = detect(trace.time, trace.metrics())
+    score = score_trace(name, found, labels, trace.time, trace.metrics())
+    assert found.verdict == "epochs"
+    assert found.clock == "work"
+    assert score.error is not None
+    assert score.error < 100 * TOLERANCE
+
+
+def test_amid_bursts_of_other_writes_it_abstains_or_is_right(root: Path) -> None:
+    recordings = {name: (trace, labels) for name, trace, labels in labelled_traces(root / "data" / "cpu_demo")}
+    trace, labels = recordings["numpy_4"]
+    found = detect(trace.time, trace.metrics())
+    if found.period_s is not None:
+        score = score_trace("numpy_4", found, labels, trace.time, trace.metrics())
+        assert period_error(score.found_period or 0, score.true_period or 0) < 100 * TOLERANCE
