@@ -58,7 +58,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return the exit status: 0, or 2 with one sentence on stderr for bad input."""
+    """Run the command; return the exit status: 0, 2 (one sentence on stderr) for bad input, 130 if interrupted at the start."""
     parser = _parser()
     settings = vars(parser.parse_args(arguments))
     command = settings.pop("command", None)
@@ -75,4 +75,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except InputError as problem:
         sys.stderr.write(f"epochcast-agent: {problem}\n")
         return 2
+    except KeyboardInterrupt:  # before the daemon runs and takes the signal itself: while a long trace is read, say
+        return 130
     return 0

@@ -11,8 +11,10 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from socketserver import TCPServer
 from types import FrameType
+from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 from prometheus_client.exposition import ThreadingWSGIServer
@@ -43,7 +45,8 @@ class Daemon:
         capacity = source.recorded_rows or math.ceil(config.retention * source.hertz)
         stores = [DeviceStore(device, capacity, config.window) for device in source.devices]
         self._sampler = Sampler(source, stores, self._clock)
-        self._stop = threading.Event()
+        # Unlike an Event, safe to touch in a signal handler: the signal may come while the main thread holds its lock.
+        self._signals = SimpleQueue[int]()
         try:
             self._server = _listen(config, Api(self._sampler, registry(self._sampler, config.window)))
         except InputError:
@@ -53,8 +56,8 @@ class Daemon:
     def run(self) -> None:
         """Sample and serve until SIGTERM or SIGINT; a replay that has ended goes on being served."""
         sys.setswitchinterval(SWITCH_INTERVAL_S)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._on_signal)
+        for stop in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(stop, self._on_signal)
         sampling = threading.Thread(target=self._sampler.run, name="sampler", daemon=True)
         serving = threading.Thread(target=self._server.serve_forever, name="server", daemon=True)
         sampling.start()
@@ -62,28 +65,33 @@ class Daemon:
         address, port = self._server.server_address[:2]
         log.info("source %r, listening on %s port %d", self._sampler.source.name, address, port)
         try:
-            self._announce(int(port))
-            self._stop.wait()
+            number = self._announce(int(port)) or self._signals.get()
+            log.info("%s: stopping", signal.Signals(number).name)
         finally:
             self._clock.stop()
             # A driver call that hangs must not keep the agent from stopping.
             sampling.join(timeout=LONGEST_STOP_S)
             self._server.shutdown()
             self._server.server_close()
-            self._sampler.source.close()
+            # Closing waits for the driver too; what hangs there ends with the process.
+            if not sampling.is_alive():
+                self._sampler.source.close()
 
-    def _announce(self, port: int) -> None:
-        """Write the port file once the first sample has arrived: whoever waits for it may then ask for samples at once."""
+    def _announce(self, port: int) -> int | None:
+        """Write the port file once the first sample has arrived: whoever waits for it may then ask for samples at once.
+
+        Returns the signal that told the agent to stop before that, None when there was none.
+        """
         if self._config.port_file is None:
-            return
+            return None
         while self._sampler.last_sample_time is None:
-            if self._stop.wait(0.02):
-                return
+            with contextlib.suppress(Empty):
+                return self._signals.get(timeout=0.02)
         write_whole(self._config.port_file, f"{port}\n")
+        return None
 
     def _on_signal(self, number: int, _: FrameType | None) -> None:
-        log.info("%s: stopping", signal.Signals(number).name)
-        self._stop.set()
+        self._signals.put(number)
 
 
 def choose_source(config: Config) -> Source:
@@ -121,6 +129,13 @@ class _Server(ThreadingWSGIServer):
         TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
         self.setup_environ()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Note a connection that was reset or said nothing (port scans, probes) without a traceback on stderr."""
+        if isinstance(sys.exception(), OSError):
+            log.debug("connection from %s: %s", client_address, sys.exception())
+        else:
+            super().handle_error(request, client_address)
 
 
 class _Handler(WSGIRequestHandler):

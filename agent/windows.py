@@ -45,7 +45,6 @@ class Windows:
         self._last_time = np.full(n, np.nan)
         self._integral = np.zeros(n)
         self._newest = np.nan
-        self._window = -1.0
         self._complete = (np.full(n, np.nan),) * 3
         self._open(0.0)
 

@@ -172,7 +172,7 @@ READINGS = (
     Reading(("bar1_used", "bar1_free"), _bar1),
 )
 
-# Attributes that cannot change during a run: name → value in base units.
+# Attributes read once, at the start: name → value in base units.
 STATIC: dict[str, Callable[[Handle], float | int | str]] = {
     "memory_total": lambda handle: int(_call(pynvml.nvmlDeviceGetMemoryInfo, handle).total),  # bytes
     "bar1_total": lambda handle: int(_call(pynvml.nvmlDeviceGetBAR1MemoryInfo, handle).bar1Total),  # bytes

@@ -3,6 +3,7 @@
 import json
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -65,6 +66,46 @@ def test_interrupting_it_is_a_clean_stop_too(start_agent: Callable[..., Any]) ->
     agent = start_agent("--source", "host")
     agent.process.send_signal(signal.SIGINT)
     assert agent.process.wait(timeout=20) == 0
+
+
+def test_interrupting_it_while_a_long_trace_is_read_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("epochcast.agent.cli.Daemon", interrupted)
+    assert main(["--source", "host"]) == 130
+
+
+def test_a_connection_that_is_reset_leaves_no_traceback(start_agent: Callable[..., Any]) -> None:
+    agent = start_agent("--source", "host")
+    with socket.create_connection(("127.0.0.1", agent.port)) as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # close() sends a reset
+        connection.sendall(b"GET /heal")
+        time.sleep(0.2)  # until a thread waits for the rest
+    agent.json("/healthz")
+    time.sleep(0.2)
+    status, errors = agent.stop()
+    assert (status, "Traceback" in errors) == (0, False)
+
+
+def test_a_reading_that_hangs_does_not_keep_it_from_stopping(start_agent: Callable[..., Any], tmp_path: Path) -> None:
+    # The real daemon over the host source, whose read and close hang as calls into a stuck driver do.
+    (tmp_path / "sitecustomize.py").write_text(
+        "import threading\n"
+        "from epochcast.agent import daemon\n"
+        "from epochcast.agent.sources.host import HostSource\n"
+        "daemon.LONGEST_STOP_S = 0.2\n"
+        "read, ticks = HostSource.read, []\n"
+        "def hanging(self, tick):\n"
+        "    ticks.append(tick)\n"
+        "    return read(self, tick) if len(ticks) < 3 else threading.Event().wait()\n"
+        "HostSource.read = hanging\n"
+        "HostSource.close = lambda self: threading.Event().wait()\n"
+    )
+    agent = start_agent("--source", "host", env={"PYTHONPATH": str(tmp_path)})
+    time.sleep(0.5)
+    status, _ = agent.stop()
+    assert status == 0
 
 
 def test_a_replay_is_served_to_its_end_and_after(start_agent: Callable[..., Any], tmp_path: Path) -> None:
