@@ -23,7 +23,8 @@ def evaluate() -> None:
 @click.option(
     "--data", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Traces, each with NAME.json beside it."
 )
-@click.option("--method", default="track", show_default=True, help="Detection method.")
+@click.option("--protocol", type=click.Choice(["labels"]), default="labels", show_default=True, help="True epoch marks.")
+@click.option("--recipe", "method", default="track", show_default=True, help="Detection method.")
 @click.option(
     "--clock",
     type=click.Choice(["auto", "wall", "work"]),
@@ -32,7 +33,7 @@ def evaluate() -> None:
     help="Find equal spans of time or of work done.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-def detector(data: Path, method: str, clock: Literal["auto", "wall", "work"], as_json: bool) -> int:
+def detector(data: Path, protocol: str, method: str, clock: Literal["auto", "wall", "work"], as_json: bool) -> int:
     """Detected against true epoch periods, beside the trivial answer "length / 10".
 
     \b
@@ -46,7 +47,8 @@ def detector(data: Path, method: str, clock: Literal["auto", "wall", "work"], as
     for name, trace, labels in labelled_traces(data):
         metrics = trace.metrics()
         rows.append(score_trace(name, detect(trace.time, metrics, method=method, clock=clock), labels, trace.time, metrics))
-    summary = {"method": method, "clock": clock, **summarise(rows), "by": [asdict(row) for row in rows]}
+    by = {row.name: asdict(row) for row in rows}
+    summary = {"recipe": method, "protocol": protocol, "clock": clock, **summarise(rows), "by": by}
     if as_json:
         click.echo(json.dumps(summary, indent=2))
         return 0

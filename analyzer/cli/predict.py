@@ -47,9 +47,12 @@ def predict(trace_or_profile: str, gpu: str | None, targets: tuple[str, ...], mo
             f"{prediction.ratio:.2f}x",
             seconds_text(prediction.seconds),
             f"{seconds_text(prediction.low)} to {seconds_text(prediction.high)}" if prediction.low is not None else "-",
-            prediction.why,
         )
         for prediction in predictions
     ]
-    click.echo(table(("gpu", "time", "seconds", "90 % interval", "why"), rows))
+    click.echo(table(("gpu", "time", "seconds", "90 % interval"), rows))
+    if targets:
+        click.echo("\n".join(f"{prediction.gpu}: {prediction.why}" for prediction in predictions))
+    else:
+        click.echo("what an answer rests on: --target NAME, or --json")
     return 0

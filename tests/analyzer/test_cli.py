@@ -137,3 +137,42 @@ def test_every_command_has_help_with_an_example(command: str, capsys: pytest.Cap
     nested = {"train": ["regressor"], "evaluate": ["regressor"]}.get(command, [])
     assert main([command, *nested, "--help"]) == 0
     assert f"epochcast {command}" in capsys.readouterr().out
+
+
+def test_evaluate_regressor_by_protocol_and_by_split(
+    shared_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = shared_data / "black_box" / "cloud_hw_trainpred.csv"
+    answer = _answer(capsys, "evaluate", "regressor", "--data", str(data), "--recipe", "prior", "--seeds", "1")
+    assert {"mape", "median_ape", "rmse", "r2", "n", "coverage", "by"} <= set(answer)
+    assert answer["protocol"] == "P2"
+    assert 5 < answer["mape"] < 20
+    rows = pd.read_csv(data)
+    halves = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    for path, rows_of in zip(halves, (rows[rows["model"] != "VGG19"], rows[rows["model"] == "VGG19"]), strict=True):
+        rows_of.to_csv(path, index=False)
+    split = _answer(
+        capsys, "evaluate", "regressor", "--train", str(halves[0]), "--test", str(halves[1]), "--recipe", "pair-median"
+    )
+    assert split["protocol"] is None
+    assert split["n"] < answer["n"]
+
+
+def test_evaluate_detector_beside_the_trivial_answer(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answer = _answer(capsys, "evaluate", "detector", "--data", str(root / "data" / "cpu_demo"))
+    assert {"mape", "median_ape", "n", "coverage", "by", "baseline_mape"} <= set(answer)
+    assert answer["n"] == 5
+    assert answer["baseline_within_5"] < answer["within_5"]
+
+
+def test_train_then_predict_with_the_new_model(
+    shared_data: Path, gpu_trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = pd.read_csv(shared_data / "black_box" / "cloud_hw_trainpred.csv")
+    few = tmp_path / "few.csv"
+    rows[(rows["model"] == "MNIST_CNN") & (rows["Instances"].isin(["g4dn", "g5"]))].to_csv(few, index=False)
+    model = tmp_path / "model"
+    trained = _answer(capsys, "train", "regressor", "--data", str(few), "--out", str(model))
+    assert trained["gpus"] == ["A10G", "T4"]
+    answer = _answer(capsys, "predict", str(gpu_trace), "--model", str(model), "--target", "A10G")
+    assert 0.1 < answer["predictions"][0]["ratio"] < 1
