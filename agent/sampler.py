@@ -145,6 +145,8 @@ class Sampler:
         try:
             for row in self.source.read(Tick(tick_time, elapsed, slow)):
                 self.stores[row.device].add(row.time, row.values, now)
+                # In this order: whoever saw a sample's time must find the agent healthy.
+                self.last_success = now
                 self.last_sample_time = row.time
                 heard.add(row.device)
         except Exception as error:

@@ -238,7 +238,8 @@ class Gpu:
         for name, read in STATIC.items():
             try:
                 static[name] = Attribute(read(self._handle), "nvml")
-            except MetricUnavailableError as error:
+            except (MetricUnavailableError, GpuAbsentError) as error:
+                # "Unknown Error" about one fact (virtual GPUs do that) must not cost the GPU; were it gone, reading would tell.
                 log.info("GPU %d does not tell its %s: %s", index, name, error)
         return static
 

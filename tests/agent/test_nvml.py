@@ -154,6 +154,18 @@ def test_a_library_of_another_version_only_costs_the_metric(mood: Path, monkeypa
     source.close()
 
 
+def test_an_unknown_error_about_a_static_fact_costs_that_fact_alone(mood: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(*_: Any) -> None:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_UNKNOWN)
+
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetCurrPcieLinkWidth", unknown)
+    source = NvmlSource(Options())
+    assert len(source.devices) == 2
+    assert "pcie_link_width" not in source.devices[0].static
+    assert "power_limit" in source.devices[0].static
+    source.close()
+
+
 def test_a_driver_without_gpus(mood: Path) -> None:
     (mood / "empty").touch()
     with pytest.raises(InputError, match="no GPU that answers"):

@@ -137,6 +137,20 @@ def test_an_error_of_the_source_is_counted_and_logged_once_a_minute(fake_clock: 
     assert sampler.last_success == pytest.approx(2.0)
 
 
+def test_it_is_healthy_as_soon_as_a_sample_can_be_seen(fake_clock: Any) -> None:
+    source, clock = ScriptedSource(), fake_clock(1_700_000_000.0, until=0.15)
+    sampler = sampler_of(source, clock)
+    seen = []
+
+    def first_of_two() -> Iterable[Row]:
+        yield Row(0, 1.0, np.array([100.0]))
+        seen.append((sampler.last_sample_time, sampler.last_success))
+
+    source.read = lambda _: first_of_two()  # type: ignore[method-assign]
+    sampler.run()
+    assert seen == [(1.0, pytest.approx(0.1))]
+
+
 def test_a_device_without_a_row_misses_its_tick_alone(fake_clock: Any) -> None:
     source, clock = ScriptedSource(), fake_clock(1_700_000_000.0, until=2.05)
     source.actions = {10: lambda: source.absent.add(1), 15: lambda: source.absent.discard(1)}
