@@ -103,9 +103,12 @@ def clean(time: ArrayLike, metrics: Mapping[str, ArrayLike]) -> Signals:
 
 def _vector(what: str, values: ArrayLike) -> NDArray[np.float64]:
     try:
-        array = np.asarray(values, dtype=np.float64)
+        given = np.asarray(values)
+        array = given.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"{what} holds something that is not a number ({error}): give floats") from error
+    if given.dtype.kind in "mM":  # pandas' date-times convert to nanoseconds without a word
+        raise InputError(f"{what} holds {given.dtype} values: give floats, times in unix seconds")
     if array.ndim != 1:
         raise InputError(f"{what} has {array.ndim} dimensions: give one value per sample")
     return array

@@ -59,7 +59,7 @@ def detect(
     Raises:
         InputError: too short a series for the filter, or a parameter out of bounds.
     """
-    _check(passes, polyorder, window_divisor)
+    _check(passes, polyorder, window_divisor, distance)
     name = signals.main()
     n = signals.time.size
     window = int(n / window_divisor) // 2 * 2 + 1
@@ -68,6 +68,8 @@ def detect(
         raise InputError(
             f"the paper's recipe needs at least {needed} samples at these settings, the trace has {n}: record longer"
         )
+    if window > n:
+        raise InputError(f"window_divisor is {window_divisor}: the window of {window} samples is longer than the trace of {n}")
     values, reading = signals.metrics[name], clock.reading
     if clock.name == "work":
         reading = np.linspace(reading[0], reading[-1], n)
@@ -92,10 +94,12 @@ def detect(
     return Detection("epochs", period, work, epochs, confidence, "paper", clock.name, jobs=jobs, scores=scores)
 
 
-def _check(passes: int, polyorder: int, window_divisor: float) -> None:
+def _check(passes: int, polyorder: int, window_divisor: float, distance: float | None) -> None:
     if passes < 1:
         raise InputError(f"passes is {passes}: choose at least 1")
     if polyorder < 0:
         raise InputError(f"polyorder is {polyorder}: choose at least 0")
     if not window_divisor >= 1:
         raise InputError(f"window_divisor is {window_divisor}: choose at least 1, the window is a share of the trace")
+    if distance is not None and not distance >= 1:
+        raise InputError(f"distance is {distance}: choose at least 1 sample")

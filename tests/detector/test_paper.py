@@ -54,6 +54,13 @@ def test_shortest_series() -> None:
     detect(TIME[:80], {"dram_active": LEVEL[:80]}, method="paper")
 
 
+def test_parameters_out_of_bounds_are_refused() -> None:
+    with pytest.raises(InputError, match="window of 2401 samples is longer than the trace of 2400"):
+        detect(TIME, {"dram_active": LEVEL}, method="paper", window_divisor=1)
+    with pytest.raises(InputError, match=r"distance is 0\.5: choose at least 1 sample"):
+        detect(TIME, {"dram_active": LEVEL}, method="paper", distance=0.5)
+
+
 def test_work_clock_reports_both_periods() -> None:
     found = detect(TIME, {"cpu": np.abs(LEVEL)}, method="paper")
     assert found.clock == "work"

@@ -83,6 +83,7 @@ def test_choice_of_clock(metrics: tuple[str, ...], asked: str, wanted: str) -> N
         (TIME, {"cpu": np.where(TIME[3] < TIME, np.inf, 1.0)}, "infinite value at row 4"),
         (TIME, {"cpu": ["high"] * 50}, "not a number"),
         (TIME, {"cpu": np.ones((50, 2))}, "2 dimensions"),
+        (np.arange(50).astype("datetime64[ns]"), {"cpu": TIME}, r"time holds datetime64\[ns\] values.*unix seconds"),
         (TIME, {"cpu": np.full(50, np.nan)}, "no metric with a reading"),
         (TIME, {}, "no metric with a reading"),
     ],

@@ -22,6 +22,10 @@ from .periods import candidates
 FUNDAMENTAL = 0.5
 
 
+#: A track whose boundaries match each other by so much more than anything between them does is no multiple of another.
+DISTINCT = 0.18
+
+
 def detect(signals: Signals, clock: Clock, *, abstain_below: float = 0.6, shortest_epoch_s: float = 4.0) -> Detection:
     """Epochs, or the steps of a job without visible epochs, or nothing.
 
@@ -90,13 +94,21 @@ def choose(tracks: list[Track], grid: Grid) -> Track:
     A fraction that tracks nearly as well means that the longer cycle is k epochs (a checkpoint every k).
     """
     best = max(tracks, key=lambda track: track.fit.quality * (1 + 0.05 * np.log2(max(1.0, track.samples * grid.step))))
+    # Many epochs together repeat as well as one does, but look alike within: length alone must not let them win.
+    if best.fit.distinct <= 0:
+        shorter = [
+            track
+            for track in tracks
+            if track.samples < best.samples and track.fit.quality > best.fit.quality and track.fit.distinct > DISTINCT
+        ]
+        best = max(shorter, key=lambda track: track.fit.quality, default=best)
     longer = [
         track
         for track in tracks
         if track.samples > 5 * best.samples
         and track.fit.quality > max(0.3, 0.45 * best.fit.quality)
         and track.boundaries.size >= 4
-        and min(track.fit.contrast, track.fit.distinct) > 0.18
+        and min(track.fit.contrast, track.fit.distinct) > DISTINCT
     ]
     if longer:
         best = max(longer, key=lambda track: track.fit.quality)
