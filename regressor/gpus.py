@@ -1,7 +1,7 @@
 """The GPU catalogue: static attributes of every GPU that a latency can be predicted for (``gpus.toml``)."""
 
-import math
 import re
+import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields
@@ -154,7 +154,7 @@ def _gpu(table: Mapping[str, Any], origin: str) -> Gpu:
             values[key] = tuple(value)
         else:
             positive = key in _REQUIRED
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= sys.float_info.max:
                 raise InputError(f"{what}: {key} is {value!r}; it must be a number in base units")
             if value < 0 or (positive and value == 0):
                 raise InputError(f"{what}: {key} is {value!r}; it must be {'above 0' if positive else '0 or more'}")

@@ -30,6 +30,7 @@ def write(folder: Path, state: dict[str, Any], save: Callable[[Path], None]) -> 
     Raises:
         InputError: ``folder`` exists and is no model, or the place cannot be written.
     """
+    folder = folder.resolve()  # a link or "." cannot be renamed, what it stands for can
     if folder.exists() and not (folder / MANIFEST).is_file() and not (folder.is_dir() and not any(folder.iterdir())):
         raise InputError(f"{str(folder)!r} exists and holds no model; name a new folder")
     try:

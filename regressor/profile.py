@@ -1,9 +1,10 @@
 """What one job on one GPU looked like: seven statistics per metric, and the length of an epoch or step."""
 
-import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from difflib import get_close_matches
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -208,7 +209,8 @@ class Profile:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    # A comparison, as math.isfinite overflows on a JSON integer of 400 digits; NaN compares false.
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def _check_metric(name: str, statistics: object) -> None:
@@ -226,7 +228,15 @@ def _check_metric(name: str, statistics: object) -> None:
         raise InputError(
             f"{name!r} ranges from {statistics['min']} to {statistics['max']}; ratios are 0 to 1 (divide percents by 100)"
         )
-    if statistics["std"] < 0 or not statistics["min"] <= statistics["p50"] <= statistics["max"]:
+    if statistics["min"] < 0 and name != "temperature":
+        raise InputError(f"min of {name!r} is {statistics['min']}; it cannot be below 0, record it anew")
+    if name in ("sm_clock", "memory_clock") and 0 < statistics["max"] < 1e6:
+        raise InputError(f"max of {name!r} is {statistics['max']} Hz; no GPU runs that slowly (multiply MHz by 1e6)")
+    # A mean or a quartile of equal readings may leave their range by a rounding error.
+    slack = 1e-9 * max(abs(statistics["min"]), abs(statistics["max"]))
+    ordered = [statistics[key] for key in ("min", "p25", "p50", "p75", "max")]
+    in_order = all(low <= high + slack for low, high in pairwise(ordered))
+    if statistics["std"] < 0 or not in_order or not ordered[0] - slack <= statistics["mean"] <= ordered[-1] + slack:
         raise InputError(f"the statistics of {name!r} contradict each other ({dict(statistics)}); compute them anew")
 
 

@@ -12,6 +12,7 @@ The nvidia-smi statistics become base units under our metric names. Left out, ea
 ``one_epoch_average_second`` is the total over ten epochs, first one and validation included.
 """
 
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -45,7 +46,7 @@ def load(path: Path) -> list[Profile]:
     """
     try:
         table = pd.read_csv(path, low_memory=False)
-    except (OSError, ValueError, UnicodeDecodeError) as error:
+    except (OSError, ValueError, EOFError, zlib.error) as error:
         raise InputError(f"cannot read {str(path)!r} as CSV: {error}") from error
     columns = {
         (metric, ours): f"{stem}_{theirs}" for metric, (stem, _) in _METRICS.items() for ours, theirs in _STATISTICS.items()

@@ -64,7 +64,7 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Fit on the measured pairs that hold every metric the derived features need.
 
         Raises:
-            InputError: fewer than two pairs hold them, or a pair is not measured.
+            InputError: fewer than two pairs hold them, a pair is not measured, or the pairs are all alike.
         """
         usable = [pair for pair in pairs if has_derived_features(pair.source)]
         if len(usable) < 2:
@@ -76,7 +76,7 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.pairs_seen_ = dict(sorted(Counter((pair.source_gpu.name, pair.target_gpu.name) for pair in usable).items()))
         self.forest_ = self._extra_trees(X, log_ratio)
         self.residual_ = self._extra_trees(X, log_ratio - prior_log_ratio(usable))
-        self.boosting_ = CatBoostRegressor(
+        boosting = CatBoostRegressor(
             loss_function="MAE",
             iterations=self.iterations,
             learning_rate=self.learning_rate,
@@ -85,7 +85,11 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             thread_count=1,
             verbose=0,
             allow_writing_files=False,
-        ).fit(X, log_ratio)
+        )
+        try:
+            self.boosting_ = boosting.fit(X, log_ratio)
+        except CatBoostError as error:  # all ratios or all features equal
+            raise InputError(f"nothing can be learnt from these {len(usable)} training pairs: {error}") from error
         # The same data give the same file: CatBoost stamps each fit with the time and a random id.
         metadata = self.boosting_.get_metadata()
         del metadata["train_finish_time"], metadata["model_guid"]

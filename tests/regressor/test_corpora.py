@@ -1,3 +1,4 @@
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -65,6 +66,12 @@ def test_bad_files(tmp_path: Path, table: pd.DataFrame) -> None:
     (tmp_path / "blank.csv").write_text("")
     with pytest.raises(InputError, match="cannot read"):
         load_corpus(tmp_path / "blank.csv")
+    packed = gzip.compress(table.to_csv().encode())
+    damaged = packed[:60] + bytes(8) + packed[68:]
+    for name, content in (("cut.csv.gz", packed[: len(packed) // 2]), ("damaged.csv.gz", damaged)):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(InputError, match="cannot read"):
+            load_corpus(tmp_path / name)
     (tmp_path / "binary.csv").write_bytes(b"\xff\xfe\x00\x01")
     with pytest.raises(InputError, match="cannot read"):
         load_corpus(tmp_path / "binary.csv")

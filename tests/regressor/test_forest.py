@@ -1,4 +1,6 @@
+import contextlib
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -79,3 +81,20 @@ def test_unreadable_files_are_refused(tmp_path: Path, forest: Forest) -> None:
     for file in ("none.npz", "short.npz", "pickle.npz", "cut.npz", "text.npz"):
         with pytest.raises(InputError, match="cannot be read"):
             Forest.load(tmp_path / file, features=4)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_flipped_bytes_are_refused_or_harmless(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(40, 3))
+    model = ExtraTreesRegressor(3, random_state=0).fit(X, X[:, 0])
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "forest.npz"
+        Forest.from_sklearn(model).save(path)
+        content = bytearray(path.read_bytes())
+        for position in rng.integers(len(content), size=3):
+            content[position] ^= int(rng.integers(1, 256))
+        path.write_bytes(content)
+        with contextlib.suppress(InputError):
+            assert Forest.load(path, features=3).predict(X).shape == (40,)

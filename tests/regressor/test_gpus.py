@@ -107,6 +107,7 @@ def test_user_adds_and_replaces_a_gpu(tmp_path: Path) -> None:
         (MINE.replace("sm_count = 100", "sm_count = 0"), "sm_count is 0; it must be above 0"),
         (MINE.replace("sm_count = 100", 'sm_count = "100"'), "sm_count is '100'; it must be a number"),
         (MINE.replace("sm_count = 100", "sm_count = nan"), "sm_count is nan"),
+        (MINE.replace("sm_count = 100", f"sm_count = {10**400}"), "it must be a number in base units"),
         (MINE + "sm_counts = 3", "unknown key 'sm_counts'; did you mean 'sm_count'"),
         (MINE + 'aliases = "x"', "aliases is 'x'; it must be a list"),
         (MINE + 'aliases = ["g5"]', "'g5' stands for both 'A10G' and 'My GPU'"),

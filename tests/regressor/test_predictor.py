@@ -133,6 +133,20 @@ def test_saving_replaces_a_model_and_nothing_else(tmp_path: Path, saved: Path, p
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "x"
 
 
+def test_saves_to_where_it_stands_and_through_a_link(
+    tmp_path: Path, saved: Path, predictor: Predictor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "link").symlink_to(saved)
+    predictor.save(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    predictor.save(Path())
+    for folder in ("model", "here"):
+        assert Predictor.load(tmp_path / folder).training == predictor.training
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "link", "model"]
+
+
 def test_failed_save_leaves_the_old_model(
     tmp_path: Path, saved: Path, predictor: Predictor, monkeypatch: pytest.MonkeyPatch
 ) -> None:

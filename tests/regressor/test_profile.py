@@ -109,6 +109,13 @@ def test_json_round_trip(readings: list[float], simulated: bool) -> None:
         ({"metrics": {"power": {"mean": 1.0}}}, "needs exactly mean, std"),
         ({"metrics": {"power": dict.fromkeys(STATISTICS, float("nan"))}}, "must be a finite number"),
         ({"metrics": {"power": dict.fromkeys(STATISTICS, 1.0) | {"min": 2.0}}}, "contradict each other"),
+        ({"metrics": {"power": dict.fromkeys(STATISTICS, 1.0) | {"p75": 0.5}}}, "contradict each other"),
+        ({"metrics": {"gpu_utilization": dict.fromkeys(STATISTICS, 0.5) | {"mean": -7.0}}}, "contradict each other"),
+        ({"metrics": {"gpu_utilization": dict.fromkeys(STATISTICS, 0.5) | {"mean": 50.0}}}, "contradict each other"),
+        ({"metrics": {"power": dict.fromkeys(STATISTICS, -1.0)}}, "min of 'power' is -1.0"),
+        ({"metrics": {"sm_clock": dict.fromkeys(STATISTICS, 1328.0)}}, "multiply MHz by 1e6"),
+        ({"metrics": {"power": dict.fromkeys(STATISTICS, 10**400)}}, "must be a finite number"),
+        ({"epoch_s": 10**400}, "it must be a number of seconds above 0"),
         ({"metrics": {"sm_active": dict.fromkeys(STATISTICS, 93.0)}}, "divide percents by 100"),
     ],
 )

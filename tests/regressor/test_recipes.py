@@ -136,3 +136,9 @@ def test_no_training_target_stands_in_the_trees(fitted: DefaultRecipe, pairs: li
     targets = np.log([pair.target_s / pair.source.epoch_s for pair in pairs if pair.target_s and pair.source.epoch_s])
     leaves = fitted.forest_.value[fitted.forest_.feature == -1]
     assert not np.isin(leaves, targets).any()
+
+
+def test_pairs_that_are_all_alike_are_refused(pairs: list[Pair]) -> None:
+    alike = [replace(pair, target_s=pair.source.epoch_s) for pair in pairs]
+    with pytest.raises(InputError, match="nothing can be learnt from these"):
+        clone(FAST["default"]).fit(alike)
