@@ -23,6 +23,9 @@ PREFERENCE = (
 #: Columns that are running totals whatever they look like; others are recognised by their shape (`_is_counter`).
 COUNTERS = frozenset({"energy"})
 
+#: Beyond any measurement, and small enough that squares and their sums stay finite.
+LARGEST = 1e100
+
 
 @dataclass(frozen=True)
 class Signals:
@@ -71,7 +74,7 @@ def clean(time: ArrayLike, metrics: Mapping[str, ArrayLike]) -> Signals:
 
     Raises:
         InputError: fewer than 2 samples, NaN or infinite or unsorted or repeated times, a metric of another length, of
-            something else than numbers, or with an infinite value, and no metric with a reading.
+            something else than numbers, or with an infinite value or one beyond 1e100, and no metric with a reading.
     """
     clock = _vector("time", time)
     if clock.size < 2:
@@ -89,10 +92,9 @@ def clean(time: ArrayLike, metrics: Mapping[str, ArrayLike]) -> Signals:
         values = _vector(f"metric {name!r}", column)
         if values.size != clock.size:
             raise InputError(f"metric {name!r} has {values.size} values for {clock.size} times: give one value per time")
-        if np.isinf(values).any():
-            raise InputError(
-                f"metric {name!r} holds an infinite value at row {int(np.argmax(np.isinf(values)))}: remove or mend it"
-            )
+        if (beyond := np.abs(values) > LARGEST).any():
+            bad = int(np.argmax(beyond))
+            raise InputError(f"metric {name!r} holds {values[bad]} at row {bad}: remove or mend it")
         if not np.isnan(values).all():
             filled = _fill(values)
             cleaned[name] = _rate(filled, clock) if name in COUNTERS or _is_counter(filled) else filled
