@@ -73,7 +73,8 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 "at least 2 are needed, record these metrics"
             )
         X, log_ratio = derived_features(usable), np.log(actual_ratio(usable))
-        self.pairs_seen_ = dict(sorted(Counter((pair.source_gpu.name, pair.target_gpu.name) for pair in usable).items()))
+        workloads = {(pair.source_gpu.name, pair.target_gpu.name, pair.source.workload) for pair in usable}
+        self.pairs_seen_ = dict(sorted(Counter((source, target) for source, target, _ in workloads).items()))
         self.forest_ = self._extra_trees(X, log_ratio)
         self.residual_ = self._extra_trees(X, log_ratio - prior_log_ratio(usable))
         boosting = CatBoostRegressor(

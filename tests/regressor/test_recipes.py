@@ -142,3 +142,7 @@ def test_pairs_that_are_all_alike_are_refused(pairs: list[Pair]) -> None:
     alike = [replace(pair, target_s=pair.source.epoch_s) for pair in pairs]
     with pytest.raises(InputError, match="nothing can be learnt from these"):
         clone(FAST["default"]).fit(alike)
+
+
+def test_repeated_runs_are_one_workload(pairs: list[Pair], fitted: DefaultRecipe) -> None:
+    assert clone(FAST["default"]).fit([*pairs, *pairs]).pairs_seen_ == fitted.pairs_seen_
