@@ -77,7 +77,10 @@ class Clock:
         counted = np.concatenate([[0.0], np.cumsum(values[1:] * np.diff(self.time))])
         step = readings[1] - readings[0]
         edges = np.append(readings - step, readings[-1])
-        return np.asarray(np.diff(np.interp(edges, self.reading, counted)) / step)
+        rates = np.diff(np.interp(edges, self.reading, counted)) / step
+        if edges[0] < self.reading[0]:  # nothing was counted before the trace: its first rate is not 0 but unknown
+            rates[0] = rates[1]
+        return np.asarray(rates)
 
 
 def choose(signals: Signals, name: Literal["wall", "work", "auto"] = "auto") -> Clock:

@@ -153,8 +153,8 @@ def summarise(rows: Sequence[TraceScore]) -> dict[str, float | int | None]:
     """One line for many traces.
 
     Returns:
-        `n` training traces and `answered` ones; `coverage` answered / n; `mape` and `median_ape` in percent over the answered;
-        `within_5`, share of all n whose error is below 5 % (an abstention is a miss); `boundary_f1`, mean over all n;
+        `n` training traces and `answered` ones; `coverage` answered / n; over the answered ones `mape` and `median_ape` in
+        percent, `rmse` of the period in seconds of the clock and `r2` (None if their true periods do not differ); `within_5`, share of all n whose error is below 5 % (an abstention is a miss); `boundary_f1`, mean over all n;
         `baseline_mape`, `baseline_median_ape` and `baseline_within_5` of length / 10; `n_other` traces without training and
         `false_alarms`, how many of them got the verdict `epochs`. None where nothing was there to count.
 
@@ -166,6 +166,11 @@ def summarise(rows: Sequence[TraceScore]) -> dict[str, float | int | None]:
     training = [row for row in rows if row.training]
     other = [row for row in rows if not row.training]
     errors = [row.error for row in training if row.error is not None]
+    periods = np.array(
+        [(row.found_period, row.true_period) for row in training if row.error is not None], dtype=np.float64
+    ).reshape(-1, 2)
+    residual = float(((periods[:, 0] - periods[:, 1]) ** 2).sum())
+    spread = float(((periods[:, 1] - periods[:, 1].mean()) ** 2).sum()) if errors else 0.0
     baseline = [row.baseline_error for row in training if row.baseline_error is not None]
     return {
         "n": len(training),
@@ -173,6 +178,8 @@ def summarise(rows: Sequence[TraceScore]) -> dict[str, float | int | None]:
         "coverage": _share(len(errors), len(training)),
         "mape": float(np.mean(errors)) if errors else None,
         "median_ape": float(np.median(errors)) if errors else None,
+        "rmse": float(np.sqrt(residual / len(errors))) if errors else None,
+        "r2": 1 - residual / spread if spread > 0 else None,
         "within_5": _share(sum(error < 5 for error in errors), len(training)),
         "boundary_f1": float(np.mean([row.boundary_f1 or 0.0 for row in training])) if training else None,
         "baseline_mape": float(np.mean(baseline)) if baseline else None,

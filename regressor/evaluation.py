@@ -202,11 +202,11 @@ def _summary(
 def _interval_figures(
     actual: NDArray[np.float64], runs: list[NDArray[np.float64]], half_widths: list[NDArray[np.float64] | None]
 ) -> tuple[float | None, float | None]:
-    """Share of true values inside, and median half-width in percent; mean over the runs that have intervals."""
+    """Share of true values inside, of the rows with an interval, and median half-width in percent; mean over the runs."""
     with_interval = [(run, width) for run, width in zip(runs, half_widths, strict=True) if width is not None]
     if not with_interval:
         return None, None
-    coverage = [np.mean(np.abs(np.log(run / actual)) <= width) for run, width in with_interval]
+    coverage = [np.mean((np.abs(np.log(run / actual)) <= width)[np.isfinite(width)]) for run, width in with_interval]
     half_width = [100 * np.expm1(np.nanmedian(width)) for _, width in with_interval]
     return float(np.mean(coverage)), float(np.mean(half_width))
 

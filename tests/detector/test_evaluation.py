@@ -69,6 +69,7 @@ def test_score_on_the_work_clock_maps_the_truth() -> None:
 
 def test_summary() -> None:
     truth, metrics = labels([10, 30, 50, 70], 90), {"dram_active": TIME % 20}
+    short = labels([10, 20, 30, 40], 50)
     nothing = Detection("none", None, None, (), 0.1, "track", "wall")
     idle = Labels((), (), False)
     rows = [
@@ -86,6 +87,8 @@ def test_summary() -> None:
             "coverage": 2 / 3,
             "mape": 50.0,
             "median_ape": 50.0,
+            "rmse": np.sqrt(20**2 / 2),
+            "r2": None,
             "within_5": 1 / 3,
             "boundary_f1": (1 + 2 * 3 / 8 + 0) / 3,
             "baseline_mape": 50.0,
@@ -95,6 +98,8 @@ def test_summary() -> None:
             "false_alarms": 1,
         }
     )
+    two = [rows[0], evaluation.score_trace("short", detection([10.0, 22.0, 34.0]), short, TIME, metrics)]
+    assert evaluation.summarise(two)["r2"] == pytest.approx(1 - 2**2 / (2 * 5**2))
 
 
 def test_summary_without_answers_has_no_error() -> None:

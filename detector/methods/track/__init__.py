@@ -66,7 +66,7 @@ def detect(signals: Signals, clock: Clock, *, abstain_below: float = 0.6, shorte
     lengths = np.diff(boundaries)
     even = np.abs(lengths / np.median(lengths) - 1) <= EVEN
     even |= not even.any()
-    times = clock.to_wall(boundaries)
+    times = clock.to_wall(boundaries).clip(signals.time[0], signals.time[-1])
     # Wall seconds vary with what else ran on the device, hence the median; work does not.
     period = float(np.median(np.diff(times)[even])) if clock.name == "work" else float(lengths[even].mean())
     work = float(lengths[even].mean()) if clock.name == "work" else None
