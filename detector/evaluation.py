@@ -154,7 +154,8 @@ def summarise(rows: Sequence[TraceScore]) -> dict[str, float | int | None]:
 
     Returns:
         `n` training traces and `answered` ones; `coverage` answered / n; over the answered ones `mape` and `median_ape` in
-        percent, `rmse` of the period in seconds of the clock and `r2` (None if their true periods do not differ); `within_5`, share of all n whose error is below 5 % (an abstention is a miss); `boundary_f1`, mean over all n;
+        percent, `rmse` of the period in seconds of the clock and `r2` (None if their true periods do not differ);
+        `within_5`, share of all n whose error is below 5 % (an abstention is a miss); `boundary_f1`, mean over all n;
         `baseline_mape`, `baseline_median_ape` and `baseline_within_5` of length / 10; `n_other` traces without training and
         `false_alarms`, how many of them got the verdict `epochs`. None where nothing was there to count.
 
