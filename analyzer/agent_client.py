@@ -14,7 +14,9 @@ from .errors import InputError
 from .trace import Trace
 
 SAMPLES_SCHEMA = "epochcast.samples/v1"
+GPUS_SCHEMA = "epochcast.gpus/v1"
 _TIMEOUT_S = (2.0, 30.0)  # connect, read: the agent answers from memory; a long range is some MB of JSON
+_HEALTH_TIMEOUT_S = (2.0, 2.0)  # a listener that says nothing is not an agent
 
 
 class AgentError(ConnectionError):
@@ -30,20 +32,22 @@ class AgentClient:
     def healthy(self) -> bool:
         """True if an Epochcast agent answers there and its samples flow."""
         try:
-            return self._get("/healthz", tries=1).get("status") == "ok"
-        except AgentError:
+            answer = self._get("/healthz", tries=1, timeout_s=_HEALTH_TIMEOUT_S)
+        except (AgentError, InputError):
             return False
+        return answer.get("status") == "ok" and "last_reading_age_s" in answer  # many a service says {"status": "ok"}
 
     def devices(self) -> list[dict[str, Any]]:
         """The devices the agent reads: ``index``, ``uuid``, ``name``, ``source``, ``simulated``, ``static`` each."""
-        return list(self._get("/api/v1/gpus")["gpus"])
+        answer = self._get("/api/v1/gpus")
+        self._expect(answer, GPUS_SCHEMA)
+        return list(answer["gpus"])
 
     def traces(self, start: float | None = None, end: float | None = None) -> dict[int, Trace]:
         """All samples in [start, end) [unix s]: device index -> trace, possibly without rows."""
         limits = {"from": start, "to": end}
         answer = self._get("/api/v1/samples", {key: repr(value) for key, value in limits.items() if value is not None})
-        if answer.get("schema") != SAMPLES_SCHEMA:
-            raise AgentError(f"{self.url} answers with schema {answer.get('schema')!r}, not {SAMPLES_SCHEMA!r}; upgrade one")
+        self._expect(answer, SAMPLES_SCHEMA)
         static = {device["index"]: device["static"] for device in self.devices()}
         return {
             gpu["index"]: Trace(
@@ -58,7 +62,13 @@ class AgentClient:
             for gpu in answer["gpus"]
         }
 
-    def _get(self, path: str, query: dict[str, str] | None = None, tries: int = 4) -> dict[str, Any]:
+    def _expect(self, answer: dict[str, Any], schema: str) -> None:
+        if answer.get("schema") != schema:
+            raise AgentError(f"{self.url} answers with schema {answer.get('schema')!r}, not {schema!r}; upgrade one")
+
+    def _get(
+        self, path: str, query: dict[str, str] | None = None, tries: int = 4, timeout_s: tuple[float, float] = _TIMEOUT_S
+    ) -> dict[str, Any]:
         # A node's agent may be restarting; growing pauses between the tries (0.2 s, 0.4 s, 0.8 s) bridge that.
         retry = Retry(total=tries - 1, backoff_factor=0.2, status_forcelist=(502, 503, 504), raise_on_status=False)
         with requests.Session() as session:
@@ -66,15 +76,17 @@ class AgentClient:
             session.mount("http://", HTTPAdapter(max_retries=retry))
             session.mount("https://", HTTPAdapter(max_retries=retry))
             try:
-                response = session.get(self.url.rstrip("/") + path, params=query, timeout=_TIMEOUT_S)
+                response = session.get(self.url.rstrip("/") + path, params=query, timeout=timeout_s)
             except requests.RequestException as error:
                 raise AgentError(f"no agent answers at {self.url}: {type(error).__name__}") from error
         try:
             answer = response.json()
         except requests.JSONDecodeError as error:
             raise AgentError(f"{self.url}{path} does not answer in JSON (status {response.status_code})") from error
+        if not isinstance(answer, dict):
+            raise AgentError(f"{self.url}{path} does not answer with a JSON object")
         if response.status_code == requests.codes.bad_request:
             raise InputError(f"the agent refused the request: {answer.get('error', response.text)}")
-        if not isinstance(answer, dict) or (response.status_code >= 400 and path != "/healthz"):
+        if response.status_code >= 400 and path != "/healthz":
             raise AgentError(f"{self.url}{path} answers with status {response.status_code}")
         return answer

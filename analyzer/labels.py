@@ -19,7 +19,7 @@ def read_labels(path: Path) -> Labels:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"no label file {str(path)!r} beside the trace") from None
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # ValueError: not UTF-8, not JSON, or too long an integer
         raise InputError(f"{str(path)!r} is not a readable label file: {error}") from error
     if not isinstance(content, dict):
         raise InputError(f"{str(path)!r} is a JSON {type(content).__name__}, not an object with epoch_starts and epoch_ends")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -16,6 +17,7 @@ from ..regressor.errors import InputError as UnknownGpu
 from .errors import InputError
 
 _REQUIRED = ("cloud", "instance", "gpu", "count", "region", "usd_per_hour", "source", "date")
+_MOST_USD_PER_HOUR = 1e6  # a typing error; and what JSON cannot hold (infinity) must not come out of the cost
 
 
 @dataclass(frozen=True)
@@ -54,42 +56,54 @@ def load_prices(path: Path | None, catalog: Catalog) -> tuple[Sequence[Instance]
                 cloud=str(row["cloud"]),
                 name=str(row["instance"]),
                 gpu=gpu,
-                count=int(_positive(row["count"], "count", where)),
+                count=_count(row["count"], where),
                 region=str(row["region"]),
-                usd_per_hour=_positive(row["usd_per_hour"], "usd_per_hour", where),
+                usd_per_hour=_price(row["usd_per_hour"], where),
                 source=str(row["source"]),
                 date=_date(row["date"], where),
             )
         )
     if not instances:
-        raise InputError(f"{name} has no row with a GPU of the catalogue; see `epochcast predict --help` for the names")
+        reason = f": {skipped[0]}" if skipped else ""
+        raise InputError(f"{name} has no row with a GPU of the catalogue{reason}")
     return instances, skipped
 
 
 def _read(path: Path, name: str) -> pd.DataFrame:
     try:
-        table = pd.read_csv(path, dtype=str, keep_default_na=False)
+        with warnings.catch_warnings():
+            # Rows longer than the header would otherwise lose their last cells with no more than a warning.
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            table = pd.read_csv(path, dtype=str, keep_default_na=False, index_col=False)
     except FileNotFoundError:
         raise InputError(f"no such price file: {name!r}") from None
-    except (OSError, UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
-        raise InputError(f"{name!r} is not a readable CSV file: {error}") from error
+    except (OSError, UnicodeDecodeError, pd.errors.ParserError, pd.errors.ParserWarning, pd.errors.EmptyDataError) as error:
+        raise InputError(f"{name!r} is not a readable CSV file: {' '.join(str(error).split())}") from error
     missing = [column for column in _REQUIRED if column not in table.columns]
     if missing:
         raise InputError(f"{name} lacks the columns {', '.join(missing)}; it needs {', '.join(_REQUIRED)}")
+    for column in _REQUIRED:
+        table[column] = table[column].str.strip()
     empty = table[(table[["source", "date"]] == "").any(axis="columns")]
     if len(empty):
         raise InputError(f"row {empty.index[0] + 1} of {name} has no source or date; say where and when the price was seen")
     return table
 
 
-def _positive(text: str, column: str, where: str) -> float:
+def _price(text: str, where: str) -> float:
     try:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not (value > 0 and math.isfinite(value)):
-        raise InputError(f"{column} of {where} is {text!r}; it must be a number above 0 (prices in USD)")
+    if not 0 < value < _MOST_USD_PER_HOUR:
+        raise InputError(f"usd_per_hour of {where} is {text!r}; it must be a number above 0 and below {_MOST_USD_PER_HOUR:g}")
     return value
+
+
+def _count(text: str, where: str) -> int:
+    if not (text.isascii() and text.isdigit() and 0 < len(text) < 6 and int(text) > 0):
+        raise InputError(f"count of {where} is {text!r}; it must be a whole number of GPUs, 1 or more")
+    return int(text)
 
 
 def _date(text: str, where: str) -> date:

@@ -22,11 +22,12 @@ def read_profile(path: str, catalog: Catalog, gpu: str | None = None) -> Profile
     if gpu is not None:
         raise InputError(f"{path!r} is a profile and says its GPU itself; leave --gpu out")
     try:
-        return Profile.from_json(json.loads(Path(path).read_text(encoding="utf-8")))
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"no such profile file: {path!r}") from None
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # ValueError: not UTF-8, not JSON, or too long an integer
         raise InputError(f"{path!r} is not a readable profile: {error}") from error
+    return Profile.from_json(content)
 
 
 def profile_of(trace: Trace, catalog: Catalog, gpu: str | None = None) -> tuple[Profile, Detection]:
@@ -34,7 +35,7 @@ def profile_of(trace: Trace, catalog: Catalog, gpu: str | None = None) -> tuple[
 
     With neither epochs nor steps the profile spans the whole trace and has no seconds: it still gives ratios between GPUs.
     """
-    name = gpu or trace.gpu
+    name = trace.gpu if gpu is None else gpu
     if name is None:
         raise InputError("the trace does not say which GPU it was recorded on; name it with --gpu")
     if trace.source == "host" and gpu is None:

@@ -15,6 +15,7 @@ from .prices import Instance
 
 Objective = Literal["cost", "time"]
 _HOUR_S = 3600.0
+_MOST_EPOCHS = 10**9
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,8 @@ def recommend(
     for name, limit in (("--epochs", epochs), ("--deadline", deadline_s), ("--budget", budget_usd)):
         if limit is not None and not limit > 0:
             raise InputError(f"{name} is {limit}; it must be above 0")
+    if epochs > _MOST_EPOCHS:
+        raise InputError(f"--epochs is {str(epochs)[:20]}{'…' * (epochs >= 10**20)}; give at most {_MOST_EPOCHS}")
     by_gpu = {prediction.gpu: prediction for prediction in predictions}
     rows = [_row(by_gpu[instance.gpu], instance, epochs) for instance in instances if instance.gpu in by_gpu]
     if (deadline_s or budget_usd) and any(row.seconds is None for row in rows):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import tempfile
 import time
@@ -52,6 +53,9 @@ def record(
         raise InputError(f"cannot write a trace to {str(out)!r}: name a file that ends in .parquet or .csv")
     if not out.parent.is_dir():
         raise InputError(f"there is no folder {str(out.parent)!r} to write {out.name} to; make it first")
+    if out.is_dir() or not os.access(out.parent, os.W_OK):
+        what = "is a folder" if out.is_dir() else f"cannot be written: no right to write to {str(out.parent)!r}"
+        raise InputError(f"{str(out)!r} {what}; name another file")
     with ExitStack() as stack:
         agent = _daemon(source) or stack.enter_context(agent_process(["--source", source or "auto"]))
         collected = _Collected(agent, start=time.time())
@@ -63,20 +67,21 @@ def record(
         returncode = None
         while returncode is None:
             try:
-                returncode = process.wait(_POLL_S)
-            except subprocess.TimeoutExpired:
-                collected.poll()
+                returncode = _wait(process, collected)
                 progress(collected.samples, time.monotonic() - began)
             except KeyboardInterrupt:  # the command got it too: its end is awaited, its samples are kept
                 continue
             except SystemExit:  # SIGTERM came to us alone: hand it on, and keep the samples as well
                 process.terminate()
-        end = time.time()
+        lasted, end = time.monotonic() - began, time.time()
         time.sleep(_SETTLE_S)
         collected.poll(end)
     traces = collected.traces()
     if not traces:
-        raise AgentError("the agent gave no sample while the command ran; see `epochcast-agent check`")
+        raise AgentError(
+            f"the agent gave no sample in the {lasted:.2f} s that the command ran (it ended with status {_status(returncode)});"
+            " a trace needs a run of at least some tenths of a second"
+        )
     return Recording(
         tuple(
             _keep(trace, out if len(traces) == 1 else out.with_suffix(f".gpu{index}{out.suffix}"))
@@ -84,8 +89,22 @@ def record(
         ),
         sum(len(trace.frame) for trace in traces.values()),
         sum(trace.missed_ticks for trace in traces.values()),
-        returncode if returncode >= 0 else 128 - returncode,
+        _status(returncode),
     )
+
+
+def _wait(process: subprocess.Popen[bytes], collected: _Collected) -> int | None:
+    """The command's return code if it ends within the next `_POLL_S`, else None after fetching what was sampled."""
+    try:
+        return process.wait(_POLL_S)
+    except subprocess.TimeoutExpired:
+        collected.poll()
+        return None
+
+
+def _status(returncode: int) -> int:
+    """A process's return code as a shell gives it: 128 + n if signal n ended it."""
+    return returncode if returncode >= 0 else 128 - returncode
 
 
 def _keep(trace: Trace, path: Path) -> Path:
@@ -102,7 +121,9 @@ def _daemon(source: str | None) -> AgentClient | None:
     client = AgentClient(DAEMON_URL)
     if not client.healthy():
         return None
-    return client if source is None or any(device["source"] == source for device in client.devices()) else None
+    sources = {device["source"] for device in client.devices()}
+    # A daemon that replays a recording says nothing about what runs here now.
+    return client if (source in sources if source else "replay" not in sources) else None
 
 
 class _Collected:
@@ -124,7 +145,7 @@ class _Collected:
         upto = end if end is not None else time.time() - _SETTLE_S
         try:
             traces = self._agent.traces(self._next, upto)
-        except AgentError:
+        except (AgentError, InputError):  # InputError: the clock was set back, and the range ends before it begins
             return
         self._next = upto
         for index, trace in traces.items():
@@ -137,6 +158,7 @@ class _Collected:
             filled = [piece.frame for piece in pieces if len(piece.frame)]
             if filled:
                 frame = pd.concat(filled, ignore_index=True).dropna(axis="columns", how="all")
-                missed = pieces[-1].missed_ticks - self._missed_before.get(index, 0)
+                # A daemon that was restarted in between counts from 0 again.
+                missed = max(0, pieces[-1].missed_ticks - self._missed_before.get(index, 0))
                 whole[index] = replace(pieces[0], frame=frame, missed_ticks=missed)
         return whole

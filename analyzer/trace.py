@@ -13,6 +13,7 @@ import io
 import json
 import sys
 import warnings
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +30,8 @@ from .files import write_whole
 
 SCHEMA = "epochcast.trace/v1"
 _PARQUET_KEY = b"epochcast"
+_METADATA = {"gpu": str, "uuid": str, "source": str, "simulated": bool, "static": dict, "missed_ticks": int}
+_JSON_NAMES = {str: "string", bool: "boolean", dict: "object", int: "integer"}
 
 
 @dataclass(frozen=True)
@@ -82,19 +85,19 @@ def read_trace(path: str | Path) -> Trace:
     """Read a trace from a Parquet or CSV file (``.csv`` or ``.csv.gz``), or CSV from ``-``.
 
     Raises InputError with one sentence for a missing or unreadable file, a missing ``time`` column, times that are not
-    finite, unsorted or duplicate, text or infinities in a metric column, and an empty table.
+    finite, unsorted or duplicate, anything but numbers in a metric column, metadata of a wrong kind, and an empty table.
     """
     name = str(path)
     frame, metadata = _read_parquet(Path(path)) if name.endswith((".parquet", ".pq")) else _read_csv(path)
     label = "standard input" if name == "-" else name
     return Trace(
         frame=_checked(frame, label),
-        gpu=metadata.get("gpu"),
-        uuid=metadata.get("uuid"),
-        source=metadata.get("source"),
-        simulated=bool(metadata.get("simulated", False)),
-        static=metadata.get("static") or {},
-        missed_ticks=int(metadata.get("missed_ticks") or 0),
+        gpu=metadata["gpu"],
+        uuid=metadata["uuid"],
+        source=metadata["source"],
+        simulated=metadata["simulated"] or False,
+        static=metadata["static"] or {},
+        missed_ticks=metadata["missed_ticks"] or 0,
     )
 
 
@@ -118,19 +121,21 @@ def write_trace(trace: Trace, path: str | Path) -> Path:
 
 def _read_parquet(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
     try:
-        table = pq.read_table(path)
+        # Opened here: given a path, pyarrow would read a folder too, and make columns of a folder's name like "gpu=0".
+        with path.open("rb") as file:
+            table = pq.ParquetFile(file).read()
     except FileNotFoundError:
         raise InputError(f"no such trace file: {str(path)!r}") from None
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"{str(path)!r} is not a readable Parquet file: {_one_line(error)}") from error
     raw = (table.schema.metadata or {}).get(_PARQUET_KEY)
-    return table.to_pandas(), _metadata(raw.decode() if raw else None, str(path))
+    return table.to_pandas(), _metadata(raw, str(path))
 
 
 def _read_csv(path: str | Path) -> tuple[pd.DataFrame, dict[str, Any]]:
-    name = str(path)
+    name = "standard input" if path == "-" else str(path)
     try:
-        text = sys.stdin.read() if name == "-" else _text(Path(name))
+        text = sys.stdin.read() if path == "-" else _text(Path(path))
         with warnings.catch_warnings():
             # Rows longer than the header would otherwise lose their last cells with no more than a warning.
             warnings.simplefilter("error", pd.errors.ParserWarning)
@@ -139,7 +144,7 @@ def _read_csv(path: str | Path) -> tuple[pd.DataFrame, dict[str, Any]]:
         raise InputError(f"no such trace file: {name!r}") from None
     except pd.errors.EmptyDataError:
         raise InputError(f"{name!r} is empty; a trace needs a column 'time' and at least one metric") from None
-    except (OSError, UnicodeDecodeError, EOFError, pd.errors.ParserError, pd.errors.ParserWarning) as error:
+    except (OSError, UnicodeError, EOFError, zlib.error, pd.errors.ParserError, pd.errors.ParserWarning) as error:
         raise InputError(f"{name!r} is not a readable CSV file: {_one_line(error)}") from error
     first = text.partition("\n")[0]
     return frame, _metadata(first[1:] if first.startswith("# {") else None, name)
@@ -152,18 +157,23 @@ def _text(path: Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
-def _metadata(text: str | None, name: str) -> dict[str, Any]:
-    if text is None:
-        return {}
+def _metadata(text: str | bytes | None, name: str) -> dict[str, Any]:
+    """The metadata object with all of its keys, None where one is absent."""
     try:
-        metadata = json.loads(text)
-    except json.JSONDecodeError as error:
+        metadata = json.loads(text or "{}")
+    except (ValueError, RecursionError) as error:  # ValueError: not UTF-8, not JSON, or an integer of thousands of digits
         raise InputError(f"the metadata of {name!r} is not JSON: {error}") from error
     if not isinstance(metadata, dict):
         raise InputError(f"the metadata of {name!r} is a {type(metadata).__name__}, not a JSON object")
     schema = metadata.get("schema", SCHEMA)
     if schema != SCHEMA:
         raise InputError(f"{name!r} has schema {schema!r}; this version reads {SCHEMA!r}")
+    for key, kind in _METADATA.items():
+        value = metadata.setdefault(key, None)
+        if value is not None and type(value) is not kind:
+            raise InputError(
+                f"{key!r} in the metadata of {name!r} is {value!r}; give a JSON {_JSON_NAMES[kind]}, or leave it out"
+            )
     return metadata
 
 
@@ -174,6 +184,9 @@ def _checked(frame: pd.DataFrame, name: str) -> pd.DataFrame:
         raise InputError(f"{name!r} has no column 'time' (or 't'); it has {', '.join(map(str, frame.columns[:8]))}")
     if len(frame) == 0:
         raise InputError(f"{name!r} has no rows")
+    if not frame.columns.is_unique:
+        twice = frame.columns[frame.columns.duplicated()][0]
+        raise InputError(f"{name!r} has more than one column {twice!r}; give every metric a name of its own")
     frame = pd.DataFrame({str(column): _numeric(frame[column], str(column), name) for column in frame.columns})
     time = frame["time"].to_numpy()
     if not np.isfinite(time).all():
@@ -190,15 +203,20 @@ def _checked(frame: pd.DataFrame, name: str) -> pd.DataFrame:
 
 
 def _numeric(column: pd.Series[Any], title: str, name: str) -> pd.Series[Any]:
+    if column.dtype.kind in "Mm":  # as numbers they would be nanoseconds
+        raise InputError(f"column {title!r} of {name!r} holds dates or durations; give seconds as plain numbers")
     values = pd.to_numeric(column, errors="coerce").astype(np.float64)
     bad = (values.isna() & column.notna()) | np.isinf(values)
     if bad.any():
         row = int(np.flatnonzero(bad.to_numpy())[0])
-        seen = column.iloc[row] if isinstance(column.iloc[row], str) else float(column.iloc[row])
-        raise InputError(
-            f"column {title!r} of {name!r} holds {seen!r} in data row {row + 1}; metrics are finite numbers"
-            " (leave the cell empty where there is no reading)"
+        value = column.iloc[row]
+        seen = " ".join(repr(float(value) if isinstance(value, float) else value).split())[:60]
+        remedy = (
+            "times are unix seconds"
+            if title == "time"
+            else "metrics are finite numbers (leave the cell empty where there is no reading)"
         )
+        raise InputError(f"column {title!r} of {name!r} holds {seen} in data row {row + 1}; {remedy}")
     return values
 
 

@@ -50,7 +50,7 @@ def predict(trace_or_profile: str, gpu: str | None, targets: tuple[str, ...], mo
         )
         for prediction in predictions
     ]
-    click.echo(table(("gpu", "time", "seconds", "90 % interval"), rows))
+    click.echo(table(("gpu", "ratio", "seconds", "90 % interval"), rows))
     if targets:
         click.echo("\n".join(f"{prediction.gpu}: {prediction.why}" for prediction in predictions))
     else:

@@ -53,13 +53,15 @@ def recommend(
             "source": profile.gpu,
             "simulated": profile.simulated,
             "epochs": epochs,
+            "unit": profile.unit,
             "objective": objective,
             "recommendations": [row.to_json() for row in ranked],
         }
         click.echo(json.dumps(answer, indent=2))
     elif ranked:
         simulated = " (simulated telemetry)" if profile.simulated else ""
-        click.echo(f"{epochs} {profile.unit or 'unit'}(s) of a job seen on {profile.gpu}{simulated}, best {objective} first")
+        what = f"{epochs} {profile.unit}{'s' if epochs > 1 else ''}" if profile.unit else "ratios only (no epochs found)"
+        click.echo(f"{what} of a job seen on {profile.gpu}{simulated}, best {objective} first")
         click.echo(table(("instance", "cloud", "gpu", "time", "USD", "USD/h", "priced"), [_row(row) for row in ranked]))
     else:
         click.echo("epochcast: no instance meets the deadline and the budget", err=True)

@@ -100,6 +100,9 @@ def test_a_budget_that_nothing_meets_exits_1(gpu_trace: Path, capsys: pytest.Cap
         (["predict", "{junk}"], "junk.json"),
         (["recommend", "{trace}", "--prices", "missing.csv"], "no such price file"),
         (["recommend", "{trace}", "--deadline", "-5"], "--deadline is -5"),
+        (["recommend", "{trace}", "--epochs", "1" + 400 * "0"], "give at most 1000000000"),
+        (["predict", "{trace}", "--gpu", ""], "unknown GPU ''"),
+        (["predict", "{deep}"], "deep.json"),
         (["train", "regressor", "--data", "missing.csv", "--out", "model"], "missing.csv"),
         (["train", "regressor", "--data", "{nameless}", "--out", "model"], "nameless.csv"),
         (["evaluate", "regressor"], "--data"),
@@ -121,9 +124,10 @@ def test_bad_input_is_one_sentence_and_exit_2(
 ) -> None:
     (tmp_path / "nameless.csv").write_text("time,gr_engine_active\n1.0,0.5\n1.1,0.6\n")
     (tmp_path / "junk.json").write_text("[1, 2")
+    (tmp_path / "deep.json").write_text("[" * 100_000)
     before = {path.name for path in tmp_path.iterdir()}
     monkeypatch.chdir(tmp_path)
-    names = {"trace": str(gpu_trace), "nameless": "nameless.csv", "junk": "junk.json"}
+    names = {"trace": str(gpu_trace), "nameless": "nameless.csv", "junk": "junk.json", "deep": "deep.json"}
     assert main([argument.format(**names) for argument in arguments]) == 2
     captured = capsys.readouterr()
     assert says in captured.err

@@ -4,16 +4,22 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from epochcast.analyzer import record as record_module
+from epochcast.analyzer.agent_client import AgentClient, AgentError
 from epochcast.analyzer.agent_process import agent_process
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.record import record
-from epochcast.analyzer.trace import read_trace
+from epochcast.analyzer.record import _Collected, record
+from epochcast.analyzer.trace import Trace, read_trace, write_trace
 
 BUSY = "import time; end = time.monotonic() + 2.0\nwhile time.monotonic() < end: sum(range(1000))"
 
@@ -65,6 +71,72 @@ def test_sigterm_ends_the_command_and_keeps_its_samples(tmp_path: Path) -> None:
     assert len(read_trace(out).frame) >= 8
 
 
+def test_a_command_too_short_for_a_sample_says_so_with_its_status(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Collected, "poll", lambda collected, end=None: None)  # else a tick may fall even into so short a run
+    with pytest.raises(AgentError, match=r"no sample in the 0\.\d\d s .* ended with status 7"):
+        record(["sh", "-c", "exit 7"], tmp_path / "short.csv", source="host")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, SystemExit])
+def test_a_signal_that_comes_during_a_poll_costs_no_sample(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interruption: type[BaseException]
+) -> None:
+    poll, interrupted = _Collected.poll, []
+
+    def interrupted_poll(collected: _Collected, end: float | None = None) -> None:
+        if not interrupted:
+            interrupted.append(True)
+            raise interruption
+        poll(collected, end)
+
+    monkeypatch.setattr(record_module, "_POLL_S", 0.5)
+    monkeypatch.setattr(_Collected, "poll", interrupted_poll)
+    result = record(["sleep", "1.5"], tmp_path / "run.csv", source="host")
+    assert interrupted
+    assert result.returncode == (128 + signal.SIGTERM if interruption is SystemExit else 0)
+    assert len(read_trace(tmp_path / "run.csv").frame) >= 3
+
+
+@pytest.mark.parametrize("body", ['{"status": "ok"}', "[]", "5", "ok"])
+def test_another_service_on_the_agents_port_is_no_agent(body: str) -> None:
+    """Many services answer ``{"status": "ok"}`` to a health check; only an agent says how old its last reading is."""
+
+    def answer(environ: object, start_response: Callable[[str, list[tuple[str, str]]], object]) -> list[bytes]:
+        start_response("200 OK", [("Content-Type", "application/json")])
+        return [body.encode()]
+
+    with make_server("127.0.0.1", 0, answer, handler_class=_Quiet) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        client = AgentClient(f"http://127.0.0.1:{server.server_port}")
+        assert not client.healthy()
+        with pytest.raises(AgentError):
+            client.devices()
+        server.shutdown()
+
+
+class _Quiet(WSGIRequestHandler):
+    def log_message(self, *arguments: object) -> None:
+        pass
+
+
+def test_a_daemon_that_replays_is_not_asked_what_runs_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    time_s = np.arange(0, 60, 0.1)
+    played = write_trace(
+        Trace(pd.DataFrame({"time": time_s, "power": 50 + np.sin(time_s)}), gpu="Tesla T4"), tmp_path / "old.csv"
+    )
+    with agent_process(["--source", "replay", "--replay", str(played), "--speed", "1"]) as daemon:
+        monkeypatch.setattr(record_module, "DAEMON_URL", daemon.url)
+        assert daemon.healthy()
+        assert record_module._daemon(None) is None
+        assert record_module._daemon("host") is None
+    with agent_process(["--source", "host"]) as daemon:
+        monkeypatch.setattr(record_module, "DAEMON_URL", daemon.url)
+        assert record_module._daemon(None) == daemon
+        assert record_module._daemon("host") == daemon
+        assert record_module._daemon("nvml") is None
+
+
 def test_a_recording_that_cannot_be_written_where_told_is_kept_elsewhere(tmp_path: Path) -> None:
     folder = tmp_path / "gone"
     folder.mkdir()
@@ -80,14 +152,17 @@ def test_a_recording_that_cannot_be_written_where_told_is_kept_elsewhere(tmp_pat
     ("arguments", "says"),
     [
         (["--out", "run.txt", "--", "true"], ".parquet or .csv"),
+        (["--out", "{folder}", "--", "true"], "is a folder; name another file"),
         (["--out", "no/such/folder/run.csv", "--", "true"], "no folder 'no/such/folder'"),
         (["--source", "host", "--out", "x.csv", "--", "no-such-command-here"], "cannot run 'no-such-command-here'"),
         (["--source", "telepathy", "--out", "x.csv", "--", "true"], "telepathy"),
         ([], "Missing argument 'COMMAND...'"),
     ],
 )
-def test_bad_usage_is_one_sentence_and_exit_2(arguments: list[str], says: str) -> None:
-    done = _epochcast("record", *arguments)
+def test_bad_usage_is_one_sentence_and_exit_2(arguments: list[str], says: str, tmp_path: Path) -> None:
+    folder = tmp_path / "run.parquet"
+    folder.mkdir()
+    done = _epochcast("record", *(argument.format(folder=folder) for argument in arguments))
     assert done.returncode == 2
     assert says in done.stderr
     assert done.stderr.count("\n") == 1

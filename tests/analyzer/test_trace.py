@@ -6,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from epochcast.analyzer.errors import InputError
@@ -81,6 +83,72 @@ def test_a_file_of_junk(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(bytes(range(256)) * 4)
     with pytest.raises(InputError, match="not a readable"):
         read_trace(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "says"),
+    [
+        (b'{"missed_ticks": "many"}', "'missed_ticks'"),
+        (b'{"missed_ticks": 1e400}', "'missed_ticks'"),
+        (b'{"gpu": 5}', "'gpu'"),
+        (b'{"static": [1]}', "JSON object"),
+        (b"[]", "list"),
+        (b"\xff\xfe", "not JSON"),
+        (b"[" * 100_000, "not JSON"),
+        (b"9" * 5000, "not JSON"),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_metadata_of_a_wrong_kind_is_refused_in_one_sentence(tmp_path: Path, metadata: bytes, says: str) -> None:
+    table = pa.table({"time": [1.0, 2.0], "x": [1.0, 2.0]}).replace_schema_metadata({b"epochcast": metadata})
+    pq.write_table(table, tmp_path / "run.parquet")
+    with pytest.raises(InputError, match=says) as caught:
+        read_trace(tmp_path / "run.parquet")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        (pa.array([[1], [2]]), "in data row 1"),
+        (pa.array([b"a", b"b"]), "b'a' in data row 1"),
+        (pa.array([1, 2], pa.timestamp("s")), "dates or durations"),
+        (pa.array([1, 2], pa.duration("s")), "dates or durations"),
+    ],
+    ids=["lists", "bytes", "dates", "durations"],
+)
+def test_columns_that_are_no_numbers_are_refused_in_one_sentence(tmp_path: Path, values: pa.Array, says: str) -> None:
+    pq.write_table(pa.table({"time": [1.0, 2.0], "x": values}), tmp_path / "run.parquet")
+    with pytest.raises(InputError, match=f"column 'x' of .*{says}"):
+        read_trace(tmp_path / "run.parquet")
+
+
+def test_times_that_are_dates_are_not_taken_for_nanoseconds(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"time": pa.array([1, 2], pa.timestamp("s")), "x": [1.0, 2.0]}), tmp_path / "run.parquet")
+    with pytest.raises(InputError, match=r"column 'time' .* seconds as plain numbers"):
+        read_trace(tmp_path / "run.parquet")
+
+
+def test_a_parquet_column_given_twice_is_named(tmp_path: Path) -> None:
+    pq.write_table(pa.table([pa.array([1.0])] * 3, names=["time", "x", "x"]), tmp_path / "run.parquet")
+    with pytest.raises(InputError, match="more than one column 'x'"):
+        read_trace(tmp_path / "run.parquet")
+
+
+def test_a_folders_name_makes_no_column_and_a_folder_is_no_trace(trace: Trace, tmp_path: Path) -> None:
+    folder = tmp_path / "gpu=0"
+    folder.mkdir()
+    assert read_trace(write_trace(trace, folder / "run.parquet")).metric_names == trace.metric_names
+    (tmp_path / "folder.parquet").mkdir()
+    with pytest.raises(InputError, match="not a readable Parquet file"):
+        read_trace(tmp_path / "folder.parquet")
+
+
+@pytest.mark.parametrize("errors", ["strict", "surrogateescape"])  # the latter is Python's in the C locale
+def test_junk_on_standard_input(monkeypatch: pytest.MonkeyPatch, errors: str) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(bytes(range(1, 256))), encoding="utf-8", errors=errors))
+    with pytest.raises(InputError, match="'standard input' is not a readable CSV file"):
+        read_trace("-")
 
 
 def test_an_unknown_metric_is_named_beside_those_there_are(trace: Trace) -> None:
