@@ -5,6 +5,7 @@ Exit codes: 0 an answer, 1 no answer (``record``: the command's own), 2 bad usag
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
@@ -62,15 +63,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; every bad input ends as one sentence on stderr."""
     try:
         status = cli.main(args=argv, prog_name="epochcast", standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # None: started with standard output closed
+            sys.stdout.flush()
     except click.ClickException as error:
         return _refuse(error.format_message())
     except click.Abort:
         return 130
     except BrokenPipeError:
         # The reader of our output went away (`epochcast predict … | head`): nothing to say, and nobody to say it to.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         return 1
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        _discard_output()
+        return _refuse(f"cannot write the answer: {error.strerror}; make room or write it elsewhere")
     except AgentError as error:
         sys.stderr.write(f"epochcast: {error}\n")
         return 1
@@ -79,6 +86,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         return _refuse(str(error))
     return status if isinstance(status, int) else 0
+
+
+def _discard_output() -> None:
+    """Send what is still buffered nowhere, or the interpreter would complain about it at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _is_input_error(error: ValueError) -> bool:

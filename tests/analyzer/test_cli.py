@@ -56,6 +56,19 @@ def test_detect_reads_standard_input(gpu_trace: Path) -> None:
     assert json.loads(done.stdout)["verdict"] == "epochs"
 
 
+@pytest.mark.parametrize(
+    ("redirection", "status", "says"), [(">&-", 0, ""), (">/dev/full", 2, "No space left on device"), ("| true", 1, "")]
+)
+def test_output_that_nobody_takes_is_no_traceback(gpu_trace: Path, redirection: str, status: int, says: str) -> None:
+    script = f'set -o pipefail; "$0" -m epochcast.analyzer predict "$1" --json {redirection}'
+    done = subprocess.run(
+        ["bash", "-c", script, sys.executable, str(gpu_trace)], stderr=subprocess.PIPE, text=True, check=False
+    )
+    assert done.returncode == status, done.stderr
+    assert says in done.stderr
+    assert done.stderr.count("\n") == (1 if says else 0)
+
+
 def test_an_idle_trace_has_no_epochs_and_exits_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     time = np.arange(0, 60, 0.1)
     path = write_trace(Trace(pd.DataFrame({"time": time, "gr_engine_active": np.zeros_like(time)})), tmp_path / "idle.csv")
