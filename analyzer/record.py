@@ -6,7 +6,7 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -40,13 +40,11 @@ def record(
     *,
     source: str | None = None,
     stdout: IO[bytes] | int | None = None,
-    progress: Callable[[int, float], None] = lambda samples, seconds: None,
 ) -> Recording:
     """Run ``command`` while sampling and write its trace to ``out`` (``NAME.gpuN.parquet`` each on several devices).
 
     Samples come from the daemon on this node if one listens and has ``source`` (None: any), else from a child agent.
-    ``progress`` is called with (samples so far, seconds so far). A sampling agent that dies in between costs the samples
-    since then, never those before, and never the command. Raises InputError if the command cannot be started or ``out``
+    A sampling agent that dies in between costs the samples since then, never those before, and never the command. Raises InputError if the command cannot be started or ``out``
     cannot be written, AgentError if no agent can be had before the command starts.
     """
     if out.suffix not in (".parquet", ".csv"):
@@ -68,7 +66,6 @@ def record(
         while returncode is None:
             try:
                 returncode = _wait(process, collected)
-                progress(collected.samples, time.monotonic() - began)
             except KeyboardInterrupt:  # the command got it too: its end is awaited, its samples are kept
                 continue
             except SystemExit:  # SIGTERM came to us alone: hand it on, and keep the samples as well
@@ -134,10 +131,6 @@ class _Collected:
         self._next = start
         self._missed_before = {index: trace.missed_ticks for index, trace in agent.traces(start, start).items()}
         self._pieces: dict[int, list[Trace]] = {}
-
-    @property
-    def samples(self) -> int:
-        return sum(len(piece.frame) for pieces in self._pieces.values() for piece in pieces)
 
     def poll(self, end: float | None = None) -> None:
         """Fetch what came since the last poll, up to ``end`` [unix s]; an agent that does not answer is tried again later."""

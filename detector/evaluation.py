@@ -45,6 +45,8 @@ class Labels:
             raise InputError(f"the labels have no {error}: give epoch_starts, epoch_ends and training") from error
         except (TypeError, ValueError) as error:
             raise InputError(f"the labels hold something that is not a number ({error}): give unix seconds") from error
+        if not np.isfinite([*starts, *ends]).all():
+            raise InputError("the labels hold a time that is NaN or infinite: give unix seconds")
         if len(starts) != len(ends):
             raise InputError(f"the labels have {len(starts)} epoch_starts and {len(ends)} epoch_ends: give one end per start")
         if training and len(starts) < 2:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 
+from . import progress
 from .tables import seconds_text, table
 
 
@@ -30,9 +30,8 @@ def demo(out: Path) -> int:
     """
     from ..demo.run import run_demo
 
-    summary = run_demo(out, progress=_progress)
-    if sys.stderr.isatty():
-        sys.stderr.write("\r\033[K")
+    summary = run_demo(out, progress=progress.show)
+    progress.clear()
     live, replay, pick = summary["live"], summary["replay"], summary["recommendation"]
     kind = "GPU trace (simulated)" if replay["simulated"] else "GPU trace (recorded)"
     rows = [
@@ -58,9 +57,3 @@ def demo(out: Path) -> int:
         click.echo(f"epochcast: {problem}", err=True)
     click.echo(f"report: {out / 'report.html'}   figures: {out / 'summary.json'}")
     return 1 if summary["problems"] else 0
-
-
-def _progress(line: str) -> None:
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\r\033[K{line}"[:200])
-        sys.stderr.flush()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
@@ -11,6 +10,7 @@ from typing import Any, Literal
 import click
 
 from ..errors import InputError
+from . import progress
 from .tables import table
 
 
@@ -106,8 +106,7 @@ def regressor(
             assert test is not None
             result = score_split(load_corpus(train), load_corpus(test), catalog, recipe=name)
         answers.append(result.to_json())
-    if sys.stderr.isatty():
-        sys.stderr.write("\r\033[K")
+    progress.clear()
     if as_json:
         click.echo(json.dumps(answers[0] if len(answers) == 1 else answers, indent=2))
         return 0
@@ -118,9 +117,7 @@ def regressor(
 
 
 def _progress(done: int, fits: int) -> None:
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\r\033[Kfit {done + 1} of {fits}")
-        sys.stderr.flush()
+    progress.show(f"fit {done + 1} of {fits}")
 
 
 def _figure(value: float | None) -> str:

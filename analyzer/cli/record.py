@@ -29,9 +29,7 @@ def record(out: Path | None, source: str | None, as_json: bool, command: tuple[s
     Example: epochcast record --out run.parquet -- python train.py --epochs 5
     """
     path = out or Path(time.strftime("trace-%Y%m%d-%H%M%S.parquet"))
-    result = run_recorded(command, path, source=source, stdout=sys.stderr.fileno() if as_json else None, progress=_progress)
-    if sys.stderr.isatty():
-        sys.stderr.write("\r\033[K")
+    result = run_recorded(command, path, source=source, stdout=sys.stderr.fileno() if as_json else None)
     names = [str(name) for name in result.traces]
     if as_json:
         click.echo(
@@ -40,9 +38,3 @@ def record(out: Path | None, source: str | None, as_json: bool, command: tuple[s
     else:
         click.echo(f"{', '.join(names)}: {result.samples} samples, {result.missed} missed ticks", err=True)
     return result.returncode
-
-
-def _progress(samples: int, seconds: float) -> None:
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\r\033[Kepochcast: {samples} samples in {seconds:.0f} s")
-        sys.stderr.flush()

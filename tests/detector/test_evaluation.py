@@ -113,6 +113,7 @@ def test_summary_without_answers_has_no_error() -> None:
     ("given_", "words"),
     [
         ({"epoch_starts": [1, 2], "training": True}, "no 'epoch_ends'"),
+        ({"epoch_starts": [1, float("nan")], "epoch_ends": [2, 3], "training": True}, "NaN or infinite"),
         ({"epoch_starts": [1, "x"], "epoch_ends": [2, 3], "training": True}, "not a number"),
         ({"epoch_starts": [1, 2], "epoch_ends": [2], "training": True}, "2 epoch_starts and 1 epoch_ends"),
         ({"epoch_starts": [1], "epoch_ends": [2], "training": True}, "at least 2"),
