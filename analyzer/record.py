@@ -44,8 +44,9 @@ def record(
     """Run ``command`` while sampling and write its trace to ``out`` (``NAME.gpuN.parquet`` each on several devices).
 
     Samples come from the daemon on this node if one listens and has ``source`` (None: any), else from a child agent.
-    A sampling agent that dies in between costs the samples since then, never those before, and never the command. Raises InputError if the command cannot be started or ``out``
-    cannot be written, AgentError if no agent can be had before the command starts.
+    A sampling agent that dies in between costs the samples since then, never those before, and never the command. Raises
+    InputError if the command cannot be started or ``out`` cannot be written, AgentError if no agent can be had before the
+    command starts.
     """
     if out.suffix not in (".parquet", ".csv"):
         raise InputError(f"cannot write a trace to {str(out)!r}: name a file that ends in .parquet or .csv")
