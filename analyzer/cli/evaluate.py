@@ -110,10 +110,19 @@ def regressor(
     if as_json:
         click.echo(json.dumps(answers[0] if len(answers) == 1 else answers, indent=2))
         return 0
-    header = ("recipe", "MAPE %", "median %", "RMSE s", "R2", "n", "coverage", "in 90 % interval")
+    header = ("recipe", "MAPE %", "median %", "RMSE s", "R2", "n", "coverage", "in 90 % interval", "MAPE % by source GPU")
     keys = ("mape", "median_ape", "rmse", "r2", "n", "coverage", "interval_coverage")
-    click.echo(table(header, [(answer["recipe"], *(_figure(answer[key]) for key in keys)) for answer in answers]))
+    click.echo(
+        table(
+            header,
+            [(answer["recipe"], *(_figure(answer[key]) for key in keys), _by_source(answer["by"])) for answer in answers],
+        )
+    )
     return 0
+
+
+def _by_source(by: dict[str, dict[str, float | None]]) -> str:
+    return ", ".join(f"{gpu} {_figure(figures['mape'])}" for gpu, figures in by.items())
 
 
 def _progress(done: int, fits: int) -> None:
