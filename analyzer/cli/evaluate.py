@@ -107,9 +107,10 @@ def regressor(
             result = score_split(load_corpus(train), load_corpus(test), catalog, recipe=name)
         answers.append(result.to_json())
     progress.clear()
+    status = 0 if any(answer["n"] for answer in answers) else 1  # a recipe may have no answer for a protocol
     if as_json:
         click.echo(json.dumps(answers[0] if len(answers) == 1 else answers, indent=2))
-        return 0
+        return status
     header = ("recipe", "MAPE %", "median %", "RMSE s", "R2", "n", "coverage", "in 90 % interval", "MAPE % by source GPU")
     keys = ("mape", "median_ape", "rmse", "r2", "n", "coverage", "interval_coverage")
     click.echo(
@@ -118,7 +119,7 @@ def regressor(
             [(answer["recipe"], *(_figure(answer[key]) for key in keys), _by_source(answer["by"])) for answer in answers],
         )
     )
-    return 0
+    return status
 
 
 def _by_source(by: dict[str, dict[str, float | None]]) -> str:

@@ -172,6 +172,11 @@ def test_evaluate_regressor_by_protocol_and_by_split(
         capsys, "evaluate", "regressor", "--train", str(halves[0]), "--test", str(halves[1]), "--recipe", "pair-median"
     )
     assert split["protocol"] is None
+    nothing = _answer(
+        capsys, "evaluate", "regressor", "--data", str(data), "--protocol", "P4", "--recipe", "pair-median", status=1
+    )
+    assert nothing["n"] == 0
+    assert nothing["mape"] is None
     assert split["n"] < answer["n"]
 
 
