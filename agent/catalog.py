@@ -6,11 +6,11 @@ from functools import cache
 from importlib.resources import files
 from typing import Literal
 
-Tier = Literal["fast", "slow"]
+Tier = Literal["fast", "slow", "rare"]
 Kind = Literal["gauge", "counter"]
 Scope = Literal["gpu", "host"]
 
-# Base-unit suffixes as Prometheus wants them in a name; "" is a column outside the catalogue, whose unit nobody knows.
+# Base-unit suffixes as Prometheus wants them in a name; "" has none: a count, or a column outside the catalogue.
 UNIT_SUFFIX = {
     "ratio": "ratio",
     "bytes": "bytes",
@@ -20,6 +20,7 @@ UNIT_SUFFIX = {
     "Hz": "hertz",
     "°C": "celsius",
     "1/s": "per_second",
+    "lanes": "lanes",
     "": "",
 }
 

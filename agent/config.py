@@ -1,27 +1,113 @@
 """The agent's settings: defaults, then a TOML file, then the command line."""
 
+import math
 import tomllib
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, get_args, get_type_hints
+from urllib.parse import urlsplit
 
+from .catalog import Metric, catalog
 from .errors import InputError
 from .sources import SOURCES
 
 AUTO = "auto"
+OFF = "off"
+TIERS = ("fast", "slow", "rare", OFF)
 LONGEST_RETENTION_S = 86400.0
 FASTEST = 1e9
+
+
+@dataclass(frozen=True)
+class Web:
+    """Who may ask over HTTP, and how.
+
+    ``certificate`` and ``key``: PEM files that turn TLS on. ``client_ca``: PEM file of the authorities one of which must have
+    signed a client's certificate. ``users``: file of ``name:bcrypt-hash`` lines (``htpasswd -B``) that turns basic
+    authentication on. ``connections``: most requests answered at once; more wait for a moment, then are told to come back.
+    """
+
+    certificate: Path | None = None
+    key: Path | None = None
+    client_ca: Path | None = None
+    users: Path | None = None
+    connections: int = 16
+
+    def __post_init__(self) -> None:
+        if (self.certificate is None) != (self.key is None):
+            raise InputError("web.certificate and web.key belong together; give both or neither")
+        if self.client_ca is not None and self.certificate is None:
+            raise InputError("web.client_ca needs TLS; give web.certificate and web.key too")
+        if not 1 <= self.connections <= 1000:
+            raise InputError(f"web.connections is {self.connections}; give 1 to 1000")
+
+
+@dataclass(frozen=True)
+class Dcgm:
+    """Where DCGM is.
+
+    ``address``: ``host:port`` or ``unix:/path`` of a standalone host engine. ``embedded``: run the engine inside the agent
+    instead (before Hopper that needs root). ``bindings``: folder of NVIDIA's Python bindings; None searches $DCGM_BINDINGS and
+    the packages' own places.
+    """
+
+    address: str = "127.0.0.1:5555"
+    embedded: bool = False
+    bindings: Path | None = None
+
+
+@dataclass(frozen=True)
+class Push:
+    """Remote write to a Prometheus-compatible store; off without a ``url``.
+
+    ``interval``: seconds of samples per request. ``queue``: most samples that wait while the store does not answer; beyond
+    that the oldest are dropped and counted. ``quantise``: round ratios to 1/1024, which a time-series database stores four
+    times smaller. ``user`` and ``password_file``: basic authentication; ``token_file``: a bearer token. ``ca``: PEM file to
+    check the store's certificate with. ``labels``: added to every series.
+    """
+
+    url: str = ""
+    interval: float = 2.0
+    queue: int = 2_000_000
+    quantise: bool = False
+    user: str = ""
+    password_file: Path | None = None
+    token_file: Path | None = None
+    ca: Path | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.url and (urlsplit(self.url).scheme not in ("http", "https") or not urlsplit(self.url).hostname):
+            raise InputError(f"push.url is {self.url!r}; give the whole address, as in http://prometheus:9090/api/v1/write")
+        if not 0.5 <= self.interval <= 60:
+            raise InputError(f"push.interval is {self.interval} s; give 0.5 to 60 seconds")
+        if not 1000 <= self.queue <= 100_000_000:
+            raise InputError(f"push.queue is {self.queue} samples; give 1000 to 100000000")
+        if bool(self.user) != (self.password_file is not None):
+            raise InputError("push.user and push.password_file belong together; give both or neither")
+        if self.user and self.token_file is not None:
+            raise InputError("push.user and push.token_file exclude each other; drop one")
+        for name, value in self.labels.items():
+            if not isinstance(value, str) or not name.isidentifier() or not name.isascii() or name.startswith("__"):
+                raise InputError(
+                    f"push.labels has {name} = {value!r}; give label names of letters, digits and _, and text values"
+                )
 
 
 @dataclass(frozen=True)
 class Config:
     """Settings of the daemon, checked.
 
-    ``source``: a source's name, or ``auto`` (NVML where it works, else the host). ``replay``, ``speed``: the trace to replay
-    and how much faster than life. ``host``, ``port``: where to listen, port 0 takes a free one. ``port_file``: written with
-    the bound port once samples flow. ``retention``: seconds of samples kept per device (a replayed trace is kept whole).
+    ``source``: a source's name, or ``auto`` (the best per GPU, else the host). ``replay``, ``speed``: the trace to replay and
+    how much faster than life. ``host``, ``port``: where to listen, port 0 takes a free one. ``port_file``: written with the
+    bound port once samples flow. ``retention``: seconds of samples kept per device (a replayed trace is kept whole).
     ``window``: seconds of the aligned windows on ``/metrics``; five by default, so that a metric that is read once a second
-    has five readings in each.
+    has five readings in each. ``tick_budget``: seconds per GPU that a tick's readings may take before the rate steps down.
+    ``compat``: ``dcgm-exporter`` adds its names to ``/metrics``. ``processes``: seconds between two looks at which processes
+    use each GPU, 0 for never. ``log_format``: ``text`` or ``json``. ``tiers``: another tier than the catalogue's by metric
+    name, ``off`` for not at all. ``exporter``: page of a dcgm-exporter.
     """
 
     source: str = AUTO
@@ -32,6 +118,15 @@ class Config:
     port_file: Path | None = None
     retention: float = 600.0
     window: float = 5.0
+    tick_budget: float = 0.005
+    compat: str = ""
+    processes: float = 0.0
+    log_format: str = "text"
+    exporter: str = "http://127.0.0.1:9400/metrics"
+    tiers: Mapping[str, str] = field(default_factory=dict)
+    web: Web = field(default_factory=Web)
+    dcgm: Dcgm = field(default_factory=Dcgm)
+    push: Push = field(default_factory=Push)
 
     def __post_init__(self) -> None:
         if self.source not in (AUTO, *SOURCES):
@@ -52,25 +147,31 @@ class Config:
             raise InputError(f"retention is {self.retention} s; give 1 to {LONGEST_RETENTION_S:.0f} seconds")
         if not 1 <= self.window <= 3600:
             raise InputError(f"window is {self.window} s; give 1 to 3600 seconds")
+        if not 1e-4 <= self.tick_budget <= 0.1:
+            raise InputError(f"tick_budget is {self.tick_budget} s per GPU; give 0.0001 to 0.1 seconds")
+        if self.compat not in ("", "dcgm-exporter"):
+            raise InputError(f"compat is {self.compat!r}; the only other exporter whose names are known is 'dcgm-exporter'")
+        if self.processes and not 1 <= self.processes <= 3600:
+            raise InputError(f"processes is {self.processes} s; give 0 (off) or 1 to 3600 seconds: the driver is slow to tell")
+        if self.log_format not in ("text", "json"):
+            raise InputError(f"log_format is {self.log_format!r}; choose text or json")
+        if urlsplit(self.exporter).scheme not in ("http", "https") or not urlsplit(self.exporter).hostname:
+            raise InputError(f"exporter is {self.exporter!r}; give the whole address, as in {Config.exporter}")
+        for name, tier in self.tiers.items():
+            if name not in catalog():
+                raise InputError(f"tiers names the unknown metric {name!r}; known: {', '.join(catalog())}")
+            if tier not in TIERS:
+                raise InputError(f"tiers sets {name} to {tier!r}; choose one of {', '.join(TIERS)}")
 
     @property
     def chosen_source(self) -> str:
         """The source asked for: naming a trace is asking for its replay."""
         return "replay" if self.replay is not None else self.source
 
-
-# What a TOML file may say, and how a sentence calls it.
-_ACCEPTED: dict[str, tuple[tuple[type, ...], str]] = {
-    "source": ((str,), "text"),
-    "replay": ((str,), "a path"),
-    "speed": ((int, float), "a number"),
-    "host": ((str,), "text"),
-    "port": ((int,), "a whole number"),
-    "port_file": ((str,), "a path"),
-    "retention": ((int, float), "a number of seconds"),
-    "window": ((int, float), "a number of seconds"),
-}
-_PATHS = ("replay", "port_file")
+    def metrics(self) -> dict[str, Metric]:
+        """Return the catalogue with ``tiers`` applied, without the metrics that are off."""
+        tiers = {name: self.tiers.get(name, metric.tier) for name, metric in catalog().items()}
+        return {name: replace(metric, tier=tiers[name]) for name, metric in catalog().items() if tiers[name] != OFF}
 
 
 def load(path: Path | None, overrides: dict[str, Any]) -> Config:
@@ -84,18 +185,44 @@ def load(path: Path | None, overrides: dict[str, Any]) -> Config:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        settings = tomllib.loads(path.read_text(encoding="utf-8"))
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"cannot read the configuration {path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"the configuration {path} is not TOML: {error}") from error
-    for name, value in settings.items():
-        if name not in _ACCEPTED:
-            known = ", ".join(field.name for field in fields(Config))
-            raise InputError(f"the configuration {path} has the unknown setting {name!r}; known: {known}")
-        types, wanted = _ACCEPTED[name]
-        if not isinstance(value, types) or isinstance(value, bool):
-            raise InputError(f"the configuration {path} sets {name} to {value!r}; it must be {wanted}")
-        if isinstance(value, str) and "\0" in value:
-            raise InputError(f"the configuration {path} sets {name} to {value!r}; it must not hold a NUL character")
-    return {name: Path(value) if name in _PATHS else value for name, value in settings.items()}
+    return _settings(f"the configuration {path}", Config, table, "")
+
+
+def _settings(where: str, kind: type[Any], table: dict[str, Any], prefix: str) -> dict[str, Any]:
+    """Return a TOML table as keyword arguments of the dataclass ``kind``; ``prefix`` is the table's own name and a dot."""
+    hints = get_type_hints(kind)
+    settings = {}
+    for name, value in table.items():
+        if name not in hints:
+            known = ", ".join(prefix + field.name for field in fields(kind))
+            raise InputError(f"{where} has the unknown setting {prefix + name!r}; known: {known}")
+        settings[name] = _value(where, hints[name], value, prefix + name)
+    return settings
+
+
+def _value(where: str, kind: Any, value: Any, name: str) -> Any:
+    if isinstance(kind, UnionType):  # Path | None; TOML has no null
+        (kind,) = (choice for choice in get_args(kind) if choice is not type(None))
+    if is_dataclass(kind):
+        if not isinstance(value, dict):
+            raise InputError(f"{where} sets {name} to {value!r}; it must be a table")
+        return kind(**_settings(where, kind, value, f"{name}."))
+    accepted, wanted = {
+        str: ((str,), "text"),
+        Path: ((str,), "a path"),
+        int: ((int,), "a whole number"),
+        float: ((int, float), "a number"),
+        bool: ((bool,), "true or false"),
+    }.get(kind, ((dict,), "a table"))
+    if not isinstance(value, accepted) or isinstance(value, bool) != (kind is bool):
+        raise InputError(f"{where} sets {name} to {value!r}; it must be {wanted}")
+    if isinstance(value, str) and "\0" in value:
+        raise InputError(f"{where} sets {name} to {value!r}; it must not hold a NUL character")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InputError(f"{where} sets {name} to {value!r}; it must be finite")
+    return Path(value) if kind is Path else value

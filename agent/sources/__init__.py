@@ -4,21 +4,29 @@ A source is one file here and one line in `SOURCES`. It says which devices it se
 values tick by tick; it knows nothing of rings, windows or HTTP.
 """
 
+from __future__ import annotations
+
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..catalog import Metric
 
+if TYPE_CHECKING:
+    from ..config import Config
+
 
 @dataclass(frozen=True)
 class Attribute:
-    """A fact about a device that does not change during a run, and where it was read (``nvml``, ``proc``, ``trace``)."""
+    """A fact about a device that does not change during a run, and where it was read.
+
+    ``source``: ``nvml``, ``cuda``, ``dcgm``, ``proc``, ``trace``, or ``table`` for what follows from the compute capability.
+    """
 
     value: float | int | str
     source: str
@@ -26,19 +34,27 @@ class Attribute:
 
 @dataclass(frozen=True)
 class Device:
-    """What one GPU (or the host) is and what a source measures on it.
+    """What one GPU (or a MIG instance of one, or the host) is and what a source measures on it.
 
-    ``metrics`` gives the order of the values in a `Row`; ``unmeasured`` maps the names of metrics that the source knows but
-    cannot read here to the reason.
+    ``index``: NVML's index of the GPU (its parent's for an instance). ``instance``: the GPU instance id of a MIG instance.
+    ``source``: the name of the source that measures it. ``metrics`` gives the order of the values in a `Row`; ``unmeasured``
+    maps the names of metrics that the source knows but cannot read here to the reason.
     """
 
     index: int
     uuid: str
     name: str
+    source: str
     metrics: tuple[Metric, ...]
+    instance: int | None = None
     static: Mapping[str, Attribute] = field(default_factory=dict)
     unmeasured: Mapping[str, str] = field(default_factory=dict)
     simulated: bool = False
+
+    @property
+    def label(self) -> str:
+        """Short name, unique on a node: ``0``, or ``0.7`` for GPU instance 7 of GPU 0."""
+        return str(self.index) if self.instance is None else f"{self.index}.{self.instance}"
 
 
 class Tick(NamedTuple):
@@ -46,11 +62,17 @@ class Tick(NamedTuple):
 
     ``time``: unix seconds, a multiple of the sampling interval. ``elapsed``: seconds of the monotonic clock since the first
     tick was due, at the moment of reading (so lateness is in it). ``slow``: true once a second, when the slow tier is due.
+    ``rare``: true once a minute, and at the first tick.
     """
 
     time: float
     elapsed: float
     slow: bool
+    rare: bool
+
+    def due(self, metric: Metric) -> bool:
+        """Whether a metric of this tier is read at this tick."""
+        return metric.tier == "fast" or (self.slow if metric.tier == "slow" else self.rare)
 
 
 class Row(NamedTuple):
@@ -62,19 +84,25 @@ class Row(NamedTuple):
 
 
 class Source(Protocol):
-    """Fills in one tick after another.
+    """Fills in one tick after another. One thread calls `read`.
 
-    ``hertz``: ticks per second of wall time that it wants. ``interval``: usual seconds of sample time from row to row.
-    ``silent_after``: seconds of wall time without a row after which a device counts as silent. ``recorded_rows``: length of
-    the recording, None for a live source (which gives each device that answers one row per tick). ``finished``: no more rows
-    will come.
+    ``hertz``: reads per second of wall time that it wants. ``interval``: usual seconds of sample time from row to row of a
+    device. ``lag``: seconds that a row may come after its time. ``silent_after``: seconds of wall time without a row after
+    which a device counts as silent. ``ready_at``: moment of the monotonic clock before which it should not be read again.
+    ``blanks``: readings that were due and gave no value, by (position of the device, name of the metric).
+    ``outdated``: its devices are no longer those of the node (a GPU was added, came back, was repartitioned): open it anew.
+    ``recorded_rows``: length of the recording, None for a live source. ``finished``: no more rows will come.
     """
 
     name: str
     devices: Sequence[Device]
     hertz: float
     interval: float
+    lag: float
     silent_after: float
+    ready_at: float
+    blanks: Counter[tuple[int, str]]
+    outdated: bool
     recorded_rows: int | None
     finished: bool
 
@@ -87,23 +115,23 @@ class Source(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Options:
-    """What a user may say about a source: the recording to replay, and how much faster than life (> 0)."""
-
-    replay: Path | None = None
-    speed: float = 1.0
-
-
 # One line per source: its module here and its class. Imported only when chosen: one source's needs are not another's.
+# A class is called with the configuration and the UUIDs that it is to read (None: all it sees).
 SOURCES = {
-    "nvml": "NvmlSource",
-    "host": "HostSource",
-    "replay": "ReplaySource",
+    "gpm": ("gpm", "GpmSource"),
+    "dcgm": ("dcgm", "DcgmSource"),
+    "dcgm-exporter": ("dcgm_exporter", "DcgmExporterSource"),
+    "nvml": ("nvml", "NvmlSource"),
+    "host": ("host", "HostSource"),
+    "replay": ("replay", "ReplaySource"),
 }
 
 
-def open_source(name: str, options: Options) -> Source:
-    """Return the source called ``name`` (a key of `SOURCES`), ready to read; raise InputError when it cannot work here."""
-    source: Source = getattr(import_module(f".{name}", __package__), SOURCES[name])(options)
+def open_source(name: str, config: Config, only: frozenset[str] | None = None) -> Source:
+    """Return the source called ``name`` (a key of `SOURCES`), ready to read; raise InputError when it cannot work here.
+
+    ``only``: UUIDs of the devices to read, None for all that it sees; raises InputError when it sees none of them.
+    """
+    module, kind = SOURCES[name]
+    source: Source = getattr(import_module(f".{module}", __package__), kind)(config, only)
     return source
