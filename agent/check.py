@@ -1,59 +1,102 @@
 """What this node can measure, from which source, and why not the rest."""
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
-from .catalog import catalog
+from .choose import Choice, choose
+from .config import Config
 from .errors import InputError
-from .sources import Options, open_source
+from .sources import SOURCES, Source, open_source
+from .static import complete
 
-# The sources that read hardware; a replay reads what was read elsewhere.
-LIVE_SOURCES = ("nvml", "host")
+# A replay reads what was read elsewhere.
+LIVE_SOURCES = tuple(name for name in SOURCES if name != "replay")
 
 
-def report() -> dict[str, Any]:
-    """Return ``gpus`` (devices with what they measure), ``sources`` (which work) and ``problems`` (sentences)."""
-    gpus: list[dict[str, Any]] = []
-    sources: list[dict[str, Any]] = []
-    problems: list[str] = []
-    reached: set[str] = set()
-    for name in LIVE_SOURCES:
-        try:
-            source = open_source(name, Options())
-        except InputError as problem:
-            sources.append({"name": name, "available": False, "reason": str(problem)})
-            problems.append(str(problem))
-            continue
-        sources.append({"name": name, "available": True, "reason": None})
-        for device in source.devices:
-            reached |= {metric.name for metric in device.metrics}
-            gpus.append(
-                {
-                    "index": device.index,
-                    "uuid": device.uuid,
-                    "name": device.name,
-                    "source": name,
-                    "metrics": [metric.name for metric in device.metrics],
-                    "unmeasured": dict(device.unmeasured),
-                    "static": {attribute: asdict(fact) for attribute, fact in device.static.items()},
-                }
-            )
-            problems += [f"{device.name}: {metric} is not measured: {why}" for metric, why in device.unmeasured.items()]
+def report(config: Config) -> dict[str, Any]:
+    """Return ``gpus`` (the devices with source, reason and what is measured), ``sources`` (which work) and ``problems``."""
+    # Each alone first: two host-engine connections of one process at the same time disturb each other.
+    sources = [_tried(name, config) for name in LIVE_SOURCES]
+    problems = [f"source {source['name']}: {source['reason']}" for source in sources if not source["available"]]
+    problems += unsupported()
+    try:
+        opened, choices = choose(config)
+    except InputError as problem:
+        return {"gpus": [], "sources": sources, "problems": [*problems, str(problem)]}
+    gpus = []
+    for source in opened:
+        gpus += _gpus(source, {choice.uuid: choice for choice in choices})
         source.close()
-    missing = [name for name, metric in catalog().items() if name not in reached and metric.gpm is not None]
-    if missing:
-        problems.append(f"no source of this release reads {', '.join(missing)}: they need DCGM or NVML's GPM")
+    for gpu in gpus:
+        problems += [
+            f"{gpu['label']} {gpu['name']}: {metric} is not measured: {why}" for metric, why in gpu["unmeasured"].items()
+        ]
     return {"gpus": gpus, "sources": sources, "problems": problems}
+
+
+def _tried(name: str, config: Config) -> dict[str, Any]:
+    try:
+        source = open_source(name, config)
+    except InputError as problem:
+        return {"name": name, "available": False, "reason": str(problem), "devices": 0}
+    source.close()
+    return {"name": name, "available": True, "reason": None, "devices": len(source.devices)}
+
+
+def _gpus(source: Source, choices: dict[str, Choice]) -> list[dict[str, Any]]:
+    devices = list(source.devices)
+    static = complete([device for device in devices if device.source not in ("host", "replay")])
+    return [
+        {
+            "index": device.index,
+            "label": device.label,
+            "instance": device.instance,
+            "uuid": device.uuid,
+            "name": device.name,
+            "source": device.source,
+            "why": choices[device.uuid].why,
+            "refused": dict(choices[device.uuid].refused),
+            "metrics": {metric.name: metric.tier for metric in device.metrics},
+            "unmeasured": dict(device.unmeasured),
+            "static": {name: asdict(fact) for name, fact in static.get(device.uuid, device.static).items()},
+        }
+        for device in devices
+    ]
+
+
+def unsupported(root: Path = Path("/")) -> list[str]:
+    """Return a sentence for each accelerator of this machine that no source reads."""
+    problems = []
+    if (root / "dev/kfd").exists():
+        problems.append(
+            "an AMD GPU is present (/dev/kfd): AMD GPUs are not supported, only NVIDIA's; nothing of it is measured"
+        )
+    if any((root / "dev").glob("accel[0-9]*")) or any((root / "dev/accel").glob("accel[0-9]*")):
+        problems.append(
+            "an accelerator that is no GPU is present (/dev/accel*), a TPU perhaps: not supported, nothing is measured"
+        )
+    return problems
 
 
 def text(found: dict[str, Any]) -> str:
     """Return the report for a reader."""
     lines = []
-    for source in found["sources"]:
-        lines.append(f"source {source['name']}: {'works' if source['available'] else 'does not work'}")
-        for gpu in found["gpus"]:
-            if gpu["source"] == source["name"]:
-                lines.append(f"  {gpu['index']}  {gpu['name']}  {gpu['uuid']}")
-                lines.append(f"     measures {', '.join(gpu['metrics'])}")
-    lines += ["problems:", *(f"  {problem}" for problem in found["problems"])] if found["problems"] else ["no problems"]
+    for gpu in found["gpus"]:
+        lines.append(f"{gpu['label']}  {gpu['name']}  {gpu['uuid']}")
+        lines.append(f"   source {gpu['source']}: {gpu['why']}")
+        lines += [f"   not {name}: {reason}" for name, reason in gpu["refused"].items()]
+        for tier in ("fast", "slow", "rare"):
+            names = [name for name, own in gpu["metrics"].items() if own == tier]
+            if names:
+                lines.append(f"   {tier}: {', '.join(names)}")
+    lines.append("sources:")
+    lines += [
+        f"   {source['name']}: {'works' if source['available'] else 'does not work: ' + source['reason']}"
+        for source in found["sources"]
+    ]
+    # What the lines above have said already is not said again.
+    said = tuple(f"source {source['name']}:" for source in found["sources"])
+    rest = [problem for problem in found["problems"] if not problem.startswith(said)]
+    lines += ["not measured:", *(f"   {problem}" for problem in rest)] if rest else ["everything is measured"]
     return "\n".join(lines)

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ EPILOG = """examples:
   epochcast-agent                                      read this node's GPUs, else its CPUs
   epochcast-agent --replay trace.csv --speed 10        play a recorded trace ten times as fast
   epochcast-agent check --json                         what can be measured here
+  sudo epochcast-agent install                         run as a systemd service from now on
 """
 
 
@@ -63,15 +63,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     settings = vars(parser.parse_args(arguments))
     command = settings.pop("command", None)
     try:
+        path = settings.pop("config", None)
         if command == "check":
             as_json = settings.pop("json")
-            if settings:
-                parser.error(f"check takes no --{next(iter(settings)).replace('_', '-')}")
-            found = report()
+            found = report(load(path, settings))
             sys.stdout.write((json.dumps(found, indent=2) if as_json else text(found)) + "\n")
             return 0
-        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
-        Daemon(load(settings.pop("config", None), settings)).run()
+        Daemon(lambda: load(path, settings)).run()
     except InputError as problem:
         sys.stderr.write(f"epochcast-agent: {problem}\n")
         return 2

@@ -1,109 +1,155 @@
-"""The running agent: one sampling thread, one HTTP server, stopped by a signal."""
+"""The running agent: sampling threads, an HTTP server, what it pushes; reloaded and stopped by signals."""
 
 import contextlib
-import errno
+import gc
 import logging
-import math
 import os
 import signal
-import socket
 import sys
 import tempfile
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from socketserver import TCPServer
 from types import FrameType
-from typing import Any
-from wsgiref.simple_server import WSGIRequestHandler, make_server
 
-from prometheus_client.exposition import ThreadingWSGIServer
-
+from . import logs
 from .api import Api
-from .config import AUTO, Config
+from .config import Config
 from .errors import InputError
 from .exposition import registry
-from .sampler import Sampler, SystemClock
-from .sources import Options, Source, open_source
-from .store import DeviceStore
+from .node import Node
+from .notify import notify, watchdog_interval
+from .processes import ProcessWatcher
+from .push import Pusher
+from .server import listen
 
 log = logging.getLogger(__name__)
 
-LONGEST_STOP_S = 5.0
-# Each call into the driver gives the interpreter away; while a large answer is formatted, the sampler gets it back only after
+# Each call into the driver gives the interpreter away; while a large answer is formatted, a sampler gets it back only after
 # this long (Python's default: 5 ms, which eight GPUs' calls would add up to missed ticks).
 SWITCH_INTERVAL_S = 0.0005
+SUPERVISION_S = 1.0
+# While it waits for the first sample the main thread looks more often.
+FIRST_SAMPLE_S = 0.02
+# Without a sample by then the agent tells systemd all the same that it is up; /readyz says that it waits.
+LONGEST_START_S = 20.0
+# A sampler that did not tick for so long hangs in the driver; the watchdog then restarts the agent.
+LONGEST_TICK_S = 15.0
+# Settings that take hold only at a start: whoever listens has bound its port and may have dropped its rights.
+FIXED = ("host", "port", "port_file", "web")
 
 
 class Daemon:
-    """An agent from opening its source to closing it."""
+    """An agent from opening its sources to closing them. ``load`` returns the settings, anew at each call."""
 
-    def __init__(self, config: Config) -> None:
-        self._config = config
-        self._clock = SystemClock()
-        source = choose_source(config)
-        capacity = source.recorded_rows or math.ceil(config.retention * source.hertz)
-        stores = [DeviceStore(device, capacity, config.window) for device in source.devices]
-        self._sampler = Sampler(source, stores, self._clock)
+    def __init__(self, load: Callable[[], Config]) -> None:
+        self._load = load
+        self._config = config = load()
+        logs.setup(config.log_format)
+        self._node = Node(config)
         # Unlike an Event, safe to touch in a signal handler: the signal may come while the main thread holds its lock.
         self._signals = SimpleQueue[int]()
+        self._pusher: Pusher | None = None
+        self._processes: ProcessWatcher | None = None
         try:
-            self._server = _listen(config, Api(self._sampler, registry(self._sampler, config.window)))
+            self._start_helpers(config)
+            self._server = listen(config, self._app(config))
         except InputError:
-            source.close()
+            self._node.stop()
             raise
 
     def run(self) -> None:
-        """Sample and serve until SIGTERM or SIGINT; a replay that has ended goes on being served."""
+        """Sample and serve until SIGTERM or SIGINT, reload at SIGHUP; a replay that has ended goes on being served."""
         sys.setswitchinterval(SWITCH_INTERVAL_S)
-        for stop in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(stop, self._on_signal)
-        sampling = threading.Thread(target=self._sampler.run, name="sampler", daemon=True)
+        # What was loaded by now stays: the collector need not look through it again and again between ticks.
+        gc.collect()
+        gc.freeze()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._on_signal)
+        self._node.start()
         serving = threading.Thread(target=self._server.serve_forever, name="server", daemon=True)
-        sampling.start()
         serving.start()
-        address, port = self._server.server_address[:2]
-        log.info("source %r, listening on %s port %d", self._sampler.source.name, address, port)
+        log.info("listening on %s port %d", *self._server.server_address[:2])
         try:
-            number = self._announce(int(port)) or self._signals.get()
-            log.info("%s: stopping", signal.Signals(number).name)
+            self._attend()
         finally:
-            self._clock.stop()
-            # A driver call that hangs must not keep the agent from stopping.
-            sampling.join(timeout=LONGEST_STOP_S)
+            notify("STOPPING=1")
+            self._node.stop()
+            self._stop_helpers()
             self._server.shutdown()
             self._server.server_close()
-            # Closing waits for the driver too; what hangs there ends with the process.
-            if not sampling.is_alive():
-                self._sampler.source.close()
 
-    def _announce(self, port: int) -> int | None:
-        """Write the port file once the first sample has arrived: whoever waits for it may then ask for samples at once.
+    def _attend(self) -> None:
+        """Look after everything until told to stop."""
+        clock = self._node.clock
+        began = clock.monotonic()
+        watchdog = watchdog_interval()
+        ready = sampled = False
+        while True:
+            try:
+                number = self._signals.get(timeout=SUPERVISION_S if sampled else FIRST_SAMPLE_S)
+            except Empty:
+                number = None
+            if number == signal.SIGHUP:
+                self._reload()
+            elif number is not None:
+                log.info("%s: stopping", signal.Signals(number).name)
+                return
+            if not sampled and self._node.last_sample_time is not None:
+                sampled = True
+                if self._config.port_file is not None:  # whoever waits for it may ask for samples at once
+                    write_whole(self._config.port_file, f"{self._server.server_address[1]}\n")
+            if not ready and (sampled or clock.monotonic() - began > LONGEST_START_S):
+                ready = True
+                self._say_ready()
+            if ready:
+                self._node.supervise()
+            if watchdog is not None and self._node.ticks_since(clock.monotonic() - LONGEST_TICK_S):
+                notify("WATCHDOG=1")
 
-        Returns the signal that told the agent to stop before that, None when there was none.
-        """
-        if self._config.port_file is None:
-            return None
-        while self._sampler.last_sample_time is None:
-            with contextlib.suppress(Empty):
-                return self._signals.get(timeout=0.02)
-        write_whole(self._config.port_file, f"{port}\n")
-        return None
+    def _say_ready(self) -> None:
+        sources = ", ".join(f"{len(sampler.stores)} by {sampler.source.name}" for sampler in self._node.samplers)
+        notify(f"READY=1\nSTATUS=sampling {sources}")
+
+    def _reload(self) -> None:
+        """Read the settings anew; where they are wrong, say so and go on with the old ones."""
+        notify("RELOADING=1")
+        try:
+            config = self._load()
+            for name in FIXED:
+                if getattr(config, name) != getattr(self._config, name):
+                    log.warning("the setting %s takes hold only when the agent is restarted", name)
+            self._stop_helpers()
+            logs.setup(config.log_format)
+            self._node.reopen(config)
+            self._start_helpers(config)
+            self._server.set_app(self._app(config))
+            self._config = config
+            log.info("the settings were read anew")
+        except InputError as problem:
+            log.error("the settings were not read anew: %s", problem)
+        self._say_ready()
+
+    def _start_helpers(self, config: Config) -> None:
+        if config.push.url:
+            self._pusher = Pusher(self._node, config.push)
+            self._pusher.start()
+        if config.processes:
+            self._processes = ProcessWatcher(config.processes)
+            self._processes.start()
+
+    def _stop_helpers(self) -> None:
+        for helper in (self._pusher, self._processes):
+            if helper is not None:
+                helper.stop()
+        self._pusher = self._processes = None
+
+    def _app(self, config: Config) -> Api:
+        return Api(self._node, registry(self._node, config))
 
     def _on_signal(self, number: int, _: FrameType | None) -> None:
         self._signals.put(number)
-
-
-def choose_source(config: Config) -> Source:
-    """Return the source that the settings ask for; ``auto`` takes NVML where it works, else the host, and says why."""
-    options = Options(replay=config.replay, speed=config.speed)
-    if config.chosen_source != AUTO:
-        return open_source(config.chosen_source, options)
-    try:
-        return open_source("nvml", options)
-    except InputError as problem:
-        log.info("reading the host's own CPUs: %s", problem)
-        return open_source("host", options)
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -120,42 +166,3 @@ def write_whole(path: Path, text: str) -> None:
         with contextlib.suppress(OSError):
             Path(temporary).unlink()
         raise InputError(f"cannot write {path}: {error.strerror}") from error
-
-
-class _Server(ThreadingWSGIServer):
-    """prometheus_client's server, which also listens on IPv6 and does not ask DNS for its own name (that can take seconds)."""
-
-    def server_bind(self) -> None:
-        TCPServer.server_bind(self)
-        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
-        self.setup_environ()
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Note a connection that was reset or said nothing (port scans, probes) without a traceback on stderr."""
-        if isinstance(sys.exception(), OSError):
-            log.debug("connection from %s: %s", client_address, sys.exception())
-        else:
-            super().handle_error(request, client_address)
-
-
-class _Handler(WSGIRequestHandler):
-    """Requests are logged at debug level only; a client that stops reading is dropped."""
-
-    timeout = 30
-
-    def log_message(self, format: str, *args: object) -> None:
-        log.debug(format, *args)
-
-
-def _listen(config: Config, app: Api) -> _Server:
-    class Server(_Server):
-        address_family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
-
-    try:
-        return make_server(config.host, config.port, app, Server, _Handler)
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            remedy = "is in use; choose another with --port, 0 takes a free one"
-        else:
-            remedy = f"cannot be listened on ({error.strerror or error}); choose others with --host and --port"
-        raise InputError(f"port {config.port} of {config.host} {remedy}") from error

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +10,19 @@ from numpy.typing import NDArray
 from .catalog import Metric
 
 Column = NDArray[np.float32 | np.float64]
+
+
+class News(NamedTuple):
+    """What a ring holds beyond a reader's cursor.
+
+    ``cursor``: where to go on. ``lost``: rows that were overwritten before they could be read. ``time`` and ``columns`` as of
+    `Ring.read`.
+    """
+
+    cursor: int
+    lost: int
+    time: NDArray[np.float64]
+    columns: dict[str, Column]
 
 
 class Ring:
@@ -19,12 +33,21 @@ class Ring:
     """
 
     def __init__(self, capacity: int, metrics: Sequence[Metric]) -> None:
+        counters = np.array([metric.kind == "counter" for metric in metrics], dtype=bool)
+        self._gauge_positions, self._counter_positions = np.flatnonzero(~counters), np.flatnonzero(counters)
         self._time = np.zeros(capacity)
-        self._columns: list[Column] = [np.zeros(capacity, dtype=_dtype(metric)) for metric in metrics]
-        self._positions = {metric.name: position for position, metric in enumerate(metrics)}
+        # Whole rows, not columns: a row is written ten times a second, a column is read now and then.
+        self._gauges = np.zeros((capacity, len(self._gauge_positions)), dtype=np.float32)
+        self._counters = np.zeros((capacity, len(self._counter_positions)))
+        self._columns: dict[str, Column] = {}
+        for table, positions in ((self._gauges, self._gauge_positions), (self._counters, self._counter_positions)):
+            self._columns |= {metrics[position].name: table[:, column] for column, position in enumerate(positions)}
+        self._names = tuple(metric.name for metric in metrics)
         # Row numbers count from the first row ever; row n lies in slot n % capacity.
         self._start = 0
         self._end = 0
+        # Rows dropped because the clock was set back: they were numbered, so a reader's cursor counts them.
+        self._dropped = 0
         self._lock = threading.Lock()
 
     @property
@@ -40,12 +63,14 @@ class Ring:
         with self._lock:
             while self._end > self._start and self._time[(self._end - 1) % self.capacity] >= time:
                 self._end -= 1
+                self._dropped += 1
             slot = self._end % self.capacity
             self._time[slot] = time
-            for column, value in zip(self._columns, values, strict=True):
-                column[slot] = value
+            self._gauges[slot] = values[self._gauge_positions]
+            self._counters[slot] = values[self._counter_positions]
             self._end += 1
-            self._start = max(self._start, self._end - self.capacity)
+            if self._end - self._start > self.capacity:
+                self._start += 1
 
     def read(
         self, start: float = -np.inf, stop: float = np.inf, metrics: Sequence[str] | None = None
@@ -54,20 +79,33 @@ class Ring:
 
         Raises KeyError for a metric that the ring does not hold.
         """
-        positions = self._positions if metrics is None else {name: self._positions[name] for name in metrics}
-        with self._lock:
-            slots = np.arange(self._start, self._end) % self.capacity
-            time = self._time[slots]
+        columns = {name: self._columns[name] for name in (self._names if metrics is None else metrics)}
+        while True:
+            with self._lock:
+                rows, dropped = np.arange(self._start, self._end), self._dropped
+            # Copied without the lock: a day of rows takes longer than a tick.
+            time = self._time[rows % self.capacity]
             first, last = np.searchsorted(time, [start, stop])
-            chosen = slots[first:last]
-            return time[first:last], {name: self._columns[position][chosen] for name, position in positions.items()}
+            slots = rows[first:last] % self.capacity
+            chosen = {name: column[slots] for name, column in columns.items()}
+            with self._lock:
+                overwritten = max(0, self._start - int(rows[first])) if len(slots) else 0
+                if dropped == self._dropped:
+                    return time[first:last][overwritten:], {name: column[overwritten:] for name, column in chosen.items()}
+
+    def since(self, cursor: int) -> News:
+        """Return the rows that came after the ``cursor`` of an earlier call; 0 is before the first row ever."""
+        with self._lock:
+            end = self._end + self._dropped
+            # A cursor of another ring (a device's rows were moved to a larger one) may lie beyond the end.
+            first = min(cursor, end) - self._dropped
+            lost = max(0, self._start - max(first, 0))
+            slots = np.arange(max(first, self._start), self._end) % self.capacity
+            columns = {name: self._columns[name][slots] for name in self._names}
+            return News(end, lost, self._time[slots], columns)
 
     @property
     def oldest(self) -> float | None:
         """Time of the oldest row held (unix seconds), None while empty."""
         with self._lock:
             return float(self._time[self._start % self.capacity]) if self._end > self._start else None
-
-
-def _dtype(metric: Metric) -> type[np.float32] | type[np.float64]:
-    return np.float64 if metric.kind == "counter" else np.float32

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
+from .governor import Governor
 from .sources import Source, Tick
 from .store import DeviceStore
 
@@ -82,25 +83,34 @@ class Histogram:
 class Sampler:
     """Reads a source into the stores of its devices until stopped or until the source has finished.
 
-    Everything public is a figure about the sampler itself, written by its thread alone.
+    Everything public is a figure about the sampler itself, written by its thread alone. ``missed_ticks``: ticks that came too
+    late; ``governed_ticks``: ticks that the governor left out. ``last_sample_time``: unix seconds of the newest sample;
+    ``started``, ``last_success``, ``last_tick``: moments of the monotonic clock, of the last tick without error and of any.
     """
 
-    def __init__(self, source: Source, stores: Sequence[DeviceStore], clock: Clock) -> None:
+    def __init__(self, source: Source, stores: Sequence[DeviceStore], clock: Clock, tick_budget: float) -> None:
         self.source = source
         self.stores = stores
         self.clock = clock
+        self.governor = Governor(source.hertz, tick_budget * max(1, len(stores)))
         self.missed_ticks = 0
+        self.governed_ticks = 0
         self.clock_steps = 0
         self.read_errors = 0
         self.tick_seconds = Histogram()
         self.lateness_seconds = Histogram()
         self.last_sample_time: float | None = None
         self.last_success: float | None = None
+        self.started = self.last_tick = clock.monotonic()
         # Not the source's own word: it has finished when it hands out its last rows, before they can be read here.
         self.finished = False
-        self._recent = deque[float](maxlen=101)
+        # Moment and rows of the last hundred reads.
+        self._recent = deque[tuple[float, int]](maxlen=101)
         self._offset = clock.unix() - clock.monotonic()
         self._slow_second: int | None = None
+        self._rare_minute: int | None = None
+        # A source that hands out rows after their time is counted by the rows' own times: how far each device's are counted.
+        self._counted: list[int | None] = [None] * len(stores)
         self._logged_at = -math.inf
         self._unlogged = 0
 
@@ -111,12 +121,18 @@ class Sampler:
         # Tick n is due at n / hertz of unix time.
         n = math.floor((clock.monotonic() + self._offset) * hertz) + 1
         while not self.source.finished:
+            taken = -(-n // self.governor.divisor) * self.governor.divisor
+            self.governed_ticks += taken - n
+            n = taken
             deadline = n / hertz - self._offset
-            if clock.wait(max(0.0, deadline - clock.monotonic())):
+            # Up to half an interval later where the source needs its rest: still nearest to this tick.
+            moment = max(deadline, min(self.source.ready_at, deadline + 0.5 / hertz))
+            if clock.wait(max(0.0, moment - clock.monotonic())):
                 return
             now = clock.monotonic()
             # Later than a whole interval: go on with the newest tick that is due. No burst would bring back what was missed.
-            newest = max(n, math.floor((now + self._offset) * hertz))
+            step = self.governor.divisor
+            newest = max(n, math.floor((now + self._offset) * hertz) // step * step)
             self._miss(newest - n)
             n = newest
             deadline = n / hertz - self._offset
@@ -124,46 +140,73 @@ class Sampler:
                 start = deadline
             self.lateness_seconds.add(max(0.0, now - deadline))
             self._read(n / hertz, now - start, now)
-            self.tick_seconds.add(clock.monotonic() - now)
+            self.last_tick = clock.monotonic()
+            self.tick_seconds.add(self.last_tick - now)
+            if self.source.lag == 0 and self.source.recorded_rows is None:  # nobody's driver is disturbed by the others
+                self.governor.record(self.last_tick - now, now)
             n = n + 1 if not self._clock_was_set() else math.floor((clock.monotonic() + self._offset) * hertz) + 1
         self.finished = True
 
     @property
+    def target_hertz(self) -> float:
+        """Rows per second that the governor allows now."""
+        return self.governor.hertz if self.source.lag == 0 else 1 / self.source.interval
+
+    @property
     def effective_hertz(self) -> float:
-        """Ticks per second over the last hundred ticks, 0 before the second one; it falls while a tick is overdue."""
+        """Rows per second over the last hundred reads, 0 before the second one; it falls while a tick is overdue."""
         recent = tuple(self._recent)
         if len(recent) < 2:
             return 0.0
-        return (len(recent) - 1) / (max(recent[-1], self.clock.monotonic() - 1 / self.source.hertz) - recent[0])
+        end = max(recent[-1][0], self.clock.monotonic() - 1 / self.governor.hertz)
+        return sum(rows for _, rows in recent[1:]) / (end - recent[0][0])
 
     def _read(self, tick_time: float, elapsed: float, now: float) -> None:
         # The first tick of each second reads the slow tier too, whichever tick that is: a missed one must not cost a second.
-        second = math.floor(elapsed)
+        second, minute = math.floor(elapsed), math.floor(elapsed / 60)
         slow, self._slow_second = second != self._slow_second, second
-        self._recent.append(now)
-        heard = set()
+        rare, self._rare_minute = minute != self._rare_minute, minute
+        heard = [0] * len(self.stores)
         try:
-            for row in self.source.read(Tick(tick_time, elapsed, slow)):
+            for row in self.source.read(Tick(tick_time, elapsed, slow, rare)):
                 self.stores[row.device].add(row.time, row.values, now)
                 # In this order: whoever saw a sample's time must find the agent healthy.
                 self.last_success = now
                 self.last_sample_time = row.time
-                heard.add(row.device)
+                heard[row.device] += 1
+                if self.source.lag:
+                    self._count_until(row.device, row.time, 1)
         except Exception as error:
             # Whatever a source does wrong, the others' samples and the next tick matter more.
             self.read_errors += 1
             self._log_error(error, now)
         else:
             self.last_success = now
-        if self.source.recorded_rows is None:
-            for position, store in enumerate(self.stores):
-                store.missed_ticks += position not in heard
+        self._recent.append((now, max(heard) if self.source.lag else 1))
+        for position, rows in enumerate(heard):
+            if self.source.lag:
+                self._count_until(position, tick_time - self.source.lag, 0)
+            elif self.source.recorded_rows is None and not rows:
+                self.stores[position].missed_ticks += 1
 
     def _miss(self, ticks: int) -> None:
-        self.missed_ticks += ticks
-        if self.source.recorded_rows is None:
+        # Of a slower rate's grid, only each divisor-th would have been taken.
+        missed = ticks // self.governor.divisor
+        self.missed_ticks += missed
+        self.governed_ticks += ticks - missed
+        if self.source.recorded_rows is None and self.source.lag == 0:
             for store in self.stores:
-                store.missed_ticks += ticks
+                store.missed_ticks += missed
+
+    def _count_until(self, position: int, time: float, rows: int) -> None:
+        """Count as missed what lies between the last row counted and ``time`` (unix seconds), at which there are ``rows``."""
+        tick = round(time / self.source.interval)
+        counted = self._counted[position]
+        if counted is None:
+            self._counted[position] = tick if rows else None
+        elif tick > counted:
+            self.stores[position].missed_ticks += tick - counted - rows
+            self._counted[position] = tick
 
     def _clock_was_set(self) -> bool:
         """Follow the wall clock; return whether it jumped."""
@@ -176,6 +219,7 @@ class Sampler:
         if abs(change) < CLOCK_STEP:
             return False
         self.clock_steps += 1
+        self._counted = [None] * len(self.stores)
         log.warning("the wall clock was set by %+.3f s; sampling goes on at the new time", change)
         return True
 

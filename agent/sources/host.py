@@ -6,14 +6,15 @@ Fields are those of ``proc(5)`` and of the kernel's ``Documentation/admin-guide/
 import contextlib
 import os
 import platform
+from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
 
-from ..catalog import catalog
+from ..config import Config
 from ..errors import InputError
-from . import Attribute, Device, Options, Row, Tick
+from . import Attribute, Device, Row, Tick
 
 # Sectors of /proc/diskstats are 512 bytes whatever the disk's own sector size (Documentation/block/stat.rst).
 SECTOR_BYTES = 512
@@ -98,12 +99,24 @@ class HostSource:
     name = "host"
     hertz = 10.0
     interval = 0.1
-    silent_after = 1.0
+    lag = 0.0
+    silent_after = 3.0
+    ready_at = 0.0
+    outdated = False
     recorded_rows = None
     finished = False
 
-    def __init__(self, options: Options, proc: Path = Path("/proc"), disks: frozenset[str] | None = None) -> None:
-        del options  # this source has none
+    def __init__(
+        self,
+        config: Config,
+        only: frozenset[str] | None = None,
+        proc: Path = Path("/proc"),
+        disks: frozenset[str] | None = None,
+    ) -> None:
+        uuid = f"host-{platform.node()}"
+        if only is not None and uuid not in only:
+            raise InputError(f"source 'host' sees only {uuid}, not {', '.join(sorted(only))}; choose another source")
+        self.blanks = Counter[tuple[int, str]]()
         if disks is None:
             disks = physical_disks()
         readers: dict[str, tuple[str, Callable[[str], list[float]]]] = {
@@ -128,12 +141,13 @@ class HostSource:
                 measured |= set(names.split())
         if not measured:
             raise InputError(f"source 'host' finds nothing to read under {proc}; it needs Linux with /proc mounted")
-        self._metrics = tuple(metric for metric in catalog().values() if metric.name in measured)
+        self._metrics = tuple(metric for metric in config.metrics().values() if metric.name in measured)
         self.devices = (
             Device(
                 index=0,
-                uuid=f"host-{platform.node()}",
+                uuid=uuid,
                 name=_cpu_model(proc),
+                source=self.name,
                 metrics=self._metrics,
                 static=_static(proc),
                 unmeasured=unmeasured,

@@ -4,6 +4,7 @@ import csv
 import json
 import logging
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..catalog import Metric, catalog
+from ..config import Config
 from ..errors import InputError
-from . import Attribute, Device, Options, Row, Tick
+from . import Attribute, Device, Row, Tick
 
 SCHEMA = "epochcast.trace/v1"
 TIME_NAMES = ("time", "t")
@@ -33,11 +35,17 @@ class ReplaySource:
     """
 
     name = "replay"
+    lag = 0.0
+    ready_at = 0.0
+    outdated = False
 
-    def __init__(self, options: Options) -> None:
-        if options.replay is None:
+    def __init__(self, config: Config, only: frozenset[str] | None = None) -> None:
+        if config.replay is None:
             raise InputError("source 'replay' has no trace to play; name one with --replay FILE")
-        path = options.replay
+        path = config.replay
+        if only is not None and f"replay-{path.stem}" not in only:
+            raise InputError(f"source 'replay' plays only replay-{path.stem}, not {', '.join(sorted(only))}")
+        self.blanks = Counter[tuple[int, str]]()
         facts, columns = _read(path)
         self._time, self._values, names = _table(path, columns)
         known = catalog()
@@ -51,12 +59,13 @@ class ReplaySource:
                 index=0,
                 uuid=f"replay-{path.stem}",
                 name=_gpu_name(path, facts),
+                source=self.name,
                 metrics=metrics,
                 static=_static(path, facts),
                 simulated=_simulated(path, facts),
             ),
         )
-        self._speed = options.speed
+        self._speed = config.speed
         self.hertz = min(max(10.0 * self._speed, LEAST_HERTZ), MOST_HERTZ)
         self.interval = round(float(np.median(np.diff(self._time))), 6) if len(self._time) > 1 else 0.1
         self.silent_after = max(1.0, 3 / self.hertz, 3 * self.interval / self._speed)

@@ -1,0 +1,131 @@
+"""Which source measures which GPU, and why."""
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from .config import AUTO, Config
+from .errors import InputError
+from .sources import Device, Source, open_source
+
+log = logging.getLogger(__name__)
+
+# What speaks for each source of GPUs, best first.
+MERITS = {
+    "gpm": "every metric at 10 Hz, straight from the driver",
+    "dcgm": "profiling metrics at 10 Hz from NVIDIA's host engine",
+    "dcgm-exporter": "profiling metrics, at the exporter's own pace",
+    "nvml": "utilisation, power and memory; before Hopper the driver itself has no profiling metrics",
+}
+# The metric that tells whether a source gives profiling metrics of a GPU at all.
+PROFILING = "sm_active"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The source of one device (``uuid``, ``label``, ``name`` as of `Device`).
+
+    ``why``: what speaks for it. ``refused``: the better sources, each with the reason why it was not taken.
+    """
+
+    uuid: str
+    label: str
+    name: str
+    source: str
+    why: str
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+
+def choose(config: Config) -> tuple[list[Source], list[Choice]]:
+    """Open the sources that the settings ask for; ``auto`` takes the best for each GPU, the host where there is no GPU.
+
+    Raises InputError when a source asked for by name cannot work here, or nothing at all.
+    """
+    if config.chosen_source != AUTO:
+        source = open_source(config.chosen_source, config)
+        return [source], [_choice(device, "asked for by name", {}) for device in source.devices]
+    refused: dict[str, str] = {}
+    sources = _best_for_gpus(config, refused)
+    if sources:
+        return sources, [
+            _choice(device, MERITS[device.source], _better(device.source, refused))
+            for source in sources
+            for device in source.devices
+        ]
+    log.info("reading the host's own CPUs: %s", refused["nvml"])
+    source = open_source("host", config)
+    return [source], [_choice(device, "no GPU answers", refused) for device in source.devices]
+
+
+def better_source_works(config: Config, choices: Iterable[Choice]) -> bool:
+    """Whether a source that was refused gives profiling metrics of a GPU now (or, where only the host is read, any GPU)."""
+    refused = {name: choice for choice in choices for name in choice.refused}
+    for name, choice in refused.items():
+        try:
+            source = open_source(name, config, None if choice.source == "host" else frozenset({choice.uuid}))
+        except InputError:
+            continue
+        works = choice.source == "host" or bool(_profiled(source))
+        source.close()
+        if works:
+            return True
+    return False
+
+
+def _best_for_gpus(config: Config, refused: dict[str, str]) -> list[Source]:
+    """Open the best source for each GPU; note in ``refused`` why a source was not taken (for some GPU)."""
+    sources: list[Source] = []
+    left = _all_gpus(config, refused)
+
+    def take(name: str) -> None:
+        nonlocal left
+        if left is not None and not left:
+            return
+        try:
+            source = open_source(name, config, left)
+        except InputError as problem:
+            refused[name] = str(problem)
+            return
+        profiled = _profiled(source)
+        without = [device for device in source.devices if device.uuid not in profiled]
+        # Where NVML knows the GPUs, it measures those that have no profiling metrics anyway, and better.
+        if without and left is not None and name != "nvml":
+            refused[name] = without[0].unmeasured.get(PROFILING, f"it gives no {PROFILING} of {without[0].name}")
+            source.close()
+            if not profiled:
+                return
+            source = open_source(name, config, profiled)
+        sources.append(source)
+        if left is not None:
+            left -= {device.uuid for device in source.devices}
+
+    for name in MERITS:
+        if name != "nvml" or left is not None:
+            take(name)
+    return sources
+
+
+def _all_gpus(config: Config, refused: dict[str, str]) -> frozenset[str] | None:
+    """Return the UUIDs of the GPUs that NVML sees, None (and the reason in ``refused``) where it sees none."""
+    try:
+        source = open_source("nvml", config)
+    except InputError as problem:
+        refused["nvml"] = str(problem)
+        return None
+    source.close()
+    return frozenset(device.uuid for device in source.devices)
+
+
+def _profiled(source: Source) -> frozenset[str]:
+    """Return the UUIDs of the devices of which the source gives profiling metrics; a GPU counts with its MIG instances."""
+    rich = {device.index for device in source.devices if any(metric.name == PROFILING for metric in device.metrics)}
+    return frozenset(device.uuid for device in source.devices if device.index in rich)
+
+
+def _better(source: str, refused: Mapping[str, str]) -> dict[str, str]:
+    names = list(MERITS)
+    return {name: refused[name] for name in names[: names.index(source)] if name in refused}
+
+
+def _choice(device: Device, why: str, refused: Mapping[str, str]) -> Choice:
+    return Choice(device.uuid, device.label, device.name, device.source, why, refused)

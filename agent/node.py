@@ -1,0 +1,180 @@
+"""What the agent reads now: its sources, their samplers and stores; opened anew when the node or the settings change."""
+
+import logging
+import math
+import threading
+from collections.abc import Mapping, Sequence
+
+from .choose import Choice, better_source_works, choose
+from .config import AUTO, Config
+from .errors import InputError
+from .sampler import Sampler, SystemClock
+from .sources import Attribute, Device, Source
+from .static import complete
+from .store import DeviceStore
+
+log = logging.getLogger(__name__)
+
+# A driver call that hangs must not keep the agent from going on.
+LONGEST_STOP_S = 5.0
+# Where a program between the driver and us says nothing for so long, another source may know more. The driver's own sources are
+# not left: without the driver no other works, and they try again by themselves.
+RELAYS = ("dcgm", "dcgm-exporter")
+SILENCE_S = 30.0
+# Seconds until a better source is tried again; they double each time that it does not work.
+FIRST_RETRY_S = 60.0
+LONGEST_RETRY_S = 600.0
+
+
+class Node:
+    """The devices of this machine, each read by the best source that works (or the one asked for).
+
+    ``samplers``: one per source, each with a thread of its own, so that a source that hangs stalls no other. ``choices``: the
+    source of each device and why. ``clock``: for moments of the same monotonic clock as the samplers'.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.clock = SystemClock()
+        self.choices: tuple[Choice, ...] = ()
+        # One assignment changes both: HTTP threads read them at any time.
+        self._present: tuple[tuple[Sampler, ...], list[DeviceStore]] = ((), [])
+        self._threads: list[threading.Thread] = []
+        self._static: Mapping[str, Mapping[str, Attribute]] = {}
+        self._retry_at = math.inf
+        self._retry_after = FIRST_RETRY_S
+        sources, choices = choose(config)
+        self._adopt(sources, choices)
+
+    @property
+    def samplers(self) -> tuple[Sampler, ...]:
+        """One per source that is open."""
+        return self._present[0]
+
+    @property
+    def stores(self) -> list[DeviceStore]:
+        """The stores of all devices, also of those that are gone but whose samples are still kept."""
+        samplers, gone = self._present
+        return [store for sampler in samplers for store in sampler.stores] + gone
+
+    @property
+    def finished(self) -> bool:
+        """Whether all that is read are replays that have ended."""
+        return all(sampler.finished for sampler in self.samplers)
+
+    @property
+    def last_sample_time(self) -> float | None:
+        """Unix seconds of the newest sample of any device, None before the first."""
+        times = [sampler.last_sample_time for sampler in self.samplers if sampler.last_sample_time is not None]
+        return max(times, default=None)
+
+    def static(self, uuid: str) -> Mapping[str, Attribute]:
+        """Return the static attributes of a device; those that take seconds to read come a little later than its samples."""
+        if uuid in self._static:
+            return self._static[uuid]
+        return next((store.device.static for store in self.stores if store.device.uuid == uuid), {})
+
+    def ticks_since(self, moment: float) -> bool:
+        """Whether every sampler that still has something to do has ticked since that moment of the monotonic clock."""
+        return all(sampler.finished or sampler.last_tick >= moment for sampler in self.samplers)
+
+    def start(self) -> None:
+        """Start sampling."""
+        self._threads = [
+            threading.Thread(target=sampler.run, name=f"sampler-{sampler.source.name}", daemon=True)
+            for sampler in self.samplers
+        ]
+        for thread in self._threads:
+            thread.start()
+        devices = [store.device for store in self.stores if not store.device.simulated and store.device.source != "host"]
+        if devices:
+            threading.Thread(target=self._read_static, args=(devices,), name="static", daemon=True).start()
+
+    def stop(self) -> None:
+        """Stop sampling and close the sources; what hangs in a driver is left to the end of the process."""
+        for sampler in self.samplers:
+            sampler.clock.stop()
+        for sampler, thread in zip(self.samplers, self._threads, strict=True):
+            thread.join(timeout=LONGEST_STOP_S)
+            # Closing waits for the driver too.
+            if not thread.is_alive():
+                sampler.source.close()
+        self._threads = []
+
+    def reopen(self, config: Config) -> None:
+        """Open the sources anew with these settings and go on sampling; samples of devices that stay are kept.
+
+        Where the settings' source cannot be opened, the devices stay known and silent, and it is tried again later.
+        """
+        self.stop()
+        self.config = config
+        try:
+            sources, choices = choose(config)
+        except InputError as problem:
+            log.error("no source can be opened: %s; trying again in %.0f s", problem, self._retry_after)
+            self._present = ((), self.stores)
+            self._retry_later()
+            return
+        self._adopt(sources, choices)
+        self.start()
+
+    def supervise(self) -> None:
+        """Open the sources anew if the node changed: a GPU was added or is back, a source died, a better one works.
+
+        Called about once a second.
+        """
+        now = self.clock.monotonic()
+        self._forget()
+        outdated = [sampler.source.name for sampler in self.samplers if sampler.source.outdated]
+        if outdated:
+            log.warning("the devices of source %s changed; opening the sources anew", ", ".join(outdated))
+            self.reopen(self.config)
+        elif now >= self._retry_at:
+            if not self.samplers or self._silent(now) or better_source_works(self.config, self.choices):
+                self.reopen(self.config)
+            else:
+                self._retry_later()
+        elif self._retry_at == math.inf and self._silent(now):
+            self._retry_at = now
+
+    def _silent(self, now: float) -> bool:
+        """Whether some source says nothing for long, and another could be chosen."""
+        return self.config.chosen_source == AUTO and any(
+            now - max(sampler.started, *(store.heard_at for store in sampler.stores)) > SILENCE_S
+            for sampler in self.samplers
+            if sampler.source.name in RELAYS
+        )
+
+    def _forget(self) -> None:
+        """Drop devices that are gone for longer than samples are kept."""
+        samplers, gone = self._present
+        kept = [store for store in gone if self.clock.monotonic() - store.heard_at < self.config.retention]
+        if len(kept) < len(gone) and samplers:
+            self._present = (samplers, kept)
+
+    def _retry_later(self) -> None:
+        self._retry_at = self.clock.monotonic() + self._retry_after
+        self._retry_after = min(2 * self._retry_after, LONGEST_RETRY_S)
+
+    def _adopt(self, sources: Sequence[Source], choices: Sequence[Choice]) -> None:
+        before = {store.device.uuid: store for store in self.stores}
+        samplers = []
+        for source in sources:
+            capacity = source.recorded_rows or math.ceil(self.config.retention / source.interval)
+            stores = [DeviceStore(device, capacity, self.config.window) for device in source.devices]
+            for store in stores:
+                if store.device.uuid in before:
+                    store.take_over(before.pop(store.device.uuid))
+            samplers.append(Sampler(source, stores, SystemClock(), self.config.tick_budget))
+        # A GPU that is gone is missed; the host, which only stands in for GPUs, is not.
+        gone = [store for store in before.values() if store.device.source not in ("host", "replay")]
+        self._present, self.choices = (tuple(samplers), gone), tuple(choices)
+        if any(choice.refused for choice in choices):
+            self._retry_later()
+        else:
+            self._retry_at, self._retry_after = math.inf, FIRST_RETRY_S
+        for choice in choices:
+            log.info("%s %s (%s): source %s, %s", choice.label, choice.name, choice.uuid, choice.source, choice.why)
+
+    def _read_static(self, devices: Sequence[Device]) -> None:
+        self._static = complete(devices)
