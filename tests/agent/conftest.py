@@ -97,6 +97,6 @@ def nvml_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if compiler is None:
         pytest.skip("no C compiler: the stub libnvidia-ml cannot be built")
     library = tmp_path_factory.mktemp("nvml") / "libnvidia-ml.so.1"
-    command = [compiler, "-std=c11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", str(library), str(STUB)]
-    subprocess.run(command, check=True)
+    flags = ["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-shared", "-fPIC"]
+    subprocess.run([compiler, *flags, "-o", str(library), str(STUB), "-lm"], check=True)
     return library

@@ -1,130 +1,673 @@
-/* A small libnvidia-ml.so.1: two GPUs, enough of nvml.h's functions and structures for the agent's NVML source.
+/* A libnvidia-ml.so.1 without a GPU: the functions and structures of nvml.h that the agent and its neighbours call.
  *
- * GPU 0 is a Hopper card that gives everything; GPU 1 is a Turing card on an old driver: no field values, no BAR1 and no
- * version 2 of the memory call. Files in $NVML_STUB_DIR change its mood while a test runs:
- *   lost-N    GPU N is lost        blank-N   GPU N's utilisation has no data        empty    no GPU at all
- * nvmlDeviceGetNumGpuCores is left out on purpose: an old driver lacks symbols.
+ * $NVML_STUB_SCENARIO names a text file that says what the driver is like. It is read again within a millisecond of being
+ * replaced, so a test changes the driver's mood while an agent runs: write a new file, rename it over the old one. Without
+ * one there are two healthy GPUs, an H200 and a T4. One statement a line, '#' begins a comment, GPU is a number or '*':
+ *
+ *   gpus N                      how many GPUs the driver shows (at most 16); all are h200 unless said
+ *   gpu GPU h200|a100|t4        model; the t4 sits on an old driver: no field values, no BAR1, no version 2 of the memory call
+ *   epoch GPU PERIOD DUTY       busy for the first DUTY (0..1) of every PERIOD seconds of unix time, else idle; default 1 1
+ *   ripple R                    let activity vary by up to R (0..1) from one driver update to the next; default 0
+ *   lost GPU                    the GPU is lost: every call about it says GPU_IS_LOST
+ *   fail FUNCTION CODE GPU      FUNCTION (or * for all about a GPU) returns the NVML error CODE for that GPU; calls that
+ *                               concern no GPU heed lines whose GPU is '*'
+ *   slow FUNCTION MICROSECONDS  FUNCTION (or *) sleeps before it answers
+ *   field ID CODE GPU           that field value's own return code
+ *   gpm ID CODE|nan GPU         that GPM metric's own return code, or a NaN with success
+ *   energy GPU MILLIJOULES      the energy counter's value when the library was loaded; lowering it makes it run backwards
+ *   pcie GPU START RATE         the PCIe byte counters (32 bits, they wrap) start at START and grow by RATE bytes/s when busy
+ *   mig GPU GI:PROFILE[:CIS]…   MIG is on, with these GPU instances, each of CIS (1) compute instances
+ *   xid SEQUENCE GPU CODE       an Xid event; told once to every event set made before the line with that SEQUENCE appeared
+ *   pid GPU PID BYTES PERCENT   a compute process, its memory and its share of the SMs
+ *   generation N                the driver was reloaded when this changes: until the last nvmlShutdown every call says UNKNOWN
+ *
+ * As a driver does, it refreshes values in steps: utilisation every 1/6 s, energy, power and GPM samples every 0.1 s.
+ * Two GPM samples of one GPU (or instance) less than 0.1 s apart and overlapping GPM calls are appended, a line each, to
+ * $NVML_STUB_SCENARIO.violations. nvml_stub_calls(FUNCTION) tells how often a function was called.
  */
+#define _POSIX_C_SOURCE 200809L
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
+#include <time.h>
 
-enum { OK = 0, UNINITIALIZED = 1, INVALID = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, LOST = 15, NO_DATA = 21, VERSION_MISMATCH = 25 };
+enum {
+    OK = 0, UNINITIALIZED = 1, INVALID = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, TIMEOUT = 10, LOST = 15,
+    VERSION_MISMATCH = 25, UNKNOWN = 999
+};
 enum { UNSIGNED_INT = 1, UNSIGNED_LONG_LONG = 3 };
-enum { GPUS = 2 };
+enum { GPUS = 16, INSTANCES = 8, COMPUTE_INSTANCES = 4, FUNCTIONS = 128, RULES = 128, EVENTS = 64, PROCESSES = 64, ALL = -1 };
 
-typedef struct { int index; } device;
+typedef unsigned long long u64;
+typedef union { double d; unsigned ui; u64 ull; long long sll; } value;
+typedef struct { unsigned fieldId, scopeId; long long timestamp, latencyUsec; int valueType, nvmlReturn; value value; } field;
+typedef struct { u64 timeStamp; value value; } sample;
+typedef struct { int gpu, instance, compute; } device; /* instance, compute: -1 for the whole GPU; slots, not ids */
+typedef struct { double unix_time; int gpu, instance; } gpm_sample;
+typedef struct { unsigned id; int code; double value; char *names[3]; } gpm_metric;
+typedef struct { unsigned version, count; gpm_sample *older, *newer; gpm_metric metrics[]; } gpm_query;
+typedef struct { device *device; u64 type, data; unsigned instance, compute; } event;
+typedef struct { unsigned gpus; int told; } event_set;
+
 typedef struct {
-    unsigned fieldId, scopeId;
-    long long timestamp, latencyUsec;
-    int valueType, nvmlReturn;
-    union { double d; unsigned ui; unsigned long ul; unsigned long long ull; long long sll; } value;
-} field;
+    const char *name, *label;
+    int major, minor, cores, bus_width, gpm, modern, nvlink;
+    double idle_w, busy_w, limit_w;
+    u64 memory;
+} model;
+static const model MODELS[] = {
+    {"NVIDIA H200", "h200", 9, 0, 16896, 6144, 1, 1, 1, 75, 650, 700, 150754820096ull},
+    {"NVIDIA A100-SXM4-40GB", "a100", 8, 0, 6912, 5120, 0, 1, 1, 50, 380, 400, 42949672960ull},
+    {"Tesla T4", "t4", 7, 5, 2560, 256, 0, 0, 0, 10, 70, 70, 16106127360ull},
+};
 
-static device devices[GPUS] = {{0}, {1}};
-static int initialised;
-static unsigned long long energy_mj = 5000000000000ull; /* a month at full power: float32 would no longer count */
+typedef struct { int id, compute_instances; char profile[32]; } instance;
+typedef struct {
+    const model *model;
+    double period, duty, pcie_rate;
+    u64 energy_mj, pcie_start;
+    int lost, instances;
+    instance instance[INSTANCES];
+} gpu;
+typedef struct { int kind, id, code, gpu; } rule; /* kind: 'f' field value, 'g' GPM metric; code ALL: NaN */
+typedef struct { char function[64]; int code, gpu, microseconds; } mood;
+typedef struct { int sequence, gpu, code; } xid;
+typedef struct { int gpu; unsigned pid; u64 bytes; int percent; } process;
 
-static int mood(const char *name, int index) {
-    const char *folder = getenv("NVML_STUB_DIR");
-    char path[4096];
-    if (folder == NULL) return 0;
-    if (index < 0) snprintf(path, sizeof path, "%s/%s", folder, name);
-    else snprintf(path, sizeof path, "%s/%s-%d", folder, name, index);
-    return access(path, F_OK) == 0;
+static struct {
+    int gpus, generation, rules, moods, xids, processes;
+    double ripple;
+    gpu gpu[GPUS];
+    rule rule[RULES];
+    mood mood[RULES];
+    xid xid[EVENTS];
+    process process[PROCESSES];
+} now;
+
+static struct { char name[64]; long calls; } counter[FUNCTIONS];
+static int counters;
+static device devices[GPUS], slices[GPUS][INSTANCES][COMPUTE_INSTANCES];
+static double last_gpm[GPUS][INSTANCES + 1];
+static atomic_int in_gpm;
+static int initialised, born_generation;
+static double loaded;
+static pthread_mutex_t reading = PTHREAD_MUTEX_INITIALIZER;
+
+/* ---- time and shape ---- */
+
+static double seconds(clockid_t clock) {
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static int state(const device *d) {
-    if (!initialised) return UNINITIALIZED;
-    return mood("lost", d->index) ? LOST : OK;
+static double unix_now(void) { return seconds(CLOCK_REALTIME); }
+
+/* The last moment at which a driver that works every `step` seconds refreshed its value. */
+static double refreshed(double t, double step) { return floor(t / step + 1e-6) * step; }
+
+/* Busy seconds from unix time 0 to t. */
+static double busy_seconds(const gpu *g, double t) {
+    double periods = floor(t / g->period), rest = t - periods * g->period, busy = g->duty * g->period;
+    return periods * busy + (rest < busy ? rest : busy);
 }
 
-#define ALIVE(d) do { int s = state(d); if (s != OK) return s; } while (0)
+static double activity(const gpu *g, double from, double to) {
+    unsigned step = (unsigned)llround(to * 60) * 2654435761u;
+    double wave = 1 - now.ripple * (double)(step >> 8) / 16777216.0;
+    return (busy_seconds(g, to) - busy_seconds(g, from)) / (to - from) * wave;
+}
 
-int nvmlInitWithFlags(unsigned flags) { (void)flags; initialised = 1; return OK; }
-int nvmlShutdown(void) { if (!initialised) return UNINITIALIZED; initialised = 0; return OK; }
-const char *nvmlErrorString(int code) { return code == LOST ? "GPU is lost" : "stub error"; }
-int nvmlSystemGetDriverVersion(char *text, unsigned n) { snprintf(text, n, "999.1"); return OK; }
-int nvmlDeviceGetCount_v2(unsigned *count) { *count = mood("empty", -1) ? 0 : GPUS; return OK; }
+static double power_w(const gpu *g, double seconds_back) {
+    double t = refreshed(unix_now(), 0.1);
+    return g->model->idle_w + (g->model->busy_w - g->model->idle_w) * activity(g, t - seconds_back, t);
+}
+
+static u64 energy_mj(const gpu *g) {
+    double t = refreshed(unix_now(), 0.1), busy = busy_seconds(g, t) - busy_seconds(g, loaded);
+    return g->energy_mj + (u64)llround(1000 * (g->model->idle_w * (t - loaded) + (g->model->busy_w - g->model->idle_w) * busy));
+}
+
+/* ---- scenario ---- */
+
+static int gpu_number(const char *word) { return word[0] == '*' ? ALL : atoi(word); }
+
+#define EACH_GPU(g, which) for (int i_ = 0; i_ < GPUS; i_++) for (gpu *g = &now.gpu[i_]; g && ((which) == ALL || (which) == i_); g = NULL)
+
+static void statement(char *line) {
+    char *word[16] = {0}, *rest = NULL;
+    int n = 0;
+    line[strcspn(line, "#\n")] = 0;
+    for (char *w = strtok_r(line, " \t", &rest); w && n < 16; w = strtok_r(NULL, " \t", &rest)) word[n++] = w;
+    if (n < 2) return;
+    int which = gpu_number(word[1]);
+    if (!strcmp(word[0], "gpus")) now.gpus = atoi(word[1]);
+    else if (!strcmp(word[0], "ripple")) now.ripple = atof(word[1]);
+    else if (!strcmp(word[0], "generation")) now.generation = atoi(word[1]);
+    else if (!strcmp(word[0], "lost")) { EACH_GPU(g, which) g->lost = 1; }
+    else if (!strcmp(word[0], "gpu") && n == 3) {
+        for (size_t m = 0; m < sizeof MODELS / sizeof *MODELS; m++)
+            if (!strcmp(MODELS[m].label, word[2])) EACH_GPU(g, which) g->model = &MODELS[m];
+    } else if (!strcmp(word[0], "epoch") && n == 4) {
+        EACH_GPU(g, which) { g->period = atof(word[2]); g->duty = atof(word[3]); }
+    } else if (!strcmp(word[0], "energy") && n == 3) {
+        EACH_GPU(g, which) g->energy_mj = strtoull(word[2], NULL, 10);
+    } else if (!strcmp(word[0], "pcie") && n == 4) {
+        EACH_GPU(g, which) { g->pcie_start = strtoull(word[2], NULL, 10); g->pcie_rate = atof(word[3]); }
+    } else if (!strcmp(word[0], "mig")) {
+        EACH_GPU(g, which) for (int w = 2; w < n && w < 2 + INSTANCES; w++) {
+            instance *i = &g->instance[g->instances++];
+            i->compute_instances = 1;
+            sscanf(word[w], "%d:%31[^:]:%d", &i->id, i->profile, &i->compute_instances);
+        }
+    } else if (!strcmp(word[0], "fail") && n == 4 && now.moods < RULES) {
+        mood *m = &now.mood[now.moods++];
+        snprintf(m->function, sizeof m->function, "%s", word[1]);
+        m->code = atoi(word[2]);
+        m->gpu = gpu_number(word[3]);
+    } else if (!strcmp(word[0], "slow") && n == 3 && now.moods < RULES) {
+        mood *m = &now.mood[now.moods++];
+        snprintf(m->function, sizeof m->function, "%s", word[1]);
+        m->microseconds = atoi(word[2]);
+    } else if ((!strcmp(word[0], "field") || !strcmp(word[0], "gpm")) && n == 4 && now.rules < RULES) {
+        int code = strcmp(word[2], "nan") ? atoi(word[2]) : ALL;
+        now.rule[now.rules++] = (rule){word[0][0], atoi(word[1]), code, gpu_number(word[3])};
+    } else if (!strcmp(word[0], "xid") && n == 4 && now.xids < EVENTS) {
+        now.xid[now.xids++] = (xid){atoi(word[1]), atoi(word[2]), atoi(word[3])};
+    } else if (!strcmp(word[0], "pid") && n == 5 && now.processes < PROCESSES) {
+        now.process[now.processes++] = (process){which, (unsigned)atoi(word[2]), strtoull(word[3], NULL, 10), atoi(word[4])};
+    } else {
+        fprintf(stderr, "nvml_stub: no such statement: %s\n", word[0]);
+        abort();
+    }
+}
+
+static void defaults(void) {
+    memset(&now, 0, sizeof now);
+    now.gpus = 2;
+    /* A month at full power: float32 would no longer count. */
+    EACH_GPU(g, ALL) *g = (gpu){.model = &MODELS[0], .period = 1, .duty = 1, .energy_mj = 5000000000000ull, .pcie_rate = 1e9};
+}
+
+/* Read the scenario again when it was replaced; looked at no more often than once a millisecond. */
+static void refresh(void) {
+    static double looked = -1;
+    static struct stat seen;
+    static char seen_path[4096];
+    double t = seconds(CLOCK_MONOTONIC);
+    if (t - looked < 1e-3 && looked >= 0) return;
+    pthread_mutex_lock(&reading);
+    const char *path = getenv("NVML_STUB_SCENARIO");
+    struct stat s = {0};
+    int none = path == NULL || stat(path, &s) != 0;
+    int same = looked >= 0 && !strcmp(seen_path, path ? path : "") && s.st_ino == seen.st_ino && s.st_size == seen.st_size &&
+               s.st_mtim.tv_sec == seen.st_mtim.tv_sec && s.st_mtim.tv_nsec == seen.st_mtim.tv_nsec;
+    if (looked < 0) {
+        loaded = unix_now();
+        for (int g = 0; g < GPUS; g++) {
+            devices[g] = (device){g, -1, -1};
+            for (int i = 0; i < INSTANCES; i++)
+                for (int c = 0; c < COMPUTE_INSTANCES; c++) slices[g][i][c] = (device){g, i, c};
+        }
+    }
+    if (!same) {
+        defaults();
+        if (none) now.gpu[1].model = &MODELS[2];
+        FILE *file = none ? NULL : fopen(path, "r");
+        char line[512];
+        while (file && fgets(line, sizeof line, file)) statement(line);
+        if (file) fclose(file);
+        seen = s;
+        snprintf(seen_path, sizeof seen_path, "%s", path ? path : "");
+    }
+    looked = t;
+    pthread_mutex_unlock(&reading);
+}
+
+static void violation(const char *what, const device *d, double milliseconds) {
+    const char *path = getenv("NVML_STUB_SCENARIO");
+    char name[4200];
+    if (path == NULL) return;
+    snprintf(name, sizeof name, "%s.violations", path);
+    FILE *file = fopen(name, "a");
+    if (file == NULL) return;
+    fprintf(file, "%s gpu %d instance %d %.3f ms\n", what, d->gpu, d->instance, milliseconds);
+    fclose(file);
+}
+
+/* What every call does first: count itself, take its time, and say how the GPU and the function are. */
+static int enter(const char *function, const device *d, int *id) {
+    refresh();
+    if (*id < 0) {
+        pthread_mutex_lock(&reading);
+        for (*id = 0; *id < counters && strcmp(counter[*id].name, function); ++*id) {}
+        if (*id == counters) snprintf(counter[counters++].name, sizeof counter[0].name, "%s", function);
+        pthread_mutex_unlock(&reading);
+    }
+    counter[*id].calls++;
+    int code = initialised ? OK : UNINITIALIZED;
+    for (const mood *m = now.mood; m < now.mood + now.moods; m++) {
+        int all = m->function[0] == '*';
+        if (!all && strcmp(m->function, function)) continue;
+        if (m->microseconds) nanosleep(&(struct timespec){0, m->microseconds * 1000L}, NULL);
+        else if (d ? m->gpu == ALL || m->gpu == d->gpu : m->gpu == ALL && !all) code = m->code;
+    }
+    if (initialised && born_generation != now.generation) return UNKNOWN;
+    if (d && (d->gpu >= now.gpus || now.gpu[d->gpu].lost)) return LOST;
+    return code;
+}
+
+#define ENTER_AS(name, d) do { static int id_ = -1; int code_ = enter(name, (d), &id_); if (code_ != OK) return code_; } while (0)
+#define ENTER(d) ENTER_AS(__func__, d)
+#define GPU(d) (&now.gpu[(d)->gpu])
+
+long nvml_stub_calls(const char *function) {
+    for (int i = 0; i < counters; i++)
+        if (!strcmp(counter[i].name, function)) return counter[i].calls;
+    return 0;
+}
+
+/* ---- library and devices ---- */
+
+int nvmlInitWithFlags(unsigned flags) {
+    (void)flags;
+    refresh();
+    for (const mood *m = now.mood; m < now.mood + now.moods; m++)
+        if (!strcmp(m->function, "nvmlInit")) return m->code;
+    if (initialised++ == 0) born_generation = now.generation;
+    return OK;
+}
+int nvmlInit_v2(void) { return nvmlInitWithFlags(0); }
+int nvmlShutdown(void) { return initialised ? (initialised--, OK) : UNINITIALIZED; }
+const char *nvmlErrorString(int code) {
+    return code == LOST ? "GPU is lost" : code == UNKNOWN ? "Unknown Error" : code == NOT_SUPPORTED ? "Not Supported" : "stub error";
+}
+int nvmlSystemGetDriverVersion(char *text, unsigned n) { ENTER(NULL); snprintf(text, n, "999.1"); return OK; }
+int nvmlSystemGetNVMLVersion(char *text, unsigned n) { ENTER(NULL); snprintf(text, n, "12.999.1"); return OK; }
+int nvmlSystemGetCudaDriverVersion_v2(int *version) { ENTER(NULL); *version = 12080; return OK; }
+int nvmlDeviceGetCount_v2(unsigned *count) { ENTER(NULL); *count = (unsigned)now.gpus; return OK; }
 
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, device **d) {
     if (index >= GPUS) return INVALID;
+    ENTER(&devices[index]);
+    if ((int)index >= now.gpus) return INVALID;
     *d = &devices[index];
-    return state(*d);
+    return OK;
 }
 
-int nvmlDeviceGetHandleByUUID(const char *uuid, device **d) {
-    for (int i = 0; i < GPUS; i++) {
-        char own[32];
-        snprintf(own, sizeof own, "GPU-stub-%d", i);
-        if (strcmp(own, uuid) == 0) { *d = &devices[i]; return state(*d); }
+static void uuid(const device *d, char *text, size_t n) {
+    if (d->instance < 0) snprintf(text, n, "GPU-stub-%d", d->gpu);
+    else snprintf(text, n, "MIG-stub-%d-%d-%d", d->gpu, GPU(d)->instance[d->instance].id, d->compute);
+}
+
+static device *by_uuid(const char *wanted) {
+    char own[64];
+    for (int g = 0; g < now.gpus; g++) {
+        uuid(&devices[g], own, sizeof own);
+        if (!strcmp(own, wanted)) return &devices[g];
+        for (int i = 0; i < now.gpu[g].instances; i++)
+            for (int c = 0; c < now.gpu[g].instance[i].compute_instances; c++) {
+                uuid(&slices[g][i][c], own, sizeof own);
+                if (!strcmp(own, wanted)) return &slices[g][i][c];
+            }
     }
+    return NULL;
+}
+
+int nvmlDeviceGetHandleByUUID(const char *wanted, device **d) {
+    refresh();
+    device *found = by_uuid(wanted);
+    ENTER(found);
+    if (found == NULL) return NOT_FOUND;
+    *d = found;
+    return OK;
+}
+
+int nvmlDeviceGetUUID(device *d, char *text, unsigned n) { ENTER(d); uuid(d, text, n); return OK; }
+int nvmlDeviceGetIndex(device *d, unsigned *index) { ENTER(d); *index = (unsigned)d->gpu; return OK; }
+int nvmlDeviceGetMinorNumber(device *d, unsigned *minor) { ENTER(d); *minor = (unsigned)d->gpu; return OK; }
+
+int nvmlDeviceGetName(device *d, char *text, unsigned n) {
+    ENTER(d);
+    if (d->instance < 0) snprintf(text, n, "%s", GPU(d)->model->name);
+    else snprintf(text, n, "%s MIG %s", GPU(d)->model->name, GPU(d)->instance[d->instance].profile);
+    return OK;
+}
+
+int nvmlDeviceGetPciInfo_v3(device *d, void *pci) {
+    struct { char legacy[16]; unsigned domain, bus, device, ids, subsystem; char bus_id[32]; } *p = pci;
+    ENTER(d);
+    memset(p, 0, sizeof *p);
+    p->bus = (unsigned)d->gpu + 0x10;
+    snprintf(p->legacy, sizeof p->legacy, "0000:%02X:00.0", p->bus);
+    snprintf(p->bus_id, sizeof p->bus_id, "00000000:%02X:00.0", p->bus);
+    return OK;
+}
+
+/* ---- MIG ---- */
+
+int nvmlDeviceGetMigMode(device *d, unsigned *current, unsigned *pending) {
+    ENTER(d);
+    if (d->instance >= 0) return INVALID;
+    if (GPU(d)->model->major < 8) return NOT_SUPPORTED;
+    *current = *pending = GPU(d)->instances > 0;
+    return OK;
+}
+
+int nvmlDeviceGetMaxMigDeviceCount(device *d, unsigned *count) {
+    ENTER(d);
+    *count = GPU(d)->instances ? 7 : 0;
+    return OK;
+}
+
+int nvmlDeviceGetMigDeviceHandleByIndex(device *d, unsigned index, device **mig) {
+    ENTER(d);
+    for (int i = 0; i < GPU(d)->instances; i++)
+        for (int c = 0; c < GPU(d)->instance[i].compute_instances; c++)
+            if (index-- == 0) { *mig = &slices[d->gpu][i][c]; return OK; }
     return NOT_FOUND;
 }
 
-int nvmlDeviceGetName(device *d, char *text, unsigned n) {
-    ALIVE(d);
-    snprintf(text, n, "%s", d->index ? "Tesla T4" : "NVIDIA H200");
+int nvmlDeviceIsMigDeviceHandle(device *d, unsigned *is) { ENTER(d); *is = d->instance >= 0; return OK; }
+int nvmlDeviceGetDeviceHandleFromMigDeviceHandle(device *d, device **p) { ENTER(d); *p = &devices[d->gpu]; return OK; }
+
+int nvmlDeviceGetGpuInstanceId(device *d, unsigned *id) {
+    ENTER(d);
+    if (d->instance < 0) return INVALID;
+    *id = (unsigned)GPU(d)->instance[d->instance].id;
     return OK;
 }
 
-int nvmlDeviceGetUUID(device *d, char *text, unsigned n) { ALIVE(d); snprintf(text, n, "GPU-stub-%d", d->index); return OK; }
+int nvmlDeviceGetComputeInstanceId(device *d, unsigned *id) {
+    ENTER(d);
+    if (d->instance < 0) return INVALID;
+    *id = (unsigned)d->compute;
+    return OK;
+}
+
+#define WHOLE_GPU(d) do { ENTER(d); if ((d)->instance >= 0) return NOT_SUPPORTED; } while (0)
+
+/* ---- readings ---- */
+
+static int told(int kind, int id, const device *d) {
+    for (const rule *r = now.rule; r < now.rule + now.rules; r++)
+        if (r->kind == kind && r->id == id && (r->gpu == ALL || r->gpu == d->gpu)) return r->code;
+    return OK;
+}
+
+static int field_value(const gpu *g, field *f) {
+    double busy = busy_seconds(g, unix_now()) - busy_seconds(g, loaded);
+    f->valueType = f->fieldId == 186 || f->fieldId == 185 || f->fieldId == 197 || f->fieldId == 198 ? UNSIGNED_INT
+                                                                                                   : UNSIGNED_LONG_LONG;
+    f->value.ull = 0;
+    switch (f->fieldId) {
+    case 83: f->value.ull = energy_mj(g); return OK;
+    case 186: f->value.ui = (unsigned)(1000 * power_w(g, 0.1)); return OK;
+    case 185: f->value.ui = (unsigned)(1000 * power_w(g, 1)); return OK;
+    case 197: f->value.ui = (unsigned)(g->pcie_start + (u64)(g->pcie_rate * busy)); return OK;
+    case 198: f->value.ui = (unsigned)(g->pcie_start + (u64)(2 * g->pcie_rate * busy)); return OK;
+    case 138: f->value.ull = (u64)(3e9 / 1024 * busy); return !g->model->nvlink || f->scopeId != ~0u ? NOT_SUPPORTED : OK;
+    case 139: f->value.ull = (u64)(4e9 / 1024 * busy); return !g->model->nvlink || f->scopeId != ~0u ? NOT_SUPPORTED : OK;
+    default: return INVALID;
+    }
+}
 
 int nvmlDeviceGetFieldValues(device *d, int count, field *fields) {
-    ALIVE(d);
-    for (int i = 0; i < count; i++) {
-        field *f = &fields[i];
-        f->nvmlReturn = OK;
-        if (d->index == 1) f->nvmlReturn = NOT_SUPPORTED;
-        else if (f->fieldId == 83) { f->valueType = UNSIGNED_LONG_LONG; f->value.ull = energy_mj += 65000; }
-        else if (f->fieldId == 186) { f->valueType = UNSIGNED_INT; f->value.ui = 650000; }
-        else if (f->fieldId == 185) { f->valueType = UNSIGNED_INT; f->value.ui = 600000; }
-        else f->nvmlReturn = INVALID;
+    ENTER(d);
+    for (field *f = fields; f < fields + count; f++) {
+        int code = told('f', (int)f->fieldId, d);
+        f->nvmlReturn = !GPU(d)->model->modern || d->instance >= 0 ? NOT_SUPPORTED : code != OK ? code : field_value(GPU(d), f);
     }
     return OK;
 }
 
-int nvmlDeviceGetTotalEnergyConsumption(device *d, unsigned long long *mj) { ALIVE(d); *mj = 1500; return OK; }
-int nvmlDeviceGetPowerUsage(device *d, unsigned *mw) { ALIVE(d); *mw = 70000; return OK; }
-int nvmlDeviceGetTemperature(device *d, int sensor, unsigned *c) { ALIVE(d); (void)sensor; *c = 55; return OK; }
+int nvmlDeviceGetTotalEnergyConsumption(device *d, u64 *mj) { WHOLE_GPU(d); *mj = energy_mj(GPU(d)); return OK; }
+int nvmlDeviceGetTemperature(device *d, int sensor, unsigned *c) { WHOLE_GPU(d); (void)sensor; *c = 55; return OK; }
+int nvmlDeviceGetPowerUsage(device *d, unsigned *mw) {
+    WHOLE_GPU(d);
+    *mw = (unsigned)(1000 * power_w(GPU(d), GPU(d)->model->major * 10 + GPU(d)->model->minor <= 80 ? 0.1 : 1));
+    return OK;
+}
+
+static unsigned percent(const gpu *g, double end, int memory) {
+    return (unsigned)llround((memory ? 40 : 90) * activity(g, end - 1.0 / 6, end));
+}
 
 int nvmlDeviceGetUtilizationRates(device *d, unsigned *rates) {
-    ALIVE(d);
-    if (mood("blank", d->index)) return NO_DATA;
-    rates[0] = 87;
-    rates[1] = 12;
+    WHOLE_GPU(d);
+    if (GPU(d)->instances) return NOT_SUPPORTED;
+    double end = refreshed(unix_now(), 1.0 / 6);
+    rates[0] = percent(GPU(d), end, 0);
+    rates[1] = percent(GPU(d), end, 1);
     return OK;
 }
 
-int nvmlDeviceGetClockInfo(device *d, int kind, unsigned *mhz) { ALIVE(d); *mhz = kind == 1 ? 1980 : 3201; return OK; }
-int nvmlDeviceGetMaxClockInfo(device *d, int kind, unsigned *mhz) { ALIVE(d); *mhz = kind == 1 ? 1980 : 3201; return OK; }
+int nvmlDeviceGetSamples(device *d, int type, u64 last_seen, int *value_type, unsigned *count, sample *samples) {
+    enum { KEPT = 120 };
+    WHOLE_GPU(d);
+    if ((type != 1 && type != 2) || GPU(d)->instances) return NOT_SUPPORTED;
+    *value_type = UNSIGNED_INT;
+    if (samples == NULL) { *count = KEPT; return OK; }
+    unsigned n = 0;
+    long long newest = (long long)floor(unix_now() * 6 + 1e-6);
+    for (long long step = newest - KEPT + 1; step <= newest && n < *count; step++) {
+        u64 stamp = (u64)llround((double)step / 6 * 1e6);
+        if (stamp <= last_seen) continue;
+        samples[n].timeStamp = stamp;
+        samples[n].value.ull = 0;
+        samples[n++].value.ui = percent(GPU(d), (double)step / 6, type == 2);
+    }
+    *count = n;
+    return n ? OK : NOT_FOUND;
+}
 
-int nvmlDeviceGetMemoryInfo(device *d, unsigned long long *m) { ALIVE(d); m[0] = 1000; m[1] = 600; m[2] = 400; return OK; }
+int nvmlDeviceGetClockInfo(device *d, int kind, unsigned *mhz) { WHOLE_GPU(d); *mhz = kind == 1 ? 1980 : 3201; return OK; }
+int nvmlDeviceGetMaxClockInfo(device *d, int kind, unsigned *mhz) { WHOLE_GPU(d); *mhz = kind == 1 ? 1980 : 3201; return OK; }
+
+/* An instance has an eighth of the memory. */
+static u64 memory_total(const device *d) { return GPU(d)->model->memory / (d->instance < 0 ? 1 : 8); }
+
+int nvmlDeviceGetMemoryInfo(device *d, u64 *m) {
+    ENTER(d);
+    m[0] = memory_total(d); m[2] = m[0] / 4 + (1 << 20); m[1] = m[0] - m[2];
+    return OK;
+}
 
 int nvmlDeviceGetMemoryInfo_v2(device *d, void *memory) {
-    struct { unsigned version; unsigned long long total, reserved, free, used; } *m = memory;
-    ALIVE(d);
-    if (d->index == 1 || m->version != 0x02000028) return VERSION_MISMATCH;
-    m->total = 1000; m->reserved = 100; m->free = 600; m->used = 300;
+    struct { unsigned version; u64 total, reserved, free, used; } *m = memory;
+    ENTER(d);
+    if (!GPU(d)->model->modern || m->version != 0x02000028) return VERSION_MISMATCH;
+    m->total = memory_total(d); m->reserved = 1 << 20; m->used = m->total / 4; m->free = m->total - m->reserved - m->used;
     return OK;
 }
 
-int nvmlDeviceGetBAR1MemoryInfo(device *d, unsigned long long *m) {
-    ALIVE(d);
-    if (d->index == 1) return NOT_SUPPORTED;
-    m[0] = 256; m[1] = 200; m[2] = 56;
+int nvmlDeviceGetBAR1MemoryInfo(device *d, u64 *m) {
+    ENTER(d);
+    if (!GPU(d)->model->modern) return NOT_SUPPORTED;
+    m[0] = 256 << 20; m[1] = 200 << 20; m[2] = 56 << 20;
     return OK;
 }
 
 int nvmlDeviceGetCudaComputeCapability(device *d, int *major, int *minor) {
-    ALIVE(d);
-    *major = d->index ? 7 : 9;
-    *minor = d->index ? 5 : 0;
+    ENTER(d);
+    *major = GPU(d)->model->major; *minor = GPU(d)->model->minor;
     return OK;
 }
 
-int nvmlDeviceGetMemoryBusWidth(device *d, unsigned *bits) { ALIVE(d); *bits = 6144; return OK; }
-int nvmlDeviceGetEnforcedPowerLimit(device *d, unsigned *mw) { ALIVE(d); *mw = 700000; return OK; }
-int nvmlDeviceGetTemperatureThreshold(device *d, int kind, unsigned *c) { ALIVE(d); *c = kind == 0 ? 92 : 87; return OK; }
-int nvmlDeviceGetCurrPcieLinkWidth(device *d, unsigned *lanes) { ALIVE(d); *lanes = 16; return OK; }
+int nvmlDeviceGetNumGpuCores(device *d, unsigned *cores) { ENTER(d); *cores = (unsigned)GPU(d)->model->cores; return OK; }
+int nvmlDeviceGetMemoryBusWidth(device *d, unsigned *bits) { WHOLE_GPU(d); *bits = (unsigned)GPU(d)->model->bus_width; return OK; }
+int nvmlDeviceGetEnforcedPowerLimit(device *d, unsigned *mw) { WHOLE_GPU(d); *mw = (unsigned)(1000 * GPU(d)->model->limit_w); return OK; }
+int nvmlDeviceGetPowerManagementLimit(device *d, unsigned *mw) { WHOLE_GPU(d); *mw = (unsigned)(1000 * GPU(d)->model->limit_w); return OK; }
+int nvmlDeviceGetTemperatureThreshold(device *d, int kind, unsigned *c) { WHOLE_GPU(d); *c = kind == 0 ? 92 : 87; return OK; }
+int nvmlDeviceGetCurrPcieLinkWidth(device *d, unsigned *lanes) { WHOLE_GPU(d); *lanes = 16; return OK; }
+int nvmlDeviceGetCurrPcieLinkGeneration(device *d, unsigned *gen) { WHOLE_GPU(d); *gen = 4; return OK; }
+int nvmlDeviceGetMaxPcieLinkGeneration(device *d, unsigned *gen) { WHOLE_GPU(d); *gen = 5; return OK; }
+int nvmlDeviceGetMaxPcieLinkWidth(device *d, unsigned *lanes) { WHOLE_GPU(d); *lanes = 16; return OK; }
+int nvmlDeviceGetFanSpeed(device *d, unsigned *speed) { WHOLE_GPU(d); *speed = 0; return NOT_SUPPORTED; }
+int nvmlDeviceGetPerformanceState(device *d, unsigned *state) { WHOLE_GPU(d); *state = 0; return OK; }
+int nvmlDeviceGetComputeMode(device *d, unsigned *mode) { WHOLE_GPU(d); *mode = 0; return OK; }
+int nvmlDeviceGetPersistenceMode(device *d, unsigned *mode) { WHOLE_GPU(d); *mode = 1; return OK; }
+int nvmlDeviceGetEncoderUtilization(device *d, unsigned *u, unsigned *us) { WHOLE_GPU(d); *u = 0; *us = 166666; return OK; }
+int nvmlDeviceGetDecoderUtilization(device *d, unsigned *u, unsigned *us) { WHOLE_GPU(d); *u = 0; *us = 166666; return OK; }
+
+int nvmlDeviceGetPcieThroughput(device *d, int direction, unsigned *kib) {
+    WHOLE_GPU(d);
+    nanosleep(&(struct timespec){0, 20000000}, NULL); /* as the true one */
+    *kib = direction ? 2000000 : 1000000;
+    return OK;
+}
+
+/* ---- GPM ---- */
+
+int nvmlGpmQueryDeviceSupport(device *d, void *support) {
+    struct { unsigned version, supported; } *s = support;
+    ENTER(d);
+    if (s->version != 1) return VERSION_MISMATCH;
+    s->supported = (unsigned)GPU(d)->model->gpm;
+    return OK;
+}
+
+int nvmlGpmSampleAlloc(gpm_sample **s) { ENTER(NULL); *s = calloc(1, sizeof **s); return *s ? OK : UNKNOWN; }
+int nvmlGpmSampleFree(gpm_sample *s) { ENTER(NULL); free(s); return OK; }
+
+/* Run `call` as the only GPM call at this time, or tell of it. */
+#define ALONE(d, call) do { \
+        if (atomic_fetch_add(&in_gpm, 1) > 0) violation("concurrent", (d), 0); \
+        int code_ = (call); \
+        atomic_fetch_sub(&in_gpm, 1); \
+        return code_; \
+    } while (0)
+
+static int gpm_take(const device *d, gpm_sample *s) {
+    double t = seconds(CLOCK_MONOTONIC), *before = &last_gpm[d->gpu][d->instance + 1];
+    if (*before > 0 && t - *before < 0.1) violation("spacing", d, 1000 * (t - *before));
+    *before = t;
+    *s = (gpm_sample){refreshed(unix_now(), 0.1), d->gpu, d->instance};
+    return OK;
+}
+
+static int gpm_sample_get(device *d, gpm_sample *s) {
+    ENTER_AS("nvmlGpmSampleGet", d);
+    return GPU(d)->model->gpm && d->instance < 0 ? gpm_take(d, s) : NOT_SUPPORTED;
+}
+
+static int gpm_mig_sample_get(device *d, unsigned id, gpm_sample *s) {
+    ENTER_AS("nvmlGpmMigSampleGet", d);
+    if (!GPU(d)->model->gpm) return NOT_SUPPORTED;
+    for (int i = 0; i < GPU(d)->instances; i++)
+        if ((unsigned)GPU(d)->instance[i].id == id) return gpm_take(&slices[d->gpu][i][0], s);
+    return NOT_FOUND;
+}
+
+int nvmlGpmSampleGet(device *d, gpm_sample *s) { ALONE(d, gpm_sample_get(d, s)); }
+int nvmlGpmMigSampleGet(device *d, unsigned id, gpm_sample *s) { ALONE(d, gpm_mig_sample_get(d, id, s)); }
+
+/* Per cent, MiB/s from 20 on: what a busy GPU gives. */
+static double gpm_busy(unsigned id) {
+    switch (id) {
+    case 1: return 95; case 2: return 85; case 3: return 45; case 5: return 60; case 10: return 40; case 11: return 1;
+    case 12: return 20; case 13: return 5; case 20: return 1000; case 21: return 2000; case 60: return 4000; case 61: return 3000;
+    default: return -1;
+    }
+}
+
+static int gpm_metrics_get(device *d, gpm_query *q) {
+    ENTER_AS("nvmlGpmMetricsGet", d);
+    double from = q->older->unix_time, to = q->newer->unix_time;
+    for (gpm_metric *m = q->metrics; m < q->metrics + q->count; m++) {
+        double busy = gpm_busy(m->id);
+        int code = told('g', (int)m->id, d);
+        m->code = code == ALL ? OK : code;
+        m->value = code == ALL ? (double)NAN : busy * (to > from ? activity(GPU(d), from, to) : 0);
+        if (busy < 0 || (q->newer->instance >= 0 && m->id >= 20)) m->code = NOT_SUPPORTED;
+        if (from == 0) m->code = INVALID; /* never taken */
+    }
+    return OK;
+}
+
+int nvmlGpmMetricsGet(gpm_query *q) {
+    if (q->version != 1 || q->older == NULL || q->newer == NULL) return INVALID;
+    device *d = &devices[q->newer->gpu];
+    ALONE(d, gpm_metrics_get(d, q));
+}
+
+/* ---- events ---- */
+
+static int newest_xid(void) {
+    int newest = 0;
+    for (int i = 0; i < now.xids; i++) newest = now.xid[i].sequence > newest ? now.xid[i].sequence : newest;
+    return newest;
+}
+
+int nvmlEventSetCreate(event_set **set) {
+    ENTER(NULL);
+    *set = calloc(1, sizeof **set);
+    if (*set == NULL) return UNKNOWN;
+    (*set)->told = newest_xid();
+    return OK;
+}
+int nvmlEventSetFree(event_set *set) { ENTER(NULL); free(set); return OK; }
+int nvmlDeviceRegisterEvents(device *d, u64 types, event_set *set) {
+    WHOLE_GPU(d);
+    if (types != 8) return NOT_SUPPORTED;
+    set->gpus |= 1u << d->gpu;
+    return OK;
+}
+
+int nvmlEventSetWait_v2(event_set *set, event *e, unsigned milliseconds) {
+    ENTER(NULL);
+    const xid *next = NULL;
+    for (const xid *x = now.xid; x < now.xid + now.xids; x++)
+        if (x->sequence > set->told && (set->gpus >> x->gpu & 1) && (!next || x->sequence < next->sequence)) next = x;
+    if (next == NULL) {
+        nanosleep(&(struct timespec){milliseconds / 1000, milliseconds % 1000 * 1000000L}, NULL);
+        return TIMEOUT;
+    }
+    set->told = next->sequence;
+    *e = (event){&devices[next->gpu], 8, (u64)next->code, ~0u, ~0u};
+    return OK;
+}
+
+/* ---- processes ---- */
+
+int nvmlDeviceGetComputeRunningProcesses_v3(device *d, unsigned *count, void *processes) {
+    struct { unsigned pid; u64 bytes; unsigned instance, compute; } *list = processes;
+    ENTER(d);
+    unsigned n = 0, room = list ? *count : 0;
+    for (const process *p = now.process; p < now.process + now.processes; p++) {
+        if (p->gpu != d->gpu && p->gpu != ALL) continue;
+        if (n < room) { list[n].pid = p->pid; list[n].bytes = p->bytes; list[n].instance = list[n].compute = ~0u; }
+        n++;
+    }
+    *count = n;
+    return n > room ? INSUFFICIENT_SIZE : OK;
+}
+
+int nvmlDeviceGetGraphicsRunningProcesses_v3(device *d, unsigned *count, void *processes) {
+    (void)processes;
+    ENTER(d);
+    *count = 0;
+    return OK;
+}
+
+int nvmlDeviceGetProcessUtilization(device *d, void *samples, unsigned *count, u64 last_seen) {
+    struct { unsigned pid; u64 time; unsigned sm, memory, encoder, decoder; } *list = samples;
+    ENTER(d);
+    unsigned n = 0, room = list ? *count : 0;
+    u64 stamp = (u64)(refreshed(unix_now(), 1.0 / 6) * 1e6);
+    for (const process *p = now.process; p < now.process + now.processes && stamp > last_seen; p++) {
+        if (p->gpu != d->gpu && p->gpu != ALL) continue;
+        if (n < room) {
+            memset(&list[n], 0, sizeof list[n]);
+            list[n].pid = p->pid; list[n].time = stamp; list[n].sm = (unsigned)p->percent;
+        }
+        n++;
+    }
+    *count = n;
+    if (n == 0) return NOT_FOUND;
+    return n > room ? INSUFFICIENT_SIZE : OK;
+}
