@@ -1,0 +1,308 @@
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from epochcast.agent.catalog import catalog
+from epochcast.agent.sources import Attribute, Device
+from epochcast.agent.static import architectures, complete, read_cuda
+from epochcast.regressor import load_catalog
+
+STUB = Path(__file__).with_name("cuda_stub.c")
+H200, T4 = (f"GPU-00000000-0000-0000-0000-00000000000{n}" for n in (0, 1))
+
+# The black-box paper's static list (section III-A.2) → what it is called here. MEM_SIZE, the nominal size, is the catalogue's.
+PAPER = {
+    "BITTL": "bar1_total",
+    "SMMAX": "max_sm_clock",
+    "SHTMP": "shutdown_temperature",
+    "EPLMT": "power_limit",
+    "PCILW": "pcie_link_width",
+    "TOTAL_GM": "global_memory",
+    "CUDA_CORES": "cuda_cores",
+    "CUDA_CORES/MP": "cuda_cores_per_sm",
+    "GPU_Max_CL": "boost_clock",
+    "MEM_CL": "memory_clock",
+    "MEM_BUSWIDTH": "memory_bus_width",
+    "TENSOR_CORES": "tensor_cores",
+    "L1_CACHE_SIZE": "l1_cache_per_sm",
+    "L2_CACHE_SIZE": "l2_cache",
+    "TOTAL_SMPM": "shared_memory_per_sm",
+    "C_CK": "copy_engines",
+    "FP16 TFLOPS": "fp16_flops",
+    "FP32 TFLOPS": "fp32_flops",
+    "FP64 TFLOPS": "fp64_flops",
+    "CC": "compute_capability",
+    "MNG": "max_resident_grids",
+    "MNBWM blocks": "max_blocks_per_sm",
+    "MNBWM warps": "max_warps_per_sm",
+    "MNT": "max_threads_per_sm",
+    "MNSM": "shared_memory_per_block",
+}
+
+# What NVML reads of an H200.
+NVML = {
+    "memory_total": 150754820096,
+    "bar1_total": 274877906944,
+    "max_sm_clock": 1.98e9,
+    "max_memory_clock": 3.201e9,
+    "memory_bus_width": 6144,
+    "cuda_cores": 16896,
+    "compute_capability": "9.0",
+    "power_limit": 700.0,
+    "shutdown_temperature": 92.0,
+    "pcie_link_width": 16,
+}
+
+
+@pytest.fixture(scope="session")
+def cuda_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A stub ``libcuda.so.1``, compiled once."""
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler: the stub libcuda cannot be built")
+    library = tmp_path_factory.mktemp("cuda") / "libcuda.so.1"
+    command = [compiler, "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", library, STUB]
+    subprocess.run(command, check=True)
+    return library
+
+
+@pytest.fixture
+def driver(cuda_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a stub driver that `read_cuda` finds; a file in it changes the driver's mood."""
+    folder = tmp_path / "driver"
+    folder.mkdir()
+    shutil.copy(cuda_library, folder)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(folder))
+    return folder
+
+
+def device(
+    static: Mapping[str, float | int | str], uuid: str = H200, index: int = 0, instance: int | None = None, source: str = "nvml"
+) -> Device:
+    metrics = tuple(catalog().values())
+    attributes = {name: Attribute(value, source) for name, value in static.items()}
+    return Device(index, uuid, "NVIDIA H200", source, metrics, instance, attributes)
+
+
+def test_cuda_tells_in_base_units(driver: Path) -> None:
+    facts, reason = read_cuda()
+    assert reason == ""
+    assert facts[H200] == {
+        "pci_bus_id": "0000:1A:00.0",
+        "global_memory": 150_000_000_000,
+        "compute_capability": "9.0",
+        "sm_count": 132,
+        "boost_clock": 1.98e9,
+        "memory_clock": 3.201e9,
+        "memory_bus_width": 6144,
+        "l2_cache": 62_914_560,
+        "max_threads_per_sm": 2048,
+        "copy_engines": 3,
+        "shared_memory_per_sm": 233_472,
+        "fp32_to_fp64_ratio": 2,
+        "shared_memory_per_block": 232_448,
+        "max_blocks_per_sm": 32,
+    }
+    assert facts[T4]["compute_capability"] == "7.5"
+    assert "max_blocks_per_sm" not in facts[T4], "a driver that does not know an attribute leaves it out"
+
+
+def test_cuda_is_asked_without_what_hides_gpus_from_it(driver: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[dict[str, str]] = []
+    true = subprocess.Popen
+
+    def spy(*arguments: object, env: dict[str, str], **more: object) -> object:
+        seen.append(env)
+        return true(*arguments, env=env, **more)  # type: ignore[call-overload]
+
+    monkeypatch.setattr("epochcast.agent.static.subprocess.Popen", spy)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    monkeypatch.setenv("SECRET", "not for a child")
+    assert set(read_cuda().facts) == {H200, T4}
+    assert seen[0]["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
+    assert not {"CUDA_VISIBLE_DEVICES", "SECRET"} & set(seen[0])
+
+
+def test_a_foreign_package_of_our_name_where_the_agent_starts_is_not_run(
+    driver: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "epochcast").mkdir()
+    (tmp_path / "epochcast" / "__init__.py").write_text("raise RuntimeError('the foreign package was imported')\n")
+    monkeypatch.chdir(tmp_path)
+    assert read_cuda().reason == ""
+
+
+def test_a_driver_that_hangs_costs_the_timeout_and_no_more(driver: Path) -> None:
+    (driver / "hang").touch()
+    facts, reason = read_cuda(timeout=1.5)  # would not come back if the child were waited for
+    assert facts == {}
+    assert "1.5 s" in reason
+
+
+def test_a_driver_that_finds_no_gpu_says_so(driver: Path) -> None:
+    (driver / "no-device").touch()
+    facts, reason = read_cuda()
+    assert facts == {}
+    assert "CUDA error 100 (no CUDA-capable device is detected)" in reason
+
+
+def test_a_lost_gpu_does_not_cost_the_others(driver: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (driver / "lost-0").touch()
+    facts, reason = read_cuda()
+    assert set(facts) == {T4}
+    assert reason == ""
+    assert "CUDA device 0 is left out: cuDeviceGet failed with CUDA error 999" in caplog.text
+
+
+def test_no_cuda_driver_is_one_sentence(tmp_path: Path) -> None:
+    if shutil.which("nvidia-smi"):
+        pytest.skip("this machine has an NVIDIA driver")
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
+    command = [sys.executable, "-m", "epochcast.agent.cuda_attributes"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert "libcuda.so.1" in done.stderr
+
+
+def test_a_driver_without_the_functions_is_refused(driver: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty.c").write_text("int nothing;\n")
+    compiler = shutil.which("gcc") or "cc"
+    command = [compiler, "-shared", "-fPIC", "-o", driver / "libcuda.so.1", tmp_path / "empty.c"]
+    subprocess.run(command, check=True)
+    facts, reason = read_cuda()
+    assert facts == {}
+    assert "has no cuInit" in reason
+
+
+def test_a_process_that_cannot_start_or_answers_nonsense(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "no-python"))
+    assert "cannot be started" in read_cuda().reason
+    nonsense = tmp_path / "nonsense"
+    nonsense.write_text("#!/bin/sh\necho 'not { json'\n")
+    nonsense.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(nonsense))
+    assert "no JSON" in read_cuda().reason
+    nonsense.write_text("#!/bin/sh\nexit 7\n")
+    assert "status 7" in read_cuda().reason
+
+
+def test_the_papers_whole_static_list_is_covered(driver: Path) -> None:
+    facts = complete([device(NVML)], read_cuda().facts)[H200]
+    missing = {paper: name for paper, name in PAPER.items() if name not in facts}
+    assert not missing
+    assert {"nvml", "cuda", "table"} == {fact.source for fact in facts.values()}
+
+
+def test_without_cuda_only_three_items_of_the_list_are_missing() -> None:
+    facts = complete([device(NVML)])[H200]
+    assert {name for name in PAPER.values() if name not in facts} == {"global_memory", "l2_cache", "copy_engines"}
+    assert facts["sm_count"] == Attribute(132, "table")
+    assert facts["boost_clock"] == Attribute(1.98e9, "nvml")
+    assert facts["shared_memory_per_sm"] == Attribute(233_472, "table")
+
+
+def test_what_is_read_wins_over_what_is_looked_up() -> None:
+    cuda = {H200: {"pci_bus_id": "0000:1a:00.0", "sm_count": 114, "max_resident_grids": 64, "power_limit": 1.0}}
+    facts = complete([device(NVML)], cuda)[H200]
+    assert facts["sm_count"] == Attribute(114, "cuda")
+    assert facts["max_resident_grids"] == Attribute(64, "cuda")
+    assert facts["power_limit"] == Attribute(700.0, "nvml")
+    assert facts["tensor_cores"] == Attribute(4 * 114, "table")
+
+
+def test_peaks_agree_with_the_catalogue_of_the_same_gpu() -> None:
+    facts = complete([device(NVML)])[H200]
+    known = load_catalog().resolve("NVIDIA H200")
+    for name in ("cuda_cores", "sm_count", "tensor_cores", "max_warps_per_sm"):
+        assert facts[name].value == getattr(known, name)
+    for name in ("fp64_flops", "fp32_flops", "fp16_flops", "memory_bandwidth"):
+        assert facts[name].value == pytest.approx(getattr(known, name), rel=0.03)
+
+
+def test_cuda_device_is_found_by_pci_address_when_uuids_differ(driver: Path) -> None:
+    odd = device({**NVML, "pci_bus_id": "00000000:1A:00.0"}, uuid="GPU-stub-0")
+    facts = complete([odd], read_cuda().facts)["GPU-stub-0"]
+    assert facts["sm_count"] == Attribute(132, "cuda")
+    unplaced = complete([device(NVML, uuid="GPU-stub-0")], read_cuda().facts)["GPU-stub-0"]
+    assert unplaced["sm_count"].source == "table"
+
+
+def test_of_a_partitioned_gpu_cuda_shows_an_instance_and_not_the_whole(driver: Path) -> None:
+    (driver / "mig").touch()
+    whole = device({**NVML, "pci_bus_id": "00000000:1A:00.0"})
+    shown = device({}, uuid="MIG-aa000000-0000-0000-0000-000000000000", instance=1)
+    other = device({}, uuid="MIG-bb000000-0000-0000-0000-000000000000", instance=2)
+    facts = complete([whole, shown, other], read_cuda().facts)
+    assert facts[whole.uuid]["sm_count"] == Attribute(132, "table")
+    assert facts[shown.uuid]["sm_count"] == Attribute(16, "cuda")
+    assert facts[shown.uuid]["cuda_cores"] == Attribute(16 * 128, "table")
+    assert facts[other.uuid]["max_threads_per_sm"] == Attribute(2048, "table")
+    assert "sm_count" not in facts[other.uuid], "how many SMs a slice has does not follow from its GPU"
+
+
+def test_a_host_and_an_unknown_capability_keep_what_they_have() -> None:
+    host = device({"cpus": 2}, uuid="host-a", source="host")
+    future = device({**NVML, "compute_capability": "99.0"}, uuid="GPU-f", index=1)
+    facts = complete([host, future])
+    assert facts["host-a"] == {"cpus": Attribute(2, "host")}
+    assert "sm_count" not in facts["GPU-f"]
+    assert facts["GPU-f"]["fp32_flops"].value == 2 * 16896 * 1.98e9
+
+
+def test_a_replayed_attribute_that_is_text_is_not_computed_with() -> None:
+    facts = complete([device({"cuda_cores": "many", "boost_clock": 1e9, "compute_capability": 9.0}, source="trace")])[H200]
+    assert "fp32_flops" not in facts
+    assert facts["cuda_cores"].value == "many"
+
+
+def test_the_table_agrees_with_the_gpu_catalogue() -> None:
+    """Two rooms that may not import each other state the same facts; here they are held side by side."""
+    table = architectures()
+    compared = 0
+    for gpu in load_catalog().values():
+        facts = table.get(str(gpu.compute_capability))
+        if facts is None:
+            assert gpu.compute_capability < 6, f"{gpu.name}: architectures.toml lacks {gpu.compute_capability}"
+            continue
+        compared += 1
+        assert facts["cuda_cores_per_sm"] * gpu.sm_count == gpu.cuda_cores, gpu.name
+        assert facts["tensor_cores_per_sm"] * gpu.sm_count == gpu.tensor_cores, gpu.name
+        assert facts["max_threads_per_sm"] // 32 == gpu.max_warps_per_sm, gpu.name
+        for name in set(facts) & set(vars(gpu)):
+            assert facts[name] == getattr(gpu, name), f"{gpu.name}: {name}"
+        for ratio, over, under in (("fp32_to_fp64_ratio", "fp32", "fp64"), ("fp16_to_fp32_ratio", "fp16", "fp32")):
+            above, below = (getattr(gpu, f"{kind}_flops") for kind in (over, under))
+            if above is not None and below is not None:
+                assert above / below == pytest.approx(facts[ratio], rel=0.02), f"{gpu.name}: {ratio}"
+    assert compared > 20
+
+
+def test_every_capability_has_the_limits_that_occupancy_needs() -> None:
+    for capability, facts in architectures().items():
+        lacking = {"max_threads_per_sm", "max_blocks_per_sm", "shared_memory_per_sm", "max_resident_grids"} - set(facts)
+        assert not lacking, f"{capability} lacks {lacking}"
+        assert facts["shared_memory_per_block"] <= facts["shared_memory_per_sm"]
+        if float(capability) >= 7:
+            assert facts["shared_memory_per_sm"] < facts["l1_cache_per_sm"]
+
+
+def test_what_is_marked_as_unverified_is_there() -> None:
+    tables = tomllib.loads(files("epochcast.agent").joinpath("architectures.toml").read_text(encoding="utf-8"))
+    for capability, table in tables.items():
+        assert set(table.get("unverified", ())) <= set(table), capability
+
+
+def test_the_program_prints_json(driver: Path) -> None:
+    command = [sys.executable, "-m", "epochcast.agent.cuda_attributes"]
+    done = subprocess.run(command, env={**os.environ}, capture_output=True, text=True, check=True)
+    assert set(json.loads(done.stdout)) == {H200, T4}
