@@ -17,6 +17,8 @@ MERITS = {
     "dcgm-exporter": "profiling metrics, at the exporter's own pace",
     "nvml": "utilisation, power and memory; before Hopper the driver itself has no profiling metrics",
 }
+# Sources that lack nothing: where one of them is active, another is no better (GPM is for Hopper and newer anyway).
+FULL = ("gpm", "dcgm")
 # The metric that tells whether a source gives profiling metrics of a GPU at all.
 PROFILING = "sm_active"
 
@@ -34,6 +36,11 @@ class Choice:
     source: str
     why: str
     refused: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def fallback(self) -> bool:
+        """Whether it stands in for a source that would tell more."""
+        return bool(self.refused) and self.source not in FULL
 
 
 def choose(config: Config) -> tuple[list[Source], list[Choice]]:
@@ -59,7 +66,7 @@ def choose(config: Config) -> tuple[list[Source], list[Choice]]:
 
 def better_source_works(config: Config, choices: Iterable[Choice]) -> bool:
     """Whether a source that was refused gives profiling metrics of a GPU now (or, where only the host is read, any GPU)."""
-    refused = {name: choice for choice in choices for name in choice.refused}
+    refused = {name: choice for choice in choices if choice.fallback for name in choice.refused}
     for name, choice in refused.items():
         try:
             source = open_source(name, config, None if choice.source == "host" else frozenset({choice.uuid}))

@@ -169,7 +169,7 @@ class Node:
         # A GPU that is gone is missed; the host, which only stands in for GPUs, is not.
         gone = [store for store in before.values() if store.device.source not in ("host", "replay")]
         self._present, self.choices = (tuple(samplers), gone), tuple(choices)
-        if any(choice.refused for choice in choices):
+        if any(choice.fallback for choice in choices):
             self._retry_later()
         else:
             self._retry_at, self._retry_after = math.inf, FIRST_RETRY_S

@@ -122,13 +122,13 @@ class Sampler:
         n = math.floor((clock.monotonic() + self._offset) * hertz) + 1
         while not self.source.finished:
             taken = -(-n // self.governor.divisor) * self.governor.divisor
-            self.governed_ticks += taken - n
-            n = taken
+            left_out, n = taken - n, taken
             deadline = n / hertz - self._offset
             # Up to half an interval later where the source needs its rest: still nearest to this tick.
             moment = max(deadline, min(self.source.ready_at, deadline + 0.5 / hertz))
             if clock.wait(max(0.0, moment - clock.monotonic())):
                 return
+            self.governed_ticks += left_out
             now = clock.monotonic()
             # Later than a whole interval: go on with the newest tick that is due. No burst would bring back what was missed.
             step = self.governor.divisor

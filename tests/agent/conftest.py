@@ -6,12 +6,19 @@ import shutil
 import subprocess
 import sys
 import urllib.request
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+
+from epochcast.agent import choose as choosing
+from epochcast.agent.config import Config
+from epochcast.agent.errors import InputError
+from epochcast.agent.sources import Device, Row
 
 STUB = Path(__file__).with_name("nvml_stub.c")
 
@@ -100,3 +107,56 @@ def nvml_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     flags = ["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-shared", "-fPIC"]
     subprocess.run([compiler, *flags, "-o", str(library), str(STUB), "-lm"], check=True)
     return library
+
+
+class FakeSource:
+    """A source of devices given as (uuid, index, metrics)."""
+
+    hertz, interval, lag, silent_after, ready_at = 10.0, 0.1, 0.0, 1.0, 0.0
+    recorded_rows, finished = None, False
+
+    def __init__(self, name: str, devices: list[tuple[str, int, Any]]) -> None:
+        self.name = name
+        self.blanks: Counter[tuple[int, str]] = Counter()
+        self.devices = tuple(
+            Device(index, uuid, "Stub", name, metrics, unmeasured=self._unmeasured(metrics)) for uuid, index, metrics in devices
+        )
+        self.closed = self.outdated = False
+        self.absent: set[str] = set()
+
+    def read(self, tick: Any) -> list[Row]:
+        """Return a row of ones for each device that is not in ``absent``."""
+        return [
+            Row(position, tick.time, np.ones(len(device.metrics)))
+            for position, device in enumerate(self.devices)
+            if device.uuid not in self.absent
+        ]
+
+    def _unmeasured(self, metrics: Any) -> dict[str, str]:
+        return {} if any(metric.name == "sm_active" for metric in metrics) else {"sm_active": "no module"}
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[FakeSource]]:
+    """Make ``open_source`` see these sources by name (devices, or a sentence that refuses); return the list of what it opens."""
+
+    def make(**found: list[tuple[str, int, Any]] | str) -> list[FakeSource]:
+        opened: list[FakeSource] = []
+
+        def open_source(name: str, config: Config, only: frozenset[str] | None = None) -> FakeSource:
+            devices = found.get(name.replace("-", "_"), f"no {name} here")
+            if isinstance(devices, str):
+                raise InputError(devices)
+            chosen = [device for device in devices if only is None or device[0] in only]
+            if not chosen:
+                raise InputError(f"{name} sees none of these GPUs")
+            opened.append(FakeSource(name, chosen))
+            return opened[-1]
+
+        monkeypatch.setattr(choosing, "open_source", open_source)
+        return opened
+
+    return make

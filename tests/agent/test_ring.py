@@ -75,3 +75,40 @@ def test_readers_never_see_a_torn_row() -> None:
         reader.join()
     assert not torn
     assert reads > 0
+
+
+def test_a_cursor_sees_each_row_once_and_what_was_overwritten_is_counted() -> None:
+    ring = Ring(10, METRICS)
+    cursor, seen, lost = 0, [], 0
+    number = 0
+    for batch in (3, 0, 10, 25, 4):
+        for _ in range(batch):
+            ring.append(float(number), np.array([number, 2.0 * number]))
+            number += 1
+        news = ring.since(cursor)
+        cursor, lost = news.cursor, lost + news.lost
+        seen += news.time.tolist()
+    assert len(seen) + lost == number
+    assert lost == 15
+    assert seen == [float(row) for row in range(number) if not 13 <= row < 28]
+
+
+def test_a_cursor_survives_a_clock_that_is_set_back() -> None:
+    ring = Ring(10, METRICS)
+    for time in range(6):
+        ring.append(float(time), np.array([0.0, 0.0]))
+    cursor = ring.since(0).cursor
+    ring.append(3.0, np.array([1.0, 1.0]))  # drops the rows of 3, 4 and 5
+    ring.append(4.0, np.array([1.0, 1.0]))
+    news = ring.since(cursor)
+    assert news.time.tolist() == [3.0, 4.0]
+    assert news.lost == 0
+
+
+def test_a_cursor_of_another_ring_starts_at_the_end() -> None:
+    ring = Ring(10, METRICS)
+    ring.append(1.0, np.array([0.0, 0.0]))
+    news = ring.since(1000)
+    assert (len(news.time), news.lost) == (0, 0)
+    ring.append(2.0, np.array([0.0, 0.0]))
+    assert ring.since(news.cursor).time.tolist() == [2.0]

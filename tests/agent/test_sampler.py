@@ -1,4 +1,5 @@
 import logging
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -19,12 +20,16 @@ class ScriptedSource:
     name = "scripted"
     hertz = 10.0
     interval = 0.1
+    lag = 0.0
     silent_after = 1.0
+    outdated = False
     recorded_rows = None
     finished = False
 
     def __init__(self) -> None:
-        self.devices = tuple(Device(index, f"GPU-{index}", "Stub", METRICS) for index in range(2))
+        self.devices = tuple(Device(index, f"GPU-{index}", "Stub", "scripted", METRICS) for index in range(2))
+        self.blanks: Counter[tuple[int, str]] = Counter()
+        self.ready_at = 0.0
         self.ticks: list[Tick] = []
         self.actions: dict[int, Any] = {}
         self.absent: set[int] = set()
@@ -40,8 +45,8 @@ class ScriptedSource:
         pass
 
 
-def sampler_of(source: ScriptedSource, clock: Any) -> Sampler:
-    return Sampler(source, [DeviceStore(device, 6000, 5.0) for device in source.devices], clock)
+def sampler_of(source: ScriptedSource, clock: Any, tick_budget: float = 1.0) -> Sampler:
+    return Sampler(source, [DeviceStore(device, 6000, 5.0) for device in source.devices], clock, tick_budget)
 
 
 def times(sampler: Sampler, device: int = 0) -> list[float]:
@@ -92,6 +97,12 @@ def test_the_slow_tier_survives_a_missed_tick(fake_clock: Any) -> None:
     source.actions[9] = lambda: setattr(clock, "now", clock.now + 0.35)
     sampler_of(source, clock).run()
     assert sum(tick.slow for tick in source.ticks) == 3
+
+
+def test_the_rare_tier_is_read_at_the_first_tick_and_once_a_minute(fake_clock: Any) -> None:
+    source, clock = ScriptedSource(), fake_clock(1_700_000_000.0, until=130.05)
+    sampler_of(source, clock).run()
+    assert [number for number, tick in enumerate(source.ticks) if tick.rare] == [0, 600, 1200]
 
 
 @pytest.mark.parametrize("step", [3600.0, -3600.0, 0.25, -0.25])
@@ -158,3 +169,74 @@ def test_a_device_without_a_row_misses_its_tick_alone(fake_clock: Any) -> None:
     sampler.run()
     assert (len(times(sampler, 0)), len(times(sampler, 1))) == (20, 15)
     assert [store.missed_ticks for store in sampler.stores] == [0, 5]
+
+
+def test_a_source_that_needs_its_rest_is_read_up_to_half_an_interval_later(fake_clock: Any) -> None:
+    source, clock = ScriptedSource(), fake_clock(1_700_000_000.0, until=1.05)
+    moments = []
+
+    def rest(seconds: float) -> None:
+        moments.append(clock.now)
+        source.ready_at = clock.now + seconds
+
+    source.actions = (
+        {k: lambda: rest(0.103) for k in range(3)} | {3: lambda: rest(0.17)} | {4: lambda: moments.append(clock.now)}
+    )
+    sampler = sampler_of(source, clock)
+    sampler.run()
+    # Each of the first is 3 ms later than the one before; one that would be 70 ms late is not waited for in full.
+    assert moments == pytest.approx([0.1, 0.203, 0.306, 0.409, 0.55], abs=1e-6)
+    assert times(sampler) == [(17_000_000_001 + k) / 10 for k in range(10)]
+    assert sampler.missed_ticks == 0
+
+
+def test_ticks_that_cost_too_much_become_rarer_and_are_counted(fake_clock: Any) -> None:
+    source, clock = ScriptedSource(), fake_clock(1_700_000_000.0, until=10.05)
+    source.actions = dict.fromkeys(range(1000), lambda: setattr(clock, "now", clock.now + 0.03))
+    sampler = sampler_of(source, clock, tick_budget=0.01)  # of two GPUs: 20 ms a tick, 0.2 s a second
+    sampler.run()
+    got = times(sampler)
+    # Twenty ticks at 10 Hz, then 5 Hz, at which 30 ms a tick are 0.15 s a second.
+    assert got[:20] == [(17_000_000_001 + k) / 10 for k in range(20)]
+    assert np.allclose(np.diff(got[20:]), 0.2, atol=1e-6)
+    assert sampler.target_hertz == 5
+    assert sampler.missed_ticks == 0
+    assert len(got) + sampler.governed_ticks == 100
+    assert [store.missed_ticks for store in sampler.stores] == [0, 0]
+
+
+class LateSource(ScriptedSource):
+    """One GPU whose rows come once a second, for the second before."""
+
+    hertz = 1.0
+    lag = 1.5
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.devices = self.devices[:1]
+        self.without: set[int] = set()
+
+    def read(self, tick: Tick) -> Iterable[Row]:
+        self.ticks.append(tick)
+        first = round(tick.time * 10) - 15
+        numbers = [number for number in range(first, first + 10) if number - 17_000_000_000 not in self.without]
+        return [Row(0, number / 10, np.array([1.0])) for number in numbers]
+
+
+def test_rows_that_come_after_their_time_are_counted_by_their_times(fake_clock: Any) -> None:
+    source, clock = LateSource(), fake_clock(1_700_000_000.0, until=20.5)
+    source.without = {20, 21, 55, *range(70, 100)}
+    sampler = sampler_of(source, clock)
+    sampler.run()
+    assert sampler.stores[0].missed_ticks == 2 + 1 + 30
+    assert len(times(sampler)) + sampler.stores[0].missed_ticks == 200
+    assert sampler.target_hertz == 10
+
+
+def test_a_silent_device_of_a_late_source_misses_its_ticks_while_it_is_silent(fake_clock: Any) -> None:
+    source, clock = LateSource(), fake_clock(1_700_000_000.0, until=20.5)
+    source.without = set(range(40, 1000))
+    sampler = sampler_of(source, clock)
+    sampler.run()
+    # At the last tick, 20.0 s, all that was due by 18.5 s should have come.
+    assert sampler.stores[0].missed_ticks == 185 - 39

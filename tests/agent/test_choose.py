@@ -1,0 +1,91 @@
+from typing import Any
+
+import pytest
+
+from epochcast.agent.catalog import catalog
+from epochcast.agent.choose import better_source_works, choose
+from epochcast.agent.config import Config
+from epochcast.agent.errors import InputError
+
+PROFILES, PLAIN = (catalog()["sm_active"], catalog()["power"]), (catalog()["power"],)
+
+
+def active(config: Config = Config()) -> dict[str, str]:  # noqa: B008
+    sources, choices = choose(config)
+    assert [choice.uuid for choice in choices] == [device.uuid for source in sources for device in source.devices]
+    return {choice.uuid: choice.source for choice in choices}
+
+
+def test_each_gpu_gets_the_best_source_that_works_for_it(world: Any) -> None:
+    opened = world(
+        gpm=[("hopper", 0, PROFILES)],
+        dcgm=[("hopper", 0, PROFILES), ("ampere", 1, PROFILES), ("pascal", 2, PLAIN)],
+        nvml=[("hopper", 0, PLAIN), ("ampere", 1, PLAIN), ("pascal", 2, PLAIN)],
+    )
+    sources, choices = choose(Config())
+    assert {choice.uuid: choice.source for choice in choices} == {"hopper": "gpm", "ampere": "dcgm", "pascal": "nvml"}
+    assert {choice.uuid: choice.fallback for choice in choices} == {"hopper": False, "ampere": False, "pascal": True}
+    assert choices[2].refused == {"dcgm": "no module", "dcgm-exporter": "no dcgm-exporter here"}
+    assert [source.closed for source in sources] == [False] * 3
+    assert sum(not source.closed for source in opened) == 3
+
+
+def test_where_every_gpu_has_gpm_no_other_source_is_opened(world: Any) -> None:
+    opened = world(gpm=[("a", 0, PROFILES)], nvml=[("a", 0, PLAIN)], dcgm=[("a", 0, PROFILES)])
+    assert active() == {"a": "gpm"}
+    assert {source.name for source in opened} == {"gpm", "nvml"}
+
+
+def test_a_host_engine_without_profiling_is_no_better_than_the_driver(world: Any) -> None:
+    world(nvml=[("a", 0, PLAIN)], dcgm=[("a", 0, PLAIN)])
+    _, (choice,) = choose(Config())
+    assert choice.source == "nvml"
+    assert choice.refused["dcgm"] == "no module"
+
+
+def test_a_gpu_whose_instances_have_profiling_keeps_its_source(world: Any) -> None:
+    world(nvml=[("a", 0, PLAIN)], dcgm=[("a", 0, PLAIN), ("a-mig", 0, PROFILES)])
+    # The instance is no GPU of NVML's list; it comes with its parent.
+    assert set(active()) >= {"a"}
+
+
+def test_the_exporter_is_read_where_dcgm_itself_cannot_be(world: Any) -> None:
+    world(nvml=[("a", 0, PLAIN)], dcgm_exporter=[("a", 0, PROFILES)])
+    assert active() == {"a": "dcgm-exporter"}
+
+
+def test_without_a_gpu_the_host_stands_in_and_says_why(world: Any) -> None:
+    world(host=[("host", 0, PLAIN)])
+    _, (choice,) = choose(Config())
+    assert choice.source == "host"
+    assert choice.refused["nvml"] == "no nvml here"
+    assert choice.fallback
+
+
+def test_without_nvml_dcgm_alone_will_do(world: Any) -> None:
+    world(dcgm=[("a", 0, PLAIN)])
+    assert active() == {"a": "dcgm"}
+
+
+def test_a_source_asked_for_by_name_is_taken_or_refused(world: Any) -> None:
+    world(nvml=[("a", 0, PLAIN)], gpm=[("a", 0, PROFILES)])
+    assert active(Config(source="nvml")) == {"a": "nvml"}
+    with pytest.raises(InputError, match="no dcgm here"):
+        choose(Config(source="dcgm"))
+
+
+def test_a_better_source_is_noticed_once_it_works(world: Any) -> None:
+    world(nvml=[("a", 0, PLAIN)], dcgm=[("a", 0, PLAIN)])
+    _, choices = choose(Config())
+    assert not better_source_works(Config(), choices)
+    opened = world(nvml=[("a", 0, PLAIN)], dcgm=[("a", 0, PROFILES)])
+    assert better_source_works(Config(), choices)
+    assert all(source.closed for source in opened)
+
+
+def test_a_gpu_is_noticed_where_only_the_host_was_read(world: Any) -> None:
+    world(host=[("host", 0, PLAIN)])
+    _, choices = choose(Config())
+    assert not better_source_works(Config(), choices)
+    world(host=[("host", 0, PLAIN)], nvml=[("a", 0, PLAIN)])
+    assert better_source_works(Config(), choices)

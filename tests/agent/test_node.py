@@ -1,0 +1,160 @@
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from epochcast.agent import node as noding
+from epochcast.agent.catalog import catalog
+from epochcast.agent.config import Config
+from epochcast.agent.errors import InputError
+from epochcast.agent.node import Node
+
+PROFILES, PLAIN = (catalog()["sm_active"], catalog()["power"]), (catalog()["power"],)
+
+
+def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+    """Wait until the condition holds; fail when it does not."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come true"
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def start_node(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Node]]:
+    """Start nodes whose clock for retries a test moves by hand (``node.ahead``)."""
+    monkeypatch.setattr(noding, "complete", lambda devices: {device.uuid: dict(device.static) for device in devices})
+    with ExitStack() as stack:
+
+        def start(config: Config = Config()) -> Any:  # noqa: B008
+            node: Any = Node(config)
+            node.ahead = 0.0
+            real = node.clock.monotonic
+            monkeypatch.setattr(node.clock, "monotonic", lambda: real() + node.ahead)
+            node.start()
+            stack.callback(node.stop)
+            return node
+
+        yield start
+
+
+def rows(node: Node, uuid: str) -> int:
+    (store,) = (store for store in node.stores if store.device.uuid == uuid)
+    return len(store.samples(float("-inf"), float("inf"), None)[0])
+
+
+def test_each_source_has_a_sampler_of_its_own(world: Any, start_node: Any) -> None:
+    world(gpm=[("a", 0, PROFILES)], nvml=[("a", 0, PLAIN), ("b", 1, PLAIN)])
+    node = start_node()
+    until(lambda: all(rows(node, uuid) > 2 for uuid in "ab"))
+    assert [sampler.source.name for sampler in node.samplers] == ["gpm", "nvml"]
+    assert node.ticks_since(node.clock.monotonic() - 5)
+
+
+def test_a_hot_added_gpu_is_read_and_nothing_of_the_others_is_lost(world: Any, start_node: Any) -> None:
+    world(nvml=[("a", 0, PLAIN)], gpm=[("a", 0, PROFILES)])
+    node = start_node()
+    until(lambda: rows(node, "a") > 2)
+    before = node.samplers[0]
+    node.supervise()
+    assert node.samplers[0] is before
+    had = rows(node, "a")
+    world(nvml=[("a", 0, PLAIN), ("b", 1, PLAIN)], gpm=[("a", 0, PROFILES), ("b", 1, PROFILES)])
+    before.source.outdated = True
+    node.supervise()
+    assert before.source.closed
+    until(lambda: rows(node, "b") > 1)
+    assert rows(node, "a") > had
+
+
+def test_a_gpu_that_is_gone_stays_known_until_its_samples_have_expired(world: Any, start_node: Any) -> None:
+    world(nvml=[("a", 0, PLAIN), ("b", 1, PLAIN)], gpm=[("a", 0, PROFILES), ("b", 1, PROFILES)])
+    node = start_node(Config(retention=5))
+    until(lambda: rows(node, "b") > 2)
+    world(nvml=[("a", 0, PLAIN)], gpm=[("a", 0, PROFILES)])
+    node.samplers[0].source.outdated = True
+    node.supervise()
+    assert rows(node, "b") > 2
+    assert [store.device.uuid for store in node.samplers[0].stores] == ["a"]
+    node.ahead = 6.0
+    node.supervise()
+    assert [store.device.uuid for store in node.stores] == ["a"]
+
+
+def test_a_better_source_is_taken_once_it_works(world: Any, start_node: Any, caplog: pytest.LogCaptureFixture) -> None:
+    world(nvml=[("a", 0, PLAIN)])
+    node = start_node()
+    assert node.choices[0].fallback
+    world(nvml=[("a", 0, PLAIN)], dcgm=[("a", 0, PROFILES)])
+    node.supervise()
+    assert node.choices[0].source == "nvml"  # not tried at every look
+    node.ahead = 61.0
+    with caplog.at_level(logging.INFO):
+        node.supervise()
+    assert (node.choices[0].source, node.choices[0].fallback) == ("dcgm", False)
+    assert "source dcgm" in caplog.text
+    until(lambda: rows(node, "a") > 2)
+
+
+def test_a_better_source_that_does_not_come_is_asked_for_ever_more_rarely(world: Any, start_node: Any) -> None:
+    opened = world(nvml=[("a", 0, PLAIN)], dcgm=[("a", 0, PLAIN)])
+    node = start_node()
+    tried = []
+    for minute in range(60):
+        node.ahead = 60.0 * minute
+        count = len(opened)
+        node.supervise()
+        if len(opened) > count:
+            tried.append(minute)
+    assert 5 <= len(tried) <= 9
+    assert max(later - earlier for earlier, later in pairwise(tried)) >= 10
+
+
+def test_a_relay_that_died_is_replaced_by_the_driver(world: Any, start_node: Any) -> None:
+    world(nvml=[("a", 0, PLAIN)], dcgm=[("a", 0, PROFILES)])
+    node = start_node()
+    until(lambda: rows(node, "a") > 2)
+    node.samplers[0].source.absent = {"a"}
+    world(nvml=[("a", 0, PLAIN)])
+    node.supervise()
+    assert node.choices[0].source == "dcgm"
+    node.ahead = 31.0
+    node.supervise()
+    node.supervise()
+    assert node.choices[0].source == "nvml"
+    had = rows(node, "a")
+    until(lambda: rows(node, "a") > had)
+
+
+def test_a_source_asked_for_by_name_that_is_gone_is_tried_again(world: Any, start_node: Any) -> None:
+    world(dcgm=[("a", 0, PROFILES)])
+    node = start_node(Config(source="dcgm"))
+    until(lambda: rows(node, "a") > 2)
+    world()
+    node.samplers[0].source.outdated = True
+    node.supervise()
+    assert node.samplers == ()
+    assert rows(node, "a") > 2
+    world(dcgm=[("a", 0, PROFILES)])
+    node.ahead = 61.0
+    node.supervise()
+    had = rows(node, "a")
+    until(lambda: rows(node, "a") > had)
+
+
+def test_a_source_that_cannot_be_opened_at_the_start_is_an_error(world: Any) -> None:
+    world()
+    with pytest.raises(InputError, match="no nvml here"):
+        Node(Config(source="nvml"))
+
+
+def test_static_attributes_come_from_the_device_until_the_slow_ones_are_read(world: Any, start_node: Any) -> None:
+    world(nvml=[("a", 0, PLAIN)])
+    node = start_node()
+    until(lambda: "a" in node._static)
+    assert node.static("a") == {}
+    assert node.static("nobody") == {}
