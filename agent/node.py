@@ -39,7 +39,8 @@ class Node:
         self.choices: tuple[Choice, ...] = ()
         # One assignment changes both: HTTP threads read them at any time.
         self._present: tuple[tuple[Sampler, ...], list[DeviceStore]] = ((), [])
-        self._threads: list[threading.Thread] = []
+        # What must be closed yet, each with its thread once that was started.
+        self._open: dict[Sampler, threading.Thread | None] = {}
         self._static: Mapping[str, Mapping[str, Attribute]] = {}
         self._retry_at = math.inf
         self._retry_after = FIRST_RETRY_S
@@ -80,11 +81,9 @@ class Node:
 
     def start(self) -> None:
         """Start sampling."""
-        self._threads = [
-            threading.Thread(target=sampler.run, name=f"sampler-{sampler.source.name}", daemon=True)
-            for sampler in self.samplers
-        ]
-        for thread in self._threads:
+        for sampler in self._open:
+            thread = threading.Thread(target=sampler.run, name=f"sampler {sampler.source.name}", daemon=True)
+            self._open[sampler] = thread
             thread.start()
         devices = [store.device for store in self.stores if not store.device.simulated and store.device.source != "host"]
         if devices:
@@ -92,14 +91,15 @@ class Node:
 
     def stop(self) -> None:
         """Stop sampling and close the sources; what hangs in a driver is left to the end of the process."""
-        for sampler in self.samplers:
+        for sampler in self._open:
             sampler.clock.stop()
-        for sampler, thread in zip(self.samplers, self._threads, strict=True):
-            thread.join(timeout=LONGEST_STOP_S)
+        for sampler, thread in self._open.items():
+            if thread is not None:
+                thread.join(timeout=LONGEST_STOP_S)
             # Closing waits for the driver too.
-            if not thread.is_alive():
+            if thread is None or not thread.is_alive():
                 sampler.source.close()
-        self._threads = []
+        self._open = {}
 
     def reopen(self, config: Config) -> None:
         """Open the sources anew with these settings and go on sampling; samples of devices that stay are kept.
@@ -158,6 +158,7 @@ class Node:
 
     def _adopt(self, sources: Sequence[Source], choices: Sequence[Choice]) -> None:
         before = {store.device.uuid: store for store in self.stores}
+        samplers_before = {sampler.source.name: sampler for sampler in self.samplers}
         samplers = []
         for source in sources:
             capacity = source.recorded_rows or math.ceil(self.config.retention / source.interval)
@@ -165,9 +166,13 @@ class Node:
             for store in stores:
                 if store.device.uuid in before:
                     store.take_over(before.pop(store.device.uuid))
-            samplers.append(Sampler(source, stores, SystemClock(), self.config.tick_budget))
+            sampler = Sampler(source, stores, SystemClock(), self.config.tick_budget)
+            if source.name in samplers_before:
+                sampler.take_over(samplers_before[source.name])
+            samplers.append(sampler)
         # A GPU that is gone is missed; the host, which only stands in for GPUs, is not.
         gone = [store for store in before.values() if store.device.source not in ("host", "replay")]
+        self._open = dict.fromkeys(samplers)
         self._present, self.choices = (tuple(samplers), gone), tuple(choices)
         if any(choice.fallback for choice in choices):
             self._retry_later()

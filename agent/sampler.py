@@ -114,6 +114,12 @@ class Sampler:
         self._logged_at = -math.inf
         self._unlogged = 0
 
+    def take_over(self, old: "Sampler") -> None:
+        """Go on counting where the sampler of the same source stood before it was opened anew."""
+        self.missed_ticks, self.governed_ticks = old.missed_ticks, old.governed_ticks
+        self.clock_steps, self.read_errors = old.clock_steps, old.read_errors
+        self.tick_seconds, self.lateness_seconds = old.tick_seconds, old.lateness_seconds
+
     def run(self) -> None:
         """Sample; returns when the clock was stopped or the source has finished."""
         clock, hertz = self.clock, self.source.hertz
@@ -138,6 +144,7 @@ class Sampler:
             deadline = n / hertz - self._offset
             if start is None:
                 start = deadline
+                self._count_interruption(n / hertz)
             self.lateness_seconds.add(max(0.0, now - deadline))
             self._read(n / hertz, now - start, now)
             self.last_tick = clock.monotonic()
@@ -184,6 +191,7 @@ class Sampler:
             self.last_success = now
         self._recent.append((now, max(heard) if self.source.lag else 1))
         for position, rows in enumerate(heard):
+            self.stores[position].counted_until = tick_time
             if self.source.lag:
                 self._count_until(position, tick_time - self.source.lag, 0)
             elif self.source.recorded_rows is None and not rows:
@@ -197,6 +205,13 @@ class Sampler:
         if self.source.recorded_rows is None and self.source.lag == 0:
             for store in self.stores:
                 store.missed_ticks += missed
+
+    def _count_interruption(self, tick_time: float) -> None:
+        """Count the ticks that passed while the source was opened anew."""
+        if self.source.recorded_rows is None:
+            for store in self.stores:
+                if store.counted_until is not None:
+                    store.missed_ticks += max(0, round((tick_time - store.counted_until) / self.source.interval) - 1)
 
     def _count_until(self, position: int, time: float, rows: int) -> None:
         """Count as missed what lies between the last row counted and ``time`` (unix seconds), at which there are ``rows``."""

@@ -17,12 +17,14 @@ BLOCK = 64
 class DeviceStore:
     """Samples of one device; the sampler writes, HTTP threads read.
 
-    ``missed_ticks``: ticks since the agent started that left no row of this device.
+    ``missed_ticks``: ticks since the agent started that left no row of this device. ``counted_until``: the newest tick that is
+    either in a row or in that count (unix seconds), None before the first.
     """
 
     def __init__(self, device: Device, capacity: int, window: float) -> None:
         self.device = device
         self.missed_ticks = 0
+        self.counted_until: float | None = None
         self._ring = Ring(capacity, device.metrics)
         self._windows = Windows(device.metrics, window)
         self._waiting_time = np.empty(BLOCK)
@@ -70,7 +72,7 @@ class DeviceStore:
 
         Rows that do not fit are the oldest; metrics that this device does not have are left behind.
         """
-        self.missed_ticks = old.missed_ticks
+        self.missed_ticks, self.counted_until = old.missed_ticks, old.counted_until
         with old._lock:
             old._sum_up()
             if (old.device.metrics, old._ring.capacity, old._windows.length) == (

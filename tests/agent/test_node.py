@@ -71,6 +71,22 @@ def test_a_hot_added_gpu_is_read_and_nothing_of_the_others_is_lost(world: Any, s
     assert rows(node, "a") > had
 
 
+def test_ticks_that_pass_while_sources_are_opened_anew_are_counted(world: Any, start_node: Any) -> None:
+    world(nvml=[("a", 0, PLAIN)], gpm=[("a", 0, PROFILES)])
+    node = start_node()
+    until(lambda: rows(node, "a") > 2)
+    node.stop()
+    time.sleep(0.5)
+    node.reopen(node.config)
+    had = rows(node, "a")
+    until(lambda: rows(node, "a") > had + 2)
+    node.stop()
+    (store,) = node.stores
+    times = store.samples(float("-inf"), float("inf"), None)[0]
+    assert store.missed_ticks >= 4
+    assert len(times) + store.missed_ticks == round((times[-1] - times[0]) * 10) + 1
+
+
 def test_a_gpu_that_is_gone_stays_known_until_its_samples_have_expired(world: Any, start_node: Any) -> None:
     world(nvml=[("a", 0, PLAIN), ("b", 1, PLAIN)], gpm=[("a", 0, PROFILES), ("b", 1, PROFILES)])
     node = start_node(Config(retention=5))
