@@ -5,6 +5,7 @@ is made and no memory of a GPU is taken. Prints ``{uuid: {name: value}}`` as JSO
 catalogue; exits 2 with one sentence where the driver is missing or refuses.
 """
 
+import contextlib
 import ctypes
 import json
 import os
@@ -16,6 +17,7 @@ from .errors import InputError
 
 LIBRARY = "libcuda.so.1"
 SUCCESS = 0
+NICENESS = 10
 KHZ = 1e3
 COMPUTE_CAPABILITY_MAJOR = 75
 COMPUTE_CAPABILITY_MINOR = 76
@@ -103,9 +105,8 @@ class Driver:
 
 def main() -> int:
     """Print the attributes of all devices that answer; return the exit status."""
-    # The agent's systemd unit sets its own niceness and kills who changes it, so only a process without one does.
-    if os.getpriority(os.PRIO_PROCESS, 0) <= 0:
-        os.nice(10)
+    with contextlib.suppress(OSError):  # the agent's systemd unit is nice already, and forbids more
+        os.nice(NICENESS)
     try:
         driver = Driver()
     except InputError as error:

@@ -97,7 +97,13 @@ def _nothing(reason: str) -> CudaReading:
     return CudaReading({}, reason)
 
 
-def complete(devices: Sequence[Device], cuda: Mapping[str, Facts] | None = None) -> dict[str, dict[str, Attribute]]:
+def complete(devices: Sequence[Device]) -> dict[str, dict[str, Attribute]]:
+    """Return all static attributes of each device, by UUID and name. Takes seconds where a CUDA driver starts slowly."""
+    here = any(device.source not in ("host", "replay") for device in devices)
+    return merge(devices, read_cuda().facts if here else {})
+
+
+def merge(devices: Sequence[Device], cuda: Mapping[str, Facts]) -> dict[str, dict[str, Attribute]]:
     """Return all static attributes of each device, by UUID and name; ``cuda`` as in `CudaReading.facts`.
 
     What the device's own source read comes first, then CUDA, then the table by compute capability (``architectures.toml``)
@@ -108,8 +114,7 @@ def complete(devices: Sequence[Device], cuda: Mapping[str, Facts] | None = None)
     completed = {}
     for device in devices:
         facts = dict(device.static)
-        shown = _shown_by_cuda(device, cuda or {}, partitioned)
-        for name, value in shown.items():
+        for name, value in _shown_by_cuda(device, cuda, partitioned).items():
             facts.setdefault(name, Attribute(value, "cuda"))
         for name, own in SAME.items():
             if own in facts:

@@ -12,7 +12,7 @@ import pytest
 
 from epochcast.agent.catalog import catalog
 from epochcast.agent.sources import Attribute, Device
-from epochcast.agent.static import architectures, complete, read_cuda
+from epochcast.agent.static import architectures, complete, merge, read_cuda
 from epochcast.regressor import load_catalog
 
 STUB = Path(__file__).with_name("cuda_stub.c")
@@ -197,14 +197,14 @@ def test_a_process_that_cannot_start_or_answers_nonsense(monkeypatch: pytest.Mon
 
 
 def test_the_papers_whole_static_list_is_covered(driver: Path) -> None:
-    facts = complete([device(NVML)], read_cuda().facts)[H200]
+    facts = complete([device(NVML)])[H200]
     missing = {paper: name for paper, name in PAPER.items() if name not in facts}
     assert not missing
     assert {"nvml", "cuda", "table"} == {fact.source for fact in facts.values()}
 
 
 def test_without_cuda_only_three_items_of_the_list_are_missing() -> None:
-    facts = complete([device(NVML)])[H200]
+    facts = merge([device(NVML)], {})[H200]
     assert {name for name in PAPER.values() if name not in facts} == {"global_memory", "l2_cache", "copy_engines"}
     assert facts["sm_count"] == Attribute(132, "table")
     assert facts["boost_clock"] == Attribute(1.98e9, "nvml")
@@ -213,7 +213,7 @@ def test_without_cuda_only_three_items_of_the_list_are_missing() -> None:
 
 def test_what_is_read_wins_over_what_is_looked_up() -> None:
     cuda = {H200: {"pci_bus_id": "0000:1a:00.0", "sm_count": 114, "max_resident_grids": 64, "power_limit": 1.0}}
-    facts = complete([device(NVML)], cuda)[H200]
+    facts = merge([device(NVML)], cuda)[H200]
     assert facts["sm_count"] == Attribute(114, "cuda")
     assert facts["max_resident_grids"] == Attribute(64, "cuda")
     assert facts["power_limit"] == Attribute(700.0, "nvml")
@@ -221,7 +221,7 @@ def test_what_is_read_wins_over_what_is_looked_up() -> None:
 
 
 def test_peaks_agree_with_the_catalogue_of_the_same_gpu() -> None:
-    facts = complete([device(NVML)])[H200]
+    facts = merge([device(NVML)], {})[H200]
     known = load_catalog().resolve("NVIDIA H200")
     for name in ("cuda_cores", "sm_count", "tensor_cores", "max_warps_per_sm"):
         assert facts[name].value == getattr(known, name)
@@ -231,9 +231,9 @@ def test_peaks_agree_with_the_catalogue_of_the_same_gpu() -> None:
 
 def test_cuda_device_is_found_by_pci_address_when_uuids_differ(driver: Path) -> None:
     odd = device({**NVML, "pci_bus_id": "00000000:1A:00.0"}, uuid="GPU-stub-0")
-    facts = complete([odd], read_cuda().facts)["GPU-stub-0"]
+    facts = merge([odd], read_cuda().facts)["GPU-stub-0"]
     assert facts["sm_count"] == Attribute(132, "cuda")
-    unplaced = complete([device(NVML, uuid="GPU-stub-0")], read_cuda().facts)["GPU-stub-0"]
+    unplaced = merge([device(NVML, uuid="GPU-stub-0")], read_cuda().facts)["GPU-stub-0"]
     assert unplaced["sm_count"].source == "table"
 
 
@@ -242,7 +242,7 @@ def test_of_a_partitioned_gpu_cuda_shows_an_instance_and_not_the_whole(driver: P
     whole = device({**NVML, "pci_bus_id": "00000000:1A:00.0"})
     shown = device({}, uuid="MIG-aa000000-0000-0000-0000-000000000000", instance=1)
     other = device({}, uuid="MIG-bb000000-0000-0000-0000-000000000000", instance=2)
-    facts = complete([whole, shown, other], read_cuda().facts)
+    facts = merge([whole, shown, other], read_cuda().facts)
     assert facts[whole.uuid]["sm_count"] == Attribute(132, "table")
     assert facts[shown.uuid]["sm_count"] == Attribute(16, "cuda")
     assert facts[shown.uuid]["cuda_cores"] == Attribute(16 * 128, "table")
@@ -253,14 +253,20 @@ def test_of_a_partitioned_gpu_cuda_shows_an_instance_and_not_the_whole(driver: P
 def test_a_host_and_an_unknown_capability_keep_what_they_have() -> None:
     host = device({"cpus": 2}, uuid="host-a", source="host")
     future = device({**NVML, "compute_capability": "99.0"}, uuid="GPU-f", index=1)
-    facts = complete([host, future])
+    facts = merge([host, future], {})
     assert facts["host-a"] == {"cpus": Attribute(2, "host")}
     assert "sm_count" not in facts["GPU-f"]
     assert facts["GPU-f"]["fp32_flops"].value == 2 * 16896 * 1.98e9
 
 
+def test_nothing_is_started_for_a_host_or_a_replay(driver: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("epochcast.agent.static.subprocess.Popen", None)
+    facts = complete([device(NVML, source="replay"), device({"cpus": 2}, uuid="host-a", source="host")])
+    assert facts[H200]["sm_count"].source == "table"
+
+
 def test_a_replayed_attribute_that_is_text_is_not_computed_with() -> None:
-    facts = complete([device({"cuda_cores": "many", "boost_clock": 1e9, "compute_capability": 9.0}, source="trace")])[H200]
+    facts = merge([device({"cuda_cores": "many", "boost_clock": 1e9, "compute_capability": 9.0}, source="trace")], {})[H200]
     assert "fp32_flops" not in facts
     assert facts["cuda_cores"].value == "many"
 

@@ -1,0 +1,319 @@
+"""Which processes use each GPU: asked of the driver once a second or less, in a thread of its own; off unless asked for.
+
+The driver takes milliseconds for a list of processes and holds its lock meanwhile, so no sampler waits for it. Of a process
+are told its command name (15 characters), its user, and from its control group the container, Slurm job or Kubernetes pod.
+Its command line and its environment are never read: they hold secrets.
+"""
+
+import logging
+import math
+import os
+import pwd
+import re
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from statistics import fmean
+from typing import Any, NamedTuple
+
+import pynvml
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+log = logging.getLogger(__name__)
+
+PERCENT = 1e-2
+MICRO = 1e-6
+# Without an answer NVML is let go for so long, doubling: the driver's library starts afresh only when nobody in the process
+# holds it, so it must be free when a source of the agent, which tries every 1, 2, 4 … 60 s, opens it anew.
+FIRST_RETRY_S = 5.0
+LONGEST_RETRY_S = 60.0
+# A driver call that hangs must not keep the agent from stopping.
+LONGEST_STOP_S = 2.0
+# After so many intervals without a look what was seen is no longer true.
+STALE_AFTER = 3
+# /proc/self/ns/pid of processes that share the host's process numbers (PROC_PID_INIT_INO of the kernel).
+HOST_PID_NAMESPACE = "pid:[4026531836]"
+
+VENDOR_ERRORS = (pynvml.NVMLError, pynvml.NVMLLibraryMismatchError)
+
+# Docker, containerd, CRI-O and Podman all name a container's control group by its 64 hexadecimal digits: `docker/ID`,
+# `docker-ID.scope`, `cri-containerd-ID.scope`, `crio-ID.scope`, `libpod-ID.scope`, `kubepods/…/podUID/ID`.
+CONTAINER = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
+# systemd writes `_` for the dashes of a pod's UID; pods of a node's own manifests have none.
+POD = re.compile(r"pod([0-9a-f]{8}(?:[-_]?[0-9a-f]{4}){3}[-_]?[0-9a-f]{12})(?![0-9a-f])")
+# Version 1: `slurm/uid_U/job_J/step_S`; version 2: `slurmstepd.scope/job_J/step_S`.
+SLURM_JOB = re.compile(r"/[^/]*slurm[^/]*/(?:uid_\d+/)?job_(\d+)(?:/|$)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class GpuProcess:
+    """A compute process on a GPU or MIG instance.
+
+    ``gpu``: short name as everywhere (``0``, ``0.7``). ``memory_bytes``: of the GPU, None where the driver does not tell.
+    ``sm_utilization``: ratio of time in which it ran kernels, mean of the driver's samples since the last look; None where the
+    driver does not tell (MIG). The texts are empty where not known or where there is none.
+    """
+
+    gpu: str
+    uuid: str
+    pid: int
+    process: str
+    user: str
+    container: str
+    slurm_job: str
+    pod: str
+    memory_bytes: int | None
+    sm_utilization: float | None
+
+
+class Owner(NamedTuple):
+    """What ``/proc`` tells of a process."""
+
+    process: str = ""
+    user: str = ""
+    container: str = ""
+    slurm_job: str = ""
+    pod: str = ""
+
+
+class Part(NamedTuple):
+    """What processes are listed of: a GPU, or one compute instance of a MIG instance, which goes by the latter's name."""
+
+    handle: Any
+    gpu: str
+    uuid: str
+    whole: bool
+
+
+class ProcessWatcher:
+    """Looks every ``interval`` seconds at what runs on the GPUs. Needs NVML, whatever source the samples come from.
+
+    ``errors``: driver calls that failed. ``look_seconds``: how long the last look took. ``reason``: why something or all is
+    missing, empty when nothing is.
+    """
+
+    def __init__(self, interval: float, proc: Path = Path("/proc")) -> None:
+        self.errors = 0
+        self.look_seconds = 0.0
+        self.reason = ""
+        self._interval = interval
+        self._proc = proc
+        self._open = False
+        self._looked: tuple[float, list[GpuProcess]] = (-math.inf, [])
+        # By UUID: the newest utilisation sample that was seen (µs of unix time, as the driver stamps them).
+        self._newest: dict[str, int] = {}
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="processes", daemon=True)
+
+    def start(self) -> None:
+        """Start looking."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop looking; a look that hangs in the driver is left to the end of the process."""
+        self._stopping.set()
+        self._thread.join(timeout=LONGEST_STOP_S)
+
+    def processes(self) -> list[GpuProcess]:
+        """Return what the last look saw, nothing if that is too long ago."""
+        moment, seen = self._looked
+        return seen if time.monotonic() - moment <= STALE_AFTER * self._interval else []
+
+    def look(self) -> bool:
+        """Look once; return whether the driver answered, about some GPU at least."""
+        began = time.monotonic()
+        found: list[GpuProcess] = []
+        problem = "" if self._host_pids() else "their owners are not told: the agent runs in a PID namespace of its own"
+        answered = False
+        count = 0
+        try:
+            if not self._open:
+                pynvml.nvmlInit()
+                self._open = True
+            count = pynvml.nvmlDeviceGetCount()
+            answered = count == 0
+        except VENDOR_ERRORS as error:
+            self.errors += 1
+            problem = f"the NVIDIA driver does not answer: {error}"
+        for index in range(count):
+            try:
+                found += self._on_gpu(index)
+                answered = True
+            except VENDOR_ERRORS as error:
+                self.errors += 1
+                problem = f"GPU {index} does not tell: {error}"
+        self._looked = (time.monotonic(), found)
+        self.look_seconds = time.monotonic() - began
+        if problem and problem != self.reason:
+            log.warning("processes on the GPUs: %s", problem)
+        self.reason = problem
+        return answered
+
+    def _run(self) -> None:
+        pause, retry = 0.0, FIRST_RETRY_S
+        while not self._stopping.wait(pause):
+            if self.look():
+                pause, retry = self._interval, FIRST_RETRY_S
+            else:
+                self._let_go()
+                pause, retry = max(retry, self._interval), min(2 * retry, LONGEST_RETRY_S)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self._open:
+            self._open = False
+            with suppress(*VENDOR_ERRORS):
+                pynvml.nvmlShutdown()
+
+    def _on_gpu(self, index: int) -> Iterator[GpuProcess]:
+        """Return the processes of one GPU, those that are gone by now left out."""
+        # Bytes by process and compute instance: a process may be on several of one GPU instance.
+        memory: defaultdict[tuple[str, str, int], dict[int, int | None]] = defaultdict(dict)
+        shares: dict[str, dict[int, float] | None] = {}
+        for part in _parts(index):
+            for process in pynvml.nvmlDeviceGetComputeRunningProcesses(part.handle):
+                memory[part.gpu, part.uuid, process.pid][process.computeInstanceId] = process.usedGpuMemory
+            # The driver does not tell utilisation by process on a GPU with instances.
+            shares[part.uuid] = self._shares(part) if part.whole else None
+        owned = self._host_pids()
+        for (gpu, uuid, pid), used in memory.items():
+            owner = read_owner(pid, self._proc) if owned else Owner()
+            if owner is None:
+                continue
+            told = [number for number in used.values() if number is not None]
+            of_gpu = shares[uuid]
+            share = None if of_gpu is None else of_gpu.get(pid, 0.0)
+            yield GpuProcess(gpu, uuid, pid, *owner, memory_bytes=sum(told) if told else None, sm_utilization=share)
+
+    def _shares(self, part: Part) -> dict[int, float] | None:
+        """Return the share of time in which each process ran kernels since the last look, None where that is not told.
+
+        The driver has samples of busy processes only: who is missing was idle.
+        """
+        newest = self._newest.get(part.uuid, int((time.time() - self._interval) / MICRO))
+        try:
+            samples = pynvml.nvmlDeviceGetProcessUtilization(part.handle, newest)
+        except pynvml.NVMLError as error:
+            # pynvml raises what the driver answers when there is no sample, success included.
+            if error.value in (pynvml.NVML_SUCCESS, pynvml.NVML_ERROR_NOT_FOUND):
+                return {}
+            if error.value != pynvml.NVML_ERROR_NOT_SUPPORTED:
+                self.errors += 1
+            return None
+        by_pid = defaultdict(list)
+        for sample in samples:
+            # Entries that the driver did not fill in have an old time stamp or a value that is no percentage.
+            if sample.timeStamp > newest and sample.smUtil <= 100:
+                by_pid[sample.pid].append(sample.smUtil * PERCENT)
+        self._newest[part.uuid] = max([newest, *(sample.timeStamp for sample in samples)])
+        return {pid: fmean(values) for pid, values in by_pid.items()}
+
+    def _host_pids(self) -> bool:
+        """Whether the numbers by which the driver knows processes mean the same here: elsewhere they would name others."""
+        try:
+            return str((self._proc / "self/ns/pid").readlink()) == HOST_PID_NAMESPACE
+        except OSError:
+            return False
+
+
+def _parts(index: int) -> list[Part]:
+    handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+    try:
+        partitioned = pynvml.nvmlDeviceGetMigMode(handle)[0] == pynvml.NVML_DEVICE_MIG_ENABLE
+    except VENDOR_ERRORS:  # before Ampere, or on a driver that knows no instances
+        partitioned = False
+    if not partitioned:
+        return [Part(handle, str(index), pynvml.nvmlDeviceGetUUID(handle), whole=True)]
+    parts = []
+    uuids: dict[int, str] = {}
+    for position in range(pynvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
+        try:
+            slice_handle = pynvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, position)
+        except pynvml.NVMLError as error:
+            if error.value == pynvml.NVML_ERROR_NOT_FOUND:
+                continue
+            raise
+        instance = pynvml.nvmlDeviceGetGpuInstanceId(slice_handle)
+        uuid = uuids.setdefault(instance, pynvml.nvmlDeviceGetUUID(slice_handle))
+        parts.append(Part(slice_handle, f"{index}.{instance}", uuid, whole=False))
+    return parts
+
+
+def read_owner(pid: int, proc: Path) -> Owner | None:
+    """Return what ``/proc`` tells of a process: nothing where it is hidden from us, None when the process is gone."""
+    try:
+        status = (proc / str(pid) / "status").read_text(errors="replace")
+        groups = (proc / str(pid) / "cgroup").read_text(errors="replace")
+    except OSError:
+        return None if _gone(pid) else Owner()
+    fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+    uid = fields.get("Uid", "").partition("\t")[0]
+    containers, pods, jobs = (pattern.findall(groups) for pattern in (CONTAINER, POD, SLURM_JOB))
+    return Owner(
+        process=fields.get("Name", ""),
+        user=_user(int(uid)) if uid.isdecimal() else "",
+        # A container within a container: the innermost is the one that runs the process.
+        container=containers[-1] if containers else "",
+        slurm_job=jobs[-1] if jobs else "",
+        pod=pods[-1].replace("_", "-") if pods else "",
+    )
+
+
+def _gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)  # sends nothing
+    except PermissionError:
+        return False
+    except (ProcessLookupError, OverflowError):
+        return True
+    return False
+
+
+@lru_cache(maxsize=1024)
+def _user(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+class ProcessCollector(Collector):
+    """Families of what a watcher saw last. What is not known has no line."""
+
+    LABELS = ("gpu", "uuid", "pid", "process", "user", "container", "slurm_job", "pod")
+
+    def __init__(self, watcher: ProcessWatcher) -> None:
+        self._watcher = watcher
+
+    def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
+        """Yield the families."""
+        memory = GaugeMetricFamily(
+            "epochcast_gpu_process_memory_bytes", "Memory of the GPU that a compute process uses.", labels=self.LABELS
+        )
+        utilization = GaugeMetricFamily(
+            "epochcast_gpu_process_sm_utilization_ratio",
+            "Share of time in which a compute process ran kernels on the GPU, since the last look.",
+            labels=self.LABELS,
+        )
+        for seen in self._watcher.processes():
+            labels = [str(getattr(seen, name)) for name in self.LABELS]
+            if seen.memory_bytes is not None:
+                memory.add_metric(labels, seen.memory_bytes)
+            if seen.sm_utilization is not None:
+                utilization.add_metric(labels, seen.sm_utilization)
+        yield memory
+        yield utilization
+        yield CounterMetricFamily(
+            "epochcast_agent_process_errors", "Calls about processes that the driver refused.", self._watcher.errors
+        )
+        yield GaugeMetricFamily(
+            "epochcast_agent_process_look_seconds",
+            "Time that the last look at the processes of all GPUs took.",
+            self._watcher.look_seconds,
+        )
