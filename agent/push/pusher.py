@@ -1,0 +1,150 @@
+"""The remote-write pusher: takes what is new from the stores every few seconds and has it sent."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..config import Push
+from ..errors import InputError
+from ..exposition import LABELS
+from .backlog import Backlog
+from .sender import Sender
+from .series import Block, DeviceSeries
+from .wire import STALE, Wire
+
+if TYPE_CHECKING:
+    from ..node import Node
+
+log = logging.getLogger(__name__)
+
+JOB = "epochcast-agent"
+# Most samples of a request: two seconds of eight GPUs fit, and a store's limits (megabytes) are far away.
+MOST_SAMPLES = 8000
+FLUSH_S = 2.0
+
+
+class Pusher:
+    """Pushes all samples of a node from `start` to `stop`.
+
+    ``hostname``: value of the label ``instance``, where a scrape would put the target's address. Raises InputError for
+    settings that cannot be used, and where the extra ``agent-push`` is not installed. ``backlog``, ``sender``,
+    ``lost_rows`` and ``late_samples`` hold the figures of `PushCollector`.
+    """
+
+    def __init__(self, node: Node, push: Push, hostname: str | None = None) -> None:
+        for label in ("__name__", *LABELS):
+            if label in push.labels:
+                raise InputError(f"push.labels sets {label!r}, which tells the GPUs' series apart; choose another name")
+        self.backlog = Backlog(push.queue)
+        try:
+            self._wire = Wire()
+            self.sender = Sender(push, self.backlog)
+        except ImportError as error:
+            raise InputError(
+                f"push.url is set but {error.name} is not installed; pip install 'epochcast[agent-push]'"
+            ) from error
+        self._node = node
+        self._push = push
+        self._labels = {"job": JOB, "instance": hostname or socket.gethostname(), **push.labels}
+        self._most_samples = min(MOST_SAMPLES, push.queue // 2)
+        self._request = self._wire.request()
+        # By UUID, and never forgotten: a GPU that comes back must not send again what it has sent.
+        self._devices: dict[str, DeviceSeries] = {}
+        self._stopping = threading.Event()
+        # Daemons: a store that does not answer must not keep the agent from ending.
+        self._collecting = threading.Thread(target=self._run, name="push", daemon=True)
+        self._sending = threading.Thread(target=self.sender.run, name="push-send", daemon=True)
+
+    @property
+    def lost_rows(self) -> int:
+        """Rows that were overwritten before they were read."""
+        return sum(device.lost_rows for device in list(self._devices.values()))
+
+    @property
+    def late_samples(self) -> int:
+        """Samples left out because a newer one of their series was queued before."""
+        return sum(device.late_samples for device in list(self._devices.values()))
+
+    def start(self) -> None:
+        """Start pushing."""
+        self._collecting.start()
+        self._sending.start()
+
+    def stop(self) -> None:
+        """Send what is left and end the series, for at most `FLUSH_S` seconds. Call it when the samplers have ended."""
+        deadline = time.monotonic() + FLUSH_S
+        self._stopping.set()
+        self.sender.hurry()
+        for thread in (self._collecting, self._sending):
+            thread.join(max(0.0, deadline - time.monotonic()))
+        if self.backlog.samples:
+            log.warning("remote write: %d samples could not be sent before the end", self.backlog.samples)
+
+    def _run(self) -> None:
+        last = False
+        while not last:
+            last = self._stopping.wait(self._push.interval)
+            try:
+                self._collect(last)
+            except Exception:
+                # Whatever is wrong with these samples, later ones are still wanted.
+                log.exception("remote write: samples could not be collected")
+        self.backlog.close()
+
+    def _collect(self, last: bool) -> None:
+        """Queue what is new; ``last``: and end all series."""
+        now = time.monotonic()
+        present = {store.device.uuid: (sampler, store) for sampler in self._node.samplers for store in sampler.stores}
+        for uuid in present.keys() - self._devices.keys():
+            self._devices[uuid] = DeviceSeries(self._wire, self._labels, self._push.quantise)
+        for uuid, device in self._devices.items():
+            sampler, store = present.get(uuid, (None, None))
+            for block in device.news(store):
+                self._add(block)
+            silent = last or sampler is None or now - device.heard_at > sampler.source.silent_after
+            self._end(device, device.live if silent else device.live - device.current)
+        self._flush()
+
+    def _add(self, block: Block) -> None:
+        """Put the rows into requests, none of which grows too large."""
+        width = max(1, len(block.columns))
+        start = 0
+        while start < len(block.times):
+            rows = (self._most_samples - self._request.samples) // width
+            if rows < 1 and self._request.samples:
+                self._flush()
+                continue
+            stop = start + max(1, rows)
+            self._add_rows(block.rows(slice(start, stop)))
+            start = stop
+
+    def _add_rows(self, block: Block) -> None:
+        times = block.times.tolist()
+        for labels, column in block.columns.items():
+            measured = ~np.isnan(column)
+            if measured.all():
+                self._request.add(labels, times, column.tolist())
+            elif measured.any():
+                self._request.add(labels, block.times[measured].tolist(), column[measured].tolist())
+
+    def _end(self, device: DeviceSeries, series: set[bytes]) -> None:
+        """Mark series as ended after their newest sample: a store would show that as the present for five minutes more."""
+        if device.newest is None or not series:
+            return
+        device.newest += 1
+        for labels in series:
+            if self._request.samples >= self._most_samples:
+                self._flush()
+            self._request.add(labels, [device.newest], [STALE])
+        device.live = device.live - series
+
+    def _flush(self) -> None:
+        if self._request.samples:
+            self.backlog.put(self._request.encode())
+            self._request = self._wire.request()

@@ -1,0 +1,128 @@
+"""What of one device has been queued, and what is new."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from time import monotonic
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..catalog import Metric
+from ..exposition import LABELS
+from ..sources import Device
+from ..store import DeviceStore
+from .wire import Wire
+
+# Rows that lie further back than this (milliseconds) of what was queued: the clock had been wrong, and is right now.
+CLOCK_RESET_MS = 600_000
+
+
+class Block(NamedTuple):
+    """Rows of one device: ``times`` int64 [n] (unix milliseconds, increasing), ``columns`` by serialised labels float64 [n]."""
+
+    times: NDArray[np.int64]
+    columns: dict[bytes, NDArray[np.float64]]
+
+    @property
+    def samples(self) -> int:
+        """How many values there are; NaN is none."""
+        return sum(int(np.count_nonzero(~np.isnan(column))) for column in self.columns.values())
+
+    def rows(self, chosen: slice | NDArray[np.bool_]) -> Block:
+        """Return some of the rows."""
+        return Block(self.times[chosen], {labels: column[chosen] for labels, column in self.columns.items()})
+
+
+class DeviceSeries:
+    """The series of one device, across the stores that hold its rows one after the other.
+
+    ``newest``: time of the newest sample queued (unix milliseconds), None before the first. ``live``: serialised labels of
+    the series that have a sample and no end. ``heard_at``: moment of the monotonic clock at which rows were last found.
+    ``lost_rows``: overwritten before they were read. ``late_samples``: left out because the store would refuse them: not
+    newer than what was queued before.
+    """
+
+    def __init__(self, wire: Wire, labels: Mapping[str, str], quantise: bool) -> None:
+        self.newest: int | None = None
+        self.live = set[bytes]()
+        self.heard_at = -math.inf
+        self.lost_rows = 0
+        self.late_samples = 0
+        self._wire = wire
+        self._common = labels
+        self._quantise = quantise
+        self._store: DeviceStore | None = None
+        self._cursor = 0
+        self._labels: dict[str, bytes] = {}
+
+    @property
+    def current(self) -> set[bytes]:
+        """Serialised labels of the series that the device has now."""
+        return set(self._labels.values())
+
+    def news(self, store: DeviceStore | None) -> Iterator[Block]:
+        """Yield the rows that are new, in order; None: the device has left, read what its store still held."""
+        if self._store is not None:
+            yield from self._read(self._store)
+        if store is not self._store:
+            self._store, self._cursor = store, 0
+            if store is not None:
+                self._labels = self._label(store.device)
+                yield from self._read(store)
+
+    def _read(self, store: DeviceStore) -> Iterator[Block]:
+        # A store that is new here may hold rows of the one before, under row numbers of its own: only times tell them apart.
+        first_read = self._cursor == 0
+        self._cursor, lost, time, columns = store.since(self._cursor)
+        if not first_read:
+            self.lost_rows += lost
+        if not len(time):
+            return
+        self.heard_at = monotonic()
+        times = np.rint(time * 1000).astype(np.int64)
+        if self.newest is not None and times[-1] < self.newest - CLOCK_RESET_MS:
+            self.newest = None
+        values = {}
+        for metric in store.device.metrics:
+            column = columns[metric.name].astype(np.float64)
+            if self._quantise and metric.unit == "ratio":
+                column = np.rint(column * 1024) / 1024
+            values[self._labels[metric.name]] = column
+        block = Block(times, values)
+        # Two rows may share a millisecond: no store takes two samples of one time.
+        repeated = np.diff(times, prepend=times[0] - 1) <= 0
+        known = np.full(len(times), False) if self.newest is None else times <= self.newest
+        late = repeated & ~known if first_read else repeated | known
+        if late.any():
+            self.late_samples += block.rows(late).samples
+        fresh = block.rows(~(repeated | known))
+        if len(fresh.times):
+            self.newest = int(fresh.times[-1])
+            self.live |= {labels for labels, column in fresh.columns.items() if not np.isnan(column).all()}
+            yield fresh
+
+    def _label(self, device: Device) -> dict[str, bytes]:
+        identity = dict(zip(LABELS, (device.label, device.uuid, device.name), strict=True))
+        return {
+            metric: self._wire.labels({**self._common, **identity, "__name__": name})
+            for metric, name in series_names(device.metrics).items()
+        }
+
+
+def series_names(metrics: Sequence[Metric]) -> dict[str, str]:
+    """Return legal, distinct series names by metric name: for the catalogue's metrics those of ``/metrics``."""
+    names: dict[str, str] = {}
+    # The catalogue's first: they keep their names, whatever a replayed trace calls its other columns.
+    for metric in sorted(metrics, key=lambda metric: metric.unit == ""):
+        base = re.sub(r"[^a-zA-Z0-9_]", "_", metric.prometheus)
+        ending = "_total" if metric.kind == "counter" else ""
+        name, copies = base + ending, 1
+        while name in names.values():
+            copies += 1
+            name = f"{base}_{copies}{ending}"
+        names[metric.name] = name
+    return names
