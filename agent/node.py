@@ -61,7 +61,7 @@ class Node:
     @property
     def finished(self) -> bool:
         """Whether all that is read are replays that have ended."""
-        return all(sampler.finished for sampler in self.samplers)
+        return bool(self.samplers) and all(sampler.finished for sampler in self.samplers)
 
     @property
     def last_sample_time(self) -> float | None:

@@ -38,25 +38,25 @@ class AgentClient:
         return answer.get("status") == "ok" and "last_reading_age_s" in answer  # many a service says {"status": "ok"}
 
     def devices(self) -> list[dict[str, Any]]:
-        """The devices the agent reads: ``index``, ``uuid``, ``name``, ``source``, ``simulated``, ``static`` each."""
+        """The devices the agent reads: ``label``, ``uuid``, ``name``, ``source``, ``lag_s``, ``simulated``, ``static`` each."""
         answer = self._get("/api/v1/gpus")
         self._expect(answer, GPUS_SCHEMA)
         return list(answer["gpus"])
 
-    def traces(self, start: float | None = None, end: float | None = None) -> dict[int, Trace]:
-        """All samples in [start, end) [unix s]: device index -> trace, possibly without rows."""
+    def traces(self, start: float | None = None, end: float | None = None) -> dict[str, Trace]:
+        """All samples in [start, end) [unix s]: device label (``0``; ``0.7`` for a MIG instance) -> trace, possibly without rows."""
         limits = {"from": start, "to": end}
         answer = self._get("/api/v1/samples", {key: repr(value) for key, value in limits.items() if value is not None})
         self._expect(answer, SAMPLES_SCHEMA)
-        static = {device["index"]: device["static"] for device in self.devices()}
+        static = {device["uuid"]: device["static"] for device in self.devices()}
         return {
-            gpu["index"]: Trace(
+            gpu["label"]: Trace(
                 frame=pd.DataFrame({"time": gpu["time"], **gpu["metrics"]}, dtype="float64"),
                 gpu=gpu["name"],
                 uuid=gpu["uuid"],
                 source=gpu["source"],
                 simulated=gpu["simulated"],
-                static=static.get(gpu["index"], {}),
+                static=static.get(gpu["uuid"], {}),
                 missed_ticks=gpu["missed_ticks"],
             )
             for gpu in answer["gpus"]

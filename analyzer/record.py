@@ -72,7 +72,7 @@ def record(
             except SystemExit:  # SIGTERM came to us alone: hand it on, and keep the samples as well
                 process.terminate()
         lasted, end = time.monotonic() - began, time.time()
-        time.sleep(_SETTLE_S)
+        time.sleep(collected.settle_s)
         collected.poll(end)
     traces = collected.traces()
     if not traces:
@@ -82,8 +82,8 @@ def record(
         )
     return Recording(
         tuple(
-            _keep(trace, out if len(traces) == 1 else out.with_suffix(f".gpu{index}{out.suffix}"))
-            for index, trace in traces.items()
+            _keep(trace, out if len(traces) == 1 else out.with_suffix(f".gpu{label}{out.suffix}"))
+            for label, trace in traces.items()
         ),
         sum(len(trace.frame) for trace in traces.values()),
         sum(trace.missed_ticks for trace in traces.values()),
@@ -130,29 +130,31 @@ class _Collected:
     def __init__(self, agent: AgentClient, start: float) -> None:
         self._agent = agent
         self._next = start
-        self._missed_before = {index: trace.missed_ticks for index, trace in agent.traces(start, start).items()}
-        self._pieces: dict[int, list[Trace]] = {}
+        self._missed_before = {label: trace.missed_ticks for label, trace in agent.traces(start, start).items()}
+        self._pieces: dict[str, list[Trace]] = {}
+        # Until then a tick may still be on its way into the ring; some sources hand out rows seconds after their time.
+        self.settle_s = _SETTLE_S + max((device["lag_s"] for device in agent.devices()), default=0.0)
 
     def poll(self, end: float | None = None) -> None:
         """Fetch what came since the last poll, up to ``end`` [unix s]; an agent that does not answer is tried again later."""
-        # The next piece starts where this one surely is complete; a tick may still be on its way into the ring.
-        upto = end if end is not None else time.time() - _SETTLE_S
+        # The next piece starts where this one surely is complete.
+        upto = end if end is not None else time.time() - self.settle_s
         try:
             traces = self._agent.traces(self._next, upto)
         except (AgentError, InputError):  # InputError: the clock was set back, and the range ends before it begins
             return
         self._next = upto
-        for index, trace in traces.items():
-            self._pieces.setdefault(index, []).append(trace)
+        for label, trace in traces.items():
+            self._pieces.setdefault(label, []).append(trace)
 
-    def traces(self) -> dict[int, Trace]:
-        """The trace of each device that gave any sample, by its index, without the metrics that it never gave."""
+    def traces(self) -> dict[str, Trace]:
+        """The trace of each device that gave any sample, by its label, without the metrics that it never gave."""
         whole = {}
-        for index, pieces in self._pieces.items():
+        for label, pieces in self._pieces.items():
             filled = [piece.frame for piece in pieces if len(piece.frame)]
             if filled:
                 frame = pd.concat(filled, ignore_index=True).dropna(axis="columns", how="all")
                 # A daemon that was restarted in between counts from 0 again.
-                missed = max(0, pieces[-1].missed_ticks - self._missed_before.get(index, 0))
-                whole[index] = replace(pieces[0], frame=frame, missed_ticks=missed)
+                missed = max(0, pieces[-1].missed_ticks - self._missed_before.get(label, 0))
+                whole[label] = replace(pieces[0], frame=frame, missed_ticks=missed)
         return whole

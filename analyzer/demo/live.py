@@ -46,9 +46,9 @@ def record_training(out: Path, seconds: float, progress: Callable[[str], object]
         ended = time.time() + _LEAD_S
         time.sleep(_LEAD_S + _SETTLE_S)
         traces = agent.traces(began, ended)
-    if not traces or traces[0].frame.empty:
+    if not traces or traces["0"].frame.empty:
         raise AgentError("the agent gave no sample while the CNN trained; see `epochcast-agent check`")
-    trace = replace(traces[0], frame=traces[0].frame.dropna(axis="columns", how="all"))
+    trace = replace(traces["0"], frame=traces["0"].frame.dropna(axis="columns", how="all"))
     write_trace(trace, out / "live.csv")
     return trace, json.loads(marks.read_text(encoding="utf-8"))
 

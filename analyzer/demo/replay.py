@@ -61,7 +61,7 @@ def replay_trace(trace: Trace, labels: Labels, out: Path, progress: Callable[[st
                 raise AgentError(f"the replay should have taken {expected_s:.0f} s and has not ended after {passed:.0f} s")
             progress(f"replaying {last - float(trace.time[0]):.0f} s of {trace.gpu} at {SPEED:g}x: {passed:.0f} s")
             time.sleep(_POLL_S)
-        played = agent.traces()[0]
+        played = agent.traces()["0"]
     if len(played.frame) != len(trace.frame):
         raise AgentError(f"{len(played.frame)} of the trace's {len(trace.frame)} samples came back from the agent")
     return replace(played, frame=played.frame.dropna(axis="columns", how="all"))
