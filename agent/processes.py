@@ -13,10 +13,10 @@ import re
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -82,6 +82,9 @@ class Owner(NamedTuple):
     pod: str = ""
 
 
+OwnerOf = Callable[[int], Owner | None]
+
+
 class Part(NamedTuple):
     """What processes are listed of: a GPU, or one compute instance of a MIG instance, which goes by the latter's name."""
 
@@ -129,7 +132,10 @@ class ProcessWatcher:
         """Look once; return whether the driver answered, about some GPU at least."""
         began = time.monotonic()
         found: list[GpuProcess] = []
-        problem = "" if self._host_pids() else "their owners are not told: the agent runs in a PID namespace of its own"
+        owned = self._host_pids()
+        problem = "" if owned else "their owners are not told: the agent runs in a PID namespace of its own"
+        # A process on eight GPUs is looked up once.
+        owner_of: OwnerOf = cache(lambda pid: read_owner(pid, self._proc) if owned else Owner())
         answered = False
         count = 0
         try:
@@ -143,7 +149,7 @@ class ProcessWatcher:
             problem = f"the NVIDIA driver does not answer: {error}"
         for index in range(count):
             try:
-                found += self._on_gpu(index)
+                found += self._on_gpu(index, owner_of)
                 answered = True
             except VENDOR_ERRORS as error:
                 self.errors += 1
@@ -171,7 +177,7 @@ class ProcessWatcher:
             with suppress(*VENDOR_ERRORS):
                 pynvml.nvmlShutdown()
 
-    def _on_gpu(self, index: int) -> Iterator[GpuProcess]:
+    def _on_gpu(self, index: int, owner_of: OwnerOf) -> Iterator[GpuProcess]:
         """Return the processes of one GPU, those that are gone by now left out."""
         # Bytes by process and compute instance: a process may be on several of one GPU instance.
         memory: defaultdict[tuple[str, str, int], dict[int, int | None]] = defaultdict(dict)
@@ -181,9 +187,8 @@ class ProcessWatcher:
                 memory[part.gpu, part.uuid, process.pid][process.computeInstanceId] = process.usedGpuMemory
             # The driver does not tell utilisation by process on a GPU with instances.
             shares[part.uuid] = self._shares(part) if part.whole else None
-        owned = self._host_pids()
         for (gpu, uuid, pid), used in memory.items():
-            owner = read_owner(pid, self._proc) if owned else Owner()
+            owner = owner_of(pid)
             if owner is None:
                 continue
             told = [number for number in used.values() if number is not None]

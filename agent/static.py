@@ -45,6 +45,9 @@ DERIVED: tuple[tuple[str, tuple[str, ...], Callable[..., float | int]], ...] = (
     ),
 )
 
+# An instance is a slice of its GPU: the same SMs at the same clock, fewer of them.
+OF_WHOLE_GPU = ("compute_capability", "max_sm_clock")
+
 # The least that a process needs to find this package and the driver's library, and nothing that changes what CUDA shows.
 ENVIRONMENT = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH")
 
@@ -110,36 +113,35 @@ def merge(devices: Sequence[Device], cuda: Mapping[str, Facts]) -> dict[str, dic
     and what can be computed from all these, both with the source ``table``. A host has its own attributes only.
     """
     partitioned = {device.index for device in devices if device.instance is not None}
-    parents = {device.index: device for device in devices if device.instance is None}
+    whole = {device.index: device.static for device in devices if device.instance is None}
     completed = {}
     for device in devices:
         facts = dict(device.static)
-        for name, value in _shown_by_cuda(device, cuda, partitioned).items():
-            facts.setdefault(name, Attribute(value, "cuda"))
+        if device.instance is not None:
+            shared = whole.get(device.index, {})
+            facts = {name: shared[name] for name in OF_WHOLE_GPU if name in shared} | facts
+        if device.instance is not None or device.index not in partitioned:  # else CUDA shows an instance in its place
+            for name, value in _shown_by_cuda(device, cuda).items():
+                facts.setdefault(name, Attribute(value, "cuda"))
         for name, own in SAME.items():
             if own in facts:
                 facts.setdefault(name, facts[own])
-        capability = facts.get("compute_capability")
-        if capability is None and device.instance is not None and device.index in parents:
-            # An instance is a slice of its GPU: the same SMs, fewer of them.
-            capability = parents[device.index].static.get("compute_capability")
-        if capability is not None:
-            for name, number in architectures().get(str(capability.value), {}).items():
+        if "compute_capability" in facts:
+            for name, number in architectures().get(str(facts["compute_capability"].value), {}).items():
                 facts.setdefault(name, Attribute(number, "table"))
         _derive(facts)
         completed[device.uuid] = facts
     return completed
 
 
-def _shown_by_cuda(device: Device, cuda: Mapping[str, Facts], partitioned: set[int]) -> Facts:
+def _shown_by_cuda(device: Device, cuda: Mapping[str, Facts]) -> Facts:
     """Return what CUDA tells of this device: found by UUID, else by PCI address."""
     for uuid, facts in cuda.items():
         # CUDA gives the sixteen bytes of a UUID; NVML writes GPU- before them, or MIG- for an instance.
         if uuid.partition("-")[2].lower() == device.uuid.partition("-")[2].lower():
             return facts
     address = device.static.get("pci_bus_id")
-    # On a partitioned GPU CUDA shows one instance under the PCI address of the whole.
-    if address is not None and device.index not in partitioned:
+    if address is not None:
         for facts in cuda.values():
             if _pci_address(str(facts.get("pci_bus_id"))) == _pci_address(str(address.value)):
                 return facts

@@ -70,7 +70,7 @@ int cuDeviceGetUuid_v2(unsigned char *uuid, int device) {
 
 int cuDeviceGetPCIBusId(char *text, int length, int device) {
     ANSWERS(device);
-    snprintf(text, (size_t)length, "0000:%02X:00.0", 0x1A + device);
+    snprintf(text, (size_t)length, "0000:%02X:00.0", 0x10 + device);
     return OK;
 }
 

@@ -96,7 +96,7 @@ def test_cuda_tells_in_base_units(driver: Path) -> None:
     facts, reason = read_cuda()
     assert reason == ""
     assert facts[H200] == {
-        "pci_bus_id": "0000:1A:00.0",
+        "pci_bus_id": "0000:10:00.0",
         "global_memory": 150_000_000_000,
         "compute_capability": "9.0",
         "sm_count": 132,
@@ -212,7 +212,7 @@ def test_without_cuda_only_three_items_of_the_list_are_missing() -> None:
 
 
 def test_what_is_read_wins_over_what_is_looked_up() -> None:
-    cuda = {H200: {"pci_bus_id": "0000:1a:00.0", "sm_count": 114, "max_resident_grids": 64, "power_limit": 1.0}}
+    cuda = {H200: {"pci_bus_id": "0000:10:00.0", "sm_count": 114, "max_resident_grids": 64, "power_limit": 1.0}}
     facts = merge([device(NVML)], cuda)[H200]
     assert facts["sm_count"] == Attribute(114, "cuda")
     assert facts["max_resident_grids"] == Attribute(64, "cuda")
@@ -230,7 +230,7 @@ def test_peaks_agree_with_the_catalogue_of_the_same_gpu() -> None:
 
 
 def test_cuda_device_is_found_by_pci_address_when_uuids_differ(driver: Path) -> None:
-    odd = device({**NVML, "pci_bus_id": "00000000:1A:00.0"}, uuid="GPU-stub-0")
+    odd = device({**NVML, "pci_bus_id": "00000000:10:00.0"}, uuid="GPU-stub-0")
     facts = merge([odd], read_cuda().facts)["GPU-stub-0"]
     assert facts["sm_count"] == Attribute(132, "cuda")
     unplaced = merge([device(NVML, uuid="GPU-stub-0")], read_cuda().facts)["GPU-stub-0"]
@@ -239,15 +239,25 @@ def test_cuda_device_is_found_by_pci_address_when_uuids_differ(driver: Path) -> 
 
 def test_of_a_partitioned_gpu_cuda_shows_an_instance_and_not_the_whole(driver: Path) -> None:
     (driver / "mig").touch()
-    whole = device({**NVML, "pci_bus_id": "00000000:1A:00.0"})
+    whole = device({**NVML, "pci_bus_id": "00000000:10:00.0"})
     shown = device({}, uuid="MIG-aa000000-0000-0000-0000-000000000000", instance=1)
     other = device({}, uuid="MIG-bb000000-0000-0000-0000-000000000000", instance=2)
     facts = merge([whole, shown, other], read_cuda().facts)
     assert facts[whole.uuid]["sm_count"] == Attribute(132, "table")
     assert facts[shown.uuid]["sm_count"] == Attribute(16, "cuda")
     assert facts[shown.uuid]["cuda_cores"] == Attribute(16 * 128, "table")
+    assert facts[shown.uuid]["fp32_flops"].value == 2 * 16 * 128 * 1.98e9
     assert facts[other.uuid]["max_threads_per_sm"] == Attribute(2048, "table")
     assert "sm_count" not in facts[other.uuid], "how many SMs a slice has does not follow from its GPU"
+
+
+def test_an_instance_whose_sms_nvml_counts() -> None:
+    whole = device(NVML)
+    part = device({"sm_count": 26}, uuid="MIG-1", instance=1)
+    facts = merge([part, whole], {})["MIG-1"]
+    assert facts["sm_count"] == Attribute(26, "nvml")
+    assert facts["tensor_cores"] == Attribute(104, "table")
+    assert "memory_bandwidth" not in facts, "nobody tells an instance's share"
 
 
 def test_a_host_and_an_unknown_capability_keep_what_they_have() -> None:
@@ -312,3 +322,26 @@ def test_the_program_prints_json(driver: Path) -> None:
     command = [sys.executable, "-m", "epochcast.agent.cuda_attributes"]
     done = subprocess.run(command, env={**os.environ}, capture_output=True, text=True, check=True)
     assert set(json.loads(done.stdout)) == {H200, T4}
+
+
+AGENT_STATIC = """
+import dataclasses, json
+from epochcast.agent.config import Config
+from epochcast.agent.sources import open_source
+from epochcast.agent.static import complete
+source = open_source("nvml", Config())
+completed = complete(source.devices)
+print(json.dumps({name: {key: dataclasses.asdict(fact) for key, fact in facts.items()} for name, facts in completed.items()}))
+"""
+
+
+def test_devices_of_the_nvml_source_are_completed(driver: Path, nvml_library: Path) -> None:
+    """The two stub libraries name GPUs differently; they agree on the PCI addresses."""
+    shutil.copy(nvml_library, driver)
+    done = subprocess.run([sys.executable, "-c", AGENT_STATIC], env={**os.environ}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    h200, t4 = json.loads(done.stdout).values()
+    assert h200["sm_count"] == {"value": 132, "source": "cuda"}
+    assert h200["cuda_cores"]["source"] == "nvml"
+    assert t4["max_blocks_per_sm"] == {"value": 16, "source": "table"}
+    assert not set(PAPER.values()) - set(h200)
