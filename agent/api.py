@@ -1,74 +1,98 @@
-"""The HTTP interface: a WSGI application over the sampler and its stores."""
+"""The HTTP interface: a WSGI application over what the node reads now."""
 
-import csv
-import io
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from http import HTTPStatus
-from typing import Any
+from typing import NamedTuple
 from urllib.parse import parse_qs
 from wsgiref.types import StartResponse, WSGIEnvironment
 
-import numpy as np
-from numpy.typing import NDArray
-from prometheus_client import CollectorRegistry, make_wsgi_app
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import gzip_accepted
 
 from .catalog import catalog
 from .errors import InputError
-from .ring import Column
-from .sampler import Sampler
+from .node import Node
+from .page import MetricsPage
+from .processes import ProcessWatcher
+from .samples import FORMATS, SCHEMA, Selection, identity
 from .store import DeviceStore
 
-# Seconds without a successful reading after which the agent is no longer healthy.
+# Seconds without a sample after which a source is no longer healthy, whatever it promises itself.
 SILENCE_S = 5.0
-# Values formatted in one go. Formatting holds the interpreter: longer pieces would make the sampler late.
-PIECE = 1000
 PARAMETERS = ("from", "to", "gpu", "metric", "format")
+METHODS = "GET, HEAD, OPTIONS"
 
-Handler = Callable[[dict[str, list[str]]], tuple[HTTPStatus, str, Iterable[bytes]]]
+Query = dict[str, list[str]]
+
+
+class Answer(NamedTuple):
+    """An answer: its status, the type and the pieces of its body, and what else goes into its head."""
+
+    status: HTTPStatus
+    content_type: str
+    body: Iterable[bytes]
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 class Api:
-    """The WSGI application: ``/metrics``, ``/api/v1/samples``, ``/api/v1/metrics``, ``/api/v1/gpus``, ``/healthz``."""
+    """The WSGI application: ``/metrics``, ``/api/v1/*``, ``/healthz`` (do samples flow?), ``/readyz`` (of every GPU?).
 
-    def __init__(self, sampler: Sampler, registry: CollectorRegistry) -> None:
-        self._sampler = sampler
-        self._metrics_page = make_wsgi_app(registry)
-        self._routes: dict[str, Handler] = {
+    ``processes`` sees what uses the GPUs; None while nobody looks.
+    """
+
+    def __init__(self, node: Node, registry: CollectorRegistry, processes: ProcessWatcher | None = None) -> None:
+        self._node = node
+        self._watcher = processes
+        self._page = MetricsPage(node, registry)
+        self._routes: dict[str, Callable[[Query, WSGIEnvironment], Answer]] = {
+            "/metrics": self._metrics_page,
             "/api/v1/samples": self._samples,
             "/api/v1/metrics": self._catalog,
             "/api/v1/gpus": self._gpus,
+            "/api/v1/processes": self._processes,
             "/healthz": self._health,
+            "/readyz": self._readiness,
         }
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request."""
-        path, method = environ.get("PATH_INFO", "/"), environ["REQUEST_METHOD"]
-        if path == "/metrics":
-            page: Iterable[bytes] = self._metrics_page(environ, start_response)
-            return page
-        handler = self._routes.get(path)
-        body: Iterable[bytes]
-        if handler is None:
-            known = ", ".join(("/metrics", *self._routes))
-            status, kind, body = _json(HTTPStatus.NOT_FOUND, {"error": f"no such path {path!r}; known: {known}"})
-        elif method != "GET":
-            error = f"{path} is read with GET, not {method}"
-            status, kind, body = _json(HTTPStatus.METHOD_NOT_ALLOWED, {"error": error})
-        else:
-            try:
-                status, kind, body = handler(parse_qs(environ.get("QUERY_STRING", ""), keep_blank_values=True))
-            except InputError as problem:
-                status, kind, body = _json(HTTPStatus.BAD_REQUEST, {"error": str(problem)})
-        headers = [("Content-Type", kind), ("Cache-Control", "no-store")]
-        if status is HTTPStatus.METHOD_NOT_ALLOWED:
-            headers.append(("Allow", "GET"))
-        start_response(f"{status.value} {status.phrase}", headers)
+        answer = self._answer(environ)
+        body: Iterable[bytes] = answer.body
+        headers = [("Content-Type", answer.content_type), ("Cache-Control", "no-store"), *answer.headers]
+        if environ["REQUEST_METHOD"] == "HEAD":
+            if isinstance(body, list):
+                headers.append(("Content-Length", str(sum(map(len, body)))))
+            # Not a list: its length would be taken for that of the body.
+            body = iter([b""])
+        start_response(f"{answer.status.value} {answer.status.phrase}", headers)
         return body
 
-    def _samples(self, query: dict[str, list[str]]) -> tuple[HTTPStatus, str, Iterable[bytes]]:
+    def _answer(self, environ: WSGIEnvironment) -> Answer:
+        path, method = environ.get("PATH_INFO", "/"), environ["REQUEST_METHOD"]
+        handler = self._routes.get(path)
+        if handler is None:
+            return _json({"error": f"no such path {path!r}; known: {', '.join(self._routes)}"}, HTTPStatus.NOT_FOUND)
+        if method == "OPTIONS":
+            return Answer(HTTPStatus.OK, "text/plain", [b""], (("Allow", METHODS),))
+        if method not in ("GET", "HEAD"):
+            error = {"error": f"{path} is read with GET, not {method}"}
+            return _json(error, HTTPStatus.METHOD_NOT_ALLOWED, (("Allow", METHODS),))
+        try:
+            return handler(parse_qs(environ.get("QUERY_STRING", ""), keep_blank_values=True), environ)
+        except InputError as problem:
+            return _json({"error": str(problem)}, HTTPStatus.BAD_REQUEST)
+
+    def _metrics_page(self, query: Query, environ: WSGIEnvironment) -> Answer:
+        zipped = gzip_accepted(environ.get("HTTP_ACCEPT_ENCODING", ""))
+        kind = self._page.content_type(environ.get("HTTP_ACCEPT", ""))
+        page = self._page.render(kind, zipped, query.get("name[]", ()))
+        return Answer(HTTPStatus.OK, kind, [page], _encoding(zipped))
+
+    def _samples(self, query: Query, environ: WSGIEnvironment) -> Answer:
         unknown = sorted(set(query) - set(PARAMETERS))
         if unknown:
             raise InputError(f"unknown parameter {unknown[0]!r}; known: {', '.join(PARAMETERS)}")
@@ -76,99 +100,130 @@ class Api:
         if start > stop:
             raise InputError(f"'from' ({start}) lies after 'to' ({stop}); swap them")
         stores = self._chosen_stores(query.get("gpu", []))
-        metrics = self._chosen_metrics(stores, query.get("metric", []))
+        metrics = _chosen_metrics(stores, query.get("metric", []))
         form = _single(query, "format", "json")
-        if form == "json":
-            return HTTPStatus.OK, "application/json", self._samples_json(stores, start, stop, metrics)
-        if form == "csv":
-            return HTTPStatus.OK, "text/csv; charset=utf-8", self._samples_csv(stores, start, stop, metrics)
-        raise InputError(f"unknown format {form!r}; choose json or csv")
+        if form not in FORMATS:
+            raise InputError(f"unknown format {form!r}; choose {', '.join(FORMATS)}")
+        kind, write = FORMATS[form]
+        intervals = {store.device.uuid: sampler.source.interval for sampler in self._node.samplers for store in sampler.stores}
+        body = write(Selection(stores, start, stop, metrics, intervals))
+        zipped = gzip_accepted(environ.get("HTTP_ACCEPT_ENCODING", ""))
+        headers = (("X-Epochcast-Schema", SCHEMA), *_encoding(zipped))
+        return Answer(HTTPStatus.OK, kind, _zipped(body) if zipped else body, headers)
 
     def _chosen_stores(self, names: list[str]) -> list[DeviceStore]:
-        stores = self._sampler.stores
+        stores = self._node.stores
         for name in names:
-            if not any(name in (str(store.device.index), store.device.uuid) for store in stores):
-                known = ", ".join(f"{store.device.index} ({store.device.uuid})" for store in stores)
+            if not any(name in (store.device.label, store.device.uuid) for store in stores):
+                known = ", ".join(f"{store.device.label} ({store.device.uuid})" for store in stores)
                 raise InputError(f"unknown gpu {name!r}; this agent reads {known}")
-        return [store for store in stores if not names or {str(store.device.index), store.device.uuid} & set(names)]
+        return [store for store in stores if not names or {store.device.label, store.device.uuid} & set(names)]
 
-    def _chosen_metrics(self, stores: list[DeviceStore], names: list[str]) -> list[str] | None:
-        """Return the metrics asked for, None for all; one that only some of the devices measure is theirs alone."""
-        measured = dict.fromkeys(metric.name for store in stores for metric in store.device.metrics)
-        for name in names:
-            if name not in measured:
-                what = f"metric {name!r} is not measured here" if name in catalog() else f"unknown metric {name!r}"
-                raise InputError(f"{what}; source {self._sampler.source.name!r} gives {', '.join(measured)}")
-        return list(dict.fromkeys(names)) or None
-
-    def _samples_json(self, stores: list[DeviceStore], start: float, stop: float, metrics: list[str] | None) -> Iterator[bytes]:
-        yield f'{{"schema":"epochcast.samples/v1","interval_s":{self._sampler.source.interval!r},"gpus":['.encode()
-        for position, store in enumerate(stores):
-            head = _identity(store, self._sampler.source.name) | {"missed_ticks": store.missed_ticks, "oldest": store.oldest}
-            time, columns = store.samples(start, stop, _measured(store, metrics))
-            yield (("," if position else "") + json.dumps(head)[:-1] + ',"time":').encode()
-            yield from _array(time)
-            yield b',"metrics":{'
-            for number, (name, column) in enumerate(columns.items()):
-                yield (("," if number else "") + json.dumps(name) + ":").encode()
-                yield from _array(column)
-            yield b"}}"
-        yield b"]}"
-
-    def _samples_csv(self, stores: list[DeviceStore], start: float, stop: float, metrics: list[str] | None) -> Iterator[bytes]:
-        names = metrics or list(dict.fromkeys(metric.name for store in stores for metric in store.device.metrics))
-        yield _csv([["gpu", "time", *names]])
-        for store in stores:
-            time, columns = store.samples(start, stop, _measured(store, metrics))
-            rows_at_once = max(1, PIECE // (len(names) + 1))
-            for first in range(0, len(time), rows_at_once):
-                piece = slice(first, first + rows_at_once)
-                height = len(time[piece])
-                cells = [_texts(columns[name][piece], "") if name in columns else [""] * height for name in names]
-                yield _csv(zip([str(store.device.index)] * height, _texts(time[piece], ""), *cells, strict=True))
-
-    def _catalog(self, _: dict[str, list[str]]) -> tuple[HTTPStatus, str, Iterable[bytes]]:
-        measured = {metric.name: metric for store in self._sampler.stores for metric in store.device.metrics}
+    def _catalog(self, _: Query, __: WSGIEnvironment) -> Answer:
+        measured = {metric.name: metric for store in self._node.stores for metric in store.device.metrics}
         rows = [asdict(metric) | {"measured": metric.name in measured} for metric in (catalog() | measured).values()]
-        return _json(HTTPStatus.OK, {"schema": "epochcast.metrics/v1", "metrics": rows})
+        return _json({"schema": "epochcast.metrics/v1", "metrics": rows})
 
-    def _gpus(self, _: dict[str, list[str]]) -> tuple[HTTPStatus, str, Iterable[bytes]]:
-        rows = [
-            _identity(store, self._sampler.source.name)
-            | {"static": {name: asdict(attribute) for name, attribute in store.device.static.items()}}
-            for store in self._sampler.stores
+    def _gpus(self, _: Query, __: WSGIEnvironment) -> Answer:
+        choices = {choice.uuid: choice for choice in self._node.choices}
+        rows = []
+        for store in self._node.stores:
+            row = identity(store)
+            attributes = self._node.static(store.device.uuid)
+            row["static"] = {name: asdict(attribute) for name, attribute in attributes.items()}
+            if choice := choices.get(store.device.uuid):
+                row |= {"why": choice.why, "refused": dict(choice.refused)}
+            rows.append(row)
+        return _json({"schema": "epochcast.gpus/v1", "gpus": rows})
+
+    def _processes(self, _: Query, __: WSGIEnvironment) -> Answer:
+        if self._watcher is None:
+            error = "which processes use the GPUs is not looked at; set processes = 1 (seconds) in the configuration"
+            return _json({"error": error}, HTTPStatus.NOT_FOUND)
+        return _json(
+            {"schema": "epochcast.processes/v1", "processes": [asdict(process) for process in self._watcher.processes()]}
+        )
+
+    def _health(self, _: Query, __: WSGIEnvironment) -> Answer:
+        now = self._node.clock.monotonic()
+        samplers = self._node.samplers
+        ages = [now - sampler.last_success for sampler in samplers if sampler.last_success is not None]
+        state = {
+            "source": ",".join(sampler.source.name for sampler in samplers),
+            "last_reading_age_s": min(ages, default=None),
+            "missed_ticks": sum(sampler.missed_ticks for sampler in samplers),
+        }
+        if self._node.finished:
+            return _json({"status": "replay finished"} | state)
+        if not any(age <= patience for _, age, patience in self._ages(now)):
+            return _json({"status": "no samples"} | state, HTTPStatus.SERVICE_UNAVAILABLE)
+        return _json({"status": "ok"} | state)
+
+    def _readiness(self, _: Query, __: WSGIEnvironment) -> Answer:
+        if self._node.finished:
+            return _json({"status": "replay finished", "missing": []})
+        ages = self._ages(self._node.clock.monotonic())
+        missing = [
+            {"gpu": store.device.label, "uuid": store.device.uuid, "name": store.device.name, "reason": _reason(age)}
+            for store, age, patience in ages
+            if age > patience
         ]
-        return _json(HTTPStatus.OK, {"schema": "epochcast.gpus/v1", "gpus": rows})
+        if not ages or missing:
+            status = "samples missing" if ages else "no GPU"
+            return _json({"status": status, "missing": missing}, HTTPStatus.SERVICE_UNAVAILABLE)
+        return _json({"status": "ready", "missing": missing})
 
-    def _health(self, _: dict[str, list[str]]) -> tuple[HTTPStatus, str, Iterable[bytes]]:
-        sampler = self._sampler
-        age = None if sampler.last_success is None else sampler.clock.monotonic() - sampler.last_success
-        state = {"source": sampler.source.name, "last_reading_age_s": age, "missed_ticks": sampler.missed_ticks}
-        if sampler.finished:
-            return _json(HTTPStatus.OK, {"status": "replay finished"} | state)
-        if age is None or age > SILENCE_S:
-            return _json(HTTPStatus.SERVICE_UNAVAILABLE, {"status": "no samples"} | state)
-        return _json(HTTPStatus.OK, {"status": "ok"} | state)
-
-
-def _json(status: HTTPStatus, value: object) -> tuple[HTTPStatus, str, list[bytes]]:
-    return status, "application/json", [json.dumps(value, allow_nan=False).encode()]
+    def _ages(self, now: float) -> list[tuple[DeviceStore, float, float]]:
+        """Return each device with the age of its newest sample and how old that may be (seconds of the monotonic clock)."""
+        sources = {store.device.uuid: sampler.source for sampler in self._node.samplers for store in sampler.stores}
+        return [
+            (store, now - store.heard_at, max(SILENCE_S, sources[uuid].silent_after) if uuid in sources else -math.inf)
+            for store in self._node.stores
+            for uuid in [store.device.uuid]
+        ]
 
 
-def _csv(rows: Iterable[Sequence[str]]) -> bytes:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue().encode()
+def _reason(age: float) -> str:
+    return f"no sample for {age:.1f} s" if math.isfinite(age) else "no sample yet"
 
 
-def _single(query: dict[str, list[str]], name: str, default: str) -> str:
+def _json(value: object, status: HTTPStatus = HTTPStatus.OK, headers: tuple[tuple[str, str], ...] = ()) -> Answer:
+    return Answer(status, "application/json", [json.dumps(value, allow_nan=False).encode()], headers)
+
+
+def _encoding(zipped: bool) -> tuple[tuple[str, str], ...]:
+    return (("Vary", "Accept-Encoding"), *([("Content-Encoding", "gzip")] if zipped else []))
+
+
+def _zipped(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    # Level 1: a tenth of what putting the numbers into text costs, and done while other threads run.
+    packer = zlib.compressobj(level=1, wbits=zlib.MAX_WBITS | 16)
+    for piece in pieces:
+        if packed := packer.compress(piece):
+            yield packed
+    yield packer.flush()
+
+
+def _chosen_metrics(stores: list[DeviceStore], names: list[str]) -> list[str] | None:
+    """Return the metrics asked for, None for all; one that only some of the devices measure is theirs alone."""
+    measured = dict.fromkeys(metric.name for store in stores for metric in store.device.metrics)
+    for name in names:
+        if name not in measured:
+            what = f"metric {name!r} is not measured here" if name in catalog() else f"unknown metric {name!r}"
+            reasons = {store.device.unmeasured[name] for store in stores if name in store.device.unmeasured}
+            why = f" ({'; '.join(sorted(reasons))})" if reasons else ""
+            raise InputError(f"{what}{why}; choose of {', '.join(measured)}")
+    return list(dict.fromkeys(names)) or None
+
+
+def _single(query: Query, name: str, default: str) -> str:
     values = query.get(name, [default])
     if len(values) > 1:
         raise InputError(f"parameter {name!r} was given {len(values)} times; give it once")
     return values[0]
 
 
-def _moment(query: dict[str, list[str]], name: str, default: float) -> float:
+def _moment(query: Query, name: str, default: float) -> float:
     if name not in query:
         return default
     text = _single(query, name, "")
@@ -179,36 +234,3 @@ def _moment(query: dict[str, list[str]], name: str, default: float) -> float:
     if not math.isfinite(moment):
         raise InputError(f"parameter {name!r} is {text!r}; give unix seconds, as in {name}=1700000000.5")
     return moment
-
-
-def _identity(store: DeviceStore, source: str) -> dict[str, Any]:
-    device = store.device
-    return {
-        "index": device.index,
-        "uuid": device.uuid,
-        "name": device.name,
-        "source": source,
-        "simulated": device.simulated,
-    }
-
-
-def _measured(store: DeviceStore, names: list[str] | None) -> list[str] | None:
-    """Return which of ``names`` this device measures, in their order."""
-    if names is None:
-        return None
-    own = {metric.name for metric in store.device.metrics}
-    return [name for name in names if name in own]
-
-
-def _array(values: Column) -> Iterator[bytes]:
-    """Yield a JSON array piece by piece, null for NaN."""
-    yield b"["
-    for first in range(0, len(values), PIECE):
-        yield (("," if first else "") + ",".join(_texts(values[first : first + PIECE], "null"))).encode()
-    yield b"]"
-
-
-def _texts(values: Column | NDArray[np.float64], blank: str) -> list[str]:
-    """Return each value in the fewest digits that restore it (a float32's 0.3 is not 0.30000001192092896)."""
-    # A recorded 1e39 does not fit a float32; infinity has no JSON.
-    return [blank if text in ("nan", "inf", "-inf") else text for text in values.astype(str).tolist()]

@@ -1,10 +1,10 @@
-"""``/metrics``: a collector that reads the stores at each scrape and keeps nothing between scrapes."""
+"""What stands on ``/metrics``: collectors that read the stores at each page and keep nothing between pages."""
 
 import math
 import platform
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import version
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import (
@@ -13,90 +13,147 @@ from prometheus_client.core import (
     HistogramMetricFamily,
     InfoMetricFamily,
 )
+from prometheus_client.core import Metric as Family
 from prometheus_client.registry import Collector
 
 from .catalog import Metric
-from .sampler import Histogram, Sampler
-from .windows import Summary
+from .compat import DcgmExporterCollector
+from .config import Config
+from .node import Node
+from .sampler import Histogram
+from .sources import Device
 
 LABELS = ("gpu", "uuid", "name")
+# Families that are not of one metric: no column of a replayed trace may take their names.
+RESERVED = frozenset(
+    f"epochcast_gpu_{name}"
+    for name in (
+        "info",
+        "up",
+        "missed_ticks_total",
+        "unmeasured_metrics",
+        "source_fallback",
+        "process_memory_bytes",
+        "process_sm_utilization_ratio",
+    )
+)
 
-Family = TypeVar("Family", GaugeMetricFamily, CounterMetricFamily)
 
-
-def registry(sampler: Sampler, window: float) -> CollectorRegistry:
-    """Return the registry of everything that the agent exports; ``window`` (seconds) goes into the help texts."""
+def registry(node: Node, config: Config) -> CollectorRegistry:
+    """Return the registry of all that the agent exports of its devices and itself."""
     everything = CollectorRegistry()
-    everything.register(DeviceCollector(sampler, window))
-    everything.register(AgentCollector(sampler))
+    everything.register(DeviceCollector(node, config.window))
+    if config.compat:
+        everything.register(DcgmExporterCollector(node))
+    everything.register(AgentCollector(node))
     # CPU seconds and memory of the agent itself: its own cost is measured where the GPUs are.
     ProcessCollector(registry=everything)
     return everything
 
 
 class DeviceCollector(Collector):
-    """Families of all metrics of all devices that are not silent. What has no value now has no line."""
+    """Families of all metrics of all devices. What has no value now has no line; nor has a device that is silent."""
 
-    def __init__(self, sampler: Sampler, window: float) -> None:
-        self._sampler = sampler
+    def __init__(self, node: Node, window: float) -> None:
+        self._node = node
         self._window = f"{window:g} s window"
-        self._names = _unique_names([metric for store in sampler.stores for metric in store.device.metrics])
+        self._plan = _Plan((), ())
 
-    def collect(self) -> Iterator[InfoMetricFamily | GaugeMetricFamily | CounterMetricFamily]:
+    def collect(self) -> Iterator[Family]:
         """Yield the families; each device's lines are of one moment."""
-        info = InfoMetricFamily("epochcast_gpu", "What the device is, and whether its samples are simulated.", labels=LABELS)
-        missed = CounterMetricFamily("epochcast_gpu_missed_ticks", "Ticks that left no sample of the device.", labels=LABELS)
+        node = self._node
+        stores, choices = node.stores, node.choices
+        plan = self._plan_for([store.device for store in stores])
+        silent_after = {store.device.uuid: sampler.source.silent_after for sampler in node.samplers for store in sampler.stores}
+        now = node.clock.monotonic()
+        info = InfoMetricFamily("epochcast_gpu", "What the device is, and whether its samples are simulated.")
+        up = GaugeMetricFamily("epochcast_gpu_up", "1 while samples of the device arrive, 0 while it is silent or gone.")
+        missed = CounterMetricFamily("epochcast_gpu_missed_ticks", "Ticks that left no sample of the device.")
+        unmeasured = GaugeMetricFamily(
+            "epochcast_gpu_unmeasured_metrics",
+            "Metrics that the source cannot read of this device; /api/v1/gpus says why.",
+        )
         present: list[_Present] = []
-        heard_since = self._sampler.clock.monotonic() - self._sampler.source.silent_after
-        for store in self._sampler.stores:
+        for store, labels in zip(stores, plan.labels, strict=True):
             device = store.device
-            labels = [str(device.index), device.uuid, device.name]
-            info.add_metric(labels, {"source": self._sampler.source.name, "simulated": str(device.simulated).lower()})
-            missed.add_metric(labels, store.missed_ticks)
-            summary = store.summary(heard_since)
+            patience = silent_after.get(device.uuid)
+            summary = None if patience is None else store.summary(now - patience)
             if summary is not None:
-                present.append(_Present(labels, {metric.name: i for i, metric in enumerate(device.metrics)}, summary))
-        yield info
-        yield missed
-        for metric, name in self._names.values():
-            if metric.kind == "counter":
-                yield _filled(CounterMetricFamily(name, metric.help, labels=LABELS), present, metric, "last")
-                continue
-            yield _filled(GaugeMetricFamily(name, metric.help, labels=LABELS), present, metric, "last")
-            for suffix, word, field in (("avg", "Mean", "mean"), ("min", "Minimum", "low"), ("max", "Maximum", "high")):
-                text = f"{word} over the last {self._window}: {metric.help}"
-                yield _filled(GaugeMetricFamily(f"{name}_{suffix}", text, labels=LABELS), present, metric, field)
-            if metric.unit == "ratio":
-                text = f"Integral over time, whose rate() is the exact mean: {metric.help}"
-                name = f"{name.removesuffix('_ratio')}_seconds"
-                yield _filled(CounterMetricFamily(name, text, labels=LABELS), present, metric, "integral")
+                positions = {metric.name: position for position, metric in enumerate(device.metrics)}
+                present.append(_Present(labels, positions, {name: vector.tolist() for name, vector in vars(summary).items()}))
+            simulated = str(device.simulated).lower()
+            info.add_sample("epochcast_gpu_info", {**labels, "source": device.source, "simulated": simulated}, 1.0)
+            up.add_sample(up.name, labels, float(summary is not None))
+            missed.add_sample("epochcast_gpu_missed_ticks_total", labels, store.missed_ticks)
+            unmeasured.add_sample(unmeasured.name, labels, len(device.unmeasured))
+        fallback = GaugeMetricFamily(
+            "epochcast_gpu_source_fallback",
+            "1 while the device is read from another source than the best one for it; /api/v1/gpus says why.",
+            labels=(*LABELS, "source"),
+        )
+        for choice in choices:
+            fallback.add_metric([choice.label, choice.uuid, choice.name, choice.source], float(bool(choice.refused)))
+        yield from (info, up, missed, unmeasured, fallback)
+        for metric, name in plan.names:
+            yield from self._metric_families(metric, name, present)
+
+    def _plan_for(self, devices: list[Device]) -> "_Plan":
+        """Return the names and label sets of these devices, which change only when the sources are opened anew."""
+        plan = self._plan
+        if len(plan.devices) != len(devices) or any(a is not b for a, b in zip(plan.devices, devices, strict=True)):
+            plan = self._plan = _Plan(devices, _unique_names([metric for device in devices for metric in device.metrics]))
+        return plan
+
+    def _metric_families(self, metric: Metric, name: str, present: list["_Present"]) -> Iterator[Family]:
+        if metric.kind == "counter":
+            yield _filled(CounterMetricFamily(name, metric.help), f"{name}_total", present, metric, "last")
+            return
+        yield _filled(GaugeMetricFamily(name, metric.help), name, present, metric, "last")
+        for suffix, word, field in (("avg", "Mean", "mean"), ("min", "Minimum", "low"), ("max", "Maximum", "high")):
+            text = f"{word} over the last {self._window}: {metric.help}"
+            yield _filled(GaugeMetricFamily(f"{name}_{suffix}", text), f"{name}_{suffix}", present, metric, field)
+        if metric.unit == "ratio":
+            text = f"Integral over time, whose rate() is the exact mean: {metric.help}"
+            name = f"{name.removesuffix('_ratio')}_seconds"
+            yield _filled(CounterMetricFamily(name, text), f"{name}_total", present, metric, "integral")
+
+
+class _Plan:
+    """What stays the same from page to page: ``labels`` of each device (one object each), ``names`` of the metrics."""
+
+    def __init__(self, devices: Iterable[Device], names: Iterable[tuple[Metric, str]]) -> None:
+        self.devices = tuple(devices)
+        self.labels = [dict(zip(LABELS, (device.label, device.uuid, device.name), strict=True)) for device in self.devices]
+        self.names = tuple(names)
 
 
 class _Present(NamedTuple):
-    """A device that is not silent: its label values, the position of each of its metrics, and its summary."""
+    """A device that is not silent: its labels, the position of each of its metrics, and its `Summary` as lists."""
 
-    labels: list[str]
+    labels: dict[str, str]
     positions: dict[str, int]
-    summary: Summary
+    summary: Mapping[str, list[float]]
 
 
-def _filled(family: Family, present: Iterable[_Present], metric: Metric, field: str) -> Family:
+def _filled(family: Family, sample_name: str, present: Iterable[_Present], metric: Metric, field: str) -> Family:
     """Add one line per device that has a value of ``metric`` in that field of its summary."""
     for labels, positions, summary in present:
-        if metric.name in positions:
-            value = float(getattr(summary, field)[positions[metric.name]])
+        position = positions.get(metric.name)
+        if position is not None:
+            value = summary[field][position]
             if not math.isnan(value):
-                family.add_metric(labels, value)
+                # Not add_metric: that makes a label set of its own for each line.
+                family.add_sample(sample_name, labels, value)
     return family
 
 
-def _unique_names(metrics: Iterable[Metric]) -> dict[str, tuple[Metric, str]]:
-    """Return (metric, legal name on ``/metrics``) by metric name, so that no two families share a name.
+def _unique_names(metrics: Iterable[Metric]) -> list[tuple[Metric, str]]:
+    """Return each metric with its legal name on ``/metrics``, such that no two families share a name.
 
     A metric of the catalogue keeps its documented name, whatever a replayed trace calls its other columns.
     """
     names: dict[str, tuple[Metric, str]] = {}
-    taken = {"epochcast_gpu_info", "epochcast_gpu_missed_ticks_total"}
+    taken = set(RESERVED)
     for metric in sorted(metrics, key=lambda metric: metric.unit == ""):
         if metric.name in names:
             continue
@@ -107,7 +164,7 @@ def _unique_names(metrics: Iterable[Metric]) -> dict[str, tuple[Metric, str]]:
             name = f"{base}_{copies}"
         taken |= _families(name)
         names[metric.name] = (metric, name)
-    return names
+    return list(names.values())
 
 
 def _families(name: str) -> set[str]:
@@ -118,45 +175,68 @@ def _families(name: str) -> set[str]:
 
 
 class AgentCollector(Collector):
-    """Families about the sampler itself."""
+    """Families about the samplers, each labelled with its source."""
 
-    def __init__(self, sampler: Sampler) -> None:
-        self._sampler = sampler
+    def __init__(self, node: Node) -> None:
+        self._node = node
 
-    def collect(self) -> Iterator[InfoMetricFamily | GaugeMetricFamily | CounterMetricFamily | HistogramMetricFamily]:
+    def collect(self) -> Iterator[Family]:
         """Yield the families."""
-        sampler = self._sampler
+        labels = ("source",)
+        hertz = GaugeMetricFamily(
+            "epochcast_agent_effective_hertz", "Ticks per second over the last hundred ticks.", labels=labels
+        )
+        target = GaugeMetricFamily(
+            "epochcast_agent_target_hertz", "Ticks per second that the governor allows at present.", labels=labels
+        )
+        took = HistogramMetricFamily("epochcast_agent_tick_seconds", "Time that a tick's readings took.", labels=labels)
+        late = HistogramMetricFamily(
+            "epochcast_agent_tick_lateness_seconds", "Time between a tick's deadline and its start.", labels=labels
+        )
+        missed = CounterMetricFamily("epochcast_agent_missed_ticks", "Ticks that were skipped, being too late.", labels=labels)
+        governed = CounterMetricFamily(
+            "epochcast_agent_governed_ticks", "Ticks that the governor left out because ticks cost too much.", labels=labels
+        )
+        steps = CounterMetricFamily("epochcast_agent_governor_steps", "Times the governor changed the rate.", labels=labels)
+        clock = CounterMetricFamily("epochcast_agent_clock_steps", "Times the wall clock was set.", labels=labels)
+        errors = CounterMetricFamily("epochcast_agent_read_errors", "Ticks at which the whole source failed.", labels=labels)
+        newest = GaugeMetricFamily(
+            "epochcast_agent_last_sample_timestamp_seconds", "Unix time of the newest sample.", labels=labels
+        )
+        blanks = CounterMetricFamily(
+            "epochcast_agent_blanks",
+            "Readings that were due and gave no value; no line where there was none yet.",
+            labels=("gpu", "uuid", "metric"),
+        )
+        for sampler in self._node.samplers:
+            source = [sampler.source.name]
+            hertz.add_metric(source, sampler.effective_hertz)
+            target.add_metric(source, sampler.target_hertz)
+            took.add_metric(source, _buckets(sampler.tick_seconds), sampler.tick_seconds.sum)
+            late.add_metric(source, _buckets(sampler.lateness_seconds), sampler.lateness_seconds.sum)
+            missed.add_metric(source, sampler.missed_ticks)
+            governed.add_metric(source, sampler.governed_ticks)
+            steps.add_metric(source, sampler.governor.steps)
+            clock.add_metric(source, sampler.clock_steps)
+            errors.add_metric(source, sampler.read_errors)
+            if sampler.last_sample_time is not None:
+                newest.add_metric(source, sampler.last_sample_time)
+            # A copy in one go: the sampler counts on meanwhile.
+            for (position, name), count in dict(sampler.source.blanks).items():
+                device = sampler.source.devices[position]
+                blanks.add_metric([device.label, device.uuid, name], count)
         yield InfoMetricFamily(
             "epochcast_agent_build",
             "Version of the agent and of the Python that runs it.",
             {"version": version("epochcast"), "python": platform.python_version()},
         )
-        yield GaugeMetricFamily(
-            "epochcast_agent_effective_hertz", "Ticks per second over the last hundred ticks.", sampler.effective_hertz
-        )
-        yield _histogram("epochcast_agent_tick_seconds", "Time that a tick's readings took.", sampler.tick_seconds)
-        yield _histogram(
-            "epochcast_agent_tick_lateness_seconds", "Time between a tick's deadline and its start.", sampler.lateness_seconds
-        )
-        yield CounterMetricFamily("epochcast_agent_missed_ticks", "Ticks that were skipped.", sampler.missed_ticks)
-        yield CounterMetricFamily("epochcast_agent_clock_steps", "Times the wall clock was set.", sampler.clock_steps)
-        errors = CounterMetricFamily(
-            "epochcast_agent_read_errors", "Ticks at which the source as a whole failed.", labels=("source",)
-        )
-        errors.add_metric([sampler.source.name], sampler.read_errors)
-        yield errors
-        newest = GaugeMetricFamily(
-            "epochcast_agent_last_sample_timestamp_seconds", "Unix time of the newest sample.", labels=()
-        )
-        if sampler.last_sample_time is not None:
-            newest.add_metric([], sampler.last_sample_time)
-        yield newest
+        yield from (hertz, target, took, late, missed, governed, steps, clock, errors, newest, blanks)
 
 
-def _histogram(name: str, help_text: str, histogram: Histogram) -> HistogramMetricFamily:
+def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
     total = 0
     buckets = []
     for bound, count in zip(histogram.BOUNDS, list(histogram.counts), strict=True):
         total += count
-        buckets.append(("+Inf" if math.isinf(bound) else repr(bound), total))
-    return HistogramMetricFamily(name, help_text, buckets, histogram.sum)
+        buckets.append(("+Inf" if math.isinf(bound) else repr(bound), float(total)))
+    return buckets

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,9 @@ import pytest
 from epochcast.agent import choose as choosing
 from epochcast.agent.config import Config
 from epochcast.agent.errors import InputError
+from epochcast.agent.sampler import Sampler
 from epochcast.agent.sources import Device, Row
+from epochcast.agent.store import DeviceStore
 
 STUB = Path(__file__).with_name("nvml_stub.c")
 
@@ -160,3 +162,75 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[FakeSource]]:
         return opened
 
     return make
+
+
+class StillSource:
+    """A source that gives nothing: a test puts rows into the stores itself."""
+
+    hertz = 10.0
+    interval = 0.1
+    lag = 0.0
+    silent_after = 1.0
+    ready_at = 0.0
+    outdated = False
+    recorded_rows = None
+    finished = False
+
+    def __init__(self, name: str, devices: Sequence[Device]) -> None:
+        self.name = name
+        self.devices = devices
+        self.blanks: Counter[tuple[int, str]] = Counter()
+
+    def read(self, _: Any) -> list[Row]:
+        return []
+
+    def close(self) -> None:
+        pass
+
+
+class StillNode:
+    """What HTTP sees of a node; nothing moves but what a test moves."""
+
+    def __init__(self, clock: FakeClock, devices: Sequence[Device]) -> None:
+        self.clock = clock
+        self.choices: tuple[Any, ...] = ()
+        self.gone: list[DeviceStore] = []
+        self.facts: dict[str, Any] = {}
+        sources = [
+            StillSource(name, [device for device in devices if device.source == name])
+            for name in dict.fromkeys(device.source for device in devices)
+        ]
+        self.samplers = tuple(
+            Sampler(source, [DeviceStore(device, 6000, 5.0) for device in source.devices], clock, 0.005) for source in sources
+        )
+
+    @property
+    def stores(self) -> list[DeviceStore]:
+        return [store for sampler in self.samplers for store in sampler.stores] + self.gone
+
+    @property
+    def finished(self) -> bool:
+        return bool(self.samplers) and all(sampler.finished for sampler in self.samplers)
+
+    def static(self, uuid: str) -> Any:
+        return self.facts.get(uuid, {})
+
+
+@pytest.fixture
+def still_node(fake_clock: Any) -> Callable[..., StillNode]:
+    """Make a node of these devices that stands still at unix time 1 700 000 000, a multiple of 5 s."""
+    return lambda *devices: StillNode(fake_clock(1_700_000_000.0, until=1e9), devices)
+
+
+@pytest.fixture
+def promtool() -> Callable[[str], tuple[int, str]]:
+    """Check a page as Prometheus' own tool does; return its status and what it says."""
+    program = shutil.which("promtool")
+    if program is None:
+        pytest.skip("no promtool: install Prometheus to check the page as it does")
+
+    def check(text: str) -> tuple[int, str]:
+        done = subprocess.run([program, "check", "metrics"], input=text, capture_output=True, text=True)
+        return done.returncode, done.stdout + done.stderr
+
+    return check

@@ -1,114 +1,152 @@
-import shutil
-import subprocess
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from prometheus_client import generate_latest
+from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from epochcast.agent.catalog import Metric, catalog
+from epochcast.agent.choose import Choice
+from epochcast.agent.config import Config
 from epochcast.agent.exposition import registry
-from epochcast.agent.sampler import Sampler
+from epochcast.agent.page import LONGEST_LIFE_S, MetricsPage, lines
 from epochcast.agent.sources import Device
-from epochcast.agent.store import DeviceStore
 
 START = 1_700_000_000.0  # a multiple of 5 s
 NAN = float("nan")
+TEXT, OPENMETRICS = "text/plain; version=0.0.4", "application/openmetrics-text; version=1.0.0"
 
 
-class Recorded:
-    name = "nvml"
-    hertz = 10.0
-    interval = 0.1
-    silent_after = 1.0
-    recorded_rows = None
-    finished = False
-
-    def __init__(self, *devices: Device) -> None:
-        self.devices = devices
-
-    def read(self, _: Any) -> list[Any]:
-        return []
-
-    def close(self) -> None:
-        pass
+def text_of(node: Any, **settings: Any) -> str:
+    return "".join(lines(registry(node, Config(**settings)).collect()))
 
 
-@pytest.fixture
-def build(fake_clock: Any) -> Callable[..., Sampler]:
-    def sampler(*devices: Device) -> Sampler:
-        source = Recorded(*devices)
-        return Sampler(source, [DeviceStore(device, 6000, 5.0) for device in devices], fake_clock(START, until=1e9))
-
-    return sampler
-
-
-def page(sampler: Sampler) -> dict[tuple[str, str], float]:
+def page(node: Any, **settings: Any) -> dict[tuple[str, str], float]:
     """Return the values on /metrics by (name, gpu)."""
-    text = generate_latest(registry(sampler, 5.0)).decode()
     return {
         (sample.name, sample.labels.get("gpu", "")): sample.value
-        for family in text_string_to_metric_families(text)
+        for family in text_string_to_metric_families(text_of(node, **settings))
         for sample in family.samples
     }
 
 
-def device(index: int, *names: str) -> Device:
-    return Device(index, f"GPU-{index}", "NVIDIA H200", tuple(catalog()[name] for name in names))
+def device(index: int, *names: str, **facts: Any) -> Device:
+    return Device(index, f"GPU-{index}", "NVIDIA H200", facts.pop("source", "gpm"), tuple(map(catalog().get, names)), **facts)
 
 
-def test_last_value_windows_and_counters(build: Any) -> None:
-    sampler = build(device(0, "sm_active", "energy"))
-    for tick in range(51):
-        sampler.stores[0].add(START + tick / 10, np.array([tick / 100, 1000 + tick]), 0.0)
-    got = page(sampler)
+def test_last_value_windows_and_counters(still_node: Any) -> None:
+    node = still_node(device(0, "sm_active", "energy"))
+    # The window in which sampling began is not whole: the one from 5 s to 10 s is the first that shows.
+    for tick in range(101):
+        node.stores[0].add(START + tick / 10, np.array([tick / 200, 1000 + tick]), 0.0)
+    got = page(node)
     assert got["epochcast_gpu_sm_active_ratio", "0"] == 0.5
-    assert got["epochcast_gpu_sm_active_ratio_avg", "0"] == pytest.approx(np.mean(np.arange(50) / 100))
-    assert (got["epochcast_gpu_sm_active_ratio_min", "0"], got["epochcast_gpu_sm_active_ratio_max", "0"]) == (0, 0.49)
-    assert got["epochcast_gpu_sm_active_seconds_total", "0"] == pytest.approx(sum(range(1, 51)) / 100 * 0.1)
-    assert got["epochcast_gpu_energy_joules_total", "0"] == 1050
+    assert got["epochcast_gpu_sm_active_ratio_avg", "0"] == pytest.approx(np.mean(np.arange(50, 100) / 200))
+    assert (got["epochcast_gpu_sm_active_ratio_min", "0"], got["epochcast_gpu_sm_active_ratio_max", "0"]) == (0.25, 0.495)
+    assert got["epochcast_gpu_sm_active_seconds_total", "0"] == pytest.approx(sum(range(1, 101)) / 200 * 0.1)
+    assert got["epochcast_gpu_energy_joules_total", "0"] == 1100
     assert not [name for name, _ in got if name.startswith("epochcast_gpu_energy_joules_") and not name.endswith("_total")]
 
 
-def test_a_blank_value_or_a_silent_device_has_no_line(build: Any) -> None:
-    sampler = build(device(0, "power", "temperature"), device(1, "power"))
-    for store in sampler.stores:
+def test_a_blank_value_or_a_silent_device_has_no_line(still_node: Any) -> None:
+    node = still_node(device(0, "power", "temperature"), device(1, "power"))
+    for store in node.stores:
         store.add(START, np.full(len(store.device.metrics), 50.0), 0.0)
-    sampler.clock.wait(0.6)
-    sampler.stores[0].add(START + 0.6, np.array([NAN, NAN]), 0.6)
-    got = page(sampler)
+    node.clock.wait(0.6)
+    node.stores[0].add(START + 0.6, np.array([NAN, NAN]), 0.6)
+    got = page(node)
     assert ("epochcast_gpu_power_watts", "0") not in got
     assert got["epochcast_gpu_temperature_celsius", "0"] == 50
     assert got["epochcast_gpu_power_watts", "1"] == 50
-    sampler.clock.wait(0.5)  # GPU 1 has now been silent for 1.1 s
-    sampler.stores[1].missed_ticks = 11
-    got = page(sampler)
+    assert (got["epochcast_gpu_up", "0"], got["epochcast_gpu_up", "1"]) == (1, 1)
+    node.clock.wait(0.5)  # GPU 1 has now been silent for 1.1 s
+    node.stores[1].missed_ticks = 11
+    got = page(node)
     assert ("epochcast_gpu_power_watts", "1") not in got
+    assert (got["epochcast_gpu_up", "0"], got["epochcast_gpu_up", "1"]) == (1, 0)
     assert got["epochcast_gpu_info", "1"] == 1
     assert got["epochcast_gpu_missed_ticks_total", "1"] == 11
     assert ("epochcast_gpu_temperature_celsius", "0") in got
 
 
-def test_two_scrapers_see_the_same(build: Any) -> None:
-    sampler = build(device(0, "sm_active"))
-    for tick in range(60):
-        sampler.stores[0].add(START + tick / 10, np.array([0.5]), 0.0)
-    own = {key: value for key, value in page(sampler).items() if key[0].startswith("epochcast")}
-    assert own == {key: value for key, value in page(sampler).items() if key[0].startswith("epochcast")}
+def test_a_gpu_that_is_gone_is_known_and_not_up(still_node: Any) -> None:
+    node, before = still_node(device(0, "power")), still_node(device(0, "power"), device(1, "power"))
+    for store in (*node.stores, *before.stores):
+        store.add(START, np.array([50.0]), 0.0)
+    node.gone = [before.stores[1]]
+    got = page(node)
+    assert (got["epochcast_gpu_up", "0"], got["epochcast_gpu_up", "1"]) == (1, 0)
+    assert ("epochcast_gpu_power_watts", "1") not in got
 
 
-def test_foreign_columns_get_legal_names_that_no_other_has(build: Any) -> None:
+def test_an_instance_of_a_gpu_has_its_own_label(still_node: Any) -> None:
+    parent = device(0, "power")
+    part = Device(0, "MIG-7", "NVIDIA H200 MIG 1g.18gb", "gpm", (catalog()["sm_active"],), instance=7)
+    node = still_node(parent, part)
+    for store in node.stores:
+        store.add(START, np.array([0.5]), 0.0)
+    got = page(node)
+    assert (got["epochcast_gpu_power_watts", "0"], got["epochcast_gpu_sm_active_ratio", "0.7"]) == (0.5, 0.5)
+    assert ("epochcast_gpu_sm_active_ratio", "0") not in got
+
+
+def test_what_could_not_be_measured_and_where_a_source_fell_back_shows(still_node: Any) -> None:
+    node = still_node(
+        device(0, "power"), device(1, "power", source="nvml", unmeasured={"sm_active": "too old", "energy": "no"})
+    )
+    node.choices = (
+        Choice("GPU-0", "0", "NVIDIA H200", "gpm", "every metric"),
+        Choice("GPU-1", "1", "NVIDIA H200", "nvml", "utilisation", {"gpm": "before Hopper", "dcgm": "not installed"}),
+    )
+    got = page(node)
+    assert (got["epochcast_gpu_unmeasured_metrics", "0"], got["epochcast_gpu_unmeasured_metrics", "1"]) == (0, 2)
+    assert (got["epochcast_gpu_source_fallback", "0"], got["epochcast_gpu_source_fallback", "1"]) == (0, 1)
+    assert 'epochcast_gpu_source_fallback{gpu="1",name="NVIDIA H200",source="nvml",uuid="GPU-1"} 1.0' in text_of(node)
+
+
+def test_each_sampler_tells_its_own_figures(still_node: Any) -> None:
+    node = still_node(device(0, "power"), device(1, "power", source="nvml"))
+    first, second = node.samplers
+    first.missed_ticks, second.governed_ticks, second.last_sample_time = 3, 40, START
+    second.tick_seconds.add(0.002)
+    second.source.blanks.update({(0, "power"): 2})
+    text = text_of(node)
+    for line in (
+        'epochcast_agent_missed_ticks_total{source="gpm"} 3.0',
+        'epochcast_agent_governed_ticks_total{source="nvml"} 40.0',
+        'epochcast_agent_target_hertz{source="nvml"} 10.0',
+        'epochcast_agent_governor_steps_total{source="gpm"} 0.0',
+        'epochcast_agent_tick_seconds_bucket{le="0.001",source="nvml"} 0.0',
+        'epochcast_agent_tick_seconds_bucket{le="0.0025",source="nvml"} 1.0',
+        'epochcast_agent_tick_seconds_count{source="nvml"} 1.0',
+        'epochcast_agent_blanks_total{gpu="1",metric="power",uuid="GPU-1"} 2.0',
+        f'epochcast_agent_last_sample_timestamp_seconds{{source="nvml"}} {START}',
+    ):
+        assert f"\n{line}\n" in text
+    assert 'last_sample_timestamp_seconds{source="gpm"}' not in text
+
+
+def test_the_names_follow_when_the_node_reads_other_devices(still_node: Any) -> None:
+    node = still_node(device(0, "power"))
+    families = registry(node, Config())
+    node.samplers = still_node(device(3, "temperature", "energy")).samplers
+    node.stores[0].add(START, np.array([40.0, 1.0]), 0.0)
+    text = "".join(lines(families.collect()))
+    assert 'epochcast_gpu_temperature_celsius{gpu="3"' in text
+    assert "power_watts" not in text
+
+
+def test_foreign_columns_get_legal_names_that_no_other_has(still_node: Any) -> None:
     names = ["my col", "my-col", "power_watts", "größe", "power_watts_avg"]
     metrics = tuple(Metric(name, unit="", tier="slow", help=f"Column {name}.") for name in names)
-    sampler = build(Device(0, "replay-x", 'a "quoted" name\n', (catalog()["power"], *metrics)))
-    sampler.stores[0].add(START, np.arange(6.0), 0.0)
+    node = still_node(Device(0, "replay-x", 'a "quoted" name\n', "replay", (catalog()["power"], *metrics)))
+    node.stores[0].add(START, np.arange(6.0), 0.0)
+    ours = ("_info", "_total", "_up", "_unmeasured_metrics")
     got = {
-        name: value
-        for (name, _), value in page(sampler).items()
-        if name.startswith("epochcast_gpu") and not name.endswith(("_info", "_total"))
+        name: value for (name, _), value in page(node).items() if name.startswith("epochcast_gpu") and not name.endswith(ours)
     }
     assert got == {
         "epochcast_gpu_power_watts": 0,
@@ -120,42 +158,97 @@ def test_foreign_columns_get_legal_names_that_no_other_has(build: Any) -> None:
     }
 
 
-def test_a_foreign_column_cannot_take_a_name_of_ours(build: Any, tmp_path: Path) -> None:
-    names = ["power_watts_avg", "info", "missed_ticks_total", "sm_active_seconds_total", "energy_joules_total", ""]
+def test_a_foreign_column_cannot_take_a_name_of_ours(still_node: Any, promtool: Any) -> None:
+    names = ["power_watts_avg", "info", "up", "missed_ticks_total", "sm_active_seconds_total", "energy_joules_total", ""]
     metrics = [Metric(name, unit="", tier="slow", help=f"Column {name!r}.") for name in names]
     ours = [catalog()[name] for name in ("power", "sm_active", "energy")]
-    sampler = build(Device(0, "replay-x", "x", (*metrics, *ours)))
-    sampler.stores[0].add(START, np.arange(9.0), 0.0)
-    text = generate_latest(registry(sampler, 5.0)).decode()
+    node = still_node(Device(0, "replay-x", "x", "replay", (*metrics, *ours)))
+    node.stores[0].add(START, np.arange(10.0), 0.0)
+    text = text_of(node)
     families = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")]
     assert sorted(set(families)) == sorted(families)
-    got = page(sampler)
-    assert (got["epochcast_gpu_power_watts", "0"], got["epochcast_gpu_energy_joules_total", "0"]) == (6, 8)
-    assert lint(text, tmp_path) == "0"
+    got = page(node)
+    assert (got["epochcast_gpu_power_watts", "0"], got["epochcast_gpu_energy_joules_total", "0"]) == (7, 9)
+    assert promtool(text) == (0, "")
 
 
-def lint(text: str, tmp_path: Path) -> str:
-    promtool = shutil.which("promtool")
-    if promtool is None:
-        pytest.skip("no promtool: install Prometheus to check the page as it does")
-    done = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, text=True, cwd=tmp_path)
-    return f"{done.returncode} {done.stdout}{done.stderr}".strip()
-
-
-def test_promtool_accepts_every_metric_of_the_catalogue(build: Any, tmp_path: Path) -> None:
-    sampler = build(device(0, *catalog()), device(1, *catalog()))
+@pytest.fixture
+def large_node(still_node: Any) -> Any:
+    """Two GPUs with every metric of the catalogue and twelve seconds of samples, one under a name that needs escaping."""
+    node = still_node(device(0, *catalog()), Device(1, "GPU-1", 'a "b" \\ c\n', "nvml", tuple(catalog().values())))
     for tick in range(120):
-        for store in sampler.stores:
+        for store in node.stores:
             store.add(START + tick / 10, np.full(len(catalog()), tick / 100), 0.0)
-    sampler.last_sample_time = START + 12
-    text = generate_latest(registry(sampler, 5.0)).decode()
+    for sampler in node.samplers:
+        sampler.last_sample_time = START + 12
+        sampler.source.blanks.update({(0, "power"): 2})
+    return node
+
+
+@pytest.mark.parametrize("compat", ["", "dcgm-exporter"])
+def test_our_pages_hold_the_same_as_those_of_prometheus_client(large_node: Any, compat: str) -> None:
+    families = [family for family in registry(large_node, Config(compat=compat)).collect() if "process_" not in family.name]
+
+    class Frozen:
+        def collect(self) -> Any:
+            return families
+
+    def parsed(text: str, parse: Any = text_string_to_metric_families) -> list[Any]:
+        return [(f.name, f.type, f.documentation, f.samples) for f in parse(text)]
+
+    ours = "".join(lines(families))
+    assert ours.count("\n") > 500
+    assert parsed(ours) == parsed(generate_latest(Frozen()).decode())
+    ours = "".join(lines(families, openmetrics=True))
+    assert parsed(ours, parse_openmetrics) == parsed(generate_openmetrics(Frozen()).decode(), parse_openmetrics)
+
+
+def test_a_page_is_made_once_per_newest_sample(large_node: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    everything = registry(large_node, Config())
+    made = []
+    collect = everything.collect
+    monkeypatch.setattr(everything, "collect", lambda: made.append(1) or collect())
+    pages = MetricsPage(large_node, everything)
+    first = pages.render(TEXT, False)
+    assert pages.render(TEXT, False) is first
+    assert pages.render(TEXT, True) is pages.render(TEXT, True)
+    assert len(made) == 2  # each form once
+    large_node.samplers[1].last_sample_time += 0.1
+    assert pages.render(TEXT, False) is not first
+    assert len(made) == 3
+    # Where no sample comes any more, a page does not stay for ever: the devices must leave it.
+    large_node.clock.wait(LONGEST_LIFE_S + 1)
+    assert b"epochcast_gpu_power_watts{" in first
+    assert b"epochcast_gpu_power_watts{" not in pages.render(TEXT, False)
+    assert len(made) == 4
+
+
+def test_the_page_of_another_set_of_samplers_is_made_anew(still_node: Any) -> None:
+    node = still_node(device(0, "power"))
+    pages = MetricsPage(node, registry(node, Config()))
+    before = pages.render(OPENMETRICS, False)
+    node.samplers = still_node(device(1, "power")).samplers
+    assert b'gpu="1"' in pages.render(OPENMETRICS, False)
+    assert b'gpu="1"' not in before
+
+
+def test_names_leave_out_all_other_samples(large_node: Any) -> None:
+    pages = MetricsPage(large_node, registry(large_node, Config()))
+    text = pages.render(TEXT, False, ["epochcast_gpu_power_watts", "process_cpu_seconds_total"]).decode()
+    samples = {line.split("{")[0].split(" ")[0] for line in text.splitlines() if not line.startswith("#")}
+    assert samples == {"epochcast_gpu_power_watts", "process_cpu_seconds_total"}
+    assert text.count("# TYPE") == 2
+
+
+def test_promtool_accepts_every_metric_of_the_catalogue(large_node: Any, promtool: Any) -> None:
+    text = text_of(large_node)
     assert len([line for line in text.splitlines() if line.startswith("epochcast_gpu_sm_active")]) == 2 * 5
-    assert lint(text, tmp_path) == "0"
+    assert promtool(text) == (0, "")
 
 
-def test_promtool_accepts_a_live_agent(start_agent: Any, tmp_path: Path) -> None:
-    assert lint(start_agent("--source", "host").text("/metrics"), tmp_path) == "0"
+def test_promtool_accepts_a_live_agent(start_agent: Callable[..., Any], promtool: Any) -> None:
+    assert promtool(start_agent("--source", "host").text("/metrics")) == (0, "")
 
 
-def test_promtool_refuses_a_page_that_is_wrong(tmp_path: Path) -> None:
-    assert lint("# HELP a_total A gauge.\n# TYPE a_total gauge\na_total 1\n", tmp_path).startswith("3 ")
+def test_promtool_refuses_a_page_that_is_wrong(promtool: Any) -> None:
+    assert promtool("# HELP a_total A gauge.\n# TYPE a_total gauge\na_total 1\n")[0] == 3

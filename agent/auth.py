@@ -1,0 +1,250 @@
+"""Who may ask: TLS certificates and basic authentication, both read anew when their files change."""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import logging
+import os
+import re
+import secrets
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Generic, TypeVar
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
+from .config import Web
+from .errors import InputError
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+# Seconds between two looks at whether a file changed.
+LOOK_INTERVAL_S = 1.0
+# Refused passwords that are remembered: a scraper with a wrong one must not cost a bcrypt check (0.1 s of CPU) per second.
+REMEMBERED_REFUSALS = 256
+# A check that cannot start within this long (others are waiting too) is put off: guessing passwords must not fill the server.
+LONGEST_WAIT_S = 1.0
+# bcrypt takes no more of a password; htpasswd cuts there too.
+LONGEST_PASSWORD = 72
+HASH = re.compile(r"\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}")
+# One more doubles the time of a check: 14 is about a second.
+HIGHEST_COST = 14
+# Whoever restarts or drains a node by these has no password, and they tell nothing but whether samples flow.
+OPEN_PATHS = frozenset({"/healthz", "/readyz"})
+
+
+class Reloaded(Generic[T]):
+    """What ``load`` makes of files, made anew when one of them changed; the old one stays while the new files are wrong."""
+
+    def __init__(self, load: Callable[[], T], files: Iterable[Path]) -> None:
+        self._load = load
+        self._files = tuple(files)
+        self._state = self._look()
+        self._value = load()
+        self._looked = time.monotonic()
+        self._lock = threading.Lock()
+
+    def get(self) -> T:
+        """Return the present value."""
+        with self._lock:
+            now = time.monotonic()
+            if now - self._looked >= LOOK_INTERVAL_S:
+                self._looked = now
+                state = self._look()
+                if state != self._state:
+                    self._state = state
+                    self._reload()
+            return self._value
+
+    def _reload(self) -> None:
+        try:
+            self._value = self._load()
+        except InputError as problem:
+            # Certificate and key are rarely replaced in one go: the second one's change leads here again.
+            log.warning("going on with what was read before: %s", problem)
+        else:
+            log.info("read %s anew", ", ".join(map(str, self._files)))
+
+    def _look(self) -> list[object]:
+        return [_state(path) for path in self._files]
+
+
+def _state(path: Path) -> object:
+    try:
+        found = path.stat()
+    except OSError as error:
+        return error.errno
+    return found.st_mtime_ns, found.st_ino, found.st_size
+
+
+def tls(web: Web) -> Reloaded[ssl.SSLContext] | None:
+    """Return the TLS settings of connections, None for plain HTTP; raises InputError for files that cannot be used."""
+    if web.certificate is None or web.key is None:
+        return None
+    files = [path for path in (web.certificate, web.key, web.client_ca) if path is not None]
+    return Reloaded(lambda: _context(web), files)
+
+
+def _context(web: Web) -> ssl.SSLContext:
+    assert web.certificate is not None and web.key is not None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    for path, what in ((web.certificate, "certificate"), (web.key, "key"), (web.client_ca, "client_ca")):
+        if path is not None:
+            _readable(path, f"web.{what}")
+    try:
+        # Without a password OpenSSL would ask the terminal for that of an encrypted key.
+        context.load_cert_chain(web.certificate, web.key, password="")
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"web.certificate {web.certificate} and web.key {web.key} cannot be used ({error}); "
+            "give PEM files that belong together, the key without a passphrase"
+        ) from error
+    if web.client_ca is not None:
+        try:
+            context.load_verify_locations(web.client_ca)
+        except (OSError, ValueError) as error:
+            raise InputError(f"web.client_ca {web.client_ca} cannot be used ({error}); give PEM certificates") from error
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def _readable(path: Path, setting: str) -> None:
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise InputError(
+            f"cannot read {setting} {path}: {error.strerror}; give a file that the agent's user (id {os.geteuid()}) may read"
+        ) from error
+
+
+class Users:
+    """The users of one reading of the file, and what is known of passwords so far.
+
+    ``hashes``: bcrypt hash by name. A password that was checked once is recognised by a digest under a key of this process: a
+    scrape a second costs no bcrypt check a second.
+    """
+
+    def __init__(self, hashes: Mapping[str, bytes]) -> None:
+        self._hashes = hashes
+        self._check: Callable[[bytes, bytes], bool] = _bcrypt().checkpw
+        self._key = secrets.token_bytes(32)
+        self._verified: dict[str, bytes] = {}
+        self._refused: dict[bytes, None] = {}
+        # One check at a time: whoever guesses passwords gets one core at most, not the training's.
+        self._checking = threading.Lock()
+
+    def admit(self, name: str, password: bytes) -> bool | None:
+        """Return whether this is the password of that user, None when too many are being checked to tell now."""
+        digest = hashlib.blake2b(name.encode() + b"\0" + password, key=self._key).digest()
+        if (known := self._known(name, digest)) is not None:
+            return known
+        if not self._checking.acquire(timeout=LONGEST_WAIT_S):
+            return None
+        try:
+            if (known := self._known(name, digest)) is not None:
+                return known
+            # An unknown name takes as long as a known one, so that names cannot be found out by the clock.
+            stored = self._hashes.get(name, next(iter(self._hashes.values())))
+            try:
+                right = self._check(password[:LONGEST_PASSWORD], stored) and name in self._hashes
+            except ValueError:  # a NUL byte, which no stored password has
+                right = False
+            if right:
+                self._verified[name] = digest
+            else:
+                self._refused[digest] = None
+                if len(self._refused) > REMEMBERED_REFUSALS:
+                    del self._refused[next(iter(self._refused))]
+            return right
+        finally:
+            self._checking.release()
+
+    def _known(self, name: str, digest: bytes) -> bool | None:
+        if hmac.compare_digest(self._verified.get(name, b""), digest):
+            return True
+        return False if digest in self._refused else None
+
+
+class BasicAuth:
+    """Asks for a user name and password of a file. Raises InputError for a file that cannot be used."""
+
+    def __init__(self, users: Path) -> None:
+        self._users = Reloaded(lambda: Users(read_users(users)), [users])
+
+    def guard(self, app: WSGIApplication) -> WSGIApplication:
+        """Return ``app`` such that who has no name and password gets 401, but for the health endpoints."""
+
+        def guarded(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+            if environ.get("PATH_INFO") in OPEN_PATHS:
+                return app(environ, start_response)
+            credentials = _credentials(environ.get("HTTP_AUTHORIZATION", ""))
+            admitted = False if credentials is None else self._users.get().admit(*credentials)
+            return app(environ, start_response) if admitted else _refusal(admitted, start_response)
+
+        return guarded
+
+
+def _refusal(admitted: bool | None, start_response: StartResponse) -> Iterable[bytes]:
+    headers = [("Content-Type", "application/json"), ("Cache-Control", "no-store")]
+    if admitted is None:
+        start_response("429 Too Many Requests", [*headers, ("Retry-After", "1")])
+        return [b'{"error": "too many passwords are being checked; try again in a second"}']
+    start_response("401 Unauthorized", [*headers, ("WWW-Authenticate", 'Basic realm="epochcast-agent", charset="UTF-8"')])
+    return [b'{"error": "this agent answers only those who give a user name and its password"}']
+
+
+def _credentials(header: str) -> tuple[str, bytes] | None:
+    """Return user name and password of an Authorization header, None where it is none of basic authentication."""
+    scheme, _, token = header.partition(" ")
+    if scheme.lower() != "basic":
+        return None
+    try:
+        name, colon, password = base64.b64decode(token.strip(), validate=True).partition(b":")
+        return (name.decode(), password) if colon else None
+    except (binascii.Error, ValueError):
+        return None
+
+
+def read_users(path: Path) -> dict[str, bytes]:
+    """Return the bcrypt hash of each user of a file of ``name:hash`` lines (empty ones and ``#`` comments are skipped).
+
+    Raises InputError, which never repeats what stands in the file.
+    """
+    _readable(path, "web.users")
+    try:
+        lines: Sequence[str] = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise InputError(f"web.users {path} is not text in UTF-8; make it with htpasswd -B") from error
+    hashes: dict[str, bytes] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        name, _, stored = line.strip().partition(":")
+        found = HASH.fullmatch(stored)
+        if not name or found is None:
+            raise InputError(f"web.users {path} line {number} is no name:bcrypt-hash; make it with htpasswd -B")
+        if not 4 <= int(found[1]) <= HIGHEST_COST:
+            raise InputError(
+                f"web.users {path} line {number} has bcrypt cost {int(found[1])}; use 4 to {HIGHEST_COST} (htpasswd -B -C 10)"
+            )
+        if name in hashes:
+            raise InputError(f"web.users {path} line {number} names a user for the second time; drop one")
+        hashes[name] = stored.encode()
+    if not hashes:
+        raise InputError(f"web.users {path} names no user, so nobody could ask; add one with htpasswd -B")
+    return hashes
+
+
+def _bcrypt() -> ModuleType:
+    try:
+        return import_module("bcrypt")
+    except ImportError as error:
+        raise InputError("web.users needs the package bcrypt; install epochcast[agent-auth]") from error

@@ -1,0 +1,232 @@
+"""The HTTP server: a bounded number of threads around a WSGI application, none of which a client can keep for good."""
+
+import contextlib
+import errno
+import logging
+import socket
+import ssl
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from socketserver import TCPServer
+from typing import IO, Any, cast
+from wsgiref.simple_server import ServerHandler, WSGIRequestHandler, WSGIServer
+from wsgiref.types import WSGIApplication, WSGIEnvironment
+
+from .auth import BasicAuth, tls
+from .config import Config
+from .errors import InputError
+
+log = logging.getLogger(__name__)
+
+# Connections that may wait for a thread; the next one is told to come back.
+WAITING = 256
+# Seconds from a connection's begin until its request must have been read: handshake and headers, however slowly they drip.
+LONGEST_REQUEST_S = 10.0
+# Seconds from a connection's begin until its answer must have been taken.
+LONGEST_ANSWER_S = 120.0
+LONGEST_GOODBYE_S = 0.5
+# Bytes of a request's body that are read and thrown away: closing on unread bytes would cost the client its answer.
+LONGEST_BODY = 1 << 16
+BUSY = b"HTTP/1.0 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+NOT_TLS = b"HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\nThis port speaks HTTPS only.\n"
+
+
+def listen(config: Config, app: WSGIApplication) -> "Server":
+    """Return a server of ``app``, bound but not yet serving; raises InputError where it cannot listen as the settings say."""
+    try:
+        return Server(config, app)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            remedy = "is in use; choose another with --port, 0 takes a free one"
+        else:
+            remedy = f"cannot be listened on ({error.strerror or error}); choose others with --host and --port"
+        raise InputError(f"port {config.port} of {config.host} {remedy}") from error
+
+
+class Server(WSGIServer):
+    """``serve_forever`` accepts; ``config.web.connections`` threads shake hands, read, ask the application and write."""
+
+    request_queue_size = 128
+
+    def __init__(self, config: Config, app: WSGIApplication) -> None:
+        self._tls = tls(config.web)
+        self._auth = None if config.web.users is None else BasicAuth(config.web.users)
+        self.set_app(app)
+        self.address_family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+        self._pool = ThreadPoolExecutor(config.web.connections, thread_name_prefix="http")
+        self._places = threading.BoundedSemaphore(config.web.connections + WAITING)
+        # When each open connection has to have got on, by the monotonic clock.
+        self._deadlines: dict[socket.socket, float] = {}
+        self._looked = time.monotonic()
+        super().__init__((config.host, config.port), _Handler)
+
+    def set_app(self, application: WSGIApplication | None) -> None:
+        """Answer with this application from the next request on, to those who may ask."""
+        super().set_app(application if self._auth is None or application is None else self._auth.guard(application))
+
+    def server_bind(self) -> None:
+        """Bind, without asking DNS for the machine's name as `HTTPServer` does: that can take seconds."""
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+        self.setup_environ()
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        """Accept a connection."""
+        try:
+            return super().get_request()
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+                # The connection stays in the queue: without a pause the loop would spin on it.
+                log.warning("cannot accept connections: %s", error.strerror)
+                time.sleep(0.1)
+            raise
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Hand a connection to the threads, or turn it away when too many wait already."""
+        if not self._places.acquire(blocking=False):
+            self._turn_away(request)
+            return
+        self._deadlines[request] = time.monotonic() + LONGEST_REQUEST_S
+        try:
+            self._pool.submit(self._serve, request, client_address)
+        except RuntimeError:  # the server is being closed
+            self._end(request)
+
+    def service_actions(self) -> None:
+        """Cut off the connections whose time is over; called between two connections and twice a second."""
+        now = time.monotonic()
+        if now - self._looked < 0.5:
+            return
+        self._looked = now
+        for connection, deadline in list(self._deadlines.items()):
+            if now > deadline:
+                log.debug("a client took too long")
+                _cut(connection)
+
+    def request_was_read(self, connection: socket.socket) -> None:
+        """Give the answer its own time."""
+        if connection in self._deadlines:
+            self._deadlines[connection] += LONGEST_ANSWER_S - LONGEST_REQUEST_S
+
+    def server_close(self) -> None:
+        """Stop listening and cut off what is still open."""
+        super().server_close()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        for connection in list(self._deadlines):
+            _cut(connection)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Note a connection that was reset, cut off or never spoke HTTP (port scans, probes) without a traceback."""
+        error = sys.exception()
+        if isinstance(error, OSError):
+            log.debug("connection from %s: %s", client_address, error)
+        else:
+            log.error("connection from %s", client_address, exc_info=error)
+
+    def _serve(self, request: socket.socket, client_address: Any) -> None:
+        connection = request
+        try:
+            # A deadline cuts off what hangs; this is for what it cannot.
+            connection.settimeout(LONGEST_ANSWER_S)
+            if self._tls is not None:
+                connection = self._wrapped(request, self._tls.get())
+                _shake_hands(connection)
+            self.finish_request(connection, client_address)
+            if isinstance(connection, ssl.SSLSocket):
+                _say_goodbye(connection)
+        except Exception:
+            self.handle_error(connection, client_address)
+        finally:
+            self._end(connection)
+
+    def _wrapped(self, request: socket.socket, context: ssl.SSLContext) -> ssl.SSLSocket:
+        # Wrapping moves the connection into another object.
+        connection = context.wrap_socket(request, server_side=True, do_handshake_on_connect=False)
+        self._deadlines[connection] = self._deadlines.pop(request)
+        return connection
+
+    def _turn_away(self, connection: socket.socket) -> None:
+        if self._tls is None:
+            with contextlib.suppress(OSError):
+                connection.setblocking(False)
+                connection.send(BUSY)
+                # Closing on unread bytes would take the answer back.
+                connection.recv(LONGEST_BODY)
+        self.shutdown_request(connection)
+
+    def _end(self, connection: socket.socket) -> None:
+        self.shutdown_request(connection)
+        self._deadlines.pop(connection, None)
+        self._places.release()
+
+
+def _shake_hands(connection: ssl.SSLSocket) -> None:
+    try:
+        connection.do_handshake()
+    except ssl.SSLError as error:
+        if error.reason == "HTTP_REQUEST":
+            with contextlib.suppress(OSError):
+                socket.socket.send(connection, NOT_TLS)
+                # Closing on unread bytes would take the answer back.
+                socket.socket.recv(connection, LONGEST_BODY, socket.MSG_DONTWAIT)
+        raise
+
+
+def _say_goodbye(connection: ssl.SSLSocket) -> None:
+    """Tell the client that the answer is whole: over TLS the end of the connection alone does not."""
+    with contextlib.suppress(OSError, ValueError):
+        connection.settimeout(LONGEST_GOODBYE_S)
+        connection.unwrap()
+
+
+def _cut(connection: socket.socket) -> None:
+    """End a connection that another thread waits on: its waiting ends with an error."""
+    with contextlib.suppress(OSError):
+        # Of the socket itself: an SSLSocket's own method takes the encryption away from under the other thread.
+        socket.socket.shutdown(connection, socket.SHUT_RDWR)
+
+
+class _Handler(WSGIRequestHandler):
+    """Reads one request and hands it to the application; logged at debug level only."""
+
+    server: Server
+
+    def handle(self) -> None:
+        """Answer one request."""
+        self.raw_requestline = self.rfile.readline(LONGEST_BODY + 1)
+        if len(self.raw_requestline) > LONGEST_BODY:
+            self.requestline = self.request_version = self.command = ""
+            self.send_error(414)
+            return
+        if not self.parse_request():
+            return
+        length = self.headers.get("Content-Length", "")
+        if length.isdecimal():
+            self.rfile.read(min(int(length), LONGEST_BODY))
+        self.server.request_was_read(self.connection)
+        handler = _AnswerHandler(self.rfile, cast(IO[bytes], self.wfile), sys.stderr, self.get_environ(), multithread=True)
+        handler.request_handler = self
+        app = self.server.get_app()
+        assert app is not None
+        handler.run(app)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Log at debug level."""
+        log.debug(format, *args)
+
+
+class _AnswerHandler(ServerHandler):
+    """What goes wrong while answering is logged; a client that went away is no error."""
+
+    environ: WSGIEnvironment
+    request_handler: WSGIRequestHandler
+    server_software = "epochcast-agent"
+
+    def log_exception(self, exc_info: Any) -> None:
+        """Log what the application raised."""
+        if isinstance(exc_info[1], OSError):
+            log.debug("answer to %s: %s", self.environ.get("REMOTE_ADDR"), exc_info[1])
+        else:
+            log.error("answer to %s", self.environ.get("PATH_INFO"), exc_info=exc_info)

@@ -1,0 +1,120 @@
+import socket
+from typing import Any
+
+import numpy as np
+import pytest
+
+from epochcast.agent.catalog import catalog
+from epochcast.agent.compat import FIELDS, DcgmExporterCollector
+from epochcast.agent.config import Config
+from epochcast.agent.errors import InputError
+from epochcast.agent.exposition import registry
+from epochcast.agent.page import lines
+from epochcast.agent.sources import Attribute, Device
+
+START = 1_700_000_000.0
+# What Grafana's dashboard 12239 and common alert rules ask for, and what one of our values is in their unit.
+ASKED = {
+    "DCGM_FI_DEV_GPU_TEMP": ("temperature", 65.0, 65.0),
+    "DCGM_FI_DEV_POWER_USAGE": ("power_average", 650.5, 650.5),
+    "DCGM_FI_DEV_SM_CLOCK": ("sm_clock", 1.98e9, 1980.0),
+    "DCGM_FI_DEV_MEM_CLOCK": ("memory_clock", 2.6e9, 2600.0),
+    "DCGM_FI_DEV_GPU_UTIL": ("gpu_utilization", 0.87, 87.0),
+    "DCGM_FI_DEV_MEM_COPY_UTIL": ("memory_utilization", 0.25, 25.0),
+    "DCGM_FI_DEV_FB_USED": ("memory_used", 3 * 2**30, 3072.0),
+    "DCGM_FI_DEV_FB_FREE": ("memory_free", 2**30, 1024.0),
+    "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION": ("energy", 1234.5, 1234500.0),
+    "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": ("tensor_active", 0.31, 0.31),
+    "DCGM_FI_PROF_GR_ENGINE_ACTIVE": ("gr_engine_active", 0.99, 0.99),
+    "DCGM_FI_PROF_PCIE_TX_BYTES": ("pcie_tx", 1.5e9, 1.5e9),
+}
+
+
+def found(node: Any) -> dict[tuple[str, str], tuple[float, dict[str, str]]]:
+    """Return value and labels by (name, GPU instance)."""
+    return {
+        (sample.name, sample.labels.get("GPU_I_ID", "")): (sample.value, sample.labels)
+        for family in DcgmExporterCollector(node).collect()
+        for sample in family.samples
+    }
+
+
+def test_names_units_and_labels_are_those_of_dcgm_exporter(still_node: Any) -> None:
+    metrics = tuple(catalog()[name] for name, _, _ in ASKED.values())
+    node = still_node(Device(3, "GPU-c", "NVIDIA H100 80GB HBM3", "gpm", metrics))
+    node.facts["GPU-c"] = {
+        "pci_bus_id": Attribute("00000000:0D:00.0", "nvml"),
+        "driver_version": Attribute("580.126.09", "nvml"),
+    }
+    node.stores[0].add(START, np.array([ours for _, ours, _ in ASKED.values()]), 0.0)
+    got = found(node)
+    assert {name: value for (name, _), (value, _) in got.items()} == pytest.approx(
+        {name: t for name, (_, _, t) in ASKED.items()}
+    )
+    assert got["DCGM_FI_DEV_GPU_TEMP", ""][1] == {
+        "gpu": "3",
+        "UUID": "GPU-c",
+        "pci_bus_id": "00000000:0D:00.0",
+        "device": "nvidia3",
+        "modelName": "NVIDIA H100 80GB HBM3",
+        "Hostname": socket.gethostname(),
+        "DCGM_FI_DRIVER_VERSION": "580.126.09",
+    }
+
+
+def test_an_instance_stands_under_its_gpu(still_node: Any) -> None:
+    parent = Device(0, "GPU-a", "NVIDIA H100 80GB HBM3", "gpm", (catalog()["power_average"],))
+    part = Device(0, "MIG-b", "NVIDIA H100 80GB HBM3 MIG 1g.10gb", "gpm", (catalog()["sm_active"],), instance=7)
+    node = still_node(parent, part)
+    for store in node.stores:
+        store.add(START, np.array([0.5]), 0.0)
+    got = found(node)
+    _, labels = got["DCGM_FI_PROF_SM_ACTIVE", "7"]
+    assert (labels["gpu"], labels["UUID"], labels["modelName"]) == ("0", "GPU-a", "NVIDIA H100 80GB HBM3")
+    assert (labels["GPU_I_ID"], labels["GPU_I_PROFILE"]) == ("7", "1g.10gb")
+    assert "GPU_I_ID" not in got["DCGM_FI_DEV_POWER_USAGE", ""][1]
+
+
+def test_instant_power_stands_in_where_there_is_no_average(still_node: Any) -> None:
+    node = still_node(Device(0, "GPU-a", "Tesla T4", "nvml", (catalog()["power"], catalog()["power_average"])))
+    node.stores[0].add(START, np.array([70.0, np.nan]), 0.0)
+    assert found(node)["DCGM_FI_DEV_POWER_USAGE", ""][0] == 70
+    node.stores[0].add(START + 0.1, np.array([70.0, 65.0]), 0.0)
+    assert found(node)["DCGM_FI_DEV_POWER_USAGE", ""][0] == 65
+
+
+def test_what_is_blank_silent_or_no_gpu_is_left_out(still_node: Any) -> None:
+    gpu = Device(0, "GPU-a", "Tesla T4", "nvml", (catalog()["temperature"], catalog()["sm_clock"]))
+    host = Device(0, "host-x", "Xeon", "host", (catalog()["cpu_utilization"],))
+    node = still_node(gpu, host)
+    node.stores[0].add(START, np.array([50.0, np.nan]), 0.0)
+    node.stores[1].add(START, np.array([0.5]), 0.0)
+    assert [name for name, _ in found(node)] == ["DCGM_FI_DEV_GPU_TEMP"]
+    node.clock.wait(1.1)
+    assert not found(node)
+
+
+def test_the_catalogue_has_every_field() -> None:
+    assert set(FIELDS) <= {metric.dcgm for metric in catalog().values()}
+    assert {name for name, *_ in ASKED.items()} <= {field.name for field in FIELDS.values()}
+
+
+def test_they_are_on_the_page_only_when_asked_for(still_node: Any) -> None:
+    node = still_node(Device(0, "GPU-a", "Tesla T4", "nvml", (catalog()["energy"],)))
+    node.stores[0].add(START, np.array([2.0]), 0.0)
+    assert "DCGM_FI" not in "".join(lines(registry(node, Config()).collect()))
+    both = "".join(lines(registry(node, Config(compat="dcgm-exporter")).collect()))
+    assert 'DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{Hostname="' in both
+    assert "epochcast_gpu_energy_joules_total{" in both
+    with pytest.raises(InputError, match="'dcgm-exporter'"):
+        Config(compat="nvidia-smi")
+
+
+def test_promtool_finds_fault_only_with_their_label_names(still_node: Any, promtool: Any) -> None:
+    node = still_node(Device(0, "GPU-a", "Tesla T4", "nvml", tuple(catalog().values())))
+    node.stores[0].add(START, np.ones(len(catalog())), 0.0)
+    _, complaints = promtool("".join(lines(registry(node, Config(compat="dcgm-exporter")).collect())))
+    assert complaints
+    for complaint in complaints.splitlines():
+        assert complaint.startswith("DCGM_FI_")
+        assert complaint.endswith("label names should be written in 'snake_case' not 'camelCase'")
