@@ -1,0 +1,265 @@
+"""NVIDIA GPUs through DCGM: profiling metrics before Hopper too, sampled by its host engine and drained once a second.
+
+The host engine reads each field at 10 Hz, once a second or once a minute (by tier) and keeps the values; this source fetches
+what is new and gives it DCGM's own times. Where the engine's manners matter they are noted, as of DCGM 3.3 and 4.0 to 4.6.
+"""
+
+import logging
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..config import Config
+from ..errors import InputError
+from . import Device, Row, Tick
+from .dcgm_engine import MHZ, MIB, PROFILING_FIELDS, Entity, HostEngine, connect
+from .dcgm_values import REASONS, Readings, blank_reasons, numbers
+from .dcgm_watch import TICK_US, Ticks, Watch
+
+log = logging.getLogger(__name__)
+
+# The engine stamps the fields of one round one after the other and stores them after that: a tick stays open this long.
+HOLD_US = 200_000
+# An engine whose newest tick is this many ticks older than before had its clock set.
+CLOCK_STEP_TICKS = 20
+FIRST_RETRY_S = 1.0
+LONGEST_RETRY_S = 60.0
+# A MIG instance has its own share of these; power, clocks and the like are the whole card's.
+INSTANCE_FIELDS = frozenset({251, 252, *PROFILING_FIELDS})
+PERCENT = 1e-2
+MILLI = 1e-3
+# Base units per DCGM unit, by field id (dcgm_fields.h); the other fields are in base units.
+SCALE = {
+    92: MIB,
+    93: MIB,
+    100: MHZ,
+    101: MHZ,
+    156: MILLI,  # mJ
+    203: PERCENT,
+    204: PERCENT,
+    251: MIB,
+    252: MIB,
+}
+
+
+class DcgmSource:
+    """All GPUs and MIG instances that DCGM shows.
+
+    A lost connection fails the read and is made anew after 1, 2, 4 … 60 s. A host engine that does not answer then holds up the
+    thread that reads, which is no other source's, for up to three seconds.
+    """
+
+    name = "dcgm"
+    hertz = 1.0
+    interval = 0.1
+    lag = 2.0
+    silent_after = 5.0
+    ready_at = 0.0
+    recorded_rows = None
+    finished = False
+
+    def __init__(self, config: Config, only: frozenset[str] | None = None) -> None:
+        self._config = config
+        self._only = only
+        self.blanks: Counter[tuple[int, str]] = Counter()
+        self.outdated = False
+        # By field id; their order is that of the columns.
+        self._metrics = {metric.dcgm: metric for metric in config.metrics().values() if metric.dcgm is not None}
+        self._scale = np.array([SCALE.get(field, 1.0) for field in self._metrics])
+        self._column = np.full(1 << 16, -1, dtype=np.int16)
+        self._column[list(self._metrics)] = range(len(self._metrics))
+        self._watches: list[Watch] = []
+        self._retry_at = 0.0
+        self._retry_after = FIRST_RETRY_S
+        engine = connect(config.dcgm)
+        self._engine: HostEngine | None = engine
+        try:
+            self._everything = engine.entities()
+            entities = self._chosen(self._everything)
+            self._ticks = Ticks(len(entities), len(self._metrics))
+            unmeasured = self._watch(engine, entities)
+            self.devices = tuple(self._device(engine, *each) for each in zip(entities, unmeasured, strict=True))
+        except InputError:
+            self.close()
+            raise
+        except engine.error as error:
+            self.close()
+            raise InputError(
+                f"the DCGM host engine does not let the agent watch its GPUs ({error}); see its log, or choose another source"
+            ) from error
+        self._columns = [[self._column[metric.dcgm or 0] for metric in device.metrics] for device in self.devices]
+        self._names = [metric.name for metric in self._metrics.values()]
+        self._measured = np.array([[name not in device.unmeasured for name in self._names] for device in self.devices])
+
+    def _chosen(self, everything: Sequence[Entity]) -> list[Entity]:
+        if not everything:
+            raise InputError("source 'dcgm' finds no GPU that DCGM supports (nv-hostengine sees none); choose another source")
+        chosen = [entity for entity in everything if self._only is None or entity.uuid in self._only]
+        if not chosen:
+            known = ", ".join(entity.uuid for entity in everything)
+            raise InputError(f"source 'dcgm' sees none of the GPUs that it is to read; it sees {known}")
+        return chosen
+
+    def _device(self, engine: HostEngine, entity: Entity, unmeasured: dict[str, str]) -> Device:
+        return Device(
+            index=entity.nvml_index,
+            uuid=entity.uuid,
+            name=entity.name,
+            source=self.name,
+            metrics=tuple(metric for metric in self._metrics.values() if metric.name not in unmeasured),
+            instance=entity.instance,
+            static=engine.static(entity),
+            unmeasured=unmeasured,
+        )
+
+    def _watch(self, engine: HostEngine, entities: Sequence[Entity]) -> list[dict[str, str]]:
+        """Have every field sampled on every entity that can have it; return what is unmeasured on each, and why."""
+        self._readings = Readings(engine.bindings.structs)
+        self._positions = {entity.group << 32 | entity.id: i for i, entity in enumerate(entities)}
+        unmeasured: list[dict[str, str]] = [{} for _ in entities]
+        profiling = {gpu: engine.profiling_fields(gpu) for gpu in {entity.gpu for entity in entities}}
+        # Profiling fields by themselves: where DCGM lacks its module for them, a mixed group is refused as a whole.
+        plan: dict[tuple[bool, str, tuple[int, ...]], list[int]] = defaultdict(list)
+        for field, metric in self._metrics.items():
+            having: dict[bool, list[int]] = {True: [], False: []}  # GPUs, instances
+            for i, entity in enumerate(entities):
+                supported, reason = profiling[entity.gpu]
+                if entity.instance is not None and field not in INSTANCE_FIELDS:
+                    unmeasured[i][metric.name] = "the whole GPU's, not this MIG instance's own"
+                elif field in PROFILING_FIELDS and field not in supported:
+                    unmeasured[i][metric.name] = reason
+                else:
+                    having[entity.instance is None].append(i)
+            for kind in filter(None, having.values()):
+                plan[field in PROFILING_FIELDS, metric.tier, tuple(kind)].append(field)
+        for (_, tier, positions), fields in sorted(plan.items(), reverse=True):
+            watched = [entities[i] for i in positions]
+            for field, reason in self._sample(engine, watched, fields, tier).items():
+                for i in positions:
+                    unmeasured[i][self._metrics[field].name] = reason
+        engine.connection.GetSystem().UpdateAllFields(True)
+        for watch in self._watches:
+            self._note_unreadable(*watch.latest(self._readings), unmeasured)
+        if all(len(each) == len(self._metrics) for each in unmeasured):
+            raise InputError("source 'dcgm' can read none of the metrics that are on; choose another source")
+        return unmeasured
+
+    def _sample(self, engine: HostEngine, entities: Sequence[Entity], fields: Sequence[int], tier: str) -> dict[int, str]:
+        """Start a watch; return the fields that DCGM refuses, and why: an older one does not know all of them."""
+        kind = [entity for entity in self._everything if entity.group == entities[0].group]
+        try:
+            self._watches.append(Watch(engine, entities, fields, tier, every=len(entities) == len(kind)))
+        except engine.error as error:
+            if engine.is_gone(error):
+                raise
+            if len(fields) == 1:
+                return {fields[0]: f"DCGM does not watch its field {fields[0]}: {error}"}
+            refused = [self._sample(engine, entities, [field], tier) for field in fields]
+            return {field: reason for each in refused for field, reason in each.items()}
+        return {}
+
+    def _note_unreadable(self, owners: NDArray[np.int64], raw: NDArray[Any], unmeasured: Sequence[dict[str, str]]) -> None:
+        """Note which metrics DCGM says, in its first values, that it can never read on a device."""
+        for owner, field, reason in zip(owners.tolist(), raw["field"].tolist(), blank_reasons(raw).tolist(), strict=True):
+            # The first profiling value is blank whatever follows.
+            if reason in REASONS and field not in PROFILING_FIELDS and owner in self._positions and field in self._metrics:
+                unmeasured[self._positions[owner]][self._metrics[field].name] = REASONS[reason]
+
+    def read(self, tick: Tick) -> Iterable[Row]:
+        """Return the rows of the ticks that are complete; raise RuntimeError while the host engine does not answer."""
+        if self._engine is None:
+            self._engine = self._reconnect(tick)
+        try:
+            if tick.rare:
+                self.outdated |= self._differs(self._engine.entities())
+            complete = self._fetch()
+        except self._engine.error as error:
+            self._engine.lost = True
+            self._retry_later(tick)
+            raise RuntimeError(f"the DCGM host engine is gone ({error})") from error
+        self._retry_after = FIRST_RETRY_S
+        return self._rows(complete)
+
+    def _reconnect(self, tick: Tick) -> HostEngine:
+        """Return the host engine with our watches set up again; raise RuntimeError when it is not there yet."""
+        if tick.elapsed < self._retry_at:
+            raise RuntimeError("the DCGM host engine is gone")
+        engine = None
+        try:
+            engine = self._engine = connect(self._config.dcgm)
+            everything = engine.entities()
+            if self._differs(everything):
+                self.outdated = True
+                raise RuntimeError("the DCGM host engine is back with other GPUs")
+            self._everything = everything
+            self._ticks.restart(self._ticks.last)
+            unmeasured = self._watch(engine, self._chosen(everything))
+            self.outdated |= [set(each) for each in unmeasured] != [set(device.unmeasured) for device in self.devices]
+        except (RuntimeError, InputError) as error:
+            self._retry_later(tick)
+            raise RuntimeError(str(error)) from error
+        except Exception as error:
+            if engine is None or not isinstance(error, engine.error):
+                raise
+            engine.lost = True
+            self._retry_later(tick)
+            raise RuntimeError(f"the DCGM host engine does not let the agent watch its GPUs ({error})") from error
+        log.warning("the DCGM host engine answers again")
+        return engine
+
+    def _differs(self, everything: Sequence[Entity]) -> bool:
+        """Whether GPUs were added or lost, or MIG was set up anew."""
+        return [entity.uuid for entity in everything] != [entity.uuid for entity in self._everything]
+
+    def _retry_later(self, tick: Tick) -> None:
+        """Let go of the engine until the next try."""
+        self.close()
+        self._retry_at = tick.elapsed + self._retry_after
+        self._retry_after = min(2 * self._retry_after, LONGEST_RETRY_S)
+
+    def _fetch(self) -> int:
+        """Put the engine's new values into their ticks; return the newest tick that is complete."""
+        horizons = []
+        for watch in self._watches:
+            before = watch.horizon
+            owners, raw = watch.fetch(self._readings)
+            if watch.horizon != before:
+                horizons.append(watch.horizon)
+            devices = np.array([self._positions.get(owner, -1) for owner in owners.tolist()], dtype=np.int64)
+            use = (devices >= 0) & (self._column[raw["field"]] >= 0)
+            raw, devices = raw[use], devices[use]
+            columns = self._column[raw["field"]]
+            self._ticks.place(raw["ts"], devices, columns, numbers(raw) * self._scale[columns], blank_reasons(raw) >= 0)
+        if not horizons:
+            return self._ticks.last
+        complete = (min(horizons) - HOLD_US - TICK_US // 2) // TICK_US
+        if complete < self._ticks.last - CLOCK_STEP_TICKS:
+            log.warning(
+                "the clock of the DCGM host engine was set back by %.1f s", (self._ticks.last - complete) * TICK_US / 1e6
+            )
+            self._ticks.restart(complete)
+        return max(complete, self._ticks.last)
+
+    def _rows(self, complete: int) -> list[Row]:
+        rows = []
+        for tick, values, lost in self._ticks.take(complete):
+            for i, column in np.argwhere(lost & self._measured).tolist():
+                self.blanks[i, self._names[column]] += 1
+            for i in np.flatnonzero((~np.isnan(values) & self._measured).any(axis=1)).tolist():
+                rows.append(Row(i, tick * TICK_US / 1e6, values[i, self._columns[i]]))
+        for watch in self._watches:
+            # From the end of the last complete tick on: a value may be stamped before this fetch and stored after it.
+            watch.since = complete * TICK_US + TICK_US // 2
+        return rows
+
+    def close(self) -> None:
+        """End the watches and give the connection back."""
+        for watch in self._watches:
+            watch.close()
+        self._watches = []
+        if self._engine is not None:
+            self._engine.release()
+            self._engine = None
