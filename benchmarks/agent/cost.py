@@ -1,169 +1,69 @@
-"""What the agent costs: CPU and memory of a real agent process, its lateness, and what heavy reading does to it.
+"""What the agent costs at eight GPUs: CPU, memory and tick time of a real agent on the stub libnvidia-ml.
 
-    python benchmarks/agent/cost.py [--seconds 20] [-- --source host]
+    python benchmarks/agent/cost.py [--seconds 60]
 
-Part 1 runs ``epochcast-agent`` with the arguments after ``--`` and reads its own figures. Part 2 keeps one sampler at 8 GPUs
-x 25 metrics with full ten-minute rings (no driver: values are random numbers) and reads everything over and over meanwhile.
-Prints JSON.
+Once with the default tiers, once with every metric fast, once with the source ``host``. The stub answers at once: a real
+driver's own time comes on top. Prints JSON.
 """
 
 import argparse
-import json
 import os
-import platform
-import subprocess
-import sys
-import tempfile
-import threading
 import time
-import urllib.request
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
-from wsgiref.util import setup_testing_defaults
 
-import numpy as np
-from prometheus_client.parser import text_string_to_metric_families
+from stubbed import Agent, measured, running_agent, show, stubbed_driver
 
-from epochcast.agent.api import Api
 from epochcast.agent.catalog import catalog
-from epochcast.agent.daemon import SWITCH_INTERVAL_S
-from epochcast.agent.exposition import registry
-from epochcast.agent.sampler import Histogram, Sampler, SystemClock
-from epochcast.agent.sources import Device, Row, Tick
-from epochcast.agent.store import DeviceStore
+from epochcast.agent.sampler import Histogram
 
-GPUS, METRICS, ROWS = 8, 25, 6000
+WARM_UP_S = 5.0
+EVERYTHING_FAST = "[tiers]\n" + "".join(f'{metric.name} = "fast"\n' for metric in catalog().values() if metric.scope == "gpu")
+CASES: dict[str, tuple[list[str], str]] = {
+    "default tiers": (["--source", "gpm"], ""),
+    "every metric fast": (["--source", "gpm"], EVERYTHING_FAST),
+    "source host": (["--source", "host"], ""),
+}
 
 
-def process_cost(arguments: list[str], seconds: float) -> dict[str, Any]:
-    """Return CPU (percent of one core), resident memory, lateness and missed ticks of an agent process."""
-    with tempfile.TemporaryDirectory() as folder:
-        port_file = Path(folder) / "port"
-        command = [sys.executable, "-m", "epochcast.agent", "--port", "0", "--port-file", str(port_file), *arguments]
-        process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-        try:
-            while not port_file.exists():
-                if process.poll() is not None:
-                    raise SystemExit(f"the agent ended with {process.returncode}")
-                time.sleep(0.05)
-            url = f"http://127.0.0.1:{port_file.read_text().strip()}/metrics"
-            before, start = own_figures(url), time.monotonic()
-            time.sleep(seconds)
-            elapsed, after = time.monotonic() - start, own_figures(url)
-        finally:
-            process.terminate()
-            process.wait()
-    return {
-        "arguments": arguments,
-        "seconds": round(elapsed, 1),
-        "cpu_percent": round(100 * (after["process_cpu_seconds_total"] - before["process_cpu_seconds_total"]) / elapsed, 2),
-        "resident_mb": round(after["process_resident_memory_bytes"] / 1e6, 1),
+def cost(agent: Agent, seconds: float) -> dict[str, Any]:
+    """Return CPU, memory, tick times and missed ticks of the next ``seconds``."""
+    time.sleep(WARM_UP_S)
+    before = agent.figures()
+    figures: dict[str, Any] = measured(agent.process.pid, seconds)
+    after = agent.figures()
+    return figures | {
         "effective_hertz": round(after["epochcast_agent_effective_hertz"], 3),
-        "mean_tick_ms": mean_ms(after, "epochcast_agent_tick_seconds"),
-        "mean_lateness_ms": mean_ms(after, "epochcast_agent_tick_lateness_seconds"),
-        "missed_ticks": after["epochcast_agent_missed_ticks_total"],
+        "missed_ticks": after["epochcast_agent_missed_ticks_total"] - before["epochcast_agent_missed_ticks_total"],
+        "tick": spread(before, after, "epochcast_agent_tick_seconds"),
+        "lateness": spread(before, after, "epochcast_agent_tick_lateness_seconds"),
     }
 
 
-def own_figures(url: str) -> dict[str, float]:
-    """Return what the agent says about itself on /metrics."""
-    with urllib.request.urlopen(url) as answer:
-        text = answer.read().decode()
-    return {sample.name: sample.value for family in text_string_to_metric_families(text) for sample in family.samples}
-
-
-def mean_ms(figures: dict[str, float], name: str) -> float:
-    """Return the mean of a histogram in milliseconds."""
-    return round(1e3 * figures[f"{name}_sum"] / figures[f"{name}_count"], 3)
-
-
-class RandomSource:
-    """Random numbers of as many GPUs and metrics as a large node has."""
-
-    name = "random"
-    hertz = 10.0
-    interval = 0.1
-    silent_after = 1.0
-    recorded_rows = None
-    finished = False
-
-    def __init__(self) -> None:
-        metrics = tuple(catalog().values())[:METRICS]
-        self.devices = tuple(Device(index, f"GPU-{index}", "random", metrics) for index in range(GPUS))
-        self._random = np.random.default_rng(0)
-
-    def read(self, tick: Tick) -> Iterable[Row]:
-        """Return a row per GPU."""
-        return [Row(index, tick.time, self._random.random(METRICS)) for index in range(GPUS)]
-
-    def close(self) -> None:
-        """Do nothing."""
-
-
-def reading_cost(seconds: float) -> list[dict[str, Any]]:
-    """Return, per way of reading, how long one answer takes and how late the sampler became meanwhile."""
-    source, random = RandomSource(), np.random.default_rng(1)
-    stores = [DeviceStore(device, ROWS, 5.0) for device in source.devices]
-    start = time.time() - ROWS / 10 - 60
-    for store in stores:
-        for row in range(ROWS):
-            store.add(start + row / 10, random.random(METRICS), 0.0)
-    clock = SystemClock()
-    sampler = Sampler(source, stores, clock)
-    api = Api(sampler, registry(sampler, 5.0))
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
-    thread = threading.Thread(target=sampler.run)
-    thread.start()
-    results = []
-    for path, query in (
-        ("nothing", ""),
-        ("/api/v1/samples", "format=json"),
-        ("/api/v1/samples", "format=csv"),
-        ("/metrics", ""),
-    ):
-        sampler.tick_seconds, sampler.lateness_seconds, missed = Histogram(), Histogram(), sampler.missed_ticks
-        answers, size, begin = 0, 0, time.monotonic()
-        while time.monotonic() - begin < seconds:
-            if path == "nothing":
-                time.sleep(seconds)
-            else:
-                size = asked(api, path, query)
-            answers += 1
-        late = dict(zip(map(str, Histogram.BOUNDS), sampler.lateness_seconds.counts, strict=True))
-        results.append(
-            {
-                "read": f"{path} {query}".strip(),
-                "answer_s": round((time.monotonic() - begin) / answers, 3),
-                "answer_mb": round(size / 1e6, 2),
-                "mean_tick_ms": round(1e3 * sampler.tick_seconds.sum / max(1, sum(sampler.tick_seconds.counts)), 3),
-                "ticks_by_lateness_s": {bound: count for bound, count in late.items() if count},
-                "missed_ticks": sampler.missed_ticks - missed,
-            }
-        )
-    clock.stop()
-    thread.join()
-    return results
-
-
-def asked(api: Api, path: str, query: str) -> int:
-    """Return the size in bytes of the answer to one request."""
-    environ: dict[str, Any] = {}
-    setup_testing_defaults(environ)
-    environ |= {"PATH_INFO": path, "QUERY_STRING": query}
-    return sum(len(piece) for piece in api(environ, lambda *_: lambda _: None))
+def spread(before: Mapping[str, float], after: Mapping[str, float], name: str) -> dict[str, float]:
+    """Return the mean, and bounds that half and 99 % of the durations stay under (ms), of a histogram's growth."""
+    count = after[f"{name}_count"] - before[f"{name}_count"]
+    bounds = [bound for bound in Histogram.BOUNDS if f"{name}_bucket{bound!r}" in after]
+    share = {bound: (after[f"{name}_bucket{bound!r}"] - before[f"{name}_bucket{bound!r}"]) / count for bound in bounds}
+    return {
+        "mean_ms": round(1e3 * (after[f"{name}_sum"] - before[f"{name}_sum"]) / count, 3),
+        "p50_below_ms": 1e3 * next(bound for bound in bounds if share[bound] >= 0.5),
+        "p99_below_ms": 1e3 * next(bound for bound in bounds if share[bound] >= 0.99),
+    }
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=20.0, help="length of each measurement (default 20)")
-    parser.add_argument("arguments", nargs="*", default=["--source", "host"], help="the agent's own arguments, after --")
-    options = parser.parse_args()
-    machine = {"cpus": os.cpu_count(), "machine": platform.machine(), "python": platform.python_version()}
-    machine["load_average"] = os.getloadavg()[0]
-    agent = process_cost(options.arguments, options.seconds)
-    print(json.dumps({"machine": machine, "agent": agent, "reading": reading_cost(options.seconds)}, indent=2))
+    parser.add_argument("--seconds", type=float, default=60.0, help="length of each measurement (default 60)")
+    seconds = parser.parse_args().seconds
+    results = {}
+    with stubbed_driver() as driver:
+        for name, (arguments, configuration) in CASES.items():
+            environment = dict(os.environ) if name == "source host" else driver
+            with running_agent(arguments, environment, configuration) as agent:
+                results[name] = cost(agent, seconds)
+    show(results)
 
 
 if __name__ == "__main__":
