@@ -93,23 +93,14 @@ def uninstall(root: Path = Path("/"), purge: bool = False) -> list[str]:
     if (root / UNIT).exists():
         if _systemd_runs(root):
             _systemctl("disable", "--now", NAME)
-        else:
-            (root / ENABLED).unlink(missing_ok=True)
-        (root / UNIT).unlink()
+        (root / ENABLED).unlink(missing_ok=True)
+        said.append(_removed(root / UNIT))
         if _systemd_runs(root):
             _systemctl("daemon-reload")
-        said.append(f"removed {root / UNIT}")
     else:
         said.append(f"{root / UNIT} is not there")
     for path in filter(Path.exists, (root / DROP_INS, root / CONFIG, root / ENVIRONMENT)):
-        if not purge:
-            said.append(f"kept {path} (--purge removes it)")
-            continue
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
-        said.append(f"removed {path}")
+        said.append(_removed(path) if purge else f"kept {path} (--purge removes it)")
     if purge:
         with suppress(OSError):  # certificates or another service's settings: not ours to remove
             (root / CONFIG).parent.rmdir()
@@ -139,19 +130,18 @@ def _require_reachable(path: Path) -> None:
     for hidden in map(Path, HIDDEN):
         if hidden in path.parents:
             raise InputError(f"{path} lies in {hidden}, which the service does not see; {remedy}")
-    for place in (path, *path.parents):
+    for place in (*reversed(path.parents), path):
         needed = 0o001 if place.is_dir() else 0o004
         if not place.stat().st_mode & needed:
-            raise InputError(f"{place} is closed to the service's user; open it: chmod o+rX {place}")
+            raise InputError(f"{place} is closed to the service's user; open it: chmod -R o+rX {place}")
 
 
-def _quoted(path: Path) -> str:
-    """Return a path as the first word of a command in a unit: systemd's quotes and specifiers, and no shell's."""
-    text = str(path)
-    if not text.isprintable():
-        raise InputError(f"the path {text!r} has characters that a unit cannot hold; install the package elsewhere")
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
-    return f'"{escaped}"' if set(escaped) & set(" '\"\\;") else escaped
+def _quoted(command: Path) -> str:
+    """Return the first word of a command line in a unit: quoted for its spaces, ``%`` doubled; a ``$`` means nothing there."""
+    text = str(command)
+    if not text.isprintable() or set(text) & set("\"'\\"):
+        raise InputError(f"systemd starts no program with quotes or control characters in its path, as {text!r}; move it")
+    return f'"{text.replace("%", "%%")}"' if set(text) & set(" ;") else text.replace("%", "%%")
 
 
 def _shipped(name: str) -> str:
@@ -192,6 +182,17 @@ def _placed(path: Path, text: str) -> str:
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}") from error
     return f"placed {path}"
+
+
+def _removed(path: Path) -> str:
+    try:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    except OSError as error:
+        raise InputError(f"cannot remove {path}: {error.strerror}") from error
+    return f"removed {path}"
 
 
 def _systemd_runs(root: Path) -> bool:

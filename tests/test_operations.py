@@ -1,30 +1,208 @@
-"""What an operator installs is accepted by the tools that will read it."""
+"""What an operator installs is accepted by the tools that will read it, and does what it says."""
 
+import ctypes
+import dataclasses
+import re
 import shutil
+import signal
 import subprocess
+import sys
+import time
+import tomllib
+import urllib.request
+import zipfile
+from importlib.resources import files
 from pathlib import Path
+from typing import Any, get_type_hints
 
 import pytest
+from prometheus_client import generate_latest
+
+from epochcast.agent.catalog import catalog
+from epochcast.agent.config import Config, Push, load
+from epochcast.agent.exposition import registry
+from epochcast.agent.node import Node
+from epochcast.agent.push import PushCollector, Pusher
+
+UNITS = ("epochcast-agent.service", "epochcast-analyzer.service")
+# Most exposure that the units may have, in tenths of the score of `systemd-analyze security`.
+EXPOSURE = 20
 
 
-def test_prometheus_accepts_the_scrape_configuration(root: Path) -> None:
-    promtool = shutil.which("promtool")
-    if promtool is None:
-        pytest.skip("promtool (Debian's prometheus) is not installed")
-    done = subprocess.run(
-        [promtool, "check", "config", root / "dashboards" / "prometheus.yml"], capture_output=True, text=True, check=False
-    )
+def tool(name: str) -> str:
+    """Return the path of a program; skip the test where it is not installed."""
+    path = shutil.which(name)
+    if path is None:
+        pytest.skip(f"{name} is not installed")
+    return path
+
+
+def run(*command: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, timeout=60)
+
+
+# Prometheus
+
+
+def test_prometheus_accepts_the_scrape_configuration_and_the_rules_that_it_names(root: Path) -> None:
+    done = run(tool("promtool"), "check", "config", root / "dashboards" / "prometheus.yml")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"SUCCESS: \d+ rules found", done.stdout)
+
+
+def test_each_alert_fires_when_it_should_and_stays_quiet_on_a_healthy_node(root: Path) -> None:
+    done = run(tool("promtool"), "test", "rules", root / "tests" / "alerts_test.yml")
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_systemd_accepts_the_unit(root: Path, tmp_path: Path) -> None:
-    analyze = shutil.which("systemd-analyze")
-    if analyze is None:
-        pytest.skip("systemd-analyze is not installed")
+def test_each_alert_is_tested_and_explained(root: Path) -> None:
+    rules = (root / "dashboards" / "alerts.yml").read_text()
+    alerts = re.findall(r"- alert: (\w+)", rules)
+    assert len(alerts) == len(set(alerts)) == rules.count("expr:") == rules.count("severity:") == rules.count("summary:")
+    fired = set(re.findall(r'alertname="(\w+)"', (root / "tests" / "alerts_test.yml").read_text()))
+    assert fired == set(alerts)
+    explained = (root / "docs" / "agent.md").read_text()
+    assert [alert for alert in alerts if f"`{alert}`" not in explained] == []
+
+
+def test_the_alerts_name_metrics_that_an_agent_exports(root: Path, tmp_path: Path) -> None:
+    trace = tmp_path / "trace.csv"
+    trace.write_text(f"time,{','.join(catalog())}\n1000{',0.5' * len(catalog())}\n")
+    config = Config(replay=trace, push=Push(url="http://localhost:9/api/v1/write"))
+    node = Node(config)
+    everything = registry(node, config)
+    everything.register(PushCollector(Pusher(node, config.push)))
+    page = generate_latest(everything).decode()
+    node.stop()
+    exported = set(re.findall(r"^# TYPE (\w+)", page, flags=re.MULTILINE))
+    used = set(re.findall(r"epochcast_\w+", (root / "dashboards" / "alerts.yml").read_text()))
+    assert len(used) > 15
+    assert used - exported == set()
+
+
+# systemd
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_systemd_accepts_the_units(root: Path, tmp_path: Path, unit: str) -> None:
     # The command need not be installed where the unit says for the unit to be right.
-    unit = (root / "systemd" / "epochcast-agent.service").read_text().replace("/usr/local/bin/epochcast-agent", "/bin/true")
-    path = tmp_path / "epochcast-agent.service"
-    path.write_text(unit)
-    done = subprocess.run([analyze, "verify", path], capture_output=True, text=True, check=False)
+    text, commands = re.subn(
+        r"^ExecStart=\S+", "ExecStart=/bin/true", (root / "systemd" / unit).read_text(), flags=re.MULTILINE
+    )
+    assert commands == 1
+    (tmp_path / unit).write_text(text)
+    done = run(tool("systemd-analyze"), "verify", tmp_path / unit)
     assert done.returncode == 0, done.stderr
-    assert str(path.name) not in done.stderr
+    assert unit not in done.stderr
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_the_units_are_closed_to_what_they_do_not_need(root: Path, tmp_path: Path, unit: str) -> None:
+    analyze = (tool("systemd-analyze"), "security", "--offline=true", f"--threshold={EXPOSURE}")
+    done = run(*analyze, root / "systemd" / unit)
+    assert done.returncode == 0, done.stdout.splitlines()[-1]
+    weakened = (root / "systemd" / unit).read_text().replace("SystemCallFilter=", "#").replace("CapabilityBoundingSet=", "#")
+    (tmp_path / unit).write_text(weakened)
+    assert run(*analyze, tmp_path / unit).returncode != 0
+
+
+def test_the_example_settings_name_every_setting_with_its_default(root: Path) -> None:
+    text = (root / "systemd" / "agent.toml").read_text(encoding="utf-8")
+    assert tomllib.loads(text) == {}
+    uncommented = re.sub(r"^#(?=[a-z\[])", "", text, flags=re.MULTILINE)
+    _names_all(Config, tomllib.loads(uncommented))
+
+
+def _names_all(kind: type[Any], table: dict[str, Any]) -> None:
+    """Check that a TOML table has each setting of a dataclass; what has a default of its own is shown with it."""
+    assert set(table) == {field.name for field in dataclasses.fields(kind)}
+    defaults = kind()
+    for name, hint in get_type_hints(kind).items():
+        default = getattr(defaults, name)
+        if dataclasses.is_dataclass(hint):
+            _names_all(hint, table[name])
+        elif default not in (None, "", {}):
+            assert table[name] == default, name
+
+
+def test_the_agent_takes_the_example_settings_as_they_stand(root: Path, tmp_path: Path) -> None:
+    text = re.sub(r"^#(?=[a-z\[])", "", (root / "systemd" / "agent.toml").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    # Two ways to sign in to the store exclude each other.
+    for number, other in enumerate(("token_file", "user|password_file")):
+        path = tmp_path / f"{number}.toml"
+        path.write_text(re.sub(rf"^({other}) = .*$", "", text, flags=re.MULTILINE), encoding="utf-8")
+        assert load(path, {}).push.url
+
+
+def test_the_environment_file_sets_only_what_the_unit_or_the_agent_reads(root: Path) -> None:
+    names = re.findall(r"^#?([A-Z_]+)=", (root / "systemd" / "agent.env").read_text(), flags=re.MULTILINE)
+    assert names == ["AGENT_OPTIONS", "DCGM_BINDINGS"]
+    assert "$AGENT_OPTIONS" in (root / "systemd" / "epochcast-agent.service").read_text()
+
+
+def test_the_wheel_carries_the_units(root: Path, tmp_path: Path) -> None:
+    pytest.importorskip("setuptools", minversion="77")
+    pytest.importorskip("build")
+    # Built from a copy: setuptools leaves folders behind in the tree that it builds from.
+    for name in ("agent", "analyzer", "detector", "regressor", "src", "systemd"):
+        ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
+        shutil.copytree(root / name, tmp_path / "tree" / name, symlinks=True, ignore=ignored)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(root / name, tmp_path / "tree" / name)
+    build = ("-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path / "wheel", tmp_path / "tree")
+    done = run(sys.executable, *build)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (wheel,) = (tmp_path / "wheel").glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        shipped = {name.removeprefix("epochcast/systemd/") for name in archive.namelist() if "/systemd/" in name}
+    assert shipped == {*UNITS, "agent.env", "agent.toml"} == {path.name for path in (root / "systemd").iterdir()}
+    assert {path.name for path in files("epochcast").joinpath("systemd").iterdir()} == shipped
+
+
+# What MemoryDenyWriteExecute= asks of the kernel. systemd itself may use a seccomp filter to the same end.
+WITHOUT_WRITABLE_CODE = """
+import ctypes, mmap, sys
+PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN = 65, 1
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.prctl(PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN, 0, 0, 0):
+    sys.exit("no PR_SET_MDWE")
+try:
+    mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+    sys.exit("the protection does not protect")
+except PermissionError:
+    pass
+"""
+
+
+def test_the_agent_runs_where_no_memory_may_become_code(tmp_path: Path) -> None:
+    if ctypes.CDLL(None).prctl(66, 0, 0, 0, 0) < 0:  # PR_GET_MDWE
+        pytest.skip("this kernel is older than PR_SET_MDWE (6.3)")
+    code = WITHOUT_WRITABLE_CODE + (
+        "kept = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(lambda x: x + 1)\n"  # DCGM's bindings hand such to the library
+        "assert kept(1) == 2\n"
+        "from epochcast.agent.cli import main\n"
+        "sys.exit(main())\n"
+    )
+    port_file = tmp_path / "port"
+    arguments = ["--source", "host", "--port", "0", "--port-file", str(port_file)]
+    with subprocess.Popen([sys.executable, "-c", code, *arguments], stderr=subprocess.PIPE, text=True) as agent:
+        deadline = time.monotonic() + 20
+        while not port_file.exists() and agent.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        if port_file.exists():
+            with urllib.request.urlopen(f"http://127.0.0.1:{port_file.read_text().strip()}/metrics", timeout=10) as page:
+                assert b"epochcast_agent_effective_hertz" in page.read()
+        agent.send_signal(signal.SIGTERM)
+        _, errors = agent.communicate(timeout=20)
+    assert port_file.exists(), errors
+    assert agent.returncode == 0, errors
+
+
+# Documentation
+
+
+def test_the_documentation_has_the_metrics_of_the_catalogue(root: Path) -> None:
+    text = (root / "docs" / "agent.md").read_text(encoding="utf-8")
+    printed = run(sys.executable, "-m", "epochcast.agent.catalog").stdout
+    assert printed.count("\n") == len(catalog()) + 2
+    assert printed in text

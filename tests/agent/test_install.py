@@ -1,0 +1,246 @@
+"""Placing the service and taking it away, below a root of its own; systemd itself is a script that notes what it is told."""
+
+import argparse
+import os
+import shutil
+import stat
+import subprocess
+import sysconfig
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from epochcast.agent import install as module
+from epochcast.agent.config import load
+from epochcast.agent.errors import InputError
+from epochcast.agent.install import add_commands, install, running_command, uninstall
+
+COMMAND = Path("/opt/epochcast/bin/epochcast-agent")
+UNIT = "etc/systemd/system/epochcast-agent.service"
+PLACED = ["etc/epochcast/agent.env", "etc/epochcast/agent.toml", UNIT]
+
+
+def tree(root: Path) -> list[str]:
+    return sorted(str(path.relative_to(root)) for path in root.rglob("*") if not path.is_dir())
+
+
+@pytest.fixture
+def systemctl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
+    """Make systemd "run": what comes back tells the systemctl commands so far. ``$SYSTEMCTL_FAILS`` fails."""
+    script = tmp_path / "bin" / "systemctl"
+    script.parent.mkdir()
+    script.write_text(
+        f'#!/bin/sh\necho "$*" >> {tmp_path}/told\n[ "$1" != "$SYSTEMCTL_FAILS" ] || {{ echo "Job failed." >&2; exit 1; }}\n'
+    )
+    script.chmod(0o755)
+    (tmp_path / "told").touch()
+    monkeypatch.setenv("PATH", f"{script.parent}:{os.environ['PATH']}")
+    monkeypatch.setattr(module, "_systemd_runs", lambda root: True)
+    return lambda: (tmp_path / "told").read_text().splitlines()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "root").mkdir()
+    return tmp_path / "root"
+
+
+def test_the_unit_and_its_files_are_placed_for_the_services_user_to_read(root: Path) -> None:
+    previous = os.umask(0o077)  # a careful root's
+    try:
+        said = install(root, command=COMMAND)
+    finally:
+        os.umask(previous)
+    assert tree(root) == PLACED
+    for path in root.rglob("*"):
+        assert stat.S_IMODE(path.stat().st_mode) == (0o755 if path.is_dir() else 0o644)
+    assert [line.split()[0] for line in said[:3]] == ["placed"] * 3
+    assert "systemctl enable --now epochcast-agent" in said[3]
+    load(root / "etc/epochcast/agent.toml", {})
+
+
+def test_the_unit_starts_the_command_that_was_named(root: Path) -> None:
+    install(root, command=Path("/srv/venv/bin/epochcast-agent"))
+    (line,) = [line for line in (root / UNIT).read_text().splitlines() if line.startswith("ExecStart=")]
+    assert line == "ExecStart=/srv/venv/bin/epochcast-agent --config /etc/epochcast/agent.toml $AGENT_OPTIONS"
+
+
+@pytest.mark.parametrize("folder", ["with space", "50%h", "$HOME", "semi;colon", "größe", "100% $x; y"])
+def test_systemd_finds_a_command_with_an_awkward_path(root: Path, tmp_path: Path, folder: str) -> None:
+    analyze = shutil.which("systemd-analyze")
+    if analyze is None:
+        pytest.skip("systemd-analyze is not installed")
+    command = tmp_path / folder / "epochcast-agent"
+    command.parent.mkdir()
+    shutil.copy("/bin/true", command)
+    install(root, command=command)
+    verify = [analyze, "verify", root / UNIT]
+    assert subprocess.run(verify, capture_output=True, text=True, check=False).returncode == 0
+    command.unlink()  # the path is what systemd looked at
+    done = subprocess.run(verify, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert str(command) in done.stderr
+
+
+@pytest.mark.parametrize("folder", ['quo"te', "apos'trophe", "back\\slash", "new\nline"])
+def test_a_command_that_systemd_cannot_start_is_refused(root: Path, folder: str) -> None:
+    with pytest.raises(InputError, match="starts no program"):
+        install(root, command=Path("/opt") / folder / "epochcast-agent")
+
+
+def test_doing_it_again_replaces_the_unit_and_keeps_the_settings(root: Path) -> None:
+    install(root, command=COMMAND)
+    (root / "etc/epochcast/agent.toml").write_text("port = 9922\n")
+    (root / "etc/epochcast/agent.env").write_text("AGENT_OPTIONS=--source host\n")
+    (root / UNIT).write_text("an older release's")
+    said = install(root, command=COMMAND)
+    assert [line.split()[0] for line in said[:3]] == ["kept", "kept", "placed"]
+    assert (root / "etc/epochcast/agent.toml").read_text() == "port = 9922\n"
+    assert (root / "etc/epochcast/agent.env").read_text() == "AGENT_OPTIONS=--source host\n"
+    assert "Type=notify" in (root / UNIT).read_text()
+    assert tree(root) == PLACED
+
+
+def test_settings_are_placed_when_there_are_none_and_never_over_others(root: Path, tmp_path: Path) -> None:
+    mine, other = tmp_path / "mine.toml", tmp_path / "other.toml"
+    mine.write_text("port = 9922  # größer\n", encoding="utf-8")
+    other.write_text("port = 9933\n")
+    install(root, config=mine, command=COMMAND)
+    assert (root / "etc/epochcast/agent.toml").read_text(encoding="utf-8") == "port = 9922  # größer\n"
+    install(root, config=mine, command=COMMAND)
+    (root / UNIT).unlink()
+    with pytest.raises(InputError, match=f"already there and differs from {other}"):
+        install(root, config=other, command=COMMAND)
+    assert not (root / UNIT).exists()
+
+
+@pytest.mark.parametrize("where", ["given", "there"])
+def test_settings_that_the_agent_would_refuse_are_refused_before_anything_is_placed(
+    root: Path, tmp_path: Path, where: str
+) -> None:
+    bad = tmp_path / "bad.toml" if where == "given" else root / "etc/epochcast/agent.toml"
+    bad.parent.mkdir(parents=True, exist_ok=True)
+    bad.write_text("prot = 9922\n")
+    with pytest.raises(InputError, match="unknown setting 'prot'"):
+        install(root, config=bad if where == "given" else None, command=COMMAND)
+    assert not (root / UNIT).exists()
+
+
+def test_where_systemd_runs_the_service_is_enabled_and_restarted(root: Path, systemctl: Callable[[], list[str]]) -> None:
+    said = install(root, command=COMMAND)
+    assert systemctl() == ["daemon-reload", "enable epochcast-agent", "restart epochcast-agent"]
+    assert "journalctl -u epochcast-agent" in said[-1]
+
+
+def test_a_service_that_does_not_start_is_one_sentence(
+    root: Path, systemctl: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SYSTEMCTL_FAILS", "restart")
+    with pytest.raises(InputError, match=r"systemctl restart epochcast-agent failed \(Job failed\.\); see journalctl"):
+        install(root, command=COMMAND)
+    assert systemctl()[-1] == "restart epochcast-agent"
+    assert tree(root) == PLACED
+
+
+@pytest.mark.parametrize("verb", [install, uninstall])
+def test_whoever_is_not_root_is_told_of_sudo(monkeypatch: pytest.MonkeyPatch, verb: Callable[[], list[str]]) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(InputError, match=rf"only root may; run: sudo .* {verb.__name__}$"):
+        verb()
+
+
+def test_a_masked_unit_is_not_written_over(root: Path) -> None:
+    (root / UNIT).parent.mkdir(parents=True)
+    (root / UNIT).symlink_to("/dev/null")
+    with pytest.raises(InputError, match="systemctl unmask"):
+        install(root, command=COMMAND)
+    assert (root / UNIT).is_symlink()
+
+
+def test_a_file_that_cannot_be_written_is_one_sentence_and_leaves_nothing_half(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(root, command=COMMAND)
+    (root / UNIT).write_text("the old unit")
+
+    def no_space(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", no_space)
+    with pytest.raises(InputError, match=r"cannot write .*epochcast-agent.service: No space left"):
+        install(root, command=COMMAND)
+    assert (root / UNIT).read_text() == "the old unit"
+    assert tree(root) == PLACED
+
+
+def test_a_command_that_the_service_would_not_see_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "epochcast-agent").touch(mode=0o755)
+    monkeypatch.setattr(sysconfig, "get_path", lambda _: str(tmp_path))
+    monkeypatch.setattr(module, "HIDDEN", (str(tmp_path.parent),))
+    with pytest.raises(InputError, match=f"lies in {tmp_path.parent}, which the service does not see; make a virtual env"):
+        running_command()
+
+
+def test_a_command_that_only_root_may_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir()
+    (closed / "epochcast-agent").touch(mode=0o755)
+    closed.chmod(0o700)
+    monkeypatch.setattr(module, "HIDDEN", ())
+    monkeypatch.setattr(sysconfig, "get_path", lambda _: str(closed))
+    with pytest.raises(InputError, match=r"is closed to the service's user; open it: chmod -R o\+rX /"):
+        running_command()
+
+
+def test_a_command_that_everybody_may_read_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sysconfig, "get_path", lambda _: "/bin")
+    monkeypatch.setattr(module, "NAME", "sh")
+    monkeypatch.setattr(module, "__file__", "/bin/sh")
+    monkeypatch.setattr("sys.executable", "/bin/sh")
+    assert running_command() == Path("/bin/sh")
+
+
+def test_without_an_installed_command_there_is_no_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sysconfig, "get_path", lambda _: str(tmp_path))
+    with pytest.raises(InputError, match="pip install epochcast"):
+        running_command()
+
+
+def test_uninstalling_keeps_what_the_user_wrote(root: Path, systemctl: Callable[[], list[str]]) -> None:
+    install(root, command=COMMAND)
+    drop_in = root / f"{UNIT}.d" / "override.conf"
+    drop_in.parent.mkdir()
+    drop_in.touch()
+    said = uninstall(root)
+    assert systemctl()[3:] == ["disable --now epochcast-agent", "daemon-reload"]
+    assert tree(root) == sorted([*PLACED[:2], f"{UNIT}.d/override.conf"])
+    assert len([line for line in said if line.startswith("kept") and "--purge" in line]) == 3
+    assert "is not there" in uninstall(root)[0]
+
+
+@pytest.mark.parametrize("foreign", [False, True])
+def test_purging_removes_the_settings_and_no_file_of_others(root: Path, foreign: bool) -> None:
+    install(root, command=COMMAND)
+    (root / UNIT).parent.joinpath("multi-user.target.wants").mkdir()
+    (root / "etc/systemd/system/multi-user.target.wants/epochcast-agent.service").symlink_to(f"/{UNIT}")
+    if foreign:
+        (root / "etc/epochcast/web.key").touch()
+    uninstall(root, purge=True)
+    assert tree(root) == (["etc/epochcast/web.key"] if foreign else [])
+    assert (root / "etc/epochcast").exists() == foreign
+
+
+def test_the_command_line_keeps_a_configuration_named_before_the_command() -> None:
+    def parsed(*arguments: str) -> dict[str, Any]:
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--config", type=Path)
+        add_commands(parser.add_subparsers(dest="command"))
+        return vars(parser.parse_args(arguments))
+
+    assert parsed("install") == {"config": None, "command": "install"}
+    assert parsed("--config", "a.toml", "install") == parsed("install", "--config", "a.toml")
+    assert parsed("install", "--config", "a.toml")["config"] == Path("a.toml")
+    assert parsed("uninstall", "--purge")["purge"] is True
+    assert parsed("uninstall")["purge"] is False
