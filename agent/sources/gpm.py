@@ -1,0 +1,233 @@
+"""NVIDIA GPUs through NVML's GPU performance monitoring (GPM): profiling metrics without DCGM, on Hopper and newer.
+
+A GPM metric is what the hardware counted between two samples. A GPU must not be sampled twice within 0.1 s (NVIDIA: the values
+are wrong then), nor may two threads call GPM at once (the driver's library crashes).
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from ctypes import byref, sizeof
+from math import inf, nan
+from threading import Lock
+from time import monotonic, sleep
+from typing import Any
+
+import numpy as np
+import pynvml
+
+from ..catalog import Metric
+from ..config import Config
+from ..errors import InputError
+from . import Row, Tick
+from .nvml import NvmlSource
+from .nvml_gpu import Found
+from .nvml_library import ANSWERS, GONE, LATER, DriverError, call, function
+
+log = logging.getLogger(__name__)
+
+SPACING_S = 0.1
+# Rather than leave a value out, wait for so little.
+SHORT_WAIT_S = 0.002
+# A sample older than this (for the rare tier: than two minutes) is of another time: the agent was stopped, the GPU absent.
+LONGEST_WINDOW_S = 5.0
+LONGEST_RARE_WINDOW_S = 120.0
+# What a metric is multiplied by, by its unit: GPM gives per cent and MiB/s.
+SCALE = {"ratio": 1e-2, "bytes/s": 1024.0**2}
+
+# Of all sources of this process: one call at a time, and when each device was last sampled, by UUID.
+_lock = Lock()
+_sampled: dict[str, float] = {}
+
+
+class GpmWindow:
+    """Two samples of one GPU or MIG instance, and the metrics of the time between them.
+
+    ``metrics``: those asked for, in the order of `read`; ``refused``: those that `probe` found refused, and why.
+    """
+
+    def __init__(self, found: Found, wanted: Mapping[str, Metric]) -> None:
+        self.metrics = tuple(wanted)
+        self.refused: Mapping[str, str] = {}
+        self._wanted = wanted
+        rare = all(metric.tier == "rare" for metric in wanted.values())
+        self._longest = LONGEST_RARE_WINDOW_S if rare else LONGEST_WINDOW_S
+        self._samples: list[Any] = []
+        self.attach(found)
+
+    def attach(self, found: Found) -> None:
+        """Sample this GPU from now on; raises DriverError."""
+        self.close()
+        self.uuid = found.uuid
+        self._where: tuple[Any, ...]
+        if found.instance is None:
+            self._take, self._where = function("nvmlGpmSampleGet"), (found.handle,)
+        else:
+            self._take, self._where = function("nvmlGpmMigSampleGet"), (found.parent, found.instance)
+        self._compute = function("nvmlGpmMetricsGet")
+        with _lock:
+            self._samples = [call(pynvml.nvmlGpmSampleAlloc) for _ in range(2)]
+        self._older, self._newer = self._samples
+        self._older_at = -inf
+        self._ask_for(self.metrics)
+
+    def _ask_for(self, names: Sequence[str]) -> None:
+        self.metrics = tuple(names)
+        self._query = pynvml.c_nvmlGpmMetricsGet_t(version=pynvml.NVML_GPM_METRICS_GET_VERSION, numMetrics=len(names))
+        for answer, name in zip(self._query.metrics, names, strict=False):
+            answer.metricId = self._wanted[name].gpm
+        self._pointer = byref(self._query)
+        # Views of the driver's answers, at the offsets of pynvml's own structure.
+        kind = pynvml.c_nvmlGpmMetric_t
+        layout = np.dtype(
+            {
+                "names": ["nvmlReturn", "value"],
+                "formats": [np.int32, np.float64],
+                "offsets": [kind.nvmlReturn.offset, kind.value.offset],
+                "itemsize": sizeof(kind),
+            }
+        )
+        answers = np.frombuffer(self._query.metrics, dtype=layout, count=len(names))
+        self._codes, self._values = answers["nvmlReturn"], answers["value"]
+        self._scale = np.array([SCALE[self._wanted[name].unit] for name in names])
+        self._blank = (nan,) * len(names)
+
+    def wait(self) -> None:
+        """Sleep until it may be sampled."""
+        sleep(max(0.0, _sampled.get(self.uuid, -inf) + SPACING_S - monotonic()))
+
+    def probe(self) -> None:
+        """Take a sample and, unless it is the first, give up the metrics that the driver refuses for good."""
+        if not self.metrics:
+            return
+        self.wait()
+        try:
+            self.read()
+        except DriverError as error:
+            self.refused = dict.fromkeys(self.metrics, str(error))
+        else:
+            self.refused = {
+                name: str(DriverError(f"NVML GPM metric {self._wanted[name].gpm}", code))
+                for name, code in zip(self.metrics, self._codes.tolist(), strict=True)
+                if code and code not in LATER
+            }
+        if self.refused:
+            self._ask_for([name for name in self.metrics if name not in self.refused])
+
+    def read(self) -> Sequence[float]:
+        """Sample; return the metrics since the last sample, NaN for one without value, nothing when it is too early.
+
+        Too early, the last sample stays, and the next window covers this time too. Raises DriverError.
+        """
+        early = _sampled.get(self.uuid, -inf) + SPACING_S - monotonic()
+        if early > SHORT_WAIT_S:
+            return ()
+        if early > 0:
+            sleep(early)
+        with _lock:
+            code = self._take(*self._where, self._newer)
+            # The moment after the call, for the sample may be of any moment within it.
+            now = _sampled[self.uuid] = monotonic()
+            if code:
+                # What answers next may be another instance of the same number: begin anew.
+                self._older_at = -inf
+                raise DriverError(self._take.__name__, code)
+            self._query.sample1, self._query.sample2 = self._older, self._newer
+            window = now - self._older_at
+            self._older, self._newer, self._older_at = self._newer, self._older, now
+            if window > self._longest:
+                return self._blank
+            if code := self._compute(self._pointer):
+                raise DriverError("nvmlGpmMetricsGet", code)
+        if self._codes.any():
+            return self._partly()
+        values: list[float] = (self._values * self._scale).tolist()
+        return values
+
+    def _partly(self) -> Sequence[float]:
+        codes = set(self._codes.tolist())
+        # A GPU that answers for no metric does not answer.
+        if codes & GONE or not codes & (ANSWERS | {pynvml.NVML_SUCCESS}):
+            raise DriverError("nvmlGpmMetricsGet", next(iter(codes & GONE or codes)))
+        values: list[float] = np.where(self._codes == pynvml.NVML_SUCCESS, self._values * self._scale, nan).tolist()
+        return values
+
+    def close(self) -> None:
+        """Give the samples back."""
+        samples, self._samples = self._samples, []
+        try:
+            with _lock:
+                for sample in samples:
+                    call(pynvml.nvmlGpmSampleFree, sample)
+        except DriverError as error:
+            log.debug("%s", error)
+
+
+def _supports(found: Found) -> bool:
+    try:
+        return bool(call(pynvml.nvmlGpmQueryDeviceSupport, found.parent).isSupportedDevice)
+    except DriverError as error:
+        log.debug("GPU %s: %s", found.label, error)
+        return False
+
+
+class GpmSource:
+    """The GPUs, and their MIG instances, that have GPM: all that source ``nvml`` reads of them, and the profiling metrics."""
+
+    name = "gpm"
+    hertz = NvmlSource.hertz
+    interval = NvmlSource.interval
+    lag = NvmlSource.lag
+    silent_after = NvmlSource.silent_after
+    recorded_rows = None
+    finished = False
+    ready_at = 0.0
+
+    def __init__(self, config: Config, only: frozenset[str] | None) -> None:
+        start = monotonic()
+        self._windows: list[GpmWindow] = []
+        self._nvml = NvmlSource(config, only, self.name, self._profile)
+        self.ready_at = self._ready_after(start)
+        self.devices = self._nvml.devices
+        self.blanks: Counter[tuple[int, str]] = self._nvml.blanks
+
+    def _profile(self, found: Sequence[Found], wanted: Mapping[str, Metric]) -> dict[str, GpmWindow]:
+        """Return a window of each GPU or instance that has GPM; raises InputError when there is none."""
+        profiled = {name: metric for name, metric in wanted.items() if metric.gpm is not None}
+        try:
+            self._windows = [GpmWindow(one, profiled) for one in found if _supports(one)]
+        except DriverError as error:
+            raise InputError(
+                f"source 'gpm' cannot use this driver ({error}); update it, or choose --source dcgm or nvml"
+            ) from error
+        if not self._windows:
+            raise InputError(
+                f"source 'gpm' finds no GPU with NVML's performance monitoring among {len(found)} (it takes Hopper or newer); "
+                "choose --source dcgm or nvml"
+            )
+        for _ in range(2):
+            for window in self._windows:
+                window.probe()
+        return {window.uuid: window for window in self._windows}
+
+    @property
+    def outdated(self) -> bool:
+        """Whether the node's GPUs or instances changed."""
+        return self._nvml.outdated
+
+    def read(self, tick: Tick) -> Iterable[Row]:
+        """Return one row per GPU that answers; raise RuntimeError when none does."""
+        start = monotonic()
+        try:
+            return self._nvml.read(tick)
+        finally:
+            self.ready_at = self._ready_after(start)
+
+    def _ready_after(self, start: float) -> float:
+        """Return when the first that was sampled since ``start`` may be sampled again; the others follow in the same order."""
+        sampled = [moment for window in self._windows if (moment := _sampled.get(window.uuid, -inf)) >= start]
+        return min(sampled) + SPACING_S if sampled else self.ready_at
+
+    def close(self) -> None:
+        """Give the driver's library back."""
+        self._nvml.close()

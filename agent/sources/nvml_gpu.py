@@ -1,0 +1,263 @@
+"""One GPU or MIG instance as NVML sees it: which readings it answers, and since when it does not."""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pynvml
+from numpy import float64
+from numpy.typing import NDArray
+
+from ..catalog import Metric
+from .nvml_library import ANSWERS, LATER, DriverError, Handle, call
+from .nvml_readings import FIELDS, OF_INSTANCES, READINGS, Field, FieldValues, Read, Reading
+
+log = logging.getLogger(__name__)
+
+FIRST_RETRY_S = 1.0
+LONGEST_RETRY_S = 60.0
+# What is called at a level: a reading, and what is taken from it: (place in its result, column).
+Calls = list[tuple[Read, list[tuple[int, int]]]]
+
+# Each tick reads the tiers up to its level: 0 the fast one alone, 2 all.
+LEVELS: dict[str, int] = {"fast": 0, "slow": 1, "rare": 2}
+ALL_TIERS = 2
+
+
+@dataclass(frozen=True)
+class Found:
+    """A GPU or MIG instance that answers; ``parent`` is the GPU's own handle, ``instance`` the GPU instance id."""
+
+    index: int
+    uuid: str
+    parent_uuid: str
+    handle: Handle
+    parent: Handle
+    instance: int | None = None
+
+    @property
+    def label(self) -> str:
+        """Short name, as `Device.label`."""
+        return str(self.index) if self.instance is None else f"{self.index}.{self.instance}"
+
+    def again(self) -> "Found":
+        """Return it with handles of the present driver; raises DriverError when it does not answer."""
+        parent = call(pynvml.nvmlDeviceGetHandleByUUID, self.parent_uuid)
+        handle = parent if self.instance is None else call(pynvml.nvmlDeviceGetHandleByUUID, self.uuid)
+        return Found(self.index, self.uuid, self.parent_uuid, handle, parent, self.instance)
+
+
+def find() -> Iterator[Found]:
+    """Find what answers now: each GPU, followed by its MIG instances; raises DriverError when the driver itself does not."""
+    for index in range(call(pynvml.nvmlDeviceGetCount)):
+        try:
+            handle = call(pynvml.nvmlDeviceGetHandleByIndex, index)
+            uuid = call(pynvml.nvmlDeviceGetUUID, handle)
+            yield Found(index, uuid, uuid, handle, handle)
+            yield from _instances(index, uuid, handle)
+        except DriverError as error:
+            log.debug("GPU %d does not answer: %s", index, error)
+
+
+def _instances(index: int, uuid: str, handle: Handle) -> Iterator[Found]:
+    try:
+        partitioned = call(pynvml.nvmlDeviceGetMigMode, handle)[0] == pynvml.NVML_DEVICE_MIG_ENABLE
+    except DriverError:
+        return
+    seen = set()
+    for position in range(call(pynvml.nvmlDeviceGetMaxMigDeviceCount, handle) if partitioned else 0):
+        try:
+            mig = call(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, handle, position)
+        except DriverError as error:
+            if error.code not in ANSWERS:
+                raise
+            continue  # nothing in this place
+        instance = call(pynvml.nvmlDeviceGetGpuInstanceId, mig)
+        # NVML shows each compute instance; memory and counters belong to the GPU instance that they share.
+        if instance not in seen:
+            seen.add(instance)
+            yield Found(index, call(pynvml.nvmlDeviceGetUUID, mig), uuid, mig, handle, instance)
+
+
+class Profiler(Protocol):
+    """Reads profiling metrics of one GPU or instance, before anything else is read at a tick.
+
+    ``metrics``: their names. ``refused``: the names of those that it cannot read, and why.
+    """
+
+    metrics: tuple[str, ...]
+    refused: Mapping[str, str]
+
+    def attach(self, found: Found) -> None:
+        """Read this GPU from now on: it was found again."""
+        ...
+
+    def read(self) -> Sequence[float]:
+        """Return the values of ``metrics``, nothing when it is too early for any; raises DriverError."""
+        ...
+
+    def close(self) -> None:
+        """Give back what the driver lent."""
+        ...
+
+
+class Gpu:
+    """One device: bound to the driver's readings while it answers, tried again after 1, 2, 4 … 60 s while it does not.
+
+    ``metrics``: what is read of it, among ``wanted``, in this order; ``elsewhere`` names those that somebody else fills in.
+    """
+
+    def __init__(
+        self, found: Found, wanted: Mapping[str, Metric], profiler: Profiler | None, elsewhere: frozenset[str]
+    ) -> None:
+        self.found = found
+        self.profiler = profiler
+        self.absent = False
+        self.retry_at = 0.0
+        self._retry_after = FIRST_RETRY_S
+        profiled = profiler.metrics if profiler else ()
+        refused = dict(profiler.refused) if profiler else {}
+        mine = {name: metric for name, metric in wanted.items() if name not in profiled and name not in elsewhere}
+        if found.instance is not None:
+            for name in mine.keys() - OF_INSTANCES:
+                refused.setdefault(name, "the driver measures it for the whole GPU, not for an instance")
+            mine = {name: metric for name, metric in mine.items() if name in OF_INSTANCES}
+        self._givers, reasons = _probe(found.handle, mine)
+        self.metrics = tuple(
+            metric for name, metric in wanted.items() if name in self._givers or name in profiled or name in elsewhere
+        )
+        self.unmeasured = {name: why for name, why in (reasons | refused).items() if name not in self._givers}
+        self._columns = {metric.name: column for column, metric in enumerate(self.metrics)}
+        self._levels = {metric.name: LEVELS[metric.tier] for metric in self.metrics}
+        self._bind()
+
+    def _bind(self) -> None:
+        """Make the calls of each level."""
+        # A GPU that was found again is another to its counters and buffers: all readings are made anew.
+        self._first: tuple[Calls, ...] = ([], [], [])
+        self._rest: tuple[Calls, ...] = ([], [], [])
+        if self.profiler is not None and self.profiler.metrics:
+            self._add(self._first, self.profiler.read, self.profiler.metrics)
+        # In order of their tiers, so that what is due is always the head of one array, read in one call.
+        fields = sorted(
+            (giver for giver in self._givers.values() if isinstance(giver, Field)), key=lambda field: self._levels[field.metric]
+        )
+        values = FieldValues(self.found.handle, fields) if fields else None
+        for level, calls in enumerate(self._rest):
+            due = [field for field in fields if self._levels[field.metric] <= level]
+            if values is not None and due:
+                calls.append((values.first(len(due)), [(i, self._columns[field.metric]) for i, field in enumerate(due)]))
+        for reading in dict.fromkeys(giver for giver in self._givers.values() if isinstance(giver, Reading)):
+            self._add(self._rest, reading.bind(self.found.handle), reading.metrics)
+
+    def _add(self, levels: tuple[Calls, ...], read: Read, names: Sequence[str]) -> None:
+        taken = [
+            (place, self._columns[name])
+            for place, name in enumerate(names)
+            if name in self._columns and not isinstance(self._givers.get(name), Field)
+        ]
+        for level in range(min(self._levels[self.metrics[column].name] for _, column in taken), len(levels)):
+            levels[level].append((read, taken))
+
+    def profile(self, level: int, row: NDArray[float64]) -> None:
+        """Fill in the profiling metrics due at this level; raises DriverError when the GPU is gone."""
+        self._answered = False
+        self._problem: DriverError | None = None
+        self._take(self._first[level], row)
+
+    def read(self, level: int, row: NDArray[float64]) -> None:
+        """Fill in the rest that is due at this level, after `profile`; raises DriverError when the GPU does not answer."""
+        self._take(self._rest[level], row)
+        if self._problem is not None and not self._answered:
+            raise self._problem
+
+    def _take(self, calls: Calls, row: NDArray[float64]) -> None:
+        for read, places in calls:
+            try:
+                values = read()
+            except DriverError as error:
+                if error.gone:
+                    raise
+                # Blank at this tick. A GPU that says why is there; one that says "Unknown Error" to everything is not.
+                if error.code in ANSWERS:
+                    self._answered = True
+                else:
+                    self._problem = error
+                continue
+            if values:
+                self._answered = True
+                for place, column in places:
+                    row[column] = values[place]
+
+    def lose(self, elapsed: float, error: DriverError) -> None:
+        """Take it for absent from now (``elapsed`` as in `Tick`) on."""
+        if not self.absent:
+            log.warning("GPU %s (%s) does not answer: %s", self.found.label, self.found.uuid, error)
+        self.absent = True
+        self.retry_at = elapsed + self._retry_after
+        self._retry_after = min(2 * self._retry_after, LONGEST_RETRY_S)
+
+    def find_again(self, elapsed: float) -> None:
+        """Try whether it answers again."""
+        try:
+            self.found = self.found.again()
+            if self.profiler is not None:
+                self.profiler.attach(self.found)
+            self._bind()
+        except DriverError as error:
+            self.lose(elapsed, error)
+            return
+        self.absent = False
+
+    def confirm(self) -> None:
+        """Take note that it answered."""
+        if self._retry_after != FIRST_RETRY_S:
+            log.warning("GPU %s (%s) answers again", self.found.label, self.found.uuid)
+            self._retry_after = FIRST_RETRY_S
+
+
+def _probe(handle: Handle, wanted: Mapping[str, Metric]) -> tuple[dict[str, Field | Reading], dict[str, str]]:
+    """Try everything once; return by metric what gives it, or why nothing does.
+
+    Raises DriverError when the GPU does not answer.
+    """
+    givers: dict[str, Field | Reading] = {}
+    later: dict[str, Field | Reading] = {}
+    refused: dict[str, DriverError] = {}
+    for names, giver, refusal in _offers(handle, wanted):
+        for name in names:
+            if refusal is None:
+                givers.setdefault(name, giver)
+            else:
+                refused.setdefault(name, refusal)
+                if refusal.code in LATER:
+                    later.setdefault(name, giver)
+    serious = [refusal for refusal in refused.values() if refusal.code not in ANSWERS]
+    for refusal in serious:
+        if refusal.gone or not (givers or later):
+            raise refusal
+    givers = later | givers
+    return givers, {name: str(refusal) for name, refusal in refused.items() if name not in givers}
+
+
+def _offers(handle: Handle, wanted: Mapping[str, Metric]) -> Iterator[tuple[list[str], Field | Reading, DriverError | None]]:
+    """Try each field and reading that serves; yield the metrics it serves, and the error if it fails."""
+    fields = [field for field in FIELDS if field.metric in wanted]
+    if fields:
+        try:
+            refusals = FieldValues(handle, fields).refusals()
+        except DriverError as error:
+            refusals = [error] * len(fields)
+        for field, refusal in zip(fields, refusals, strict=True):
+            yield [field.metric], field, refusal
+    for reading in READINGS:
+        names = [name for name in reading.metrics if name in wanted]
+        if not names or (not reading.fast and any(wanted[name].tier == "fast" for name in names)):
+            continue
+        try:
+            reading.bind(handle)()
+        except DriverError as error:
+            yield names, reading, error
+        else:
+            yield names, reading, None

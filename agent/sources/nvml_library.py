@@ -1,0 +1,84 @@
+"""The driver's library as the sources call it: functions taken once, errors sorted by what they mean.
+
+Functions and error codes are those of ``nvml.h``. What is called at every tick goes through `function`, with arguments made
+once: pynvml's wrappers make theirs anew at each call. What is called now and then goes through `call`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import pynvml
+
+# The GPU itself does not answer, or the driver as a whole.
+GONE = frozenset(
+    {
+        pynvml.NVML_ERROR_UNINITIALIZED,
+        pynvml.NVML_ERROR_DRIVER_NOT_LOADED,
+        pynvml.NVML_ERROR_GPU_IS_LOST,
+        pynvml.NVML_ERROR_RESET_REQUIRED,
+        pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH,
+        pynvml.NVML_ERROR_GPU_NOT_FOUND,
+    }
+)
+# There is no value yet.
+LATER = frozenset({pynvml.NVML_ERROR_NO_DATA, pynvml.NVML_ERROR_NOT_READY})
+# The GPU answers: it has no such value (now). Any other error may concern one call or the whole GPU.
+ANSWERS = LATER | {
+    pynvml.NVML_ERROR_INVALID_ARGUMENT,
+    pynvml.NVML_ERROR_NOT_SUPPORTED,
+    pynvml.NVML_ERROR_NO_PERMISSION,
+    pynvml.NVML_ERROR_NOT_FOUND,
+    pynvml.NVML_ERROR_FUNCTION_NOT_FOUND,
+    pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH,
+    pynvml.NVML_ERROR_DEPRECATED,
+}
+
+# Member of the value union by nvmlValueType_t.
+MEMBERS = {
+    pynvml.NVML_VALUE_TYPE_DOUBLE: "dVal",
+    pynvml.NVML_VALUE_TYPE_UNSIGNED_INT: "uiVal",
+    pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG: "ulVal",
+    pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG: "ullVal",
+    pynvml.NVML_VALUE_TYPE_SIGNED_LONG_LONG: "sllVal",
+    pynvml.NVML_VALUE_TYPE_SIGNED_INT: "siVal",
+    pynvml.NVML_VALUE_TYPE_UNSIGNED_SHORT: "usVal",
+}
+
+Handle = Any
+Function = Callable[..., int]
+
+
+class DriverError(Exception):
+    """NVML refused: ``what`` was asked for, ``code`` is its nvmlReturn_t."""
+
+    def __init__(self, what: str, code: int) -> None:
+        self.what = what
+        self.code = code
+
+    def __str__(self) -> str:
+        return f"{self.what}: {pynvml.NVMLError(self.code)}"
+
+    @property
+    def gone(self) -> bool:
+        """Whether the GPU or the driver as a whole does not answer."""
+        return self.code in GONE
+
+
+def function(name: str) -> Function:
+    """Return a function of the loaded library; raises DriverError where this driver is too old to have it."""
+    try:
+        # By item: a pointer of its own, where the attribute is shared with pynvml's callers.
+        found: Function = pynvml.nvmlLib[name]
+    except AttributeError as error:
+        raise DriverError(name, pynvml.NVML_ERROR_FUNCTION_NOT_FOUND) from error
+    return found
+
+
+def call(wrapper: Callable[..., Any], *arguments: Any) -> Any:
+    """Call one of pynvml's functions; its errors become `DriverError` here and nowhere else."""
+    try:
+        return wrapper(*arguments)
+    except pynvml.NVMLError as error:
+        raise DriverError(wrapper.__name__, error.value) from error
+    except pynvml.NVMLLibraryMismatchError as error:  # not an NVMLError: a symbol this old driver lacks
+        raise DriverError(wrapper.__name__, pynvml.NVML_ERROR_FUNCTION_NOT_FOUND) from error

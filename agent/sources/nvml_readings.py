@@ -1,0 +1,305 @@
+"""What classic NVML is asked: each reading is one call to the driver, with its arguments made once.
+
+Calls and field ids are those of ``nvml.h``. Nothing here blocks for long: ``nvmlDeviceGetPcieThroughput`` (20 ms a direction)
+and the process lists (milliseconds under the driver's global lock) stay out.
+"""
+
+from collections.abc import Callable, Sequence
+from ctypes import byref, c_uint, c_ulonglong
+from dataclasses import dataclass
+from math import isnan, nan
+from time import monotonic
+from typing import Any
+
+import pynvml
+
+from .nvml_library import ANSWERS, GONE, MEMBERS, DriverError, Handle, call, function
+
+MHZ = 1e6
+PERCENT = 1e-2
+MILLI = 1e-3
+KIB = 1024
+ALL_LINKS = 0xFFFFFFFF
+# A PCIe lane moves at most so many bytes/s one way in its first generation, and twice as many in each later one.
+LANE_BYTES_PER_S = 0.25e9
+
+# A tick may be so late that the time between two readings is this (seconds) at the full rate.
+SLOWEST_TICK_S = 0.12
+SOME_ANSWER = ANSWERS | {pynvml.NVML_SUCCESS}
+
+# Returns values in base units; raises DriverError.
+Read = Callable[[], Sequence[float]]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One question to the driver: ``bind(handle)`` gives a function that returns ``metrics``, in this order.
+
+    ``fast``: whether it tells anything new ten times a second.
+    """
+
+    metrics: tuple[str, ...]
+    bind: Callable[[Handle], Read]
+    fast: bool = True
+
+
+def _one(name: str, scale: float, *arguments: int) -> Callable[[Handle], Read]:
+    """Bind the NVML function ``name(handle, *arguments, unsigned *)`` of which one number times ``scale`` is wanted."""
+
+    def bind(handle: Handle) -> Read:
+        ask, answer = function(name), c_uint()
+        pointer = byref(answer)
+
+        def read() -> tuple[float]:
+            if code := ask(handle, *arguments, pointer):
+                raise DriverError(name, code)
+            return (answer.value * scale,)
+
+        return read
+
+    return bind
+
+
+def _usage_is_instant(handle: Handle) -> bool:
+    # nvml.h: nvmlDeviceGetPowerUsage is a one-second average from Ampere on, GA100 (compute capability 8.0) excepted.
+    return bool(call(pynvml.nvmlDeviceGetCudaComputeCapability, handle) <= (8, 0))
+
+
+def _power_usage(handle: Handle) -> Read:
+    if not _usage_is_instant(handle):
+        raise DriverError("nvmlDeviceGetPowerUsage averages over a second here", pynvml.NVML_ERROR_NOT_SUPPORTED)
+    return _one("nvmlDeviceGetPowerUsage", MILLI)(handle)
+
+
+def _power_usage_average(handle: Handle) -> Read:
+    if _usage_is_instant(handle):
+        raise DriverError("nvmlDeviceGetPowerUsage gives no average here", pynvml.NVML_ERROR_NOT_SUPPORTED)
+    return _one("nvmlDeviceGetPowerUsage", MILLI)(handle)
+
+
+def _energy(handle: Handle) -> Read:
+    ask, answer = function("nvmlDeviceGetTotalEnergyConsumption"), c_ulonglong()
+    pointer = byref(answer)
+
+    def read() -> tuple[float]:
+        if code := ask(handle, pointer):
+            raise DriverError("nvmlDeviceGetTotalEnergyConsumption", code)
+        return (answer.value * MILLI,)  # mJ
+
+    return read
+
+
+def _utilization_rates(handle: Handle) -> Read:
+    """Bind the share of the driver's last window, 1/6 s to 1 s long."""
+    ask, answer = function("nvmlDeviceGetUtilizationRates"), pynvml.c_nvmlUtilization_t()
+    pointer = byref(answer)
+
+    def read() -> tuple[float, float]:
+        if code := ask(handle, pointer):
+            raise DriverError("nvmlDeviceGetUtilizationRates", code)
+        return answer.gpu * PERCENT, answer.memory * PERCENT
+
+    return read
+
+
+class _Samples:
+    """The driver's buffer of one kind of sample (``nvmlDeviceGetSamples``), read from where it was last left."""
+
+    def __init__(self, handle: Handle, kind: int) -> None:
+        self._ask = function("nvmlDeviceGetSamples")
+        self._type, self._count = c_uint(), c_uint()
+        self._arguments = (handle, kind)
+        self._last_seen = c_ulonglong(0)
+        self._pointers = (byref(self._type), byref(self._count))
+        if code := self._ask(handle, kind, self._last_seen, *self._pointers, None):
+            raise DriverError("nvmlDeviceGetSamples", code)
+        self._room = self._count.value
+        self._samples = (pynvml.c_nvmlSample_t * self._room)()
+        self.mean()  # what the driver gathered before now is not ours
+
+    def mean(self) -> float:
+        """Return the mean of the samples since the last call, NaN when there is none."""
+        self._count.value = self._room
+        code = self._ask(*self._arguments, self._last_seen, *self._pointers, self._samples)
+        if code == pynvml.NVML_ERROR_NOT_FOUND or not self._count.value:
+            return nan
+        if code:
+            raise DriverError("nvmlDeviceGetSamples", code)
+        member = MEMBERS[self._type.value]
+        samples = self._samples[: self._count.value]
+        self._last_seen.value = max(sample.timeStamp for sample in samples)
+        return float(sum(getattr(sample.sampleValue, member) for sample in samples)) / len(samples)
+
+
+def _utilization_samples(handle: Handle) -> Read:
+    """Bind the mean of all the driver's windows since the last reading: none is left out, and none counts twice."""
+    gpu = _Samples(handle, pynvml.NVML_GPU_UTILIZATION_SAMPLES)
+    memory = _Samples(handle, pynvml.NVML_MEMORY_UTILIZATION_SAMPLES)
+    rates = _utilization_rates(handle)
+
+    def read() -> Sequence[float]:
+        values = gpu.mean() * PERCENT, memory.mean() * PERCENT
+        return rates() if isnan(values[0]) or isnan(values[1]) else values
+
+    return read
+
+
+def _memory(handle: Handle) -> Read:
+    # Version 2 tells the driver's own reserve apart from what is used, as DCGM's fields 251 and 252 do.
+    ask, answer = function("nvmlDeviceGetMemoryInfo_v2"), pynvml.c_nvmlMemory_v2_t(version=pynvml.nvmlMemory_v2)
+    pointer = byref(answer)
+
+    def read() -> tuple[float, float]:
+        if code := ask(handle, pointer):
+            raise DriverError("nvmlDeviceGetMemoryInfo_v2", code)
+        return answer.used, answer.free  # bytes
+
+    return read
+
+
+def _memory_v1(handle: Handle) -> Read:
+    ask, answer = function("nvmlDeviceGetMemoryInfo"), pynvml.c_nvmlMemory_t()
+    pointer = byref(answer)
+
+    def read() -> tuple[float, float]:
+        if code := ask(handle, pointer):
+            raise DriverError("nvmlDeviceGetMemoryInfo", code)
+        return answer.used, answer.free  # bytes
+
+    return read
+
+
+def _bar1(handle: Handle) -> Read:
+    ask, answer = function("nvmlDeviceGetBAR1MemoryInfo"), pynvml.c_nvmlBAR1Memory_t()
+    pointer = byref(answer)
+
+    def read() -> tuple[float, float]:
+        if code := ask(handle, pointer):
+            raise DriverError("nvmlDeviceGetBAR1MemoryInfo", code)
+        return answer.bar1Used, answer.bar1Free  # bytes
+
+    return read
+
+
+# In order of preference: a metric is taken from its field below, else from the first of these that gives it on a GPU.
+READINGS = (
+    Reading(("energy",), _energy),
+    Reading(("power",), _power_usage),
+    Reading(("power_average",), _power_usage_average),
+    Reading(("gpu_utilization", "memory_utilization"), _utilization_samples, fast=False),
+    Reading(("gpu_utilization", "memory_utilization"), _utilization_rates),
+    Reading(("sm_clock",), _one("nvmlDeviceGetClockInfo", MHZ, pynvml.NVML_CLOCK_SM)),
+    Reading(("memory_clock",), _one("nvmlDeviceGetClockInfo", MHZ, pynvml.NVML_CLOCK_MEM)),
+    Reading(("temperature",), _one("nvmlDeviceGetTemperature", 1.0, pynvml.NVML_TEMPERATURE_GPU)),  # °C
+    Reading(("memory_used", "memory_free"), _memory),
+    Reading(("memory_used", "memory_free"), _memory_v1),
+    Reading(("bar1_used", "bar1_free"), _bar1),
+    Reading(("power_limit",), _one("nvmlDeviceGetEnforcedPowerLimit", MILLI)),  # mW
+    Reading(("pcie_link_width",), _one("nvmlDeviceGetCurrPcieLinkWidth", 1.0)),  # lanes
+)
+# Of these a MIG instance has its own; all else belongs to the whole card.
+OF_INSTANCES = frozenset({"memory_used", "memory_free", "bar1_used", "bar1_free"})
+
+
+@dataclass(frozen=True)
+class Field:
+    """A metric that is an NVML field value: field ``id`` of ``scope`` times ``scale``; of a counter the metric is its rate."""
+
+    metric: str
+    id: int
+    scale: float
+    scope: int = 0
+    counter: bool = False
+
+
+FIELDS = (
+    Field("energy", pynvml.NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION, MILLI),  # mJ
+    Field("power", pynvml.NVML_FI_DEV_POWER_INSTANT, MILLI),  # mW
+    Field("power_average", pynvml.NVML_FI_DEV_POWER_AVERAGE, MILLI),  # mW
+    Field("pcie_tx", pynvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES, 1.0, counter=True),  # bytes
+    Field("pcie_rx", pynvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES, 1.0, counter=True),
+    Field("nvlink_tx", pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, KIB, ALL_LINKS, counter=True),  # KiB
+    Field("nvlink_rx", pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, KIB, ALL_LINKS, counter=True),
+)
+
+
+class FieldValues:
+    """Several fields of one GPU in one call (``nvmlDeviceGetFieldValues``)."""
+
+    def __init__(self, handle: Handle, fields: Sequence[Field]) -> None:
+        self._handle = handle
+        self._ask = function("nvmlDeviceGetFieldValues")
+        self._fields = tuple(fields)
+        self._array = (pynvml.c_nvmlFieldValue_t * len(fields))()
+        for answer, field in zip(self._array, fields, strict=True):
+            answer.fieldId, answer.scopeId = field.id, field.scope
+        # Views of the array, made once: each access to it would make new ones.
+        self._answers = [(answer, answer.value) for answer in self._array]
+        self._before: list[tuple[int, float] | None] = [None] * len(fields)
+        self._wrap_s = 0.0
+        if any(field.counter for field in fields):
+            self._wrap_s = _seconds_to_wrap(handle)
+
+    def refusals(self) -> list[DriverError | None]:
+        """Return for each field why it gives no value, None where it does."""
+        self._call(len(self._fields))
+        return [self._refusal(field, answer) for field, (answer, _) in zip(self._fields, self._answers, strict=True)]
+
+    def _refusal(self, field: Field, answer: Any) -> DriverError | None:
+        if answer.nvmlReturn:
+            return DriverError(f"NVML field {field.id}", answer.nvmlReturn)
+        if field.counter and answer.valueType == pynvml.NVML_VALUE_TYPE_UNSIGNED_INT and self._wrap_s < SLOWEST_TICK_S:
+            return DriverError(
+                f"NVML field {field.id} may wrap more than once between two readings", pynvml.NVML_ERROR_NOT_SUPPORTED
+            )
+        return None
+
+    def first(self, count: int) -> Read:
+        """Return a function that reads the first ``count`` fields; NaN for one without value."""
+
+        def read() -> list[float]:
+            self._call(count)
+            return [self._value(i) for i in range(count)]
+
+        return read
+
+    def _call(self, count: int) -> None:
+        self._now = monotonic()
+        if code := self._ask(self._handle, count, self._array):
+            raise DriverError("nvmlDeviceGetFieldValues", code)
+        codes = {answer.nvmlReturn for answer, _ in self._answers[:count]}
+        # A GPU that answers no field does not answer.
+        if codes.isdisjoint(SOME_ANSWER) or not codes.isdisjoint(GONE):
+            raise DriverError("nvmlDeviceGetFieldValues", next(iter(codes & GONE or codes)))
+
+    def _value(self, i: int) -> float:
+        answer, value = self._answers[i]
+        if answer.nvmlReturn:
+            self._before[i] = None
+            return nan
+        raw = getattr(value, MEMBERS[answer.valueType])
+        field = self._fields[i]
+        return raw * field.scale if not field.counter else self._rate(i, raw, answer.valueType) * field.scale
+
+    def _rate(self, i: int, raw: int, kind: int) -> float:
+        """Return the growth per second since the last reading; NaN where that cannot be known, never less than zero."""
+        before, self._before[i] = self._before[i], (raw, self._now)
+        if before is None:
+            return nan
+        growth, seconds = raw - before[0], self._now - before[1]
+        if kind == pynvml.NVML_VALUE_TYPE_UNSIGNED_INT:
+            # "Value can be wrapped" (nvml.h): it may have, once, but not twice.
+            return growth % 2**32 / seconds if 0 < seconds < self._wrap_s else nan
+        return growth / seconds if growth >= 0 and seconds > 0 else nan
+
+
+def _seconds_to_wrap(handle: Handle) -> float:
+    """Return the time in which the PCIe link could send 2**32 bytes one way."""
+    try:
+        generation = call(pynvml.nvmlDeviceGetMaxPcieLinkGeneration, handle)
+        lanes = call(pynvml.nvmlDeviceGetMaxPcieLinkWidth, handle)
+    except DriverError as error:
+        if error.gone:
+            raise
+        return 0.0
+    return float(2**32 / (LANE_BYTES_PER_S * 2 ** (generation - 1) * lanes))
