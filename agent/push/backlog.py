@@ -56,6 +56,14 @@ class Backlog:
         with self._changed:
             self._samples -= batch.samples
 
+    def take_over(self, old: "Backlog") -> None:
+        """Go on with what waited in a queue that is closed. What is still on its way there is given up, and counted so."""
+        with old._changed:
+            batches, old._batches = old._batches, deque()
+            self.dropped = old.dropped + old._samples - sum(batch.samples for batch in batches)
+        for batch in batches:
+            self.put(batch)
+
     def close(self) -> None:
         """Say that no more batches will come."""
         with self._changed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import socket
 import threading
 import time
@@ -71,6 +72,14 @@ class Pusher:
         """Samples left out because a newer one of their series was queued before."""
         return sum(device.late_samples for device in list(self._devices.values()))
 
+    def take_over(self, old: Pusher) -> None:
+        """Go on, before `start`, where a pusher that was stopped has ended: nothing is sent twice, what waits is sent."""
+        self.backlog.take_over(old.backlog)
+        self.sender.take_over(old.sender)
+        for uuid, device in old._devices.items():
+            self._devices[uuid] = self._follow()
+            self._devices[uuid].take_over(device)
+
     def start(self) -> None:
         """Start pushing."""
         self._collecting.start()
@@ -102,7 +111,7 @@ class Pusher:
         now = time.monotonic()
         present = {store.device.uuid: (sampler, store) for sampler in self._node.samplers for store in sampler.stores}
         for uuid in present.keys() - self._devices.keys():
-            self._devices[uuid] = DeviceSeries(self._wire, self._labels, self._push.quantise)
+            self._devices[uuid] = self._follow()
         for uuid, device in self._devices.items():
             sampler, store = present.get(uuid, (None, None))
             for block in device.news(store):
@@ -111,9 +120,12 @@ class Pusher:
             self._end(device, device.live if silent else device.live - device.current)
         self._flush()
 
+    def _follow(self) -> DeviceSeries:
+        return DeviceSeries(self._wire, self._labels, self._push.quantise)
+
     def _add(self, block: Block) -> None:
         """Put the rows into requests, none of which grows too large."""
-        width = max(1, len(block.columns))
+        width = max(1, len(block.labels))
         start = 0
         while start < len(block.times):
             rows = (self._most_samples - self._request.samples) // width
@@ -126,12 +138,12 @@ class Pusher:
 
     def _add_rows(self, block: Block) -> None:
         times = block.times.tolist()
-        for labels, column in block.columns.items():
-            measured = ~np.isnan(column)
-            if measured.all():
-                self._request.add(labels, times, column.tolist())
-            elif measured.any():
-                self._request.add(labels, block.times[measured].tolist(), column[measured].tolist())
+        missing = np.count_nonzero(np.isnan(block.values), axis=1)
+        for labels, values, gaps in zip(block.labels, block.values.tolist(), missing, strict=True):
+            if not gaps:
+                self._request.add(labels, times, values)
+            elif measured := [(time, value) for time, value in zip(times, values, strict=True) if not math.isnan(value)]:
+                self._request.add(labels, *zip(*measured, strict=True))
 
     def _end(self, device: DeviceSeries, series: set[bytes]) -> None:
         """Mark series as ended after their newest sample: a store would show that as the present for five minutes more."""

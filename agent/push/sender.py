@@ -85,6 +85,11 @@ class Sender:
         self._logged_at = -math.inf
         self._headers()  # a file that cannot be read is a mistake to report at the start
 
+    def take_over(self, old: Sender) -> None:
+        """Go on counting where another sender has ended."""
+        self.sent, self.rejected, self.retries, self.last_success = old.sent, old.rejected, old.retries, old.last_success
+        self.requests = old.requests.copy()
+
     def run(self) -> None:
         """Send; returns when the backlog is closed and empty, or when a batch fails after `hurry`."""
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import compress
 from time import monotonic
 from typing import NamedTuple
 
@@ -22,19 +23,24 @@ CLOCK_RESET_MS = 600_000
 
 
 class Block(NamedTuple):
-    """Rows of one device: ``times`` int64 [n] (unix milliseconds, increasing), ``columns`` by serialised labels float64 [n]."""
+    """Rows of one device.
+
+    ``times``: int64 [n], unix milliseconds, increasing. ``labels``: those of each series, serialised. ``values``: float64
+    [series, n], NaN where there is none.
+    """
 
     times: NDArray[np.int64]
-    columns: dict[bytes, NDArray[np.float64]]
+    labels: Sequence[bytes]
+    values: NDArray[np.float64]
 
     @property
     def samples(self) -> int:
-        """How many values there are; NaN is none."""
-        return sum(int(np.count_nonzero(~np.isnan(column))) for column in self.columns.values())
+        """How many values there are."""
+        return int(np.count_nonzero(~np.isnan(self.values)))
 
     def rows(self, chosen: slice | NDArray[np.bool_]) -> Block:
         """Return some of the rows."""
-        return Block(self.times[chosen], {labels: column[chosen] for labels, column in self.columns.items()})
+        return Block(self.times[chosen], self.labels, self.values[:, chosen])
 
 
 class DeviceSeries:
@@ -57,12 +63,17 @@ class DeviceSeries:
         self._quantise = quantise
         self._store: DeviceStore | None = None
         self._cursor = 0
-        self._labels: dict[str, bytes] = {}
+        self._labels: Sequence[bytes] = ()
 
     @property
     def current(self) -> set[bytes]:
         """Serialised labels of the series that the device has now."""
-        return set(self._labels.values())
+        return set(self._labels)
+
+    def take_over(self, old: DeviceSeries) -> None:
+        """Go on after what another pusher has queued of the same device."""
+        self.newest, self.heard_at = old.newest, old.heard_at
+        self.lost_rows, self.late_samples = old.lost_rows, old.late_samples
 
     def news(self, store: DeviceStore | None) -> Iterator[Block]:
         """Yield the rows that are new, in order; None: the device has left, read what its store still held."""
@@ -86,13 +97,12 @@ class DeviceSeries:
         times = np.rint(time * 1000).astype(np.int64)
         if self.newest is not None and times[-1] < self.newest - CLOCK_RESET_MS:
             self.newest = None
-        values = {}
-        for metric in store.device.metrics:
-            column = columns[metric.name].astype(np.float64)
-            if self._quantise and metric.unit == "ratio":
-                column = np.rint(column * 1024) / 1024
-            values[self._labels[metric.name]] = column
-        block = Block(times, values)
+        # One matrix: two hundred columns of twenty values each would cost more one by one than their encoding.
+        values = np.array([columns[metric.name] for metric in store.device.metrics], dtype=np.float64)
+        if self._quantise:
+            ratios = [metric.unit == "ratio" for metric in store.device.metrics]
+            values[ratios] = np.rint(values[ratios] * 1024) / 1024
+        block = Block(times, self._labels, values)
         # Two rows may share a millisecond: no store takes two samples of one time.
         repeated = np.diff(times, prepend=times[0] - 1) <= 0
         known = np.full(len(times), False) if self.newest is None else times <= self.newest
@@ -102,15 +112,14 @@ class DeviceSeries:
         fresh = block.rows(~(repeated | known))
         if len(fresh.times):
             self.newest = int(fresh.times[-1])
-            self.live |= {labels for labels, column in fresh.columns.items() if not np.isnan(column).all()}
+            measured = np.count_nonzero(~np.isnan(fresh.values), axis=1)
+            self.live.update(compress(self._labels, measured))
             yield fresh
 
-    def _label(self, device: Device) -> dict[str, bytes]:
-        identity = dict(zip(LABELS, (device.label, device.uuid, device.name), strict=True))
-        return {
-            metric: self._wire.labels({**self._common, **identity, "__name__": name})
-            for metric, name in series_names(device.metrics).items()
-        }
+    def _label(self, device: Device) -> Sequence[bytes]:
+        labels = {**self._common, **dict(zip(LABELS, (device.label, device.uuid, device.name), strict=True))}
+        names = series_names(device.metrics)
+        return [self._wire.labels({**labels, "__name__": names[metric.name]}) for metric in device.metrics]
 
 
 def series_names(metrics: Sequence[Metric]) -> dict[str, str]:

@@ -57,6 +57,13 @@ def add(store: DeviceStore, first: int, rows: int, start: float = START) -> None
         )
 
 
+def quick(**settings: Any) -> Push:
+    """Return settings with an interval below what users may set, which would make every test here a second longer."""
+    push = Push(**settings)
+    object.__setattr__(push, "interval", 0.1)
+    return push
+
+
 class Receiver:
     """A store: keeps what it accepts; ``answers`` are (status, headers, text) for the next requests, then 204."""
 
@@ -112,16 +119,16 @@ class Receiver:
     def values(self, metric: str, **labels: str) -> list[tuple[int, float]]:
         """Return the samples of one series without the marker of its end."""
         wanted = {"__name__": metric, **labels}
-        (found,) = (kept for series, kept in self.accepted.items() if wanted.items() <= dict(series).items())
+        (found,) = (kept for series, kept in self.accepted.copy().items() if wanted.items() <= dict(series).items())
         return [(stamp, value) for stamp, value in found if not math.isnan(value)]
 
     @property
     def samples(self) -> int:
-        return sum(map(len, self.accepted.values()))
+        return sum(map(len, self.accepted.copy().values()))
 
     @property
     def markers(self) -> int:
-        return sum(math.isnan(value) for kept in self.accepted.values() for _, value in kept)
+        return sum(math.isnan(value) for kept in self.accepted.copy().values() for _, value in kept)
 
 
 @pytest.fixture
@@ -172,7 +179,7 @@ def test_every_sample_arrives_with_its_own_time_and_the_names_of_the_metrics_pag
     store = make_store("sm_active", "power", "energy", instance=3)
     add(store, 0, 20)
     store.add(START + 2, np.array([math.nan, 1 / 3, 12_345_678_901.25]), 0.0)
-    pusher = push_all(make_node(store), Push(url=receiver.url, labels={"cluster": "c1", "instance": "", "rack": "r9"}))
+    pusher = push_all(make_node(store), quick(url=receiver.url, labels={"cluster": "c1", "instance": "", "rack": "r9"}))
     stamps = [int(START * 1000) + 100 * tick for tick in range(21)]
     assert receiver.values("epochcast_gpu_sm_active_ratio") == list(zip(stamps[:20], map(float, range(20)), strict=True))
     power = receiver.values("epochcast_gpu_power_watts")
@@ -198,7 +205,7 @@ def test_every_sample_arrives_with_its_own_time_and_the_names_of_the_metrics_pag
 def test_the_host_name_stands_where_a_scrape_puts_its_target(receiver: Receiver) -> None:
     store = make_store("power")
     add(store, 0, 1)
-    push_all(make_node(store), Push(url=receiver.url))
+    push_all(make_node(store), quick(url=receiver.url))
     assert receiver.values("epochcast_gpu_power_watts", instance="node7", job="epochcast-agent")
 
 
@@ -206,7 +213,7 @@ def test_ratios_are_rounded_to_1_in_1024_on_request(receiver: Receiver) -> None:
     store = make_store("sm_active", "power")
     for tick, value in enumerate(np.linspace(0, 1, 50)):
         store.add(START + tick / 10, np.array([value, value]), 0.0)
-    push_all(make_node(store), Push(url=receiver.url, quantise=True))
+    push_all(make_node(store), quick(url=receiver.url, quantise=True))
     ratios = np.array([value for _, value in receiver.values("epochcast_gpu_sm_active_ratio")])
     assert (ratios * 1024 == np.rint(ratios * 1024)).all()
     assert np.abs(ratios - np.linspace(0, 1, 50)).max() <= 1 / 2048
@@ -217,7 +224,7 @@ def test_a_long_history_goes_in_many_requests_over_one_connection(receiver: Rece
     stores = [make_store("sm_active", "power", "energy", uuid=f"GPU-{index}", index=index) for index in range(4)]
     for store in stores:
         add(store, 0, 2500)
-    pusher = push_all(make_node(*stores), Push(url=receiver.url))
+    pusher = push_all(make_node(*stores), quick(url=receiver.url))
     assert receiver.samples == 4 * 3 * (2500 + 1) == figures(pusher)["samples_total"]
     assert len(receiver.headers) == 4
     assert len(receiver.connections) == 1
@@ -227,7 +234,7 @@ def test_a_long_history_goes_in_many_requests_over_one_connection(receiver: Rece
 def test_rows_that_come_later_are_sent_once(receiver: Receiver) -> None:
     store = make_store("power")
     add(store, 0, 5)
-    pusher = Pusher(make_node(store), Push(url=receiver.url, interval=0.5))
+    pusher = Pusher(make_node(store), quick(url=receiver.url))
     pusher.start()
     until(lambda: receiver.samples == 5)
     add(store, 5, 5)
@@ -241,7 +248,7 @@ def test_a_server_error_is_tried_again_oldest_first(receiver: Receiver, caplog: 
     receiver.answers = [(500, {}, "no disk\nmore"), (503, {}, "")]
     store = make_store("power")
     add(store, 0, 5)
-    pusher = Pusher(make_node(store), Push(url=receiver.url, interval=0.5))
+    pusher = Pusher(make_node(store), quick(url=receiver.url))
     pusher.start()
     until(lambda: receiver.samples == 5)
     pusher.stop()
@@ -259,7 +266,7 @@ def test_a_store_that_asks_for_time_is_left_alone_for_that_long(receiver: Receiv
     receiver.answers = [(429, {"Retry-After": "2"}, "slow down")]
     store = make_store("power")
     add(store, 0, 5)
-    pusher = Pusher(make_node(store), Push(url=receiver.url, interval=0.5))
+    pusher = Pusher(make_node(store), quick(url=receiver.url))
     pusher.start()
     until(lambda: receiver.samples == 5)
     pusher.stop()
@@ -272,7 +279,7 @@ def test_a_strange_retry_after_delays_neither_the_stop_nor_for_ever(receiver: Re
     receiver.answers = [(429, {"Retry-After": header}, "")]
     store = make_store("power")
     add(store, 0, 5)
-    pusher = Pusher(make_node(store), Push(url=receiver.url, interval=0.5))
+    pusher = Pusher(make_node(store), quick(url=receiver.url))
     pusher.start()
     until(lambda: pusher.sender.retries or receiver.samples)
     pusher.stop()
@@ -285,7 +292,7 @@ def test_what_the_store_refuses_is_counted_logged_once_and_not_sent_again(
     receiver.answers = [(400, {}, "out of order sample\nsecond line"), (413, {}, "")]
     store = make_store("power")
     add(store, 0, 5)
-    pusher = Pusher(make_node(store), Push(url=receiver.url, interval=0.5))
+    pusher = Pusher(make_node(store), quick(url=receiver.url))
     pusher.start()
     for first, code in ((5, "400"), (10, "413"), (15, "204")):
         until(lambda code=code: figures(pusher).get(f"requests_total {code}"))
@@ -301,7 +308,7 @@ def test_a_redirect_is_refused_for_it_would_take_the_credentials_elsewhere(recei
     receiver.answers = [(307, {"Location": "/elsewhere"}, "")]
     store = make_store("power")
     add(store, 0, 5)
-    assert figures(push_all(make_node(store), Push(url=receiver.url)))["rejected_samples_total"] == 6
+    assert figures(push_all(make_node(store), quick(url=receiver.url)))["rejected_samples_total"] == 6
     assert len(receiver.headers) == 1
 
 
@@ -309,7 +316,7 @@ def test_without_a_store_the_queue_keeps_the_newest_and_counts_the_rest(receive:
     receiver = receive()
     receiver.answers = [(500, {}, "")] * 10_000
     store = make_store("power", "energy")
-    pusher = Pusher(make_node(store), Push(url=receiver.url, interval=0.5, queue=1000))
+    pusher = Pusher(make_node(store), quick(url=receiver.url, queue=1000))
     pusher.start()
     produced = 0
     while figures(pusher)["dropped_samples_total queue_full"] < 500:
@@ -332,7 +339,7 @@ def test_stop_waits_for_no_hanging_store(receiver: Receiver, caplog: pytest.LogC
     receiver.hold.clear()
     store = make_store("power")
     add(store, 0, 5)
-    pusher = Pusher(make_node(store), Push(url=receiver.url, interval=0.5))
+    pusher = Pusher(make_node(store), quick(url=receiver.url))
     pusher.start()
     until(lambda: receiver.headers)
     add(store, 5, 5)
@@ -344,10 +351,10 @@ def test_stop_waits_for_no_hanging_store(receiver: Receiver, caplog: pytest.LogC
 def test_a_silent_device_ends_its_series_once_and_may_come_back(receiver: Receiver) -> None:
     quiet, loud = make_store("power"), make_store("power", uuid="GPU-b", index=1)
     add(quiet, 0, 5)
-    pusher = Pusher(make_node(quiet, loud, silent_after=1.2), Push(url=receiver.url, interval=0.5))
+    pusher = Pusher(make_node(quiet, loud, silent_after=0.6), quick(url=receiver.url))
     pusher.start()
     ticks = 0
-    while receiver.markers < 1 or ticks < 30:
+    while receiver.markers < 1 or ticks < 12:
         add(loud, ticks, 1)
         ticks += 1
         time.sleep(0.1)
@@ -372,7 +379,7 @@ def test_the_marker_is_the_one_nan_that_prometheus_knows() -> None:
 def test_a_fallback_to_another_source_loses_and_repeats_nothing(receiver: Receiver) -> None:
     old = make_store("power", "sm_active")
     node = make_node(old)
-    pusher = Pusher(node, Push(url=receiver.url, interval=0.5))
+    pusher = Pusher(node, quick(url=receiver.url))
     pusher.start()
     add(old, 0, 10)
     until(lambda: receiver.samples == 20)
@@ -391,10 +398,36 @@ def test_a_fallback_to_another_source_loses_and_repeats_nothing(receiver: Receiv
     assert (seen["lost_rows_total"], seen["dropped_samples_total out_of_order"]) == (0, 0)
 
 
+def test_new_settings_repeat_nothing_and_lose_nothing_that_waited(receive: Callable[..., Receiver]) -> None:
+    receiver = receive()
+    receiver.answers = [(204, {}, "")] + [(503, {}, "")] * 100
+    store = make_store("power")
+    add(store, 0, 5)
+    old = Pusher(make_node(store), quick(url=receiver.url))
+    old.start()
+    until(lambda: receiver.samples == 5)
+    add(store, 5, 5)
+    until(lambda: old.sender.retries)
+    old.stop()
+    assert old.backlog.samples == 6
+    receiver.answers.clear()
+    add(store, 10, 5)
+    new = Pusher(make_node(store), quick(url=receiver.url, labels={"rack": "r9"}))
+    new.take_over(old)
+    new.start()
+    new.stop()
+    assert [value for _, value in receiver.values("epochcast_gpu_power_watts", rack="r9")] == list(range(10, 15))
+    before = [value for labels, kept in receiver.accepted.items() if "rack" not in dict(labels) for _, value in kept]
+    assert before[:10] == list(range(10))
+    seen = figures(new)
+    assert (seen["samples_total"], seen["queue_samples"], seen["dropped_samples_total out_of_order"]) == (15 + 2, 0, 0)
+    assert seen["requests_total 503"] >= 2
+
+
 def test_a_gpu_that_left_the_node_ends_and_what_it_still_held_is_sent(receiver: Receiver) -> None:
     store = make_store("power")
     node = make_node(store)
-    pusher = Pusher(node, Push(url=receiver.url, interval=0.5))
+    pusher = Pusher(node, quick(url=receiver.url))
     pusher.start()
     add(store, 0, 5)
     until(lambda: receiver.samples == 5)
@@ -410,7 +443,7 @@ def test_a_gpu_that_left_the_node_ends_and_what_it_still_held_is_sent(receiver: 
 
 def test_rows_overwritten_before_they_were_read_are_counted(receiver: Receiver) -> None:
     store = make_store("power", capacity=10)
-    pusher = Pusher(make_node(store), Push(url=receiver.url, interval=0.5))
+    pusher = Pusher(make_node(store), quick(url=receiver.url))
     pusher.start()
     add(store, 0, 10)
     until(lambda: receiver.samples == 10)
@@ -422,7 +455,7 @@ def test_rows_overwritten_before_they_were_read_are_counted(receiver: Receiver) 
 
 def test_a_clock_set_back_sends_nothing_out_of_order(receiver: Receiver) -> None:
     store = make_store("power")
-    pusher = Pusher(make_node(store), Push(url=receiver.url, interval=0.5))
+    pusher = Pusher(make_node(store), quick(url=receiver.url))
     pusher.start()
     add(store, 0, 100)
     until(lambda: receiver.samples == 100)
@@ -435,7 +468,7 @@ def test_a_clock_set_back_sends_nothing_out_of_order(receiver: Receiver) -> None
 def test_a_clock_that_was_a_day_ahead_does_not_silence_the_node_for_a_day(receiver: Receiver) -> None:
     store = make_store("power")
     add(store, 0, 5)
-    pusher = Pusher(make_node(store), Push(url=receiver.url, interval=0.5))
+    pusher = Pusher(make_node(store), quick(url=receiver.url))
     pusher.start()
     until(lambda: receiver.samples == 5)
     receiver.accepted.clear()
@@ -467,10 +500,10 @@ def test_tls_is_verified_and_basic_authentication_sent(receive: Callable[..., Re
     node = make_node(store)
     settings = {"url": receiver.url, "user": "me", "password_file": tmp_path / "password"}
     for ca in (tmp_path / "wrong.pem", None):
-        pusher = push_all(node, Push(**settings, ca=ca))
+        pusher = push_all(node, quick(**settings, ca=ca))
         assert figures(pusher)["requests_total error"] >= 1
         assert receiver.headers == []
-    push_all(node, Push(**settings, ca=tmp_path / "right.pem"))
+    push_all(node, quick(**settings, ca=tmp_path / "right.pem"))
     assert receiver.samples == 6
     assert receiver.headers[0]["authorization"] == "Basic bWU6cMOkOnNz"
 
@@ -480,7 +513,7 @@ def test_a_rotated_token_is_used_and_a_missing_one_waited_for(receiver: Receiver
     token.write_text("first\n")
     store = make_store("power")
     add(store, 0, 5)
-    pusher = Pusher(make_node(store), Push(url=receiver.url, interval=0.5, token_file=token))
+    pusher = Pusher(make_node(store), quick(url=receiver.url, token_file=token))
     pusher.start()
     until(lambda: receiver.samples == 5)
     token.unlink()
@@ -500,7 +533,7 @@ def test_a_secret_that_no_header_can_hold_stays_out_of_the_log(
     token.write_text("first")
     store = make_store("power")
     add(store, 0, 5)
-    pusher = Pusher(make_node(store), Push(url=receiver.url, token_file=token))
+    pusher = Pusher(make_node(store), quick(url=receiver.url, token_file=token))
     token.write_text("s3cr\n3t")
     pusher.start()
     pusher.stop()
@@ -581,7 +614,7 @@ def test_failed_requests_are_counted_by_kind(receive: Callable[..., Receiver]) -
     receiver.answers = [(500, {}, ""), (429, {}, ""), (404, {}, "not found")]
     store = make_store("power")
     add(store, 0, 5)
-    pusher = Pusher(make_node(store), Push(url=receiver.url, interval=0.5))
+    pusher = Pusher(make_node(store), quick(url=receiver.url))
     pusher.start()
     until(lambda: figures(pusher)["rejected_samples_total"])
     pusher.stop()

@@ -1,0 +1,276 @@
+"""Remote write to a real Prometheus and a real VictoriaMetrics, read back sample by sample."""
+
+import json
+import math
+import shutil
+import socket
+import subprocess
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from epochcast.agent.catalog import catalog
+from epochcast.agent.config import Push
+from epochcast.agent.push import Pusher
+from epochcast.agent.sources import Device
+from epochcast.agent.store import DeviceStore
+
+pytest.importorskip("cramjam", reason="the extra agent-push is not installed")
+
+METRICS = tuple(metric for metric in catalog().values() if metric.scope == "gpu")
+Series = dict[tuple[str, str], list[tuple[int, float]]]
+
+
+class Database:
+    """A time-series database in a process of its own that keeps its data and its port from start to start."""
+
+    def __init__(self, command: list[str], log: Path, port: int) -> None:
+        self.url = f"http://127.0.0.1:{port}"
+        self._command = command
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
+        until(lambda: bool(self.get("/api/v1/query", query="vector(1)")))
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(timeout=20)
+            self._process = None
+
+    def get(self, path: str, **parameters: str) -> str:
+        with urllib.request.urlopen(f"{self.url}{path}?{urllib.parse.urlencode(parameters)}", timeout=10) as answer:
+            return answer.read().decode()
+
+    def query(self, expression: str, **parameters: str) -> list[dict[str, Any]]:
+        result = json.loads(self.get("/api/v1/query", query=expression, **parameters))
+        assert result["status"] == "success"
+        return list(result["data"]["result"])
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Callable[[str], Database]]:
+    databases: list[Database] = []
+
+    def start(program: str) -> Database:
+        if shutil.which(program) is None:
+            pytest.skip(f"no {program} on this machine (Debian: apt install {program})")
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            port = probe.getsockname()[1]
+        (tmp_path / "prometheus.yml").touch()
+        options = {
+            "prometheus": [
+                f"--config.file={tmp_path / 'prometheus.yml'}",
+                f"--storage.tsdb.path={tmp_path / 'tsdb'}",
+                f"--web.listen-address=127.0.0.1:{port}",
+                "--web.enable-remote-write-receiver",
+            ],
+            # Without a latency offset of zero the newest 30 seconds are hidden from queries.
+            "victoria-metrics": [
+                f"-storageDataPath={tmp_path / 'victoria'}",
+                f"-httpListenAddr=127.0.0.1:{port}",
+                "-search.latencyOffset=0s",
+                "-memory.allowedBytes=64MB",
+            ],
+        }
+        databases.append(Database([program, *options[program]], tmp_path / "database.log", port))
+        databases[-1].start()
+        return databases[-1]
+
+    yield start
+    for each in databases:
+        each.stop()
+
+
+def until(condition: Callable[[], object], seconds: float = 40) -> None:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        try:
+            if condition():
+                return
+        except OSError:
+            pass  # still starting
+        time.sleep(0.1)
+    pytest.fail(f"not within {seconds} s")
+
+
+class Gpus:
+    """GPUs whose rows a test adds; ``expected``: every sample of theirs, by (UUID, name of the series)."""
+
+    def __init__(self, count: int) -> None:
+        self.expected: Series = {}
+        self.stores = [
+            DeviceStore(Device(index, f"GPU-{index}", "NVIDIA H200", "test", METRICS), 6000, 5.0) for index in range(count)
+        ]
+        source = SimpleNamespace(silent_after=1.0)
+        self.node: Any = SimpleNamespace(samplers=(SimpleNamespace(source=source, stores=self.stores),))
+        self._random = np.random.default_rng(0)
+        self._tick = math.floor(time.time() * 10)
+
+    @property
+    def produced(self) -> int:
+        return sum(map(len, self.expected.values()))
+
+    def add(self, rows: int) -> None:
+        """Add rows up to now, so that a database sees them as fresh; the slow tier is read every tenth tick."""
+        for tick in range(self._tick, self._tick + rows):
+            for store in self.stores:
+                values = self._random.random(len(METRICS))
+                if tick % 10:
+                    values[[metric.tier != "fast" for metric in METRICS]] = math.nan
+                store.add(tick / 10, values, time.monotonic())
+                for metric, value in zip(METRICS, values, strict=True):
+                    if not math.isnan(value):
+                        kept = value if metric.kind == "counter" else float(np.float32(value))
+                        name = metric.prometheus + ("_total" if metric.kind == "counter" else "")
+                        self.expected.setdefault((store.device.uuid, name), []).append((tick * 100, kept))
+        self._tick += rows
+
+    def add_live(self, seconds: float) -> None:
+        """Add rows as time goes by."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            time.sleep(0.1)
+            self.add(max(0, math.floor(time.time() * 10) - self._tick))
+
+
+def read_prometheus(prometheus: Database) -> Series:
+    """Return every raw sample of the last five minutes; a range vector leaves markers of an end out."""
+    return {
+        (found["metric"]["uuid"], found["metric"]["__name__"]): [
+            (round(float(stamp) * 1000), float(value)) for stamp, value in found["values"]
+        ]
+        for found in prometheus.query('{job="epochcast-agent",gpu!=""}[5m]')
+    }
+
+
+def test_prometheus_has_every_sample_exactly(database: Callable[[str], Database]) -> None:
+    prometheus = database("prometheus")
+    gpus = Gpus(2)
+    pusher = Pusher(gpus.node, Push(url=f"{prometheus.url}/api/v1/write", interval=0.5), "node7")
+    pusher.start()
+    gpus.add_live(3)
+    pusher.stop()
+    assert gpus.produced > 500
+    assert read_prometheus(prometheus) == gpus.expected
+    assert pusher.sender.sent == gpus.produced + len(gpus.expected)
+    assert pusher.sender.requests.keys() == {"204"}
+
+
+def test_prometheus_sees_a_gpu_disappear(database: Callable[[str], Database]) -> None:
+    prometheus = database("prometheus")
+    gpus = Gpus(2)
+    pusher = Pusher(gpus.node, Push(url=f"{prometheus.url}/api/v1/write", interval=0.5))
+    pusher.start()
+    gpus.add_live(1.5)
+    until(lambda: len(prometheus.query("epochcast_gpu_power_watts")) == 2)
+    silent = gpus.stores.pop()
+    deadline = time.monotonic() + 20
+    while len(prometheus.query("epochcast_gpu_power_watts")) == 2:
+        assert time.monotonic() < deadline, "the last value of a silent GPU looks alive"
+        gpus.add_live(0.5)
+    (alive,) = prometheus.query("epochcast_gpu_power_watts")
+    assert alive["metric"]["uuid"] != silent.device.uuid
+    (seen,) = prometheus.query(f'count_over_time(epochcast_gpu_power_watts{{uuid="{silent.device.uuid}"}}[5m])')
+    assert int(seen["value"][1]) == len(gpus.expected[silent.device.uuid, "epochcast_gpu_power_watts"])
+    pusher.stop()
+    assert prometheus.query("epochcast_gpu_power_watts") == []
+    # An agent that starts again goes on with the same series.
+    time.sleep(0.2)
+    restarted = Gpus(1)
+    restarted.add(1)
+    again = Pusher(restarted.node, Push(url=f"{prometheus.url}/api/v1/write"))
+    again.start()
+    again.stop()
+    assert again.sender.requests.keys() == {"204"}
+
+
+def test_an_outage_within_the_queue_loses_nothing(database: Callable[[str], Database]) -> None:
+    prometheus = database("prometheus")
+    gpus = Gpus(2)
+    pusher = Pusher(gpus.node, Push(url=f"{prometheus.url}/api/v1/write", interval=0.5))
+    pusher.start()
+    gpus.add_live(1)
+    prometheus.stop()
+    gpus.add_live(4)
+    waiting = pusher.backlog.samples
+    prometheus.start()
+    gpus.add_live(1)
+    until(lambda: not pusher.backlog.samples)
+    pusher.stop()
+    assert waiting > 500
+    assert pusher.sender.requests["error"] >= 1
+    assert (pusher.backlog.dropped, pusher.sender.rejected, pusher.late_samples, pusher.lost_rows) == (0, 0, 0, 0)
+    assert read_prometheus(prometheus) == gpus.expected
+
+
+def test_an_outage_beyond_the_queue_is_counted_to_the_sample(database: Callable[[str], Database]) -> None:
+    prometheus = database("prometheus")
+    gpus = Gpus(2)
+    pusher = Pusher(gpus.node, Push(url=f"{prometheus.url}/api/v1/write", interval=0.5, queue=1000))
+    pusher.start()
+    gpus.add_live(1)
+    prometheus.stop()
+    until(lambda: gpus.add_live(0.5) or pusher.backlog.dropped > 200)
+    prometheus.start()
+    gpus.add_live(1)
+    until(lambda: not pusher.backlog.samples)
+    pusher.stop()
+    assert pusher.sender.rejected == 0
+    ends = len(gpus.expected)
+    assert pusher.sender.sent + pusher.backlog.dropped == gpus.produced + ends
+    assert sum(map(len, read_prometheus(prometheus).values())) == pusher.sender.sent - ends
+
+
+def test_prometheus_refuses_what_is_older_than_it_has_and_that_is_counted(database: Callable[[str], Database]) -> None:
+    prometheus = database("prometheus")
+    gpus = Gpus(1)
+    gpus.add(30)
+    for _ in range(2):  # the second agent knows nothing of the first, nor would one that was reinstalled
+        pusher = Pusher(gpus.node, Push(url=f"{prometheus.url}/api/v1/write"))
+        pusher.start()
+        pusher.stop()
+    assert pusher.sender.requests == {"400": 1}
+    assert pusher.sender.rejected == gpus.produced + len(gpus.expected)
+    assert pusher.sender.sent == 0
+
+
+def test_victoria_metrics_has_every_sample_exactly(database: Callable[[str], Database]) -> None:
+    victoria = database("victoria-metrics")
+    gpus = Gpus(2)
+    pusher = Pusher(gpus.node, Push(url=f"{victoria.url}/api/v1/write", interval=0.5), "node7")
+    pusher.start()
+    gpus.add_live(3)
+    pusher.stop()
+    assert pusher.sender.sent == gpus.produced + len(gpus.expected)
+
+    def exported() -> Series:
+        series: Series = {}
+        for line in victoria.get("/api/v1/export", **{"match[]": '{job="epochcast-agent",gpu!=""}'}).splitlines():
+            found = json.loads(line)
+            samples = zip(found["timestamps"], found["values"], strict=True)
+            kept = [(stamp, value) for stamp, value in samples if value is not None]  # null: the marker of its end
+            series.setdefault((found["metric"]["uuid"], found["metric"]["__name__"]), []).extend(kept)
+        return {name: sorted(samples) for name, samples in series.items()}
+
+    # It makes samples visible when it gets round to it.
+    until(lambda: sum(map(len, exported().values())) >= gpus.produced)
+    stored = exported()
+    assert stored.keys() == gpus.expected.keys()
+    for name, samples in gpus.expected.items():
+        # It keeps decimal numbers of twelve digits.
+        assert [stamp for stamp, _ in stored[name]] == [stamp for stamp, _ in samples]
+        np.testing.assert_allclose([value for _, value in stored[name]], [value for _, value in samples], rtol=1e-12)
+    # Its queries look back from a whole second, so the one in which the series ended must have passed.
+    until(lambda: victoria.query("epochcast_gpu_power_watts") == [])
+    assert len(victoria.query("count_over_time(epochcast_gpu_power_watts[1m])")) == 2
