@@ -15,7 +15,7 @@ PREFIX = "epochcast_agent_push"
 
 
 class PushCollector(Collector):
-    """Families about remote write. Of the samples taken from the stores each is accepted, dropped, rejected or in the queue."""
+    """Families about remote write. Each sample taken from the stores is accepted, rejected, dropped, out of order or queued."""
 
     def __init__(self, pusher: Pusher) -> None:
         self._pusher = pusher
@@ -24,14 +24,16 @@ class PushCollector(Collector):
         """Yield the families."""
         pusher, backlog, sender = self._pusher, self._pusher.backlog, self._pusher.sender
         yield CounterMetricFamily(f"{PREFIX}_samples", "Samples that the store accepted.", sender.sent)
-        dropped = CounterMetricFamily(
+        yield CounterMetricFamily(
             f"{PREFIX}_dropped_samples",
-            "Samples that were not sent: the queue was full, or a newer one was queued before (the clock was set back).",
-            labels=["reason"],
+            "Samples that made room for newer ones while the store did not answer.",
+            backlog.dropped,
         )
-        dropped.add_metric(["queue_full"], backlog.dropped)
-        dropped.add_metric(["out_of_order"], pusher.late_samples)
-        yield dropped
+        yield CounterMetricFamily(
+            f"{PREFIX}_out_of_order_samples",
+            "Samples left out because a newer one of their series was queued before: the clock was set back.",
+            pusher.late_samples,
+        )
         yield CounterMetricFamily(f"{PREFIX}_rejected_samples", "Samples that the store refused for good.", sender.rejected)
         yield CounterMetricFamily(
             f"{PREFIX}_lost_rows",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import compress
 from time import monotonic
@@ -12,8 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..catalog import Metric
-from ..exposition import LABELS
+from ..exposition import LABELS, _unique_names
 from ..sources import Device
 from ..store import DeviceStore
 from .wire import Wire
@@ -118,20 +116,5 @@ class DeviceSeries:
 
     def _label(self, device: Device) -> Sequence[bytes]:
         labels = {**self._common, **dict(zip(LABELS, (device.label, device.uuid, device.name), strict=True))}
-        names = series_names(device.metrics)
-        return [self._wire.labels({**labels, "__name__": names[metric.name]}) for metric in device.metrics]
-
-
-def series_names(metrics: Sequence[Metric]) -> dict[str, str]:
-    """Return legal, distinct series names by metric name: for the catalogue's metrics those of ``/metrics``."""
-    names: dict[str, str] = {}
-    # The catalogue's first: they keep their names, whatever a replayed trace calls its other columns.
-    for metric in sorted(metrics, key=lambda metric: metric.unit == ""):
-        base = re.sub(r"[^a-zA-Z0-9_]", "_", metric.prometheus)
-        ending = "_total" if metric.kind == "counter" else ""
-        name, copies = base + ending, 1
-        while name in names.values():
-            copies += 1
-            name = f"{base}_{copies}{ending}"
-        names[metric.name] = name
-    return names
+        names = {metric: name + "_total" * (metric.kind == "counter") for metric, name in _unique_names(device.metrics)}
+        return [self._wire.labels({**labels, "__name__": names[metric]}) for metric in device.metrics]

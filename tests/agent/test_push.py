@@ -23,10 +23,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from epochcast.agent.catalog import Metric, catalog
 from epochcast.agent.config import Push
 from epochcast.agent.errors import InputError
+from epochcast.agent.exposition import DeviceCollector
 from epochcast.agent.push import PushCollector, Pusher
 from epochcast.agent.push.backlog import Backlog, Batch
-from epochcast.agent.push.series import series_names
 from epochcast.agent.push.wire import STALE, Wire
+from epochcast.agent.sampler import SystemClock
 from epochcast.agent.sources import Device
 from epochcast.agent.store import DeviceStore
 
@@ -255,7 +256,7 @@ def test_a_server_error_is_tried_again_oldest_first(receiver: Receiver, caplog: 
     assert [value for _, value in receiver.values("epochcast_gpu_power_watts")] == list(range(5))
     seen = figures(pusher)
     assert (seen["retries_total"], seen["requests_total 500"], seen["requests_total 503"]) == (2, 1, 1)
-    assert (seen["queue_samples"], seen["dropped_samples_total queue_full"], seen["rejected_samples_total"]) == (0, 0, 0)
+    assert (seen["queue_samples"], seen["dropped_samples_total"], seen["rejected_samples_total"]) == (0, 0, 0)
     assert seen["last_success_timestamp_seconds"] == pytest.approx(time.time(), abs=60)
     (message,) = caplog.messages
     assert "HTTP 500: no disk)" in message
@@ -319,7 +320,7 @@ def test_without_a_store_the_queue_keeps_the_newest_and_counts_the_rest(receive:
     pusher = Pusher(make_node(store), quick(url=receiver.url, queue=1000))
     pusher.start()
     produced = 0
-    while figures(pusher)["dropped_samples_total queue_full"] < 500:
+    while figures(pusher)["dropped_samples_total"] < 500:
         add(store, produced // 2, 150)
         produced += 300
         time.sleep(0.1)
@@ -329,7 +330,7 @@ def test_without_a_store_the_queue_keeps_the_newest_and_counts_the_rest(receive:
     seen = figures(pusher)
     assert seen["queue_samples"] == 0
     assert seen["samples_total"] == receiver.samples
-    assert seen["samples_total"] + seen["dropped_samples_total queue_full"] == produced + 2  # and the ends of two series
+    assert seen["samples_total"] + seen["dropped_samples_total"] == produced + 2  # and the ends of two series
     # The receiver has checked the order. A batch on its way when others made room is older than they were.
     kept = [value for _, value in receiver.values("epochcast_gpu_power_watts")]
     assert kept[-250:] == list(range(produced // 2 - 250, produced // 2)), "not the newest"
@@ -395,7 +396,7 @@ def test_a_fallback_to_another_source_loses_and_repeats_nothing(receiver: Receiv
     assert len(receiver.values("epochcast_gpu_sm_active_ratio")) == 15
     assert receiver.markers == 2
     seen = figures(pusher)
-    assert (seen["lost_rows_total"], seen["dropped_samples_total out_of_order"]) == (0, 0)
+    assert (seen["lost_rows_total"], seen["out_of_order_samples_total"]) == (0, 0)
 
 
 def test_new_settings_repeat_nothing_and_lose_nothing_that_waited(receive: Callable[..., Receiver]) -> None:
@@ -420,7 +421,7 @@ def test_new_settings_repeat_nothing_and_lose_nothing_that_waited(receive: Calla
     before = [value for labels, kept in receiver.accepted.items() if "rack" not in dict(labels) for _, value in kept]
     assert before[:10] == list(range(10))
     seen = figures(new)
-    assert (seen["samples_total"], seen["queue_samples"], seen["dropped_samples_total out_of_order"]) == (15 + 2, 0, 0)
+    assert (seen["samples_total"], seen["queue_samples"], seen["out_of_order_samples_total"]) == (15 + 2, 0, 0)
     assert seen["requests_total 503"] >= 2
 
 
@@ -462,7 +463,7 @@ def test_a_clock_set_back_sends_nothing_out_of_order(receiver: Receiver) -> None
     add(store, 50, 60)
     pusher.stop()
     assert [value for _, value in receiver.values("epochcast_gpu_power_watts")] == list(range(110))
-    assert figures(pusher)["dropped_samples_total out_of_order"] == 50
+    assert figures(pusher)["out_of_order_samples_total"] == 50
 
 
 def test_a_clock_that_was_a_day_ahead_does_not_silence_the_node_for_a_day(receiver: Receiver) -> None:
@@ -569,15 +570,19 @@ def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch, modu
         Pusher(make_node(), Push(url="http://store/write"))
 
 
-def test_names_are_legal_and_distinct() -> None:
-    metrics = [Metric("sm active", "", "fast", ""), Metric("sm/active", "", "fast", ""), Metric("a_total", "", "fast", "")]
-    metrics += [Metric("a", "", "fast", "", kind="counter"), *catalog().values(), Metric("power_watts", "", "fast", "")]
-    names = series_names(metrics)
-    assert len(set(names.values())) == len(metrics)
-    assert names["sm active"] == "epochcast_gpu_sm_active"
-    assert names["sm/active"] == "epochcast_gpu_sm_active_2"
-    assert names["power"] == "epochcast_gpu_power_watts"
-    assert names["power_watts"] == "epochcast_gpu_power_watts_2"
+def test_columns_of_a_replayed_trace_get_the_names_of_the_metrics_page(receiver: Receiver) -> None:
+    columns = (*(Metric(name, "", "fast", "") for name in ("sm active", "sm/active", "power_watts")), catalog()["power"])
+    store = DeviceStore(Device(0, "GPU-a", "trace", "replay", columns), 10, 5.0)
+    add(store, 0, 1)
+    push_all(make_node(store), quick(url=receiver.url))
+    names = {dict(series)["__name__"] for series in receiver.accepted}
+    registry = CollectorRegistry()
+    node = SimpleNamespace(**vars(make_node(store)), stores=[store], choices=(), clock=SystemClock())
+    registry.register(DeviceCollector(node, 5.0))
+    page = generate_latest(registry).decode()
+    assert len(names) == 4
+    assert "epochcast_gpu_power_watts" in names
+    assert all(f"\n{name}{{" in page for name in names)
 
 
 def test_no_backlog_holds_more_than_its_capacity_and_none_miscounts() -> None:
