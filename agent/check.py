@@ -81,22 +81,20 @@ def unsupported(root: Path = Path("/")) -> list[str]:
 
 def text(found: dict[str, Any]) -> str:
     """Return the report for a reader."""
+    reasons = {source["name"]: source["reason"] for source in found["sources"]}
     lines = []
     for gpu in found["gpus"]:
         lines.append(f"{gpu['label']}  {gpu['name']}  {gpu['uuid']}")
         lines.append(f"   source {gpu['source']}: {gpu['why']}")
-        lines += [f"   not {name}: {reason}" for name, reason in gpu["refused"].items()]
+        for name, reason in gpu["refused"].items():
+            # A source that works nowhere is explained once, below.
+            lines.append(f"   not {name}: {'it does not work, see below' if reasons[name] else reason}")
         for tier in ("fast", "slow", "rare"):
             names = [name for name, own in gpu["metrics"].items() if own == tier]
             if names:
                 lines.append(f"   {tier}: {', '.join(names)}")
     lines.append("sources:")
-    lines += [
-        f"   {source['name']}: {'works' if source['available'] else 'does not work: ' + source['reason']}"
-        for source in found["sources"]
-    ]
-    # What the lines above have said already is not said again.
-    said = tuple(f"source {source['name']}:" for source in found["sources"])
-    rest = [problem for problem in found["problems"] if not problem.startswith(said)]
-    lines += ["not measured:", *(f"   {problem}" for problem in rest)] if rest else ["everything is measured"]
+    lines += [f"   {name}: {f'does not work: {reason}' if reason else 'works'}" for name, reason in reasons.items()]
+    missing = [problem for problem in found["problems"] if not problem.startswith(tuple(f"source {name}:" for name in reasons))]
+    lines += ["not measured:", *(f"   {problem}" for problem in missing)] if missing else []
     return "\n".join(lines)

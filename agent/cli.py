@@ -66,6 +66,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         path = settings.pop("config", None)
         if command == "check":
             as_json = settings.pop("json")
+            unheeded = [name for name in settings if name not in ("source", "replay", "speed")]
+            if unheeded:
+                parser.error(f"check takes no --{unheeded[0].replace('_', '-')}")
             found = report(load(path, settings))
             sys.stdout.write((json.dumps(found, indent=2) if as_json else text(found)) + "\n")
             return 0

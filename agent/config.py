@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from types import UnionType
-from typing import Any, get_args, get_type_hints
+from typing import Any, cast, get_args, get_type_hints
 from urllib.parse import urlsplit
 
-from .catalog import Metric, catalog
+from .catalog import Metric, Tier, catalog
 from .errors import InputError
 from .sources import SOURCES
 
@@ -170,7 +170,7 @@ class Config:
 
     def metrics(self) -> dict[str, Metric]:
         """Return the catalogue with ``tiers`` applied, without the metrics that are off."""
-        tiers = {name: self.tiers.get(name, metric.tier) for name, metric in catalog().items()}
+        tiers = {name: cast(Tier, self.tiers.get(name, metric.tier)) for name, metric in catalog().items()}
         return {name: replace(metric, tier=tiers[name]) for name, metric in catalog().items() if tiers[name] != OFF}
 
 
@@ -208,21 +208,26 @@ def _settings(where: str, kind: type[Any], table: dict[str, Any], prefix: str) -
 def _value(where: str, kind: Any, value: Any, name: str) -> Any:
     if isinstance(kind, UnionType):  # Path | None; TOML has no null
         (kind,) = (choice for choice in get_args(kind) if choice is not type(None))
-    if is_dataclass(kind):
+    if isinstance(kind, type) and is_dataclass(kind):
         if not isinstance(value, dict):
             raise InputError(f"{where} sets {name} to {value!r}; it must be a table")
         return kind(**_settings(where, kind, value, f"{name}."))
-    accepted, wanted = {
-        str: ((str,), "text"),
-        Path: ((str,), "a path"),
-        int: ((int,), "a whole number"),
-        float: ((int, float), "a number"),
-        bool: ((bool,), "true or false"),
-    }.get(kind, ((dict,), "a table"))
+    accepted, wanted = _ACCEPTED.get(kind, _TABLE)
     if not isinstance(value, accepted) or isinstance(value, bool) != (kind is bool):
         raise InputError(f"{where} sets {name} to {value!r}; it must be {wanted}")
     if isinstance(value, str) and "\0" in value:
         raise InputError(f"{where} sets {name} to {value!r}; it must not hold a NUL character")
     if isinstance(value, float) and not math.isfinite(value):
         raise InputError(f"{where} sets {name} to {value!r}; it must be finite")
-    return Path(value) if kind is Path else value
+    return Path(str(value)) if kind is Path else value
+
+
+# What a TOML value of each type may be, and how a sentence calls it.
+_ACCEPTED: dict[Any, tuple[tuple[type, ...], str]] = {
+    str: ((str,), "text"),
+    Path: ((str,), "a path"),
+    int: ((int,), "a whole number"),
+    float: ((int, float), "a number"),
+    bool: ((bool,), "true or false"),
+}
+_TABLE: tuple[tuple[type, ...], str] = ((dict,), "a table")

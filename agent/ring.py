@@ -41,7 +41,7 @@ class Ring:
         self._counters = np.zeros((capacity, len(self._counter_positions)))
         self._columns: dict[str, Column] = {}
         for table, positions in ((self._gauges, self._gauge_positions), (self._counters, self._counter_positions)):
-            self._columns |= {metrics[position].name: table[:, column] for column, position in enumerate(positions)}
+            self._columns |= {metrics[position].name: table[:, column] for column, position in enumerate(positions.tolist())}
         self._names = tuple(metric.name for metric in metrics)
         # Row numbers count from the first row ever; row n lies in slot n % capacity.
         self._start = 0

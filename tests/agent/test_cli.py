@@ -92,9 +92,9 @@ def test_a_reading_that_hangs_does_not_keep_it_from_stopping(start_agent: Callab
     # The real daemon over the host source, whose read and close hang as calls into a stuck driver do.
     (tmp_path / "sitecustomize.py").write_text(
         "import threading\n"
-        "from epochcast.agent import daemon\n"
+        "from epochcast.agent import node\n"
         "from epochcast.agent.sources.host import HostSource\n"
-        "daemon.LONGEST_STOP_S = 0.2\n"
+        "node.LONGEST_STOP_S = 0.2\n"
         "read, ticks = HostSource.read, []\n"
         "def hanging(self, tick):\n"
         "    ticks.append(tick)\n"
@@ -146,14 +146,18 @@ def test_check_says_what_can_be_measured() -> None:
     done = run("check", "--json")
     found = json.loads(done.stdout)
     assert (done.returncode, set(found)) == (0, {"gpus", "sources", "problems"})
-    (host,) = [gpu for gpu in found["gpus"] if gpu["source"] == "host"]
-    assert "cpu_utilization" in host["metrics"]
-    assert {source["name"] for source in found["sources"]} == {"nvml", "host"}
-    assert all(source["available"] or source["reason"] in found["problems"] for source in found["sources"])
-    words = run("check")
-    assert words.returncode == 0
-    assert "source host: works" in words.stdout
-    assert all(problem in words.stdout for problem in found["problems"])
+    assert [source["name"] for source in found["sources"]] == ["gpm", "dcgm", "dcgm-exporter", "nvml", "host"]
+    assert all(source["available"] or source["reason"] in " ".join(found["problems"]) for source in found["sources"])
+    words = run("check").stdout
+    assert "host: works" in words
+    for source in found["sources"]:
+        assert source["available"] or source["reason"] in words
+
+
+def test_check_of_one_source() -> None:
+    (host,) = json.loads(run("--source", "host", "check", "--json").stdout)["gpus"]
+    assert (host["source"], host["why"]) == ("host", "asked for by name")
+    assert host["metrics"]["cpu_utilization"] == "fast"
 
 
 def test_a_port_in_use() -> None:
@@ -182,7 +186,7 @@ def test_a_process_refuses_in_one_sentence_with_exit_2(arguments: list[str], sen
         (["--replay", "no_such.csv"], "cannot read the trace no_such.csv: No such file"),
         (["--source", "replay"], "name one with --replay FILE"),
         (["--source", "host", "--replay", "x.csv"], "exclude each other"),
-        (["--source", "dcgm"], "invalid choice: 'dcgm'"),
+        (["--source", "rocm"], "invalid choice: 'rocm'"),
         (["--replay", "x.csv", "--speed", "0"], "speed is 0.0"),
         (["--replay", "x.csv", "--speed", "nan"], "speed is nan"),
         (["--speed", "2"], "only a replay has one"),
@@ -204,7 +208,24 @@ def test_bad_input_is_one_sentence_and_exit_2(capsys: pytest.CaptureFixture[str]
         ('port = "9911"\n', "sets port to '9911'; it must be a whole number"),
         ("speed = true\n", "sets speed to True"),
         ("retention = \n", "is not TOML"),
-        ('source = "dcgm"\n', "unknown source 'dcgm'; choose one of auto, nvml, host, replay"),
+        ('source = "rocm"\n', "unknown source 'rocm'; choose one of auto, gpm, dcgm, dcgm-exporter, nvml, host, replay"),
+        ("tick_budget = 1\n", "tick_budget is 1 s per GPU"),
+        ('compat = "nvitop"\n', "compat is 'nvitop'"),
+        ("processes = 0.1\n", "processes is 0.1 s"),
+        ('log_format = "xml"\n', "log_format is 'xml'"),
+        ('exporter = "localhost"\n', "exporter is 'localhost'"),
+        ('[tiers]\nsm_actve = "fast"\n', "unknown metric 'sm_actve'"),
+        ('[tiers]\nsm_active = "often"\n', "sets sm_active to 'often'; choose one of fast, slow, rare, off"),
+        ("tiers = 3\n", "sets tiers to 3; it must be a table"),
+        ("web = 3\n", "sets web to 3; it must be a table"),
+        ('[web]\ncertificate = "a.pem"\n', "web.certificate and web.key belong together"),
+        ('[web]\nclient_ca = "a.pem"\n', "web.client_ca needs TLS"),
+        ('[web]\nconnections = "many"\n', "sets web.connections to 'many'; it must be a whole number"),
+        ("[web]\nprot = 1\n", "unknown setting 'web.prot'; known: web.certificate"),
+        ('[push]\nurl = "prometheus"\n', "push.url is 'prometheus'"),
+        ('[push]\nurl = "http://p/w"\nuser = "u"\n', "push.user and push.password_file belong together"),
+        ("[push]\ninterval = inf\n", "sets push.interval to inf; it must be finite"),
+        ('[push.labels]\n"a-b" = "c"\n', "push.labels has a-b = 'c'"),
         ("window = 0.1\n", "window is 0.1 s"),
         ('replay = "a\\u0000b"\n', "NUL"),
         (f'replay = "x.csv"\nspeed = 1{"0" * 400}\n', "give a number greater than 0"),
@@ -228,9 +249,11 @@ def test_the_agent_loads_no_heavy_library() -> None:
     code = f"""
 import sys
 import epochcast.agent.cli
-from epochcast.agent.sources import Options, Tick, open_source
-source = open_source("host", Options())
-assert list(source.read(Tick(0.0, 0.0, True)))
+import epochcast.agent.push, epochcast.agent.server
+from epochcast.agent.config import Config
+from epochcast.agent.sources import Tick, open_source
+source = open_source("host", Config())
+assert list(source.read(Tick(0.0, 0.0, True, True)))
 print(sorted(set({HEAVY!r}) & set(sys.modules)))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from epochcast.agent.config import Config
 from epochcast.agent.errors import InputError
-from epochcast.agent.sources import Options, Tick
+from epochcast.agent.sources import Tick
 from epochcast.agent.sources.host import HostSource, cpu_times, disk_bytes, memory_in_use, minor_faults
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the host source reads Linux's /proc")
@@ -15,13 +16,13 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the host source
 
 @pytest.fixture
 def host() -> Iterator[HostSource]:
-    source = HostSource(Options())
+    source = HostSource(Config())
     yield source
     source.close()
 
 
 def values(source: HostSource, elapsed: float) -> dict[str, float]:
-    (row,) = source.read(Tick(1_700_000_000 + elapsed, elapsed, False))
+    (row,) = source.read(Tick(1_700_000_000 + elapsed, elapsed, False, False))
     return dict(zip((metric.name for metric in source.devices[0].metrics), row.values, strict=True))
 
 
@@ -62,7 +63,7 @@ def proc_folder(folder: Path, busy: int, idle: int, read: int) -> None:
 
 def test_rates_are_over_the_time_since_the_previous_reading(tmp_path: Path) -> None:
     proc_folder(tmp_path, busy=100, idle=100, read=1000)
-    source = HostSource(Options(), proc=tmp_path, disks=frozenset({"sda"}))
+    source = HostSource(Config(), proc=tmp_path, disks=frozenset({"sda"}))
     values(source, 0.0)
     proc_folder(tmp_path, busy=130, idle=110, read=1010)
     got = values(source, 0.5)
@@ -78,7 +79,7 @@ def test_rates_are_over_the_time_since_the_previous_reading(tmp_path: Path) -> N
 
 def test_what_this_kernel_lacks_is_left_out_with_the_reason(tmp_path: Path) -> None:
     proc_folder(tmp_path, busy=1, idle=1, read=0)
-    (device,) = HostSource(Options(), proc=tmp_path, disks=frozenset()).devices
+    (device,) = HostSource(Config(), proc=tmp_path, disks=frozenset()).devices
     assert "disk_read" not in {metric.name for metric in device.metrics}
     assert "no disk with hardware" in device.unmeasured["disk_read"]
     assert "minor_faults" not in {metric.name for metric in device.metrics}
@@ -87,4 +88,4 @@ def test_what_this_kernel_lacks_is_left_out_with_the_reason(tmp_path: Path) -> N
 
 def test_no_proc_at_all(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="finds nothing to read"):
-        HostSource(Options(), proc=tmp_path)
+        HostSource(Config(), proc=tmp_path)

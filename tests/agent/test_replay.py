@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from epochcast.agent.config import Config
 from epochcast.agent.errors import InputError
 from epochcast.agent.sampler import Sampler
-from epochcast.agent.sources import Attribute, Options, Tick
+from epochcast.agent.sources import Attribute, Tick
 from epochcast.agent.sources.replay import ReplaySource
 from epochcast.agent.store import DeviceStore
 
@@ -27,12 +28,12 @@ def trace(folder: Path, text: str) -> Path:
 
 
 def replay(path: Path, speed: float = 1.0) -> ReplaySource:
-    return ReplaySource(Options(replay=path, speed=speed))
+    return ReplaySource(Config(replay=path, speed=speed))
 
 
 def played(source: ReplaySource, clock: Any) -> tuple[list[float], dict[str, np.ndarray]]:
     store = DeviceStore(source.devices[0], source.recorded_rows or 0, 5.0)
-    Sampler(source, [store], clock).run()
+    Sampler(source, [store], clock, 1.0).run()
     time, columns = store.samples(-np.inf, np.inf, None)
     return time.tolist(), columns
 
@@ -64,7 +65,7 @@ def test_speed_is_wall_time_per_recorded_time(tmp_path: Path, fake_clock: Any, s
 @pytest.mark.parametrize("speed", [1e-300, 0.01])
 def test_however_slow_it_begins_within_a_second_and_goes_on_ticking(tmp_path: Path, fake_clock: Any, speed: float) -> None:
     source, clock = replay(trace(tmp_path, "time,power\n1,1\n2,2\n"), speed), fake_clock(1_700_000_000.5, until=10)
-    sampler = Sampler(source, [DeviceStore(source.devices[0], 2, 5.0)], clock)
+    sampler = Sampler(source, [DeviceStore(source.devices[0], 2, 5.0)], clock, 1.0)
     sampler.run()
     assert sampler.last_sample_time == 1
     assert sum(sampler.tick_seconds.counts) == 10
@@ -74,7 +75,7 @@ def test_however_slow_it_begins_within_a_second_and_goes_on_ticking(tmp_path: Pa
 def test_it_has_finished_only_when_all_rows_can_be_read(tmp_path: Path, fake_clock: Any) -> None:
     source = replay(trace(tmp_path, "time,power\n1,1\n2,2\n3,3\n"), speed=1000)
     store = DeviceStore(source.devices[0], 3, 5.0)
-    sampler = Sampler(source, [store], fake_clock(5.0, until=1e6))
+    sampler = Sampler(source, [store], fake_clock(5.0, until=1e6), 1.0)
     rows, finished = [], []
     add = store.add
 
@@ -92,10 +93,10 @@ def test_it_has_finished_only_when_all_rows_can_be_read(tmp_path: Path, fake_clo
 
 def test_a_late_tick_hands_over_all_that_became_due(tmp_path: Path) -> None:
     source = replay(trace(tmp_path, "time,power\n1,1\n2,2\n3,3\n4,4\n"))
-    assert [row.time for row in source.read(Tick(0, 0.0, True))] == [1]
-    assert [row.time for row in source.read(Tick(0, 2.5, True))] == [2, 3]
+    assert [row.time for row in source.read(Tick(0, 0.0, True, True))] == [1]
+    assert [row.time for row in source.read(Tick(0, 2.5, True, True))] == [2, 3]
     assert not source.finished
-    assert [row.time for row in source.read(Tick(0, 9.0, True))] == [4]
+    assert [row.time for row in source.read(Tick(0, 9.0, True, True))] == [4]
     assert source.finished
 
 
