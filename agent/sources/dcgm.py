@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from ..config import Config
 from ..errors import InputError
 from . import Device, Row, Tick
-from .dcgm_engine import MHZ, MIB, PROFILING_FIELDS, Entity, HostEngine, connect
+from .dcgm_engine import Entity, HostEngine, connect
+from .dcgm_table import INSTANCE_FIELDS, PROFILING_FIELDS, SCALE
 from .dcgm_values import REASONS, Readings, blank_reasons, numbers
 from .dcgm_watch import TICK_US, Ticks, Watch
 
@@ -27,22 +28,6 @@ HOLD_US = 200_000
 CLOCK_STEP_TICKS = 20
 FIRST_RETRY_S = 1.0
 LONGEST_RETRY_S = 60.0
-# A MIG instance has its own share of these; power, clocks and the like are the whole card's.
-INSTANCE_FIELDS = frozenset({251, 252, *PROFILING_FIELDS})
-PERCENT = 1e-2
-MILLI = 1e-3
-# Base units per DCGM unit, by field id (dcgm_fields.h); the other fields are in base units.
-SCALE = {
-    92: MIB,
-    93: MIB,
-    100: MHZ,
-    101: MHZ,
-    156: MILLI,  # mJ
-    203: PERCENT,
-    204: PERCENT,
-    251: MIB,
-    252: MIB,
-}
 
 
 class DcgmSource:
@@ -90,9 +75,9 @@ class DcgmSource:
             raise InputError(
                 f"the DCGM host engine does not let the agent watch its GPUs ({error}); see its log, or choose another source"
             ) from error
-        self._columns = [[self._column[metric.dcgm or 0] for metric in device.metrics] for device in self.devices]
         self._names = [metric.name for metric in self._metrics.values()]
         self._measured = np.array([[name not in device.unmeasured for name in self._names] for device in self.devices])
+        self._columns = [np.flatnonzero(measured) for measured in self._measured]
 
     def _chosen(self, everything: Sequence[Entity]) -> list[Entity]:
         if not everything:

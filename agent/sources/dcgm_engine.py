@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from ..config import Dcgm
 from ..errors import InputError
 from . import Attribute
+from .dcgm_table import MHZ, MIB, PROFILING_FIELDS, mig_uuid
 from .dcgm_values import FP64_BLANK, INT64_BLANK
 
 log = logging.getLogger(__name__)
@@ -25,9 +26,6 @@ log = logging.getLogger(__name__)
 # Where DCGM 4's and DCGM 3's packages put their bindings.
 PLACES = (Path("/usr/share/datacenter-gpu-manager-4/bindings/python3"), Path("/usr/local/dcgm/bindings/python3"))
 CONNECT_TIMEOUT_MS = 3000
-PROFILING_FIELDS = range(1001, 1100)
-MIB = 2**20
-MHZ = 1e6
 NAME_FIELD = 50  # of a GPU instance: its MIG profile, as in 1g.10gb
 NVML_INDEX_FIELD = 52
 COMPUTE_CAPABILITY_FIELD = 63
@@ -152,8 +150,7 @@ class HostEngine:
                     parent._replace(
                         group=int(item.entity.entityGroupId),
                         id=int(item.entity.entityId),
-                        # DCGM knows no UUID of a GPU instance; this is the form of NVIDIA's older drivers.
-                        uuid=f"MIG-{parent.uuid}/{instance}",
+                        uuid=mig_uuid(parent.uuid, instance),
                         name=f"{parent.name} MIG",
                         instance=instance,
                     )

@@ -113,14 +113,15 @@ class Ticks:
     ) -> None:
         """Put values, each with its time (µs), device and metric, into their nearest ticks; the last of several stays."""
         ticks = (ts + TICK_US // 2) // TICK_US
-        for tick in np.unique(ticks[ticks > self.last]).tolist():
-            if tick not in self._open:
-                self._open[tick] = np.full(self._shape, math.nan), np.zeros(self._shape, dtype=bool)
-            kept, blanks = self._open[tick]
-            here = (ticks == tick) & ~blank
-            kept[devices[here], metrics[here]] = values[here]
-            here = (ticks == tick) & blank
-            blanks[devices[here], metrics[here]] = True
+        new = ticks > self.last
+        numbers, places = np.unique(ticks[new], return_inverse=True)
+        fresh = np.full((len(numbers), *self._shape), math.nan)
+        fresh[places, devices[new], metrics[new]] = np.where(blank, math.nan, values)[new]
+        blanks = np.zeros(fresh.shape, dtype=bool)
+        blanks[places, devices[new], metrics[new]] = blank[new]
+        for i, tick in enumerate(numbers.tolist()):
+            kept, before = self._open.get(tick, (fresh[i], blanks[i]))
+            self._open[tick] = np.where(np.isnan(fresh[i]), kept, fresh[i]), blanks[i] | before
 
     def take(self, up_to: int) -> Iterator[tuple[int, NDArray[np.float64], NDArray[np.bool_]]]:
         """Yield (tick, values, lost) of the ticks up to ``up_to`` in order; ``lost``: read, but blank.

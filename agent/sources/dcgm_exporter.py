@@ -1,0 +1,222 @@
+"""NVIDIA GPUs through a dcgm-exporter that runs already: its page, read once a second.
+
+The page has neither times nor history: it shows what the exporter collected last, by default every 30 seconds (its ``-c``). A
+page like the one before is therefore no new reading and gives no rows, and the rows of a new one carry the time at which it was
+fetched: their values may be older than that by the exporter's interval.
+"""
+
+import http.client
+import math
+import time
+import urllib.error
+import urllib.request
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+from prometheus_client.parser import text_string_to_metric_families
+
+from ..catalog import Metric
+from ..config import Config
+from ..errors import InputError
+from . import Attribute, Device, Row, Tick
+from .dcgm_table import NAMES, SCALE, mig_uuid
+from .dcgm_values import FP64_BLANK
+
+TIMEOUT_S = 2.0
+LARGEST_PAGE = 16 * 2**20
+PREFIX = "DCGM_FI_"
+FIELDS = {PREFIX + name: field for field, names in NAMES.items() for name in names}
+# Percent in DCGM 4.6 and a ratio from 4.7 on; the exporter prints whole numbers without a point, and a ratio with one.
+GPU_UTIL_RATIO = PREFIX + "DEV_GPU_UTIL_RATIO"
+# Older exporters print DCGM's blanks: from FP64_BLANK on, but a counter of mJ may get there, and its blanks are beyond this.
+ENERGY_FIELD = 156
+ENERGY_BLANK = 1e18
+
+
+class Gpu(NamedTuple):
+    """A GPU or MIG instance as the page's labels name it."""
+
+    number: int
+    instance: int | None
+    uuid: str
+    name: str
+    driver: str
+
+
+class DcgmExporterSource:
+    """The GPUs and MIG instances on the exporter's page. A page that is late, cut off or broken fails the read as a whole."""
+
+    name = "dcgm-exporter"
+    hertz = 1.0
+    interval = 1.0
+    lag = 2.0
+    # An exporter of two missed rounds of 30 s shows a dead host engine's last values, or hangs.
+    silent_after = 65.0
+    ready_at = 0.0
+    recorded_rows = None
+    finished = False
+
+    def __init__(self, config: Config, only: frozenset[str] | None = None) -> None:
+        self._url = config.exporter
+        # No proxy: the exporter is on this node.
+        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        self._metrics = {metric.dcgm: metric for metric in config.metrics().values() if metric.dcgm in NAMES}
+        self.blanks: Counter[tuple[int, str]] = Counter()
+        self.outdated = False
+        self._only = only
+        self._before: list[str] = []
+        self._series: dict[str, tuple[int, Gpu | None]] = {}
+        try:
+            gpus, values = self._values(self._lines())
+        except (OSError, ValueError) as error:
+            raise InputError(
+                f"the dcgm-exporter's page {self._url} cannot be read ({error}); start the exporter, "
+                "or set exporter to its page"
+            ) from error
+        if not gpus:
+            wanted = "" if only is None else " that it is to read"
+            raise InputError(
+                f"source 'dcgm-exporter' finds no GPU{wanted} on the page {self._url} (a DCGM_FI_… series with a UUID label); "
+                "set exporter to a dcgm-exporter's page"
+            )
+        on_page = {name for readings in values.values() for name in readings}
+        order = sorted(gpus.values(), key=lambda gpu: (gpu.number, gpu.instance is not None, gpu.instance or 0))
+        self.devices = tuple(self._device(gpu, values[gpu.uuid], on_page) for gpu in order)
+        self._position = {device.uuid: i for i, device in enumerate(self.devices)}
+
+    def _device(self, gpu: Gpu, readings: Mapping[str, float], on_page: Collection[str]) -> Device:
+        metrics = self._metrics.values()
+        blank = [metric for metric in metrics if math.isnan(readings.get(metric.name, math.nan))]
+        return Device(
+            index=gpu.number,
+            uuid=gpu.uuid,
+            name=gpu.name,
+            source=self.name,
+            metrics=tuple(metric for metric in metrics if metric not in blank),
+            instance=gpu.instance,
+            static={"driver_version": Attribute(gpu.driver, "dcgm")} if gpu.driver else {},
+            unmeasured={
+                metric.name: "the exporter has no value of it for this device" if metric.name in on_page else _missing(metric)
+                for metric in blank
+            },
+        )
+
+    def read(self, tick: Tick) -> Iterable[Row]:
+        """Return a row per GPU when the exporter has collected anew; raise RuntimeError for a page that cannot be used."""
+        try:
+            lines = self._lines()
+            if lines == self._before:
+                return []
+            _, values = self._values(lines)
+        except (OSError, ValueError) as error:
+            raise RuntimeError(f"the dcgm-exporter's page {self._url} cannot be read: {error}") from error
+        self._before = lines
+        rows = []
+        for uuid, readings in values.items():
+            position = self._position.get(uuid)
+            given = {name for name, value in readings.items() if not math.isnan(value)}
+            # A new GPU or instance, another counters file, a value where there was only a blank: open anew to show it.
+            if position is None or not given <= {metric.name for metric in self.devices[position].metrics}:
+                self.outdated = True
+            if position is not None:
+                metrics = self.devices[position].metrics
+                self.blanks.update((position, metric.name) for metric in metrics if metric.name not in given)
+                rows.append(Row(position, tick.time, np.array([readings.get(metric.name, math.nan) for metric in metrics])))
+        return rows
+
+    def _lines(self) -> list[str]:
+        """Fetch the page and return its lines of known fields; raise OSError or ValueError when it is not whole."""
+        text = self._fetch().decode("utf-8")
+        if not text.endswith("\n"):
+            raise ValueError("its last line is cut off")
+        lines = text.splitlines()
+        known = [line for line in lines if line.partition("{")[0] in FIELDS]
+        if not known and not any(line.startswith(("# HELP", "# TYPE")) for line in lines):
+            raise ValueError(f"it is no Prometheus page, it begins with {lines[0][:60]!r}")
+        return known
+
+    def _fetch(self) -> bytes:
+        """Return the page; two seconds are all it gets, however it dribbles in."""
+        deadline = time.monotonic() + TIMEOUT_S
+        page = bytearray()
+        try:
+            with self._opener.open(self._url, timeout=TIMEOUT_S) as answer:
+                while part := answer.read1(1 << 16):
+                    page += part
+                    if len(page) > LARGEST_PAGE:
+                        raise ValueError(f"it is larger than {LARGEST_PAGE // 2**20} MiB")
+                    if time.monotonic() > deadline:
+                        raise TimeoutError(f"it takes longer than {TIMEOUT_S:g} s")
+                length = answer.headers.get("Content-Length")
+        except urllib.error.HTTPError as error:
+            error.close()
+            raise OSError(f"HTTP status {error.code} {error.reason}") from error
+        except urllib.error.URLError as error:
+            raise OSError(str(error.reason)) from error
+        except http.client.HTTPException as error:
+            raise OSError(f"{type(error).__name__}: {error}") from error
+        if length is not None and int(length) != len(page):
+            raise OSError(f"it breaks off after {len(page)} of {length} bytes")
+        return bytes(page)
+
+    def _values(self, lines: list[str]) -> tuple[dict[str, Gpu], dict[str, dict[str, float]]]:
+        """Return the GPUs, and by metric their values (base units, NaN for a blank), both by UUID.
+
+        Where pods share a GPU, it has a series for each of them; the largest value stands for the GPU. Raises ValueError for a
+        line that is broken.
+        """
+        gpus: dict[str, Gpu] = {}
+        values: dict[str, dict[str, float]] = {}
+        # Only numbers change from page to page: labels, costly to parse, are kept from the page before.
+        series = {}
+        for line in lines:
+            identity, _, number = line.rpartition(" ")
+            field, gpu = series[identity] = self._series.get(identity) or _series(identity)
+            value = float(number)
+            if gpu is None or field not in self._metrics or (self._only is not None and gpu.uuid not in self._only):
+                continue
+            if not 0 <= value < (ENERGY_BLANK if field == ENERGY_FIELD else FP64_BLANK):
+                value = math.nan
+            elif not (line.startswith(GPU_UTIL_RATIO) and "." in number):
+                value *= SCALE.get(field, 1.0)
+            gpus.setdefault(gpu.uuid, gpu)
+            readings = values.setdefault(gpu.uuid, {})
+            name = self._metrics[field].name
+            if name not in readings or math.isnan(readings[name]) or value > readings[name]:
+                readings[name] = value
+        self._series = series
+        return gpus, values
+
+    def close(self) -> None:
+        """Do nothing: every page has a connection of its own."""
+
+
+def _series(identity: str) -> tuple[int, Gpu | None]:
+    """Return the field and the GPU of a series, from its line up to the value; raise ValueError when it is broken."""
+    if not identity.endswith("}"):
+        raise ValueError(f"it has a line that is no series of a dcgm-exporter: {identity[:100]!r}")
+    (family,) = text_string_to_metric_families(f"{identity} 0\n")
+    (sample,) = family.samples
+    return FIELDS[sample.name], _gpu(sample.labels)
+
+
+def _gpu(labels: Mapping[str, str]) -> Gpu | None:
+    """Return whose a series is, None when its labels do not say."""
+    uuid = labels.get("UUID") or labels.get("uuid")
+    index = labels.get("gpu", "")
+    if not uuid or not index.isdecimal():
+        return None
+    name = labels.get("modelName", "unknown")
+    driver = labels.get("DCGM_FI_DRIVER_VERSION", "")
+    instance = labels.get("GPU_I_ID", "")
+    if not instance.isdecimal():
+        return Gpu(int(index), None, uuid, name, driver)
+    profile = labels.get("GPU_I_PROFILE", "")
+    return Gpu(int(index), int(instance), mig_uuid(uuid, int(instance)), f"{name} MIG {profile}".rstrip(), driver)
+
+
+def _missing(metric: Metric) -> str:
+    assert metric.dcgm is not None
+    return f"not in the exporter's counters file; add {PREFIX}{NAMES[metric.dcgm][0]}"
