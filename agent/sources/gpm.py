@@ -7,13 +7,15 @@ are wrong then), nor may two threads call GPM at once (the driver's library cras
 import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from ctypes import byref, sizeof
+from ctypes import byref
+from itertools import cycle
 from math import inf, nan
+from operator import mul
+from struct import Struct
 from threading import Lock
 from time import monotonic, sleep
 from typing import Any
 
-import numpy as np
 import pynvml
 
 from ..catalog import Metric
@@ -22,7 +24,7 @@ from ..errors import InputError
 from . import Row, Tick
 from .nvml import NvmlSource
 from .nvml_gpu import Found
-from .nvml_library import ANSWERS, GONE, LATER, DriverError, call, function
+from .nvml_library import GONE, LATER, SOME_ANSWER, DriverError, call, formatted, function
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +55,7 @@ class GpmWindow:
         rare = all(metric.tier == "rare" for metric in wanted.values())
         self._longest = LONGEST_RARE_WINDOW_S if rare else LONGEST_WINDOW_S
         self._samples: list[Any] = []
+        self._codes: tuple[int, ...] = (pynvml.NVML_SUCCESS,) * len(wanted)
         self.attach(found)
 
     def attach(self, found: Found) -> None:
@@ -67,30 +70,27 @@ class GpmWindow:
         self._compute = function("nvmlGpmMetricsGet")
         with _lock:
             self._samples = [call(pynvml.nvmlGpmSampleAlloc) for _ in range(2)]
-        self._older, self._newer = self._samples
         self._older_at = -inf
         self._ask_for(self.metrics)
 
     def _ask_for(self, names: Sequence[str]) -> None:
         self.metrics = tuple(names)
-        self._query = pynvml.c_nvmlGpmMetricsGet_t(version=pynvml.NVML_GPM_METRICS_GET_VERSION, numMetrics=len(names))
-        for answer, name in zip(self._query.metrics, names, strict=False):
-            answer.metricId = self._wanted[name].gpm
-        self._pointer = byref(self._query)
-        # Views of the driver's answers, at the offsets of pynvml's own structure.
-        kind = pynvml.c_nvmlGpmMetric_t
-        layout = np.dtype(
-            {
-                "names": ["nvmlReturn", "value"],
-                "formats": [np.int32, np.float64],
-                "offsets": [kind.nvmlReturn.offset, kind.value.offset],
-                "itemsize": sizeof(kind),
-            }
-        )
-        answers = np.frombuffer(self._query.metrics, dtype=layout, count=len(names))
-        self._codes, self._values = answers["nvmlReturn"], answers["value"]
-        self._scale = np.array([SCALE[self._wanted[name].unit] for name in names])
+        self._scales = tuple(SCALE[self._wanted[name].unit] for name in names)
         self._blank = (nan,) * len(names)
+        # The two samples take turns to be the newer one: a question for each turn.
+        older, newer = self._samples
+        self._turns = cycle([(newer, *self._question(older, newer)), (older, *self._question(newer, older))])
+        kind = pynvml.c_nvmlGpmMetric_t
+        self._answers = Struct("=" + formatted(kind, {"nvmlReturn": "I", "value": "d"}) * len(names))
+
+    def _question(self, older: Any, newer: Any) -> tuple[Any, Any]:
+        """Return what asks for the metrics between two samples, and where the driver writes its answers."""
+        query = pynvml.c_nvmlGpmMetricsGet_t(
+            version=pynvml.NVML_GPM_METRICS_GET_VERSION, numMetrics=len(self.metrics), sample1=older, sample2=newer
+        )
+        for answer, name in zip(query.metrics, self.metrics, strict=False):
+            answer.metricId = self._wanted[name].gpm
+        return byref(query), query.metrics
 
     def wait(self) -> None:
         """Sleep until it may be sampled."""
@@ -108,7 +108,7 @@ class GpmWindow:
         else:
             self.refused = {
                 name: str(DriverError(f"NVML GPM metric {self._wanted[name].gpm}", code))
-                for name, code in zip(self.metrics, self._codes.tolist(), strict=True)
+                for name, code in zip(self.metrics, self._codes, strict=True)
                 if code and code not in LATER
             }
         if self.refused:
@@ -124,33 +124,31 @@ class GpmWindow:
             return ()
         if early > 0:
             sleep(early)
+        newer, question, answers = next(self._turns)
         with _lock:
-            code = self._take(*self._where, self._newer)
+            code = self._take(*self._where, newer)
             # The moment after the call, for the sample may be of any moment within it.
             now = _sampled[self.uuid] = monotonic()
             if code:
                 # What answers next may be another instance of the same number: begin anew.
                 self._older_at = -inf
                 raise DriverError(self._take.__name__, code)
-            self._query.sample1, self._query.sample2 = self._older, self._newer
-            window = now - self._older_at
-            self._older, self._newer, self._older_at = self._newer, self._older, now
+            window, self._older_at = now - self._older_at, now
             if window > self._longest:
                 return self._blank
-            if code := self._compute(self._pointer):
+            if code := self._compute(question):
                 raise DriverError("nvmlGpmMetricsGet", code)
-        if self._codes.any():
-            return self._partly()
-        values: list[float] = (self._values * self._scale).tolist()
-        return values
-
-    def _partly(self) -> Sequence[float]:
-        codes = set(self._codes.tolist())
-        # A GPU that answers for no metric does not answer.
-        if codes & GONE or not codes & (ANSWERS | {pynvml.NVML_SUCCESS}):
-            raise DriverError("nvmlGpmMetricsGet", next(iter(codes & GONE or codes)))
-        values: list[float] = np.where(self._codes == pynvml.NVML_SUCCESS, self._values * self._scale, nan).tolist()
-        return values
+        got = self._answers.unpack_from(answers)
+        self._codes = got[0::2]
+        if any(self._codes):
+            gone = GONE.intersection(self._codes)
+            # A GPU that answers for no metric does not answer.
+            if gone or SOME_ANSWER.isdisjoint(self._codes):
+                raise DriverError("nvmlGpmMetricsGet", next(iter(gone or self._codes)))
+            return [
+                nan if code else value * scale for code, value, scale in zip(self._codes, got[1::2], self._scales, strict=True)
+            ]
+        return list(map(mul, got[1::2], self._scales))
 
     def close(self) -> None:
         """Give the samples back."""

@@ -3,17 +3,17 @@
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import isnan, nan
 
 import numpy as np
 import pynvml
-from numpy.typing import NDArray
 
 from ..catalog import Metric
 from ..config import Config
 from ..errors import InputError
 from . import Device, Row, Tick
 from .nvml_events import XidEvents
-from .nvml_gpu import ALL_TIERS, LEVELS, Found, Gpu, Profiler, find
+from .nvml_gpu import ALL_TIERS, LEVELS, Call, Found, Gpu, Profiler, find
 from .nvml_library import DriverError, call
 from .nvml_static import INSTANCE_STATIC, STATIC, static_attributes
 
@@ -48,6 +48,7 @@ class NvmlSource:
         self.outdated = False
         self._wanted = {metric.name: metric for metric in config.metrics().values() if metric.scope == "gpu"}
         self._gpus: list[Gpu] = []
+        self._absent = 0
         self._left_out: list[Found] = []
         self._profilers: Mapping[str, Profiler] = {}
         self._xids: XidEvents | None = None
@@ -101,16 +102,28 @@ class NvmlSource:
         if not devices:
             raise InputError(f"source {self.name!r}: none of {len(found)} GPUs answers; repair them, or choose --source host")
         self.devices = tuple(devices)
-        width = max(len(device.metrics) for device in devices)
-        self._nothing = np.full((len(devices), width), np.nan)
-        # By level, device and column: whether a value is due.
-        self._due = np.zeros((len(LEVELS), len(devices), width), dtype=bool)
-        self._xid_places: list[tuple[int, int, int]] = []
-        for position, device in enumerate(devices):
-            for column, metric in enumerate(device.metrics):
-                self._due[LEVELS[metric.tier] :, position, column] = True
-                if metric.name == XID:
-                    self._xid_places.append((position, column, device.index))
+        # All values of a tick are in one flat list, ``width`` for each device. What each of them is:
+        self._width = max(len(device.metrics) for device in devices)
+        self._metrics = [
+            metric for device in devices for metric in (*device.metrics, *[None] * (self._width - len(device.metrics)))
+        ]
+        self._xid_places = [
+            (place, devices[place // self._width].index)
+            for place, metric in enumerate(self._metrics)
+            if metric is not None and metric.name == XID
+        ]
+        for position, gpu in enumerate(self._gpus):
+            gpu.place(position * self._width)
+        self._plan = self._calls()
+
+    def _calls(self) -> tuple[list[Call], ...]:
+        """Return the calls to make at a tick of each level."""
+        answering = [gpu for gpu in self._gpus if not gpu.absent]
+        # Profiling metrics of all GPUs first: nothing else then varies the time from one sample to the next.
+        return tuple(
+            [call for gpu in answering for call in gpu.first[level]] + [call for gpu in answering for call in gpu.rest[level]]
+            for level in LEVELS.values()
+        )
 
     def _device(self, one: Found) -> tuple[Gpu, Device]:
         """Try what can be read of a GPU or instance; raises DriverError when it does not answer."""
@@ -148,65 +161,92 @@ class NvmlSource:
     def read(self, tick: Tick) -> Iterable[Row]:
         """Return one row per GPU that answers; raise RuntimeError when none does."""
         level = ALL_TIERS if tick.rare else LEVELS["slow"] if tick.slow else LEVELS["fast"]
-        self._find_again(tick)
-        values = self._nothing.copy()
-        by_gpu = list(values)
-        # Profiling metrics of all GPUs first: nothing else then varies the time from one sample to the next.
-        for position, gpu in enumerate(self._gpus):
-            if not gpu.absent:
-                try:
-                    gpu.profile(level, by_gpu[position])
-                except DriverError as error:
+        found_again = self._find_again(tick) if self._absent else []
+        if found_again:
+            level = ALL_TIERS
+        values = [nan] * (self._width * len(self._gpus))
+        incomplete: list[tuple[Call, DriverError | None]] = []
+        for one in self._plan[level]:
+            gpu, read, places, span = one
+            if gpu.absent:
+                continue
+            try:
+                got = read()
+            except DriverError as error:
+                if error.gone:
                     gpu.lose(tick.elapsed, error)
-        rows = []
-        for position, gpu in enumerate(self._gpus):
-            if not gpu.absent:
-                try:
-                    gpu.read(level, by_gpu[position])
-                except DriverError as error:
-                    gpu.lose(tick.elapsed, error)
-                else:
-                    gpu.confirm()
-                    rows.append(Row(position, tick.time, by_gpu[position][: len(gpu.metrics)]))
-        self._count_xids(level, values)
-        self._count_blanks(level, values)
-        if not rows:
+                incomplete.append((one, error))
+                continue
+            if span is not None and got:
+                values[span] = got
+            elif got:
+                for place, column in places:
+                    values[column] = got[place]
+            total = sum(got)
+            if total != total or not got:  # some value is NaN, or it was too early for any
+                incomplete.append((one, None))
+        if incomplete:
+            self._judge(tick, level, incomplete, values)
+        if self._absent == len(self._gpus):
             # With every GPU gone the library itself may be stale (driver reloaded, device cgroup applied anew).
             self._release()
             raise RuntimeError("no GPU answers")
+        for gpu in found_again:
+            if not gpu.absent:
+                gpu.confirm()
+        self._count_xids(level, values)
         if tick.rare and not self.outdated:
             self.outdated = self._changed()
-        return rows
+        table = np.array(values).reshape(len(self._gpus), self._width)
+        return [
+            Row(position, tick.time, table[position, : len(gpu.metrics)])
+            for position, gpu in enumerate(self._gpus)
+            if not gpu.absent
+        ]
 
-    def _find_again(self, tick: Tick) -> None:
+    def _judge(
+        self, tick: Tick, level: int, incomplete: Sequence[tuple[Call, DriverError | None]], values: Sequence[float]
+    ) -> None:
+        """Tell the GPUs that do not answer from those that only lack a value; count what these lack."""
+        for gpu in {one.gpu for one, _ in incomplete if not one.gpu.absent}:
+            verdict = gpu.judge(level, [error for one, error in incomplete if one.gpu is gpu and error is not None])
+            if verdict is not None:
+                gpu.lose(tick.elapsed, verdict)
+        for one, _ in incomplete:
+            for _, place in one.places if not one.gpu.absent else ():
+                metric = self._metrics[place]
+                if metric is not None and isnan(values[place]) and LEVELS[metric.tier] <= level:
+                    self.blanks[place // self._width, metric.name] += 1
+        self._count_absent()
+
+    def _find_again(self, tick: Tick) -> list[Gpu]:
+        """Try the absent GPUs whose time has come; return those that are back."""
         due = [gpu for gpu in self._gpus if gpu.absent and tick.elapsed >= gpu.retry_at]
         if not due:
-            return
+            return due
         try:
             self._open()
         except DriverError as error:
             for gpu in due:
                 gpu.lose(tick.elapsed, error)
-            return
+            return []
         for gpu in due:
             gpu.find_again(tick.elapsed)
             if not gpu.absent:
                 self._watch(gpu.found)
+        self._count_absent()
+        return [gpu for gpu in due if not gpu.absent]
 
-    def _count_xids(self, level: int, values: NDArray[np.float64]) -> None:
+    def _count_absent(self) -> None:
+        self._absent = sum(gpu.absent for gpu in self._gpus)
+        self._plan = self._calls()
+
+    def _count_xids(self, level: int, values: list[float]) -> None:
         if self._xids is None or level < LEVELS[self._wanted[XID].tier]:
             return
         self._xids.poll()
-        for position, column, index in self._xid_places:
-            values[position, column] = self._xid_counts[index]
-
-    def _count_blanks(self, level: int, values: NDArray[np.float64]) -> None:
-        blank = np.isnan(values)
-        blank &= self._due[level]
-        if blank.any():
-            for position, column in np.argwhere(blank).tolist():
-                if not self._gpus[position].absent:
-                    self.blanks[position, self._gpus[position].metrics[column].name] += 1
+        for place, index in self._xid_places:
+            values[place] = self._xid_counts[index]
 
     def _changed(self) -> bool:
         """Whether there is a GPU that is not known, or another partition of one into instances."""

@@ -3,11 +3,9 @@
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import pynvml
-from numpy import float64
-from numpy.typing import NDArray
 
 from ..catalog import Metric
 from .nvml_library import ANSWERS, LATER, DriverError, Handle, call
@@ -17,9 +15,6 @@ log = logging.getLogger(__name__)
 
 FIRST_RETRY_S = 1.0
 LONGEST_RETRY_S = 60.0
-# What is called at a level: a reading, and what is taken from it: (place in its result, column).
-Calls = list[tuple[Read, list[tuple[int, int]]]]
-
 # Each tick reads the tiers up to its level: 0 the fast one alone, 2 all.
 LEVELS: dict[str, int] = {"fast": 0, "slow": 1, "rare": 2}
 ALL_TIERS = 2
@@ -102,10 +97,25 @@ class Profiler(Protocol):
         ...
 
 
+class Call(NamedTuple):
+    """One call to the driver at a tick, and where its values go in the flat list of all values of the source.
+
+    ``places``: (place in what it returns, place in the list) of each value that is wanted; ``span`` says the same in one slice
+    where that is possible.
+    """
+
+    gpu: "Gpu"
+    read: Read
+    places: tuple[tuple[int, int], ...]
+    span: slice | None
+
+
 class Gpu:
-    """One device: bound to the driver's readings while it answers, tried again after 1, 2, 4 … 60 s while it does not.
+    """One device: what is read of it while it answers; tried again after 1, 2, 4 … 60 s while it does not.
 
     ``metrics``: what is read of it, among ``wanted``, in this order; ``elsewhere`` names those that somebody else fills in.
+    ``unmeasured``: why nothing gives the others that NVML knows. ``first`` and ``rest``: the calls of each level, those of the
+    profiler and all others; `place` makes them.
     """
 
     def __init__(
@@ -128,71 +138,51 @@ class Gpu:
             metric for name, metric in wanted.items() if name in self._givers or name in profiled or name in elsewhere
         )
         self.unmeasured = {name: why for name, why in (reasons | refused).items() if name not in self._givers}
-        self._columns = {metric.name: column for column, metric in enumerate(self.metrics)}
         self._levels = {metric.name: LEVELS[metric.tier] for metric in self.metrics}
-        self._bind()
 
-    def _bind(self) -> None:
-        """Make the calls of each level."""
-        # A GPU that was found again is another to its counters and buffers: all readings are made anew.
-        self._first: tuple[Calls, ...] = ([], [], [])
-        self._rest: tuple[Calls, ...] = ([], [], [])
-        if self.profiler is not None and self.profiler.metrics:
-            self._add(self._first, self.profiler.read, self.profiler.metrics)
-        # In order of their tiers, so that what is due is always the head of one array, read in one call.
-        fields = sorted(
-            (giver for giver in self._givers.values() if isinstance(giver, Field)), key=lambda field: self._levels[field.metric]
-        )
-        values = FieldValues(self.found.handle, fields) if fields else None
-        for level, calls in enumerate(self._rest):
-            due = [field for field in fields if self._levels[field.metric] <= level]
-            if values is not None and due:
-                calls.append((values.first(len(due)), [(i, self._columns[field.metric]) for i, field in enumerate(due)]))
+    def place(self, start: int) -> None:
+        """Make its calls, its values being those from ``start`` on in the source's list; raises DriverError."""
+        self._start = start
+        self._columns = {metric.name: start + column for column, metric in enumerate(self.metrics)}
+        self.first: tuple[list[Call], ...] = tuple([] for _ in LEVELS)
+        self.rest: tuple[list[Call], ...] = tuple([] for _ in LEVELS)
+        if self.profiler is not None:
+            self._add(self.first, self.profiler.read, self.profiler.metrics)
+        self._add_fields([giver for giver in self._givers.values() if isinstance(giver, Field)])
         for reading in dict.fromkeys(giver for giver in self._givers.values() if isinstance(giver, Reading)):
-            self._add(self._rest, reading.bind(self.found.handle), reading.metrics)
+            names = [name if self._givers.get(name) is reading else "" for name in reading.metrics]
+            self._add(self.rest, reading.bind(self.found.handle), names)
 
-    def _add(self, levels: tuple[Calls, ...], read: Read, names: Sequence[str]) -> None:
-        taken = [
-            (place, self._columns[name])
-            for place, name in enumerate(names)
-            if name in self._columns and not isinstance(self._givers.get(name), Field)
-        ]
-        for level in range(min(self._levels[self.metrics[column].name] for _, column in taken), len(levels)):
-            levels[level].append((read, taken))
+    def _add_fields(self, fields: list[Field]) -> None:
+        # In order of their tiers, so that what is due is always the head of one array, read in one call.
+        fields.sort(key=lambda field: self._levels[field.metric])
+        values = FieldValues(self.found.handle, fields) if fields else None
+        for level, calls in enumerate(self.rest):
+            due = [field.metric for field in fields if self._levels[field.metric] <= level]
+            if values is not None and due:
+                calls.append(self._call(values.first(len(due)), due))
 
-    def profile(self, level: int, row: NDArray[float64]) -> None:
-        """Fill in the profiling metrics due at this level; raises DriverError when the GPU is gone."""
-        self._answered = False
-        self._problem: DriverError | None = None
-        self._take(self._first[level], row)
+    def _add(self, levels: Sequence[list[Call]], read: Read, names: Sequence[str]) -> None:
+        """Have ``read`` called wherever one of the metrics that it returns is due; "" stands for one that is not wanted."""
+        for level in range(min((self._levels[name] for name in names if name), default=len(levels)), len(levels)):
+            levels[level].append(self._call(read, names))
 
-    def read(self, level: int, row: NDArray[float64]) -> None:
-        """Fill in the rest that is due at this level, after `profile`; raises DriverError when the GPU does not answer."""
-        self._take(self._rest[level], row)
-        if self._problem is not None and not self._answered:
-            raise self._problem
+    def _call(self, read: Read, names: Sequence[str]) -> Call:
+        places = tuple((place, self._columns[name]) for place, name in enumerate(names) if name)
+        first = places[0][1]
+        whole = places == tuple((place, first + place) for place in range(len(names)))
+        return Call(self, read, places, slice(first, first + len(names)) if whole else None)
 
-    def _take(self, calls: Calls, row: NDArray[float64]) -> None:
-        for read, places in calls:
-            try:
-                values = read()
-            except DriverError as error:
-                if error.gone:
-                    raise
-                # Blank at this tick. A GPU that says why is there; one that says "Unknown Error" to everything is not.
-                if error.code in ANSWERS:
-                    self._answered = True
-                else:
-                    self._problem = error
-                continue
-            if values:
-                self._answered = True
-                for place, column in places:
-                    row[column] = values[place]
+    def judge(self, level: int, errors: Sequence[DriverError]) -> DriverError | None:
+        """Return which of the errors of its calls of this level shows that it does not answer, None if it does."""
+        serious = [error for error in errors if error.code not in ANSWERS]
+        # A GPU that says why it has no value is there; one that says "Unknown Error" to everything is not.
+        all_failed = len(errors) == len(self.first[level]) + len(self.rest[level])
+        return serious[0] if serious and all_failed else None
 
     def lose(self, elapsed: float, error: DriverError) -> None:
         """Take it for absent from now (``elapsed`` as in `Tick`) on."""
-        if not self.absent:
+        if self._retry_after == FIRST_RETRY_S:
             log.warning("GPU %s (%s) does not answer: %s", self.found.label, self.found.uuid, error)
         self.absent = True
         self.retry_at = elapsed + self._retry_after
@@ -204,17 +194,17 @@ class Gpu:
             self.found = self.found.again()
             if self.profiler is not None:
                 self.profiler.attach(self.found)
-            self._bind()
+            # It is another GPU to its counters and buffers: all calls are made anew.
+            self.place(self._start)
         except DriverError as error:
             self.lose(elapsed, error)
-            return
-        self.absent = False
+        else:
+            self.absent = False
 
     def confirm(self) -> None:
-        """Take note that it answered."""
-        if self._retry_after != FIRST_RETRY_S:
-            log.warning("GPU %s (%s) answers again", self.found.label, self.found.uuid)
-            self._retry_after = FIRST_RETRY_S
+        """Take note that it answered after it was found again."""
+        log.warning("GPU %s (%s) answers again", self.found.label, self.found.uuid)
+        self._retry_after = FIRST_RETRY_S
 
 
 def _probe(handle: Handle, wanted: Mapping[str, Metric]) -> tuple[dict[str, Field | Reading], dict[str, str]]:

@@ -4,7 +4,9 @@ Functions and error codes are those of ``nvml.h``. What is called at every tick 
 once: pynvml's wrappers make theirs anew at each call. What is called now and then goes through `call`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from ctypes import sizeof
+from struct import calcsize
 from typing import Any
 
 import pynvml
@@ -32,16 +34,18 @@ ANSWERS = LATER | {
     pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH,
     pynvml.NVML_ERROR_DEPRECATED,
 }
+# Of several answers of one call, one of these at least is a GPU's that is there.
+SOME_ANSWER = ANSWERS | {pynvml.NVML_SUCCESS}
 
-# Member of the value union by nvmlValueType_t.
-MEMBERS = {
-    pynvml.NVML_VALUE_TYPE_DOUBLE: "dVal",
-    pynvml.NVML_VALUE_TYPE_UNSIGNED_INT: "uiVal",
-    pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG: "ulVal",
-    pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG: "ullVal",
-    pynvml.NVML_VALUE_TYPE_SIGNED_LONG_LONG: "sllVal",
-    pynvml.NVML_VALUE_TYPE_SIGNED_INT: "siVal",
-    pynvml.NVML_VALUE_TYPE_UNSIGNED_SHORT: "usVal",
+# What the value union holds by nvmlValueType_t, as a format of the struct module.
+VALUE_FORMATS = {
+    pynvml.NVML_VALUE_TYPE_DOUBLE: "d",
+    pynvml.NVML_VALUE_TYPE_UNSIGNED_INT: "I",
+    pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG: "Q",
+    pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG: "Q",
+    pynvml.NVML_VALUE_TYPE_SIGNED_LONG_LONG: "q",
+    pynvml.NVML_VALUE_TYPE_SIGNED_INT: "i",
+    pynvml.NVML_VALUE_TYPE_UNSIGNED_SHORT: "H",
 }
 
 Handle = Any
@@ -72,6 +76,25 @@ def function(name: str) -> Function:
     except AttributeError as error:
         raise DriverError(name, pynvml.NVML_ERROR_FUNCTION_NOT_FOUND) from error
     return found
+
+
+def member(structure: Any, name: str) -> Any:
+    """Return one number of a ctypes structure, on the same memory: attributes of pynvml's structures are ten times as slow."""
+    kind = dict(structure._fields_)[name]
+    return kind.from_buffer(structure, getattr(type(structure), name).offset)
+
+
+def formatted(kind: Any, wanted: Mapping[str, str]) -> str:
+    """Return the format, for the struct module, of some members of a ctypes structure, at their true places.
+
+    ``wanted``: format of each member by name, in the structure's order.
+    """
+    layout, end = "", 0
+    for name, letter in wanted.items():
+        offset = getattr(kind, name).offset
+        layout += f"{offset - end}x{letter}"
+        end = offset + calcsize(f"={letter}")
+    return f"{layout}{sizeof(kind) - end}x"
 
 
 def call(wrapper: Callable[..., Any], *arguments: Any) -> Any:

@@ -8,12 +8,13 @@ from collections.abc import Callable, Sequence
 from ctypes import byref, c_uint, c_ulonglong
 from dataclasses import dataclass
 from math import isnan, nan
+from struct import Struct, unpack_from
 from time import monotonic
 from typing import Any
 
 import pynvml
 
-from .nvml_library import ANSWERS, GONE, MEMBERS, DriverError, Handle, call, function
+from .nvml_library import GONE, SOME_ANSWER, VALUE_FORMATS, DriverError, Handle, call, formatted, function, member
 
 MHZ = 1e6
 PERCENT = 1e-2
@@ -25,7 +26,6 @@ LANE_BYTES_PER_S = 0.25e9
 
 # A tick may be so late that the time between two readings is this (seconds) at the full rate.
 SLOWEST_TICK_S = 0.12
-SOME_ANSWER = ANSWERS | {pynvml.NVML_SUCCESS}
 
 # Returns values in base units; raises DriverError.
 Read = Callable[[], Sequence[float]]
@@ -89,17 +89,25 @@ def _energy(handle: Handle) -> Read:
     return read
 
 
-def _utilization_rates(handle: Handle) -> Read:
-    """Bind the share of the driver's last window, 1/6 s to 1 s long."""
-    ask, answer = function("nvmlDeviceGetUtilizationRates"), pynvml.c_nvmlUtilization_t()
-    pointer = byref(answer)
+def _two(name: str, answer: Any, first: str, second: str, scale: float = 1.0) -> Callable[[Handle], Read]:
+    """Bind the NVML function ``name(handle, structure *)`` of whose answer two members times ``scale`` are wanted."""
 
-    def read() -> tuple[float, float]:
-        if code := ask(handle, pointer):
-            raise DriverError("nvmlDeviceGetUtilizationRates", code)
-        return answer.gpu * PERCENT, answer.memory * PERCENT
+    def bind(handle: Handle) -> Read:
+        ask, own = function(name), type(answer).from_buffer_copy(answer)
+        pointer, one, two = byref(own), member(own, first), member(own, second)
 
-    return read
+        def read() -> tuple[float, float]:
+            if code := ask(handle, pointer):
+                raise DriverError(name, code)
+            return one.value * scale, two.value * scale
+
+        return read
+
+    return bind
+
+
+# Share of the driver's last window, 1/6 s to 1 s long.
+_utilization_rates = _two("nvmlDeviceGetUtilizationRates", pynvml.c_nvmlUtilization_t(), "gpu", "memory", PERCENT)
 
 
 class _Samples:
@@ -121,14 +129,14 @@ class _Samples:
         """Return the mean of the samples since the last call, NaN when there is none."""
         self._count.value = self._room
         code = self._ask(*self._arguments, self._last_seen, *self._pointers, self._samples)
-        if code == pynvml.NVML_ERROR_NOT_FOUND or not self._count.value:
+        if code == pynvml.NVML_ERROR_NOT_FOUND or (count := self._count.value) == 0:
             return nan
         if code:
             raise DriverError("nvmlDeviceGetSamples", code)
-        member = MEMBERS[self._type.value]
-        samples = self._samples[: self._count.value]
-        self._last_seen.value = max(sample.timeStamp for sample in samples)
-        return float(sum(getattr(sample.sampleValue, member) for sample in samples)) / len(samples)
+        layout = formatted(pynvml.c_nvmlSample_t, {"timeStamp": "Q", "sampleValue": VALUE_FORMATS[self._type.value]})
+        samples = unpack_from("=" + layout * count, self._samples)
+        self._last_seen.value = max(samples[0::2])
+        return float(sum(samples[1::2])) / count
 
 
 def _utilization_samples(handle: Handle) -> Read:
@@ -144,43 +152,6 @@ def _utilization_samples(handle: Handle) -> Read:
     return read
 
 
-def _memory(handle: Handle) -> Read:
-    # Version 2 tells the driver's own reserve apart from what is used, as DCGM's fields 251 and 252 do.
-    ask, answer = function("nvmlDeviceGetMemoryInfo_v2"), pynvml.c_nvmlMemory_v2_t(version=pynvml.nvmlMemory_v2)
-    pointer = byref(answer)
-
-    def read() -> tuple[float, float]:
-        if code := ask(handle, pointer):
-            raise DriverError("nvmlDeviceGetMemoryInfo_v2", code)
-        return answer.used, answer.free  # bytes
-
-    return read
-
-
-def _memory_v1(handle: Handle) -> Read:
-    ask, answer = function("nvmlDeviceGetMemoryInfo"), pynvml.c_nvmlMemory_t()
-    pointer = byref(answer)
-
-    def read() -> tuple[float, float]:
-        if code := ask(handle, pointer):
-            raise DriverError("nvmlDeviceGetMemoryInfo", code)
-        return answer.used, answer.free  # bytes
-
-    return read
-
-
-def _bar1(handle: Handle) -> Read:
-    ask, answer = function("nvmlDeviceGetBAR1MemoryInfo"), pynvml.c_nvmlBAR1Memory_t()
-    pointer = byref(answer)
-
-    def read() -> tuple[float, float]:
-        if code := ask(handle, pointer):
-            raise DriverError("nvmlDeviceGetBAR1MemoryInfo", code)
-        return answer.bar1Used, answer.bar1Free  # bytes
-
-    return read
-
-
 # In order of preference: a metric is taken from its field below, else from the first of these that gives it on a GPU.
 READINGS = (
     Reading(("energy",), _energy),
@@ -191,9 +162,14 @@ READINGS = (
     Reading(("sm_clock",), _one("nvmlDeviceGetClockInfo", MHZ, pynvml.NVML_CLOCK_SM)),
     Reading(("memory_clock",), _one("nvmlDeviceGetClockInfo", MHZ, pynvml.NVML_CLOCK_MEM)),
     Reading(("temperature",), _one("nvmlDeviceGetTemperature", 1.0, pynvml.NVML_TEMPERATURE_GPU)),  # °C
-    Reading(("memory_used", "memory_free"), _memory),
-    Reading(("memory_used", "memory_free"), _memory_v1),
-    Reading(("bar1_used", "bar1_free"), _bar1),
+    Reading(  # bytes; version 2 tells the driver's own reserve apart from what is used, as DCGM's fields 251 and 252 do
+        ("memory_used", "memory_free"),
+        _two("nvmlDeviceGetMemoryInfo_v2", pynvml.c_nvmlMemory_v2_t(version=pynvml.nvmlMemory_v2), "used", "free"),
+    ),
+    Reading(("memory_used", "memory_free"), _two("nvmlDeviceGetMemoryInfo", pynvml.c_nvmlMemory_t(), "used", "free")),
+    Reading(
+        ("bar1_used", "bar1_free"), _two("nvmlDeviceGetBAR1MemoryInfo", pynvml.c_nvmlBAR1Memory_t(), "bar1Used", "bar1Free")
+    ),
     Reading(("power_limit",), _one("nvmlDeviceGetEnforcedPowerLimit", MILLI)),  # mW
     Reading(("pcie_link_width",), _one("nvmlDeviceGetCurrPcieLinkWidth", 1.0)),  # lanes
 )
@@ -233,17 +209,14 @@ class FieldValues:
         self._array = (pynvml.c_nvmlFieldValue_t * len(fields))()
         for answer, field in zip(self._array, fields, strict=True):
             answer.fieldId, answer.scopeId = field.id, field.scope
-        # Views of the array, made once: each access to it would make new ones.
-        self._answers = [(answer, answer.value) for answer in self._array]
         self._before: list[tuple[int, float] | None] = [None] * len(fields)
-        self._wrap_s = 0.0
-        if any(field.counter for field in fields):
-            self._wrap_s = _seconds_to_wrap(handle)
+        # Nothing but a counter that wraps needs to know.
+        self._wrap_s = _seconds_to_wrap(handle) if any(field.counter for field in fields) else 0.0
 
     def refusals(self) -> list[DriverError | None]:
         """Return for each field why it gives no value, None where it does."""
         self._call(len(self._fields))
-        return [self._refusal(field, answer) for field, (answer, _) in zip(self._fields, self._answers, strict=True)]
+        return [self._refusal(field, answer) for field, answer in zip(self._fields, self._array, strict=True)]
 
     def _refusal(self, field: Field, answer: Any) -> DriverError | None:
         if answer.nvmlReturn:
@@ -256,10 +229,26 @@ class FieldValues:
 
     def first(self, count: int) -> Read:
         """Return a function that reads the first ``count`` fields; NaN for one without value."""
+        fields = tuple(enumerate(self._fields[:count]))
+        kinds: tuple[int, ...] = ()
+        answers = Struct("")
 
         def read() -> list[float]:
+            nonlocal kinds, answers
             self._call(count)
-            return [self._value(i) for i in range(count)]
+            got = answers.unpack_from(self._array)
+            if got[0::3] != kinds or not kinds:  # not known before the first answer; may change where there was no value
+                kinds = tuple(answer.valueType for answer in self._array[:count])
+                answers = Struct("=" + "".join(_layout(kind) for kind in kinds))
+                got = answers.unpack_from(self._array)
+            if any(got[1::3]):
+                self._check(got[1::3])
+            return [
+                (self._rate(i, got[3 * i + 2], kinds[i]) if field.counter else got[3 * i + 2]) * field.scale
+                if got[3 * i + 1] == pynvml.NVML_SUCCESS
+                else nan
+                for i, field in fields
+            ]
 
         return read
 
@@ -267,19 +256,12 @@ class FieldValues:
         self._now = monotonic()
         if code := self._ask(self._handle, count, self._array):
             raise DriverError("nvmlDeviceGetFieldValues", code)
-        codes = {answer.nvmlReturn for answer, _ in self._answers[:count]}
-        # A GPU that answers no field does not answer.
-        if codes.isdisjoint(SOME_ANSWER) or not codes.isdisjoint(GONE):
-            raise DriverError("nvmlDeviceGetFieldValues", next(iter(codes & GONE or codes)))
 
-    def _value(self, i: int) -> float:
-        answer, value = self._answers[i]
-        if answer.nvmlReturn:
-            self._before[i] = None
-            return nan
-        raw = getattr(value, MEMBERS[answer.valueType])
-        field = self._fields[i]
-        return raw * field.scale if not field.counter else self._rate(i, raw, answer.valueType) * field.scale
+    def _check(self, codes: Sequence[int]) -> None:
+        """Raise DriverError when no field answers: then the GPU does not."""
+        gone = GONE.intersection(codes)
+        if gone or SOME_ANSWER.isdisjoint(codes):
+            raise DriverError("nvmlDeviceGetFieldValues", next(iter(gone or codes)))
 
     def _rate(self, i: int, raw: int, kind: int) -> float:
         """Return the growth per second since the last reading; NaN where that cannot be known, never less than zero."""
@@ -291,6 +273,11 @@ class FieldValues:
             # "Value can be wrapped" (nvml.h): it may have, once, but not twice.
             return growth % 2**32 / seconds if 0 < seconds < self._wrap_s else nan
         return growth / seconds if growth >= 0 and seconds > 0 else nan
+
+
+def _layout(kind: int) -> str:
+    """Return the format of type, return code and value of one field value."""
+    return formatted(pynvml.c_nvmlFieldValue_t, {"valueType": "I", "nvmlReturn": "I", "value": VALUE_FORMATS.get(kind, "Q")})
 
 
 def _seconds_to_wrap(handle: Handle) -> float:
