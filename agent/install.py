@@ -126,7 +126,7 @@ def running_command() -> Path:
 
 def _require_reachable(path: Path) -> None:
     """Raise InputError unless the service's user, who is nobody in particular, sees and may read ``path``."""
-    remedy = "make a virtual environment outside, with a Python outside, as in: python3 -m venv /opt/epochcast"
+    remedy = "make a virtual environment elsewhere, of the system's Python: /usr/bin/python3 -m venv /opt/epochcast"
     for hidden in map(Path, HIDDEN):
         if hidden in path.parents:
             raise InputError(f"{path} lies in {hidden}, which the service does not see; {remedy}")
