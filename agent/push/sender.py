@@ -82,7 +82,7 @@ class Sender:
             before_sleep=self._before_pause,
             reraise=True,
         )
-        self._logged_at = -math.inf
+        self._logged_at: dict[str, float] = {}
         self._headers()  # a file that cannot be read is a mistake to report at the start
 
     def take_over(self, old: Sender) -> None:
@@ -173,9 +173,10 @@ class Sender:
         self._log("took nothing (%s); %d samples wait", error, self._backlog.samples)
 
     def _log(self, message: str, *arguments: object) -> None:
+        """Warn, of each kind of trouble once a minute."""
         now = time.monotonic()
-        if now - self._logged_at >= LOG_INTERVAL_S:
-            self._logged_at = now
+        if now - self._logged_at.get(message, -math.inf) >= LOG_INTERVAL_S:
+            self._logged_at[message] = now
             log.warning("remote write: %s " + message, self._host, *arguments)
 
 

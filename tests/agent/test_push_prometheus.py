@@ -159,7 +159,7 @@ def test_prometheus_has_every_sample_exactly(database: Callable[[str], Database]
     gpus = Gpus(2)
     pusher = Pusher(gpus.node, Push(url=f"{prometheus.url}/api/v1/write", interval=0.5), "node7")
     pusher.start()
-    gpus.add_live(3)
+    gpus.add_live(2)
     pusher.stop()
     assert gpus.produced > 500
     assert read_prometheus(prometheus) == gpus.expected
@@ -195,6 +195,29 @@ def test_prometheus_sees_a_gpu_disappear(database: Callable[[str], Database]) ->
     assert again.sender.requests.keys() == {"204"}
 
 
+def test_a_real_agent_pushes_what_it_samples(
+    database: Callable[[str], Database], start_agent: Callable[..., Any], tmp_path: Path
+) -> None:
+    prometheus = database("prometheus")
+    (tmp_path / "agent.toml").write_text(f'[push]\nurl = "{prometheus.url}/api/v1/write"\ninterval = 0.5\n')
+    agent = start_agent("--config", tmp_path / "agent.toml", "--source", "host")
+    until(lambda: prometheus.query("count_over_time(epochcast_host_rss_bytes[1m])"))
+    (host,) = agent.json("/api/v1/samples?metric=rss")["gpus"]
+    status, _ = agent.stop()
+    assert status == 0
+    (stored,) = prometheus.query("epochcast_host_rss_bytes[1m]")
+    # The agent's JSON has as many digits as a float32 needs; remote write has its bits.
+    served = {
+        (round(moment * 1000), np.float32(value))
+        for moment, value in zip(host["time"], host["metrics"]["rss"], strict=True)
+        if value is not None
+    }
+    assert served
+    assert stored["metric"]["instance"] == socket.gethostname()
+    assert served <= {(round(float(stamp) * 1000), np.float32(value)) for stamp, value in stored["values"]}
+    assert prometheus.query("epochcast_host_rss_bytes") == []  # an agent that ended says so
+
+
 def test_an_outage_within_the_queue_loses_nothing(database: Callable[[str], Database]) -> None:
     prometheus = database("prometheus")
     gpus = Gpus(2)
@@ -202,7 +225,7 @@ def test_an_outage_within_the_queue_loses_nothing(database: Callable[[str], Data
     pusher.start()
     gpus.add_live(1)
     prometheus.stop()
-    gpus.add_live(4)
+    gpus.add_live(2.5)
     waiting = pusher.backlog.samples
     prometheus.start()
     gpus.add_live(1)
@@ -216,7 +239,7 @@ def test_an_outage_within_the_queue_loses_nothing(database: Callable[[str], Data
 
 def test_an_outage_beyond_the_queue_is_counted_to_the_sample(database: Callable[[str], Database]) -> None:
     prometheus = database("prometheus")
-    gpus = Gpus(2)
+    gpus = Gpus(4)
     pusher = Pusher(gpus.node, Push(url=f"{prometheus.url}/api/v1/write", interval=0.5, queue=1000))
     pusher.start()
     gpus.add_live(1)
@@ -250,7 +273,7 @@ def test_victoria_metrics_has_every_sample_exactly(database: Callable[[str], Dat
     gpus = Gpus(2)
     pusher = Pusher(gpus.node, Push(url=f"{victoria.url}/api/v1/write", interval=0.5), "node7")
     pusher.start()
-    gpus.add_live(3)
+    gpus.add_live(2)
     pusher.stop()
     assert pusher.sender.sent == gpus.produced + len(gpus.expected)
 
