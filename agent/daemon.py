@@ -20,8 +20,8 @@ from .errors import InputError
 from .exposition import registry
 from .node import Node
 from .notify import notify, watchdog_interval
-from .processes import ProcessWatcher
-from .push import Pusher
+from .processes import ProcessCollector, ProcessWatcher
+from .push import PushCollector, Pusher
 from .server import listen
 
 log = logging.getLogger(__name__)
@@ -146,7 +146,12 @@ class Daemon:
         self._pusher = self._processes = None
 
     def _app(self, config: Config) -> Api:
-        return Api(self._node, registry(self._node, config))
+        everything = registry(self._node, config)
+        if self._pusher is not None:
+            everything.register(PushCollector(self._pusher))
+        if self._processes is not None:
+            everything.register(ProcessCollector(self._processes))
+        return Api(self._node, everything, self._processes)
 
     def _on_signal(self, number: int, _: FrameType | None) -> None:
         self._signals.put(number)

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -36,7 +37,6 @@ class Ring:
         counters = np.array([metric.kind == "counter" for metric in metrics], dtype=bool)
         self._gauge_positions, self._counter_positions = np.flatnonzero(~counters), np.flatnonzero(counters)
         self._time = np.zeros(capacity)
-        # Whole rows, not columns: a row is written ten times a second, a column is read now and then.
         self._gauges = np.zeros((capacity, len(self._gauge_positions)), dtype=np.float32)
         self._counters = np.zeros((capacity, len(self._counter_positions)))
         self._columns: dict[str, Column] = {}
@@ -55,22 +55,27 @@ class Ring:
         """Most rows held at once."""
         return len(self._time)
 
-    def append(self, time: float, values: NDArray[np.float64]) -> None:
-        """Add the row of ``time`` (unix seconds) with one value per metric, NaN where there is none.
+    def extend(self, time: NDArray[np.float64], values: NDArray[np.float64]) -> None:
+        """Add rows: ``time`` [rows] (unix seconds) and ``values`` [rows, metrics], NaN where there is none.
 
-        Rows at or after ``time`` are dropped first, so that time always increases even when the clock was set back.
+        Rows at or after the time of a later one are dropped, so that time always increases even when the clock was set back.
         """
+        backwards = np.flatnonzero(np.diff(time) <= 0) + 1
+        for first, last in pairwise((0, *backwards.tolist(), len(time))):
+            self._append(time[first:last], values[first:last])
+
+    def _append(self, time: NDArray[np.float64], values: NDArray[np.float64]) -> None:
         with self._lock:
-            while self._end > self._start and self._time[(self._end - 1) % self.capacity] >= time:
+            while self._end > self._start and self._time[(self._end - 1) % self.capacity] >= time[0]:
                 self._end -= 1
                 self._dropped += 1
-            slot = self._end % self.capacity
-            self._time[slot] = time
-            self._gauges[slot] = values[self._gauge_positions]
-            self._counters[slot] = values[self._counter_positions]
-            self._end += 1
-            if self._end - self._start > self.capacity:
-                self._start += 1
+            self._end += len(time)
+            self._start = max(self._start, self._end - self.capacity)
+            time, values = time[-self.capacity :], values[-self.capacity :]
+            slots = np.arange(self._end - len(time), self._end) % self.capacity
+            self._time[slots] = time
+            self._gauges[slots] = values[:, self._gauge_positions]
+            self._counters[slots] = values[:, self._counter_positions]
 
     def read(
         self, start: float = -np.inf, stop: float = np.inf, metrics: Sequence[str] | None = None

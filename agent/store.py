@@ -10,7 +10,8 @@ from .ring import Column, News, Ring
 from .sources import Device
 from .windows import Summary, Windows
 
-# Rows that wait for the windows: summing up by the dozen costs a tenth of doing it tick by tick.
+# Rows that wait until they are stored and summed up, unless somebody asks before: by the dozen that costs a tenth of doing it
+# tick by tick.
 BLOCK = 64
 
 
@@ -27,44 +28,47 @@ class DeviceStore:
         self.counted_until: float | None = None
         self._ring = Ring(capacity, device.metrics)
         self._windows = Windows(device.metrics, window)
-        self._waiting_time = np.empty(BLOCK)
-        self._waiting = np.empty((BLOCK, len(device.metrics)))
-        self._waiting_rows = 0
+        self._waiting: list[tuple[float, NDArray[np.float64]]] = []
         self._heard_at = -np.inf
         self._lock = threading.Lock()
 
     def add(self, time: float, values: NDArray[np.float64], now: float) -> None:
-        """Take in the row of ``time`` (unix seconds), read at ``now`` of the monotonic clock."""
-        self._ring.append(time, values)
+        """Take in the row of ``time`` (unix seconds), read at ``now`` of the monotonic clock; ``values`` is kept as it is."""
         with self._lock:
-            self._waiting_time[self._waiting_rows] = time
-            self._waiting[self._waiting_rows] = values
-            self._waiting_rows += 1
+            self._waiting.append((time, values))
             self._heard_at = now
-            if self._waiting_rows == BLOCK:
-                self._sum_up()
+            if len(self._waiting) >= BLOCK:
+                self._take_in()
 
-    def _sum_up(self) -> None:
-        rows, self._waiting_rows = self._waiting_rows, 0
-        if rows:
-            self._windows.extend(self._waiting_time[:rows], self._waiting[:rows])
+    def _take_in(self) -> None:
+        """Store the rows that wait; the caller holds the lock."""
+        if self._waiting:
+            time, values = (np.array(part) for part in zip(*self._waiting, strict=True))
+            self._waiting = []
+            self._ring.extend(time, values)
+            self._windows.extend(time, values)
 
     def samples(
         self, start: float, stop: float, metrics: Sequence[str] | None
     ) -> tuple[NDArray[np.float64], dict[str, Column]]:
-        """Return the ring's rows with times in ``[start, stop)``; see `Ring.read`."""
-        return self._ring.read(start, stop, metrics)
+        """Return the rows with times in ``[start, stop)``; see `Ring.read`."""
+        return self._complete().read(start, stop, metrics)
 
     def since(self, cursor: int) -> News:
         """Return the rows that came after a reader's cursor; see `Ring.since`."""
-        return self._ring.since(cursor)
+        return self._complete().since(cursor)
+
+    def _complete(self) -> Ring:
+        with self._lock:
+            self._take_in()
+            return self._ring
 
     def summary(self, heard_since: float) -> Summary | None:
         """Return the present state, None when the device was not heard of since that moment of the monotonic clock."""
         with self._lock:
             if self._heard_at < heard_since:
                 return None
-            self._sum_up()
+            self._take_in()
             return self._windows.summary()
 
     def take_over(self, old: "DeviceStore") -> None:
@@ -74,7 +78,7 @@ class DeviceStore:
         """
         self.missed_ticks, self.counted_until = old.missed_ticks, old.counted_until
         with old._lock:
-            old._sum_up()
+            old._take_in()
             if (old.device.metrics, old._ring.capacity, old._windows.length) == (
                 self.device.metrics,
                 self._ring.capacity,
@@ -86,13 +90,13 @@ class DeviceStore:
         time, columns = old._ring.read()
         nothing = np.full(len(time), np.nan)
         rows = np.column_stack([columns.get(metric.name, nothing) for metric in self.device.metrics])
-        for moment, values in zip(time[-self._ring.capacity :], rows[-self._ring.capacity :], strict=True):
-            self._ring.append(float(moment), values)
+        if len(time):
+            self._ring.extend(time, rows)
 
     @property
     def oldest(self) -> float | None:
         """Time of the oldest row held (unix seconds)."""
-        return self._ring.oldest
+        return self._complete().oldest
 
     @property
     def heard_at(self) -> float:

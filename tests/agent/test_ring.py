@@ -11,12 +11,16 @@ from epochcast.agent.ring import Ring
 METRICS = [catalog()["power"], catalog()["energy"]]
 
 
+def append(ring: Ring, time: float, values: np.ndarray) -> None:
+    ring.extend(np.array([time]), values[None])
+
+
 @given(capacity=st.integers(1, 7), rows=st.integers(0, 20), start=st.integers(-2, 22), length=st.integers(0, 22))
 def test_reads_what_a_plain_list_would_hold(capacity: int, rows: int, start: int, length: int) -> None:
     ring = Ring(capacity, METRICS)
     held: list[tuple[float, float, float]] = []
     for i in range(rows):
-        ring.append(float(i), np.array([i + 0.5, i + 0.25]))
+        append(ring, float(i), np.array([i + 0.5, i + 0.25]))
         held = [*held, (float(i), i + 0.5, i + 0.25)][-capacity:]
     time, columns = ring.read(start, start + length)
     expected = [row for row in held if start <= row[0] < start + length]
@@ -27,7 +31,7 @@ def test_reads_what_a_plain_list_would_hold(capacity: int, rows: int, start: int
 def test_gauges_are_float32_and_a_large_counter_keeps_its_small_steps() -> None:
     ring = Ring(4, METRICS)
     for tick in range(3):
-        ring.append(float(tick), np.array([300.1, 5e9 + 0.25 * tick]))
+        append(ring, float(tick), np.array([300.1, 5e9 + 0.25 * tick]))
     _, columns = ring.read()
     assert columns["power"].dtype == np.float32
     assert np.diff(columns["energy"]).tolist() == [0.25, 0.25]
@@ -37,8 +41,8 @@ def test_gauges_are_float32_and_a_large_counter_keeps_its_small_steps() -> None:
 def test_a_clock_set_back_rewrites_the_rows_after_it(back_to: float) -> None:
     ring = Ring(4, METRICS)
     for tick in range(6):  # holds 2, 3, 4, 5
-        ring.append(float(tick), np.array([tick, tick]))
-    ring.append(back_to, np.array([99.0, 99.0]))
+        append(ring, float(tick), np.array([tick, tick]))
+    append(ring, back_to, np.array([99.0, 99.0]))
     time, columns = ring.read()
     assert time.tolist() == [t for t in (2.0, 3.0, 4.0, 5.0) if t < back_to] + [back_to]
     assert columns["power"][-1] == 99
@@ -69,7 +73,7 @@ def test_readers_never_see_a_torn_row() -> None:
     for reader in readers:
         reader.start()
     for tick in range(20_000):
-        ring.append(float(tick), np.array([tick, tick]))
+        append(ring, float(tick), np.array([tick, tick]))
     stop.set()
     for reader in readers:
         reader.join()
@@ -83,7 +87,7 @@ def test_a_cursor_sees_each_row_once_and_what_was_overwritten_is_counted() -> No
     number = 0
     for batch in (3, 0, 10, 25, 4):
         for _ in range(batch):
-            ring.append(float(number), np.array([number, 2.0 * number]))
+            append(ring, float(number), np.array([number, 2.0 * number]))
             number += 1
         news = ring.since(cursor)
         cursor, lost = news.cursor, lost + news.lost
@@ -96,10 +100,10 @@ def test_a_cursor_sees_each_row_once_and_what_was_overwritten_is_counted() -> No
 def test_a_cursor_survives_a_clock_that_is_set_back() -> None:
     ring = Ring(10, METRICS)
     for time in range(6):
-        ring.append(float(time), np.array([0.0, 0.0]))
+        append(ring, float(time), np.array([0.0, 0.0]))
     cursor = ring.since(0).cursor
-    ring.append(3.0, np.array([1.0, 1.0]))  # drops the rows of 3, 4 and 5
-    ring.append(4.0, np.array([1.0, 1.0]))
+    append(ring, 3.0, np.array([1.0, 1.0]))  # drops the rows of 3, 4 and 5
+    append(ring, 4.0, np.array([1.0, 1.0]))
     news = ring.since(cursor)
     assert news.time.tolist() == [3.0, 4.0]
     assert news.lost == 0
@@ -107,8 +111,25 @@ def test_a_cursor_survives_a_clock_that_is_set_back() -> None:
 
 def test_a_cursor_of_another_ring_starts_at_the_end() -> None:
     ring = Ring(10, METRICS)
-    ring.append(1.0, np.array([0.0, 0.0]))
+    append(ring, 1.0, np.array([0.0, 0.0]))
     news = ring.since(1000)
     assert (len(news.time), news.lost) == (0, 0)
-    ring.append(2.0, np.array([0.0, 0.0]))
+    append(ring, 2.0, np.array([0.0, 0.0]))
     assert ring.since(news.cursor).time.tolist() == [2.0]
+
+
+@given(capacity=st.integers(1, 7), sizes=st.lists(st.integers(1, 12), max_size=5), seed=st.integers(0, 1000))
+def test_rows_by_the_block_are_kept_as_rows_one_by_one(capacity: int, sizes: list[int], seed: int) -> None:
+    random = np.random.default_rng(seed)
+    blocks, single = Ring(capacity, METRICS), Ring(capacity, METRICS)
+    time = 0.0
+    for size in sizes:
+        times = time + np.cumsum(random.choice([1.0, 2.0, -3.0], size, p=[0.8, 0.1, 0.1]))
+        values = random.random((size, 2))
+        time = times[-1]
+        blocks.extend(times, values)
+        for moment, row in zip(times, values, strict=True):
+            append(single, moment, row)
+    assert blocks.read()[0].tolist() == single.read()[0].tolist()
+    assert blocks.read()[1]["energy"].tolist() == single.read()[1]["energy"].tolist()
+    assert blocks.since(0).cursor == single.since(0).cursor
