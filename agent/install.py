@@ -62,10 +62,8 @@ def install(root: Path = Path("/"), config: Path | None = None, command: Path | 
     command = command or running_command()
     settings = root / CONFIG
     wanted = _shipped("agent.toml") if config is None else _checked(config)
-    if settings.exists():
-        _checked(settings)
-        if config is not None and settings.read_bytes() != wanted.encode():
-            raise InputError(f"{settings} is already there and differs from {config}; change it there, or remove it first")
+    if settings.exists() and _checked(settings) != wanted and config is not None:
+        raise InputError(f"{settings} is already there and differs from {config}; change it there, or remove it first")
     if (root / UNIT).is_symlink():
         raise InputError(f"{root / UNIT} is a link (a masked unit?); remove it first: systemctl unmask {NAME}")
 
