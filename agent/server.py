@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import logging
+import math
 import socket
 import ssl
 import sys
@@ -22,11 +23,13 @@ log = logging.getLogger(__name__)
 
 # Connections that may wait for a thread; the next one is told to come back.
 WAITING = 256
-# Seconds from a connection's begin until its request must have been read: handshake and headers, however slowly they drip.
+# Seconds for a connection's request: handshake and headers, however slowly they drip. Waiting for a thread does not count.
 LONGEST_REQUEST_S = 10.0
-# Seconds from a connection's begin until its answer must have been taken.
+# Seconds for its answer, however slowly it is taken.
 LONGEST_ANSWER_S = 120.0
 LONGEST_GOODBYE_S = 0.5
+# Bytes of a request's first line.
+LONGEST_LINE = 1 << 16
 # Bytes of a request's body that are read and thrown away: closing on unread bytes would cost the client its answer.
 LONGEST_BODY = 1 << 16
 BUSY = b"HTTP/1.0 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
@@ -57,7 +60,7 @@ class Server(WSGIServer):
         self.address_family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
         self._pool = ThreadPoolExecutor(config.web.connections, thread_name_prefix="http")
         self._places = threading.BoundedSemaphore(config.web.connections + WAITING)
-        # When each open connection has to have got on, by the monotonic clock.
+        # When each open connection has to have got on, by the monotonic clock; infinity while it waits for a thread.
         self._deadlines: dict[socket.socket, float] = {}
         self._looked = time.monotonic()
         super().__init__((config.host, config.port), _Handler)
@@ -88,7 +91,7 @@ class Server(WSGIServer):
         if not self._places.acquire(blocking=False):
             self._turn_away(request)
             return
-        self._deadlines[request] = time.monotonic() + LONGEST_REQUEST_S
+        self._deadlines[request] = math.inf
         try:
             self._pool.submit(self._serve, request, client_address)
         except RuntimeError:  # the server is being closed
@@ -107,8 +110,7 @@ class Server(WSGIServer):
 
     def request_was_read(self, connection: socket.socket) -> None:
         """Give the answer its own time."""
-        if connection in self._deadlines:
-            self._deadlines[connection] += LONGEST_ANSWER_S - LONGEST_REQUEST_S
+        self._deadlines[connection] = time.monotonic() + LONGEST_ANSWER_S
 
     def server_close(self) -> None:
         """Stop listening and cut off what is still open."""
@@ -128,7 +130,8 @@ class Server(WSGIServer):
     def _serve(self, request: socket.socket, client_address: Any) -> None:
         connection = request
         try:
-            # A deadline cuts off what hangs; this is for what it cannot.
+            self._deadlines[connection] = time.monotonic() + LONGEST_REQUEST_S
+            # The deadlines cut off what hangs; this is for a connection that dies without a word while it is read or written.
             connection.settimeout(LONGEST_ANSWER_S)
             if self._tls is not None:
                 connection = self._wrapped(request, self._tls.get())
@@ -195,8 +198,8 @@ class _Handler(WSGIRequestHandler):
 
     def handle(self) -> None:
         """Answer one request."""
-        self.raw_requestline = self.rfile.readline(LONGEST_BODY + 1)
-        if len(self.raw_requestline) > LONGEST_BODY:
+        self.raw_requestline = self.rfile.readline(LONGEST_LINE + 1)
+        if len(self.raw_requestline) > LONGEST_LINE:
             self.requestline = self.request_version = self.command = ""
             self.send_error(414)
             return
