@@ -18,7 +18,7 @@ from . import Device, Row, Tick
 from .dcgm_engine import Entity, HostEngine, connect
 from .dcgm_table import INSTANCE_FIELDS, PROFILING_FIELDS, SCALE
 from .dcgm_values import REASONS, Readings, blank_reasons, numbers
-from .dcgm_watch import TICK_US, Ticks, Watch
+from .dcgm_watch import TICK_US, Group, Ticks, Watch
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +56,7 @@ class DcgmSource:
         self._scale = np.array([SCALE.get(field, 1.0) for field in self._metrics])
         self._column = np.full(1 << 16, -1, dtype=np.int16)
         self._column[list(self._metrics)] = range(len(self._metrics))
+        self._groups: dict[tuple[Entity, ...], Group] = {}
         self._watches: list[Watch] = []
         self._retry_at = 0.0
         self._retry_after = FIRST_RETRY_S
@@ -67,14 +68,14 @@ class DcgmSource:
             self._ticks = Ticks(len(entities), len(self._metrics))
             unmeasured = self._watch(engine, entities)
             self.devices = tuple(self._device(engine, *each) for each in zip(entities, unmeasured, strict=True))
-        except InputError:
-            self.close()
-            raise
         except engine.error as error:
             self.close()
             raise InputError(
                 f"the DCGM host engine does not let the agent watch its GPUs ({error}); see its log, or choose another source"
             ) from error
+        except BaseException:
+            self.close()
+            raise
         self._names = [metric.name for metric in self._metrics.values()]
         self._measured = np.array([[name not in device.unmeasured for name in self._names] for device in self.devices])
         self._columns = [np.flatnonzero(measured) for measured in self._measured]
@@ -134,17 +135,25 @@ class DcgmSource:
 
     def _sample(self, engine: HostEngine, entities: Sequence[Entity], fields: Sequence[int], tier: str) -> dict[int, str]:
         """Start a watch; return the fields that DCGM refuses, and why: an older one does not know all of them."""
-        kind = [entity for entity in self._everything if entity.group == entities[0].group]
+        group = self._groups.get(tuple(entities))
+        if group is None:
+            kind = [entity for entity in self._everything if entity.group == entities[0].group]
+            group = self._groups[tuple(entities)] = Group(engine, entities, every=len(entities) == len(kind))
+        refused: dict[int, str] = {}
         try:
-            self._watches.append(Watch(engine, entities, fields, tier, every=len(entities) == len(kind)))
+            self._watches.append(Watch(group, fields, tier))
         except engine.error as error:
             if engine.is_gone(error):
                 raise
-            if len(fields) == 1:
-                return {fields[0]: f"DCGM does not watch its field {fields[0]}: {error}"}
-            refused = [self._sample(engine, entities, [field], tier) for field in fields]
-            return {field: reason for each in refused for field, reason in each.items()}
-        return {}
+            # It does not say which field it minds.
+            for field in fields:
+                try:
+                    Watch(group, [field], tier).close()
+                except engine.error as reason:
+                    refused[field] = f"DCGM does not watch its field {field}: {reason}"
+            if accepted := [field for field in fields if field not in refused]:
+                self._watches.append(Watch(group, accepted, tier))
+        return refused
 
     def _note_unreadable(self, owners: NDArray[np.int64], raw: NDArray[Any], unmeasured: Sequence[dict[str, str]]) -> None:
         """Note which metrics DCGM says, in its first values, that it can never read on a device."""
@@ -244,7 +253,9 @@ class DcgmSource:
         """End the watches and give the connection back."""
         for watch in self._watches:
             watch.close()
-        self._watches = []
+        for group in self._groups.values():
+            group.close()
+        self._watches, self._groups = [], {}
         if self._engine is not None:
             self._engine.release()
             self._engine = None

@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 from ..config import Dcgm
 from ..errors import InputError
 from . import Attribute
-from .dcgm_table import MHZ, MIB, PROFILING_FIELDS, mig_uuid
+from .dcgm_table import MHZ, MIB, PROFILING_FIELDS
 from .dcgm_values import FP64_BLANK, INT64_BLANK
+from .mig import mig_uuid, mig_uuids
 
 log = logging.getLogger(__name__)
 
@@ -119,18 +120,27 @@ class HostEngine:
         return [*gpus, *self._instances(gpus)]
 
     def _gpus(self) -> list[Entity]:
-        discovery = self._connection.GetSystem().discovery
+        discovery, kind = self._connection.GetSystem().discovery, self.bindings.fields.DCGM_FE_GPU
+        numbered = [Entity(kind, gpu, gpu, gpu, "", "", "") for gpu in discovery.GetAllSupportedGpuIds()]
+        live = self.live_values(numbered, [NVML_INDEX_FIELD])
         found = []
-        for gpu in discovery.GetAllSupportedGpuIds():
+        for entity in numbered:
             try:
-                identifiers = discovery.GetGpuAttributes(gpu).identifiers
+                identifiers = discovery.GetGpuAttributes(entity.id).identifiers
             except self.error as error:
-                log.warning("DCGM does not tell what its GPU %d is (%s); it is left out", gpu, error)
+                if self.is_gone(error):
+                    raise
+                log.warning("DCGM does not tell what its GPU %d is (%s); it is left out", entity.id, error)
                 continue
-            names = (_text(identifiers.uuid), _text(identifiers.deviceName), _text(identifiers.driverVersion))
-            found.append(Entity(self.bindings.fields.DCGM_FE_GPU, gpu, gpu, gpu, *names))
-        indices = self.live_values(found, [NVML_INDEX_FIELD])
-        return [entity._replace(nvml_index=int(indices[entity].get(NVML_INDEX_FIELD, entity.gpu))) for entity in found]
+            found.append(
+                entity._replace(
+                    nvml_index=int(live[entity].get(NVML_INDEX_FIELD, entity.id)),
+                    uuid=_text(identifiers.uuid),
+                    name=_text(identifiers.deviceName),
+                    driver=_text(identifiers.driverVersion),
+                )
+            )
+        return found
 
     def _instances(self, gpus: Sequence[Entity]) -> list[Entity]:
         try:
@@ -139,6 +149,7 @@ class HostEngine:
             log.debug("DCGM tells of no MIG instances: %s", error)
             return []
         parents = {gpu.id: gpu for gpu in gpus}
+        uuids = mig_uuids() if hierarchy.count else {}
         found = []
         for i in range(hierarchy.count):
             item = hierarchy.entityList[i]
@@ -150,7 +161,7 @@ class HostEngine:
                     parent._replace(
                         group=int(item.entity.entityGroupId),
                         id=int(item.entity.entityId),
-                        uuid=mig_uuid(parent.uuid, instance),
+                        uuid=mig_uuid(uuids, parent.uuid, instance),
                         name=f"{parent.name} MIG",
                         instance=instance,
                     )

@@ -21,8 +21,9 @@ from ..catalog import Metric
 from ..config import Config
 from ..errors import InputError
 from . import Attribute, Device, Row, Tick
-from .dcgm_table import NAMES, SCALE, mig_uuid
+from .dcgm_table import NAMES, SCALE
 from .dcgm_values import FP64_BLANK
+from .mig import MigUuids, mig_uuid, mig_uuids
 
 TIMEOUT_S = 2.0
 LARGEST_PAGE = 16 * 2**20
@@ -69,7 +70,9 @@ class DcgmExporterSource:
         self._before: list[str] = []
         self._series: dict[str, tuple[int, Gpu | None]] = {}
         try:
-            gpus, values = self._values(self._lines())
+            lines = self._lines()
+            self._mig = mig_uuids() if any("GPU_I_ID=" in line for line in lines) else {}
+            gpus, values = self._values(lines)
         except (OSError, ValueError) as error:
             raise InputError(
                 f"the dcgm-exporter's page {self._url} cannot be read ({error}); start the exporter, "
@@ -173,7 +176,7 @@ class DcgmExporterSource:
         series = {}
         for line in lines:
             identity, _, number = line.rpartition(" ")
-            field, gpu = series[identity] = self._series.get(identity) or _series(identity)
+            field, gpu = series[identity] = self._series.get(identity) or _series(identity, self._mig)
             value = float(number)
             if gpu is None or field not in self._metrics or (self._only is not None and gpu.uuid not in self._only):
                 continue
@@ -193,16 +196,16 @@ class DcgmExporterSource:
         """Do nothing: every page has a connection of its own."""
 
 
-def _series(identity: str) -> tuple[int, Gpu | None]:
+def _series(identity: str, mig: MigUuids) -> tuple[int, Gpu | None]:
     """Return the field and the GPU of a series, from its line up to the value; raise ValueError when it is broken."""
     if not identity.endswith("}"):
         raise ValueError(f"it has a line that is no series of a dcgm-exporter: {identity[:100]!r}")
     (family,) = text_string_to_metric_families(f"{identity} 0\n")
     (sample,) = family.samples
-    return FIELDS[sample.name], _gpu(sample.labels)
+    return FIELDS[sample.name], _gpu(sample.labels, mig)
 
 
-def _gpu(labels: Mapping[str, str]) -> Gpu | None:
+def _gpu(labels: Mapping[str, str], mig: MigUuids) -> Gpu | None:
     """Return whose a series is, None when its labels do not say."""
     uuid = labels.get("UUID") or labels.get("uuid")
     index = labels.get("gpu", "")
@@ -214,7 +217,7 @@ def _gpu(labels: Mapping[str, str]) -> Gpu | None:
     if not instance.isdecimal():
         return Gpu(int(index), None, uuid, name, driver)
     profile = labels.get("GPU_I_PROFILE", "")
-    return Gpu(int(index), int(instance), mig_uuid(uuid, int(instance)), f"{name} MIG {profile}".rstrip(), driver)
+    return Gpu(int(index), int(instance), mig_uuid(mig, uuid, int(instance)), f"{name} MIG {profile}".rstrip(), driver)
 
 
 def _missing(metric: Metric) -> str:

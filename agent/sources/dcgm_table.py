@@ -52,11 +52,3 @@ NAMES = {
     1011: ("PROF_NVLINK_TX_BYTES",),
     1012: ("PROF_NVLINK_RX_BYTES",),
 }
-
-
-def mig_uuid(gpu: str, instance: int) -> str:
-    """Return a UUID for GPU instance ``instance`` of the GPU whose UUID is ``gpu``.
-
-    DCGM knows none, only one for each compute instance in it; this has the form of NVIDIA's older drivers.
-    """
-    return f"MIG-{gpu}/{instance}"

@@ -3,7 +3,6 @@
 import logging
 import math
 import os
-import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from typing import Any
@@ -26,42 +25,60 @@ ROUND_US = 1_000_000
 _names = count(1)
 
 
+def _name() -> str:
+    # Reusing the name of a live group of fields is an error, whoever made it.
+    return f"epochcast-{os.getpid()}-{next(_names)}"
+
+
+def _end(engine: HostEngine, step: Callable[[], None]) -> None:
+    """Take back what the engine was asked for; where the engine is gone, it is gone too."""
+    try:
+        step()
+    except engine.error as error:
+        log.debug("ending a DCGM watch: %s", error)
+
+
+class Group:
+    """Some GPUs, or some MIG instances, as a group of the host engine.
+
+    ``every``: they are all of their kind, which DCGM can group by itself.
+    """
+
+    def __init__(self, engine: HostEngine, entities: Sequence[Entity], every: bool) -> None:
+        structs = engine.bindings.structs
+        default = structs.DCGM_GROUP_DEFAULT if entities[0].instance is None else structs.DCGM_GROUP_DEFAULT_INSTANCES
+        kind = default if every else structs.DCGM_GROUP_EMPTY
+        self.engine = engine
+        self.dcgm_group = engine.bindings.pydcgm.DcgmGroup(engine.connection, groupName=_name(), groupType=kind)
+        for entity in () if every else entities:
+            self.dcgm_group.AddEntity(entity.group, entity.id)
+
+    def close(self) -> None:
+        """Give the group back; its watches must have ended."""
+        _end(self.engine, self.dcgm_group.Delete)
+
+
 class Watch:
-    """Some fields of some entities of one kind, sampled by the host engine at one interval.
+    """Some fields of a group, sampled by the host engine at one interval.
 
     ``since``: time (µs) from which values are to be fetched. ``horizon``: time up to which the last fetch saw all.
     """
 
-    def __init__(
-        self, engine: HostEngine, entities: Sequence[Entity], fields: Sequence[int], tier: str, *, every: bool
-    ) -> None:
-        """``every``: the entities are all of their kind, for which DCGM has a group of its own."""
-        structs, pydcgm = engine.bindings.structs, engine.bindings.pydcgm
-        default = structs.DCGM_GROUP_DEFAULT if entities[0].instance is None else structs.DCGM_GROUP_DEFAULT_INSTANCES
-        # Reusing the name of a live field group is an error, whoever made it.
-        name = f"epochcast-{os.getpid()}-{next(_names)}"
-        self._engine = engine
-        self._undo: list[Callable[[], None]] = []
+    def __init__(self, group: Group, fields: Sequence[int], tier: str) -> None:
+        self._engine = group.engine
+        self._group = group.dcgm_group
+        self._field_group = self._engine.bindings.pydcgm.DcgmFieldGroup(
+            self._engine.connection, name=_name(), fieldIds=list(fields)
+        )
         self.since = self.horizon = 0
+        interval = INTERVAL_US[tier]
         try:
-            group = pydcgm.DcgmGroup(
-                engine.connection, groupName=name, groupType=default if every else structs.DCGM_GROUP_EMPTY
-            )
-            self._undo.append(group.Delete)
-            if not every:
-                for entity in entities:
-                    group.AddEntity(entity.group, entity.id)
-            field_group = pydcgm.DcgmFieldGroup(engine.connection, name=name, fieldIds=list(fields))
-            # Some versions of the bindings keep every field group alive until it is deleted by name.
-            self._undo.append(field_group.Delete)
-            interval = INTERVAL_US[tier]
             # Kept by age; no limit to the number of samples (0).
-            group.samples.WatchFields(field_group, interval, max(KEEP_S, 2e-6 * interval), 0)
-            self._undo.append(lambda: group.samples.UnwatchFields(field_group))
-        except engine.error:
-            self.close()
+            self._group.samples.WatchFields(self._field_group, interval, max(KEEP_S, 2e-6 * interval), 0)
+        except self._engine.error:
+            # Some versions of the bindings keep every field group alive until it is deleted by name.
+            _end(self._engine, self._field_group.Delete)
             raise
-        self._group, self._field_group = group.GetId(), field_group.fieldGroupId
 
     def latest(self, readings: Readings) -> tuple[NDArray[np.int64], NDArray[Any]]:
         """Return the newest value of every field, and start fetching a second before them.
@@ -69,29 +86,26 @@ class Watch:
         A field may be watched for another client too, and its values then go back as far as that one asked.
         """
         self._engine.bindings.agent.dcgmGetLatestValues_v2(
-            self._engine.handle, self._group, self._field_group, readings.callback, None
+            self._engine.handle, self._group.GetId(), self._field_group.fieldGroupId, readings.callback, None
         )
         owners, raw = readings.take()
-        self.since = (int(raw["ts"].max()) if len(raw) else int(time.time() * 1e6)) - ROUND_US
+        if len(raw):
+            self.since = max(0, int(raw["ts"].max()) - ROUND_US)
         return owners, raw
 
     def fetch(self, readings: Readings) -> tuple[NDArray[np.int64], NDArray[Any]]:
         """Return the values from ``since`` on, as `Readings.take` does, and move the horizon."""
         following = self._engine.bindings.agent.dcgmGetValuesSince_v2(
-            self._engine.handle, self._group, self._field_group, self.since, readings.callback, None
+            self._engine.handle, self._group.GetId(), self._field_group.fieldGroupId, self.since, readings.callback, None
         )
         owners, raw = readings.take()
         self.horizon = max(following - 1, int(raw["ts"].max()) if len(raw) else 0)
         return owners, raw
 
     def close(self) -> None:
-        """End the watch; where the engine is gone, the watch is too."""
-        for undo in reversed(self._undo):
-            try:
-                undo()
-            except self._engine.error as error:
-                log.debug("ending a DCGM watch: %s", error)
-        self._undo = []
+        """End the watch."""
+        _end(self._engine, lambda: self._group.samples.UnwatchFields(self._field_group))
+        _end(self._engine, self._field_group.Delete)
 
 
 class Ticks:

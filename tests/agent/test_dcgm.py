@@ -4,8 +4,8 @@ import ast
 import ctypes
 import logging
 import sys
+import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -150,6 +150,8 @@ def test_units_are_base_units(reset: Any, open_dcgm: Any) -> None:
 def test_profiling_has_watches_of_its_own(reset: Any, open_dcgm: Any) -> None:
     host = reset()
     open_dcgm()
+    assert len(host.groups) == 1  # an engine has 64 for all of its clients
+    assert len(host.watches) == 4  # profiling; the rest by tier
     for watch in host.watches:
         kinds = {number > 1000 for number in host.field_groups[watch.fields][1]}
         assert len(kinds) == 1
@@ -188,6 +190,7 @@ def test_a_field_that_an_older_dcgm_does_not_know_costs_only_itself(reset: Any, 
     host = reset(unknown_fields=frozenset({157}))
     source = open_dcgm()
     assert "does not watch its field 157" in source.devices[0].unmeasured["power"]
+    assert len(host.watches) == 4  # the others are together again
     assert len(column(source, read(source, host, 2), 0, "energy")[0]) >= 15
 
 
@@ -268,6 +271,14 @@ def test_mig_instances_are_devices_with_what_is_their_own(reset: Any, open_dcgm:
     time, values = column(source, read(source, host, 3), 3, "dram_active")
     assert np.allclose(values, np.round(time * 10) % 1000 / 1000 + 4)
     assert set(host.group_types.values()) == {0, 3}  # DCGM's own groups of all GPUs and of all instances
+
+
+def test_mig_instances_bear_the_uuids_of_nvml_where_there_is_nvml(
+    reset: Any, open_dcgm: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reset(instances={3: (0, 7, "3g.40gb"), 4: (0, 9, "1g.10gb")})
+    monkeypatch.setattr(dcgm_engine, "mig_uuids", lambda: {("GPU-aaaa", 7): "MIG-1234"})
+    assert [device.uuid for device in open_dcgm().devices[2:]] == ["MIG-1234", "MIG-GPU-aaaa/9"]
 
 
 def test_only_some_gpus(reset: Any, open_dcgm: Any) -> None:
@@ -499,5 +510,13 @@ def test_an_array_of_values_in_one_call_is_read_whole(reset: Any) -> None:
     assert len(readings.take()[0]) == 0
 
 
-def test_configurations_of_equal_addresses_share_an_engine() -> None:
-    assert hash(replace(Dcgm(), bindings=Path("/a"))) == hash(Dcgm(bindings=Path("/a")))
+def test_a_whole_agent_on_dcgm(start_agent: Any) -> None:
+    agent = start_agent("--source", "dcgm", env={"DCGM_BINDINGS": str(FAKE), "FAKE_DCGM_LIVE": "1"})
+    deadline = time.monotonic() + 20
+    while 'epochcast_gpu_sm_active_ratio{gpu="0"' not in agent.text("/metrics"):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    status, errors = agent.stop()
+    assert status == 0
+    assert "Traceback" not in errors
+    assert "Exception ignored" not in errors

@@ -1,6 +1,7 @@
 """Source ``dcgm-exporter`` against an HTTP server that serves pages of its versions, and fails in all the ways they do."""
 
 import contextlib
+import ctypes
 import math
 import threading
 import time
@@ -10,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import pynvml
 import pytest
 
 from epochcast.agent.catalog import catalog
@@ -18,6 +20,7 @@ from epochcast.agent.errors import InputError
 from epochcast.agent.sources import Row, Tick, dcgm_exporter, open_source
 from epochcast.agent.sources.dcgm_exporter import DcgmExporterSource
 from epochcast.agent.sources.dcgm_table import NAMES, SCALE
+from epochcast.agent.sources.mig import mig_uuids
 
 MIB = 2**20
 
@@ -234,6 +237,25 @@ def test_mig_instances_are_devices(exporter: Exporter) -> None:
     rows = {source.devices[row.device].label: values(source, row) for row in read(source)}
     assert rows["0.13"] == {"gr_engine_active": 0.1, "memory_used": 2000 * MIB}
     assert rows["0"] == {"power_average": 100.0}
+
+
+@pytest.mark.parametrize("nvml", [True, False])
+def test_mig_instances_bear_the_uuids_of_nvml_where_there_is_nvml(
+    exporter: Exporter, nvml: bool, nvml_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else ``auto`` would take an instance that NVML and DCGM show for two."""
+    scenario = tmp_path / "scenario"
+    answers = "" if nvml else "fail nvmlDeviceGetCount_v2 999 *\n"
+    scenario.write_text(f"gpus 1\ngpu 0 a100\nmig 0 7:3g.40gb:2 13:1g.10gb\n{answers}")
+    monkeypatch.setenv("NVML_STUB_SCENARIO", str(scenario))
+    monkeypatch.setattr(pynvml, "nvmlLib", ctypes.CDLL(str(nvml_library)))
+    monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
+    assert mig_uuids() == ({("GPU-stub-0", 7): "MIG-stub-0-7-0", ("GPU-stub-0", 13): "MIG-stub-0-13-0"} if nvml else {})
+    exporter.answer = whole(PAGE_MIG.replace("GPU-0", "GPU-stub-0"))
+    wanted = ["MIG-stub-0-7-0", "MIG-stub-0-13-0"] if nvml else ["MIG-GPU-stub-0/7", "MIG-GPU-stub-0/13"]
+    source = open_exporter(exporter, only=frozenset(wanted))
+    assert [device.uuid for device in source.devices] == wanted
+    assert len(read(source)) == 2
 
 
 def test_pods_that_share_a_gpu_give_one_value(exporter: Exporter) -> None:

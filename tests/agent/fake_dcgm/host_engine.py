@@ -1,9 +1,13 @@
 """The host engine behind the stand-in bindings: its clock moves only when a test moves it, and it fails when told to.
 
+With $FAKE_DCGM_LIVE set its clock is the machine's, for an agent in a process of its own.
+
 It does what the true one does where a client can tell: samples each watched field at its interval, stamps each with a time of
 its own, keeps values by age, loses everything when it restarts, and starts profiling with one blank.
 """
 
+import os
+import time
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +21,7 @@ NOT_SUPPORTED = 2
 FE_GPU, FE_GPU_I = dcgm_fields.DCGM_FE_GPU, dcgm_fields.DCGM_FE_GPU_I
 PROFILING = range(1001, 1100)
 STORE_DELAY_US = 20_000
+LIVE = bool(os.environ.get("FAKE_DCGM_LIVE"))
 # Values that never change, by field; the rest follow from `HostEngine.value`.
 FACTS: dict[int, Any] = {63: 8 << 16, 90: 131072, 113: 1410, 114: 1593, 159: 92, 164: 400.0, 238: 16, 250: 81920}
 
@@ -35,7 +40,7 @@ class Watch:
 class HostEngine:
     gpus: dict[int, str] = field(default_factory=lambda: {0: "GPU-aaaa", 1: "GPU-bbbb"})
     instances: dict[int, tuple[int, int, str]] = field(default_factory=dict)  # entity → (GPU, NVML's instance id, profile)
-    now: int = 1_700_000_000_000_000  # µs
+    now: int = field(default_factory=lambda: int(time.time() * 1e6) if LIVE else 1_700_000_000_000_000)  # µs
     running: bool = True
     library: bool = True
     profiling_error: int | None = None  # dcgm_structs.DCGM_ST_…
@@ -94,7 +99,10 @@ class HostEngine:
     # What the bindings call.
 
     def check(self, handle: int, call: str) -> None:
-        self.calls.append(call)
+        if LIVE:
+            self.advance(max(0.0, time.time() - self.now / 1e6))
+        else:
+            self.calls.append(call)
         if not self.running or handle != self.generation:
             raise structs.DCGMError(structs.DCGM_ST_CONNECTION_NOT_VALID)
 
