@@ -11,6 +11,7 @@ from .check import report, text
 from .config import AUTO, Config, load
 from .daemon import Daemon
 from .errors import InputError
+from .install import add_commands, install, uninstall
 from .sources import SOURCES
 
 EPILOG = """examples:
@@ -54,6 +55,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="example: epochcast-agent check --json",
     )
     check.add_argument("--json", action="store_true", help="answer as JSON: gpus, sources, problems")
+    add_commands(commands)
     return parser
 
 
@@ -71,6 +73,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 parser.error(f"check takes no --{unheeded[0].replace('_', '-')}")
             found = report(load(path, settings))
             sys.stdout.write((json.dumps(found, indent=2) if as_json else text(found)) + "\n")
+            return 0
+        if command in ("install", "uninstall"):
+            purge = settings.pop("purge", False)
+            if settings:
+                parser.error(f"{command} takes no --{next(iter(settings)).replace('_', '-')}")
+            said = install(config=path) if command == "install" else uninstall(purge=purge)
+            sys.stdout.write("".join(f"{line}\n" for line in said))
             return 0
         Daemon(lambda: load(path, settings)).run()
     except InputError as problem:

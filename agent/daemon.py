@@ -19,7 +19,7 @@ from .config import Config
 from .errors import InputError
 from .exposition import registry
 from .node import Node
-from .notify import notify, watchdog_interval
+from .notify import notify, reloading, watchdog_interval
 from .processes import ProcessCollector, ProcessWatcher
 from .push import PushCollector, Pusher
 from .server import listen
@@ -53,10 +53,11 @@ class Daemon:
         self._pusher: Pusher | None = None
         self._processes: ProcessWatcher | None = None
         try:
-            self._start_helpers(config)
+            self._exchange(Pusher(self._node, config.push) if config.push.url else None)
+            self._watch_processes(config.processes)
             self._server = listen(config, self._app(config))
         except InputError:
-            self._node.stop()
+            self._stop_sampling()
             raise
 
     def run(self) -> None:
@@ -75,10 +76,14 @@ class Daemon:
             self._attend()
         finally:
             notify("STOPPING=1")
-            self._node.stop()
-            self._stop_helpers()
+            self._stop_sampling()
             self._server.shutdown()
             self._server.server_close()
+
+    def _stop_sampling(self) -> None:
+        self._node.stop()
+        self._exchange(None)
+        self._watch_processes(0)
 
     def _attend(self) -> None:
         """Look after everything until told to stop."""
@@ -114,36 +119,45 @@ class Daemon:
 
     def _reload(self) -> None:
         """Read the settings anew; where they are wrong, say so and go on with the old ones."""
-        notify("RELOADING=1")
+        notify(reloading())
         try:
             config = self._load()
+            # Before anything is changed: a push that cannot work is refused here.
+            pusher = Pusher(self._node, config.push) if config.push.url and config.push != self._config.push else None
+        except InputError as problem:
+            log.error("the settings were not read anew: %s", problem)
+        else:
             for name in FIXED:
                 if getattr(config, name) != getattr(self._config, name):
                     log.warning("the setting %s takes hold only when the agent is restarted", name)
-            self._stop_helpers()
             logs.setup(config.log_format)
             self._node.reopen(config)
-            self._start_helpers(config)
-            self._server.set_app(self._app(config))
+            if config.push != self._config.push:
+                self._exchange(pusher)
+            if config.processes != self._config.processes:
+                self._watch_processes(config.processes)
             self._config = config
+            self._server.set_app(self._app(config))
             log.info("the settings were read anew")
-        except InputError as problem:
-            log.error("the settings were not read anew: %s", problem)
         self._say_ready()
 
-    def _start_helpers(self, config: Config) -> None:
-        if config.push.url:
-            self._pusher = Pusher(self._node, config.push)
-            self._pusher.start()
-        if config.processes:
-            self._processes = ProcessWatcher(config.processes)
-            self._processes.start()
+    def _exchange(self, pusher: Pusher | None) -> None:
+        """Stop the pusher that runs; the new one sends what the old one could not."""
+        if self._pusher is not None:
+            self._pusher.stop()
+            if pusher is not None:
+                pusher.take_over(self._pusher)
+        if pusher is not None:
+            pusher.start()
+        self._pusher = pusher
 
-    def _stop_helpers(self) -> None:
-        for helper in (self._pusher, self._processes):
-            if helper is not None:
-                helper.stop()
-        self._pusher = self._processes = None
+    def _watch_processes(self, interval: float) -> None:
+        """Look for processes every ``interval`` seconds from now on, 0 for no more."""
+        if self._processes is not None:
+            self._processes.stop()
+        self._processes = ProcessWatcher(interval) if interval else None
+        if self._processes is not None:
+            self._processes.start()
 
     def _app(self, config: Config) -> Api:
         everything = registry(self._node, config)

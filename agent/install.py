@@ -14,6 +14,7 @@ import tempfile
 from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from .config import load
 from .errors import InputError
@@ -31,7 +32,7 @@ SHIPPED_COMMAND = "/opt/epochcast/bin/epochcast-agent"
 HIDDEN = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")
 
 
-def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
     """Add ``install`` and ``uninstall`` to the command line."""
     place = commands.add_parser(
         "install",

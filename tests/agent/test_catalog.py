@@ -41,8 +41,8 @@ def test_prometheus_names_end_in_base_units(name: str, prometheus: str) -> None:
     assert catalog()[name].prometheus == prometheus
 
 
-def test_only_energy_is_a_counter() -> None:
-    assert [name for name, metric in catalog().items() if metric.kind == "counter"] == ["energy"]
+def test_only_energy_and_errors_are_counters() -> None:
+    assert [name for name, metric in catalog().items() if metric.kind == "counter"] == ["energy", "xid_errors"]
 
 
 def test_a_unit_without_a_suffix_is_refused() -> None:
