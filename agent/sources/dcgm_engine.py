@@ -72,7 +72,9 @@ class Entity(NamedTuple):
 class HostEngine:
     """One connection to a host engine, or the engine within this process, shared by all who use it here.
 
-    DCGM wants no second connection of a process, and cannot run a second engine in it.
+    DCGM wants no second connection of a process, and cannot run a second engine in it. ``connection``: the bindings'
+    ``DcgmHandle``; ``handle``: what their plain functions want instead of it. ``error``: what both raise. ``lost``: set by a
+    user who found it dead, so that nobody else is given it.
     """
 
     def __init__(self, settings: Dcgm, bindings: Bindings) -> None:
@@ -80,16 +82,11 @@ class HostEngine:
         self.error: type[Exception] = bindings.structs.DCGMError
         self._users = 0
         try:
-            self._connection = bindings.pydcgm.DcgmHandle(**_where(settings))
+            self.connection = bindings.pydcgm.DcgmHandle(**_where(settings))
         except self.error as error:
             raise InputError(_refusal(settings, bindings, error)) from error
-        self.handle = self._connection.handle
+        self.handle = self.connection.handle
         self.lost = False
-
-    @property
-    def connection(self) -> Any:
-        """The ``pydcgm.DcgmHandle``."""
-        return self._connection
 
     def acquire(self) -> None:
         """Count one more user."""
@@ -104,11 +101,11 @@ class HostEngine:
             for settings in [settings for settings, engine in _engines.items() if engine is self]:
                 del _engines[settings]
         try:
-            self._connection.Shutdown()
+            self.connection.Shutdown()
         except self.error as error:
             log.debug("closing the connection to DCGM: %s", error)
             # Else its destructor would try again, fail again and print a traceback.
-            self._connection._handleCreated = False
+            self.connection._handleCreated = False
 
     def is_gone(self, error: Exception) -> bool:
         """Whether an error of the bindings says that the connection is lost."""
@@ -120,7 +117,7 @@ class HostEngine:
         return [*gpus, *self._instances(gpus)]
 
     def _gpus(self) -> list[Entity]:
-        discovery, kind = self._connection.GetSystem().discovery, self.bindings.fields.DCGM_FE_GPU
+        discovery, kind = self.connection.GetSystem().discovery, self.bindings.fields.DCGM_FE_GPU
         numbered = [Entity(kind, gpu, gpu, gpu, "", "", "") for gpu in discovery.GetAllSupportedGpuIds()]
         live = self.live_values(numbered, [NVML_INDEX_FIELD])
         found = []
