@@ -92,7 +92,7 @@ class DeviceCollector(Collector):
             labels=(*LABELS, "source"),
         )
         for choice in choices:
-            fallback.add_metric([choice.label, choice.uuid, choice.name, choice.source], float(bool(choice.refused)))
+            fallback.add_metric([choice.label, choice.uuid, choice.name, choice.source], float(choice.fallback))
         yield from (info, up, missed, unmeasured, fallback)
         for metric, name in plan.names:
             yield from self._metric_families(metric, name, present)
