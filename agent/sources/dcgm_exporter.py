@@ -78,14 +78,15 @@ class DcgmExporterSource:
                 f"the dcgm-exporter's page {self._url} cannot be read ({error}); start the exporter, "
                 "or set exporter to its page"
             ) from error
-        if not gpus:
+        shown = [gpus[uuid] for uuid, readings in values.items() if not all(map(math.isnan, readings.values()))]
+        if not shown:
             wanted = "" if only is None else " that it is to read"
             raise InputError(
-                f"source 'dcgm-exporter' finds no GPU{wanted} on the page {self._url} (a DCGM_FI_… series with a UUID label); "
-                "set exporter to a dcgm-exporter's page"
+                f"source 'dcgm-exporter' finds no GPU{wanted} on the page {self._url} "
+                "(a DCGM_FI_… series with a UUID and a value); set exporter to a dcgm-exporter's page"
             )
         on_page = {name for readings in values.values() for name in readings}
-        order = sorted(gpus.values(), key=lambda gpu: (gpu.number, gpu.instance is not None, gpu.instance or 0))
+        order = sorted(shown, key=lambda gpu: (gpu.number, gpu.instance is not None, gpu.instance or 0))
         self.devices = tuple(self._device(gpu, values[gpu.uuid], on_page) for gpu in order)
         self._position = {device.uuid: i for i, device in enumerate(self.devices)}
 
@@ -121,12 +122,14 @@ class DcgmExporterSource:
             position = self._position.get(uuid)
             given = {name for name, value in readings.items() if not math.isnan(value)}
             # A new GPU or instance, another counters file, a value where there was only a blank: open anew to show it.
-            if position is None or not given <= {metric.name for metric in self.devices[position].metrics}:
+            if given and (position is None or not given <= {metric.name for metric in self.devices[position].metrics}):
                 self.outdated = True
             if position is not None:
                 metrics = self.devices[position].metrics
                 self.blanks.update((position, metric.name) for metric in metrics if metric.name not in given)
-                rows.append(Row(position, tick.time, np.array([readings.get(metric.name, math.nan) for metric in metrics])))
+                row = np.array([readings.get(metric.name, math.nan) for metric in metrics])
+                if not np.isnan(row).all():
+                    rows.append(Row(position, tick.time, row))
         return rows
 
     def _lines(self) -> list[str]:

@@ -316,6 +316,19 @@ def test_something_new_on_the_page_makes_the_source_outdated(exporter: Exporter,
     assert source.outdated
 
 
+def test_a_gpu_of_which_all_is_blank_is_shown_once_it_has_a_value(exporter: Exporter) -> None:
+    blank = page(("DEV_GPU_UTIL", labels(0), 5), ("DEV_GPU_UTIL", labels(1), 9223372036854775794))
+    exporter.answer = whole(blank)
+    source = open_exporter(exporter)
+    assert [device.uuid for device in source.devices] == ["GPU-0"]
+    assert len(read(source)) == 1
+    assert not source.outdated
+    exporter.answer = whole(blank.replace(" 9223372036854775794", " 6").replace(" 5", " 9223372036854775794"))
+    assert read(source, 1) == []  # nothing of GPU 0 now
+    assert source.outdated
+    assert source.blanks == {(0, "gpu_utilization"): 1}
+
+
 def test_a_gpu_that_leaves_the_page_has_no_rows(exporter: Exporter) -> None:
     source = open_exporter(exporter)
     read(source)
@@ -411,7 +424,7 @@ def test_gone_and_back(exporter: Exporter) -> None:
     [
         ("<html>\n", "no Prometheus page"),
         ("# HELP go_goroutines Number.\n# TYPE go_goroutines gauge\ngo_goroutines 8\n", "finds no GPU on the page"),
-        ('# HELP\nDCGM_FI_DEV_GPU_UTIL{gpu="0"} 5\n', r"finds no GPU on the page .*UUID label"),
+        ('# HELP\nDCGM_FI_DEV_GPU_UTIL{gpu="0"} 5\n', r"finds no GPU on the page .*with a UUID and a value"),
         ('# HELP\nDCGM_FI_DEV_GPU_UTIL{gpu="x",UUID="GPU-0"} 5\n', "finds no GPU on the page"),
     ],
 )
