@@ -277,9 +277,9 @@ class NvmlSource:
         self._initialised = False
         for profiler in self._profilers.values():
             profiler.close()
+        if self._xids is not None:
+            self._xids.close()
         try:
-            if self._xids is not None:
-                self._xids.close()
             call(pynvml.nvmlShutdown)
         except DriverError as error:
             log.debug("%s", error)

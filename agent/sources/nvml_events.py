@@ -45,4 +45,7 @@ class XidEvents:
 
     def close(self) -> None:
         """Give the event set back."""
-        call(pynvml.nvmlEventSetFree, self._set)
+        try:
+            call(pynvml.nvmlEventSetFree, self._set)
+        except DriverError as error:
+            log.debug("%s", error)

@@ -220,7 +220,7 @@ def _probe(handle: Handle, wanted: Mapping[str, Metric]) -> tuple[dict[str, Fiel
             if refusal is None:
                 givers.setdefault(name, giver)
             else:
-                refused.setdefault(name, refusal)
+                refused[name] = refusal
                 if refusal.code in LATER:
                     later.setdefault(name, giver)
     serious = [refusal for refusal in refused.values() if refusal.code not in ANSWERS]

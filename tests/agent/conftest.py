@@ -1,10 +1,12 @@
 """Fixtures of the agent's tests: clocks that only tests move, a real agent process, a stub NVML compiled from C."""
 
+import ctypes
 import json
 import os
 import shutil
 import subprocess
 import sys
+import time
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -13,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pynvml
 import pytest
 
 from epochcast.agent import choose as choosing
@@ -109,6 +112,49 @@ def nvml_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     flags = ["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-shared", "-fPIC"]
     subprocess.run([compiler, *flags, "-o", str(library), str(STUB), "-lm"], check=True)
     return library
+
+
+class NvmlScenario:
+    """What the stub libnvidia-ml is like (see nvml_stub.c): calling it with statements changes that within milliseconds."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self("")
+
+    def __call__(self, statements: str) -> None:
+        new = self.path.with_suffix(".new")
+        new.write_text(statements)
+        new.replace(self.path)
+        time.sleep(0.002)  # the stub looks once a millisecond
+
+    @property
+    def violations(self) -> list[str]:
+        """What GPM does not allow and was done all the same."""
+        path = Path(f"{self.path}.violations")
+        return path.read_text().splitlines() if path.exists() else []
+
+
+@pytest.fixture
+def nvml_scenario(tmp_path: Path) -> NvmlScenario:
+    """The scenario for a process that finds the stub library: its ``path`` goes into $NVML_STUB_SCENARIO."""
+    return NvmlScenario(tmp_path / "scenario")
+
+
+@pytest.fixture
+def nvml_driver(nvml_library: Path, nvml_scenario: NvmlScenario, monkeypatch: pytest.MonkeyPatch) -> NvmlScenario:
+    """The scenario of the stub library in this process, where pynvml finds it."""
+    monkeypatch.setenv("NVML_STUB_SCENARIO", str(nvml_scenario.path))
+    monkeypatch.setattr(pynvml, "nvmlLib", ctypes.CDLL(str(nvml_library)))
+    monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
+    return nvml_scenario
+
+
+@pytest.fixture
+def nvml_calls(nvml_library: Path, nvml_driver: NvmlScenario) -> Callable[[str], int]:
+    """Tell how often a function of the stub library was called in this test."""
+    library = ctypes.CDLL(str(nvml_library))
+    library.nvml_stub_forget_calls()
+    return lambda name: int(library.nvml_stub_calls(name.encode()))
 
 
 class FakeSource:

@@ -23,7 +23,8 @@
  *
  * As a driver does, it refreshes values in steps: utilisation every 1/6 s, energy, power and GPM samples every 0.1 s.
  * Two GPM samples of one GPU (or instance) less than 0.1 s apart and overlapping GPM calls are appended, a line each, to
- * $NVML_STUB_SCENARIO.violations. nvml_stub_calls(FUNCTION) tells how often a function was called.
+ * $NVML_STUB_SCENARIO.violations. nvml_stub_calls(FUNCTION) tells how often a function was called
+ * since nvml_stub_forget_calls().
  */
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>
@@ -55,14 +56,14 @@ typedef struct { unsigned gpus; int told; } event_set;
 
 typedef struct {
     const char *name, *label;
-    int major, minor, cores, bus_width, gpm, modern, nvlink;
+    int major, minor, cores, bus_width, gpm, modern, nvlink, pcie;
     double idle_w, busy_w, limit_w;
     u64 memory;
 } model;
 static const model MODELS[] = {
-    {"NVIDIA H200", "h200", 9, 0, 16896, 6144, 1, 1, 1, 75, 650, 700, 150754820096ull},
-    {"NVIDIA A100-SXM4-40GB", "a100", 8, 0, 6912, 5120, 0, 1, 1, 50, 380, 400, 42949672960ull},
-    {"Tesla T4", "t4", 7, 5, 2560, 256, 0, 0, 0, 10, 70, 70, 16106127360ull},
+    {"NVIDIA H200", "h200", 9, 0, 16896, 6144, 1, 1, 1, 5, 75, 650, 700, 150754820096ull},
+    {"NVIDIA A100-SXM4-40GB", "a100", 8, 0, 6912, 5120, 0, 1, 1, 4, 50, 380, 400, 42949672960ull},
+    {"Tesla T4", "t4", 7, 5, 2560, 256, 0, 0, 0, 3, 10, 70, 70, 16106127360ull},
 };
 
 typedef struct { int id, compute_instances; char profile[32]; } instance;
@@ -207,7 +208,7 @@ static void refresh(void) {
     int same = looked >= 0 && !strcmp(seen_path, path ? path : "") && s.st_ino == seen.st_ino && s.st_size == seen.st_size &&
                s.st_mtim.tv_sec == seen.st_mtim.tv_sec && s.st_mtim.tv_nsec == seen.st_mtim.tv_nsec;
     if (looked < 0) {
-        loaded = unix_now();
+        loaded = refreshed(unix_now(), 0.1);
         for (int g = 0; g < GPUS; g++) {
             devices[g] = (device){g, -1, -1};
             for (int i = 0; i < INSTANCES; i++)
@@ -269,6 +270,10 @@ long nvml_stub_calls(const char *function) {
     for (int i = 0; i < counters; i++)
         if (!strcmp(counter[i].name, function)) return counter[i].calls;
     return 0;
+}
+
+void nvml_stub_forget_calls(void) {
+    for (int i = 0; i < counters; i++) counter[i].calls = 0;
 }
 
 /* ---- library and devices ---- */
@@ -370,6 +375,13 @@ int nvmlDeviceGetMigDeviceHandleByIndex(device *d, unsigned index, device **mig)
         for (int c = 0; c < GPU(d)->instance[i].compute_instances; c++)
             if (index-- == 0) { *mig = &slices[d->gpu][i][c]; return OK; }
     return NOT_FOUND;
+}
+
+int nvmlDeviceGetAttributes_v2(device *d, unsigned *attributes) {
+    ENTER(d);
+    if (d->instance < 0) return NOT_SUPPORTED;
+    attributes[0] = 16; /* multiprocessors */
+    return OK;
 }
 
 int nvmlDeviceIsMigDeviceHandle(device *d, unsigned *is) { ENTER(d); *is = d->instance >= 0; return OK; }
@@ -505,7 +517,7 @@ int nvmlDeviceGetPowerManagementLimit(device *d, unsigned *mw) { WHOLE_GPU(d); *
 int nvmlDeviceGetTemperatureThreshold(device *d, int kind, unsigned *c) { WHOLE_GPU(d); *c = kind == 0 ? 92 : 87; return OK; }
 int nvmlDeviceGetCurrPcieLinkWidth(device *d, unsigned *lanes) { WHOLE_GPU(d); *lanes = 16; return OK; }
 int nvmlDeviceGetCurrPcieLinkGeneration(device *d, unsigned *gen) { WHOLE_GPU(d); *gen = 4; return OK; }
-int nvmlDeviceGetMaxPcieLinkGeneration(device *d, unsigned *gen) { WHOLE_GPU(d); *gen = 5; return OK; }
+int nvmlDeviceGetMaxPcieLinkGeneration(device *d, unsigned *gen) { WHOLE_GPU(d); *gen = (unsigned)GPU(d)->model->pcie; return OK; }
 int nvmlDeviceGetMaxPcieLinkWidth(device *d, unsigned *lanes) { WHOLE_GPU(d); *lanes = 16; return OK; }
 int nvmlDeviceGetFanSpeed(device *d, unsigned *speed) { WHOLE_GPU(d); *speed = 0; return NOT_SUPPORTED; }
 int nvmlDeviceGetPerformanceState(device *d, unsigned *state) { WHOLE_GPU(d); *state = 0; return OK; }

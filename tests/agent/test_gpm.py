@@ -1,0 +1,296 @@
+"""Source ``gpm`` against the stub libnvidia-ml: NVML's GPU performance monitoring, and all that source ``nvml`` reads too."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from epochcast.agent.catalog import catalog
+from epochcast.agent.config import Config
+from epochcast.agent.errors import InputError
+from epochcast.agent.sources import Tick, gpm
+from epochcast.agent.sources.gpm import GpmSource
+
+UNKNOWN, NOT_SUPPORTED, NO_DATA = 999, 3, 21
+MIB = 1024.0**2
+BUSY = {
+    "gr_engine_active": 0.95,
+    "sm_active": 0.85,
+    "sm_occupancy": 0.45,
+    "tensor_active": 0.6,
+    "dram_active": 0.4,
+    "fp64_active": 0.01,
+    "fp32_active": 0.2,
+    "fp16_active": 0.05,
+    "pcie_tx": 1000 * MIB,
+    "pcie_rx": 2000 * MIB,
+    "nvlink_tx": 3000 * MIB,
+    "nvlink_rx": 4000 * MIB,
+}
+
+Driver = Any
+Open = Callable[..., GpmSource]
+
+
+@pytest.fixture
+def open_source(nvml_driver: Driver) -> Iterator[Open]:
+    """Open sources over the stub; they are closed after the test."""
+    opened: list[GpmSource] = []
+
+    def start(only: frozenset[str] | None = None, **settings: Any) -> GpmSource:
+        opened.append(GpmSource(Config(**settings), only))
+        return opened[-1]
+
+    yield start
+    for source in opened:
+        source.close()
+
+
+def rows(source: GpmSource, elapsed: float, slow: bool = False, wait: bool = True) -> dict[str, dict[str, float]]:
+    """Return the values by the device's label and metric; ``wait``: as the sampler does, until the source is ready."""
+    if wait:
+        time.sleep(max(0.0, source.ready_at - time.monotonic()))
+    return {
+        source.devices[row.device].label: dict(
+            zip((metric.name for metric in source.devices[row.device].metrics), row.values.tolist(), strict=True)
+        )
+        for row in source.read(Tick(1_700_000_000 + elapsed, elapsed, slow, slow))
+    }
+
+
+def profiled(values: dict[str, float]) -> dict[str, float]:
+    return {name: value for name, value in values.items() if name in BUSY and not np.isnan(value)}
+
+
+def test_profiling_metrics_in_base_units_beside_all_others(open_source: Open, nvml_driver: Driver) -> None:
+    nvml_driver("gpus 2")
+    source = open_source()
+    gpus = {name for name, metric in catalog().items() if metric.scope == "gpu"}
+    assert [{metric.name for metric in device.metrics} for device in source.devices] == [gpus, gpus]
+    assert [dict(device.unmeasured) for device in source.devices] == [{}, {}]
+    got = rows(source, 0.0, slow=True)
+    assert set(got) == {"0", "1"}
+    assert profiled(got["1"]) == pytest.approx(BUSY)
+    assert not np.isnan(list(got["1"].values())).any()
+    assert got["1"]["power"] == 650
+    assert rows(source, 0.1)["0"].keys() == gpus
+    assert not source.blanks
+
+
+def test_one_question_to_the_driver_holds_all_metrics(
+    open_source: Open, nvml_driver: Driver, nvml_calls: Callable[[str], int]
+) -> None:
+    nvml_driver("gpus 2")
+    source = open_source()
+    before = nvml_calls("nvmlGpmMetricsGet"), nvml_calls("nvmlGpmSampleGet"), nvml_calls("nvmlGpmSampleAlloc")
+    for n in range(3):
+        rows(source, n / 10)
+    after = nvml_calls("nvmlGpmMetricsGet"), nvml_calls("nvmlGpmSampleGet"), nvml_calls("nvmlGpmSampleAlloc")
+    assert np.subtract(after, before).tolist() == [6, 6, 0]
+
+
+def test_a_metric_is_the_mean_between_two_samples(open_source: Open, nvml_driver: Driver) -> None:
+    period = 0.8
+    nvml_driver(f"gpus 1\nepoch * {period} 0.5")
+    source = open_source()
+    start = time.time()
+    values = [rows(source, n / 10)["0"]["sm_active"] for n in range(16)]
+    assert max(values) == pytest.approx(0.85)
+    assert min(values) == 0
+    # Over whole periods the mean is that of the duty, whatever the phase: nothing is sampled twice or left out.
+    assert np.mean(values) == pytest.approx(0.425, abs=0.425 * 0.2 / (time.time() - start))
+
+
+def test_samples_are_never_closer_than_the_driver_allows(open_source: Open, nvml_driver: Driver) -> None:
+    nvml_driver("gpus 3\nmig 0 7:1g.18gb 9:1g.18gb")
+    first = open_source()
+    rows(first, 0.0, slow=True)
+    # Asked far too often: what is too early is left out, and counted, and the next window covers that time too.
+    for n in range(40):
+        rows(first, n / 100, wait=False)
+        time.sleep(0.005)
+    assert first.blanks[3, "sm_active"] > 10
+    # Asked when it says that it is ready, and a moment before.
+    for n in range(5):
+        time.sleep(max(0.0, first.ready_at - time.monotonic() - 0.001))
+        assert profiled(rows(first, 1 + n / 10, wait=False)["1"]) == pytest.approx(BUSY)
+    # Another source of the same GPUs knows when they were last sampled.
+    second = open_source()
+    assert profiled(rows(second, 0.0)["1"]) == pytest.approx(BUSY)
+    assert nvml_driver.violations == []
+
+
+def test_the_stub_tells_of_samples_too_close(open_source: Open, nvml_driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    nvml_driver("gpus 1")
+    monkeypatch.setattr(gpm, "SPACING_S", 0.0)
+    rows(open_source(), 0.0)
+    assert nvml_driver.violations[0].startswith("spacing gpu 0")
+
+
+def test_threads_take_turns(open_source: Open, nvml_driver: Driver) -> None:
+    nvml_driver("gpus 2\nslow nvmlGpmSampleGet 2000\nslow nvmlGpmMetricsGet 2000")
+    sources = [open_source(frozenset({f"GPU-stub-{index}"})) for index in range(2)]
+
+    def read(source: GpmSource) -> None:
+        for n in range(6):
+            rows(source, n / 10)
+
+    threads = [threading.Thread(target=read, args=(source,)) for source in sources]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert nvml_driver.violations == []
+    assert not [name for source in sources for _, name in source.blanks if name in ("sm_active", "power")]
+
+
+def test_each_metric_has_its_own_return_code(open_source: Open, nvml_driver: Driver) -> None:
+    tensor, sm, dram = (metric.gpm for metric in (catalog()[name] for name in ("tensor_active", "sm_active", "dram_active")))
+    nvml_driver(f"gpus 2\ngpm {tensor} {NOT_SUPPORTED} 0\ngpm {dram} {NO_DATA} 0")
+    source = open_source()
+    assert source.devices[0].unmeasured == {"tensor_active": f"NVML GPM metric {tensor}: Not Supported"}
+    assert profiled(rows(source, 0.0)["0"]).keys() == BUSY.keys() - {"tensor_active", "dram_active"}
+    assert source.blanks == {(0, "dram_active"): 1}
+    nvml_driver(f"gpus 2\ngpm {sm} nan 0\ngpm {dram} {UNKNOWN} 1")
+    got = rows(source, 0.1)
+    assert profiled(got["0"]).keys() == BUSY.keys() - {"tensor_active", "sm_active"}
+    assert profiled(got["1"]).keys() == BUSY.keys() - {"dram_active"}
+    assert source.blanks == {(0, "dram_active"): 1, (0, "sm_active"): 1, (1, "dram_active"): 1}
+
+
+def test_what_gpm_refuses_is_read_from_counters(open_source: Open, nvml_driver: Driver) -> None:
+    nvml_driver(f"gpus 1\ngpm {catalog()['nvlink_tx'].gpm} {NOT_SUPPORTED} 0")
+    source = open_source()
+    rows(source, 0.0)
+    assert rows(source, 0.1)["0"]["nvlink_tx"] > 0  # field 138
+    assert not source.devices[0].unmeasured
+
+
+def test_after_a_pause_the_window_begins_anew(open_source: Open, nvml_driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    nvml_driver("gpus 1")
+    monkeypatch.setattr(gpm, "_sampled", {})  # no other test is to know of a time that never was
+    source = open_source()
+    assert profiled(rows(source, 0.0)["0"])
+    # Pretend that it was 6 s: the true clock goes on.
+    monkeypatch.setattr(gpm, "monotonic", lambda: time.monotonic() + 6)
+    got = rows(source, 6.0)["0"]
+    assert not profiled(got)
+    assert got["power"] == 650
+    time.sleep(0.1)
+    assert profiled(rows(source, 6.1, wait=False)["0"]) == pytest.approx(BUSY)
+
+
+def test_all_in_the_slow_tier_the_window_is_a_second(
+    open_source: Open, nvml_driver: Driver, nvml_calls: Callable[[str], int]
+) -> None:
+    nvml_driver("gpus 1")
+    source = open_source(tiers=dict.fromkeys(BUSY, "slow"))
+    before = nvml_calls("nvmlGpmSampleGet")
+    assert not profiled(rows(source, 0.1)["0"])
+    assert nvml_calls("nvmlGpmSampleGet") == before
+    assert profiled(rows(source, 1.0, slow=True)["0"]) == pytest.approx(BUSY)
+    assert not source.blanks
+
+
+def test_a_lost_gpu_comes_back_with_new_samples(open_source: Open, nvml_driver: Driver) -> None:
+    nvml_driver("gpus 2")
+    source = open_source()
+    rows(source, 0.0)
+    nvml_driver("gpus 2\nlost 1")
+    assert set(rows(source, 0.1)) == {"0"}
+    nvml_driver("gpus 2")
+    back = rows(source, 1.2)
+    assert not profiled(back["1"])  # one sample yet
+    assert back["1"]["power"] == 650
+    assert profiled(rows(source, 1.3)["1"]) == pytest.approx(BUSY)
+    assert nvml_driver.violations == []
+
+
+def test_unknown_error_from_gpm_alone_leaves_the_rest(open_source: Open, nvml_driver: Driver) -> None:
+    nvml_driver("gpus 1")
+    source = open_source()
+    rows(source, 0.0)
+    nvml_driver(f"gpus 1\nfail nvmlGpmSampleGet {UNKNOWN} 0")
+    got = rows(source, 0.1)["0"]
+    assert not profiled(got)
+    assert got["power"] == 650
+    assert source.blanks.keys() == {(0, name) for name in BUSY}
+    nvml_driver("gpus 1")
+    time.sleep(0.1)
+    assert not profiled(rows(source, 0.2)["0"])  # begins anew: whatever answers may be another
+    assert profiled(rows(source, 0.3)["0"]) == pytest.approx(BUSY)
+    nvml_driver(f"gpus 1\nfail * {UNKNOWN} 0")
+    with pytest.raises(RuntimeError, match="no GPU answers"):
+        rows(source, 0.4)
+
+
+def test_a_reloaded_driver(open_source: Open, nvml_driver: Driver) -> None:
+    nvml_driver("gpus 2\nmig 1 3:1g.18gb")
+    source = open_source()
+    rows(source, 0.0)
+    nvml_driver("gpus 2\nmig 1 3:1g.18gb\ngeneration 1")
+    with pytest.raises(RuntimeError, match="no GPU answers"):
+        rows(source, 0.1)
+    assert set(rows(source, 1.2)) == {"0", "1", "1.3"}
+    assert profiled(rows(source, 1.3)["1.3"])
+
+
+def test_mig_instances_have_their_own_window(open_source: Open, nvml_driver: Driver) -> None:
+    nvml_driver("gpus 1\nmig 0 7:1g.18gb 9:1g.18gb:2")
+    source = open_source()
+    assert [device.label for device in source.devices] == ["0", "0.7", "0.9"]
+    part = source.devices[1]
+    assert (part.index, part.instance, part.source, part.uuid) == (0, 7, "gpm", "MIG-stub-0-7-0")
+    own = {name for name in BUSY if catalog()[name].unit == "ratio"}
+    assert {metric.name for metric in part.metrics} == own | {"memory_used", "memory_free", "bar1_used", "bar1_free"}
+    assert "power" in part.unmeasured
+    assert "NVML GPM metric 20" in part.unmeasured["pcie_tx"]
+    got = rows(source, 0.0, slow=True)
+    assert profiled(got["0.9"]) == pytest.approx({name: value for name, value in BUSY.items() if name in own})
+    assert got["0"]["power"] == 650
+    # The instance is gone: the others go on.
+    nvml_driver("gpus 1\nmig 0 9:1g.18gb:2")
+    got = rows(source, 0.1)
+    assert profiled(got["0"])
+    assert not profiled(got.get("0.7", {}))
+
+
+def test_gpus_without_gpm_are_left_to_other_sources(open_source: Open, nvml_driver: Driver) -> None:
+    nvml_driver("gpus 3\ngpu 0 t4\ngpu 1 a100")
+    assert [device.uuid for device in open_source().devices] == ["GPU-stub-2"]
+    with pytest.raises(
+        InputError, match=r"source 'gpm' finds no GPU with NVML's performance monitoring among 2 .*--source dcgm"
+    ):
+        open_source(frozenset({"GPU-stub-0", "GPU-stub-1"}))
+
+
+def test_a_driver_that_refuses_samples(open_source: Open, nvml_driver: Driver) -> None:
+    nvml_driver("gpus 1\nfail nvmlGpmSampleGet 4 *")
+    source = open_source()
+    assert "nvmlGpmSampleGet" in source.devices[0].unmeasured["sm_active"]
+    assert rows(source, 0.0)["0"]["power"] == 650
+
+
+def test_the_whole_agent_over_the_stub(nvml_library: Path, start_agent: Callable[..., Any], nvml_scenario: Any) -> None:
+    nvml_scenario("gpus 2\ngpu 1 t4")
+    stub = {"LD_LIBRARY_PATH": str(nvml_library.parent), "NVML_STUB_SCENARIO": str(nvml_scenario.path)}
+    agent = start_agent("--source", "auto", env=stub)
+    assert [(gpu["name"], gpu["source"]) for gpu in agent.json("/api/v1/gpus")["gpus"]] == [
+        ("NVIDIA H200", "gpm"),
+        ("Tesla T4", "nvml"),
+    ]
+    deadline = time.monotonic() + 20
+    while len(agent.json("/api/v1/samples?gpu=GPU-stub-0&metric=sm_active")["gpus"][0]["time"]) < 20:
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    (samples,) = agent.json("/api/v1/samples?gpu=GPU-stub-0&metric=sm_active&metric=energy")["gpus"]
+    active = [value for value in samples["metrics"]["sm_active"] if value is not None]
+    assert active == pytest.approx([0.85] * len(active), abs=1e-6)
+    assert len(active) >= 15
+    assert np.all(np.diff(samples["metrics"]["energy"]) >= 0)
+    assert agent.stop()[0] == 0
+    assert nvml_scenario.violations == []
