@@ -101,7 +101,7 @@ class DeviceCollector(Collector):
         """Return the names and label sets of these devices, which change only when the sources are opened anew."""
         plan = self._plan
         if len(plan.devices) != len(devices) or any(a is not b for a, b in zip(plan.devices, devices, strict=True)):
-            plan = self._plan = _Plan(devices, _unique_names([metric for device in devices for metric in device.metrics]))
+            plan = self._plan = _Plan(devices, unique_names([metric for device in devices for metric in device.metrics]))
         return plan
 
     def _metric_families(self, metric: Metric, name: str, present: list["_Present"]) -> Iterator[Family]:
@@ -147,7 +147,7 @@ def _filled(family: Family, sample_name: str, present: Iterable[_Present], metri
     return family
 
 
-def _unique_names(metrics: Iterable[Metric]) -> list[tuple[Metric, str]]:
+def unique_names(metrics: Iterable[Metric]) -> list[tuple[Metric, str]]:
     """Return each metric with its legal name on ``/metrics``, such that no two families share a name.
 
     A metric of the catalogue keeps its documented name, whatever a replayed trace calls its other columns.

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..exposition import LABELS, _unique_names
+from ..exposition import LABELS, unique_names
 from ..sources import Device
 from ..store import DeviceStore
 from .wire import Wire
@@ -116,5 +116,5 @@ class DeviceSeries:
 
     def _label(self, device: Device) -> Sequence[bytes]:
         labels = {**self._common, **dict(zip(LABELS, (device.label, device.uuid, device.name), strict=True))}
-        names = {metric: name + "_total" * (metric.kind == "counter") for metric, name in _unique_names(device.metrics)}
+        names = {metric: name + "_total" * (metric.kind == "counter") for metric, name in unique_names(device.metrics)}
         return [self._wire.labels({**labels, "__name__": names[metric]}) for metric in device.metrics]
