@@ -20,6 +20,7 @@ from .page import MetricsPage
 from .processes import ProcessWatcher
 from .samples import FORMATS, SCHEMA, Selection, identity
 from .store import DeviceStore
+from .ticks_first import ticks_first
 
 # Seconds without a sample after which a source is no longer healthy, whatever it promises itself.
 SILENCE_S = 5.0
@@ -106,7 +107,7 @@ class Api:
             raise InputError(f"unknown format {form!r}; choose {', '.join(FORMATS)}")
         kind, write = FORMATS[form]
         intervals = {store.device.uuid: sampler.source.interval for sampler in self._node.samplers for store in sampler.stores}
-        body = write(Selection(stores, start, stop, metrics, intervals))
+        body = ticks_first.between(write(Selection(stores, start, stop, metrics, intervals)))
         zipped = gzip_accepted(environ.get("HTTP_ACCEPT_ENCODING", ""))
         headers = (("X-Epochcast-Schema", SCHEMA), *_encoding(zipped))
         return Answer(HTTPStatus.OK, kind, _zipped(body) if zipped else body, headers)

@@ -10,6 +10,7 @@ from prometheus_client.core import Metric
 from prometheus_client.exposition import choose_encoder
 
 from .node import Node
+from .ticks_first import ticks_first
 
 # Without news a page is repeated this long (seconds): a device that falls silent must leave it.
 LONGEST_LIFE_S = 0.5
@@ -54,7 +55,7 @@ class MetricsPage:
             return self._pages[key]
 
     def _fresh(self, openmetrics: bool, zipped: bool, names: Collection[str] | None) -> bytes:
-        page = "".join(lines(self._registry.collect(), openmetrics, names)).encode()
+        page = "".join(lines(ticks_first.between(self._registry.collect()), openmetrics, names)).encode()
         return gzip.compress(page, GZIP_LEVEL) if zipped else page
 
 

@@ -18,6 +18,7 @@ from wsgiref.types import WSGIApplication, WSGIEnvironment
 from .auth import BasicAuth, tls
 from .config import Config
 from .errors import InputError
+from .ticks_first import ticks_first
 
 log = logging.getLogger(__name__)
 
@@ -203,6 +204,7 @@ class _Handler(WSGIRequestHandler):
             self.requestline = self.request_version = self.command = ""
             self.send_error(414)
             return
+        ticks_first.wait()
         if not self.parse_request():
             return
         length = self.headers.get("Content-Length", "")

@@ -16,9 +16,11 @@ from typing import Any
 import pytest
 
 from epochcast.agent import auth, server
+from epochcast.agent import ticks_first as ticking
 from epochcast.agent.config import Config, Web
 from epochcast.agent.errors import InputError
 from epochcast.agent.server import Server, listen
+from epochcast.agent.ticks_first import ticks_first
 
 
 def hello(environ: Any, start_response: Any) -> Iterable[bytes]:
@@ -208,6 +210,20 @@ def test_closing_does_not_wait_for_clients(serve: Any) -> None:
         listening.shutdown()
         listening.server_close()
         assert silent.recv(1) == b""
+
+
+def test_an_answer_waits_while_a_tick_is_read_but_not_for_ever(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ticking, "LONGEST_WAIT_S", 60.0)
+    listening = serve()
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        with ticks_first, ticks_first:  # two samplers
+            waiting = pool.submit(fetch, listening)
+            with pytest.raises(TimeoutError):
+                waiting.result(timeout=0.3)
+        assert waiting.result(timeout=10)[0] == 200
+    monkeypatch.setattr(ticking, "LONGEST_WAIT_S", 0.01)
+    with ticks_first:  # hangs in the driver
+        assert fetch(listening)[0] == 200
 
 
 # --- basic authentication
