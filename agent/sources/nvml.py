@@ -217,7 +217,8 @@ class NvmlSource:
                 metric = self._metrics[place]
                 if metric is not None and isnan(values[place]) and LEVELS[metric.tier] <= level:
                     self.blanks[place // self._width, metric.name] += 1
-        self._count_absent()
+        if any(one.gpu.absent for one, _ in incomplete):
+            self._count_absent()
 
     def _find_again(self, tick: Tick) -> list[Gpu]:
         """Try the absent GPUs whose time has come; return those that are back."""

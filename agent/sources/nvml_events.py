@@ -27,10 +27,8 @@ class XidEvents:
 
     def watch(self, index: int, handle: Handle) -> None:
         """Count the errors of the GPU at NVML's ``index`` from now on; raises DriverError where the driver reports none."""
-        address = cast(handle, c_void_p).value
-        if address not in self._watched:
-            call(pynvml.nvmlDeviceRegisterEvents, handle, pynvml.nvmlEventTypeXidCriticalError, self._set)
-            self._watched[address] = index
+        call(pynvml.nvmlDeviceRegisterEvents, handle, pynvml.nvmlEventTypeXidCriticalError, self._set)
+        self._watched[cast(handle, c_void_p).value] = index
 
     def poll(self) -> None:
         """Take in what was reported since the last call."""

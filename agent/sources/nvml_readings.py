@@ -24,8 +24,8 @@ ALL_LINKS = 0xFFFFFFFF
 # A PCIe lane moves at most so many bytes/s one way in its first generation, and twice as many in each later one.
 LANE_BYTES_PER_S = 0.25e9
 
-# A tick may be so late that the time between two readings is this (seconds) at the full rate.
-SLOWEST_TICK_S = 0.12
+# From one reading of the fast tier to the next, at the full rate, with a tick that is a little late.
+LATE_TICK_S = 0.12
 
 # Returns values in base units; raises DriverError.
 Read = Callable[[], Sequence[float]]
@@ -129,10 +129,11 @@ class _Samples:
         """Return the mean of the samples since the last call, NaN when there is none."""
         self._count.value = self._room
         code = self._ask(*self._arguments, self._last_seen, *self._pointers, self._samples)
-        if code == pynvml.NVML_ERROR_NOT_FOUND or (count := self._count.value) == 0:
-            return nan
-        if code:
+        if code and code != pynvml.NVML_ERROR_NOT_FOUND:
             raise DriverError("nvmlDeviceGetSamples", code)
+        count = 0 if code else self._count.value
+        if count == 0:
+            return nan
         layout = formatted(pynvml.c_nvmlSample_t, {"timeStamp": "Q", "sampleValue": VALUE_FORMATS[self._type.value]})
         samples = unpack_from("=" + layout * count, self._samples)
         self._last_seen.value = max(samples[0::2])
@@ -221,7 +222,7 @@ class FieldValues:
     def _refusal(self, field: Field, answer: Any) -> DriverError | None:
         if answer.nvmlReturn:
             return DriverError(f"NVML field {field.id}", answer.nvmlReturn)
-        if field.counter and answer.valueType == pynvml.NVML_VALUE_TYPE_UNSIGNED_INT and self._wrap_s < SLOWEST_TICK_S:
+        if field.counter and answer.valueType == pynvml.NVML_VALUE_TYPE_UNSIGNED_INT and self._wrap_s < LATE_TICK_S:
             return DriverError(
                 f"NVML field {field.id} may wrap more than once between two readings", pynvml.NVML_ERROR_NOT_SUPPORTED
             )
@@ -270,7 +271,7 @@ class FieldValues:
             return nan
         growth, seconds = raw - before[0], self._now - before[1]
         if kind == pynvml.NVML_VALUE_TYPE_UNSIGNED_INT:
-            # "Value can be wrapped" (nvml.h): it may have, once, but not twice.
+            # "Value can be wrapped" (nvml.h): it may have, once, but not twice. Below 10 Hz that is never sure.
             return growth % 2**32 / seconds if 0 < seconds < self._wrap_s else nan
         return growth / seconds if growth >= 0 and seconds > 0 else nan
 
