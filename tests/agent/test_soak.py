@@ -47,7 +47,7 @@ FAULTS = (
 
 
 def soak(agent: Any, scenario: Path, seconds: float, fault_s: float) -> list[tuple[float, float]]:
-    """Read everything for that long while faults come and go; return (seconds since the start, resident bytes) once a second."""
+    """Read everything for that long while faults come and go; return (seconds since the start, resident bytes) of each look."""
     chance = random.Random(0)
     times: defaultdict[str, set[float]] = defaultdict(set)
     resident: list[tuple[float, float]] = []
@@ -65,27 +65,28 @@ def soak(agent: Any, scenario: Path, seconds: float, fault_s: float) -> list[tup
             changed, fault = time.monotonic(), fault + 1
             if fault % 10 == 0:
                 agent.process.send_signal(signal.SIGHUP)
+        left_out_before = left_out(agent)
         for gpu in agent.json("/api/v1/samples")["gpus"]:
             times[gpu["uuid"]].update(round(moment, 1) for moment in gpu["time"])
             missed[gpu["uuid"]] = gpu["missed_ticks"]
-        page = agent.text("/metrics")
         with contextlib.suppress(urllib.error.HTTPError):  # 503 while nothing answers is the right answer
             agent.text("/healthz")
         resident.append((elapsed, resident_bytes(agent.process.pid)))
         assert agent.process.poll() is None
         time.sleep(0.5)
-    left_out = sum(
-        sample.value
-        for family in text_string_to_metric_families(page)
-        for sample in family.samples
-        if sample.name == "epochcast_agent_governed_ticks_total"
-    )
+    left_out_after = left_out(agent)
     assert len(times) == GPUS
     for uuid, seen in times.items():
         ticks = round((max(seen) - min(seen)) * 10) + 1
-        # Rows and counts are of slightly different moments, hence the three.
-        assert len(seen) + missed[uuid] + left_out == pytest.approx(ticks, abs=3), uuid
+        uncounted = ticks - len(seen) - missed[uuid]
+        assert left_out_before <= uncounted <= left_out_after, f"{uuid}: {ticks=} seen={len(seen)} missed={missed[uuid]}"
     return resident
+
+
+def left_out(agent: Any) -> float:
+    """Return the ticks that the governor has left out so far."""
+    samples = [sample for family in text_string_to_metric_families(agent.text("/metrics")) for sample in family.samples]
+    return sum(sample.value for sample in samples if sample.name == "epochcast_agent_governed_ticks_total")
 
 
 def set_scenario(path: Path, text: str) -> None:
