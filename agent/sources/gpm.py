@@ -29,8 +29,8 @@ from .nvml_library import GONE, LATER, SOME_ANSWER, DriverError, call, formatted
 log = logging.getLogger(__name__)
 
 SPACING_S = 0.1
-# Rather than leave a value out, wait for so little: it still belongs to the tick.
-SHORT_WAIT_S = 0.01
+# Rather than leave a value out, wait for so little.
+SHORT_WAIT_S = 0.002
 # A sample older than this (for the rare tier: than two minutes) is of another time: the agent was stopped, the GPU absent.
 LONGEST_WINDOW_S = 5.0
 LONGEST_RARE_WINDOW_S = 120.0
@@ -222,7 +222,7 @@ class GpmSource:
             self.ready_at = self._ready_after(start)
 
     def _ready_after(self, start: float) -> float:
-        """Return when the GPUs that were sampled since ``start`` may be sampled again: the others follow the first in order."""
+        """Return when the GPUs sampled since ``start`` may be sampled again, in this order and with short waits at most."""
         sampled = [moment for window in self._windows if (moment := _sampled.get(window.uuid, -inf)) >= start]
         return max(min(sampled), max(sampled) - SHORT_WAIT_S) + SPACING_S if sampled else self.ready_at
 

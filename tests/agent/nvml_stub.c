@@ -19,6 +19,7 @@
  *   mig GPU GI:PROFILE[:CIS]…   MIG is on, with these GPU instances, each of CIS (1) compute instances
  *   xid SEQUENCE GPU CODE       an Xid event; told once to every event set made before the line with that SEQUENCE appeared
  *   pid GPU PID BYTES PERCENT   a compute process, its memory and its share of the SMs
+ *   frozen 1                    this file is not looked at again: to measure callers without the stub's own file access
  *   generation N                the driver was reloaded when this changes: until the last nvmlShutdown every call says UNKNOWN
  *
  * As a driver does, it refreshes values in steps: utilisation every 1/6 s, energy, power and GPM samples every 0.1 s.
@@ -80,7 +81,7 @@ typedef struct { int sequence, gpu, code; } xid;
 typedef struct { int gpu; unsigned pid; u64 bytes; int percent; } process;
 
 static struct {
-    int gpus, generation, rules, moods, xids, processes;
+    int gpus, frozen, generation, rules, moods, xids, processes;
     double ripple;
     gpu gpu[GPUS];
     rule rule[RULES];
@@ -148,6 +149,7 @@ static void statement(char *line) {
     int which = gpu_number(word[1]);
     if (!strcmp(word[0], "gpus")) now.gpus = atoi(word[1]);
     else if (!strcmp(word[0], "ripple")) now.ripple = atof(word[1]);
+    else if (!strcmp(word[0], "frozen")) now.frozen = atoi(word[1]);
     else if (!strcmp(word[0], "generation")) now.generation = atoi(word[1]);
     else if (!strcmp(word[0], "lost")) { EACH_GPU(g, which) g->lost = 1; }
     else if (!strcmp(word[0], "gpu") && n == 3) {
@@ -200,7 +202,7 @@ static void refresh(void) {
     static struct stat seen;
     static char seen_path[4096];
     double t = seconds(CLOCK_MONOTONIC);
-    if (t - looked < 1e-3 && looked >= 0) return;
+    if (now.frozen || (t - looked < 1e-3 && looked >= 0)) return;
     pthread_mutex_lock(&reading);
     const char *path = getenv("NVML_STUB_SCENARIO");
     struct stat s = {0};

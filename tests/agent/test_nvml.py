@@ -189,6 +189,16 @@ def test_a_counter_that_may_wrap_twice_within_a_tick_is_not_measured(open_source
     assert "may wrap more than once" in open_source().devices[0].unmeasured["pcie_tx"]
 
 
+def test_a_rate_is_never_negative(open_source: Open, nvml_driver: Driver) -> None:
+    nvml_driver("gpus 1")
+    source = open_source()
+    rows(source, 0.0, slow=False, rare=False)
+    assert rows(source, 0.1, slow=False, rare=False)["0"]["nvlink_tx"] > 0
+    nvml_driver("gpus 1\nepoch * 1 0")  # idle ever since: the counter is back at zero
+    assert np.isnan(rows(source, 0.2, slow=False, rare=False)["0"]["nvlink_tx"])
+    assert rows(source, 0.3, slow=False, rare=False)["0"]["nvlink_tx"] == 0
+
+
 def test_energy_that_runs_backwards_is_the_drivers_word(open_source: Open, nvml_driver: Driver) -> None:
     nvml_driver("gpus 1")
     source = open_source()
