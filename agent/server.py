@@ -196,6 +196,8 @@ class _Handler(WSGIRequestHandler):
     """Reads one request and hands it to the application; logged at debug level only."""
 
     server: Server
+    # Head and body are written one after the other; the second would wait 40 ms for the client's delayed acknowledgement.
+    disable_nagle_algorithm = True
 
     def handle(self) -> None:
         """Answer one request."""
