@@ -113,14 +113,18 @@ class NvmlSource:
             if metric is not None and metric.name == XID
         ]
         for position, gpu in enumerate(self._gpus):
-            gpu.place(position * self._width)
-        self._plan = self._calls()
+            try:
+                gpu.place(position * self._width)
+            except DriverError as error:
+                gpu.lose(0.0, error)
+        self._make_plan()
 
-    def _calls(self) -> tuple[list[Call], ...]:
-        """Return the calls to make at a tick of each level."""
+    def _make_plan(self) -> None:
+        """List the calls of a tick of each level, to the GPUs that answer."""
         answering = [gpu for gpu in self._gpus if not gpu.absent]
+        self._absent = len(self._gpus) - len(answering)
         # Profiling metrics of all GPUs first: nothing else then varies the time from one sample to the next.
-        return tuple(
+        self._plan = tuple(
             [call for gpu in answering for call in gpu.first[level]] + [call for gpu in answering for call in gpu.rest[level]]
             for level in LEVELS.values()
         )
@@ -218,7 +222,7 @@ class NvmlSource:
                 if metric is not None and isnan(values[place]) and LEVELS[metric.tier] <= level:
                     self.blanks[place // self._width, metric.name] += 1
         if any(one.gpu.absent for one, _ in incomplete):
-            self._count_absent()
+            self._make_plan()
 
     def _find_again(self, tick: Tick) -> list[Gpu]:
         """Try the absent GPUs whose time has come; return those that are back."""
@@ -235,12 +239,8 @@ class NvmlSource:
             gpu.find_again(tick.elapsed)
             if not gpu.absent:
                 self._watch(gpu.found)
-        self._count_absent()
+        self._make_plan()
         return [gpu for gpu in due if not gpu.absent]
-
-    def _count_absent(self) -> None:
-        self._absent = sum(gpu.absent for gpu in self._gpus)
-        self._plan = self._calls()
 
     def _count_xids(self, level: int, values: list[float]) -> None:
         if self._xids is None or level < LEVELS[self._wanted[XID].tier]:

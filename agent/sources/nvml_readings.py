@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from ctypes import byref, c_uint, c_ulonglong
 from dataclasses import dataclass
 from math import isnan, nan
+from operator import mul
 from struct import Struct, unpack_from
 from time import monotonic
 from typing import Any
@@ -231,6 +232,8 @@ class FieldValues:
     def first(self, count: int) -> Read:
         """Return a function that reads the first ``count`` fields; NaN for one without value."""
         fields = tuple(enumerate(self._fields[:count]))
+        scales = tuple(field.scale for _, field in fields)
+        counters = any(field.counter for _, field in fields)
         kinds: tuple[int, ...] = ()
         answers = Struct("")
 
@@ -242,7 +245,10 @@ class FieldValues:
                 kinds = tuple(answer.valueType for answer in self._array[:count])
                 answers = Struct("=" + "".join(_layout(kind) for kind in kinds))
                 got = answers.unpack_from(self._array)
-            if any(got[1::3]):
+            failed = any(got[1::3])
+            if not failed and not counters:
+                return list(map(mul, got[2::3], scales))
+            if failed:
                 self._check(got[1::3])
             return [
                 (self._rate(i, got[3 * i + 2], kinds[i]) if field.counter else got[3 * i + 2]) * field.scale
