@@ -97,8 +97,9 @@ class DcgmExporterCollector(Collector):
                 labels[name] = str(static[attribute].value)
         if device.instance is not None:
             labels["GPU_I_ID"] = str(device.instance)
-            # NVML names an instance "<GPU> MIG <profile>".
-            labels["GPU_I_PROFILE"] = device.name.rpartition("MIG ")[2]
+            # NVML names an instance "<GPU> MIG <profile>", and so do the other sources where they know the profile.
+            if profile := device.name.partition(" MIG ")[2]:
+                labels["GPU_I_PROFILE"] = profile
         return labels
 
 

@@ -65,13 +65,15 @@ def test_names_units_and_labels_are_those_of_dcgm_exporter(still_node: Any) -> N
 def test_an_instance_stands_under_its_gpu(still_node: Any) -> None:
     parent = Device(0, "GPU-a", "NVIDIA H100 80GB HBM3", "gpm", (catalog()["power_average"],))
     part = Device(0, "MIG-b", "NVIDIA H100 80GB HBM3 MIG 1g.10gb", "gpm", (catalog()["sm_active"],), instance=7)
-    node = still_node(parent, part)
+    nameless = Device(0, "MIG-c", "NVIDIA H100 80GB HBM3 MIG", "gpm", (catalog()["sm_active"],), instance=8)
+    node = still_node(parent, part, nameless)
     for store in node.stores:
         store.add(START, np.array([0.5]), 0.0)
     got = found(node)
     _, labels = got["DCGM_FI_PROF_SM_ACTIVE", "7"]
     assert (labels["gpu"], labels["UUID"], labels["modelName"]) == ("0", "GPU-a", "NVIDIA H100 80GB HBM3")
     assert (labels["GPU_I_ID"], labels["GPU_I_PROFILE"]) == ("7", "1g.10gb")
+    assert "GPU_I_PROFILE" not in got["DCGM_FI_PROF_SM_ACTIVE", "8"][1]
     assert "GPU_I_ID" not in got["DCGM_FI_DEV_POWER_USAGE", ""][1]
 
 
