@@ -127,9 +127,11 @@ class Api:
 
     def _gpus(self, _: Query, __: WSGIEnvironment) -> Answer:
         choices = {choice.uuid: choice for choice in self._node.choices}
+        lags = {store.device.uuid: sampler.source.lag for sampler in self._node.samplers for store in sampler.stores}
         rows = []
         for store in self._node.stores:
-            row = identity(store)
+            # Of a device that is gone no row is on its way.
+            row = identity(store) | {"lag_s": lags.get(store.device.uuid, 0.0)}
             attributes = self._node.static(store.device.uuid)
             row["static"] = {name: asdict(attribute) for name, attribute in attributes.items()}
             if choice := choices.get(store.device.uuid):

@@ -33,7 +33,7 @@ class Web:
     key: Path | None = None
     client_ca: Path | None = None
     users: Path | None = None
-    connections: int = 16
+    connections: int = 8
 
     def __post_init__(self) -> None:
         if (self.certificate is None) != (self.key is None):

@@ -140,7 +140,8 @@ class Node:
     def _silent(self, now: float) -> bool:
         """Whether some source says nothing for long, and another could be chosen."""
         return self.config.chosen_source == AUTO and any(
-            now - max(sampler.started, *(store.heard_at for store in sampler.stores)) > SILENCE_S
+            now - max(sampler.started, *(store.heard_at for store in sampler.stores))
+            > max(SILENCE_S, sampler.source.silent_after)
             for sampler in self.samplers
             if sampler.source.name in RELAYS
         )

@@ -11,6 +11,7 @@ from typing import Protocol
 from .governor import Governor
 from .sources import Source, Tick
 from .store import DeviceStore
+from .ticks_first import ticks_first
 
 log = logging.getLogger(__name__)
 
@@ -145,16 +146,17 @@ class Sampler:
             step = self.governor.divisor
             newest = max(n, math.floor((now + self._offset) * hertz) // step * step)
             self._miss(newest - n)
-            n = newest
-            deadline = n / hertz - self._offset
+            if newest > n:
+                n = newest
+                moment = deadline = n / hertz - self._offset
             if start is None:
                 start = deadline
                 self._count_interruption(n / hertz)
-            self.lateness_seconds.add(max(0.0, now - deadline))
+            self.lateness_seconds.add(max(0.0, now - moment))
             self._read(n / hertz, now - start, now)
             self.last_tick = clock.monotonic()
             self.tick_seconds.add(self.last_tick - now)
-            if self.source.lag == 0 and self.source.recorded_rows is None:  # nobody's driver is disturbed by the others
+            if self.source.lag == 0 and self.source.regular:  # nobody's driver is disturbed by the others
                 self.governor.record(self.last_tick - now, now)
             n = n + 1 if not self._clock_was_set() else math.floor((clock.monotonic() + self._offset) * hertz) + 1
         self.finished = True
@@ -180,14 +182,15 @@ class Sampler:
         rare, self._rare_minute = minute != self._rare_minute, minute
         heard = [0] * len(self.stores)
         try:
-            for row in self.source.read(Tick(tick_time, elapsed, slow, rare)):
-                self.stores[row.device].add(row.time, row.values, now)
-                # In this order: whoever saw a sample's time must find the agent healthy.
-                self.last_success = now
-                self.last_sample_time = row.time
-                heard[row.device] += 1
-                if self.source.lag:
-                    self._count_until(row.device, row.time, 1)
+            with ticks_first:
+                for row in self.source.read(Tick(tick_time, elapsed, slow, rare)):
+                    self.stores[row.device].add(row.time, row.values, now)
+                    # In this order: whoever saw a sample's time must find the agent healthy.
+                    self.last_success = now
+                    self.last_sample_time = row.time
+                    heard[row.device] += 1
+                    if self.source.lag and self.source.regular:
+                        self._count_until(row.device, row.time, 1)
         except Exception as error:
             # Whatever a source does wrong, the others' samples and the next tick matter more.
             self.read_errors += 1
@@ -197,9 +200,11 @@ class Sampler:
         self._recent.append((now, max(heard) if self.source.lag else 1))
         for position, rows in enumerate(heard):
             self.stores[position].counted_until = tick_time
+            if not self.source.regular:
+                continue
             if self.source.lag:
                 self._count_until(position, tick_time - self.source.lag, 0)
-            elif self.source.recorded_rows is None and not rows:
+            elif not rows:
                 self.stores[position].missed_ticks += 1
 
     def _miss(self, ticks: int) -> None:
@@ -207,13 +212,13 @@ class Sampler:
         missed = ticks // self.governor.divisor
         self.missed_ticks += missed
         self.governed_ticks += ticks - missed
-        if self.source.recorded_rows is None and self.source.lag == 0:
+        if self.source.regular and self.source.lag == 0:
             for store in self.stores:
                 store.missed_ticks += missed
 
     def _count_interruption(self, tick_time: float) -> None:
         """Count the ticks that passed while the source was opened anew."""
-        if self.source.recorded_rows is None:
+        if self.source.regular:
             for store in self.stores:
                 if store.counted_until is not None:
                     store.missed_ticks += max(0, round((tick_time - store.counted_until) / self.source.interval) - 1)

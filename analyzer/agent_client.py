@@ -44,7 +44,7 @@ class AgentClient:
         return list(answer["gpus"])
 
     def traces(self, start: float | None = None, end: float | None = None) -> dict[str, Trace]:
-        """All samples in [start, end) [unix s]: device label (``0``; ``0.7`` for a MIG instance) -> trace, possibly without rows."""
+        """All samples in [start, end) [unix s]: device label (``0``, MIG instance ``0.7``) -> trace, possibly without rows."""
         limits = {"from": start, "to": end}
         answer = self._get("/api/v1/samples", {key: repr(value) for key, value in limits.items() if value is not None})
         self._expect(answer, SAMPLES_SCHEMA)

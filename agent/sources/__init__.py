@@ -87,7 +87,8 @@ class Source(Protocol):
     """Fills in one tick after another. One thread calls `read`.
 
     ``hertz``: reads per second of wall time that it wants. ``interval``: usual seconds of sample time from row to row of a
-    device. ``lag``: seconds that a row may come after its time. ``silent_after``: seconds of wall time without a row after
+    device; ``regular``: whether a device that answers gives one each time, so that one that is not there was missed. ``lag``:
+    seconds that a row may come after its time. ``silent_after``: seconds of wall time without a row after
     which a device counts as silent. ``ready_at``: moment of the monotonic clock before which it should not be read again.
     ``blanks``: readings that were due and gave no value, by (position of the device, name of the metric).
     ``outdated``: its devices are no longer those of the node (a GPU was added, came back, was repartitioned): open it anew.
@@ -98,6 +99,7 @@ class Source(Protocol):
     devices: Sequence[Device]
     hertz: float
     interval: float
+    regular: bool
     lag: float
     silent_after: float
     ready_at: float

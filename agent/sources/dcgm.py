@@ -40,6 +40,7 @@ class DcgmSource:
     name = "dcgm"
     hertz = 1.0
     interval = 0.1
+    regular = True
     lag = 2.0
     silent_after = 5.0
     ready_at = 0.0

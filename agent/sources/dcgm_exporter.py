@@ -52,6 +52,7 @@ class DcgmExporterSource:
     name = "dcgm-exporter"
     hertz = 1.0
     interval = 1.0
+    regular = False
     lag = 2.0
     # An exporter of two missed rounds of 30 s shows a dead host engine's last values, or hangs.
     silent_after = 65.0

@@ -175,6 +175,7 @@ class GpmSource:
     name = "gpm"
     hertz = NvmlSource.hertz
     interval = NvmlSource.interval
+    regular = NvmlSource.regular
     lag = NvmlSource.lag
     silent_after = NvmlSource.silent_after
     recorded_rows = None

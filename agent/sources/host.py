@@ -99,6 +99,7 @@ class HostSource:
     name = "host"
     hertz = 10.0
     interval = 0.1
+    regular = True
     lag = 0.0
     silent_after = 3.0
     ready_at = 0.0

@@ -36,6 +36,7 @@ class NvmlSource:
     name = "nvml"
     hertz = 10.0
     interval = 0.1
+    regular = True
     lag = 0.0
     silent_after = 1.0
     ready_at = 0.0

@@ -35,6 +35,7 @@ class ReplaySource:
     """
 
     name = "replay"
+    regular = False
     lag = 0.0
     ready_at = 0.0
     outdated = False

@@ -28,8 +28,8 @@ def stubbed_driver(gpus: int = GPUS) -> Iterator[dict[str, str]]:
     with tempfile.TemporaryDirectory() as folder:
         library, scenario = Path(folder) / "libnvidia-ml.so.1", Path(folder) / "scenario"
         source = ROOT / "tests" / "agent" / "nvml_stub.c"
-        subprocess.run(["cc", "-std=c11", "-O2", "-shared", "-fPIC", "-o", library, source, "-lm", "-lpthread"], check=True)
-        scenario.write_text(f"gpus {gpus}\nepoch * 20 0.8\nripple 0.2\n")
+        subprocess.run(["cc", "-std=c11", "-O2", "-shared", "-fPIC", "-pthread", "-o", library, source, "-lm"], check=True)
+        scenario.write_text(f"frozen 1\ngpus {gpus}\nepoch * 20 0.8\nripple 0.2\n")
         yield {**os.environ, "LD_LIBRARY_PATH": folder, "NVML_STUB_SCENARIO": str(scenario)}
 
 

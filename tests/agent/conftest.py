@@ -160,7 +160,7 @@ def nvml_calls(nvml_library: Path, nvml_driver: NvmlScenario) -> Callable[[str],
 class FakeSource:
     """A source of devices given as (uuid, index, metrics)."""
 
-    hertz, interval, lag, silent_after, ready_at = 10.0, 0.1, 0.0, 1.0, 0.0
+    hertz, interval, regular, lag, silent_after, ready_at = 10.0, 0.1, True, 0.0, 1.0, 0.0
     recorded_rows, finished = None, False
 
     def __init__(self, name: str, devices: list[tuple[str, int, Any]]) -> None:
@@ -189,7 +189,7 @@ class FakeSource:
 
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[FakeSource]]:
-    """Make ``open_source`` see these sources by name (devices, or a sentence that refuses); return the list of what it opens."""
+    """Make ``open_source`` see these sources by name (devices, or a sentence that refuses); list what it opens."""
 
     def make(**found: list[tuple[str, int, Any]] | str) -> list[FakeSource]:
         opened: list[FakeSource] = []
@@ -215,6 +215,7 @@ class StillSource:
 
     hertz = 10.0
     interval = 0.1
+    regular = True
     lag = 0.0
     silent_after = 1.0
     ready_at = 0.0

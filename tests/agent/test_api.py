@@ -238,6 +238,7 @@ def test_gpus_with_what_is_known_of_each_and_why_its_source_was_chosen(get: Any,
         "simulated": False,
         "unmeasured": {},
         "static": {"cuda_cores": {"value": 16896, "source": "nvml"}, "l2_cache": {"value": 62914560, "source": "cuda"}},
+        "lag_s": 0.0,
         "why": "every metric",
         "refused": {},
     }

@@ -20,6 +20,7 @@ class ScriptedSource:
     name = "scripted"
     hertz = 10.0
     interval = 0.1
+    regular = True
     lag = 0.0
     silent_after = 1.0
     outdated = False
