@@ -50,7 +50,8 @@ class Governor:
     def record(self, seconds: float, now: float) -> None:
         """Take in what the tick at ``now`` (monotonic) cost, and judge."""
         self._costs.append(seconds)
-        if len(self._costs) < JUDGED_TICKS:
+        # At full rate only a tick beyond the budget gives reason to look.
+        if len(self._costs) < JUDGED_TICKS or (self._level == 0 and seconds * self._hertz <= self._share):
             return
         cost = sorted(self._costs)[JUDGED_RANK]
         if cost * self.hertz > self._share and self._level + 1 < len(self._divisors):

@@ -99,6 +99,7 @@ class Node:
             # Closing waits for the driver too.
             if thread is None or not thread.is_alive():
                 sampler.source.close()
+            sampler.settle()
         self._open = {}
 
     def reopen(self, config: Config) -> None:

@@ -1,7 +1,7 @@
 """What the agent keeps of one device: its ring, its windows, and when it was last heard of."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,27 +12,29 @@ from .windows import Summary, Windows
 
 # Rows that wait until they are stored and summed up, unless somebody asks before: by the dozen that costs a tenth of doing it
 # tick by tick.
-BLOCK = 64
+BLOCK = 256
 
 
 class DeviceStore:
     """Samples of one device; the sampler writes, HTTP threads read.
 
     ``missed_ticks``: ticks since the agent started that left no row of this device. ``counted_until``: the newest tick that is
-    either in a row or in that count (unix seconds), None before the first.
+    either in a row or in that count (unix seconds), known while no sampler runs. ``refresh``: called before anything is read
+    of the rows; a sampler that has rows in hand gives them with `add` then.
     """
 
     def __init__(self, device: Device, capacity: int, window: float) -> None:
         self.device = device
         self.missed_ticks = 0
         self.counted_until: float | None = None
+        self.refresh: Callable[[], None] = _nothing
         self._ring = Ring(capacity, device.metrics)
         self._windows = Windows(device.metrics, window)
-        self._waiting: list[tuple[float, NDArray[np.float64]]] = []
+        self._waiting: list[tuple[float, Sequence[float] | NDArray[np.float64]]] = []
         self._heard_at = -np.inf
         self._lock = threading.Lock()
 
-    def add(self, time: float, values: NDArray[np.float64], now: float) -> None:
+    def add(self, time: float, values: Sequence[float] | NDArray[np.float64], now: float) -> None:
         """Take in the row of ``time`` (unix seconds), read at ``now`` of the monotonic clock; ``values`` is kept as it is."""
         with self._lock:
             self._waiting.append((time, values))
@@ -44,7 +46,7 @@ class DeviceStore:
         """Store the rows that wait; the caller holds the lock."""
         if self._waiting:
             time, values = (np.array(part) for part in zip(*self._waiting, strict=True))
-            self._waiting = []
+            self._waiting.clear()
             self._ring.extend(time, values)
             self._windows.extend(time, values)
 
@@ -59,12 +61,14 @@ class DeviceStore:
         return self._complete().since(cursor)
 
     def _complete(self) -> Ring:
+        self.refresh()
         with self._lock:
             self._take_in()
             return self._ring
 
     def summary(self, heard_since: float) -> Summary | None:
         """Return the present state, None when the device was not heard of since that moment of the monotonic clock."""
+        self.refresh()
         with self._lock:
             if self._heard_at < heard_since:
                 return None
@@ -77,6 +81,7 @@ class DeviceStore:
         Rows that do not fit are the oldest; metrics that this device does not have are left behind.
         """
         self.missed_ticks, self.counted_until = old.missed_ticks, old.counted_until
+        old.refresh()
         with old._lock:
             old._take_in()
             if (old.device.metrics, old._ring.capacity, old._windows.length) == (
@@ -101,4 +106,9 @@ class DeviceStore:
     @property
     def heard_at(self) -> float:
         """Moment of the monotonic clock at which its newest row arrived, -inf before the first."""
+        self.refresh()
         return self._heard_at
+
+
+def _nothing() -> None:
+    """Be the `DeviceStore.refresh` of a store that no sampler fills."""

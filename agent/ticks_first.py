@@ -14,34 +14,27 @@ T = TypeVar("T")
 
 # Nobody waits longer for a tick (seconds): it may hang in the driver.
 LONGEST_WAIT_S = 0.05
+# Between two looks at whether a tick is over (seconds); most are over before the second one.
+PAUSE_S = 0.0005
 
 
 class TicksFirst:
     """Samplers enter it (``with``) for the time of a tick."""
 
     def __init__(self) -> None:
-        self._idle = threading.Event()
-        self._idle.set()
-        self._reading = 0
-        self._began = 0.0
-        self._lock = threading.Lock()
+        # Since when (monotonic) each thread reads a tick. Not an Event: a tick is too short to be worth waking somebody for.
+        self._reading: dict[int, float] = {}
 
     def __enter__(self) -> None:
-        with self._lock:
-            self._reading += 1
-            self._began = time.monotonic()
-            self._idle.clear()
+        self._reading[threading.get_ident()] = time.monotonic()
 
     def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._reading -= 1
-            if not self._reading:
-                self._idle.set()
+        del self._reading[threading.get_ident()]
 
     def wait(self) -> None:
-        """Return when no tick is being read, or when the newest one has taken too long."""
-        if not self._idle.is_set():
-            self._idle.wait(max(0.0, self._began + LONGEST_WAIT_S - time.monotonic()))
+        """Return when no tick is being read, or only such as have taken too long."""
+        while self._reading and any(time.monotonic() - began < LONGEST_WAIT_S for began in tuple(self._reading.values())):
+            time.sleep(PAUSE_S)
 
     def between(self, pieces: Iterable[T]) -> Iterator[T]:
         """Yield each of what is made piece by piece, starting none while a tick is being read."""

@@ -7,7 +7,7 @@ values tick by tick; it knows nothing of rings, windows or HTTP.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -76,11 +76,14 @@ class Tick(NamedTuple):
 
 
 class Row(NamedTuple):
-    """Values of one device at one time: ``device`` is its position in `Source.devices`, NaN means no value."""
+    """Values of one device at one time: ``device`` is its position in `Source.devices`, NaN means no value.
+
+    Any sequence of numbers will do: many rows become one array later.
+    """
 
     device: int
     time: float
-    values: NDArray[np.float64]
+    values: Sequence[float] | NDArray[np.float64]
 
 
 class Source(Protocol):
@@ -108,8 +111,8 @@ class Source(Protocol):
     recorded_rows: int | None
     finished: bool
 
-    def read(self, tick: Tick) -> Iterable[Row]:
-        """Return the rows due at this tick; raise when no device at all could be read."""
+    def read(self, tick: Tick) -> Sequence[Row]:
+        """Return the rows due at this tick, each device's in the order of time; raise when no device at all could be read."""
         ...
 
     def close(self) -> None:

@@ -6,7 +6,7 @@ what is new and gives it DCGM's own times. Where the engine's manners matter the
 
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -163,7 +163,7 @@ class DcgmSource:
             if reason in REASONS and field not in PROFILING_FIELDS and owner in self._positions and field in self._metrics:
                 unmeasured[self._positions[owner]][self._metrics[field].name] = REASONS[reason]
 
-    def read(self, tick: Tick) -> Iterable[Row]:
+    def read(self, tick: Tick) -> Sequence[Row]:
         """Return the rows of the ticks that are complete; raise RuntimeError while the host engine does not answer."""
         if self._engine is None:
             self._engine = self._reconnect(tick)

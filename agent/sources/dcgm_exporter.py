@@ -11,7 +11,7 @@ import time
 import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -108,7 +108,7 @@ class DcgmExporterSource:
             },
         )
 
-    def read(self, tick: Tick) -> Iterable[Row]:
+    def read(self, tick: Tick) -> Sequence[Row]:
         """Return a row per GPU when the exporter has collected anew; raise RuntimeError for a page that cannot be used."""
         try:
             lines = self._lines()

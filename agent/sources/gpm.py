@@ -6,7 +6,7 @@ are wrong then), nor may two threads call GPM at once (the driver's library cras
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from ctypes import byref
 from itertools import cycle
 from math import inf, nan
@@ -214,7 +214,7 @@ class GpmSource:
         """Whether the node's GPUs or instances changed."""
         return self._nvml.outdated
 
-    def read(self, tick: Tick) -> Iterable[Row]:
+    def read(self, tick: Tick) -> Sequence[Row]:
         """Return one row per GPU that answers; raise RuntimeError when none does."""
         start = monotonic()
         try:

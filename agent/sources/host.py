@@ -7,7 +7,7 @@ import contextlib
 import os
 import platform
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -157,12 +157,12 @@ class HostSource:
         self._before: dict[str, list[float]] = {}
         self._before_time = 0.0
 
-    def read(self, tick: Tick) -> Iterable[Row]:
+    def read(self, tick: Tick) -> Sequence[Row]:
         """Return this tick's row; the first one has no rates yet."""
         now = {file: self._readers[file](opened.text()) for file, opened in self._files.items()}
         values = self._values(now, tick.elapsed - self._before_time)
         self._before, self._before_time = now, tick.elapsed
-        return [Row(0, tick.time, np.array([values.get(metric.name, np.nan) for metric in self._metrics]))]
+        return [Row(0, tick.time, [values.get(metric.name, np.nan) for metric in self._metrics])]
 
     def _values(self, now: dict[str, list[float]], seconds: float) -> dict[str, float]:
         values: dict[str, float] = {}

@@ -2,10 +2,9 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import isnan, nan
 
-import numpy as np
 import pynvml
 
 from ..catalog import Metric
@@ -163,7 +162,7 @@ class NvmlSource:
             return str(error)
         return ""
 
-    def read(self, tick: Tick) -> Iterable[Row]:
+    def read(self, tick: Tick) -> Sequence[Row]:
         """Return one row per GPU that answers; raise RuntimeError when none does."""
         level = ALL_TIERS if tick.rare else LEVELS["slow"] if tick.slow else LEVELS["fast"]
         found_again = self._find_again(tick) if self._absent else []
@@ -202,9 +201,8 @@ class NvmlSource:
         self._count_xids(level, values)
         if tick.rare and not self.outdated:
             self.outdated = self._changed()
-        table = np.array(values).reshape(len(self._gpus), self._width)
         return [
-            Row(position, tick.time, table[position, : len(gpu.metrics)])
+            Row(position, tick.time, values[gpu.start : gpu.start + len(gpu.metrics)])
             for position, gpu in enumerate(self._gpus)
             if not gpu.absent
         ]

@@ -142,7 +142,7 @@ class Gpu:
 
     def place(self, start: int) -> None:
         """Make its calls, its values being those from ``start`` on in the source's list; raises DriverError."""
-        self._start = start
+        self.start = start
         self._columns = {metric.name: start + column for column, metric in enumerate(self.metrics)}
         self.first: tuple[list[Call], ...] = tuple([] for _ in LEVELS)
         self.rest: tuple[list[Call], ...] = tuple([] for _ in LEVELS)
@@ -195,7 +195,7 @@ class Gpu:
             if self.profiler is not None:
                 self.profiler.attach(self.found)
             # It is another GPU to its counters and buffers: all calls are made anew.
-            self.place(self._start)
+            self.place(self.start)
         except DriverError as error:
             self.lose(elapsed, error)
         else:

@@ -5,7 +5,7 @@ import json
 import logging
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +74,7 @@ class ReplaySource:
         self.finished = False
         self._next = 0
 
-    def read(self, tick: Tick) -> Iterable[Row]:
+    def read(self, tick: Tick) -> Sequence[Row]:
         """Return the rows whose time has come since the last call."""
         virtual = self._time[0] + tick.elapsed * self._speed
         due = int(np.searchsorted(self._time, virtual, side="right"))

@@ -147,7 +147,7 @@ def read(source: DcgmExporterSource, second: float = 0.0) -> list[Row]:
 
 
 def values(source: DcgmExporterSource, row: Row) -> dict[str, float]:
-    return dict(zip([metric.name for metric in source.devices[row.device].metrics], row.values.tolist(), strict=True))
+    return dict(zip([metric.name for metric in source.devices[row.device].metrics], row.values, strict=True))
 
 
 def test_a_page_of_3_in_base_units(exporter: Exporter) -> None:

@@ -56,7 +56,7 @@ def rows(source: GpmSource, elapsed: float, slow: bool = False, wait: bool = Tru
         time.sleep(max(0.0, source.ready_at - time.monotonic()))
     return {
         source.devices[row.device].label: dict(
-            zip((metric.name for metric in source.devices[row.device].metrics), row.values.tolist(), strict=True)
+            zip((metric.name for metric in source.devices[row.device].metrics), row.values, strict=True)
         )
         for row in source.read(Tick(1_700_000_000 + elapsed, elapsed, slow, slow))
     }

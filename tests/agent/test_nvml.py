@@ -41,7 +41,7 @@ def rows(source: NvmlSource, elapsed: float, slow: bool = True, rare: bool = Tru
     tick = Tick(1_700_000_000 + elapsed, elapsed, slow, rare)
     return {
         source.devices[row.device].label: dict(
-            zip((metric.name for metric in source.devices[row.device].metrics), row.values.tolist(), strict=True)
+            zip((metric.name for metric in source.devices[row.device].metrics), row.values, strict=True)
         )
         for row in source.read(tick)
     }

@@ -1,6 +1,6 @@
 import logging
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,7 @@ class ScriptedSource:
         self.actions: dict[int, Any] = {}
         self.absent: set[int] = set()
 
-    def read(self, tick: Tick) -> Iterable[Row]:
+    def read(self, tick: Tick) -> Sequence[Row]:
         self.ticks.append(tick)
         action = self.actions.get(len(self.ticks) - 1)
         if action is not None:
@@ -150,17 +150,17 @@ def test_an_error_of_the_source_is_counted_and_logged_once_a_minute(fake_clock: 
 
 
 def test_it_is_healthy_as_soon_as_a_sample_can_be_seen(fake_clock: Any) -> None:
-    source, clock = ScriptedSource(), fake_clock(1_700_000_000.0, until=0.15)
-    sampler = sampler_of(source, clock)
     seen = []
 
-    def first_of_two() -> Iterable[Row]:
-        yield Row(0, 1.0, np.array([100.0]))
-        seen.append((sampler.last_sample_time, sampler.last_success))
+    class Watched(Sampler):
+        def __setattr__(self, name: str, value: Any) -> None:
+            if name == "last_sample_time" and value is not None:
+                seen.append((value, self.last_success))
+            super().__setattr__(name, value)
 
-    source.read = lambda _: first_of_two()  # type: ignore[method-assign]
-    sampler.run()
-    assert seen == [(1.0, pytest.approx(0.1))]
+    source, clock = ScriptedSource(), fake_clock(1_700_000_000.0, until=0.15)
+    Watched(source, [DeviceStore(device, 6000, 5.0) for device in source.devices], clock, 1.0).run()
+    assert seen == [(1_700_000_000.1, pytest.approx(0.1))]
 
 
 def test_a_device_without_a_row_misses_its_tick_alone(fake_clock: Any) -> None:
@@ -217,7 +217,7 @@ class LateSource(ScriptedSource):
         self.devices = self.devices[:1]
         self.without: set[int] = set()
 
-    def read(self, tick: Tick) -> Iterable[Row]:
+    def read(self, tick: Tick) -> Sequence[Row]:
         self.ticks.append(tick)
         first = round(tick.time * 10) - 15
         numbers = [number for number in range(first, first + 10) if number - 17_000_000_000 not in self.without]

@@ -216,7 +216,7 @@ def test_an_answer_waits_while_a_tick_is_read_but_not_for_ever(serve: Any, monke
     monkeypatch.setattr(ticking, "LONGEST_WAIT_S", 60.0)
     listening = serve()
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        with ticks_first, ticks_first:  # two samplers
+        with ticks_first:
             waiting = pool.submit(fetch, listening)
             with pytest.raises(TimeoutError):
                 waiting.result(timeout=0.3)
