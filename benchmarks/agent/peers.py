@@ -8,10 +8,14 @@ others are installed into .venv-peers (git-ignored); one that cannot be installe
 """
 
 import argparse
+import contextlib
+import os
+import pty
 import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -43,7 +47,7 @@ def installed(requirement: str) -> bool:
     if not VENV.exists():
         subprocess.run([sys.executable, "-m", "venv", VENV], check=True)
     command = [VENV / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", requirement]
-    return subprocess.run(command, check=False).returncode == 0
+    return subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode == 0
 
 
 @contextmanager
@@ -52,9 +56,13 @@ def running(arguments: list[str], driver: Mapping[str, str]) -> Iterator[int]:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "watch.py").write_text(ZEUS)
         command = [str(VENV / "bin" / "python"), *(part.format(folder=folder) for part in arguments)]
+        # A terminal, that of a user who watches: gpustat redraws slowly without one.
+        ours, theirs = pty.openpty()
         process = subprocess.Popen(
-            command, env=dict(driver), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+            command, env=dict(driver), stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
         )
+        os.close(theirs)
+        threading.Thread(target=swallow, args=(ours,), daemon=True).start()
         try:
             yield process.pid
             if process.poll() is not None:
@@ -62,6 +70,13 @@ def running(arguments: list[str], driver: Mapping[str, str]) -> Iterator[int]:
         finally:
             subprocess.run(["pkill", "-TERM", "-s", str(process.pid)], check=False)
             process.wait()
+
+
+def swallow(terminal: int) -> None:
+    """Read what a peer shows until it ends."""
+    with contextlib.suppress(OSError):
+        while os.read(terminal, 1 << 16):
+            pass
 
 
 def handed_out(driver: Mapping[str, str]) -> tuple[int, int]:

@@ -30,6 +30,7 @@ def stubbed_driver(gpus: int = GPUS) -> Iterator[dict[str, str]]:
         source = ROOT / "tests" / "agent" / "nvml_stub.c"
         subprocess.run(["cc", "-std=c11", "-O2", "-shared", "-fPIC", "-pthread", "-o", library, source, "-lm"], check=True)
         scenario.write_text(f"frozen 1\ngpus {gpus}\nepoch * 20 0.8\nripple 0.2\n")
+        Path(f"{scenario}.delivered").write_bytes(bytes(16))
         yield {**os.environ, "LD_LIBRARY_PATH": folder, "NVML_STUB_SCENARIO": str(scenario)}
 
 

@@ -28,14 +28,17 @@
  * since nvml_stub_forget_calls().
  */
 #define _POSIX_C_SOURCE 200809L
+#include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 enum {
     OK = 0, UNINITIALIZED = 1, INVALID = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, TIMEOUT = 10, LOST = 15,
@@ -196,6 +199,23 @@ static void defaults(void) {
     EACH_GPU(g, ALL) *g = (gpu){.model = &MODELS[0], .period = 1, .duty = 1, .energy_mj = 5000000000000ull, .pcie_rate = 1e9};
 }
 
+static u64 *delivered; /* counts shared by all processes that load this library */
+enum {
+    ENERGY, POWER, POWER_AVERAGE, UTILIZATION, MEMORY_UTILIZATION, CLOCKS, TEMPERATURE = CLOCKS + 2, MEMORY, GPM,
+    READINGS_MAX = GPM + 512
+};
+
+static void share_counts(void) {
+    const char *path = getenv("NVML_STUB_SCENARIO");
+    char name[4200];
+    snprintf(name, sizeof name, "%s.delivered", path ? path : "");
+    int file = path ? open(name, O_RDWR) : -1;
+    if (file < 0) return;
+    void *counts = mmap(NULL, 2 * sizeof *delivered, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (counts != MAP_FAILED) delivered = counts;
+    close(file);
+}
+
 /* Read the scenario again when it was replaced; looked at no more often than once a millisecond. */
 static void refresh(void) {
     static double looked = -1;
@@ -211,6 +231,7 @@ static void refresh(void) {
                s.st_mtim.tv_sec == seen.st_mtim.tv_sec && s.st_mtim.tv_nsec == seen.st_mtim.tv_nsec;
     if (looked < 0) {
         loaded = refreshed(unix_now(), 0.1);
+        share_counts();
         for (int g = 0; g < GPUS; g++) {
             devices[g] = (device){g, -1, -1};
             for (int i = 0; i < INSTANCES; i++)
@@ -240,6 +261,15 @@ static void violation(const char *what, const device *d, double milliseconds) {
     if (file == NULL) return;
     fprintf(file, "%s gpu %d instance %d %.3f ms\n", what, d->gpu, d->instance, milliseconds);
     fclose(file);
+}
+
+/* Count a reading that is handed out: is it news, or what the caller had already? */
+static void deliver(const device *d, int kind, double reading) {
+    static double before[GPUS][READINGS_MAX];
+    if (delivered == NULL || kind >= READINGS_MAX) return;
+    if (before[d->gpu][kind] != reading) __atomic_fetch_add(&delivered[0], 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&delivered[1], 1, __ATOMIC_RELAXED);
+    before[d->gpu][kind] = reading;
 }
 
 /* What every call does first: count itself, take its time, and say how the GPU and the function are. */
@@ -435,15 +465,19 @@ int nvmlDeviceGetFieldValues(device *d, int count, field *fields) {
     for (field *f = fields; f < fields + count; f++) {
         int code = told('f', (int)f->fieldId, d);
         f->nvmlReturn = !GPU(d)->model->modern || d->instance >= 0 ? NOT_SUPPORTED : code != OK ? code : field_value(GPU(d), f);
+        if (f->fieldId == 83) deliver(d, ENERGY, (double)f->value.ull);
+        if (f->fieldId == 186) deliver(d, POWER, f->value.ui);
+        if (f->fieldId == 185) deliver(d, POWER_AVERAGE, f->value.ui);
     }
     return OK;
 }
 
-int nvmlDeviceGetTotalEnergyConsumption(device *d, u64 *mj) { WHOLE_GPU(d); *mj = energy_mj(GPU(d)); return OK; }
-int nvmlDeviceGetTemperature(device *d, int sensor, unsigned *c) { WHOLE_GPU(d); (void)sensor; *c = 55; return OK; }
+int nvmlDeviceGetTotalEnergyConsumption(device *d, u64 *mj) { WHOLE_GPU(d); *mj = energy_mj(GPU(d)); deliver(d, ENERGY, (double)*mj); return OK; }
+int nvmlDeviceGetTemperature(device *d, int sensor, unsigned *c) { WHOLE_GPU(d); (void)sensor; *c = 55; deliver(d, TEMPERATURE, *c); return OK; }
 int nvmlDeviceGetPowerUsage(device *d, unsigned *mw) {
     WHOLE_GPU(d);
     *mw = (unsigned)(1000 * power_w(GPU(d), GPU(d)->model->major * 10 + GPU(d)->model->minor <= 80 ? 0.1 : 1));
+    deliver(d, POWER, *mw);
     return OK;
 }
 
@@ -457,6 +491,8 @@ int nvmlDeviceGetUtilizationRates(device *d, unsigned *rates) {
     double end = refreshed(unix_now(), 1.0 / 6);
     rates[0] = percent(GPU(d), end, 0);
     rates[1] = percent(GPU(d), end, 1);
+    deliver(d, UTILIZATION, end);
+    deliver(d, MEMORY_UTILIZATION, end);
     return OK;
 }
 
@@ -474,12 +510,19 @@ int nvmlDeviceGetSamples(device *d, int type, u64 last_seen, int *value_type, un
         samples[n].timeStamp = stamp;
         samples[n].value.ull = 0;
         samples[n++].value.ui = percent(GPU(d), (double)step / 6, type == 2);
+        deliver(d, type == 2 ? MEMORY_UTILIZATION : UTILIZATION, (double)stamp);
     }
     *count = n;
     return n ? OK : NOT_FOUND;
 }
 
-int nvmlDeviceGetClockInfo(device *d, int kind, unsigned *mhz) { WHOLE_GPU(d); *mhz = kind == 1 ? 1980 : 3201; return OK; }
+int nvmlDeviceGetClockInfo(device *d, int kind, unsigned *mhz) {
+    WHOLE_GPU(d);
+    *mhz = kind == 1 ? 1980 : 3201;
+    deliver(d, CLOCKS + (kind != 1), *mhz);
+    return OK;
+}
+
 int nvmlDeviceGetMaxClockInfo(device *d, int kind, unsigned *mhz) { WHOLE_GPU(d); *mhz = kind == 1 ? 1980 : 3201; return OK; }
 
 /* An instance has an eighth of the memory. */
@@ -488,6 +531,7 @@ static u64 memory_total(const device *d) { return GPU(d)->model->memory / (d->in
 int nvmlDeviceGetMemoryInfo(device *d, u64 *m) {
     ENTER(d);
     m[0] = memory_total(d); m[2] = m[0] / 4 + (1 << 20); m[1] = m[0] - m[2];
+    deliver(d, MEMORY, (double)m[2]);
     return OK;
 }
 
@@ -496,6 +540,7 @@ int nvmlDeviceGetMemoryInfo_v2(device *d, void *memory) {
     ENTER(d);
     if (!GPU(d)->model->modern || m->version != 0x02000028) return VERSION_MISMATCH;
     m->total = memory_total(d); m->reserved = 1 << 20; m->used = m->total / 4; m->free = m->total - m->reserved - m->used;
+    deliver(d, MEMORY, (double)m->used);
     return OK;
 }
 
@@ -599,6 +644,7 @@ static int gpm_metrics_get(device *d, gpm_query *q) {
         m->value = code == ALL ? (double)NAN : busy * (to > from ? activity(GPU(d), from, to) : 0);
         if (busy < 0 || (q->newer->instance >= 0 && m->id >= 20)) m->code = NOT_SUPPORTED;
         if (from == 0) m->code = INVALID; /* never taken */
+        if (m->code == OK) deliver(d, GPM + (int)m->id, m->value);
     }
     return OK;
 }
