@@ -79,7 +79,7 @@ class Push:
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.url and (urlsplit(self.url).scheme not in ("http", "https") or not urlsplit(self.url).hostname):
+        if self.url and not _is_whole(self.url):
             raise InputError(f"push.url is {self.url!r}; give the whole address, as in http://prometheus:9090/api/v1/write")
         if not 0.5 <= self.interval <= 60:
             raise InputError(f"push.interval is {self.interval} s; give 0.5 to 60 seconds")
@@ -141,6 +141,8 @@ class Config:
             )
         if self.speed != 1 and self.replay is None:
             raise InputError(f"speed is {self.speed}, but only a replay has one; name a trace with --replay FILE")
+        if not self.host:  # to the system it means every address, which nobody asks for by leaving a variable empty
+            raise InputError(f"host is empty; give an address, as in {Config.host}, or 0.0.0.0 for all of this machine's")
         if not 0 <= self.port <= 65535:
             raise InputError(f"port is {self.port}; give one from 0 (a free one) to 65535")
         if not 1 <= self.retention <= LONGEST_RETENTION_S:
@@ -155,7 +157,7 @@ class Config:
             raise InputError(f"processes is {self.processes} s; give 0 (off) or 1 to 3600 seconds: the driver is slow to tell")
         if self.log_format not in ("text", "json"):
             raise InputError(f"log_format is {self.log_format!r}; choose text or json")
-        if urlsplit(self.exporter).scheme not in ("http", "https") or not urlsplit(self.exporter).hostname:
+        if not _is_whole(self.exporter):
             raise InputError(f"exporter is {self.exporter!r}; give the whole address, as in {Config.exporter}")
         for name, tier in self.tiers.items():
             if name not in catalog():
@@ -172,6 +174,15 @@ class Config:
         """Return the catalogue with ``tiers`` applied, without the metrics that are off."""
         tiers = {name: cast(Tier, self.tiers.get(name, metric.tier)) for name, metric in catalog().items()}
         return {name: replace(metric, tier=tiers[name]) for name, metric in catalog().items() if tiers[name] != OFF}
+
+
+def _is_whole(address: str) -> bool:
+    """Whether a URL names a scheme of HTTP and a host, and its port, if any, is one."""
+    try:
+        parts = urlsplit(address)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # brackets that are not closed, a port that is no number or too large
+        return False
 
 
 def load(path: Path | None, overrides: dict[str, Any]) -> Config:

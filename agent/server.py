@@ -12,6 +12,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from socketserver import TCPServer
 from typing import IO, Any, cast
+from wsgiref.headers import Headers
 from wsgiref.simple_server import ServerHandler, WSGIRequestHandler, WSGIServer
 from wsgiref.types import WSGIApplication, WSGIEnvironment
 
@@ -228,8 +229,38 @@ class _AnswerHandler(ServerHandler):
     """What goes wrong while answering is logged; a client that went away is no error."""
 
     environ: WSGIEnvironment
+    headers: Headers
     request_handler: WSGIRequestHandler
     server_software = "epochcast-agent"
+    http_version = "1.1"
+    # An answer of unknown length goes in chunks: its end must be told from being cut off.
+    _chunked = False
+
+    def cleanup_headers(self) -> None:
+        """Say how the answer ends."""
+        super().cleanup_headers()
+        self.headers["Connection"] = "close"
+        unknown = "Content-Length" not in self.headers and self.environ["REQUEST_METHOD"] != "HEAD"
+        if unknown and self.environ["SERVER_PROTOCOL"] == "HTTP/1.1":
+            self.headers["Transfer-Encoding"] = "chunked"
+
+    def send_headers(self) -> None:
+        """Send the head; what follows is the body."""
+        super().send_headers()
+        self._chunked = "Transfer-Encoding" in self.headers
+
+    def finish_content(self) -> None:
+        """End the body."""
+        super().finish_content()
+        if self._chunked:
+            self._chunked = False
+            self._write(b"0\r\n\r\n")
+
+    def _write(self, data: bytes) -> None:
+        if not self._chunked:
+            super()._write(data)
+        elif data:  # an empty chunk would be the last one
+            super()._write(b"%x\r\n%b\r\n" % (len(data), data))
 
     def log_exception(self, exc_info: Any) -> None:
         """Log what the application raised."""

@@ -203,6 +203,24 @@ def test_a_fault_of_the_application_is_logged_and_costs_one_answer(serve: Any, c
     assert record.exc_info is not None
 
 
+def test_an_answer_that_breaks_off_is_not_taken_for_whole(serve: Any) -> None:
+    def breaking(environ: Any, start_response: Any) -> Iterable[bytes]:
+        start_response("200 OK", [("Content-Type", "text/csv")])
+        yield b"gpu,time\n"
+        raise RuntimeError("the rest is lost")
+
+    with pytest.raises(http.client.IncompleteRead):
+        fetch(serve(breaking))
+
+
+def test_an_old_client_gets_no_chunks(serve: Any) -> None:
+    with socket.create_connection(serve().server_address[:2], timeout=10) as client:
+        client.sendall(b"GET /x HTTP/1.0\r\n\r\n")
+        head, _, body = b"".join(iter(lambda: client.recv(4096), b"")).partition(b"\r\n\r\n")
+    assert b"Transfer-Encoding" not in head and b"Connection: close" in head
+    assert body == b"hello /x"
+
+
 def test_closing_does_not_wait_for_clients(serve: Any) -> None:
     listening = serve()
     with socket.create_connection(listening.server_address[:2], timeout=10) as silent:
