@@ -49,8 +49,11 @@ class AgentClient:
         answer = self._get("/api/v1/samples", {key: repr(value) for key, value in limits.items() if value is not None})
         self._expect(answer, SAMPLES_SCHEMA)
         static = {device["uuid"]: device["static"] for device in self.devices()}
-        return {
-            gpu["label"]: Trace(
+        traces: dict[str, Trace] = {}
+        for gpu in answer["gpus"]:
+            # A device that is gone, listed after those that are there, may have been called what another is called now.
+            label = gpu["label"] if gpu["label"] not in traces else f"{gpu['label']}-{gpu['uuid']}"
+            traces[label] = Trace(
                 frame=pd.DataFrame({"time": gpu["time"], **gpu["metrics"]}, dtype="float64"),
                 gpu=gpu["name"],
                 uuid=gpu["uuid"],
@@ -59,8 +62,7 @@ class AgentClient:
                 static=static.get(gpu["uuid"], {}),
                 missed_ticks=gpu["missed_ticks"],
             )
-            for gpu in answer["gpus"]
-        }
+        return traces
 
     def _expect(self, answer: dict[str, Any], schema: str) -> None:
         if answer.get("schema") != schema:

@@ -119,7 +119,10 @@ def _daemon(source: str | None) -> AgentClient | None:
     client = AgentClient(DAEMON_URL)
     if not client.healthy():
         return None
-    sources = {device["source"] for device in client.devices()}
+    try:
+        sources = {device["source"] for device in client.devices()}
+    except AgentError:  # it asks for a password, say: its health is all that it tells everybody
+        return None
     # A daemon that replays a recording says nothing about what runs here now.
     return client if (source in sources if source else "replay" not in sources) else None
 
@@ -130,8 +133,10 @@ class _Collected:
     def __init__(self, agent: AgentClient, start: float) -> None:
         self._agent = agent
         self._next = start
-        self._missed_before = {label: trace.missed_ticks for label, trace in agent.traces(start, start).items()}
-        self._pieces: dict[str, list[Trace]] = {}
+        self._missed_before = {trace.uuid: trace.missed_ticks for trace in agent.traces(start, start).values()}
+        # By UUID: a MIG instance that is made anew goes by its predecessor's label.
+        self._pieces: dict[str | None, list[Trace]] = {}
+        self._labels: dict[str | None, str] = {}
         # Until then a tick may still be on its way into the ring; some sources hand out rows seconds after their time.
         self.settle_s = _SETTLE_S + max((device["lag_s"] for device in agent.devices()), default=0.0)
 
@@ -145,16 +150,18 @@ class _Collected:
             return
         self._next = upto
         for label, trace in traces.items():
-            self._pieces.setdefault(label, []).append(trace)
+            self._labels.setdefault(trace.uuid, label)
+            self._pieces.setdefault(trace.uuid, []).append(trace)
 
     def traces(self) -> dict[str, Trace]:
         """The trace of each device that gave any sample, by its label, without the metrics that it never gave."""
         whole = {}
-        for label, pieces in self._pieces.items():
+        for uuid, pieces in self._pieces.items():
             filled = [piece.frame for piece in pieces if len(piece.frame)]
             if filled:
                 frame = pd.concat(filled, ignore_index=True).dropna(axis="columns", how="all")
                 # A daemon that was restarted in between counts from 0 again.
-                missed = max(0, pieces[-1].missed_ticks - self._missed_before.get(label, 0))
-                whole[label] = replace(pieces[0], frame=frame, missed_ticks=missed)
+                missed = max(0, pieces[-1].missed_ticks - self._missed_before.get(uuid, 0))
+                label = self._labels[uuid]
+                whole[label if label not in whole else f"{label}-{uuid}"] = replace(pieces[0], frame=frame, missed_ticks=missed)
         return whole

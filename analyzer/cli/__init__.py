@@ -73,14 +73,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader of our output went away (`epochcast predict … | head`): nothing to say, and nobody to say it to.
         _discard_output()
         return 1
+    except AgentError as error:  # an OSError too
+        sys.stderr.write(f"epochcast: {error}\n")
+        return 1
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise
         _discard_output()
         return _refuse(f"cannot write the answer: {error.strerror}; make room or write it elsewhere")
-    except AgentError as error:
-        sys.stderr.write(f"epochcast: {error}\n")
-        return 1
     except ValueError as error:
         if not _is_input_error(error):
             raise

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 import numpy as np
@@ -17,6 +18,7 @@ import pytest
 from epochcast.analyzer import record as record_module
 from epochcast.analyzer.agent_client import AgentClient, AgentError
 from epochcast.analyzer.agent_process import agent_process
+from epochcast.analyzer.cli import main
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.record import _Collected, record
 from epochcast.analyzer.trace import Trace, read_trace, write_trace
@@ -78,6 +80,14 @@ def test_a_command_too_short_for_a_sample_says_so_with_its_status(tmp_path: Path
     assert list(tmp_path.iterdir()) == []
 
 
+def test_no_sample_is_a_sentence_and_exit_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(_Collected, "poll", lambda collected, end=None: None)
+    assert main(["record", "--out", str(tmp_path / "short.csv"), "--source", "host", "--", "true"]) == 1
+    assert capsys.readouterr().err.startswith("epochcast: the agent gave no sample")
+
+
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, SystemExit])
 def test_a_signal_that_comes_during_a_poll_costs_no_sample(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interruption: type[BaseException]
@@ -135,6 +145,47 @@ def test_a_daemon_that_replays_is_not_asked_what_runs_here(tmp_path: Path, monke
         assert record_module._daemon(None) == daemon
         assert record_module._daemon("host") == daemon
         assert record_module._daemon("nvml") is None
+
+
+def test_a_daemon_that_asks_for_a_password_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(environ: dict[str, str], start_response: Callable[[str, list[tuple[str, str]]], object]) -> list[bytes]:
+        healthy = environ["PATH_INFO"] == "/healthz"
+        start_response("200 OK" if healthy else "401 Unauthorized", [("Content-Type", "application/json")])
+        return [b'{"status": "ok", "last_reading_age_s": 0.1}' if healthy else b'{"error": "no"}']
+
+    with make_server("127.0.0.1", 0, answer, handler_class=_Quiet) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setattr(record_module, "DAEMON_URL", f"http://127.0.0.1:{server.server_port}")
+        assert record_module._daemon(None) is None
+        server.shutdown()
+
+
+def test_an_instance_made_anew_under_the_same_label_is_another_device() -> None:
+    def device(label: str, uuid: str, times: list[float]) -> dict[str, Any]:
+        rows = {"time": times, "metrics": {"power": [1.0] * len(times)}}
+        return {"label": label, "uuid": uuid, "name": uuid, "source": "gpm", "simulated": False, "missed_ticks": 0, **rows}
+
+    answers = [
+        [device("0.1", "old", [])],
+        [device("0.1", "old", [1.0, 1.1])],
+        # The API lists what is gone last.
+        [device("0.1", "new", [2.0, 2.1, 2.2]), device("0.1", "old", [1.2])],
+    ]
+
+    class Agent(AgentClient):
+        def _get(self, path: str, *_: object, **__: object) -> dict[str, Any]:
+            if path == "/api/v1/gpus":
+                return {
+                    "schema": "epochcast.gpus/v1",
+                    "gpus": [{"uuid": uuid, "static": {}, "lag_s": 0.0} for uuid in ("old", "new")],
+                }
+            return {"schema": "epochcast.samples/v1", "gpus": answers.pop(0)}
+
+    collected = _Collected(Agent("http://agent"), start=0.0)
+    collected.poll()
+    collected.poll()
+    found = {label: (trace.uuid, trace.time.tolist()) for label, trace in collected.traces().items()}
+    assert found == {"0.1": ("old", [1.0, 1.1, 1.2]), "0.1-new": ("new", [2.0, 2.1, 2.2])}
 
 
 def test_a_recording_that_cannot_be_written_where_told_is_kept_elsewhere(tmp_path: Path) -> None:
