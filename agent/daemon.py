@@ -149,6 +149,8 @@ class Daemon:
             self._pusher.stop()
             if pusher is not None:
                 pusher.take_over(self._pusher)
+            elif waiting := self._pusher.backlog.samples:
+                log.warning("remote write ends; %d samples could not be sent", waiting)
         if pusher is not None:
             pusher.start()
         self._pusher = pusher

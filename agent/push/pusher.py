@@ -86,14 +86,15 @@ class Pusher:
         self._sending.start()
 
     def stop(self) -> None:
-        """Send what is left and end the series, for at most `FLUSH_S` seconds. Call it when the samplers have ended."""
+        """Send what is left and end the series, for at most `FLUSH_S` seconds; what then waits can be taken over.
+
+        Call it when the samplers have ended.
+        """
         deadline = time.monotonic() + FLUSH_S
         self._stopping.set()
         self.sender.hurry()
         for thread in (self._collecting, self._sending):
             thread.join(max(0.0, deadline - time.monotonic()))
-        if self.backlog.samples:
-            log.warning("remote write: %d samples could not be sent before the end", self.backlog.samples)
 
     def _run(self) -> None:
         last = False
