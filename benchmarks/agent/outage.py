@@ -8,6 +8,7 @@ and with one that does not. Every sample that the agent kept must be in Promethe
 
 import argparse
 import json
+import math
 import shutil
 import subprocess
 import tempfile
@@ -53,12 +54,18 @@ def ready() -> bool:
         return False
 
 
-def stored(seconds: int) -> int:
-    """Return how many samples of GPUs Prometheus holds of the last ``seconds``."""
-    query = urllib.parse.urlencode({"query": f'sum(count_over_time({{__name__=~"epochcast_gpu_.*"}}[{seconds}s]))'})
+def stored(start: float, stop: float) -> int:
+    """Return how many samples of GPUs Prometheus holds with times in [start, stop) (unix seconds)."""
+    query = urllib.parse.urlencode({"query": f'{{__name__=~"epochcast_gpu_.*"}}[{int(stop - start) + 60}s]', "time": stop + 30})
     with urllib.request.urlopen(f"{URL}/api/v1/query?{query}", timeout=60) as answer:
-        result = json.load(answer)["data"]["result"]
-    return int(result[0]["value"][1]) if result else 0
+        series = json.load(answer)["data"]["result"]
+    return sum(start <= time < stop for one in series for time, _ in one["values"])
+
+
+def sampled(agent: Agent, start: float, stop: float) -> int:
+    """Return how many values the agent has sampled with times in [start, stop)."""
+    gpus = json.loads(agent.text(f"/api/v1/samples?from={start}&to={stop}"))["gpus"]
+    return sum(value is not None for gpu in gpus for column in gpu["metrics"].values() for value in column)
 
 
 def figure(agent: Agent, name: str) -> int:
@@ -70,9 +77,10 @@ def outage(down: float, queue: int) -> dict[str, Any]:
     """Stop Prometheus for ``down`` seconds with a queue of so many samples; return where each sample went."""
     configuration = f'[push]\nurl = "{URL}/api/v1/write"\ninterval = 1.0\nqueue = {queue}\n'
     with tempfile.TemporaryDirectory() as name, stubbed_driver() as driver:
-        folder, began = Path(name), time.monotonic()
+        folder = Path(name)
         with running_agent(["--source", "gpm"], driver, configuration) as agent:
             with prometheus(folder):
+                start = math.ceil(time.time()) + 1.0
                 time.sleep(STEADY_S)
             time.sleep(down)
             most_waiting = figure(agent, "queue_samples")
@@ -82,19 +90,21 @@ def outage(down: float, queue: int) -> dict[str, Any]:
                     time.sleep(0.2)
                 caught_up = time.monotonic() - back
                 time.sleep(STEADY_S)
-                missed = agent.figures()["epochcast_agent_missed_ticks_total"]
+                stop = math.floor(time.time()) - 4.0  # what is newer may be on its way
+                agents, stores = sampled(agent, start, stop), stored(start, stop)
                 return {
                     "down_s": down,
                     "queue": queue,
                     "most_waiting": most_waiting,
                     "caught_up_s": round(caught_up, 1),
-                    "sent": figure(agent, "samples_total"),
-                    "stored": stored(int(time.monotonic() - began) + 60),
-                    "dropped": figure(agent, "dropped_samples_total"),
+                    "sampled": agents,
+                    "stored": stores,
+                    "missing": agents - stores,
+                    "counted_as_dropped": figure(agent, "dropped_samples_total"),
                     "rejected": figure(agent, "rejected_samples_total"),
                     "lost_rows": figure(agent, "lost_rows_total"),
                     "retries": figure(agent, "retries_total"),
-                    "missed_ticks": missed,
+                    "missed_ticks": agent.figures()["epochcast_agent_missed_ticks_total"],
                 }
 
 
