@@ -1,5 +1,6 @@
 """What this node can measure, from which source, and why not the rest."""
 
+from collections import defaultdict
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -28,11 +29,20 @@ def report(config: Config) -> dict[str, Any]:
     for source in opened:
         gpus += _gpus(source, {choice.uuid: choice for choice in choices})
         source.close()
+    gpus.sort(key=lambda gpu: (gpu["index"], -1 if gpu["instance"] is None else gpu["instance"]))
+    return {"gpus": gpus, "sources": sources, "problems": [*problems, *_unmeasured(gpus)]}
+
+
+def _unmeasured(gpus: list[dict[str, Any]]) -> list[str]:
+    """Return a sentence for each reason why something is not measured, however many metrics and GPUs it holds for."""
+    where: defaultdict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
     for gpu in gpus:
-        problems += [
-            f"{gpu['label']} {gpu['name']}: {metric} is not measured: {why}" for metric, why in gpu["unmeasured"].items()
-        ]
-    return {"gpus": gpus, "sources": sources, "problems": problems}
+        metrics: defaultdict[str, list[str]] = defaultdict(list)
+        for metric, why in gpu["unmeasured"].items():
+            metrics[why].append(metric)
+        for why, names in metrics.items():
+            where[why, tuple(names)].append("host" if gpu["source"] == "host" else f"GPU {gpu['label']}")
+    return [f"{', '.join(labels)}: no {', '.join(names)}: {why}" for (why, names), labels in where.items()]
 
 
 def _tried(name: str, config: Config) -> dict[str, Any]:

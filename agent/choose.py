@@ -66,13 +66,18 @@ def choose(config: Config) -> tuple[list[Source], list[Choice]]:
 
 def better_source_works(config: Config, choices: Iterable[Choice]) -> bool:
     """Whether a source that was refused gives profiling metrics of a GPU now (or, where only the host is read, any GPU)."""
-    refused = {name: choice for choice in choices if choice.fallback for name in choice.refused}
-    for name, choice in refused.items():
+    missed: dict[str, set[str]] = {}
+    host_only = True
+    for choice in choices:
+        host_only &= choice.source == "host"
+        for name in choice.refused if choice.fallback else ():
+            missed.setdefault(name, set()).add(choice.uuid)
+    for name, uuids in missed.items():
         try:
-            source = open_source(name, config, None if choice.source == "host" else frozenset({choice.uuid}))
+            source = open_source(name, config, None if host_only else frozenset(uuids))
         except InputError:
             continue
-        works = choice.source == "host" or bool(_profiled(source))
+        works = host_only or bool(_profiled(source))
         source.close()
         if works:
             return True
@@ -103,8 +108,10 @@ def _best_for_gpus(config: Config, refused: dict[str, str]) -> list[Source]:
                 return
             source = open_source(name, config, profiled)
         sources.append(source)
-        if left is not None:
-            left -= {device.uuid for device in source.devices}
+        # Without NVML nobody knows which GPUs there are besides those of the first source that has any.
+        left = frozenset() if left is None else left - {device.uuid for device in source.devices}
+        if left and name not in refused:
+            refused[name] = _why_not(name, config, left)
 
     for name in MERITS:
         if name != "nvml" or left is not None:
@@ -121,6 +128,15 @@ def _all_gpus(config: Config, refused: dict[str, str]) -> frozenset[str] | None:
         return None
     source.close()
     return frozenset(device.uuid for device in source.devices)
+
+
+def _why_not(name: str, config: Config, gpus: frozenset[str]) -> str:
+    """Return why a source that works does not take these GPUs, in its own words."""
+    try:
+        open_source(name, config, gpus).close()
+    except InputError as problem:
+        return str(problem)
+    return "it did not find this GPU at first"
 
 
 def _profiled(source: Source) -> frozenset[str]:

@@ -25,7 +25,11 @@ def test_each_gpu_gets_the_best_source_that_works_for_it(world: Any) -> None:
     sources, choices = choose(Config())
     assert {choice.uuid: choice.source for choice in choices} == {"hopper": "gpm", "ampere": "dcgm", "pascal": "nvml"}
     assert {choice.uuid: choice.fallback for choice in choices} == {"hopper": False, "ampere": False, "pascal": True}
-    assert choices[2].refused == {"dcgm": "no module", "dcgm-exporter": "no dcgm-exporter here"}
+    assert choices[2].refused == {
+        "gpm": "gpm sees none of these GPUs",
+        "dcgm": "no module",
+        "dcgm-exporter": "no dcgm-exporter here",
+    }
     assert [source.closed for source in sources] == [False] * 3
     assert sum(not source.closed for source in opened) == 3
 
@@ -88,4 +92,24 @@ def test_a_gpu_is_noticed_where_only_the_host_was_read(world: Any) -> None:
     _, choices = choose(Config())
     assert not better_source_works(Config(), choices)
     world(host=[("host", 0, PLAIN)], nvml=[("a", 0, PLAIN)])
+    assert better_source_works(Config(), choices)
+
+
+def test_without_nvml_no_gpu_is_read_twice(world: Any) -> None:
+    world(dcgm=[("a", 0, PROFILES)], dcgm_exporter=[("a", 0, PROFILES)])
+    assert [choice.source for choice in choose(Config())[1]] == ["dcgm"]
+
+
+def test_a_gpu_that_a_working_source_does_not_take_is_told_why(world: Any) -> None:
+    world(gpm=[("hopper", 0, PROFILES)], nvml=[("hopper", 0, PLAIN), ("ampere", 1, PLAIN)])
+    hopper, ampere = choose(Config())[1]
+    assert hopper.refused == {}
+    assert ampere.refused["gpm"] == "gpm sees none of these GPUs"
+
+
+def test_a_better_source_is_noticed_whichever_gpu_it_is_for(world: Any) -> None:
+    both = [("ampere", 0, PLAIN), ("pascal", 1, PLAIN)]
+    world(nvml=both)
+    _, choices = choose(Config())
+    world(nvml=both, dcgm=[("ampere", 0, PROFILES), ("pascal", 1, PLAIN)])
     assert better_source_works(Config(), choices)

@@ -1,0 +1,34 @@
+"""What ``epochcast-agent check`` finds on a node of different GPUs."""
+
+from collections.abc import Callable
+
+import pytest
+
+from epochcast.agent import check
+from epochcast.agent.check import report, text
+from epochcast.agent.config import Config
+
+
+@pytest.fixture(autouse=True)
+def no_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process for each report would cost half a second."""
+    monkeypatch.setattr(check, "complete", lambda devices: {})
+
+
+def test_a_reason_is_told_once_for_all_metrics_and_gpus(nvml_driver: Callable[[str], None]) -> None:
+    nvml_driver("gpus 3\ngpu 0 a100\ngpu 2 a100")
+    found = report(Config())
+    assert [(gpu["label"], gpu["source"]) for gpu in found["gpus"]] == [("0", "nvml"), ("1", "gpm"), ("2", "nvml")]
+    (profiling,) = (problem for problem in found["problems"] if "sm_active" in problem)
+    assert profiling.startswith("GPU 0, GPU 2: no gr_engine_active, sm_active, ")
+    assert text(found).count("classic NVML has no profiling metrics") == 1
+    assert f"   {profiling}" in text(found).splitlines()
+
+
+def test_gpus_come_in_their_order_each_with_its_instances(nvml_driver: Callable[[str], None]) -> None:
+    nvml_driver("gpus 3\ngpu 1 a100\nmig 0 2:3g.71gb 1:1g.18gb")
+    found = report(Config())
+    assert [gpu["label"] for gpu in found["gpus"]] == ["0", "0.1", "0.2", "1", "2"]
+    ampere = found["gpus"][3]
+    assert "it takes Hopper or newer" in ampere["refused"]["gpm"]
+    assert "   not gpm: source 'gpm' finds no GPU" in text(found)
