@@ -224,7 +224,7 @@ class Sampler:
     def hand_over(self) -> None:
         """Give the stores the rows that are in hand.
 
-        A tick leaves it to later, and to whoever wants to know: giving out rows by the dozen takes a third of the time.
+        A tick leaves it to later, and to whoever wants to know: many rows at once cost less, for the code is in the cache then.
         """
         with self._handing:
             while self._in_hand:

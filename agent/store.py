@@ -10,8 +10,8 @@ from .ring import Column, News, Ring
 from .sources import Device
 from .windows import Summary, Windows
 
-# Rows that wait until they are stored and summed up, unless somebody asks before: by the dozen that costs a tenth of doing it
-# tick by tick.
+# Rows that wait until they are stored and summed up, unless somebody asks before: as one array they cost hardly more than one
+# of them.
 BLOCK = 256
 
 
