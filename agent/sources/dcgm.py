@@ -16,7 +16,7 @@ from ..config import Config
 from ..errors import InputError
 from . import Device, Row, Tick
 from .dcgm_engine import Entity, HostEngine, connect
-from .dcgm_table import INSTANCE_FIELDS, PROFILING_FIELDS, SCALE
+from .dcgm_table import INSTANCE_FIELDS, NO_FIELD, PROFILING_FIELDS, SCALE
 from .dcgm_values import REASONS, Readings, blank_reasons, numbers
 from .dcgm_watch import TICK_US, Group, Ticks, Watch
 
@@ -54,6 +54,8 @@ class DcgmSource:
         self.outdated = False
         # By field id; their order is that of the columns.
         self._metrics = {metric.dcgm: metric for metric in config.metrics().values() if metric.dcgm is not None}
+        gpu_metrics = [metric for metric in config.metrics().values() if metric.scope == "gpu"]
+        self._unknown = {metric.name: NO_FIELD for metric in gpu_metrics if metric.dcgm is None}
         self._scale = np.array([SCALE.get(field, 1.0) for field in self._metrics])
         self._column = np.full(1 << 16, -1, dtype=np.int16)
         self._column[list(self._metrics)] = range(len(self._metrics))
@@ -106,7 +108,7 @@ class DcgmSource:
         """Have every field sampled on every entity that can have it; return what is unmeasured on each, and why."""
         self._readings = Readings(engine.bindings.structs)
         self._positions = {entity.group << 32 | entity.id: i for i, entity in enumerate(entities)}
-        unmeasured: list[dict[str, str]] = [{} for _ in entities]
+        unmeasured = [dict(self._unknown) for _ in entities]
         profiling = {gpu: engine.profiling_fields(gpu) for gpu in {entity.gpu for entity in entities}}
         # Profiling fields by themselves: where DCGM lacks its module for them, a mixed group is refused as a whole.
         plan: dict[tuple[bool, str, tuple[int, ...]], list[int]] = defaultdict(list)
@@ -127,10 +129,10 @@ class DcgmSource:
             for field, reason in self._sample(engine, watched, fields, tier).items():
                 for i in positions:
                     unmeasured[i][self._metrics[field].name] = reason
-        engine.connection.GetSystem().UpdateAllFields(True)
+        engine.update()
         for watch in self._watches:
             self._note_unreadable(*watch.latest(self._readings), unmeasured)
-        if all(len(each) == len(self._metrics) for each in unmeasured):
+        if all(metric.name in each for each in unmeasured for metric in self._metrics.values()):
             raise InputError("source 'dcgm' can read none of the metrics that are on; choose another source")
         return unmeasured
 

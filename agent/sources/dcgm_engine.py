@@ -29,6 +29,7 @@ PLACES = (Path("/usr/share/datacenter-gpu-manager-4/bindings/python3"), Path("/u
 CONNECT_TIMEOUT_MS = 3000
 NAME_FIELD = 50  # of a GPU instance: its MIG profile, as in 1g.10gb
 NVML_INDEX_FIELD = 52
+UUID_FIELD = 54
 COMPUTE_CAPABILITY_FIELD = 63
 # Facts read once: DCGM field id → (attribute, base units per DCGM unit).
 STATIC_FIELDS = {
@@ -119,24 +120,25 @@ class HostEngine:
     def _gpus(self) -> list[Entity]:
         discovery, kind = self.connection.GetSystem().discovery, self.bindings.fields.DCGM_FE_GPU
         numbered = [Entity(kind, gpu, gpu, gpu, "", "", "") for gpu in discovery.GetAllSupportedGpuIds()]
-        live = self.live_values(numbered, [NVML_INDEX_FIELD])
+        live = self.live_values(numbered, [NVML_INDEX_FIELD, UUID_FIELD, NAME_FIELD])
         found = []
         for entity in numbered:
+            told = live[entity]
+            uuid, name, driver = str(told.get(UUID_FIELD, "")), str(told.get(NAME_FIELD, "unknown")), ""
             try:
                 identifiers = discovery.GetGpuAttributes(entity.id).identifiers
             except self.error as error:
                 if self.is_gone(error):
                     raise
-                log.warning("DCGM does not tell what its GPU %d is (%s); it is left out", entity.id, error)
+                log.debug("DCGM does not tell the attributes of its GPU %d: %s", entity.id, error)
+            else:
+                uuid, name = _text(identifiers.uuid) or uuid, _text(identifiers.deviceName) or name
+                driver = _text(identifiers.driverVersion)
+            if not uuid:
+                log.warning("DCGM does not tell the UUID of its GPU %d, which is left out", entity.id)
                 continue
-            found.append(
-                entity._replace(
-                    nvml_index=int(live[entity].get(NVML_INDEX_FIELD, entity.id)),
-                    uuid=_text(identifiers.uuid),
-                    name=_text(identifiers.deviceName),
-                    driver=_text(identifiers.driverVersion),
-                )
-            )
+            index = int(told.get(NVML_INDEX_FIELD, entity.id))
+            found.append(entity._replace(nvml_index=index, uuid=uuid, name=name, driver=driver))
         return found
 
     def _instances(self, gpus: Sequence[Entity]) -> list[Entity]:
@@ -169,6 +171,15 @@ class HostEngine:
             for entity in found
         ]
 
+    def update(self) -> None:
+        """Have what is watched anew read at once."""
+        try:
+            self.connection.GetSystem().UpdateAllFields(True)
+        except self.error as error:
+            if self.is_gone(error):
+                raise
+            log.debug("DCGM reads nothing at once: %s", error)  # then at the next interval
+
     def profiling_fields(self, gpu: int) -> tuple[frozenset[int], str]:
         """Return the profiling fields (1001 and up) that DCGM can measure on a GPU, and why none where there are none."""
         structs = self.bindings.structs
@@ -194,7 +205,7 @@ class HostEngine:
         if entity.instance is not None:
             return {}
         values = self.live_values([entity], [COMPUTE_CAPABILITY_FIELD, *STATIC_FIELDS])[entity]
-        facts: dict[str, float | int | str] = {"driver_version": entity.driver}
+        facts: dict[str, float | int | str] = {"driver_version": entity.driver} if entity.driver else {}
         if COMPUTE_CAPABILITY_FIELD in values:  # major << 16 | minor
             major, minor = divmod(int(values[COMPUTE_CAPABILITY_FIELD]), 1 << 16)
             facts["compute_capability"] = f"{major}.{minor}"

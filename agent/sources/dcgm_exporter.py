@@ -21,7 +21,7 @@ from ..catalog import Metric
 from ..config import Config
 from ..errors import InputError
 from . import Attribute, Device, Row, Tick
-from .dcgm_table import NAMES, SCALE
+from .dcgm_table import NAMES, NO_FIELD, SCALE
 from .dcgm_values import FP64_BLANK
 from .mig import MigUuids, mig_uuid, mig_uuids
 
@@ -65,6 +65,8 @@ class DcgmExporterSource:
         # No proxy: the exporter is on this node.
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         self._metrics = {metric.dcgm: metric for metric in config.metrics().values() if metric.dcgm in NAMES}
+        gpu_metrics = [metric for metric in config.metrics().values() if metric.scope == "gpu"]
+        self._unknown = {metric.name: NO_FIELD for metric in gpu_metrics if metric.dcgm not in NAMES}
         self.blanks: Counter[tuple[int, str]] = Counter()
         self.outdated = False
         self._only = only
@@ -102,7 +104,8 @@ class DcgmExporterSource:
             metrics=tuple(metric for metric in metrics if metric not in blank),
             instance=gpu.instance,
             static={"driver_version": Attribute(gpu.driver, "dcgm")} if gpu.driver else {},
-            unmeasured={
+            unmeasured=self._unknown
+            | {
                 metric.name: "the exporter has no value of it for this device" if metric.name in on_page else _missing(metric)
                 for metric in blank
             },

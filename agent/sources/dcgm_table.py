@@ -11,6 +11,8 @@ MILLI = 1e-3
 PROFILING_FIELDS = range(1001, 1100)
 # A MIG instance has its own share of these; power, clocks and the like are the whole card's.
 INSTANCE_FIELDS = frozenset({251, 252, *PROFILING_FIELDS})
+# Why metrics without a field are not measured: of Xid errors DCGM keeps the last one's code, and no count.
+NO_FIELD = "DCGM does not count it; the sources 'gpm' and 'nvml' do"
 # Base units per DCGM unit; the other fields are in base units.
 SCALE = {
     92: MIB,

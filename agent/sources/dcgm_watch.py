@@ -85,9 +85,14 @@ class Watch:
 
         A field may be watched for another client too, and its values then go back as far as that one asked.
         """
-        self._engine.bindings.agent.dcgmGetLatestValues_v2(
-            self._engine.handle, self._group.GetId(), self._field_group.fieldGroupId, readings.callback, None
-        )
+        try:
+            self._engine.bindings.agent.dcgmGetLatestValues_v2(
+                self._engine.handle, self._group.GetId(), self._field_group.fieldGroupId, readings.callback, None
+            )
+        except self._engine.error as error:
+            if self._engine.is_gone(error):
+                raise
+            log.debug("DCGM has no first values: %s", error)
         owners, raw = readings.take()
         if len(raw):
             self.since = max(0, int(raw["ts"].max()) - ROUND_US)

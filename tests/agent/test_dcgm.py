@@ -166,7 +166,7 @@ def test_without_profiling_the_rest_is_measured(reset: Any, open_dcgm: Any, stat
     source = open_dcgm()
     device = source.devices[0]
     assert reason in device.unmeasured["sm_active"]
-    assert len(device.unmeasured) == 12
+    assert len(device.unmeasured) == 13  # and Xid errors
     rows = read(source, host, 3)
     assert len(column(source, rows, 0, "energy")[0]) >= 25
     assert not source.blanks
@@ -201,11 +201,13 @@ def test_what_the_driver_never_gives_is_unmeasured_per_device(reset: Any, open_d
     host.overrides[1, 155] = engine.FP64_BLANK + 3.0
     host.overrides[0, 101] = sys.modules["dcgm_structs"].DCGMError(-6)
     source = open_dcgm()
-    assert source.devices[1].unmeasured == {
+    unmeasured = [dict(device.unmeasured) for device in source.devices]
+    assert {each.pop("xid_errors") for each in unmeasured} == {"DCGM does not count it; the sources 'gpm' and 'nvml' do"}
+    assert unmeasured[1] == {
         "temperature": "not supported by this GPU and driver",
         "power_average": "DCGM's host engine lacks the permission to read it",
     }
-    assert source.devices[0].unmeasured == {"memory_clock": "not supported by this GPU and driver"}
+    assert unmeasured[0] == {"memory_clock": "not supported by this GPU and driver"}
     read(source, host, 2)
     assert not source.blanks  # what is known to be missing is not missed every second
 
@@ -258,6 +260,26 @@ def test_devices_and_what_never_changes(reset: Any, open_dcgm: Any) -> None:
         "pcie_link_width": 16,
     }
     assert {fact.source for fact in source.devices[0].static.values()} == {"dcgm"}
+
+
+def test_what_a_host_engine_cannot_tell_is_had_otherwise_or_done_without(
+    reset: Any, open_dcgm: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = reset()
+    open_dcgm().close()
+    structs, agent = sys.modules["dcgm_structs"], sys.modules["dcgm_agent"]
+
+    def refuse(*_: Any) -> None:
+        raise structs.DCGMError(structs.DCGM_ST_NO_DATA)
+
+    for name in ("dcgmGetDeviceAttributes", "dcgmUpdateAllFields", "dcgmGetLatestValues_v2"):
+        monkeypatch.setattr(agent, name, refuse)
+    host.overrides[0, 54] = "GPU-cccc"  # of GPU 1 nothing tells the UUID
+    host.overrides[1, 54] = "<<<NULL>>>"
+    source = open_dcgm()
+    (device,) = source.devices
+    assert (device.uuid, device.name, "driver_version" in device.static) == ("GPU-cccc", "NVIDIA A100", False)
+    assert len(column(source, read(source, host, 2), 0, "energy")[0]) >= 15
 
 
 def test_mig_instances_are_devices_with_what_is_their_own(reset: Any, open_dcgm: Any) -> None:

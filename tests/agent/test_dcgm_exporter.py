@@ -295,6 +295,7 @@ def test_what_is_not_in_the_counters_file_is_unmeasured(exporter: Exporter) -> N
     unmeasured = open_exporter(exporter).devices[0].unmeasured
     assert unmeasured["sm_active"] == "not in the exporter's counters file; add DCGM_FI_PROF_SM_ACTIVE"
     assert "energy" not in unmeasured
+    assert unmeasured["xid_errors"].startswith("DCGM does not count it")
 
 
 @pytest.mark.parametrize(
