@@ -278,6 +278,7 @@ class NvmlSource:
         for profiler in self._profilers.values():
             profiler.close()
         if self._xids is not None:
+            self._xids.poll()  # what it says last is often why the GPU went
             self._xids.close()
         try:
             call(pynvml.nvmlShutdown)

@@ -361,6 +361,20 @@ def test_xid_errors_are_counted_and_named(open_source: Open, nvml_driver: Driver
     ]
 
 
+def test_the_xid_error_of_the_last_gpu_to_go_is_named(
+    open_source: Open, nvml_driver: Driver, caplog: pytest.LogCaptureFixture
+) -> None:
+    nvml_driver("gpus 1")
+    source = open_source()
+    rows(source, 0.0)
+    nvml_driver("gpus 1\nxid 1 0 79\nlost 0")
+    with pytest.raises(RuntimeError, match="no GPU answers"):
+        rows(source, 0.1, slow=False, rare=False)
+    assert "GPU 0: the driver reports Xid 79" in caplog.messages
+    nvml_driver("gpus 1\nxid 1 0 79")
+    assert rows(source, 2.0, rare=False)["0"]["xid_errors"] == 1
+
+
 def test_a_metric_without_data_at_the_start_is_kept(open_source: Open, nvml_driver: Driver) -> None:
     nvml_driver(f"gpus 1\nfail nvmlDeviceGetTemperature {NO_DATA} 0\nfield 185 {NO_DATA} 0")
     source = open_source()
