@@ -199,7 +199,7 @@ def _read(path: Path) -> dict[str, Any]:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"cannot read the configuration {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also a number of thousands of digits, thousands of brackets
         raise InputError(f"the configuration {path} is not TOML: {error}") from error
     return _settings(f"the configuration {path}", Config, table, "")
 

@@ -129,19 +129,32 @@ class Daemon:
         except InputError as problem:
             log.error("the settings were not read anew: %s", problem)
         else:
-            for name in FIXED:
-                if getattr(config, name) != getattr(self._config, name):
-                    log.warning("the setting %s takes hold only when the agent is restarted", name)
-            logs.setup(config.log_format)
-            self._node.reopen(config)
-            if config.push != self._config.push:
-                self._exchange(pusher)
-            if config.processes != self._config.processes:
-                self._watch_processes(config.processes)
-            self._config = config
-            self._server.set_app(self._app(config))
-            log.info("the settings were read anew")
+            if self._reopen(config):
+                self._adopt(config, pusher)
         self._say_ready()
+
+    def _reopen(self, config: Config) -> bool:
+        """Open the sources as these settings say; where that cannot be, as before. A node that samples is not made blind."""
+        sampled = bool(self._node.samplers)
+        self._node.reopen(config)
+        if sampled and not self._node.samplers:
+            log.error("the settings were not read anew: what they want to be read cannot be; going on with the old ones")
+            self._node.reopen(self._config)
+            return False
+        return True
+
+    def _adopt(self, config: Config, pusher: Pusher | None) -> None:
+        for name in FIXED:
+            if getattr(config, name) != getattr(self._config, name):
+                log.warning("the setting %s takes hold only when the agent is restarted", name)
+        logs.setup(config.log_format)
+        if config.push != self._config.push:
+            self._exchange(pusher)
+        if config.processes != self._config.processes:
+            self._watch_processes(config.processes)
+        self._config = config
+        self._server.set_app(self._app(config))
+        log.info("the settings were read anew")
 
     def _exchange(self, pusher: Pusher | None) -> None:
         """Stop the pusher that runs; the new one sends what the old one could not."""

@@ -208,6 +208,8 @@ def test_bad_input_is_one_sentence_and_exit_2(capsys: pytest.CaptureFixture[str]
         ('port = "9911"\n', "sets port to '9911'; it must be a whole number"),
         ("speed = true\n", "sets speed to True"),
         ("retention = \n", "is not TOML"),
+        (f"port = 1{'0' * 5000}\n", "is not TOML"),
+        (f"tiers = {'[' * 5000}\n", "is not TOML"),
         ('source = "rocm"\n', "unknown source 'rocm'; choose one of auto, gpm, dcgm, dcgm-exporter, nvml, host, replay"),
         ("tick_budget = 1\n", "tick_budget is 1 s per GPU"),
         ('compat = "nvitop"\n', "compat is 'nvitop'"),

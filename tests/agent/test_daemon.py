@@ -1,0 +1,72 @@
+"""The running agent told to read its settings anew (SIGHUP), while it samples."""
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Reload = Callable[[str], None]
+
+
+def until(condition: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + 15
+    while not condition():
+        assert time.monotonic() < deadline, "it never came true"
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def agent(tmp_path: Path, start_agent: Any) -> Iterator[Any]:
+    (tmp_path / "agent.toml").write_text('source = "host"\n')
+    yield start_agent("--config", tmp_path / "agent.toml")
+
+
+@pytest.fixture
+def reload(tmp_path: Path, agent: Any) -> Reload:
+    """Let the agent read these settings."""
+
+    def reload(text: str) -> None:
+        (tmp_path / "agent.toml").write_text(text)
+        agent.process.send_signal(signal.SIGHUP)
+
+    return reload
+
+
+def test_new_settings_take_hold_and_the_samples_stay(agent: Any, reload: Reload) -> None:
+    until(lambda: len(agent.json("/api/v1/samples")["gpus"][0]["time"]) > 2)
+    before = agent.json("/api/v1/samples")["gpus"][0]["time"]
+    reload('source = "host"\nwindow = 7\n[tiers]\nrss = "off"\n[web]\nconnections = 4\n')
+    until(lambda: "last 7 s window" in agent.text("/metrics"))
+    (host,) = agent.json("/api/v1/samples")["gpus"]
+    assert host["time"][: len(before)] == before
+    assert "rss" not in host["metrics"]
+    until(lambda: agent.json("/api/v1/samples")["gpus"][0]["time"][-1] > host["time"][-1])
+    status, errors = agent.stop()
+    assert status == 0
+    assert "the setting web takes hold only when the agent is restarted" in errors
+    assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("window = 7\nprot = 1\n", "unknown setting 'prot'"),
+        ("window = 7\n[\n", "is not TOML"),
+        ('window = 7\n[push]\nurl = "http://p:9o90/w"\n', "push.url is"),
+        # Valid, but there is no such page: the host is read on.
+        ('window = 7\nsource = "dcgm-exporter"\nexporter = "http://127.0.0.1:1/metrics"\n', "going on with the old ones"),
+    ],
+)
+def test_settings_that_cannot_be_change_nothing(agent: Any, reload: Reload, text: str, said: str) -> None:
+    reload(text)
+    until(lambda: agent.json("/readyz")["status"] == "ready")
+    newest = agent.json("/api/v1/samples")["gpus"][0]["time"][-1]
+    until(lambda: agent.json("/api/v1/samples")["gpus"][0]["time"][-1] > newest + 0.5)
+    assert "last 5 s window" in agent.text("/metrics")
+    status, errors = agent.stop()
+    assert status == 0
+    assert "the settings were not read anew" in errors and said in errors
+    assert "Traceback" not in errors
