@@ -95,18 +95,18 @@ def _best_for_gpus(config: Config, refused: dict[str, str]) -> list[Source]:
             return
         try:
             source = open_source(name, config, left)
+            profiled = _profiled(source)
+            without = [device for device in source.devices if device.uuid not in profiled]
+            # Where NVML knows the GPUs, it measures those that have no profiling metrics anyway, and better.
+            if without and left is not None and name != "nvml":
+                refused[name] = without[0].unmeasured.get(PROFILING, f"it gives no {PROFILING} of {without[0].name}")
+                source.close()
+                if not profiled:
+                    return
+                source = open_source(name, config, profiled)
         except InputError as problem:
             refused[name] = str(problem)
             return
-        profiled = _profiled(source)
-        without = [device for device in source.devices if device.uuid not in profiled]
-        # Where NVML knows the GPUs, it measures those that have no profiling metrics anyway, and better.
-        if without and left is not None and name != "nvml":
-            refused[name] = without[0].unmeasured.get(PROFILING, f"it gives no {PROFILING} of {without[0].name}")
-            source.close()
-            if not profiled:
-                return
-            source = open_source(name, config, profiled)
         sources.append(source)
         # Without NVML nobody knows which GPUs there are besides those of the first source that has any.
         left = frozenset() if left is None else left - {device.uuid for device in source.devices}

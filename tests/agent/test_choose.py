@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 
+from epochcast.agent import choose as choosing
 from epochcast.agent.catalog import catalog
 from epochcast.agent.choose import better_source_works, choose
 from epochcast.agent.config import Config
@@ -98,6 +99,21 @@ def test_a_gpu_is_noticed_where_only_the_host_was_read(world: Any) -> None:
 def test_without_nvml_no_gpu_is_read_twice(world: Any) -> None:
     world(dcgm=[("a", 0, PROFILES)], dcgm_exporter=[("a", 0, PROFILES)])
     assert [choice.source for choice in choose(Config())[1]] == ["dcgm"]
+
+
+def test_a_source_that_goes_while_it_is_chosen_costs_only_itself(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    world(dcgm=[("a", 0, PROFILES), ("b", 1, PLAIN)], nvml=[("a", 0, PLAIN), ("b", 1, PLAIN)])
+    open_source = choosing.open_source
+
+    def going(name: str, config: Config, only: frozenset[str] | None = None) -> Any:
+        if name == "dcgm" and only == {"a"}:
+            raise InputError("the host engine has just gone")
+        return open_source(name, config, only)
+
+    monkeypatch.setattr(choosing, "open_source", going)
+    choices = choose(Config())[1]
+    assert {choice.uuid: choice.source for choice in choices} == {"a": "nvml", "b": "nvml"}
+    assert choices[0].refused["dcgm"] == "the host engine has just gone"
 
 
 def test_a_gpu_that_a_working_source_does_not_take_is_told_why(world: Any) -> None:
