@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 # this long (Python's default: 5 ms, which eight GPUs' calls would add up to missed ticks).
 SWITCH_INTERVAL_S = 0.0005
 SUPERVISION_S = 1.0
-# While it waits for the first sample the main thread looks more often.
+# While it waits for the first sample, `LONGEST_START_S` at most, the main thread looks more often.
 FIRST_SAMPLE_S = 0.02
 # Without a sample by then the agent tells systemd all the same that it is up; /readyz says that it waits.
 LONGEST_START_S = 20.0
@@ -92,10 +92,11 @@ class Daemon:
         clock = self._node.clock
         began = clock.monotonic()
         watchdog = watchdog_interval()
+        pause = SUPERVISION_S if watchdog is None else min(SUPERVISION_S, watchdog)
         ready = sampled = False
         while True:
             try:
-                number = self._signals.get(timeout=SUPERVISION_S if sampled else FIRST_SAMPLE_S)
+                number = self._signals.get(timeout=pause if ready else FIRST_SAMPLE_S)
             except Empty:
                 number = None
             if number == signal.SIGHUP:
