@@ -47,11 +47,13 @@ class Daemon:
 
     def __init__(self, load: Callable[[], Config]) -> None:
         self._load = load
+        # Unlike an Event, safe to touch in a signal handler: the signal may come while the main thread holds its lock.
+        self._signals = SimpleQueue[int]()
+        # Before anything else: sources take seconds to open, and a request to reload must not end the process meanwhile.
+        signal.signal(signal.SIGHUP, self._on_signal)
         self._config = config = load()
         logs.setup(config.log_format)
         self._node = Node(config)
-        # Unlike an Event, safe to touch in a signal handler: the signal may come while the main thread holds its lock.
-        self._signals = SimpleQueue[int]()
         self._pusher: Pusher | None = None
         self._processes: ProcessWatcher | None = None
         try:
@@ -68,7 +70,7 @@ class Daemon:
         # What was loaded by now stays: the collector need not look through it again and again between ticks.
         gc.collect()
         gc.freeze()
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
         self._node.start()
         serving = threading.Thread(target=self._server.serve_forever, args=(STOP_POLL_S,), name="server", daemon=True)
