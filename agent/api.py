@@ -131,7 +131,7 @@ class Api:
         rows = []
         for store in self._node.stores:
             # Of a device that is gone no row is on its way.
-            row = identity(store) | {"lag_s": lags.get(store.device.uuid, 0.0)}
+            row = identity(store) | {"lag_s": lags.get(store.device.uuid, 0.0), "retention_s": self._node.config.retention}
             attributes = self._node.static(store.device.uuid)
             row["static"] = {name: asdict(attribute) for name, attribute in attributes.items()}
             if choice := choices.get(store.device.uuid):
@@ -164,17 +164,19 @@ class Api:
 
     def _readiness(self, _: Query, __: WSGIEnvironment) -> Answer:
         if self._node.finished:
-            return _json({"status": "replay finished", "missing": []})
+            return _json({"status": "replay finished", "missing": [], "unanswering": 0})
         ages = self._ages(self._node.clock.monotonic())
         missing = [
             {"gpu": store.device.label, "uuid": store.device.uuid, "name": store.device.name, "reason": _reason(age)}
             for store, age, patience in ages
             if age > patience
         ]
-        if not ages or missing:
+        # Of a GPU that has not answered since the sources were opened, nothing is known but that the driver counts it.
+        answer = {"missing": missing, "unanswering": self._node.unanswering}
+        if not ages or missing or self._node.unanswering:
             status = "samples missing" if ages else "no GPU"
-            return _json({"status": status, "missing": missing}, HTTPStatus.SERVICE_UNAVAILABLE)
-        return _json({"status": "ready", "missing": missing})
+            return _json({"status": status} | answer, HTTPStatus.SERVICE_UNAVAILABLE)
+        return _json({"status": "ready"} | answer)
 
     def _ages(self, now: float) -> list[tuple[DeviceStore, float, float]]:
         """Return each device with the age of its newest sample and how old that may be (seconds of the monotonic clock)."""

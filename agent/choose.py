@@ -1,7 +1,7 @@
 """Which source measures which GPU, and why."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from .config import AUTO, Config
@@ -43,16 +43,17 @@ class Choice:
         return bool(self.refused) and self.source not in FULL
 
 
-def choose(config: Config) -> tuple[list[Source], list[Choice]]:
+def choose(config: Config, silent: Collection[str] = ()) -> tuple[list[Source], list[Choice]]:
     """Open the sources that the settings ask for; ``auto`` takes the best for each GPU, the host where there is no GPU.
 
-    Raises InputError when a source asked for by name cannot work here, or nothing at all.
+    ``silent``: sources that ``auto`` is not to take, because they open and then say nothing. Raises InputError when a source
+    asked for by name cannot work here, or nothing at all.
     """
     if config.chosen_source != AUTO:
         source = open_source(config.chosen_source, config)
         return [source], [_choice(device, "asked for by name", {}) for device in source.devices]
-    refused: dict[str, str] = {}
-    sources = _best_for_gpus(config, refused)
+    refused = dict.fromkeys(silent, "it opens, but said nothing for long")
+    sources = _best_for_gpus(config, refused, silent)
     if sources:
         return sources, [
             _choice(device, MERITS[device.source], _better(device.source, refused))
@@ -84,7 +85,7 @@ def better_source_works(config: Config, choices: Iterable[Choice]) -> bool:
     return False
 
 
-def _best_for_gpus(config: Config, refused: dict[str, str]) -> list[Source]:
+def _best_for_gpus(config: Config, refused: dict[str, str], silent: Collection[str]) -> list[Source]:
     """Open the best source for each GPU; note in ``refused`` why a source was not taken (for some GPU)."""
     sources: list[Source] = []
     left = _all_gpus(config, refused)
@@ -114,7 +115,7 @@ def _best_for_gpus(config: Config, refused: dict[str, str]) -> list[Source]:
             refused[name] = _why_not(name, config, left)
 
     for name in MERITS:
-        if name != "nvml" or left is not None:
+        if name not in silent and (name != "nvml" or left is not None):
             take(name)
     return sources
 

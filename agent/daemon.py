@@ -114,9 +114,16 @@ class Daemon:
                 ready = True
                 self._say_ready()
             if ready:
-                self._node.supervise()
+                self._supervise()
             if watchdog is not None and self._node.ticks_since(clock.monotonic() - LONGEST_TICK_S):
                 notify("WATCHDOG=1")
+
+    def _supervise(self) -> None:
+        try:
+            self._node.supervise()
+        except Exception:
+            # What is read now goes on being read, whatever looking for something better ran into.
+            log.exception("looking after the sources failed")
 
     def _say_ready(self) -> None:
         sources = ", ".join(f"{len(sampler.stores)} by {sampler.source.name}" for sampler in self._node.samplers)

@@ -182,6 +182,11 @@ class AgentCollector(Collector):
 
     def collect(self) -> Iterator[Family]:
         """Yield the families."""
+        yield GaugeMetricFamily(
+            "epochcast_agent_unanswering_gpus",
+            "GPUs that the driver counts and that did not answer when the sources were opened.",
+            self._node.unanswering,
+        )
         labels = ("source",)
         hertz = GaugeMetricFamily(
             "epochcast_agent_effective_hertz", "Ticks per second over the last hundred ticks.", labels=labels

@@ -34,6 +34,7 @@ class Governor:
         self._level = 0
         self._costs = deque[float](maxlen=JUDGED_TICKS)
         self._held_since = -math.inf
+        self._tried_faster = False
         self._hold = FIRST_HOLD_S
         self.steps = 0
 
@@ -55,7 +56,7 @@ class Governor:
             return
         cost = sorted(self._costs)[JUDGED_RANK]
         if cost * self.hertz > self._share and self._level + 1 < len(self._divisors):
-            if now - self._held_since < 2 * self._hold:
+            if self._tried_faster and now - self._held_since < 2 * self._hold:
                 self._hold = min(2 * self._hold, LONGEST_HOLD_S)
             self._step(+1, cost, now)
         elif self._level and now - self._held_since >= self._hold:
@@ -67,6 +68,7 @@ class Governor:
         before = self.hertz
         self._level += change
         self._held_since = now
+        self._tried_faster = change < 0
         self._costs.clear()
         self.steps += 1
         log.warning(

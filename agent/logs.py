@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import sys
+import threading
 from datetime import UTC, datetime
 
 TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -11,6 +12,8 @@ TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 JOURNAL = "%(levelname)s %(name)s: %(message)s"
 
 _handler = logging.StreamHandler()
+
+log = logging.getLogger(__name__)
 
 
 def setup(log_format: str) -> None:
@@ -26,6 +29,14 @@ def setup(log_format: str) -> None:
     root = logging.getLogger()
     root.addHandler(_handler)
     root.setLevel(logging.INFO)
+    # What ends a thread is a line like any other, not a traceback of Python's own.
+    threading.excepthook = _log_thread_end
+
+
+def _log_thread_end(ended: threading.ExceptHookArgs) -> None:
+    name = ended.thread.name if ended.thread else "unknown"
+    error = ended.exc_value or ended.exc_type()
+    log.error("the thread %r ended by an error", name, exc_info=(ended.exc_type, error, ended.exc_traceback))
 
 
 def stderr_is_the_journal() -> bool:

@@ -1,9 +1,10 @@
 """What the agent reads now: its sources, their samplers and stores; opened anew when the node or the settings change."""
 
+import gc
 import logging
 import math
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from .choose import Choice, better_source_works, choose
 from .config import AUTO, Config
@@ -69,6 +70,11 @@ class Node:
         times = [sampler.last_sample_time for sampler in self.samplers if sampler.last_sample_time is not None]
         return max(times, default=None)
 
+    @property
+    def unanswering(self) -> int:
+        """GPUs that the driver counts and that did not answer when the sources were opened; nothing else is known of them."""
+        return max((sampler.source.unanswering for sampler in self.samplers), default=0)
+
     def static(self, uuid: str) -> Mapping[str, Attribute]:
         """Return the static attributes of a device; those that take seconds to read come a little later than its samples."""
         if uuid in self._static:
@@ -76,8 +82,13 @@ class Node:
         return next((store.device.static for store in self.stores if store.device.uuid == uuid), {})
 
     def ticks_since(self, moment: float) -> bool:
-        """Whether every sampler that still has something to do has ticked since that moment of the monotonic clock."""
-        return all(sampler.finished or sampler.last_tick >= moment for sampler in self.samplers)
+        """Whether every sampler that reads the driver itself has ticked since that moment of the monotonic clock.
+
+        A relay that hangs is left for another source, which starting the agent anew would not do.
+        """
+        return all(
+            sampler.finished or sampler.source.name in RELAYS or sampler.last_tick >= moment for sampler in self.samplers
+        )
 
     def start(self) -> None:
         """Start sampling."""
@@ -102,21 +113,24 @@ class Node:
             sampler.settle()
         self._open = {}
 
-    def reopen(self, config: Config) -> None:
+    def reopen(self, config: Config, silent: Collection[str] = ()) -> None:
         """Open the sources anew with these settings and go on sampling; samples of devices that stay are kept.
 
-        Where the settings' source cannot be opened, the devices stay known and silent, and it is tried again later.
+        ``silent``: sources that said nothing lately and are not to be chosen. Where the settings' source cannot be opened, the
+        devices stay known and silent, and it is tried again later.
         """
         self.stop()
         self.config = config
         try:
-            sources, choices = choose(config)
+            sources, choices = choose(config, silent)
         except InputError as problem:
             log.error("no source can be opened: %s; trying again in %.0f s", problem, self._retry_after)
             self._present = ((), self.stores)
             self._retry_later()
             return
         self._adopt(sources, choices)
+        # What the old sources leave behind refers to itself; left to the collector's own pace it grew to 15 MB.
+        gc.collect()
         self.start()
 
     def supervise(self) -> None:
@@ -125,34 +139,30 @@ class Node:
         Called about once a second.
         """
         now = self.clock.monotonic()
-        self._forget()
         outdated = [sampler.source.name for sampler in self.samplers if sampler.source.outdated]
         if outdated:
             log.warning("the devices of source %s changed; opening the sources anew", ", ".join(outdated))
             self.reopen(self.config)
+        elif silent := self._silent(now):
+            log.warning("source %s has said nothing for long; opening the sources anew without it", ", ".join(silent))
+            self.reopen(self.config, silent)
         elif now >= self._retry_at:
-            if not self.samplers or self._silent(now) or better_source_works(self.config, self.choices):
+            if not self.samplers or better_source_works(self.config, self.choices):
                 self.reopen(self.config)
             else:
                 self._retry_later()
-        elif self._retry_at == math.inf and self._silent(now):
-            self._retry_at = now
 
-    def _silent(self, now: float) -> bool:
-        """Whether some source says nothing for long, and another could be chosen."""
-        return self.config.chosen_source == AUTO and any(
-            now - max(sampler.started, *(store.heard_at for store in sampler.stores))
-            > max(SILENCE_S, sampler.source.silent_after)
+    def _silent(self, now: float) -> list[str]:
+        """Return the sources that say nothing for long, where others could be chosen."""
+        if self.config.chosen_source != AUTO:
+            return []
+        return [
+            sampler.source.name
             for sampler in self.samplers
             if sampler.source.name in RELAYS
-        )
-
-    def _forget(self) -> None:
-        """Drop devices that are gone for longer than samples are kept."""
-        samplers, gone = self._present
-        kept = [store for store in gone if self.clock.monotonic() - store.heard_at < self.config.retention]
-        if len(kept) < len(gone) and samplers:
-            self._present = (samplers, kept)
+            and now - max(sampler.started, *(store.heard_at for store in sampler.stores))
+            > max(SILENCE_S, sampler.source.silent_after)
+        ]
 
     def _retry_later(self) -> None:
         self._retry_at = self.clock.monotonic() + self._retry_after
@@ -172,14 +182,22 @@ class Node:
             if source.name in samplers_before:
                 sampler.take_over(samplers_before[source.name])
             samplers.append(sampler)
-        # A GPU that is gone is missed; the host, which only stands in for GPUs, is not.
-        gone = [store for store in before.values() if store.device.source not in ("host", "replay")]
+        # A GPU that is gone is missed until it is back or the agent starts anew. The host, which only stands in for GPUs, is
+        # not; nor is a MIG instance whose GPU is there: somebody took it away.
+        indices = {device.index for source in sources for device in source.devices}
+        gone = [
+            store
+            for store in before.values()
+            if store.device.source not in ("host", "replay")
+            and (store.device.instance is None or store.device.index not in indices)
+        ]
         self._open = dict.fromkeys(samplers)
         self._present, self.choices = (tuple(samplers), gone), tuple(choices)
         if any(choice.fallback for choice in choices):
             self._retry_later()
         else:
-            self._retry_at, self._retry_after = math.inf, FIRST_RETRY_S
+            # The pause stays as long as it has become: a relay that opens and says nothing would be tried every minute.
+            self._retry_at = math.inf
         for choice in choices:
             log.info("%s %s (%s): source %s, %s", choice.label, choice.name, choice.uuid, choice.source, choice.why)
 

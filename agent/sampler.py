@@ -11,7 +11,7 @@ from typing import Protocol
 
 from .governor import Governor
 from .sources import Row, Source, Tick
-from .store import BLOCK, DeviceStore
+from .store import BLOCK, DeviceStore, nothing_new
 from .ticks_first import ticks_first
 
 log = logging.getLogger(__name__)
@@ -120,6 +120,7 @@ class Sampler:
         self._rare_minute: int | None = None
         # A source that hands out rows after their time is counted by the rows' own times: how far each device's are counted.
         self._counted: list[int | None] = [None] * len(stores)
+        self._noted_at = self.started
         self._logged_at = -math.inf
         self._unlogged = 0
 
@@ -216,10 +217,13 @@ class Sampler:
         heard = Counter(row.device for row in rows)
         self._recent.append((now, max(heard.values(), default=0)))
         if self.source.regular:
+            # However the clocks were set: no more ticks were missed than there were since rows could last have come.
+            most = math.ceil((now - self._noted_at + 2 * self.source.lag) / self.source.interval)
+            self._noted_at = now
             for row in rows:
-                self._count_until(row.device, row.time, 1)
+                self._count_until(row.device, row.time, 1, most)
             for position in range(len(self.stores)):
-                self._count_until(position, tick_time - self.source.lag, 0)
+                self._count_until(position, tick_time - self.source.lag, 0, most)
 
     def hand_over(self) -> None:
         """Give the stores the rows that are in hand.
@@ -237,6 +241,8 @@ class Sampler:
         self.hand_over()
         for store in self.stores:
             store.counted_until = self._counted_until
+            # And let go of each other: else both would live until the next collection of cycles.
+            store.refresh = nothing_new
 
     def _miss(self, ticks: int) -> None:
         # Of a slower rate's grid, only each divisor-th would have been taken.
@@ -254,14 +260,14 @@ class Sampler:
                 if store.counted_until is not None:
                     store.missed_ticks += max(0, round((tick_time - store.counted_until) / self.source.interval) - 1)
 
-    def _count_until(self, position: int, time: float, rows: int) -> None:
+    def _count_until(self, position: int, time: float, rows: int, most: int) -> None:
         """Count as missed what lies between the last row counted and ``time`` (unix seconds), at which there are ``rows``."""
         tick = round(time / self.source.interval)
         counted = self._counted[position]
         if counted is None:
             self._counted[position] = tick if rows else None
         elif tick > counted:
-            self.stores[position].missed_ticks += tick - counted - rows
+            self.stores[position].missed_ticks += min(tick - counted - rows, most)
             self._counted[position] = tick
 
     def _clock_was_set(self) -> bool:

@@ -27,7 +27,7 @@ class DeviceStore:
         self.device = device
         self.missed_ticks = 0
         self.counted_until: float | None = None
-        self.refresh: Callable[[], None] = _nothing
+        self.refresh: Callable[[], None] = nothing_new
         self._ring = Ring(capacity, device.metrics)
         self._windows = Windows(device.metrics, window)
         self._waiting: list[tuple[float, Sequence[float] | NDArray[np.float64]]] = []
@@ -110,5 +110,5 @@ class DeviceStore:
         return self._heard_at
 
 
-def _nothing() -> None:
+def nothing_new() -> None:
     """Be the `DeviceStore.refresh` of a store that no sampler fills."""

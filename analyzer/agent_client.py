@@ -38,7 +38,10 @@ class AgentClient:
         return answer.get("status") == "ok" and "last_reading_age_s" in answer  # many a service says {"status": "ok"}
 
     def devices(self) -> list[dict[str, Any]]:
-        """The devices the agent reads: ``label``, ``uuid``, ``name``, ``source``, ``lag_s``, ``simulated``, ``static`` each."""
+        """The devices the agent reads.
+
+        Each with ``label``, ``uuid``, ``name``, ``source``, ``lag_s``, ``retention_s``, ``simulated`` and ``static``.
+        """
         answer = self._get("/api/v1/gpus")
         self._expect(answer, GPUS_SCHEMA)
         return list(answer["gpus"])

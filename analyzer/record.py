@@ -20,7 +20,7 @@ from .errors import InputError
 from .trace import Trace, write_trace
 
 DAEMON_URL = "http://127.0.0.1:9911"  # where a daemon of the default configuration listens
-_POLL_S = 5.0  # far below the agent's retention (minutes), so that a slow poll loses nothing
+_POLL_S = 5.0  # far below the usual retention of an agent (minutes), so that a slow poll loses nothing
 _SETTLE_S = 0.3  # the last ticks before the command's end are in the ring three ticks later at the latest
 
 
@@ -92,9 +92,9 @@ def record(
 
 
 def _wait(process: subprocess.Popen[bytes], collected: _Collected) -> int | None:
-    """The command's return code if it ends within the next `_POLL_S`, else None after fetching what was sampled."""
+    """The command's return code if it ends before the next poll is due, else None after fetching what was sampled."""
     try:
-        return process.wait(_POLL_S)
+        return process.wait(collected.poll_s)
     except subprocess.TimeoutExpired:
         collected.poll()
         return None
@@ -138,7 +138,10 @@ class _Collected:
         self._pieces: dict[str | None, list[Trace]] = {}
         self._labels: dict[str | None, str] = {}
         # Until then a tick may still be on its way into the ring; some sources hand out rows seconds after their time.
-        self.settle_s = _SETTLE_S + max((device["lag_s"] for device in agent.devices()), default=0.0)
+        devices = agent.devices()
+        self.settle_s = _SETTLE_S + max((device["lag_s"] for device in devices), default=0.0)
+        # What an agent keeps for a short time only is fetched before it is gone.
+        self.poll_s = min([_POLL_S, *(device["retention_s"] / 3 for device in devices)])
 
     def poll(self, end: float | None = None) -> None:
         """Fetch what came since the last poll, up to ``end`` [unix s]; an agent that does not answer is tried again later."""

@@ -93,8 +93,9 @@ class Source(Protocol):
     device; ``regular``: whether a device that answers gives one each time, so that one that is not there was missed. ``lag``:
     seconds that a row may come after its time. ``silent_after``: seconds of wall time without a row after
     which a device counts as silent. ``ready_at``: moment of the monotonic clock before which it should not be read again.
-    ``blanks``: readings that were due and gave no value, by (position of the device, name of the metric).
-    ``outdated``: its devices are no longer those of the node (a GPU was added, came back, was repartitioned): open it anew.
+    ``blanks``: readings that were due and gave no value, by (position of the device, name of the metric). ``unanswering``: GPUs
+    that the driver counted when it was opened but that did not answer. ``outdated``: its devices are no longer those of the
+    node (a GPU was added, came back, was repartitioned): open it anew.
     ``recorded_rows``: length of the recording, None for a live source. ``finished``: no more rows will come.
     """
 
@@ -107,6 +108,7 @@ class Source(Protocol):
     silent_after: float
     ready_at: float
     blanks: Counter[tuple[int, str]]
+    unanswering: int
     outdated: bool
     recorded_rows: int | None
     finished: bool

@@ -41,6 +41,7 @@ class DcgmSource:
     hertz = 1.0
     interval = 0.1
     regular = True
+    unanswering = 0
     lag = 2.0
     silent_after = 5.0
     ready_at = 0.0

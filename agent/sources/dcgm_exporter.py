@@ -53,6 +53,7 @@ class DcgmExporterSource:
     hertz = 1.0
     interval = 1.0
     regular = False
+    unanswering = 0
     lag = 2.0
     # An exporter of two missed rounds of 30 s shows a dead host engine's last values, or hangs.
     silent_after = 65.0

@@ -188,6 +188,7 @@ class GpmSource:
         self._nvml = NvmlSource(config, only, self.name, self._profile)
         self.ready_at = self._ready_after(start)
         self.devices = self._nvml.devices
+        self.unanswering = self._nvml.unanswering
         self.blanks: Counter[tuple[int, str]] = self._nvml.blanks
 
     def _profile(self, found: Sequence[Found], wanted: Mapping[str, Metric]) -> dict[str, GpmWindow]:

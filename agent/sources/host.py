@@ -100,6 +100,7 @@ class HostSource:
     hertz = 10.0
     interval = 0.1
     regular = True
+    unanswering = 0
     lag = 0.0
     silent_after = 3.0
     ready_at = 0.0

@@ -75,6 +75,7 @@ class NvmlSource:
             raise InputError(
                 f"source {self.name!r} finds the NVIDIA driver but no GPU that answers (of {count}); choose --source host"
             )
+        self.unanswering = count - answering
         if answering < count:
             log.warning("%d of %d GPUs do not answer and are left out until they do", count - answering, count)
         if only is None:

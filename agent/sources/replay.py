@@ -36,6 +36,7 @@ class ReplaySource:
 
     name = "replay"
     regular = False
+    unanswering = 0
     lag = 0.0
     ready_at = 0.0
     outdated = False

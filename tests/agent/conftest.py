@@ -161,7 +161,7 @@ class FakeSource:
     """A source of devices given as (uuid, index, metrics)."""
 
     hertz, interval, regular, lag, silent_after, ready_at = 10.0, 0.1, True, 0.0, 1.0, 0.0
-    recorded_rows, finished = None, False
+    recorded_rows, finished, unanswering = None, False, 0
 
     def __init__(self, name: str, devices: list[tuple[str, int, Any]]) -> None:
         self.name = name
@@ -216,6 +216,7 @@ class StillSource:
     hertz = 10.0
     interval = 0.1
     regular = True
+    unanswering = 0
     lag = 0.0
     silent_after = 1.0
     ready_at = 0.0
@@ -258,6 +259,9 @@ class StillNode:
     @property
     def finished(self) -> bool:
         return bool(self.samplers) and all(sampler.finished for sampler in self.samplers)
+
+    unanswering = 0
+    config = Config()
 
     def static(self, uuid: str) -> Any:
         return self.facts.get(uuid, {})

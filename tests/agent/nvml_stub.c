@@ -286,7 +286,7 @@ static int enter(const char *function, const device *d, int *id) {
     for (const mood *m = now.mood; m < now.mood + now.moods; m++) {
         int all = m->function[0] == '*';
         if (!all && strcmp(m->function, function)) continue;
-        if (m->microseconds) nanosleep(&(struct timespec){0, m->microseconds * 1000L}, NULL);
+        if (m->microseconds) nanosleep(&(struct timespec){m->microseconds / 1000000, m->microseconds % 1000000 * 1000L}, NULL);
         else if (d ? m->gpu == ALL || m->gpu == d->gpu : m->gpu == ALL && !all) code = m->code;
     }
     if (initialised && born_generation != now.generation) return UNKNOWN;

@@ -211,6 +211,14 @@ def test_a_bad_query_is_400_and_one_sentence(get: Any, query: str, sentence: str
     assert sentence in answer.json["error"]
 
 
+def test_not_ready_while_a_gpu_has_never_answered(still_node: Any) -> None:
+    node = still_node(FIRST)
+    node.stores[0].add(START, np.array([300.0, 1.0, 2.0]), 0.0)
+    node.unanswering = 1
+    answer = ask(Api(node, registry(node, Config())), "/readyz")
+    assert (answer.status, answer.json["unanswering"]) == (503, 1)
+
+
 def test_catalogue(get: Any) -> None:
     answer = get("/api/v1/metrics").json
     assert answer["schema"] == "epochcast.metrics/v1"
@@ -239,6 +247,7 @@ def test_gpus_with_what_is_known_of_each_and_why_its_source_was_chosen(get: Any,
         "unmeasured": {},
         "static": {"cuda_cores": {"value": 16896, "source": "nvml"}, "l2_cache": {"value": 62914560, "source": "cuda"}},
         "lag_s": 0.0,
+        "retention_s": 600.0,
         "why": "every metric",
         "refused": {},
     }
@@ -305,7 +314,7 @@ def test_ready_is_every_gpu(still_node: Any) -> None:
     assert (answer.status, answer.json["status"]) == (503, "samples missing")
     assert answer.json["missing"] == [{"gpu": "1", "uuid": "GPU-b", "name": "Tesla T4", "reason": "no sample yet"}]
     node.stores[1].add(START, np.array([70.0]), 0.0)
-    assert ask(api, "/readyz").json == {"status": "ready", "missing": []}
+    assert ask(api, "/readyz").json == {"status": "ready", "missing": [], "unanswering": 0}
     node.clock.wait(5.1)
     node.stores[1].add(START + 5, np.array([70.0]), 5.1)
     (missing,) = ask(api, "/readyz").json["missing"]

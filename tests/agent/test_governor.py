@@ -64,3 +64,11 @@ def test_a_rate_that_does_not_last_is_tried_ever_more_rarely() -> None:
 
 def test_a_source_of_one_hertz_has_nothing_to_step_down_to() -> None:
     assert set(run(Governor(1.0, 0.005), 0.9, 100)) == {1.0}
+
+
+def test_the_way_down_in_steps_is_no_failed_try_at_a_faster_rate() -> None:
+    governor = Governor(10.0, 0.005)
+    run(governor, 0.04, 20)
+    assert governor.hertz == 1
+    rates = run(governor, 0.001, 3 * FIRST_HOLD_S + 30, start=20)
+    assert rates[-1] == 10

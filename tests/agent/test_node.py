@@ -2,6 +2,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -87,16 +88,33 @@ def test_ticks_that_pass_while_sources_are_opened_anew_are_counted(world: Any, s
     assert len(times) + store.missed_ticks == round((times[-1] - times[0]) * 10) + 1
 
 
-def test_a_gpu_that_is_gone_stays_known_until_its_samples_have_expired(world: Any, start_node: Any) -> None:
+def test_a_gpu_that_is_gone_stays_known_until_it_is_back(world: Any, start_node: Any) -> None:
     world(nvml=[("a", 0, PLAIN), ("b", 1, PLAIN)], gpm=[("a", 0, PROFILES), ("b", 1, PROFILES)])
     node = start_node(Config(retention=5))
     until(lambda: rows(node, "b") > 2)
     world(nvml=[("a", 0, PLAIN)], gpm=[("a", 0, PROFILES)])
     node.samplers[0].source.outdated = True
     node.supervise()
-    assert rows(node, "b") > 2
     assert [store.device.uuid for store in node.samplers[0].stores] == ["a"]
-    node.ahead = 6.0
+    node.ahead = 6000.0
+    node.supervise()
+    had = rows(node, "b")
+    assert had > 2
+    world(nvml=[("a", 0, PLAIN), ("b", 1, PLAIN)], gpm=[("a", 0, PROFILES), ("b", 1, PROFILES)])
+    node.samplers[0].source.outdated = True
+    node.supervise()
+    until(lambda: rows(node, "b") > had)
+
+
+def test_a_mig_instance_that_was_taken_away_is_not_missed(world: Any, start_node: Any) -> None:
+    world(gpm=[("a", 0, PROFILES), ("a-slice", 0, PROFILES)], nvml=[("a", 0, PLAIN), ("a-slice", 0, PLAIN)])
+    node = start_node()
+    for device in ("a", "a-slice"):
+        until(lambda device=device: rows(node, device) > 1)
+    part = node.stores[1]
+    part.device = replace(part.device, instance=7)
+    world(gpm=[("a", 0, PROFILES)], nvml=[("a", 0, PLAIN)])
+    node.samplers[0].source.outdated = True
     node.supervise()
     assert [store.device.uuid for store in node.stores] == ["a"]
 
@@ -140,10 +158,39 @@ def test_a_relay_that_died_is_replaced_by_the_driver(world: Any, start_node: Any
     assert node.choices[0].source == "dcgm"
     node.ahead = 31.0
     node.supervise()
-    node.supervise()
     assert node.choices[0].source == "nvml"
     had = rows(node, "a")
     until(lambda: rows(node, "a") > had)
+
+
+def test_a_relay_that_opens_but_says_nothing_is_left_and_tried_ever_more_rarely(world: Any, start_node: Any) -> None:
+    world(nvml=[("a", 0, PLAIN)], dcgm=[("a", 0, PROFILES)])
+    node = start_node()
+    sources = []
+    for step in range(240):  # an hour, in steps of 15 s
+        node.ahead = 15.0 * step
+        for sampler in node.samplers:
+            if sampler.source.name == "dcgm":
+                sampler.source.absent = {"a"}
+        node.supervise()
+        sources.append(node.choices[0].source)
+        if step == 4:
+            assert node.choices[0].refused["dcgm"] == "it opens, but said nothing for long"
+    assert node.choices[0].fallback == (sources[-1] == "nvml")
+    tries = [step for step, (before, after) in enumerate(pairwise(sources)) if (before, after) == ("nvml", "dcgm")]
+    assert 3 <= len(tries) <= 8
+    assert tries[-1] - tries[-2] >= 40
+
+
+def test_a_relay_that_hangs_does_not_keep_the_watchdog_from_being_fed(world: Any, start_node: Any) -> None:
+    world(nvml=[("a", 0, PLAIN), ("b", 1, PLAIN)], dcgm=[("b", 1, PROFILES)])
+    node = start_node()
+    relay, driver = sorted(node.samplers, key=lambda sampler: sampler.source.name)
+    relay.last_tick -= 100
+    assert node.ticks_since(node.clock.monotonic() - 15)
+    node.stop()
+    driver.last_tick -= 100
+    assert not node.ticks_since(node.clock.monotonic() - 15)
 
 
 def test_a_source_asked_for_by_name_that_is_gone_is_tried_again(world: Any, start_node: Any) -> None:

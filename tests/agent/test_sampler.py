@@ -21,6 +21,7 @@ class ScriptedSource:
     hertz = 10.0
     interval = 0.1
     regular = True
+    unanswering = 0
     lag = 0.0
     silent_after = 1.0
     outdated = False
@@ -219,6 +220,7 @@ class LateSource(ScriptedSource):
 
     def read(self, tick: Tick) -> Sequence[Row]:
         self.ticks.append(tick)
+        self.actions.get(len(self.ticks), lambda: None)()
         first = round(tick.time * 10) - 15
         numbers = [number for number in range(first, first + 10) if number - 17_000_000_000 not in self.without]
         return [Row(0, number / 10, np.array([1.0])) for number in numbers]
@@ -241,3 +243,13 @@ def test_a_silent_device_of_a_late_source_misses_its_ticks_while_it_is_silent(fa
     sampler.run()
     # At the last tick, 20.0 s, all that was due by 18.5 s should have come.
     assert sampler.stores[0].missed_ticks == 185 - 39
+
+
+@pytest.mark.parametrize("step", [3600.0, -3600.0])
+def test_a_clock_that_is_set_misses_no_hour_of_a_late_source(fake_clock: Any, step: float) -> None:
+    source, clock = LateSource(), fake_clock(1_700_000_000.0, until=30.5)
+    source.actions[9] = lambda: setattr(clock, "wall", clock.wall + step)
+    sampler = sampler_of(source, clock)
+    sampler.run()
+    assert sampler.clock_steps == 1
+    assert sampler.stores[0].missed_ticks <= 60

@@ -177,7 +177,7 @@ def test_an_instance_made_anew_under_the_same_label_is_another_device() -> None:
             if path == "/api/v1/gpus":
                 return {
                     "schema": "epochcast.gpus/v1",
-                    "gpus": [{"uuid": uuid, "static": {}, "lag_s": 0.0} for uuid in ("old", "new")],
+                    "gpus": [{"uuid": uuid, "static": {}, "lag_s": 0.0, "retention_s": 600.0} for uuid in ("old", "new")],
                 }
             return {"schema": "epochcast.samples/v1", "gpus": answers.pop(0)}
 
