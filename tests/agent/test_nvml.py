@@ -472,3 +472,13 @@ def test_the_whole_agent_over_the_stub(nvml_library: Path, start_agent: Callable
     page = agent.text("/metrics")
     assert 'epochcast_gpu_power_watts{gpu="0",name="NVIDIA A100-SXM4-40GB",uuid="GPU-stub-0"} 380.0' in page
     assert agent.stop()[0] == 0
+
+
+def test_a_gpu_that_does_not_answer_at_the_start_is_told_of(nvml_driver: Any) -> None:
+    nvml_driver("gpus 3\nlost 1")
+    source = NvmlSource(Config(), None)
+    try:
+        assert [device.index for device in source.devices] == [0, 2]
+        assert source.unanswering == 1
+    finally:
+        source.close()
