@@ -7,10 +7,11 @@ import contextlib
 import os
 import random
 import signal
+import threading
 import time
 import urllib.error
 import urllib.request
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -108,7 +109,10 @@ def stubbed_agent(start_agent: Callable[..., Any], nvml_library: Path, tmp_path:
     scenario = tmp_path / "scenario"
     set_scenario(scenario, HEALTHY)
     environment = {"LD_LIBRARY_PATH": str(nvml_library.parent), "NVML_STUB_SCENARIO": str(scenario)}
-    return start_agent("--retention", RETENTION_S, env=environment), scenario
+    agent = start_agent("--retention", RETENTION_S, env=environment)
+    # Its log is read as it comes: a full pipe would stop it.
+    threading.Thread(target=deque, args=(agent.process.stderr, 0), daemon=True).start()
+    return agent, scenario
 
 
 def test_twenty_seconds_of_faults(stubbed_agent: tuple[Any, Path]) -> None:
