@@ -1,18 +1,22 @@
 """The paper's recipe, section III-B: [Luminol score, Savitzky-Golay filter] three times, then peaks.
 
-Every constant that the section states is a default here; every one that it leaves open is a parameter with the plainest value:
+Every constant that the text states is a default here; every one that it leaves open is a parameter with the plainest value:
 
 =================  ==========================================================================================
-stated             3 passes, polynomial order 2, window = samples / 40, `find_peaks`, period = mean peak distance
-left open          rounding of the window to odd (here up), the filter's edges (SciPy's default), any bound on a peak's
-                   height, prominence or distance (here none), whether the series is cropped to the training (here not)
+stated             3 passes and `find_peaks` (III-B.3), a second-order polynomial (III-B.2, by example),
+                   window = samples / 40 (IV-B and Fig. 10), `dram_active` as the metric (IV-B)
+left open          how peaks become a period (here their mean distance), rounding of the window to odd (here up), the
+                   filter's edges (SciPy's default), any bound on a peak's height, prominence or distance (none),
+                   Luminol's symbols, chunks and windows (the package's defaults), whether the series is cropped to the
+                   training (not here: crop before)
 =================  ==========================================================================================
 
-Luminol's bitmap, the algorithm that the section describes, needs 2000 samples; the package and `luminol.scores` use another
-one below (see there).
+The section describes Luminol's bitmap with means of samples and counts scaled to 0..1, and the package has neither: see
+`luminol`. The bitmap needs 2000 samples; the package and `luminol.scores` use another algorithm below.
 """
 
-from itertools import pairwise
+from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +24,13 @@ from scipy.signal import find_peaks, savgol_filter
 
 from .. import luminol
 from ..clock import Clock
-from ..epochs import Detection, Epoch, Job
+from ..epochs import Detection
 from ..errors import InputError
 from ..signals import Signals
+from . import one_metric
+
+AVERAGES: dict[str, Callable[[NDArray[np.float64]], np.floating]] = {"mean": np.mean, "median": np.median}
+EDGES = ("interp", "mirror", "nearest", "constant", "wrap")
 
 
 def detect(
@@ -32,9 +40,16 @@ def detect(
     passes: int = 3,
     polyorder: int = 2,
     window_divisor: float = 40,
+    window_rounding: Literal["up", "down"] = "up",
+    edges: Literal["interp", "mirror", "nearest", "constant", "wrap"] = "interp",
+    precision: int = 4,
+    chunk_size: int = 2,
+    lag_window: int | None = None,
+    future_window: int | None = None,
     height: float | None = None,
     prominence: float | None = None,
     distance: float | None = None,
+    average: Literal["mean", "median"] = "mean",
 ) -> Detection:
     """Epochs between the peaks of the thrice smoothed Luminol score of one metric.
 
@@ -49,49 +64,54 @@ def detect(
         clock: where the samples stand.
         passes: how often score and filter follow each other, >= 1.
         polyorder: of the Savitzky-Golay filter.
-        window_divisor: the filter's window is n / window_divisor samples, rounded up to odd.
+        window_divisor: the filter's window is n / window_divisor samples, made odd.
+        window_rounding: an even window becomes one sample longer (`up`) or shorter (`down`).
+        edges: `mode` of `scipy.signal.savgol_filter`.
+        precision, chunk_size, lag_window, future_window: see `luminol.scores`.
         height, prominence, distance: bounds of `scipy.signal.find_peaks`, `distance` in samples.
+        average: makes the period of the peaks' distances.
 
     Returns:
-        Verdict `epochs` for at least two peaks, else `none`. `scores` holds `pass1`, `pass2`, ..., the smoothed score after
-        each pass, (n,) at the samples' times.
+        Verdict `epochs` for at least two peaks, else `none`. `scores` holds, (n,) at the samples' times, `luminol1`, `pass1`,
+        `luminol2`, `pass2`, ...: Luminol's score in each pass and the same smoothed, on which the next pass runs.
 
     Raises:
         InputError: too short a series for the filter, or a parameter out of bounds.
     """
     _check(passes, polyorder, window_divisor, distance)
-    name = signals.main()
+    for name, value, choices in (
+        ("window_rounding", window_rounding, ("up", "down")),
+        ("edges", edges, EDGES),
+        ("average", average, tuple(AVERAGES)),
+    ):
+        if value not in choices:
+            raise InputError(f"{name} is {value!r}: choose from {', '.join(choices)}")
     n = signals.time.size
-    window = int(n / window_divisor) // 2 * 2 + 1
+    window = int(n / window_divisor)
+    if window % 2 == 0:
+        window += 1 if window_rounding == "up" else -1
     if window <= polyorder:
-        needed = int(np.ceil(window_divisor * ((polyorder + 1) // 2 * 2)))
+        shortest = (polyorder + 1) // 2 * 2 + (window_rounding == "down")
+        needed = int(np.ceil(window_divisor * shortest))
         raise InputError(
             f"the paper's recipe needs at least {needed} samples at these settings, the trace has {n}: record longer"
         )
     if window > n:
         raise InputError(f"window_divisor is {window_divisor}: the window of {window} samples is longer than the trace of {n}")
-    values, reading = signals.metrics[name], clock.reading
-    if clock.name == "work":
-        reading = np.linspace(reading[0], reading[-1], n)
-        values = clock.resample(name, values, reading)
+    series = one_metric.sampled(signals, clock, signals.main())
 
+    values = series.values
     scores: dict[str, NDArray[np.float64]] = {}
     for number in range(1, passes + 1):
-        values = savgol_filter(luminol.scores(values), window, polyorder)
-        scores[f"pass{number}"] = values if clock.name == "wall" else np.interp(clock.reading, reading, values)
+        anomalies = luminol.scores(
+            values, precision=precision, chunk_size=chunk_size, lag_window=lag_window, future_window=future_window
+        )
+        values = savgol_filter(anomalies, window, polyorder, mode=edges)
+        for key, score in ((f"luminol{number}", anomalies), (f"pass{number}", values)):
+            scores[key] = score if clock.name == "wall" else np.interp(clock.reading, series.reading, score)
 
     peaks, _ = find_peaks(values, height=height, prominence=prominence, distance=distance)
-    if peaks.size < 2:
-        return Detection("none", None, None, (), 0.0, "paper", clock.name, scores=scores)
-    boundaries = reading[peaks]
-    distances = np.diff(boundaries)
-    confidence = float(np.mean(np.abs(distances / distances.mean() - 1) <= 0.15))
-    times = clock.to_wall(boundaries)
-    period = float(np.mean(np.diff(times)))
-    work = float(distances.mean()) if clock.name == "work" else None
-    epochs = tuple(Epoch(start, end, confidence) for start, end in pairwise(times.tolist()))
-    jobs = (Job(period, epochs, confidence),)
-    return Detection("epochs", period, work, epochs, confidence, "paper", clock.name, jobs=jobs, scores=scores)
+    return one_metric.answer("paper", clock, series.reading[peaks], average=AVERAGES[average], scores=scores)
 
 
 def _check(passes: int, polyorder: int, window_divisor: float, distance: float | None) -> None:

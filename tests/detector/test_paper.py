@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.signal import find_peaks, savgol_filter
 
-from epochcast.detector import InputError, detect, luminol_package
+from epochcast.detector import InputError, detect, luminol, luminol_package
 
 TIME = 1.7e9 + 0.1 * np.arange(2400)
 LEVEL = (np.arange(2400) % 240 < 200) * 0.6 + np.random.default_rng(3).normal(scale=0.02, size=2400)
@@ -20,7 +20,8 @@ def test_is_the_recipe_word_by_word_with_the_package_itself() -> None:
     assert found.period_s == pytest.approx(np.mean(np.diff(TIME[peaks])))
     assert [epoch.start for epoch in found.epochs] == pytest.approx(TIME[peaks[:-1]].tolist())
     assert [epoch.end for epoch in found.epochs] == pytest.approx(TIME[peaks[1:]].tolist())
-    assert list(found.scores) == ["pass1", "pass2", "pass3"]
+    assert list(found.scores) == ["luminol1", "pass1", "luminol2", "pass2", "luminol3", "pass3"]
+    assert np.allclose(found.scores["luminol1"], luminol_package.scores(LEVEL))
 
 
 def test_uses_dram_active_or_what_is_named() -> None:
@@ -43,6 +44,33 @@ def test_bounds_on_peaks_leave_fewer() -> None:
     assert 0 < len(picky.epochs) < len(plain.epochs)
 
 
+def test_what_the_text_leaves_open_is_a_parameter() -> None:
+    plain = detect(TIME, {"dram_active": LEVEL}, method="paper")
+    lengths = [epoch.end - epoch.start for epoch in plain.epochs]
+    middle = detect(TIME, {"dram_active": LEVEL}, method="paper", average="median")
+    assert middle.period_s == pytest.approx(np.median(lengths))
+    assert middle.epochs == plain.epochs
+    values = LEVEL
+    for _ in range(2):
+        values = savgol_filter(
+            luminol.scores(values, precision=6, chunk_size=3, lag_window=60, future_window=40), 59, 3, mode="wrap"
+        )
+    found = detect(
+        TIME,
+        {"dram_active": LEVEL},
+        method="paper",
+        passes=2,
+        polyorder=3,
+        window_rounding="down",
+        edges="wrap",
+        precision=6,
+        chunk_size=3,
+        lag_window=60,
+        future_window=40,
+    )
+    assert np.allclose(found.scores["pass2"], values)
+
+
 def test_constant_series_has_no_epochs() -> None:
     found = detect(TIME, {"dram_active": np.full(2400, 0.4)}, method="paper")
     assert (found.verdict, found.period_s, found.epochs) == ("none", None, ())
@@ -52,6 +80,9 @@ def test_shortest_series() -> None:
     with pytest.raises(InputError, match="at least 80 samples at these settings, the trace has 79"):
         detect(TIME[:79], {"dram_active": LEVEL[:79]}, method="paper")
     detect(TIME[:80], {"dram_active": LEVEL[:80]}, method="paper")
+    with pytest.raises(InputError, match="at least 120 samples at these settings, the trace has 119"):
+        detect(TIME[:119], {"dram_active": LEVEL[:119]}, method="paper", window_rounding="down")
+    detect(TIME[:120], {"dram_active": LEVEL[:120]}, method="paper", window_rounding="down")
 
 
 def test_parameters_out_of_bounds_are_refused() -> None:
@@ -59,6 +90,9 @@ def test_parameters_out_of_bounds_are_refused() -> None:
         detect(TIME, {"dram_active": LEVEL}, method="paper", window_divisor=1)
     with pytest.raises(InputError, match=r"distance is 0\.5: choose at least 1 sample"):
         detect(TIME, {"dram_active": LEVEL}, method="paper", distance=0.5)
+    for name in ("window_rounding", "edges", "average"):
+        with pytest.raises(InputError, match=f"{name} is 'best': choose from "):
+            detect(TIME, {"dram_active": LEVEL}, method="paper", **{name: "best"})
 
 
 def test_work_clock_reports_both_periods() -> None:

@@ -1,0 +1,105 @@
+"""What the methods made of `ruptures` share: the series they cut, how many cuts, and the epochs between cuts.
+
+Truong, Oudre and Vayatis, "Selective review of offline change point detection methods", Signal Processing 167 (2020), the
+paper's reference [21]. The paper's Table III names the library only ("Rupture", 163.38 % MAPE), and section III-B.3 says that
+the number of change points is for the user to give; which of its algorithms and costs ran is not told, hence one file for each.
+"""
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..clock import Clock
+from ..epochs import Detection
+from ..errors import InputError
+from ..signals import Signals
+from . import one_metric
+
+Cost = Literal["l2", "rbf"]
+
+#: The shortest segment, samples.
+SHORTEST = 2
+
+
+def library() -> Any:
+    """The module `ruptures`. Raises InputError where it is not installed."""
+    try:
+        import ruptures
+    except ImportError as error:
+        raise InputError("this method needs the package ruptures: install epochcast[comparisons]") from error
+    return ruptures
+
+
+def standardised(signals: Signals, clock: Clock, cost: Cost, every: int, most_samples: int) -> one_metric.Series | None:
+    """The main metric, at most `most_samples` means of it, with mean 0 and standard deviation 1; None if it does not vary.
+
+    Raises:
+        InputError: a parameter out of bounds.
+    """
+    if cost not in ("l2", "rbf"):
+        raise InputError(f"cost is {cost!r}: choose l2 (shifts of the mean) or rbf (any change of the distribution)")
+    if every < 1:
+        raise InputError(f"every is {every}: choose 1 for each change point, 2 for every second, ...")
+    series = one_metric.sampled(signals, clock, signals.main()).pooled(most_samples)
+    spread = series.values.std()
+    if not spread > 1e-9 * np.abs(series.values).max() or series.values.size < 2 * SHORTEST:
+        return None
+    return one_metric.Series((series.values - series.values.mean()) / spread, series.reading)
+
+
+def chosen(search: Any, samples: int, number: int | None, most: int) -> list[int]:
+    """The change points of a fitted search of `ruptures`: as many as asked for, else the most likely number of them.
+
+    Args:
+        search: with `predict(n_bkps=...)` and `cost`.
+        samples: of the series that it was fitted to.
+        number: of change points, or None.
+        most: to consider for None.
+
+    Raises:
+        InputError: a number out of bounds.
+    """
+    bound = samples // SHORTEST - 1
+    if number is not None:
+        if not 1 <= number <= bound:
+            raise InputError(f"number is {number}: the series of {samples} samples allows 1 to {bound} change points")
+        return list(search.predict(n_bkps=number)[:-1])
+    if most < 1:
+        raise InputError(f"most is {most}: choose at least 1")
+    # The largest number first: from its table the dynamic programme reads the smaller ones off.
+    ends = [list(search.predict(n_bkps=count)) for count in range(min(most, bound), 0, -1)]
+    ends = [[samples], *reversed(ends)]
+    return ends[most_likely(np.array([search.cost.sum_of_costs(each) for each in ends]), samples)][:-1]
+
+
+def most_likely(costs: NDArray[np.float64], samples: int) -> int:
+    """How many change points: the number that minimises n log(cost / n) + 2 k log n.
+
+    That is Yao, "Estimating the number of change-points via Schwarz' criterion", Statistics & Probability Letters 6 (1988), for
+    the `l2` cost; the same formula is used for `rbf`, whose cost is the squared deviation in its feature space.
+
+    Args:
+        costs: (m,) least cost with 0, 1, 2, ... change points.
+        samples: n.
+    """
+    # Telemetry that repeats itself exactly has segments without any cost: the logarithm must not be infinite.
+    costs = np.maximum(costs, 1e-9 * max(costs[0], 1e-300))
+    return int(np.argmin(samples * np.log(costs / samples) + 2 * np.arange(costs.size) * np.log(samples)))
+
+
+def cut(method: str, clock: Clock, series: one_metric.Series | None, points: list[int], every: int) -> Detection:
+    """The epochs between every `every`-th change point.
+
+    With validation there are two change points per epoch, so that `every=2` is the fair reading. The period is the median
+    distance: one change point too many would spoil a mean.
+
+    Args:
+        method: key of `METHODS`.
+        clock: where the series stands.
+        series: what was cut.
+        points: first samples of all segments but the first.
+        every: which of them to keep.
+    """
+    boundaries = np.empty(0) if series is None else series.reading[points[::every]]
+    return one_metric.answer(method, clock, boundaries, average=np.median)
