@@ -6,22 +6,25 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.ndimage import maximum_filter1d, uniform_filter1d
+from scipy.ndimage import maximum_filter1d
 
-from .periods import autocorrelation, pooled
-from .template import boundary_phase, correlate, local_energy, seed, windows
+from .periods import autocorrelation, level, pooled
+from .template import boundary_phase, correlate, local_energy, seeds, windows
 
 #: Bins per period in tracking, channels kept, rounds of template and matches.
 BINS, CHANNELS, ROUNDS = 96, 16, 3
 
-#: Periods in the moving mean that is taken away first.
-DRIFT = 4
+#: First templates tried on a trace of at most so many bins; a longer one has many cycles, and any of them will do.
+SEEDS, SHORT = 4, 4000
 
 #: Template around a boundary, in periods.
 BEFORE, AFTER = 0.45, 0.20
 
 #: Intervals between boundaries, in periods.
 SHORTEST, LONGEST = 0.55, 2.3
+
+#: A boundary at the chain's end that matches less than this share of the median is not one.
+WEAK = 0.5
 
 #: What lies between the trace's busy end and the boundary next to it is an epoch too if it lasts so many periods.
 EDGE_SHORTEST, EDGE_LONGEST = 0.75, 1.5
@@ -37,15 +40,25 @@ class Fit:
     Attributes:
         period: bins, the mean of the even intervals between boundaries.
         quality: 0..1.
-        contrast: mean leave-one-out match of the boundaries minus the 95th percentile of the match between them.
-        distinct: the same minus the median over intervals of the best match within them.
+        alike: mean leave-one-out match of the boundaries.
+        contrast: `alike` minus the 95th percentile of the match between the boundaries.
+        distinct: `alike` minus the median over intervals of the best match within them.
+        intervals: how many there are.
+        spread: their median absolute deviation from the median, as a share of it.
+        even: share of them within 15 % of the median.
+        covered: share of the busy stretch that they cover.
         lead, tail: whether the stretch before the first and after the last boundary is an epoch.
     """
 
     period: float
     quality: float
+    alike: float
     contrast: float
     distinct: float
+    intervals: int
+    spread: float
+    even: float
+    covered: float
     lead: bool
     tail: bool
 
@@ -98,14 +111,32 @@ def follow(values: NDArray[np.float64], period: float) -> Track | None:
     if channels.shape[1] < 2 * length or length < 6:
         return None
     # Drift (temperature, memory) looks alike wherever it is cut out.
-    channels = channels - uniform_filter1d(channels, min(round(DRIFT * length), channels.shape[1]), axis=1, mode="nearest")
+    channels = channels - level(channels, round(length))
     kept, weights = _weights(channels, length)
     if not kept.size:
         return None
     channels = channels[kept] * np.sqrt(weights)[:, None]
 
     width = round(length)
-    first = seed(channels, width)
+    most = SEEDS if channels.shape[1] <= SHORT else 1
+    tracks = [
+        track
+        for first in seeds(channels, width, most)
+        if (track := _from_seed(channels, first, length, size, kept, weights)) is not None
+    ]
+    return max(tracks, key=lambda track: track.fit.quality, default=None)
+
+
+def _from_seed(
+    channels: NDArray[np.float64],
+    first: int,
+    length: float,
+    size: int,
+    kept: NDArray[np.int64],
+    weights: NDArray[np.float64],
+) -> Track | None:
+    """The track whose first template is one period from bin `first` on."""
+    width = round(length)
     similarity = correlate(channels, channels[:, first : first + width])
     starts = best_chain(similarity, length)
     if starts.size < 2:
@@ -120,7 +151,7 @@ def follow(values: NDArray[np.float64], period: float) -> Track | None:
             return None
         template = np.median(windows(channels, starts, before + after), axis=0)
         similarity = correlate(channels, template)
-        boundaries = best_chain(similarity, length) + before
+        boundaries = _trimmed(best_chain(similarity, length), similarity) + before
         if boundaries.size < 2:
             return None
     everywhere = np.zeros(channels.shape[1])
@@ -170,6 +201,13 @@ def best_chain(similarity: NDArray[np.float64], length: float) -> NDArray[np.int
     return peaks[chain[::-1]]
 
 
+def _trimmed(chain: NDArray[np.int64], similarity: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The chain without weak matches at its ends: what came before the job, or after it, matches a little as well."""
+    match = similarity[chain]
+    good = np.flatnonzero(match >= WEAK * np.median(match))
+    return chain[good[0] : good[-1] + 1]
+
+
 def _fit(
     channels: NDArray[np.float64],
     boundaries: NDArray[np.int64],
@@ -206,7 +244,19 @@ def _fit(
     quality = max(0.0, alike) * float(np.clip(contrast / 0.4, 0.02, 1)) ** 0.7
     quality *= (1 - np.exp(-intervals.size / 1.6)) * np.exp(-2.5 * spread) * (0.4 + 0.6 * even.mean()) * np.sqrt(covered)
     period = float(settled[even].mean()) if even.any() else median
-    return Fit(period, float(min(1.0, quality)), contrast, distinct, lead, tail)
+    return Fit(
+        period=period,
+        quality=float(min(1.0, quality)),
+        alike=alike,
+        contrast=contrast,
+        distinct=distinct,
+        intervals=int(intervals.size),
+        spread=spread,
+        even=float(even.mean()),
+        covered=covered,
+        lead=lead,
+        tail=tail,
+    )
 
 
 def with_edges(marks: NDArray[Any], lead: bool, tail: bool, first: float, last: float) -> NDArray[np.float64]:

@@ -12,11 +12,17 @@ from ...signals import Signals
 #: Finest grid step [s]: the product samples at 10 Hz.
 STEP_S = 0.1
 
+#: Grid steps per reading of a slower source: a cycle of few readings still needs bins to place its boundaries in.
+OVERSAMPLING = 4
+
 #: Busy is a 3 s mean above 12 % of the 90th percentile; pauses below 15 s belong to the busy stretch.
 BUSY_MEAN_S, BUSY_SHARE, PAUSE_S = 3.0, 0.12, 15.0
 
 #: A hole this long, and of so many steps, parts the trace; shorter ones are bridged by interpolation.
 HOLE_S, HOLE_STEPS = 300.0, 100
+
+#: Events are rare if so many percent [of the samples] are near the median.
+RARE = 95
 
 #: Two periods of the shortest kind that the search knows, at its coarsest.
 FEWEST_SAMPLES = 40
@@ -30,11 +36,15 @@ class Grid:
         start: clock reading of the first sample.
         step: clock seconds between samples.
         values: (m, n) one row per varying metric, each of mean 0 and standard deviation 1.
+        readings: (k,) clock readings of the trace's own samples within the stretch.
+        raw: (m, k) the metrics there, as they are.
     """
 
     start: float
     step: float
     values: NDArray[np.float64]
+    readings: NDArray[np.float64]
+    raw: NDArray[np.float64]
 
     def reading(self, index: NDArray[np.floating]) -> NDArray[np.float64]:
         """Clock readings at (fractional) sample indices."""
@@ -47,19 +57,24 @@ def build(signals: Signals, clock: Clock) -> Grid | None:
     The step is 0.1 s, or the median sampling interval where that is longer; on the work clock as many samples, evenly spaced in
     work.
     """
-    step = max(STEP_S, float(np.median(np.diff(signals.time))))
-    first, last = _busy_stretch(signals.time, signals.metrics[signals.main()], step)
+    interval = max(STEP_S, float(np.median(np.diff(signals.time))))
+    step = max(STEP_S, interval / OVERSAMPLING)
+    first, last = _busy_stretch(signals.time, signals.metrics[signals.main()], interval)
     count = int((last - first) / step) + 1
     if count < FEWEST_SAMPLES:
         return None
     low, high = clock.at(np.array([first, last]))
     reading = np.linspace(low, high, count)
-    rows = []
+    rows, raw = [], []
+    inside = (signals.time >= first) & (signals.time <= last)
     for name, values in signals.metrics.items():
         row = _normalised(clock.resample(name, values, reading))
         if row is not None:
             rows.append(row)
-    return Grid(float(low), float((high - low) / (count - 1)), np.array(rows)) if rows else None
+            raw.append(values[inside])
+    if not rows:
+        return None
+    return Grid(float(low), float((high - low) / (count - 1)), np.array(rows), clock.reading[inside], np.array(raw))
 
 
 def _busy_stretch(time: NDArray[np.float64], activity: NDArray[np.float64], step: float) -> tuple[float, float]:
@@ -72,8 +87,8 @@ def _busy_stretch(time: NDArray[np.float64], activity: NDArray[np.float64], step
     raw = np.interp(even, time, activity)
     width = max(1, round(BUSY_MEAN_S / step))
     level = uniform_filter1d(raw, width, mode="nearest")
-    threshold = BUSY_SHARE * np.percentile(level, 90)
-    busy = np.flatnonzero(level > threshold)
+    high = float(np.percentile(level, 90))
+    busy = np.flatnonzero(level > BUSY_SHARE * high)
     if not busy.size:
         return float(time[0]), float(time[-1])
     ends = np.flatnonzero(np.diff(busy) > PAUSE_S / step)
@@ -81,20 +96,37 @@ def _busy_stretch(time: NDArray[np.float64], activity: NDArray[np.float64], step
     stops = busy[np.concatenate([ends, [busy.size - 1]])]
     longest = int(np.argmax(stops - starts))
     # The mean smears both ends by up to its width: the first and last busy samples themselves are the ends.
-    low, high = max(0, starts[longest] - width), min(even.size, stops[longest] + width + 1)
-    exact = low + np.flatnonzero(raw[low:high] > threshold)
-    return (float(even[exact[0]]), float(even[exact[-1]])) if exact.size else (float(even[low]), float(even[high - 1]))
+    low, high_end = max(0, starts[longest] - width), min(even.size, stops[longest] + width + 1)
+    # Some metrics (power) rest far above zero: at the ends a level near the lowest one is rest, too; within, maybe validation.
+    floor = float(level[low:high_end].min())
+    exact = low + np.flatnonzero(raw[low:high_end] > floor + BUSY_SHARE * max(high - floor, 0.0))
+    return (float(even[exact[0]]), float(even[exact[-1]])) if exact.size else (float(even[low]), float(even[high_end - 1]))
 
 
 def _normalised(values: NDArray[np.float64]) -> NDArray[np.float64] | None:
     """Outliers clipped, long tails compressed, mean 0, standard deviation 1; None if it does not vary."""
-    low, high = np.percentile(values, [1, 99])
-    margin = 0.25 * (high - low)
-    clipped = np.clip(values, low - margin, high + margin)
-    if low >= 0 and high > 8 * np.median(clipped):
-        scale = high if high > 0 else 1.0
-        clipped = np.log1p(clipped / scale * 100)
-    spread = clipped.std()
-    if not spread > 1e-9 * max(1e-300, float(np.abs(clipped).max())):
+    row = _rare_events(values)
+    if row is None:
+        low, high = np.percentile(values, [1, 99])
+        margin = 0.25 * (high - low)
+        row = np.clip(values, low - margin, high + margin)
+        if low >= 0 and high > 8 * np.median(row):
+            scale = high if high > 0 else 1.0
+            row = np.log1p(row / scale * 100)
+    spread = row.std()
+    if not spread > 1e-9 * max(1e-300, float(np.abs(row).max())):
         return None
-    return np.asarray((clipped - clipped.mean()) / spread)
+    return np.asarray((row - row.mean()) / spread)
+
+
+def _rare_events(values: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """A metric that hardly moves but for at least two events (bytes written at a checkpoint): how far it is from its median, on
+    a logarithmic scale; None for any other metric.
+    """
+    distance = np.abs(values - np.median(values))
+    usual = float(np.percentile(distance, RARE))
+    events = distance > 20 * usual
+    height = float(np.median(distance[events])) if np.count_nonzero(events) >= 2 else 0.0
+    if not usual < 0.01 * height:
+        return None
+    return np.asarray(np.log1p(100 * np.minimum(distance / height, 10)))

@@ -5,11 +5,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import irfft, next_fast_len, rfft
-from scipy.ndimage import uniform_filter1d
+from scipy.ndimage import median_filter, uniform_filter1d
 from scipy.signal import find_peaks
 
 #: At every scale the period is looked for where it has 20 to 96 bins; at the finest from 8 samples (0.8 s at 10 Hz).
 FEWEST_BINS, MOST_BINS, FINEST_BINS = 20, 96, 8
+
+#: Share of the samples that rare events take at most.
+RARE = 0.03
+
+#: Blocks in the slow level.
+LEVEL_BLOCKS = 5
 
 #: Periods this close are the same candidate.
 SAME = 0.06
@@ -46,8 +52,25 @@ def autocorrelation(channels: NDArray[np.float64], lags: int) -> NDArray[np.floa
     return np.asarray(raw / (n - np.arange(lags)) / np.where(power > 1e-12, power, np.inf))
 
 
+def level(channels: NDArray[np.float64], block: int) -> NDArray[np.float64]:
+    """Slow level of each channel: the median of five neighbouring block means, interpolated; (c, n) -> (c, n).
+
+    Blocks of one period have equal means whatever happens within a period, and the median keeps a start or an end of the job
+    from leaking into the periods next to it.
+    """
+    n = channels.shape[1]
+    starts = np.arange(0, n, max(1, min(block, n)))
+    if n - starts[-1] < block / 2 and starts.size > 1:
+        starts = starts[:-1]
+    stops = np.append(starts[1:], n)
+    means = np.add.reduceat(channels, starts, axis=1) / (stops - starts)
+    smooth = median_filter(means, (1, LEVEL_BLOCKS), mode="nearest")
+    centres, index = (starts + stops - 1) / 2, np.arange(n)
+    return np.array([np.interp(index, centres, row) for row in smooth])
+
+
 def candidates(values: NDArray[np.float64], step_s: float, most: int = 6) -> list[Candidate]:
-    """The most promising distinct periods, the best first, the harmonic-product period last.
+    """The most promising distinct periods, the best first; last the harmonic product's, and those of rare events.
 
     Args:
         values: (m, n) normalised channels on an even grid.
@@ -56,8 +79,12 @@ def candidates(values: NDArray[np.float64], step_s: float, most: int = 6) -> lis
     """
     found: list[Candidate] = []
     size = 1
-    while values.shape[1] // size >= 2 * FEWEST_BINS:
-        found += _at_scale(values, size, step_s)
+    while (n := values.shape[1] // size) >= 2 * FEWEST_BINS:
+        channels = pooled(values, size)
+        found += _at_scale(channels, size, step_s)
+        if n >= 4 * FEWEST_BINS:  # what came before the training, or after it, may drown the cycle
+            for part in (channels[:, : n // 2], channels[:, n // 2 :]):
+                found += _at_scale(part, size, step_s)
         size *= 2
     distinct: list[Candidate] = []
     for candidate in sorted(found, key=lambda c: -c.score):
@@ -66,16 +93,33 @@ def candidates(values: NDArray[np.float64], step_s: float, most: int = 6) -> lis
         if len(distinct) == most:
             break
     harmonic = harmonic_product_period(values)
-    if harmonic and all(abs(np.log(harmonic / other.period)) > SAME for other in distinct):
-        distinct.append(Candidate(harmonic, 0.0))
+    for period in [*([harmonic] if harmonic else []), *event_periods(values)]:
+        if all(abs(np.log(period / other.period)) > SAME for other in distinct):
+            distinct.append(Candidate(period, 0.0))
     return distinct
 
 
-def _at_scale(values: NDArray[np.float64], size: int, step_s: float) -> list[Candidate]:
-    channels = pooled(values, size)
+def event_periods(values: NDArray[np.float64]) -> list[float]:
+    """Median distances, in samples, of the rare events (bytes written at a checkpoint) of each channel that has some.
+
+    Three events hardly show in an autocorrelation that is fused from many channels.
+    """
+    periods = []
+    for row in values:
+        high = row > 0.5 * row.max()
+        if np.count_nonzero(high) > RARE * row.size:
+            continue
+        samples = np.flatnonzero(high)
+        onsets = samples[np.diff(samples, prepend=-np.inf) > FINEST_BINS]
+        if onsets.size >= 3:
+            periods.append(float(np.median(np.diff(onsets))))
+    return periods
+
+
+def _at_scale(channels: NDArray[np.float64], size: int, step_s: float) -> list[Candidate]:
     n = channels.shape[1]
     longest = min(MOST_BINS, n // 2)
-    trend = uniform_filter1d(channels, min(4 * MOST_BINS, n), axis=1, mode="nearest")
+    trend = level(channels, MOST_BINS)
     lags = min(6 * MOST_BINS + 1, int(0.85 * n))
     each = autocorrelation(channels - trend, lags)
     # The best third at each lag: a cycle need not show in every metric.

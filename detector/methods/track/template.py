@@ -8,13 +8,16 @@ from scipy.signal import oaconvolve
 SEEDS = 24
 
 
-def seed(channels: NDArray[np.float64], width: int) -> int:
-    """Start of the window that is most like what lies one and two periods before and after it."""
+def seeds(channels: NDArray[np.float64], width: int, most: int) -> list[int]:
+    """Starts of the windows that are most like what lies one and two periods before and after them, the best first.
+
+    They lie at least half a width apart, as neighbours would lead to the same track.
+    """
     n = channels.shape[1]
     slack = max(1, width // 10)
     energy = local_energy(channels, width)
-    best, best_score = 0, -np.inf
-    for start in np.unique(np.linspace(0, n - width, SEEDS).astype(int)):
+    scored = []
+    for start in np.unique(np.linspace(0, n - width, SEEDS).astype(int)).tolist():
         window = channels[:, start : start + width]
         window = window - window.mean(axis=1, keepdims=True)
         matches = []
@@ -24,10 +27,15 @@ def seed(channels: NDArray[np.float64], width: int) -> int:
             if high >= low:
                 product = oaconvolve(channels[:, low : high + width], window[:, ::-1], mode="valid", axes=1).sum(axis=0)
                 matches.append(float((product / np.sqrt(energy[low : high + 1] * (window**2).sum() + 1e-12)).max()))
-        score = np.mean(matches) if matches else -np.inf
-        if score > best_score:
-            best, best_score = int(start), float(score)
-    return best
+        if matches:
+            scored.append((float(np.mean(matches)), start))
+    chosen: list[int] = []
+    for _, start in sorted(scored, reverse=True):
+        if all(abs(start - other) >= width / 2 for other in chosen):
+            chosen.append(start)
+        if len(chosen) == most:
+            break
+    return chosen
 
 
 def windows(channels: NDArray[np.float64], starts: NDArray[np.int64], width: int) -> NDArray[np.float64]:

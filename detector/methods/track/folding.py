@@ -1,0 +1,138 @@
+"""Strict cycles of few readings: folding at the readings' own times sees what an interpolated curve has lost.
+
+A cycle of 7.66 s that is read every 2 s shows another part of itself each time; folded at the right period the readings
+fall into place (epoch folding: Leahy et al., Astrophysical Journal 266, 1983). A cycle of less than three readings has aliases
+that fold as well and is not looked for.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.ndimage import median_filter, uniform_filter1d
+
+from .grid import Grid
+from .template import boundary_phase
+
+#: Periods that are tried, in readings.
+SHORTEST, LONGEST = 3.0, 20.0
+
+#: Bins per cycle, most readings folded at once, periods folded at once.
+BINS, MOST_READINGS, BLOCK = 8, 4000, 256
+
+#: Fewest readings and fewest cycles: in fewer, aliases of faster cycles fold as well by chance.
+READINGS, CYCLES = 80, 8
+
+#: The cycle explains this share of the variance; noise would explain so little that n times the share stays below 18 or so.
+EXPLAINED, SIGNIFICANT = 0.12, 23.0
+
+#: The cycle explains this much more than any period that is not a simple fraction of it.
+AHEAD = 1.15
+
+#: A fraction of the period that explains this share of what the period does is the cycle itself.
+FRACTION = 0.8
+
+#: The cycle counts as running where readings match it this well over six cycles.
+RUNNING, WINDOW_CYCLES = 0.15, 6
+
+
+@dataclass(frozen=True)
+class Folded:
+    """A strict cycle.
+
+    Attributes:
+        period: seconds of the clock.
+        boundaries: (k,) seconds of the clock, even, where the cycle begins anew.
+        explained: share of the readings' variance that the mean cycle explains, less what bins explain of noise.
+        significance: `explained` times the number of readings; pure noise stays below about 20.
+        ahead: `explained` relative to the best period that is not a simple fraction or multiple.
+        covered: share of the readings over which the cycle runs.
+    """
+
+    period: float
+    boundaries: NDArray[np.float64]
+    explained: float
+    significance: float
+    ahead: float
+    covered: float
+
+
+def fold(grid: Grid) -> Folded | None:
+    """The period between 3 and 20 readings at which they fold best; None where nothing folds beyond chance."""
+    time, values = grid.readings, grid.raw
+    if time.size > MOST_READINGS:
+        first = (time.size - MOST_READINGS) // 2
+        time, values = time[first : first + MOST_READINGS], values[:, first : first + MOST_READINGS]
+    span, interval = float(time[-1] - time[0]), float(np.median(np.diff(time)))
+    slowest, fastest = max(1 / (LONGEST * interval), CYCLES / span), 1 / (SHORTEST * interval)
+    residual = _residual(values)
+    if time.size < READINGS or slowest >= fastest or not residual.size:
+        return None
+    frequencies = np.arange(slowest, fastest, 1 / (4 * span))
+    blocks = [frequencies[i : i + BLOCK] for i in range(0, frequencies.size, BLOCK)]
+    share = np.concatenate([_explained(time - time[0], residual, block) for block in blocks], axis=1)
+    # The best third: a cycle need not show in every metric.
+    fused = np.sort(share, axis=0)[-max(1, -(-share.shape[0] // 3)) :].mean(axis=0)
+    best = int(np.argmax(fused))
+    for parts in (2, 3, 4, 5):  # twice the period folds as well: the shortest that folds about as well
+        near = np.flatnonzero(np.abs(frequencies - parts * frequencies[best]) <= parts / span)
+        if near.size and fused[near].max() >= FRACTION * fused[best]:
+            best = int(near[np.argmax(fused[near])])
+    frequency, explained = float(frequencies[best]), float(fused[best])
+    unrelated = np.ones(frequencies.size, dtype=bool)
+    for ratio in (1 / 3, 1 / 2, 2 / 3, 1, 3 / 2, 2, 3):
+        unrelated &= np.abs(frequencies - frequency * ratio) > 2 / span + 0.03 * frequency * ratio
+    ahead = explained / max(float(fused[unrelated].max(initial=0.0)), 1e-3)
+    if explained < EXPLAINED or explained * time.size < SIGNIFICANT or ahead < AHEAD:
+        return None
+    boundaries, covered = _boundaries(time, residual, share[:, best], 1 / frequency)
+    return Folded(1 / frequency, boundaries, explained, explained * time.size, ahead, covered)
+
+
+def _residual(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Values less their moving median, in multiples of their spread, clipped; rows that hardly vary are left out."""
+    residual = values - median_filter(values, (1, 2 * int(LONGEST) + 1), mode="nearest")
+    spread = np.median(np.abs(residual), axis=1, keepdims=True)
+    varying = spread[:, 0] > 0
+    residual = np.clip(residual[varying] / spread[varying], -8, 8)
+    return np.asarray(residual - residual.mean(axis=1, keepdims=True))
+
+
+def _explained(
+    time: NDArray[np.float64], residual: NDArray[np.float64], frequencies: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Share of the variance that the mean cycle explains, less what bins explain of noise: (metrics, frequencies)."""
+    n, count = time.size, frequencies.size
+    phase = (np.outer(frequencies, time) % 1 * BINS).astype(np.int64) + BINS * np.arange(count)[:, None]
+    flat = phase.ravel()
+    members = np.bincount(flat, minlength=BINS * count).reshape(count, BINS)
+    sums = [np.bincount(flat, np.tile(row, count), minlength=BINS * count).reshape(count, BINS) for row in residual]
+    share = (np.array(sums) ** 2 / np.maximum(members, 1)).sum(axis=2) / (residual**2).sum(axis=1, keepdims=True)
+    noise = (BINS - 1) / n
+    return np.asarray(np.maximum(0.0, (share - noise) / (1 - noise)))
+
+
+def _boundaries(
+    time: NDArray[np.float64], residual: NDArray[np.float64], weights: NDArray[np.float64], period: float
+) -> tuple[NDArray[np.float64], float]:
+    """Even boundaries over the longest stretch in which the cycle runs, and the share of the readings in it."""
+    bins = 2 * BINS
+    phase = (time - time[0]) / period % 1
+    index = (phase * bins).astype(np.int64)
+    members = np.maximum(np.bincount(index, minlength=bins), 1)
+    mean = np.array([np.bincount(index, row, minlength=bins) / members for row in residual])
+    begin = boundary_phase(mean * np.sqrt(weights)[:, None]) / bins
+    product = (weights[:, None] * residual * mean[:, index]).sum(axis=0)
+    energy = (weights[:, None] * residual**2).sum(axis=0), (weights[:, None] * mean[:, index] ** 2).sum(axis=0)
+    width = max(3, round(WINDOW_CYCLES * period / float(np.median(np.diff(time)))))
+    match = uniform_filter1d(product, width) / np.sqrt(
+        np.maximum(uniform_filter1d(energy[0], width) * uniform_filter1d(energy[1], width), 1e-12)
+    )
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], (match > RUNNING).astype(np.int8), [0]])))
+    if not edges.size:
+        return np.empty(0), 0.0
+    longest = int(np.argmax(edges[1::2] - edges[::2]))
+    first, last = time[edges[2 * longest]], time[edges[2 * longest + 1] - 1]
+    origin = time[0] + begin * period
+    cycles = np.arange(np.ceil((first - origin) / period - 0.25), np.floor((last - origin) / period + 0.25) + 1)
+    return np.asarray(origin + cycles * period), float((edges[2 * longest + 1] - edges[2 * longest]) / time.size)
