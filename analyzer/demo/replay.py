@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from ...detector.evaluation import Labels
-from ...detector.simulate import simulate
+from ...detector.simulator import simulate
 from ..agent_client import AgentError
 from ..agent_process import agent_process
 from ..files import write_whole

@@ -11,7 +11,7 @@ import pytest
 
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.trace import Trace, write_trace
-from epochcast.detector.simulate import simulate
+from epochcast.detector.simulator import simulate
 
 
 @pytest.fixture(scope="module")

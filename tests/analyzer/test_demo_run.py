@@ -16,7 +16,7 @@ from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.labels import read_labels
 from epochcast.analyzer.trace import Trace, read_trace, write_trace
 from epochcast.detector.evaluation import Labels
-from epochcast.detector.simulate import simulate
+from epochcast.detector.simulator import simulate
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from epochcast.detector import InputError
-from epochcast.detector.simulate import SimulatedTrace, simulate
+from epochcast.detector.simulator import SimulatedTrace, simulate
 
 RATIOS = (
     "gr_engine_active",

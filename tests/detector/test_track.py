@@ -7,7 +7,7 @@ import pytest
 
 from epochcast.detector import Detection, detect
 from epochcast.detector.evaluation import Labels, score_trace
-from epochcast.detector.simulate import SimulatedTrace, simulate
+from epochcast.detector.simulator import SimulatedTrace, simulate
 
 FOUR = ("dram_active", "sm_active", "pcie_rx", "power")
 

@@ -1,0 +1,108 @@
+"""From what runs on a device to the trace that a recorder would write of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .devices import DEVICES
+from .telemetry import Noise, measure
+from .timeline import TICK_S, Timeline
+from .trace import SimulatedTrace
+from .workload import draw
+
+Array = NDArray[np.float64]
+
+_ANY_STEP = (0.05, 0.05, 0.30, 0.50, 0.10)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One process on the device.
+
+    Attributes:
+        timeline: what it does; the first job's epochs, and a second one's, are the truth.
+        step: shares of a training step, see `Training.step`.
+        contrast: of its validation, see `workload.draw`.
+    """
+
+    timeline: Timeline
+    step: tuple[float, ...] = _ANY_STEP
+    contrast: float = 0.3
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What goes wrong while a trace is recorded.
+
+    Attributes:
+        jitter_s: how far a time stamp is off at most, below half a tick [s].
+        missing: share of rows that are not there.
+        holes_s: lengths of stretches without any row [s].
+        glitches: share of a metric's readings that are far off.
+    """
+
+    jitter_s: float = 0.002
+    missing: float = 0.0
+    holes_s: tuple[float, ...] = ()
+    glitches: float = 0.0
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What runs, and how it is recorded. `calm` scales the noise of the readings."""
+
+    jobs: tuple[Job, ...]
+    recording: Recording = field(default_factory=Recording)
+    calm: float = 1.0
+
+
+def observe(cls: str, scenario: Scenario, rng: np.random.Generator, settings: Mapping[str, Any]) -> SimulatedTrace:
+    """The trace of a scenario on one of the devices, with noise of its own."""
+    device = DEVICES[rng.integers(len(DEVICES))]
+    noise = Noise(
+        tick=scenario.calm * float(np.exp(rng.uniform(np.log(0.006), np.log(0.06)))),
+        tick_s=float(np.exp(rng.uniform(np.log(0.02), np.log(2)))),
+        drift=scenario.calm * float(np.exp(rng.uniform(np.log(0.004), np.log(0.04)))),
+        drift_s=float(np.exp(rng.uniform(np.log(10), np.log(300)))),
+    )
+    jobs = [(job.timeline, draw(device, job.step, job.contrast, rng)) for job in scenario.jobs]
+    ticks = int(max(timeline.length_s for timeline, _ in jobs) / TICK_S)
+    start = 1_700_000_000.0 + float(rng.integers(10**7))
+    metrics = measure(jobs, device, noise, ticks, rng)
+    time = start + TICK_S * np.arange(1, ticks + 1, dtype=np.float64)
+    time, metrics = _record(time, metrics, scenario.recording, rng)
+    marks = [timeline.marks() for timeline, _ in jobs if timeline.starts.size]
+    marks += [(np.empty(0), np.empty(0))] * (2 - len(marks))
+    return SimulatedTrace(
+        time=time,
+        metrics=metrics,
+        epoch_starts=start + marks[0][0],
+        epoch_ends=start + marks[0][1],
+        training=marks[0][0].size > 0,
+        gpu=device.name,
+        cls=cls,
+        epoch_starts2=start + marks[1][0],
+        epoch_ends2=start + marks[1][1],
+        settings={**settings},
+    )
+
+
+def _record(
+    time: Array, metrics: dict[str, Array], recording: Recording, rng: np.random.Generator
+) -> tuple[Array, dict[str, Array]]:
+    if recording.glitches:
+        for name, values in metrics.items():
+            if name != "energy":
+                wrong = rng.random(time.size) < recording.glitches
+                metrics[name] = np.where(wrong, np.nanmax(values) * rng.choice([0.0, 1.0], time.size), values)
+    kept = rng.random(time.size) >= recording.missing
+    for hole_s in recording.holes_s:
+        first = int(rng.integers(time.size))
+        kept[first : first + int(hole_s / TICK_S)] = False
+    stamped = time + rng.uniform(-recording.jitter_s, recording.jitter_s, time.size)
+    return stamped[kept], {name: values[kept] for name, values in metrics.items()}

@@ -1,0 +1,116 @@
+"""One textbook job on a Tesla T4, every length of which is given: for tests and demonstrations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from .devices import T4
+from .other_jobs import idle, serving
+from .telemetry import Noise, measure
+from .timeline import TICK_S, Phase, Timeline, join, pause
+from .trace import SimulatedTrace
+from .training import Training, train
+from .workload import textbook
+
+KINDS = ("training", "serving", "idle")
+
+
+def simulate(
+    seed: int = 0,
+    *,
+    kind: str = "training",
+    epochs: int = 12,
+    epoch_s: float = 20.0,
+    step_s: float = 0.25,
+    validation_s: float = 2.0,
+    gap_s: float = 0.5,
+    lead_s: float = 12.0,
+    checkpoint_every: int = 1,
+    checkpoint_s: float = 0.6,
+    warmup: float = 0.15,
+    start: float = 1_700_000_000.0,
+) -> SimulatedTrace:
+    """Simulate one job's telemetry; the same arguments give the same trace. No hardware was read, see `simulate_class`.
+
+    `kind`: `training` (epochs of steps, validation, checkpoint, gap), `serving` (requests at random times) or `idle`; these two
+    last as long as a training of `epochs` x `epoch_s`. `epoch_s`: nominal distance of two epoch starts [s], of which
+    validation, checkpoint and gap take their share and steps of `step_s` the rest; a checkpoint that not every epoch has comes
+    on top. `lead_s`: time before and after the job [s]. `checkpoint_every`: epochs between checkpoints, 0 for none. `warmup`:
+    how much longer the first epoch's steps take (ratio). `start`: unix seconds of the trace's beginning.
+
+    Raises InputError for an unknown kind and for counts or times that cannot be or do not fit together.
+    """
+    settings: dict[str, Any] = {
+        "epochs": epochs,
+        "epoch_s": epoch_s,
+        "step_s": step_s,
+        "validation_s": validation_s,
+        "gap_s": gap_s,
+        "lead_s": lead_s,
+        "checkpoint_every": checkpoint_every,
+        "checkpoint_s": checkpoint_s,
+        "warmup": warmup,
+    }
+    _check(settings, kind)
+    rng = np.random.default_rng(seed)
+    job = _training(settings, rng) if kind == "training" else _OTHERS[kind](epochs * epoch_s, rng)
+    around = pause(Phase.PARKED, lead_s / 2), pause(Phase.SETUP, lead_s / 2), job, pause(Phase.PARKED, lead_s)
+    timeline = join(*around)
+    ticks = int(timeline.length_s / TICK_S)
+    metrics = measure([(timeline, textbook(rng))], T4, Noise(), ticks, rng)
+    starts, ends = timeline.marks()
+    return SimulatedTrace(
+        time=start + TICK_S * np.arange(1, ticks + 1, dtype=np.float64),
+        metrics=metrics,
+        epoch_starts=start + starts,
+        epoch_ends=start + ends,
+        training=kind == "training",
+        gpu=T4.name,
+        settings={"seed": seed, "kind": kind, **settings},
+    )
+
+
+_OTHERS = {"serving": serving, "idle": idle}
+
+
+def _training(settings: dict[str, Any], rng: np.random.Generator) -> Timeline:
+    plan = Training(
+        epochs=settings["epochs"],
+        steps=max(1, round(_steps_s(settings) / settings["step_s"])),
+        step_s=settings["step_s"],
+        validation_s=settings["validation_s"],
+        gap_s=settings["gap_s"],
+        checkpoint_every=settings["checkpoint_every"],
+        checkpoint_s=settings["checkpoint_s"],
+        warmup=settings["warmup"],
+        wander=0.005,
+    )
+    return train(plan, rng)
+
+
+def _steps_s(settings: dict[str, Any]) -> float:
+    """What an epoch has for its steps [s]."""
+    regular_save_s = settings["checkpoint_s"] if settings["checkpoint_every"] == 1 else 0.0
+    return float(settings["epoch_s"] - settings["validation_s"] - settings["gap_s"] - regular_save_s)
+
+
+def _check(settings: dict[str, Any], kind: str) -> None:
+    if kind not in KINDS:
+        raise InputError(f"kind {kind!r} cannot be simulated; choose one of {', '.join(KINDS)}")
+    if settings["epochs"] < 1:
+        raise InputError(f"epochs={settings['epochs']}: simulate at least one epoch")
+    if settings["checkpoint_every"] < 0:
+        raise InputError(f"checkpoint_every={settings['checkpoint_every']}: give a number of epochs, or 0 for no checkpoints")
+    for name, value in settings.items():
+        least = 0.01 if name in ("epoch_s", "step_s") else 0
+        if not np.isfinite(value) or value < least:
+            raise InputError(f"{name}={value} cannot be simulated; give a finite number of at least {least}")
+    steps_s = settings["epoch_s"] - settings["validation_s"] - settings["gap_s"] - settings["checkpoint_s"]
+    if kind == "training" and steps_s < settings["step_s"]:
+        raise InputError(
+            f"epoch_s={settings['epoch_s']} leaves {steps_s:.2f} s for steps of {settings['step_s']} s;"
+            " make the epoch longer, or validation, checkpoint and gap shorter"
+        )
