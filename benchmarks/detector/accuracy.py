@@ -16,7 +16,7 @@ import numpy as np
 
 from epochcast.detector import METHODS, detect
 from epochcast.detector.evaluation import Labels, TraceScore, score_trace, summarise
-from epochcast.detector.simulate import SimulatedTrace, simulate
+from epochcast.detector.simulator import SimulatedTrace, simulate
 
 FOUR = ("dram_active", "sm_active", "pcie_rx", "power")
 COLUMNS = ("n", "answered", "mape", "median_ape", "within_5", "boundary_f1", "baseline_mape", "n_other", "false_alarms")
