@@ -1,4 +1,4 @@
-"""The error figures, against slow versions and by hand."""
+"""The error figures of detections, against slow versions and by hand."""
 
 from itertools import pairwise
 from types import ModuleType
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epochcast.detector import Detection, Epoch, InputError, evaluation
+from epochcast.detector import Detection, Epoch, InputError, Job, evaluation
 from epochcast.detector.evaluation import Labels
 
 MARKS = st.lists(st.floats(0, 100), max_size=9, unique=True)
@@ -33,6 +33,21 @@ def test_period_error() -> None:
     assert evaluation.period_error(5, 10) == pytest.approx(50)
     with pytest.raises(InputError, match="must be positive"):
         evaluation.period_error(0, 10)
+
+
+@given(MARKS, MARKS, st.floats(0, 20))
+def test_boundary_error_is_that_of_each_others_nearest(truth: list[float], found: list[float], reach: float) -> None:
+    pairs = []
+    for a in truth:
+        b = min(found, key=lambda mark: abs(mark - a), default=None)
+        if b is not None and min(truth, key=lambda mark: abs(mark - b)) == a and abs(a - b) <= reach:
+            pairs.append(abs(a - b))
+    expected = float(np.median(pairs)) if pairs else None
+    assert evaluation.boundary_error(truth, found, reach) == expected
+
+
+def test_boundary_error_takes_the_nearest_not_the_earliest_that_fits() -> None:
+    assert evaluation.boundary_error([10.0, 20.0], [5.5, 10.1, 20.1], 5.0) == pytest.approx(0.1)
 
 
 def detection(starts: list[float], clock: str = "wall", **changes: object) -> Detection:
@@ -67,11 +82,104 @@ def test_score_on_the_work_clock_maps_the_truth() -> None:
     assert row.boundary_f1 == 1
 
 
+TWO = Labels.from_json(
+    {
+        "epoch_starts": [10, 30, 50, 70],
+        "epoch_ends": [30, 50, 70, 90],
+        "epoch_starts2": [5, 13, 21, 29],
+        "training": True,
+        "cls": "two_jobs",
+    }
+)
+
+
+@pytest.mark.parametrize(("starts", "true"), [([5.0, 13.0, 21.0], 8), ([10.0, 30.0, 50.0], 20), ([10.0, 24.0, 38.0], 20)])
+def test_with_two_jobs_the_answer_is_scored_against_the_nearer(starts: list[float], true: float) -> None:
+    row = evaluation.score_trace("a", detection(starts), TWO, TIME, {"dram_active": TIME % 20})
+    assert row.true_period == true
+    assert row.right is (true == starts[1] - starts[0])
+    assert row.baseline_error == pytest.approx(25), "10 s is nearer to 8 s than to 20 s"
+    assert (row.cls, row.jobs, row.jobs_found) == ("two_jobs", 2, 0)
+
+
+@pytest.mark.parametrize("clock", ["wall", "work"])
+def test_both_jobs_are_found_only_if_both_are_reported(clock: str) -> None:
+    main, second = [10.0, 30.0, 50.0, 70.0, 90.0], [5.0, 13.0, 21.0, 29.0]
+    jobs = tuple(
+        Job(float(np.median(np.diff(starts))), tuple(Epoch(a, b, 0.9) for a, b in pairwise(starts)), 0.9)
+        for starts in (main, second, main)
+    )
+    for reported, count in ((jobs[:1], 1), (jobs[:2], 2), (jobs[::2], 1), (jobs, 2)):
+        found = detection(main, clock, period_work=20.0, jobs=reported)
+        assert evaluation.score_trace("a", found, TWO, TIME, {"cpu": np.ones(101)}).jobs_found == count
+
+
+def test_boundaries_are_off_by_wall_seconds_and_by_samples() -> None:
+    half = np.arange(0, 101, 0.5)
+    found = detection([10.25, 30.25, 50.25, 70.25, 90.25])
+    row = evaluation.score_trace("a", found, labels([10, 30, 50, 70], 90), half, {"dram_active": half % 20})
+    assert (row.boundary_error_s, row.boundary_error_samples) == (0.25, 0.5)
+
+
+def test_a_method_that_refuses_a_trace_has_no_answer_for_it() -> None:
+    row = evaluation.evaluate_trace("a", TIME, {"power": TIME % 20}, labels([10, 30, 50], 70), method="paper", clock="work")
+    assert (row.verdict, row.error, row.clock) == ("none", None, "wall")
+    assert row.reason is not None
+    assert "work clock needs" in row.reason
+    assert evaluation.summarise([row])["refused"] == 1
+    with pytest.raises(InputError, match="unknown method"):
+        evaluation.evaluate_trace("a", TIME, {"power": TIME % 20}, labels([10, 30, 50], 70), method="magic")
+
+
+def test_evaluating_tells_the_method_nothing_but_the_trace() -> None:
+    metrics = {"dram_active": np.tile([0.8] * 9 + [0.1], 11)[:101]}
+    row = evaluation.evaluate_trace("a", TIME, metrics, labels([10, 20, 30], 40), method="track")
+    other = evaluation.evaluate_trace("a", TIME, metrics, labels([10, 30, 50], 70), method="track")
+    assert row.found_period == other.found_period
+    assert row.cpu_s is not None
+    assert row.cpu_s > 0
+
+
+def answer(name: str, confidence: float, period: float) -> evaluation.TraceScore:
+    found = detection([10.0, 10 + period, 10 + 2 * period], confidence=confidence)
+    return evaluation.score_trace(name, found, labels([10, 30, 50], 70), TIME, {"dram_active": TIME % 20})
+
+
+def test_what_a_confidence_is_worth() -> None:
+    nothing = Detection("none", None, None, (), 0.3, "track", "wall")
+    rows = [
+        answer("a", 0.95, 20),
+        answer("b", 0.9, 20),
+        answer("c", 0.72, 20),
+        answer("d", 0.74, 30),
+        evaluation.score_trace("e", nothing, labels([10, 30, 50], 70), TIME, {"dram_active": TIME % 20}),
+        evaluation.score_trace("f", detection([1.0, 2.0], confidence=0.73), Labels((), (), False), TIME, {"dram_active": TIME}),
+    ]
+    table = {line["threshold"]: line for line in evaluation.by_threshold(rows)}
+    assert table[0.7] == {"threshold": 0.7, "answers": 4, "coverage": 0.8, "precision": 0.75, "false_alarms": 1}
+    assert table[0.9] == {"threshold": 0.9, "answers": 2, "coverage": 0.4, "precision": 1.0, "false_alarms": 0}
+    reliable = evaluation.reliability(rows)
+    low, high = reliable["bins"]
+    assert (low["low"], low["high"], low["n"]) == (0.7, 0.8, 3)
+    assert low["confidence"] == pytest.approx(0.73)
+    assert low["right"] == pytest.approx(1 / 3), "a false alarm is a wrong answer"
+    assert (high["n"], high["right"]) == (2, 1.0)
+    assert reliable["ece"] == pytest.approx((3 * (0.73 - 1 / 3) + 2 * (1 - 0.925)) / 5)
+
+
+def test_confidence_without_answers() -> None:
+    nothing = Detection("none", None, None, (), 0.3, "track", "wall")
+    row = evaluation.score_trace("e", nothing, labels([10, 30, 50], 70), TIME, {"dram_active": TIME % 20})
+    assert evaluation.by_threshold([row], [0.5])[0]["precision"] is None
+    assert evaluation.reliability([row]) == {"n": 0, "ece": None, "bins": []}
+
+
 def test_summary() -> None:
     truth, metrics = labels([10, 30, 50, 70], 90), {"dram_active": TIME % 20}
     short = labels([10, 20, 30, 40], 50)
     nothing = Detection("none", None, None, (), 0.1, "track", "wall")
     idle = Labels((), (), False)
+    loop = Labels((), (), False, steps=True)
     rows = [
         evaluation.score_trace("right", detection([10.0, 30.0, 50.0, 70.0, 90.0]), truth, TIME, metrics),
         evaluation.score_trace("wrong", detection([10.0, 50.0, 90.0]), truth, TIME, metrics),
@@ -79,27 +187,82 @@ def test_summary() -> None:
         evaluation.score_trace("false alarm", detection([10.0, 30.0, 50.0]), idle, TIME, metrics),
         evaluation.score_trace("quiet", nothing, idle, TIME, metrics),
         evaluation.score_trace("stepped", detection([1.0, 2.0], verdict="steps", epochs=()), idle, TIME, metrics),
+        evaluation.score_trace("loop", detection([1.0, 2.0], verdict="steps", epochs=()), loop, TIME, metrics),
+        evaluation.score_trace("loop as epochs", detection([1.0, 2.0]), loop, TIME, metrics),
     ]
     assert evaluation.summarise(rows) == pytest.approx(
         {
             "n": 3,
             "answered": 2,
+            "steps": 0,
             "coverage": 2 / 3,
             "mape": 50.0,
             "median_ape": 50.0,
             "rmse": np.sqrt(20**2 / 2),
             "r2": None,
             "within_5": 1 / 3,
+            "confident_wrong": 1,
             "boundary_f1": (1 + 2 * 3 / 8 + 0) / 3,
+            "boundary_error_s": 0.0,
+            "boundary_error_samples": 0.0,
             "baseline_mape": 50.0,
             "baseline_median_ape": 50.0,
+            "baseline_rmse": 10.0,
+            "baseline_r2": None,
             "baseline_within_5": 0.0,
+            "n_two_jobs": 0,
+            "both_jobs_found": 0,
             "n_other": 3,
             "false_alarms": 1,
+            "n_step_loops": 2,
+            "steps_right": 1,
+            "steps_as_epochs": 1,
+            "refused": 0,
+            "cpu_s": None,
+            "cpu_s_per_hour": None,
         }
     )
     two = [rows[0], evaluation.score_trace("short", detection([10.0, 22.0, 34.0]), short, TIME, metrics)]
     assert evaluation.summarise(two)["r2"] == pytest.approx(1 - 2**2 / (2 * 5**2))
+
+
+def test_seconds_of_two_clocks_are_not_averaged() -> None:
+    truth, busy = labels([10, 30, 50, 70], 90), {"cpu": np.ones(101)}
+    rows = [
+        evaluation.score_trace("wall", detection([10.0, 31.0, 52.0]), truth, TIME, busy),
+        evaluation.score_trace("work", detection([10.0, 31.0, 52.0], "work", period_work=21.0), truth, TIME, busy),
+    ]
+    mixed = evaluation.summarise(rows)
+    assert (mixed["rmse"], mixed["r2"], mixed["baseline_rmse"]) == (None, None, None)
+    assert mixed["mape"] == pytest.approx(5)
+    assert evaluation.summarise(rows[1:])["rmse"] == pytest.approx(1)
+
+
+def test_cost_is_the_median_per_trace_and_the_total_per_hour_of_telemetry() -> None:
+    nothing = Detection("none", None, None, (), 0.0, "track", "wall")
+    truth, metrics = labels([10, 30, 50, 70], 90), {"dram_active": TIME % 20}
+    rows = [evaluation.score_trace("a", nothing, truth, TIME, metrics, cpu_s=spent) for spent in (0.1, 0.2, 0.9)]
+    line = evaluation.summarise(rows)
+    assert line["cpu_s"] == pytest.approx(0.2)
+    assert line["cpu_s_per_hour"] == pytest.approx(1.2 / (3 * 100 / 3600))
+
+
+def test_macro_average_gives_every_cell_the_same_weight() -> None:
+    truth, metrics = labels([10, 30, 50, 70], 90), {"dram_active": TIME % 20}
+    right = evaluation.score_trace("a", detection([10.0, 30.0, 50.0]), truth, TIME, metrics)
+    wrong = evaluation.score_trace("b", detection([10.0, 50.0, 90.0]), truth, TIME, metrics)
+    mean = evaluation.macro_average({"many": [right] * 9, "few": [wrong]})
+    assert mean["within_5"] == pytest.approx(0.5)
+    assert mean["mape"] == pytest.approx(50)
+    assert mean["confident_wrong_share"] == pytest.approx(0.5)
+    assert mean["cells"] == 2
+
+
+def test_a_period_of_less_than_three_samples_is_not_resolved() -> None:
+    nothing = Detection("none", None, None, (), 0.0, "track", "wall")
+    for period, expected in ((2, False), (3, True)):
+        truth = labels([10, 10 + period, 10 + 2 * period], 40)
+        assert evaluation.resolved(evaluation.score_trace("a", nothing, truth, TIME, {"power": TIME % 3})) is expected
 
 
 def test_summary_without_answers_has_no_error() -> None:
@@ -118,6 +281,14 @@ def test_summary_without_answers_has_no_error() -> None:
         ({"epoch_starts": [1, 2], "epoch_ends": [2], "training": True}, "2 epoch_starts and 1 epoch_ends"),
         ({"epoch_starts": [1], "epoch_ends": [2], "training": True}, "at least 2"),
         ({"epoch_starts": [2, 1], "epoch_ends": [2, 3], "training": True}, "not increasing"),
+        ({"epoch_starts": [1, 2], "epoch_ends": [2, 3], "training": "yes"}, "training is 'yes'"),
+        ({"epoch_starts": [1, 2], "epoch_ends": [2, 3], "training": True, "epoch_starts2": [1]}, "1 epoch_starts2"),
+        ({"epoch_starts": [1, 2], "epoch_ends": [2, 3], "training": True, "epoch_starts2": [1, "x"]}, "epoch_starts2 hold"),
+        (
+            {"epoch_starts": [1, 2], "epoch_ends": [2, 3], "training": True, "epoch_starts2": [1, 2], "epoch_ends2": [2]},
+            "2 epoch_starts2 and 1 epoch_ends2",
+        ),
+        ({"epoch_starts": [1, 2], "epoch_ends": [2, 3], "training": True, "steps": True}, "both training and steps"),
     ],
 )
 def test_refuses_labels(given_: dict[str, object], words: str) -> None:

@@ -1,0 +1,30 @@
+"""How well detections agree with labels: one score per trace, summaries of many, and what a confidence is worth.
+
+Definitions: the true period is the median difference of the epoch starts. On the work clock both periods are in work seconds,
+the truth mapped through the clock's own readings. An answer is right if its period is within 5 % of the true one.
+"""
+
+from .calibration import CONFIDENT, THRESHOLDS, by_threshold, reliability
+from .labels import Labels
+from .run import evaluate_trace
+from .scores import TOLERANCE, TraceScore, boundary_error, boundary_f1, period_error, score_trace
+from .summary import RESOLVED, macro_average, resolved, summarise
+
+__all__ = [
+    "CONFIDENT",
+    "RESOLVED",
+    "THRESHOLDS",
+    "TOLERANCE",
+    "Labels",
+    "TraceScore",
+    "boundary_error",
+    "boundary_f1",
+    "by_threshold",
+    "evaluate_trace",
+    "macro_average",
+    "period_error",
+    "reliability",
+    "resolved",
+    "score_trace",
+    "summarise",
+]
