@@ -1,38 +1,34 @@
-"""True epoch marks, ``NAME.json`` beside a trace: ``epoch_starts``, ``epoch_ends`` (same clock as ``time``), ``training``."""
+"""Labelled traces: each with ``NAME.json`` beside it (``epoch_starts``, ``epoch_ends`` as unix seconds, ``training``).
+
+Two foreign collections are read too: a session of ``record_epochs.py`` in a folder, and MLPerf power with its events.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from ..detector.evaluation import Labels
+from .adapters import mlperf_power, record_epochs
+from .csv_text import parse_csv, read_text
 from .errors import InputError
-from .trace import Trace, read_trace
+from .trace import Trace, make_trace, read_trace
 
 _TRACE_SUFFIXES = (".parquet", ".csv", ".csv.gz")
 
 
 def read_labels(path: Path) -> Labels:
     """Read a label file; InputError with one sentence if it is missing, not JSON, or not labels."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"no label file {str(path)!r} beside the trace") from None
-    except (OSError, ValueError, RecursionError) as error:  # ValueError: not UTF-8, not JSON, or too long an integer
-        raise InputError(f"{str(path)!r} is not a readable label file: {error}") from error
-    if not isinstance(content, dict):
-        raise InputError(f"{str(path)!r} is a JSON {type(content).__name__}, not an object with epoch_starts and epoch_ends")
-    try:
-        return Labels.from_json(content)
-    except ValueError as error:
-        raise InputError(f"{str(path)!r}: {error}") from error
+    return _labels(_read_json(path), path)
 
 
 def labelled_traces(folder: Path) -> Iterator[tuple[str, Trace, Labels]]:
-    """Every trace of ``folder`` that has a label file beside it, as (name, trace, labels), by name.
+    """Every trace of ``folder`` that has a label file beside it, and every run of a session of ``record_epochs.py`` in it.
 
-    Raises InputError if the folder is missing or holds none.
+    Yields (name, trace, labels), the former by name, the latter in the order of time. Raises InputError if the folder is
+    missing or holds none.
     """
     if not folder.is_dir():
         raise InputError(f"no such folder of labelled traces: {str(folder)!r}")
@@ -42,5 +38,62 @@ def labelled_traces(folder: Path) -> Iterator[tuple[str, Trace, Labels]]:
         if traces:
             found = True
             yield path.stem, read_trace(traces[0]), read_labels(path)
+    if (folder / "runs.json").exists() and (folder / "telemetry.csv.gz").exists():
+        for run in _recorded_runs(folder / "telemetry.csv.gz", folder / "runs.json"):
+            found = True
+            yield run
     if not found:
         raise InputError(f"{str(folder)!r} holds no trace (.parquet, .csv) with a label file NAME.json beside it")
+
+
+def mlperf_runs(power: Path, events: Path) -> Iterator[tuple[str, Trace, Labels]]:
+    """Every MLPerf run with power readings and at least two epoch marks.
+
+    Yields (``SYSTEM/BENCHMARK/RUN``, trace, labels); the labels' ``cls`` is the benchmark. A run's last mark ends its last
+    epoch: what follows has no known end. Raises InputError for files of another kind.
+    """
+    marks = mlperf_power.marks_by_run(read_text(events), str(events))
+    found = False
+    for (system, benchmark, run), frame in mlperf_power.power_by_run(read_text(power), str(power)):
+        times = marks.get((system, benchmark, run))
+        if times is not None:
+            found = True
+            name = f"{system}/{benchmark}/{run}"
+            starts = tuple(times)
+            labels = Labels(starts, (*starts[1:], starts[-1]), True, cls=benchmark)
+            yield name, make_trace(frame, {"source": "mlperf"}, name), labels
+    if not found:
+        raise InputError(f"no run of {str(power)!r} has epoch marks in {str(events)!r}: give the events of the same runs")
+
+
+def _recorded_runs(telemetry: Path, runs: Path) -> Iterator[tuple[str, Trace, Labels]]:
+    name = str(telemetry)
+    text = read_text(telemetry)
+    if not record_epochs.recognises(text):
+        raise InputError(
+            f"{name!r} beside {str(runs)!r} is no telemetry of record_epochs.py: it needs time, mono, run, a metric"
+        )
+    table = parse_csv(text, name)
+    whole = record_epochs.convert(table)
+    for run, rows, marks in record_epochs.labelled(table, _read_json(runs), str(runs)):
+        metadata = {"gpu": marks["gpu"], "source": "record_epochs", "missed_ticks": record_epochs.missed(table[rows])}
+        yield run, make_trace(whole[rows].reset_index(drop=True), metadata, f"{name} ({run})"), _labels(marks, runs)
+
+
+def _labels(content: dict[str, Any], path: Path) -> Labels:
+    try:
+        return Labels.from_json(content)
+    except ValueError as error:
+        raise InputError(f"{str(path)!r}: {error}") from error
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"no label file {str(path)!r} beside the trace") from None
+    except (OSError, ValueError, RecursionError) as error:  # ValueError: not UTF-8, not JSON, or too long an integer
+        raise InputError(f"{str(path)!r} is not a readable label file: {error}") from error
+    if not isinstance(content, dict):
+        raise InputError(f"{str(path)!r} is a JSON {type(content).__name__}, not an object with epoch_starts and epoch_ends")
+    return content

@@ -3,17 +3,12 @@
 A trace has a column ``time`` (unix seconds, strictly increasing; ``t`` is accepted as an alias) and one numeric column per
 metric, in base units under the names of the metric catalogue; other numeric columns are usable under their own names.
 An empty cell (NaN) means "no reading at this tick". Both formats carry the same metadata, one JSON object: Parquet under the
-schema key ``epochcast``, CSV in an optional first line ``# {...}``.
+schema key ``epochcast``, CSV in an optional first line ``# {...}``. Other tools' logs are read too (``adapters/``).
 """
 
 from __future__ import annotations
 
-import gzip
-import io
 import json
-import sys
-import warnings
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +20,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from .adapters import read_foreign
+from .csv_text import one_line, parse_csv, read_text, source_name
 from .errors import InputError
 from .files import write_whole
 
@@ -82,22 +79,25 @@ class Trace:
 
 
 def read_trace(path: str | Path) -> Trace:
-    """Read a trace from a Parquet or CSV file (``.csv`` or ``.csv.gz``), or CSV from ``-``.
+    """Read a trace from a Parquet or CSV file (``.csv`` or ``.csv.gz``), or CSV from ``-``; other tools' logs by their columns.
 
     Raises InputError with one sentence for a missing or unreadable file, a missing ``time`` column, times that are not
     finite, unsorted or duplicate, anything but numbers in a metric column, metadata of a wrong kind, and an empty table.
     """
-    name = str(path)
-    frame, metadata = _read_parquet(Path(path)) if name.endswith((".parquet", ".pq")) else _read_csv(path)
-    label = "standard input" if name == "-" else name
+    frame, metadata = _read_parquet(Path(path)) if str(path).endswith((".parquet", ".pq")) else _read_csv(path)
+    return make_trace(frame, metadata, source_name(path))
+
+
+def make_trace(frame: pd.DataFrame, metadata: Mapping[str, Any], name: str) -> Trace:
+    """The trace of a table and any of the metadata's keys; raises InputError like `read_trace`, calling the table ``name``."""
     return Trace(
-        frame=_checked(frame, label),
-        gpu=metadata["gpu"],
-        uuid=metadata["uuid"],
-        source=metadata["source"],
-        simulated=metadata["simulated"] or False,
-        static=metadata["static"] or {},
-        missed_ticks=metadata["missed_ticks"] or 0,
+        frame=_checked(frame, name),
+        gpu=metadata.get("gpu"),
+        uuid=metadata.get("uuid"),
+        source=metadata.get("source"),
+        simulated=metadata.get("simulated") or False,
+        static=metadata.get("static") or {},
+        missed_ticks=metadata.get("missed_ticks") or 0,
     )
 
 
@@ -127,34 +127,18 @@ def _read_parquet(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
     except FileNotFoundError:
         raise InputError(f"no such trace file: {str(path)!r}") from None
     except (OSError, pa.ArrowException) as error:
-        raise InputError(f"{str(path)!r} is not a readable Parquet file: {_one_line(error)}") from error
+        raise InputError(f"{str(path)!r} is not a readable Parquet file: {one_line(error)}") from error
     raw = (table.schema.metadata or {}).get(_PARQUET_KEY)
     return table.to_pandas(), _metadata(raw, str(path))
 
 
 def _read_csv(path: str | Path) -> tuple[pd.DataFrame, dict[str, Any]]:
-    name = "standard input" if path == "-" else str(path)
-    try:
-        text = sys.stdin.read() if path == "-" else _text(Path(path))
-        with warnings.catch_warnings():
-            # Rows longer than the header would otherwise lose their last cells with no more than a warning.
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            frame = pd.read_csv(io.StringIO(text), comment="#", index_col=False, skipinitialspace=True, low_memory=False)
-    except FileNotFoundError:
-        raise InputError(f"no such trace file: {name!r}") from None
-    except pd.errors.EmptyDataError:
-        raise InputError(f"{name!r} is empty; a trace needs a column 'time' and at least one metric") from None
-    except (OSError, UnicodeError, EOFError, zlib.error, pd.errors.ParserError, pd.errors.ParserWarning) as error:
-        raise InputError(f"{name!r} is not a readable CSV file: {_one_line(error)}") from error
+    name, text = source_name(path), read_text(path)
+    foreign = read_foreign(text, name)
+    if foreign is not None:
+        return foreign
     first = text.partition("\n")[0]
-    return frame, _metadata(first[1:] if first.startswith("# {") else None, name)
-
-
-def _text(path: Path) -> str:
-    if path.suffix == ".gz":
-        with gzip.open(path, "rt", encoding="utf-8") as file:
-            return file.read()
-    return path.read_text(encoding="utf-8")
+    return parse_csv(text, name), _metadata(first[1:] if first.startswith("# {") else None, name)
 
 
 def _metadata(text: str | bytes | None, name: str) -> dict[str, Any]:
@@ -218,7 +202,3 @@ def _numeric(column: pd.Series[Any], title: str, name: str) -> pd.Series[Any]:
         )
         raise InputError(f"column {title!r} of {name!r} holds {seen} in data row {row + 1}; {remedy}")
     return values
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

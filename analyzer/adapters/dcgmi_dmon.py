@@ -1,0 +1,106 @@
+"""Logs of ``dcgmi dmon -e 1002,1005,… -d 100``.
+
+A table with blanks between its columns; the header ``#Entity SMACT DRAMA`` and a line ``ID`` of units come again every 14 rows.
+Its rows have no times (NVIDIA/DCGM issue 14), so they must be added: either to every line, in unix seconds, by ``| ts %.s``
+(moreutils), or by a first line that repeats the command, whose ``-d`` (1000 ms by default) then is the interval and 0 the first
+time. The latter are nominal: dmon waits that long between its queries, and takes a little time for each.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..errors import InputError
+
+MIB = 2.0**20
+
+#: DCGM's short name of a field -> (name in the metric catalogue, factor to its base unit).
+METRICS = {
+    "GRACT": ("gr_engine_active", 1.0),
+    "SMACT": ("sm_active", 1.0),
+    "SMOCC": ("sm_occupancy", 1.0),
+    "TENSO": ("tensor_active", 1.0),
+    "DRAMA": ("dram_active", 1.0),
+    "FP64A": ("fp64_active", 1.0),
+    "FP32A": ("fp32_active", 1.0),
+    "FP16A": ("fp16_active", 1.0),
+    "PCITX": ("pcie_tx", 1.0),
+    "PCIRX": ("pcie_rx", 1.0),
+    "NVLTX": ("nvlink_tx", 1.0),
+    "NVLRX": ("nvlink_rx", 1.0),
+    "GPUTL": ("gpu_utilization", 0.01),
+    "MCUTL": ("memory_utilization", 0.01),
+    "POWINST": ("power", 1.0),
+    "POWER": ("power_average", 1.0),
+    "TOTEC": ("energy", 1e-3),
+    "SMCLK": ("sm_clock", 1e6),
+    "MMCLK": ("memory_clock", 1e6),
+    "TMPTR": ("temperature", 1.0),
+    "FBUSD": ("memory_used", MIB),
+    "FBFRE": ("memory_free", MIB),
+}
+
+DEFAULT_DELAY_MS = 1000
+
+_HEADER = re.compile(r"#\s*Entity((?:\s+\S+)+)")
+_ROW = re.compile(r"^(?:(?P<time>\d+(?:\.\d+)?)\s+)?(?P<entity>[A-Za-z]\S*\s+\d+)\s+(?P<values>.*\S)\s*$")
+_COMMAND = re.compile(r"dcgmi\s+dmon\b.*")
+_DELAY = re.compile(r"\s(?:-d|--delay)[\s=]*(\d+)")
+
+
+def recognises(head: str) -> bool:
+    """By the header's ``#Entity``, stamped or not."""
+    return re.search(r"^[\d.]*\s*#\s*Entity\s", head, re.MULTILINE) is not None
+
+
+def read(text: str, name: str) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Frame and metadata. Raises InputError for rows without times, several GPUs, and rows that do not fit the header."""
+    # A logger that is stopped leaves half a line, whose last number may have lost digits.
+    lines = text[: text.rfind("\n") + 1].splitlines()
+    fields: list[str] = []
+    rows: list[tuple[str, str | None, list[str]]] = []
+    for number, line in enumerate(lines, start=1):
+        if header := _HEADER.search(line):
+            fields = header[1].split()
+        elif fields and (row := _ROW.match(line.strip())):
+            values = row["values"].split()
+            if len(values) != len(fields):
+                raise InputError(
+                    f"line {number} of {name!r} has {len(values)} values for the {len(fields)} fields {' '.join(fields)}; "
+                    "log fields that are numbers only"
+                )
+            rows.append((row["entity"], row["time"], values))
+    if not rows:
+        raise InputError(f"{name!r} has no rows")
+    entities = list(dict.fromkeys(" ".join(entity.split()) for entity, _, _ in rows))
+    if len(entities) > 1:
+        raise InputError(
+            f"{name!r} holds {', '.join(entities[:8])}: log one with dcgmi dmon -i, or keep the header and the lines of one"
+        )
+    values = pd.DataFrame([values for _, _, values in rows], columns=fields)
+    frame = pd.DataFrame({"time": _times([time for _, time, _ in rows], lines, name)})
+    for field in fields:
+        column, factor = METRICS.get(field, (field, 1.0))
+        # N/A, and numbers cut short to fit their column ("1234..."), are no readings.
+        numbers = pd.to_numeric(values[field], errors="coerce")
+        if field in METRICS or numbers.notna().any():
+            frame[column] = numbers * factor
+    return frame, {"source": "dcgmi dmon"}
+
+
+def _times(stamps: list[str | None], lines: list[str], name: str) -> NDArray[np.float64]:
+    if all(stamp is not None for stamp in stamps):
+        return np.array(stamps, dtype=np.float64)
+    command = next((found[0] for line in lines if (found := _COMMAND.search(line))), None)
+    if command is None or any(stamp is not None for stamp in stamps):
+        raise InputError(
+            f"{name!r} has rows without a time, as dcgmi dmon writes none: log with `dcgmi dmon … | ts %.s`, or put the "
+            "command that made the log into its first line (# dcgmi dmon -e 1002,1005 -d 100)"
+        )
+    delay = _DELAY.search(command)
+    return np.arange(len(stamps)) * (int(delay[1]) if delay else DEFAULT_DELAY_MS) / 1000

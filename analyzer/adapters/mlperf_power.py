@@ -1,0 +1,90 @@
+"""Node power of MLPerf training runs, ``round,system,benchmark,run,source,t_ms,watts``, and their events.
+
+A run has up to a few sources (nodes), each read about every two seconds by a clock of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..csv_text import parse_csv
+from ..errors import InputError
+
+RUN = ["system", "benchmark", "run"]
+_POWER = {*RUN, "source", "t_ms", "watts"}
+_EVENTS = {*RUN, "t_ms", "key"}
+
+
+def recognises(head: str) -> bool:
+    """By its columns."""
+    return {column.strip() for column in head.partition("\n")[0].split(",")} >= _POWER
+
+
+def read(text: str, name: str) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """The trace of the one run in the text. Raises InputError if there are several."""
+    runs = list(power_by_run(text, name))
+    if len(runs) != 1:
+        raise InputError(
+            f"{name!r} holds {len(runs)} MLPerf runs: keep the lines of one, "
+            "or score all of them with epochcast evaluate detector --protocol mlperf"
+        )
+    return runs[0][1], {"source": "mlperf"}
+
+
+def power_by_run(text: str, name: str) -> Iterator[tuple[tuple[str, str, str], pd.DataFrame]]:
+    """((system, benchmark, run), frame) of every run: ``time`` and one column ``power_SOURCE`` [W] per source.
+
+    The first source's readings are the rows. A reading of another source goes to the nearest row, if within half an interval,
+    and the nearest one stays if two do: nothing is interpolated, and no reading counts twice. A run whose readings are
+    another's, to the millisecond, is that run under a second name and left out.
+    """
+    table = parse_csv(text, name)
+    if missing := sorted(_POWER - set(table.columns)):
+        raise InputError(f"{name!r} has no column {missing[0]!r}: give MLPerf power readings ({', '.join(sorted(_POWER))})")
+    seen: set[str] = set()
+    for key, readings in table.groupby(RUN, sort=True):
+        content = readings[["source", "t_ms", "watts"]].to_csv(index=False)
+        if content not in seen:
+            seen.add(content)
+            system, benchmark, run = (str(part) for part in key)
+            yield (system, benchmark, run), _grid(readings)
+
+
+def marks_by_run(text: str, name: str) -> dict[tuple[str, str, str], list[float]]:
+    """Unix seconds of each run's epoch marks: its ``eval_start``, else its ``epoch_start``, if there are two."""
+    table = parse_csv(text, name)
+    if missing := sorted(_EVENTS - set(table.columns)):
+        raise InputError(f"{name!r} has no column {missing[0]!r}: give MLPerf events ({', '.join(sorted(_EVENTS))})")
+    marks = {}
+    for key, events in table.groupby(RUN, sort=True):
+        system, benchmark, run = (str(part) for part in key)
+        for kind in ("eval_start", "epoch_start"):
+            times = np.unique(events.loc[events["key"] == kind, "t_ms"].to_numpy(dtype=np.float64)) / 1000
+            if times.size >= 2:
+                marks[system, benchmark, run] = times.tolist()
+                break
+    return marks
+
+
+def _grid(readings: pd.DataFrame) -> pd.DataFrame:
+    # Node clocks are set back now and then by less than an interval: sorted, one reading per time.
+    readings = readings.sort_values("t_ms", kind="stable").drop_duplicates(["source", "t_ms"])
+    readings = readings.assign(time=readings["t_ms"].astype(np.float64) / 1000)
+    sources = dict(iter(readings.groupby("source", sort=True)[["time", "watts"]]))
+    time = next(iter(sources.values()))["time"].to_numpy()
+    reach = float(np.median(np.diff(time))) / 2 if time.size > 1 else 0.0
+    return pd.DataFrame({"time": time, **{f"power_{name}": _to_rows(time, rows, reach) for name, rows in sources.items()}})
+
+
+def _to_rows(time: NDArray[np.float64], readings: pd.DataFrame, reach: float) -> NDArray[np.float64]:
+    """The readings at the rows' times, NaN where none is nearest within `reach` seconds."""
+    rows = pd.DataFrame({"time": time, "row": time})
+    near = pd.merge_asof(readings, rows, on="time", direction="nearest", tolerance=reach).dropna(subset=["row"])
+    order = (near["time"] - near["row"]).abs().sort_values(kind="stable").index
+    values = near.loc[order].drop_duplicates("row").set_index("row")["watts"]
+    return values.reindex(time).to_numpy(dtype=np.float64)

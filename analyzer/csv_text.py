@@ -1,0 +1,56 @@
+"""CSV text and tables from files, or one sentence about what is wrong with them."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import sys
+import warnings
+import zlib
+from pathlib import Path
+
+import pandas as pd
+
+from .errors import InputError
+
+
+def source_name(path: str | Path) -> str:
+    """What messages call the source: the path, or ``standard input`` for ``-``."""
+    return "standard input" if str(path) == "-" else str(path)
+
+
+def read_text(path: str | Path) -> str:
+    """The text of a file, decompressed if its name ends in ``.gz``, or of standard input for ``-``.
+
+    Raises InputError if it is missing, unreadable, or not UTF-8.
+    """
+    name = source_name(path)
+    try:
+        if str(path) == "-":
+            return sys.stdin.read()
+        if name.endswith(".gz"):
+            with gzip.open(path, "rt", encoding="utf-8") as file:
+                return file.read()
+        return Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise InputError(f"no such trace file: {name!r}") from None
+    except (OSError, UnicodeError, EOFError, zlib.error) as error:
+        raise InputError(f"{name!r} is not a readable CSV file: {one_line(error)}") from error
+
+
+def parse_csv(text: str, name: str) -> pd.DataFrame:
+    """The table in a CSV text; lines from ``#`` on are comments. Raises InputError if it is empty or broken."""
+    try:
+        with warnings.catch_warnings():
+            # Rows longer than the header would otherwise lose their last cells with no more than a warning.
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            return pd.read_csv(io.StringIO(text), comment="#", index_col=False, skipinitialspace=True, low_memory=False)
+    except pd.errors.EmptyDataError:
+        raise InputError(f"{name!r} is empty; a trace needs a column 'time' and at least one metric") from None
+    except (UnicodeError, pd.errors.ParserError, pd.errors.ParserWarning) as error:
+        raise InputError(f"{name!r} is not a readable CSV file: {one_line(error)}") from error
+
+
+def one_line(error: Exception) -> str:
+    """An error's message without its line breaks."""
+    return " ".join(str(error).split()) or type(error).__name__
