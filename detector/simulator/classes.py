@@ -95,4 +95,4 @@ def simulate_class(cls: str, seed: int) -> SimulatedTrace:
     if seed < 0:
         raise InputError(f"seed={seed}: give 0 or more")
     rng = np.random.default_rng([crc32(cls.encode()), seed])
-    return observe(cls, CLASSES[cls].draw(rng), rng, {"seed": seed})
+    return observe(cls, seed, CLASSES[cls].draw(rng), rng)

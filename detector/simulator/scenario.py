@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +11,7 @@ from .devices import DEVICES
 from .telemetry import Noise, measure
 from .timeline import TICK_S, Timeline
 from .trace import SimulatedTrace
+from .training import Training
 from .workload import draw
 
 Array = NDArray[np.float64]
@@ -26,12 +25,12 @@ class Job:
 
     Attributes:
         timeline: what it does; the first job's epochs, and a second one's, are the truth.
-        step: shares of a training step, see `Training.step`.
+        plan: of a training.
         contrast: of its validation, see `workload.draw`.
     """
 
     timeline: Timeline
-    step: tuple[float, ...] = _ANY_STEP
+    plan: Training | None = None
     contrast: float = 0.3
 
 
@@ -44,12 +43,14 @@ class Recording:
         missing: share of rows that are not there.
         holes_s: lengths of stretches without any row [s].
         glitches: share of a metric's readings that are far off.
+        stale: share of rows in which the fast metrics have not moved on yet (a sampler's clock drifts against the device's).
     """
 
     jitter_s: float = 0.002
     missing: float = 0.0
     holes_s: tuple[float, ...] = ()
     glitches: float = 0.0
+    stale: float = 0.005
 
 
 @dataclass(frozen=True)
@@ -61,16 +62,18 @@ class Scenario:
     calm: float = 1.0
 
 
-def observe(cls: str, scenario: Scenario, rng: np.random.Generator, settings: Mapping[str, Any]) -> SimulatedTrace:
-    """The trace of a scenario on one of the devices, with noise of its own."""
+def observe(cls: str, seed: int, scenario: Scenario, rng: np.random.Generator) -> SimulatedTrace:
+    """The trace of a scenario on one of the devices, with noise of its own; class and seed are noted in it."""
     device = DEVICES[rng.integers(len(DEVICES))]
     noise = Noise(
-        tick=scenario.calm * float(np.exp(rng.uniform(np.log(0.006), np.log(0.06)))),
+        tick=scenario.calm * float(np.exp(rng.uniform(np.log(0.006), np.log(0.09)))),
         tick_s=float(np.exp(rng.uniform(np.log(0.02), np.log(2)))),
         drift=scenario.calm * float(np.exp(rng.uniform(np.log(0.004), np.log(0.04)))),
         drift_s=float(np.exp(rng.uniform(np.log(10), np.log(300)))),
     )
-    jobs = [(job.timeline, draw(device, job.step, job.contrast, rng)) for job in scenario.jobs]
+    steps = [job.plan.step if job.plan else _ANY_STEP for job in scenario.jobs]
+    works = [draw(device, step, job.contrast, rng) for step, job in zip(steps, scenario.jobs, strict=True)]
+    jobs = [(job.timeline, work) for job, work in zip(scenario.jobs, works, strict=True)]
     ticks = int(max(timeline.length_s for timeline, _ in jobs) / TICK_S)
     start = 1_700_000_000.0 + float(rng.integers(10**7))
     metrics = measure(jobs, device, noise, ticks, rng)
@@ -88,7 +91,12 @@ def observe(cls: str, scenario: Scenario, rng: np.random.Generator, settings: Ma
         cls=cls,
         epoch_starts2=start + marks[1][0],
         epoch_ends2=start + marks[1][1],
-        settings={**settings},
+        settings={
+            "seed": seed,
+            "noise": asdict(noise),
+            "recording": asdict(scenario.recording),
+            "jobs": [asdict(job.plan) | {"contrast": job.contrast} for job in scenario.jobs if job.plan],
+        },
     )
 
 
@@ -100,6 +108,8 @@ def _record(
             if name != "energy":
                 wrong = rng.random(time.size) < recording.glitches
                 metrics[name] = np.where(wrong, np.nanmax(values) * rng.choice([0.0, 1.0], time.size), values)
+    late = np.arange(time.size) - (rng.random(time.size) < recording.stale)
+    metrics = {name: values if np.isnan(values).any() else values[np.maximum(late, 0)] for name, values in metrics.items()}
     kept = rng.random(time.size) >= recording.missing
     for hole_s in recording.holes_s:
         first = int(rng.integers(time.size))

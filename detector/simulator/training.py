@@ -115,7 +115,7 @@ def train(plan: Training, rng: np.random.Generator, slowdown: Array | None = Non
 def evaluate(plan: Training, seconds: float, rng: np.random.Generator) -> Timeline:
     """Batches of a validation of about `seconds`, none for 0."""
     count = max(1, round(seconds / plan.batch_s)) if seconds else 0
-    lengths = (seconds / max(1, count)) * np.exp(plan.jitter * rng.standard_normal(count))
+    lengths = seconds / max(1, count) * rng.lognormal(0, 0.03) * np.exp(plan.jitter * rng.standard_normal(count))
     wait, copy = plan.step[0], min(0.3, 2 * plan.step[1])
     spans = np.column_stack([wait * lengths, copy * lengths, (1 - wait - copy) * lengths])
     return Timeline.of(np.tile(_BATCH, count), spans.ravel())

@@ -67,12 +67,12 @@ def uncropped(rng: np.random.Generator, job: Timeline, *, lead_s: tuple[float, f
 
 def _alone(rng: np.random.Generator, plan: Training, contrast: float = 0.0, **recording: Any) -> Scenario:
     timeline = uncropped(rng, train(plan, rng))
-    return Scenario((Job(timeline, plan.step, contrast),), Recording(**recording))
+    return Scenario((Job(timeline, plan, contrast),), Recording(**recording))
 
 
 def _contrast(rng: np.random.Generator) -> float:
     """Of a validation that somebody who looks at a plot would see."""
-    return float(rng.uniform(0.22, 0.55))
+    return log_uniform(rng, 0.14, 0.6)
 
 
 def _epochs(rng: np.random.Generator, epoch_s: float, low: int = 4, high: int = 60, longest_s: float = 3000.0) -> int:
@@ -96,7 +96,7 @@ def _usual(rng: np.random.Generator, **more: Any) -> Training:
 def paper(rng: np.random.Generator) -> Scenario:
     """Ten epochs, each with a validation and a gap, little before and after."""
     plan = _usual(rng, epochs=10)
-    return Scenario((Job(uncropped(rng, train(plan, rng), lead_s=(2, 10)), plan.step, _contrast(rng)),))
+    return Scenario((Job(uncropped(rng, train(plan, rng), lead_s=(2, 10)), plan, _contrast(rng)),))
 
 
 def validation(rng: np.random.Generator) -> Scenario:
@@ -108,7 +108,9 @@ def gap(rng: np.random.Generator) -> Scenario:
     """Nothing on the device for 0.25 to 2 s between epochs, no validation."""
     epoch_s = log_uniform(rng, 5, 100)
     gap_s = min(log_uniform(rng, 0.25, 2), 0.12 * epoch_s)
-    return _alone(rng, _usual(rng, epoch_s=epoch_s, validation=0.0, gap_s=gap_s, gap_before=0.0, hiccup=0.0))
+    plan = _usual(rng, epoch_s=epoch_s, validation=0.0, gap_s=gap_s, gap_before=0.0)
+    # Waiting for the loader looks like a short gap; were it as long, nobody could tell them apart.
+    return _alone(rng, replace(plan, hiccup=min(plan.hiccup, gap_s / (3 * plan.step_s))))
 
 
 def few(rng: np.random.Generator) -> Scenario:
@@ -152,7 +154,7 @@ def messy(rng: np.random.Generator) -> Scenario:
     job = train(plan, rng)
     begin = rng.uniform(0.1, 0.8) * job.length_s
     job = job.slowed(begin, begin + rng.uniform(0.1, 0.3) * job.length_s, 1 - rng.uniform(0.12, 0.3))
-    return Scenario((Job(uncropped(rng, job), plan.step, _contrast(rng)),), Recording(glitches=0.001, jitter_s=0.005), 1.3)
+    return Scenario((Job(uncropped(rng, job), plan, _contrast(rng)),), Recording(glitches=0.001, jitter_s=0.005), 1.3)
 
 
 def iterations(rng: np.random.Generator) -> Scenario:
@@ -210,7 +212,7 @@ def shared(rng: np.random.Generator) -> Scenario:
     loads = rng.uniform(0, 1, plan.epochs) * (rng.random(plan.epochs) < 0.6)
     loads = np.repeat(loads, rng.integers(1, 4, plan.epochs))[: plan.epochs]  # a tenant stays for some epochs
     job = uncropped(rng, train(plan, rng, slowdown=loads))
-    jobs = [Job(job, plan.step, _contrast(rng))]
+    jobs = [Job(job, plan, _contrast(rng))]
     if rng.random() < 0.4:  # on the device itself; else on its host, where the device's counters do not show him
         quiet_s = rng.uniform(0, 0.5) * job.length_s
         tenant = serving(rng.uniform(0.2, 0.5) * job.length_s, rng, rate=rng.uniform(1, 6), request_s=0.03)
@@ -224,7 +226,7 @@ def throttled(rng: np.random.Generator) -> Scenario:
     job = train(plan, rng)
     for begin in rng.uniform(0, 0.9, int(rng.integers(1, 4))) * job.length_s:
         job = job.slowed(begin, begin + rng.uniform(0.1, 0.4) * job.length_s, rng.uniform(0.6, 0.92))
-    return Scenario((Job(uncropped(rng, job), plan.step, _contrast(rng)),))
+    return Scenario((Job(uncropped(rng, job), plan, _contrast(rng)),))
 
 
 def varying(rng: np.random.Generator) -> Scenario:
@@ -244,7 +246,7 @@ def lead(rng: np.random.Generator) -> Scenario:
     )
     after = serving(after_s, rng) if rng.random() < 0.5 else steps(after_s, rng, step_s=rng.uniform(0.05, 0.5))
     timeline = uncropped(rng, join(before, pause(Phase.SETUP, rng.uniform(2, 8)), job, pause(Phase.WAIT, 3.0), after))
-    return Scenario((Job(timeline, plan.step, _contrast(rng)),))
+    return Scenario((Job(timeline, plan, _contrast(rng)),))
 
 
 def no_gap(rng: np.random.Generator) -> Scenario:
@@ -261,5 +263,5 @@ def two_jobs(rng: np.random.Generator) -> Scenario:
     for epoch_s in rng.permutation([first_s, second_s]):
         plan = _usual(rng, epoch_s=float(epoch_s), epochs=max(4, int(rng.uniform(0.7, 1) * length_s / epoch_s)))
         timeline = join(pause(Phase.PARKED, rng.uniform(0, 0.2) * length_s), uncropped(rng, train(plan, rng)))
-        jobs.append(Job(timeline, plan.step, _contrast(rng)))
+        jobs.append(Job(timeline, plan, _contrast(rng)))
     return Scenario(tuple(jobs))
