@@ -64,9 +64,9 @@ def draw(device: Device, step: tuple[float, ...], contrast: float, rng: np.rando
     """
     levels = {name: np.array(values) for name, values in _T4_LEVELS.items()}
     # A network that fills a T4 leaves part of an H100 idle, though its owner will have chosen a larger batch.
-    fill = rng.uniform(0.5, 1.1) * device.size ** -rng.uniform(0.0, 0.35)
+    fill = rng.uniform(0.3, 1.1) * device.size ** -rng.uniform(0.0, 0.35)
     for name in ("sm_active", "sm_occupancy", "tensor_active", "dram_active", "fp32_active", "fp16_active"):
-        levels[name] *= fill * rng.lognormal(0, 0.2)
+        levels[name] *= fill * rng.lognormal(0, 0.25)
     precision = rng.choice(["mixed", "single", "half"], p=[0.5, 0.3, 0.2])
     if precision == "single":
         levels["tensor_active"][:] = 0
