@@ -63,6 +63,8 @@ CLASSES: Mapping[str, ClassSpec] = MappingProxyType(
         "shared": ClassSpec(training.shared),
         "throttled": ClassSpec(training.throttled),
         "varying": ClassSpec(training.varying),
+        "unfreezing": ClassSpec(training.unfreezing),
+        "resumed": ClassSpec(training.resumed),
         "lead": ClassSpec(training.lead),
         "few": _unseen(training.few),
         "no_gap": _unseen(training.no_gap),

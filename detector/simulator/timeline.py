@@ -70,6 +70,14 @@ class Timeline:
         longer = np.where(inside & np.isin(self.phases, ON_DEVICE), 1 / speed, 1.0)
         return replace(self, seconds=self.seconds * longer, clock=self.clock * np.where(inside, speed, 1.0))
 
+    def until_epoch(self, epoch: int, *, lost: float) -> Timeline:
+        """What there is of the timeline if it is killed when that epoch, counted from 0, has done the share `lost`.
+
+        The epoch that is not finished does not count.
+        """
+        last = int(self.starts[epoch] + lost * (self.ends[epoch] - self.starts[epoch]))
+        return Timeline(self.phases[:last], self.seconds[:last], self.clock[:last], self.starts[:epoch], self.ends[:epoch])
+
     def shares(self, ticks: int) -> Array:
         """Part of each tick spent in each phase, shape (ticks, phases); parked after the end. Exact, not sampled."""
         edges = np.concatenate([[0.0], np.cumsum(self.seconds)])

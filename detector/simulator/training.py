@@ -35,6 +35,7 @@ class Training:
         compile_s: added to the first step [s].
         warmup: how much longer the first epoch's steps take (ratio).
         jitter: standard deviation of the log of one step's length.
+        growth: by how much the log of a step's length grows over each epoch, as it does over data sorted by length.
         wander: standard deviation of the slow change of speed, over `wander_steps` steps (log).
         workers, hiccup: of every `workers` steps the last waits `hiccup` steps longer for its input, 0 for none.
         stall_share, stall_s: share of steps that stall, and for how long, exponentially distributed [s].
@@ -56,6 +57,7 @@ class Training:
     compile_s: float = 0.0
     warmup: float = 0.0
     jitter: float = 0.03
+    growth: float = 0.0
     wander: float = 0.0
     wander_steps: float = 200.0
     workers: int = 1
@@ -76,6 +78,8 @@ def train(plan: Training, rng: np.random.Generator, slowdown: Array | None = Non
     counts = np.maximum(2, np.round(plan.steps * (1 + plan.uneven * rng.standard_normal(plan.epochs)))).astype(np.int64)
     total = int(counts.sum())
     lengths = plan.step_s * np.exp(plan.jitter * rng.standard_normal(total) + _wander(plan, total, rng))
+    if plan.growth:
+        lengths *= np.exp(plan.growth * (np.concatenate([np.arange(count) / count for count in counts]) - 0.5))
     lengths[: counts[0]] *= 1 + plan.warmup
     waits = lengths * plan.step[0]
     if plan.hiccup:

@@ -88,6 +88,7 @@ def _usual(rng: np.random.Generator, **more: Any) -> Training:
         "validation": rng.uniform(0.05, 0.22),
         "gap_s": min(rng.uniform(0.1, 1.5), 0.08 * epoch_s),
         "gap_before": float(rng.choice([0.0, 0.3])),
+        "growth": rng.uniform(-0.6, 0.6) if rng.random() < 0.1 else 0.0,
         **more,
     }
     return draw_training(rng, epoch_s=epoch_s, **more)
@@ -234,6 +235,33 @@ def varying(rng: np.random.Generator) -> Scenario:
     return _alone(rng, _usual(rng, uneven=rng.uniform(0.03, 0.08)), _contrast(rng))
 
 
+def unfreezing(rng: np.random.Generator) -> Scenario:
+    """The first epochs train the last layers only and take less time: transfer learning."""
+    plan = _usual(rng, compile_s=0.0)
+    wait, copy, forward, backward, update = plan.step
+    less = rng.uniform(0.1, 0.5)  # of what the full backward pass and update take
+    rest = 1 - (1 - less) * (backward + update)
+    head = replace(
+        plan,
+        epochs=max(1, round(plan.epochs * rng.uniform(0.15, 0.35))),
+        step_s=plan.step_s * rest,
+        step=(wait / rest, copy / rest, forward / rest, less * backward / rest, less * update / rest),
+    )
+    tail = replace(plan, epochs=max(4, plan.epochs - head.epochs), warmup=0.0)
+    return Scenario((Job(uncropped(rng, join(train(head, rng), train(tail, rng))), plan, _contrast(rng)),))
+
+
+def resumed(rng: np.random.Generator) -> Scenario:
+    """The job is killed within an epoch and started again from its last checkpoint."""
+    epoch_s = log_uniform(rng, 6, 100)
+    epochs = _epochs(rng, epoch_s, 9, 60)
+    plan = _usual(rng, epoch_s=epoch_s, epochs=epochs, checkpoint_every=1, checkpoint_s=rng.uniform(0.01, 0.05) * epoch_s)
+    first = train(plan, rng).until_epoch(round(epochs * rng.uniform(0.4, 0.6)), lost=rng.uniform(0.1, 0.9))
+    again = train(replace(plan, epochs=epochs - first.starts.size), rng)
+    down = pause(Phase.PARKED, log_uniform(rng, 3, 60)), pause(Phase.SETUP, rng.uniform(2, 10))
+    return Scenario((Job(uncropped(rng, join(first, *down, again)), plan, _contrast(rng)),))
+
+
 def lead(rng: np.random.Generator) -> Scenario:
     """Long preprocessing before, another job after: nobody has cropped the trace."""
     plan = _usual(rng)
@@ -251,7 +279,7 @@ def lead(rng: np.random.Generator) -> Scenario:
 
 def no_gap(rng: np.random.Generator) -> Scenario:
     """No validation, and a gap of 20 to 60 ms."""
-    return _alone(rng, _usual(rng, validation=0.0, gap_s=rng.uniform(0.02, 0.06), gap_before=0.0))
+    return _alone(rng, _usual(rng, validation=0.0, gap_s=rng.uniform(0.02, 0.06), gap_before=0.0, growth=0.0))
 
 
 def two_jobs(rng: np.random.Generator) -> Scenario:

@@ -69,3 +69,26 @@ def test_a_busy_host_makes_steps_wait_longer() -> None:
     starts, ends = train(plan, np.random.default_rng(0), slowdown=np.array([0.0, 1.0])).marks()
     first, second = ends - starts
     assert second == pytest.approx(2 * first, rel=0.1)
+
+
+def test_a_killed_job_keeps_only_its_finished_epochs() -> None:
+    job = train(Training(epochs=5, steps=20, step_s=0.1, gap_s=0.3), np.random.default_rng(0))
+    starts, ends = job.marks()
+    killed = job.until_epoch(2, lost=0.5)
+    np.testing.assert_allclose(killed.marks(), (starts[:2], ends[:2]))
+    assert killed.length_s == pytest.approx((starts[2] + ends[2]) / 2, abs=0.1)
+
+
+def test_sorted_data_makes_steps_longer_towards_the_end_of_each_epoch() -> None:
+    plan = Training(epochs=2, steps=100, step_s=0.1, growth=1.0, jitter=0.0)
+    job = train(plan, np.random.default_rng(0))
+    backward = job.seconds[job.phases == Phase.BACKWARD]
+    np.testing.assert_allclose(backward[:100], backward[100:])
+    assert backward[99] / backward[0] == pytest.approx(np.exp(0.99))
+    assert job.length_s == pytest.approx(20, rel=0.1)
+
+
+def test_few_workers_starve_the_device_now_and_then() -> None:
+    plan = Training(epochs=1, steps=40, step_s=0.1, step=(0.0, 0.1, 0.3, 0.5, 0.1), workers=4, hiccup=1.0, jitter=0.0)
+    waits = train(plan, np.random.default_rng(0)).seconds[:200:5]
+    assert np.count_nonzero(waits) == 10 and np.all(waits[3::4] > 0)
