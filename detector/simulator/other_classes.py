@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from . import other_jobs
+from .draws import log_uniform, uncropped
 from .scenario import Job, Scenario
 from .timeline import Phase, Timeline, pause
-from .training_classes import log_uniform, uncropped
 
 
 def _alone(rng: np.random.Generator, timeline: Timeline) -> Scenario:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
@@ -15,7 +15,23 @@ from .trace import SimulatedTrace
 from .training import Training, train
 from .workload import textbook
 
-KINDS = ("training", "serving", "idle")
+_OTHERS = {"serving": serving, "idle": idle}
+KINDS = ("training", *_OTHERS)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """The settings of one call, in seconds unless said; see `simulate`."""
+
+    epochs: int
+    epoch_s: float
+    step_s: float
+    validation_s: float
+    gap_s: float
+    lead_s: float
+    checkpoint_every: int
+    checkpoint_s: float
+    warmup: float
 
 
 def simulate(
@@ -43,22 +59,12 @@ def simulate(
 
     Raises InputError for an unknown kind and for counts or times that cannot be or do not fit together.
     """
-    settings: dict[str, Any] = {
-        "epochs": epochs,
-        "epoch_s": epoch_s,
-        "step_s": step_s,
-        "validation_s": validation_s,
-        "gap_s": gap_s,
-        "lead_s": lead_s,
-        "checkpoint_every": checkpoint_every,
-        "checkpoint_s": checkpoint_s,
-        "warmup": warmup,
-    }
-    _check(settings, kind)
+    plan = _Plan(epochs, epoch_s, step_s, validation_s, gap_s, lead_s, checkpoint_every, checkpoint_s, warmup)
+    _check(plan, kind)
     rng = np.random.default_rng(seed)
-    job = _training(settings, rng) if kind == "training" else _OTHERS[kind](epochs * epoch_s, rng)
-    around = pause(Phase.PARKED, lead_s / 2), pause(Phase.SETUP, lead_s / 2), job, pause(Phase.PARKED, lead_s)
-    timeline = join(*around)
+    job = _training(plan, rng) if kind == "training" else _OTHERS[kind](epochs * epoch_s, rng)
+    before = join(pause(Phase.PARKED, lead_s / 2), pause(Phase.SETUP, lead_s / 2))
+    timeline = join(before, job, pause(Phase.PARKED, lead_s))
     ticks = int(timeline.length_s / TICK_S)
     metrics = measure([(timeline, textbook(rng))], T4, Noise(), ticks, rng)
     starts, ends = timeline.marks()
@@ -69,48 +75,41 @@ def simulate(
         epoch_ends=start + ends,
         training=kind == "training",
         gpu=T4.name,
-        settings={"seed": seed, "kind": kind, **settings},
+        settings={"seed": seed, "kind": kind, **asdict(plan)},
     )
 
 
-_OTHERS = {"serving": serving, "idle": idle}
-
-
-def _training(settings: dict[str, Any], rng: np.random.Generator) -> Timeline:
-    plan = Training(
-        epochs=settings["epochs"],
-        steps=max(1, round(_steps_s(settings) / settings["step_s"])),
-        step_s=settings["step_s"],
-        validation_s=settings["validation_s"],
-        gap_s=settings["gap_s"],
-        checkpoint_every=settings["checkpoint_every"],
-        checkpoint_s=settings["checkpoint_s"],
-        warmup=settings["warmup"],
+def _training(plan: _Plan, rng: np.random.Generator) -> Timeline:
+    # A checkpoint comes on top only where not every epoch has one: epochs then really differ in length.
+    steps_s = plan.epoch_s - plan.validation_s - plan.gap_s - (plan.checkpoint_s if plan.checkpoint_every == 1 else 0.0)
+    training = Training(
+        epochs=plan.epochs,
+        steps=max(1, round(steps_s / plan.step_s)),
+        step_s=plan.step_s,
+        validation_s=plan.validation_s,
+        gap_s=plan.gap_s,
+        checkpoint_every=plan.checkpoint_every,
+        checkpoint_s=plan.checkpoint_s,
+        warmup=plan.warmup,
         wander=0.005,
     )
-    return train(plan, rng)
+    return train(training, rng)
 
 
-def _steps_s(settings: dict[str, Any]) -> float:
-    """What an epoch has for its steps [s]."""
-    regular_save_s = settings["checkpoint_s"] if settings["checkpoint_every"] == 1 else 0.0
-    return float(settings["epoch_s"] - settings["validation_s"] - settings["gap_s"] - regular_save_s)
-
-
-def _check(settings: dict[str, Any], kind: str) -> None:
+def _check(plan: _Plan, kind: str) -> None:
     if kind not in KINDS:
         raise InputError(f"kind {kind!r} cannot be simulated; choose one of {', '.join(KINDS)}")
-    if settings["epochs"] < 1:
-        raise InputError(f"epochs={settings['epochs']}: simulate at least one epoch")
-    if settings["checkpoint_every"] < 0:
-        raise InputError(f"checkpoint_every={settings['checkpoint_every']}: give a number of epochs, or 0 for no checkpoints")
-    for name, value in settings.items():
+    if plan.epochs < 1:
+        raise InputError(f"epochs={plan.epochs}: simulate at least one epoch")
+    if plan.checkpoint_every < 0:
+        raise InputError(f"checkpoint_every={plan.checkpoint_every}: give a number of epochs, or 0 for no checkpoints")
+    for name, value in asdict(plan).items():
         least = 0.01 if name in ("epoch_s", "step_s") else 0
         if not np.isfinite(value) or value < least:
             raise InputError(f"{name}={value} cannot be simulated; give a finite number of at least {least}")
-    steps_s = settings["epoch_s"] - settings["validation_s"] - settings["gap_s"] - settings["checkpoint_s"]
-    if kind == "training" and steps_s < settings["step_s"]:
+    steps_s = plan.epoch_s - plan.validation_s - plan.gap_s - plan.checkpoint_s
+    if kind == "training" and steps_s < plan.step_s:
         raise InputError(
-            f"epoch_s={settings['epoch_s']} leaves {steps_s:.2f} s for steps of {settings['step_s']} s;"
+            f"epoch_s={plan.epoch_s} leaves {steps_s:.2f} s for steps of {plan.step_s} s;"
             " make the epoch longer, or validation, checkpoint and gap shorter"
         )
