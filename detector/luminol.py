@@ -6,8 +6,31 @@ Series", SSDBM 2005). Below 2000 samples the package silently swaps in its `defa
 and a derivative; so does `scores`. Unlike the paper's text the package neither averages samples within a symbol nor scales
 the counts to 0..1, and it is the package that is reproduced here.
 
-Left out on purpose: its integer timestamps (they merge the samples of one second; here a sample's time is its index), missing
-values (refused here, there they make every score 0 or NaN) and more than 10 symbols (its text symbols then run together).
+What the package does with odd input, and what is done here:
+
+==========================================  ===============================================================================
+package                                     here
+==========================================  ===============================================================================
+first and last n/80 scores are 0            the same
+scores below 0.1 % of the highest are 0     the same
+windows above 200 samples are cut to 200    the same
+a constant series scores 0, or rounding     the same
+noise below 0 with fewer than 2000 samples
+one spike spreads the symbols over it       the same: clip before
+timestamps pass `int()`: at 10 Hz ten       refused: timestamps must be whole seconds, none twice. Without any, sample i stands
+samples become one, silently                at second i
+one NaN makes all scores 0 or NaN           refused
+None is dropped, the scores become fewer    refused: drop the sample before
+an empty series or one sample: TypeError    refused
+or IndexError
+more than 10 symbols: "1", "0" and "10"     refused
+run together
+a chunk longer than a window: counts        refused
+below 0
+anomalies beside scores, of which one at    not given, only scores
+second 0 begins at 1
+no longer runs on NumPy >= 1.23             does
+==========================================  ===============================================================================
 """
 
 import numpy as np
@@ -29,6 +52,7 @@ EMA_SIGNIFICANT = 0.94
 def scores(
     values: ArrayLike,
     *,
+    timestamps: ArrayLike | None = None,
     precision: int = 4,
     chunk_size: int = 2,
     lag_window: int | None = None,
@@ -38,6 +62,8 @@ def scores(
 
     Args:
         values: (n,) finite values, n >= 2.
+        timestamps: (n,) whole seconds, increasing; by default 0, 1, 2, ... Only the default algorithm looks at them, for the
+            derivative.
         precision: number of symbols, 1..10.
         chunk_size: symbols per chunk.
         lag_window, future_window: samples before and after; by default n/80 each. Longer ones than 200 are cut to 200.
@@ -47,10 +73,13 @@ def scores(
         both windows fit into the series and hold 50 samples together (by default: n >= 2000), else by the default algorithm.
 
     Raises:
-        InputError: fewer than 2 samples, values that are not finite or span more than floating point does, precision or
-            chunk_size out of bounds.
+        InputError: fewer than 2 samples, values that are no numbers, not finite or span more than floating point does,
+            timestamps that the package would cut to whole seconds, precision, chunk_size or a window out of bounds.
     """
-    series = np.ascontiguousarray(values, dtype=np.float64)
+    try:
+        series = np.ascontiguousarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"Luminol needs numbers ({error}): give floats, one per sample") from error
     if series.ndim != 1 or series.size < 2:
         raise InputError(f"Luminol needs a series of at least 2 samples, got shape {series.shape}")
     if not np.isfinite(series).all():
@@ -58,10 +87,14 @@ def scores(
         raise InputError(f"Luminol needs finite values, sample {bad} is {series[bad]}: fill or drop it first")
     if not 1 <= precision <= 10:
         raise InputError(f"precision is {precision}: choose 1 to 10 symbols")
+    for name, window in (("lag_window", lag_window), ("future_window", future_window)):
+        if window is not None and window < 0:
+            raise InputError(f"{name} is {window}: choose a number of samples, or None for n/80")
+    intervals = np.ones(series.size - 1) if timestamps is None else _intervals(timestamps, series.size)
     lag = lag_window or int(series.size * WINDOW_SHARE)
     future = future_window or int(series.size * WINDOW_SHARE)
     if not lag or not future or not MINIMAL_POINTS_IN_WINDOWS <= lag + future <= series.size:
-        return _default_scores(series)
+        return _default_scores(series, intervals)
     lag, future = min(lag, MAXIMAL_POINTS_IN_WINDOWS), min(future, MAXIMAL_POINTS_IN_WINDOWS)
     if not 1 <= chunk_size <= min(lag, future):
         raise InputError(f"chunk_size is {chunk_size}: choose 1 to {min(lag, future)}, the shorter window")
@@ -77,12 +110,15 @@ def _bitmap_scores(series: NDArray[np.float64], precision: int, chunk_size: int,
     symbols = np.searchsorted(low + np.arange(precision) * height, series, side="right") - 1
     chunks = symbols[: series.size - chunk_size + 1].copy()
     for offset in range(1, chunk_size):
+        if offset % 8 == 0:  # long chunks have more variants than 64 bits: number those that there are
+            chunks = np.unique(chunks, return_inverse=True)[1]
         chunks = chunks * precision + symbols[offset : offset + chunks.size]
     first, last = lag, series.size - future
-    distance = np.zeros(last - first + 1, dtype=np.int64)
-    total = np.zeros(chunks.size + 1, dtype=np.int64)
+    # A window holds at most 200 chunks and a series less than 2**31: 32 bits are enough, and twice as fast as 64.
+    distance = np.zeros(last - first + 1, dtype=np.int32)
+    total = np.zeros(chunks.size + 1, dtype=np.int32)
     for chunk in np.unique(chunks):
-        np.cumsum(chunks == chunk, out=total[1:])
+        np.cumsum(chunks == chunk, dtype=np.int32, out=total[1:])
         # A window of w samples from i holds the w - chunk_size + 1 chunks that start at i and later.
         before = total[first - chunk_size + 1 : last - chunk_size + 2] - total[first - lag : last - lag + 1]
         after = total[first + future - chunk_size + 1 : last + future - chunk_size + 2] - total[first : last + 1]
@@ -93,13 +129,34 @@ def _bitmap_scores(series: NDArray[np.float64], precision: int, chunk_size: int,
     return _denoised(result)
 
 
-def _default_scores(series: NDArray[np.float64]) -> NDArray[np.float64]:
+def _intervals(timestamps: ArrayLike, samples: int) -> NDArray[np.float64]:
+    """(samples - 1,) seconds between the samples. Raises InputError where the package would change them silently."""
+    try:
+        seconds = np.asarray(timestamps, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"Luminol's timestamps must be numbers ({error}): give whole seconds") from error
+    if seconds.shape != (samples,):
+        raise InputError(f"Luminol got timestamps of shape {seconds.shape} for {samples} values: give one per value")
+    if (cut := seconds != np.trunc(seconds)).any() or not np.isfinite(seconds).all():
+        bad = int(np.argmax(cut | ~np.isfinite(seconds)))
+        raise InputError(
+            f"Luminol cuts timestamps to whole seconds, which merges samples, and timestamp {bad} is {seconds[bad]}: "
+            "leave timestamps out for evenly spaced samples, or number them"
+        )
+    intervals = np.diff(seconds)
+    if (intervals <= 0).any():
+        bad = int(np.argmax(intervals <= 0)) + 1
+        raise InputError(f"Luminol's timestamps must increase, timestamp {bad} is {seconds[bad]} after {seconds[bad - 1]}")
+    return intervals
+
+
+def _default_scores(series: NDArray[np.float64], intervals: NDArray[np.float64]) -> NDArray[np.float64]:
     """Deviation from the exponential moving average, mixed with that of the derivative where it is significant."""
     deviation = series - _moving_average(series)
     spread = np.std(series)
     level = _denoised(np.abs(deviation / spread) if spread else deviation)
 
-    derivative = np.abs(np.diff(series))
+    derivative = np.abs(np.diff(series) / intervals)
     derivative = np.concatenate([derivative[:1], derivative])
     change = np.abs(derivative - _moving_average(derivative))
     spread = np.std(change)

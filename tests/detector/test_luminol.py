@@ -32,7 +32,7 @@ def series(kind: str, n: int) -> np.ndarray:
 @pytest.mark.parametrize("n", [2, 3, 10, 79, 600, 1999, 2000, 2001, 6000, 15999, 16000, 20001])
 def test_equals_the_package(kind: str, n: int) -> None:
     values = series(kind, n)
-    assert np.allclose(luminol.scores(values), luminol_package.scores(values), rtol=1e-9, atol=1e-12)
+    assert np.array_equal(luminol.scores(values), luminol_package.scores(values))
 
 
 @pytest.mark.parametrize("kind", ["random", "spiky", "steps", "cycle"])
@@ -45,11 +45,19 @@ def test_equals_plain_loops(kind: str, n: int, naive: ModuleType) -> None:
 @settings(max_examples=60, deadline=None)
 @given(arrays(np.float64, st.integers(2, 300), elements=st.floats(-1e6, 1e6, width=32)))
 def test_equals_the_package_on_any_short_series(values: np.ndarray) -> None:
-    assert np.allclose(luminol.scores(values), luminol_package.scores(values), rtol=1e-9, atol=1e-9)
+    assert np.array_equal(luminol.scores(values), luminol_package.scores(values))
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1990, 2600), st.integers(0, 2**32 - 1), st.sampled_from([1, 3, 1000]))
+def test_equals_the_package_on_any_longer_series(n: int, seed: int, levels: int) -> None:
+    values = np.random.default_rng(seed).integers(0, levels, n) / 7
+    assert np.array_equal(luminol.scores(values), luminol_package.scores(values))
 
 
 @pytest.mark.parametrize(
-    ("lag", "future", "precision", "chunk"), [(25, 25, 4, 2), (60, 40, 7, 3), (30, 300, 2, 1), (25, 24, 4, 2)]
+    ("lag", "future", "precision", "chunk"),
+    [(25, 25, 4, 2), (60, 40, 7, 3), (30, 300, 2, 1), (25, 24, 4, 2), (50, 60, 3, 45), (30, 30, 1, 2), (40, 40, 10, 20)],
 )
 def test_equals_the_package_with_its_parameters(lag: int, future: int, precision: int, chunk: int) -> None:
     from luminol.anomaly_detector import AnomalyDetector
@@ -67,7 +75,27 @@ def test_equals_the_package_with_its_parameters(lag: int, future: int, precision
             },
         ).get_all_scores()
     found = luminol.scores(values, lag_window=lag, future_window=future, precision=precision, chunk_size=chunk)
-    assert np.allclose(found, wanted.values)
+    assert np.array_equal(found, wanted.values)
+
+
+def test_equals_the_package_on_uneven_timestamps() -> None:
+    from luminol.anomaly_detector import AnomalyDetector
+
+    values = series("cycle", 700)
+    seconds = 1_700_000_000 + np.cumsum(np.random.default_rng(1).integers(1, 9, values.size))
+    with luminol_package._numpy_asscalar():
+        wanted = AnomalyDetector(dict(zip(seconds.tolist(), values.tolist(), strict=True)), score_only=True).get_all_scores()
+    assert np.array_equal(luminol.scores(values, timestamps=seconds), wanted.values)
+    assert not np.array_equal(luminol.scores(values), wanted.values), "the derivative sees them"
+
+
+def test_the_package_merges_samples_of_one_second() -> None:
+    """Why `scores` refuses such timestamps: 300 scores come back for 3000 samples, without a word."""
+    from luminol.anomaly_detector import AnomalyDetector
+
+    with luminol_package._numpy_asscalar():
+        merged = AnomalyDetector({0.1 * i: i % 7 for i in range(3000)}, score_only=True).get_all_scores()
+    assert len(merged) == 300
 
 
 def test_bitmap_needs_2000_samples() -> None:
@@ -86,13 +114,23 @@ def test_adapter_leaves_numpy_as_it_was() -> None:
     ("values", "settings_", "words"),
     [
         ([1.0], {}, "at least 2 samples"),
+        ([], {}, "at least 2 samples"),
+        ({}, {}, "needs numbers"),
+        ([1.0, None, 2.0], {}, "sample 1 is nan"),
+        (["a", "b"], {}, "needs numbers"),
         ([1.0, np.nan, 2.0], {}, "sample 1 is nan"),
         ([1.0, np.inf], {}, "sample 1 is inf"),
         (np.arange(2000.0), {"precision": 11}, "precision is 11"),
         (np.arange(2000.0), {"chunk_size": 26}, "chunk_size is 26"),
+        (np.arange(2000.0), {"lag_window": -5}, "lag_window is -5"),
+        (np.arange(30.0), {"timestamps": 1.7e9 + 0.1 * np.arange(30)}, "whole seconds, which merges samples, and timestamp 1"),
+        (np.arange(3.0), {"timestamps": [0, 1, np.nan]}, "timestamp 2 is nan"),
+        (np.arange(3.0), {"timestamps": [0, 5, 5]}, "must increase, timestamp 2"),
+        (np.arange(3.0), {"timestamps": [0, 5]}, "one per value"),
+        (np.arange(2.0), {"timestamps": ["noon", "one"]}, "must be numbers"),
         (np.where(np.arange(2000) % 2, 1.7e308, -1.7e308), {}, "scale them down"),
     ],
 )
-def test_refuses(values: list[float], settings_: dict[str, int], words: str) -> None:
+def test_refuses(values: list[float], settings_: dict[str, object], words: str) -> None:
     with pytest.raises(InputError, match=words):
         luminol.scores(values, **settings_)
