@@ -74,17 +74,17 @@ def marks_by_run(text: str, name: str) -> dict[tuple[str, str, str], list[float]
 def _grid(readings: pd.DataFrame) -> pd.DataFrame:
     # Node clocks are set back now and then by less than an interval: sorted, one reading per time.
     readings = readings.sort_values("t_ms", kind="stable").drop_duplicates(["source", "t_ms"])
-    readings = readings.assign(time=readings["t_ms"].astype(np.float64) / 1000)
-    sources = dict(iter(readings.groupby("source", sort=True)[["time", "watts"]]))
-    time = next(iter(sources.values()))["time"].to_numpy()
-    reach = float(np.median(np.diff(time))) / 2 if time.size > 1 else 0.0
-    return pd.DataFrame({"time": time, **{f"power_{name}": _to_rows(time, rows, reach) for name, rows in sources.items()}})
+    sources = {str(name): rows for name, rows in readings.groupby("source", sort=True)[["t_ms", "watts"]]}
+    times = next(iter(sources.values()))["t_ms"].reset_index(drop=True)
+    powers = {f"power_{name}": _at_rows(times, rows) for name, rows in sources.items()}
+    return pd.DataFrame({"time": times / 1000, **powers})
 
 
-def _to_rows(time: NDArray[np.float64], readings: pd.DataFrame, reach: float) -> NDArray[np.float64]:
-    """The readings at the rows' times, NaN where none is nearest within `reach` seconds."""
-    rows = pd.DataFrame({"time": time, "row": time})
-    near = pd.merge_asof(readings, rows, on="time", direction="nearest", tolerance=reach).dropna(subset=["row"])
-    order = (near["time"] - near["row"]).abs().sort_values(kind="stable").index
-    values = near.loc[order].drop_duplicates("row").set_index("row")["watts"]
-    return values.reindex(time).to_numpy(dtype=np.float64)
+def _at_rows(times: pd.Series[int], readings: pd.DataFrame) -> NDArray[np.float64]:
+    """The readings at the rows' times [ms], NaN where none is nearest and within half an interval."""
+    reach = int(times.diff().median() / 2) if len(times) > 1 else 0
+    rows = pd.DataFrame({"t_ms": times, "row": times})
+    near = pd.merge_asof(readings, rows, on="t_ms", direction="nearest", tolerance=reach).dropna(subset=["row"])
+    nearest_first = (near["t_ms"] - near["row"]).abs().sort_values(kind="stable").index
+    values = near.loc[nearest_first].drop_duplicates("row").set_index("row")["watts"]
+    return values.reindex(times).to_numpy(dtype=np.float64)

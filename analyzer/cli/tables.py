@@ -18,3 +18,8 @@ def seconds_text(seconds: float | None) -> str:
     if seconds is None:
         return "-"
     return f"{seconds:.0f} s" if seconds >= 100 else f"{seconds:.3g} s"
+
+
+def figure(value: float | None) -> str:
+    """Four significant digits; ``-`` for None."""
+    return "-" if value is None else f"{value:.4g}"

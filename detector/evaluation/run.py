@@ -37,7 +37,7 @@ def evaluate_trace(
         labels: the truth.
 
     Raises:
-        InputError: the trace itself is unusable, see `signals.clean`, or the method unknown.
+        InputError: the trace itself is unusable, see `signals.clean`, the method unknown, or the labels are not the trace's.
     """
     if method not in METHODS:
         raise InputError(f"unknown method {method!r}: choose from {', '.join(METHODS)}")

@@ -146,9 +146,11 @@ def score_trace(
         cpu_s, reason: passed on to the score.
 
     Raises:
-        InputError: the trace is unusable, see `signals.clean`.
+        InputError: the trace is unusable, see `signals.clean`, or most of the labels lie outside of it.
     """
     signals = clean(time, metrics)
+    for starts, _ in labels.jobs:
+        _check_inside(starts, signals.time)
     clock = clocks.choose(signals, detection.clock)
     found = detection.period_s if detection.clock == "wall" else detection.period_work
     sample_s = float(np.median(np.diff(signals.time)))
@@ -189,6 +191,15 @@ def score_trace(
         cpu_s=cpu_s,
         reason=reason,
     )
+
+
+def _check_inside(starts: tuple[float, ...], time: NDArray[np.float64]) -> None:
+    inside = int(np.sum((time[0] <= np.array(starts)) & (np.array(starts) <= time[-1])))
+    if inside < max(2, len(starts) / 2):
+        raise InputError(
+            f"{inside} of the {len(starts)} labelled epochs start within the trace (of {time[0]:.1f} to {time[-1]:.1f}, the "
+            f"first starts at {starts[0]:.1f}): labels and trace must be on the same clock, in unix seconds"
+        )
 
 
 def _jobs_found(jobs: tuple[Job, ...], labels: Labels, clock: Clock) -> int:

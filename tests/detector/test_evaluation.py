@@ -121,6 +121,13 @@ def test_boundaries_are_off_by_wall_seconds_and_by_samples() -> None:
     assert (row.boundary_error_s, row.boundary_error_samples) == (0.25, 0.5)
 
 
+@pytest.mark.parametrize("shift", [-3600, 85, 1e9])
+def test_labels_of_another_clock_are_refused(shift: float) -> None:
+    truth = labels([10 + shift, 30 + shift, 50 + shift, 70 + shift], 90 + shift)
+    with pytest.raises(InputError, match="labels and trace must be on the same clock"):
+        evaluation.score_trace("a", detection([10.0, 30.0, 50.0]), truth, TIME, {"dram_active": TIME % 20})
+
+
 def test_a_method_that_refuses_a_trace_has_no_answer_for_it() -> None:
     row = evaluation.evaluate_trace("a", TIME, {"power": TIME % 20}, labels([10, 30, 50], 70), method="paper", clock="work")
     assert (row.verdict, row.error, row.clock) == ("none", None, "wall")
