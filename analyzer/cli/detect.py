@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -24,7 +25,9 @@ from ..trace import read_trace
     show_default=True,
     help="Find equal spans of time or of work done; auto: of work where the trace holds no GPU metric.",
 )
-@click.option("--plot", type=click.Path(path_type=Path), help="Draw the trace and its epochs (.png, .svg or .pdf).")
+@click.option(
+    "--plot", type=click.Path(path_type=Path), help="Draw the trace, its epochs and the method's scores (.png, .svg, .pdf)."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def detect(
     trace: str, method: str, metrics: tuple[str, ...], clock: Literal["auto", "wall", "work"], plot: Path | None, as_json: bool
@@ -40,9 +43,8 @@ def detect(
     if plot is not None:
         from ..figures import detection_figure, save_figure
 
-        what = found.verdict if found.period_s is None else f"{found.verdict} of {found.period_s:.2f} s"
-        title = f"{recorded.gpu or trace}: {what}, method {found.method}, confidence {found.confidence:.2f}"
-        save_figure(detection_figure(recorded, found, title=title), plot)
+        looked_at = replace(recorded, frame=recorded.frame[["time", *dict.fromkeys(metrics)]]) if metrics else recorded
+        save_figure(detection_figure(looked_at, found, title=recorded.gpu or trace), plot)
     click.echo(json.dumps(found.to_json(), indent=2) if as_json else _sentences(found))
     return 1 if found.verdict == "none" else 0
 

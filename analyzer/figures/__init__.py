@@ -1,0 +1,8 @@
+"""Figures of traces, predictions and costs, for files and for HTML pages; one file per subject."""
+
+from .costs import cost_figure
+from .detection import detection_figure
+from .predictions import predictions_figure
+from .style import page_svg, save_figure
+
+__all__ = ["cost_figure", "detection_figure", "page_svg", "predictions_figure", "save_figure"]

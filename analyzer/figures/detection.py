@@ -1,0 +1,219 @@
+"""A trace and what a detection method saw in it.
+
+From top to bottom: the epochs of each job, shaded by their confidence; the trace's main metrics; the method's scores over time
+(for the paper's recipe one panel per pass, as in its Figs. 5 and 6); and, where there are any, details with axes of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import EngFormatter
+from numpy.typing import NDArray
+
+from ...detector import Detection, Job
+from ..trace import Trace
+from .scores import candidates_panel, has_candidates, has_template, score_panels, template_panel
+from .series import draw_series
+from .style import BLUE, GREEN, ORANGE, drawing
+
+# What a person sees the epochs in, best first; the detector looks at every metric.
+_SHOWN = ("dram_active", "sm_active", "pcie_tx", "power", "cpu_utilization", "context_switches", "minor_faults", "disk_write")
+_MOST_SHOWN = 4
+
+# Lower bounds of confidence and their shades: one hue, so that its lightness alone tells them apart.
+_SHADES = {
+    0.8: ("#b24a00", "0.8 to 1"),
+    0.6: ("#e5792b", "0.6 to 0.8"),
+    0.4: ("#f5b282", "0.4 to 0.6"),
+    0.0: ("#fae0cd", "less"),
+}
+
+# Beyond so many epochs lines at their boundaries would hide the trace; a detail of a few periods shows them instead.
+_MOST_LINES = 60
+_PERIODS_IN_DETAIL = 6
+
+# A bar of this share of the axis holds its confidence as a number.
+_WIDTH_OF_A_NUMBER = 0.035
+
+
+@dataclass(frozen=True)
+class _TimeAxis:
+    """Unix seconds to what the axis shows: seconds or minutes since the first sample."""
+
+    origin: float
+    end: float
+    unit: str
+    seconds: float
+
+    @classmethod
+    def of(cls, trace: Trace) -> _TimeAxis:
+        origin, end = float(trace.time[0]), float(trace.time[-1])
+        return cls(origin, end, "minutes", 60.0) if end - origin >= 600 else cls(origin, end, "seconds", 1.0)
+
+    def __call__(self, time: NDArray[np.float64] | Sequence[float] | float) -> NDArray[np.float64]:
+        return np.asarray((np.asarray(time, dtype=np.float64) - self.origin) / self.seconds)
+
+
+def detection_figure(trace: Trace, found: Detection, *, title: str, true_starts: Sequence[float] = ()) -> Figure:
+    """Metrics of a trace and the method's scores over time, with the detected epochs; the answer follows ``title``.
+
+    ``true_starts``: true epoch starts [unix s], marked where they are known.
+    """
+    axis = _TimeAxis.of(trace)
+    jobs = [job for job in found.jobs or (Job(found.period_s or 0.0, found.epochs, found.confidence),) if job.epochs]
+    metrics = _metrics(trace)
+    scores = score_panels(found, trace.time)
+    details = _details(trace, found, metrics, axis)
+    heights = [0.22 * len(jobs)] * bool(jobs) + [1.05] * len(metrics) + [0.85] * len(scores) + [1.7] * bool(details)
+    with drawing():
+        figure = Figure(figsize=(10, 1.3 + sum(heights)), layout="constrained")
+        rows = figure.add_gridspec(len(heights), 1, height_ratios=heights)
+        panels = [figure.add_subplot(rows[0])]
+        panels += [figure.add_subplot(rows[row], sharex=panels[0]) for row in range(1, len(heights) - bool(details))]
+        if jobs:
+            _ribbon(panels[0], jobs, axis)
+        over_time = panels[bool(jobs) :]
+        for axes, (name, values) in zip(over_time[: len(metrics)], metrics.items(), strict=True):
+            _metric(axes, name, axis(trace.time), values)
+        for axes, panel in zip(over_time[len(metrics) :], scores, strict=True):
+            panel.draw(axes, axis(trace.time), axis(_boundaries(found)))
+        for axes in over_time:
+            _mark_epochs(axes, found, axis)
+        for axes in panels[:-1]:
+            axes.tick_params(labelbottom=False)
+        if true_starts:
+            _mark_truth(panels[0], axis(true_starts))
+        panels[-1].set_xlim(0, float(axis(axis.end)))
+        panels[-1].set_xlabel(f"{axis.unit} since the first sample")
+        if details:
+            row = rows[len(heights) - 1].subgridspec(1, len(details))
+            for column, draw in enumerate(details):
+                draw(figure.add_subplot(row[column]))
+        figure.suptitle(f"{title}\n{_answer(found)}", x=0.01, ha="left", fontsize=10)
+        if handles := _legend(found, bool(true_starts)):
+            figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), handlelength=1.6, columnspacing=1.4)
+        return figure
+
+
+def _answer(found: Detection) -> str:
+    how = f"confidence {found.confidence:.2f} (method {found.method}, {found.clock} clock)"
+    if found.verdict == "none":
+        return f"no answer, {how}"
+    if found.verdict == "steps":
+        return f"steps of {found.step_s:.2f} s, {how}"
+    more = [f"{len(job.epochs)} of {job.period_s:.2f} s" for job in found.jobs[1:]]
+    beside = f"; second job: {', '.join(more)}" if more else ""
+    return f"{len(found.epochs)} epochs of {found.period_s:.2f} s, {how}{beside}"
+
+
+def _metrics(trace: Trace) -> dict[str, NDArray[np.float64]]:
+    """The metrics that show epochs best, else the trace's first."""
+    filled = [name for name in trace.metric_names if trace.frame[name].notna().any()]
+    names = [name for name in _SHOWN if name in filled] or filled
+    return trace.metrics(names[:_MOST_SHOWN])
+
+
+def _metric(axes: Axes, name: str, time: NDArray[np.float64], values: NDArray[np.float64]) -> None:
+    draw_series(axes, time, values, color=BLUE)
+    axes.set_ylabel(name.replace("_", "\n", 1), rotation=0, ha="right", va="center")
+    if np.nanmax(np.abs(values), initial=0.0) >= 1000:
+        axes.yaxis.set_major_formatter(EngFormatter(sep=""))
+    axes.locator_params(axis="y", nbins=4)
+    axes.grid(axis="x", visible=False)
+
+
+def _ribbon(axes: Axes, jobs: Sequence[Job], axis: _TimeAxis) -> None:
+    """One row per job, one bar per epoch, shaded by its confidence."""
+    for row, job in enumerate(jobs):
+        spans = [(float(axis(epoch.start)), (epoch.end - epoch.start) / axis.seconds) for epoch in job.epochs]
+        shades = [next(shade for bound, (shade, _) in _SHADES.items() if epoch.confidence >= bound) for epoch in job.epochs]
+        edge = 0.6 if len(spans) <= 4 * _MOST_LINES else 0.0
+        axes.broken_barh(spans, (-row - 0.42, 0.84), facecolors=shades, edgecolors="white", linewidth=edge)
+        for (start, length), epoch in zip(spans, job.epochs, strict=True):
+            if length >= _WIDTH_OF_A_NUMBER * float(axis(axis.end)):
+                light = "white" if epoch.confidence >= 0.8 else "black"
+                place = start + length / 2
+                axes.text(place, -row, f"{epoch.confidence:.2f}", ha="center", va="center_baseline", fontsize=7, color=light)
+    names = ["epochs"] if len(jobs) == 1 else [f"job {number}" for number in range(1, len(jobs) + 1)]
+    axes.set_yticks([-row for row in range(len(jobs))], names)
+    axes.set_ylim(-len(jobs) + 0.5, 0.5)
+    axes.tick_params(length=0)
+    axes.grid(visible=False)
+    axes.spines[:].set_visible(False)
+
+
+def _mark_epochs(axes: Axes, found: Detection, axis: _TimeAxis, most: int = _MOST_LINES) -> None:
+    """Every other epoch tinted, and a line at each boundary, unless there are too many to see anything else."""
+    if len(found.epochs) > most:
+        return
+    for epoch in found.epochs[::2]:
+        axes.axvspan(float(axis(epoch.start)), float(axis(epoch.end)), color=ORANGE, alpha=0.08, linewidth=0)
+    places = axis(_boundaries(found))
+    lines = [((place, 0.0), (place, 1.0)) for place in places]
+    axes.add_collection(
+        LineCollection(lines, colors=ORANGE, linewidths=0.9, linestyles=[(0, (4, 2))], transform=axes.get_xaxis_transform()),
+        autolim=False,
+    )
+
+
+def _mark_truth(axes: Axes, places: NDArray[np.float64]) -> None:
+    above = axes.get_xaxis_transform()
+    marker, size = ("v", 5.0) if places.size <= _MOST_LINES else ("|", 4.0)
+    axes.plot(places, np.full(places.size, 1.12), marker, color=GREEN, markersize=size, clip_on=False, transform=above)
+
+
+def _details(
+    trace: Trace, found: Detection, metrics: Mapping[str, NDArray[np.float64]], axis: _TimeAxis
+) -> list[Callable[[Axes], None]]:
+    """What has axes of its own, below the panels over time."""
+    details: list[Callable[[Axes], None]] = []
+    cycles = (axis.end - axis.origin) / found.period_s if found.period_s else 0.0
+    if cycles > _MOST_LINES and metrics:
+        name, values = next(iter(metrics.items()))
+        details.append(lambda axes: _close_up(axes, trace.time, values, name, found, axis))
+    if has_candidates(found):
+        details.append(lambda axes: candidates_panel(axes, found))
+    if has_template(found):
+        details.append(lambda axes: template_panel(axes, found))
+    return details
+
+
+def _close_up(
+    axes: Axes, time: NDArray[np.float64], values: NDArray[np.float64], name: str, found: Detection, axis: _TimeAxis
+) -> None:
+    """A few periods from the middle of what was found."""
+    middle = (found.epochs[0].start + found.epochs[-1].end) / 2 if found.epochs else (axis.origin + axis.end) / 2
+    half = _PERIODS_IN_DETAIL / 2 * (found.period_s or 0.0)
+    low, high = float(axis(middle - half)), float(axis(middle + half))
+    shown = (time >= middle - half) & (time <= middle + half)
+    draw_series(axes, axis(time[shown]), values[shown], color=BLUE)
+    _mark_epochs(axes, found, axis, most=len(found.epochs))
+    axes.set_xlim(low, high)
+    axes.set_title(f"close-up: {name}")
+    axes.set_xlabel(f"{axis.unit} since the first sample")
+    axes.locator_params(axis="y", nbins=4)
+    axes.grid(axis="x", visible=False)
+
+
+def _legend(found: Detection, truth: bool) -> list[Line2D | Patch]:
+    handles: list[Line2D | Patch] = []
+    if truth:
+        handles.append(Line2D([], [], color=GREEN, marker="v", linestyle="", label="true epoch start"))
+    if found.epochs:
+        handles.append(Line2D([], [], color=ORANGE, linestyle=(0, (4, 2)), label="detected boundary"))
+        shades = [Patch(color=shade, label=label) for shade, label in _SHADES.values()]
+        shades[0].set_label(f"confidence {shades[0].get_label()}")
+        handles += shades
+    return handles
+
+
+def _boundaries(found: Detection) -> list[float]:
+    return [epoch.start for epoch in found.epochs] + [epoch.end for epoch in found.epochs[-1:]]
