@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 import numpy as np
 
 from ..errors import InputError
 from .devices import T4
-from .other_jobs import idle, serving
+from .other_jobs import serving
 from .telemetry import Noise, measure
 from .timeline import TICK_S, Phase, Timeline, join, pause
 from .trace import SimulatedTrace
 from .training import Training, train
 from .workload import textbook
 
-_OTHERS = {"serving": serving, "idle": idle}
+_OTHERS: dict[str, Callable[[float, np.random.Generator], Timeline]] = {
+    "serving": serving,
+    "idle": lambda seconds, _: pause(Phase.WAIT, seconds),
+}
 KINDS = ("training", *_OTHERS)
 
 
