@@ -8,7 +8,9 @@ import sys
 import warnings
 import zlib
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from .errors import InputError
@@ -49,6 +51,25 @@ def parse_csv(text: str, name: str) -> pd.DataFrame:
         raise InputError(f"{name!r} is empty; a trace needs a column 'time' and at least one metric") from None
     except (UnicodeError, pd.errors.ParserError, pd.errors.ParserWarning) as error:
         raise InputError(f"{name!r} is not a readable CSV file: {one_line(error)}") from error
+
+
+def numeric_column(column: pd.Series[Any], title: str, name: str) -> pd.Series[Any]:
+    """The column as floats, empty cells as NaN. Raises InputError for dates, text and infinities, naming the first such row."""
+    if column.dtype.kind in "Mm":  # as numbers they would be nanoseconds
+        raise InputError(f"column {title!r} of {name!r} holds dates or durations; give seconds as plain numbers")
+    values = pd.to_numeric(column, errors="coerce").astype(np.float64)
+    bad = (values.isna() & column.notna()) | np.isinf(values)
+    if bad.any():
+        row = int(np.flatnonzero(bad.to_numpy())[0])
+        value = column.iloc[row]
+        seen = " ".join(repr(float(value) if isinstance(value, float) else value).split())[:60]
+        remedy = (
+            "times are unix seconds"
+            if title == "time"
+            else "metrics are finite numbers (leave the cell empty where there is no reading)"
+        )
+        raise InputError(f"column {title!r} of {name!r} holds {seen} in data row {row + 1}; {remedy}")
+    return values
 
 
 def one_line(error: Exception) -> str:

@@ -74,7 +74,7 @@ def _recorded_runs(telemetry: Path, runs: Path) -> Iterator[tuple[str, Trace, La
             f"{name!r} beside {str(runs)!r} is no telemetry of record_epochs.py: it needs time, mono, run, a metric"
         )
     table = parse_csv(text, name)
-    whole = record_epochs.convert(table)
+    whole = record_epochs.convert(table, name)
     for run, rows, marks in record_epochs.labelled(table, _read_json(runs), str(runs)):
         metadata = {"gpu": marks["gpu"], "source": "record_epochs", "missed_ticks": record_epochs.missed(table[rows])}
         yield run, make_trace(whole[rows].reset_index(drop=True), metadata, f"{name} ({run})"), _labels(marks, runs)

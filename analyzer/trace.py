@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from .adapters import read_foreign
-from .csv_text import one_line, parse_csv, read_text, source_name
+from .csv_text import numeric_column, one_line, parse_csv, read_text, source_name
 from .errors import InputError
 from .files import write_whole
 
@@ -171,7 +171,7 @@ def _checked(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     if not frame.columns.is_unique:
         twice = frame.columns[frame.columns.duplicated()][0]
         raise InputError(f"{name!r} has more than one column {twice!r}; give every metric a name of its own")
-    frame = pd.DataFrame({str(column): _numeric(frame[column], str(column), name) for column in frame.columns})
+    frame = pd.DataFrame({str(column): numeric_column(frame[column], str(column), name) for column in frame.columns})
     time = frame["time"].to_numpy()
     if not np.isfinite(time).all():
         row = int(np.flatnonzero(~np.isfinite(time))[0])
@@ -184,21 +184,3 @@ def _checked(frame: pd.DataFrame, name: str) -> pd.DataFrame:
             f"time {what} {time[row - 1]:.3f} in data row {row + 1} of {name!r}; sort the rows by time and drop duplicates"
         )
     return frame
-
-
-def _numeric(column: pd.Series[Any], title: str, name: str) -> pd.Series[Any]:
-    if column.dtype.kind in "Mm":  # as numbers they would be nanoseconds
-        raise InputError(f"column {title!r} of {name!r} holds dates or durations; give seconds as plain numbers")
-    values = pd.to_numeric(column, errors="coerce").astype(np.float64)
-    bad = (values.isna() & column.notna()) | np.isinf(values)
-    if bad.any():
-        row = int(np.flatnonzero(bad.to_numpy())[0])
-        value = column.iloc[row]
-        seen = " ".join(repr(float(value) if isinstance(value, float) else value).split())[:60]
-        remedy = (
-            "times are unix seconds"
-            if title == "time"
-            else "metrics are finite numbers (leave the cell empty where there is no reading)"
-        )
-        raise InputError(f"column {title!r} of {name!r} holds {seen} in data row {row + 1}; {remedy}")
-    return values

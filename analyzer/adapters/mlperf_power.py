@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..csv_text import parse_csv
+from ..csv_text import numeric_column, parse_csv
 from ..errors import InputError
 
 RUN = ["system", "benchmark", "run"]
@@ -43,9 +43,8 @@ def power_by_run(text: str, name: str) -> Iterator[tuple[tuple[str, str, str], p
     and the nearest one stays if two do: nothing is interpolated, and no reading counts twice. A run whose readings are
     another's, to the millisecond, is that run under a second name and left out.
     """
-    table = parse_csv(text, name)
-    if missing := sorted(_POWER - set(table.columns)):
-        raise InputError(f"{name!r} has no column {missing[0]!r}: give MLPerf power readings ({', '.join(sorted(_POWER))})")
+    table = _table(text, name, _POWER)
+    table["watts"] = numeric_column(table["watts"], "watts", name)
     seen: set[str] = set()
     for key, readings in table.groupby(RUN, sort=True):
         content = readings[["source", "t_ms", "watts"]].to_csv(index=False)
@@ -57,9 +56,7 @@ def power_by_run(text: str, name: str) -> Iterator[tuple[tuple[str, str, str], p
 
 def marks_by_run(text: str, name: str) -> dict[tuple[str, str, str], list[float]]:
     """Unix seconds of each run's epoch marks: its ``eval_start``, else its ``epoch_start``, if there are two."""
-    table = parse_csv(text, name)
-    if missing := sorted(_EVENTS - set(table.columns)):
-        raise InputError(f"{name!r} has no column {missing[0]!r}: give MLPerf events ({', '.join(sorted(_EVENTS))})")
+    table = _table(text, name, _EVENTS)
     marks = {}
     for key, events in table.groupby(RUN, sort=True):
         system, benchmark, run = (str(part) for part in key)
@@ -69,6 +66,17 @@ def marks_by_run(text: str, name: str) -> dict[tuple[str, str, str], list[float]
                 marks[system, benchmark, run] = times.tolist()
                 break
     return marks
+
+
+def _table(text: str, name: str, columns: set[str]) -> pd.DataFrame:
+    table = parse_csv(text, name)
+    if missing := sorted(columns - set(table.columns)):
+        raise InputError(f"{name!r} has no column {missing[0]!r}: MLPerf's files have {', '.join(sorted(columns))}")
+    times = numeric_column(table["t_ms"], "t_ms", name)
+    if times.isna().any():
+        row = int(np.flatnonzero(times.isna())[0])
+        raise InputError(f"{name!r} has no time in data row {row + 1}; give every row its t_ms, unix milliseconds")
+    return table.assign(t_ms=times.astype(np.int64))
 
 
 def _grid(readings: pd.DataFrame) -> pd.DataFrame:

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..csv_text import parse_csv
+from ..csv_text import numeric_column, parse_csv
 from ..errors import InputError
 
 MIB = 2.0**20
@@ -60,16 +60,19 @@ def recognises(head: str) -> bool:
 def read(text: str, name: str) -> tuple[pd.DataFrame, dict[str, Any]]:
     """The whole session as one trace, whatever ran."""
     table = parse_csv(text, name)
-    return convert(table), {"source": "record_epochs", "missed_ticks": missed(table)}
+    return convert(table, name), {"source": "record_epochs", "missed_ticks": missed(table)}
 
 
-def convert(table: pd.DataFrame) -> pd.DataFrame:
-    """Catalogue names and base units; other columns as they are, the sampler's own left out."""
+def convert(table: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Catalogue names and base units; other columns as they are, the sampler's own left out.
+
+    Raises InputError for a reading that is no number, calling the table ``name``.
+    """
     frame = pd.DataFrame({"time": table["time"]})
     for column in table.columns.drop("time"):
         if column in METRICS:
-            name, factor = METRICS[column]
-            frame[name] = pd.to_numeric(table[column], errors="coerce") * factor
+            metric, factor = METRICS[column]
+            frame[metric] = numeric_column(table[column], column, name) * factor
         elif column not in _OWN:
             frame[column] = table[column]
     return frame
@@ -99,8 +102,9 @@ def labelled(
         runs = {run["spec"]["name"]: run for run in document["runs"]}
         static = document["static"].get("nvml", {})
         for together in dict.fromkeys(label):
-            jobs = [runs[part] for part in str(together).split("+") if part]
-            if jobs and all(map(_usable, jobs)):
+            # A session that was killed has rows of a run that its JSON does not know yet.
+            jobs = [runs[part] for part in str(together).split("+") if part in runs]
+            if jobs and len(jobs) == str(together).count("+") + 1 and all(map(_usable, jobs)):
                 yield str(together), label == together, {**_marks(jobs), "gpu": static.get("Name")}
     except (KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{name!r} is not record_epochs.py's runs.json beside its telemetry: it lacks {error}") from error

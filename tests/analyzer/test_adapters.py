@@ -197,6 +197,20 @@ def test_the_runs_of_a_recorded_session_come_with_their_marks(tmp_path: Path) ->
     assert (runs["serve"][1].training, runs["serve"][1].cls) == (False, "serve")
 
 
+def test_a_session_that_was_killed_gives_the_runs_that_it_finished(tmp_path: Path) -> None:
+    path = recorded(tmp_path) / "runs.json"
+    document = json.loads(path.read_text())
+    path.write_text(json.dumps({**document, "runs": document["runs"][:2]}))  # b, beside a, is not known yet
+    assert [name for name, _, _ in labelled_traces(tmp_path)] == ["cnn"]
+
+
+def test_a_session_with_a_broken_reading_is_refused(tmp_path: Path) -> None:
+    path = recorded(tmp_path) / "telemetry.csv.gz"
+    write(path, gzip.decompress(path.read_bytes()).decode().replace("200.5", "much", 1))
+    with pytest.raises(InputError, match=r"column 'POWER_INST' of .* holds 'much' in data row 1"):
+        read_trace(path)
+
+
 def test_a_session_without_its_runs_is_refused(tmp_path: Path) -> None:
     (recorded(tmp_path) / "runs.json").write_text('{"runs": []}')
     with pytest.raises(InputError, match="it lacks 'static'"):
@@ -213,6 +227,7 @@ def power(rows: list[tuple[str, int, float]], run: str = RUN) -> str:
 
 
 HEADER = "round,system,benchmark,run,source,t_ms,watts\n"
+EVENTS = "round,system,benchmark,run,t_ms,key,value\n"
 
 
 def test_mlperf_readings_go_to_the_nearest_row_once() -> None:
@@ -243,7 +258,7 @@ def test_mlperf_runs_have_the_marks_of_their_evaluations(tmp_path: Path) -> None
     rows = [("node_0", time, float(time)) for time in range(0, 60000, 2000)]
     copied, other, silent = (f"v4.0,8xH100,resnet,{name}" for name in ("copy", "r2", "r3"))
     text = HEADER + power(rows) + power(rows, copied) + power(rows[:-1], other) + power(rows[:-2], silent)
-    events = "round,system,benchmark,run,t_ms,key,value\n"
+    events = EVENTS
     for run, key in ((RUN, "eval_start"), (RUN, "epoch_start"), (copied, "eval_start"), (other, "epoch_start")):
         step = 10000 if key == "eval_start" else 7000
         events += "".join(f"{run},{time},{key},\n" for time in (5000, 5000 + step, 5000 + 2 * step))
@@ -258,7 +273,14 @@ def test_mlperf_runs_have_the_marks_of_their_evaluations(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     ("first", "second", "says"),
-    [("time,x\n1,2\n", "run,t_ms\n1,2\n", "no column 'benchmark'"), (HEADER, "time,x\n1,2\n", "no column 'benchmark'")],
+    [
+        ("time,x\n1,2\n", "run,t_ms\n1,2\n", "no column 'benchmark'"),
+        (HEADER, "time,x\n1,2\n", "no column 'benchmark'"),
+        (HEADER + power([("node_0", 0, 1.0)]), EVENTS + f"{RUN},noon,eval_start,\n", "'noon' in data row 1"),
+        (HEADER + f"{RUN},node_0,,5\n", EVENTS, "no time in data row 1"),
+        (HEADER + f"{RUN},node_0,1,much\n", EVENTS, "'much' in data row 1"),
+        (HEADER + power([("node_0", 0, 1.0)]), EVENTS, "no run of .* has epoch marks"),
+    ],
 )
 def test_mlperf_files_of_another_kind(tmp_path: Path, first: str, second: str, says: str) -> None:
     with pytest.raises(InputError, match=says):

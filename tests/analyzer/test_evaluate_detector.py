@@ -89,6 +89,16 @@ def test_every_figure_of_a_right_answer(evaluated: Any) -> None:
     assert row["baseline_error"] == pytest.approx(25, abs=0.1)
 
 
+def test_the_shared_recordings_of_cpu_trainings(shared_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = shared_data / "detector" / "cpu_training"
+    assert main(["evaluate", "detector", "--data", str(folder), "--recipe", "notebook", "--json"]) == 0
+    found = parsed(capsys.readouterr().out)
+    assert (found["n"], found["n_other"]) == (9, 1)
+    assert set(found["by"]["clock"]) == {"work"}, "no column of a GPU"
+    assert found["by"]["trace"]["r7_cnn_b64_val_wk1"]["true_period"] == pytest.approx(1.97, abs=0.01)
+    assert found["r2"] is not None
+
+
 def test_methods_side_by_side(folder: Path, few_methods: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["evaluate", "detector", "--data", str(folder), "--recipe", "all", "--json"]) == 0
     answers = parsed(capsys.readouterr().out)
