@@ -1,0 +1,174 @@
+"""Finds the boundaries of a known period as they arrive, by the likeness to those before them."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .pyramid import FACTOR, LEVELS, Pyramid, pooled
+
+Array = NDArray[np.float64]
+
+#: Bins per period, and boundaries that the template is made of.
+BINS, TAUGHT_BY = 64, 12
+
+#: Template around a boundary, in periods; the tracker's.
+BEFORE, AFTER = 0.45, 0.20
+
+#: Where the next boundary is looked for after the last one, in periods; beyond it the job has changed or ended.
+NEAREST, FARTHEST = 0.55, 2.5
+
+#: A match this share of the usual one is a boundary, once SETTLED periods have brought no better one ...
+SURE, SETTLED = 0.7, 0.15
+
+#: ... and any above this share, once the next boundary is overdue.
+POSSIBLE, OVERDUE = 0.5, 1.5
+
+
+class Follower:
+    """Matches the median surroundings of known boundaries with what arrives.
+
+    Positions are samples of the stream's even grid; a boundary lies between two of them (`.5`).
+
+    Attributes:
+        period: samples.
+        usual: median match of the boundaries that it was made from, about 0..1.
+    """
+
+    def __init__(self, pyramid: Pyramid, boundaries: Array, period: float) -> None:
+        """Learn from at least one boundary whose surroundings the pyramid still holds.
+
+        Raises:
+            ValueError: there is none.
+        """
+        self.period = period
+        self._pyramid = pyramid
+        # The coarsest level that has 48 bins or more per period: each level then reaches back ten periods.
+        self._level = int(np.clip(np.log(period / 48) / np.log(FACTOR), 0, LEVELS - 1))
+        self._width = FACTOR**self._level * max(1, round(period / BINS / FACTOR**self._level))
+        length = period / self._width
+        self._before, self._after = max(2, round(BEFORE * length)), max(2, round(AFTER * length))
+        since = max(0, int(boundaries[-TAUGHT_BY:][0] - period))
+        first, bins = self._bins(since)
+        self._learn_scale(bins[0])
+        channels = self._normalised(bins).reshape(-1, bins.shape[2])
+        starts = np.rint((boundaries + 0.5 - first) / self._width).astype(int) - self._before
+        starts = starts[(starts >= 0) & (starts + self._before + self._after <= channels.shape[1])]
+        if not starts.size:
+            raise ValueError("no boundary lies within what the pyramid holds")
+        self._learn_template(channels, starts)
+        matches = self._match(channels * self._gain[:, None])
+        self.usual = float(np.median(matches[starts]))
+        self.expect_after(float(boundaries[-1]))
+
+    def expect_after(self, boundary: float) -> None:
+        """The last boundary is known from elsewhere: look for the next one."""
+        self._last = boundary
+        self._seen: list[tuple[float, float]] = []  # position and match
+        self._next = round((boundary + NEAREST * self.period) / self._width) - self._before
+
+    def advance(self) -> tuple[float, float] | None:
+        """Look at what has arrived: the next boundary and its match, 0..1, or None as yet."""
+        width = self._before + self._after
+        ready = self._pyramid.count // self._width - width - self._next + 1
+        # A quarter of the settling time: often enough not to be late, seldom enough to be cheap.
+        if ready < max(1, SETTLED / 4 * self.period / self._width):
+            return None
+        first, bins = self._bins(self._next * self._width)
+        channels = self._normalised(bins).reshape(-1, bins.shape[2]) * self._gain[:, None]
+        if channels.shape[1] < width:
+            return None
+        matches = self._match(channels)
+        begin = first // self._width + self._before
+        self._seen += [((begin + i) * self._width - 0.5, float(match)) for i, match in enumerate(matches)]
+        self._next = begin - self._before + matches.size
+        return self._decide()
+
+    @property
+    def lost(self) -> bool:
+        """Whether the next boundary is so late that there will be none."""
+        return bool(self._seen) and self._seen[-1][0] > self._last + FARTHEST * self.period
+
+    def _decide(self) -> tuple[float, float] | None:
+        position, match = np.array(self._seen).T
+        ratio = np.log(np.maximum(position - self._last, 1) / self.period)
+        best = int(np.argmax(match - np.minimum(6 * ratio**2, 0.45 + 6 * (ratio - np.log(2)) ** 2)))
+        waited = (position[-1] - position[best]) / self.period
+        late = (position[-1] - self._last) / self.period
+        if not (waited >= SETTLED and match[best] >= (SURE if late < OVERDUE else POSSIBLE) * self.usual):
+            return None
+        found = self.refined(float(position[best]))
+        self.expect_after(found)
+        return found, float(np.clip(match[best], 0, 1))
+
+    def refined(self, position: float) -> float:
+        """A boundary moved to the sharpest step near it, at the finest level that holds its surroundings.
+
+        The step is looked for in the projection of all metrics on the change that the template shows at its boundary.
+        """
+        reach = max(self._width, min(2 * self._width, int(self.period / 8)))
+        side = max(2, 2 * round(self.period / 96))
+        level = self._pyramid.finest(max(0, int(position) - reach - side))
+        bin_ = FACTOR**level
+        first, bins = self._pyramid.window(level, max(0, int(position) - reach - side - bin_))
+        curve = self._change @ self._normalised(bins[:1, :, : 2 * (reach + side + bin_) // bin_ + 2])[0]
+        reach, side = -(-reach // bin_), max(1 if level else 2, side // bin_)
+        middle = round((position + 0.5 - first) / bin_)
+        around = np.arange(max(side, middle - reach), min(curve.size - side, middle + reach) + 1)
+        if not around.size:
+            return position
+        total = np.concatenate([[0.0], np.cumsum(curve)])
+        step = total[around + side] - 2 * total[around] + total[around - side]
+        return float(first + around[np.argmax(step)] * bin_) - 0.5
+
+    def _bins(self, since: int) -> tuple[int, NDArray[np.float32]]:
+        since = -(-max(since, self._pyramid.first(self._level)) // self._width) * self._width
+        first, bins = self._pyramid.window(self._level, since)
+        return first, pooled(bins, self._width // FACTOR**self._level)
+
+    def _learn_scale(self, means: NDArray[np.float32]) -> None:
+        """Bounds, mean and deviation per metric, as the tracker's grid has them."""
+        means = np.nan_to_num(means.astype(np.float64))
+        low, high = np.percentile(means, [1, 99], axis=1)
+        self._low, self._high = low - 0.25 * (high - low), high + 0.25 * (high - low)
+        clipped = np.clip(means, self._low[:, None], self._high[:, None])
+        # Long tails (bursts of traffic) are compressed.
+        self._tail = np.where((low >= 0) & (high > 8 * np.median(clipped, axis=1)) & (high > 0), high, np.nan)
+        self._centre, self._scale = np.zeros(low.size), np.ones(low.size)
+        even = self._normalised(means[None])[0]
+        deviation = even.std(axis=1)
+        self._centre = even.mean(axis=1)
+        self._scale = np.where(deviation > 1e-9 * np.abs(even).max(axis=1), deviation, np.inf)
+
+    def _normalised(self, bins: NDArray[np.float32] | Array) -> Array:
+        """(statistics, metrics, n) in the units of `_learn_scale`."""
+        values = np.clip(np.nan_to_num(bins.astype(np.float64)), self._low[:, None], self._high[:, None])
+        tail = ~np.isnan(self._tail)
+        if tail.any():
+            values[:, tail] = np.log1p(np.maximum(values[:, tail], 0) / self._tail[tail, None] * 100)
+        return np.asarray((values - self._centre[:, None]) / self._scale[:, None])
+
+    def _learn_template(self, channels: Array, starts: NDArray[np.int64]) -> None:
+        views = np.lib.stride_tricks.sliding_window_view(channels, self._before + self._after, axis=1)
+        around = views[:, starts].transpose(1, 0, 2)
+        around = around - around.mean(axis=2, keepdims=True)
+        template = np.median(around, axis=0)
+        template -= template.mean(axis=1, keepdims=True)
+        # How much of what a channel does around boundaries is the same each time; one boundary says nothing about that.
+        power = (around**2).sum(axis=(0, 2))
+        same = 1 - ((around - template) ** 2).sum(axis=(0, 2)) / np.maximum(power, 1e-12)
+        weights = np.where(power > 1e-9, np.clip(same, 0.01, 1) ** 2, 0.0)
+        self._gain = np.sqrt(weights / max(weights.sum(), 1e-12))
+        self._template = template * self._gain[:, None]
+        self._floor = 0.05 * self._template.shape[1] * float((channels.var(axis=1) * self._gain**2).sum())
+        near = max(1, min(self._before, self._after) // 3)
+        at = self._before
+        change = self._template[:, at : at + near].mean(axis=1) - self._template[:, at - near : at].mean(axis=1)
+        self._change = (change * self._gain).reshape(3, -1).sum(axis=0)
+
+    def _match(self, channels: Array) -> Array:
+        """Normalised cross-correlation of the template with every window, (c, n) -> (n - w + 1,)."""
+        width = self._template.shape[1]
+        views = np.lib.stride_tricks.sliding_window_view(channels, width, axis=1)
+        product = np.einsum("cnw,cw->n", views, self._template)
+        energy = np.einsum("cnw,cnw->n", views, views) - (views.sum(axis=2) ** 2).sum(axis=0) / width
+        energy = np.maximum(energy, self._floor)
+        return np.asarray(product / np.sqrt(energy * (self._template**2).sum() + 1e-12))

@@ -1,0 +1,43 @@
+"""A cheap look at whether searching is worth its cost: which cycles fit a few times into the job?"""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.ndimage import uniform_filter1d
+from scipy.signal import find_peaks
+
+from ..methods.track.periods import autocorrelation
+
+Array = NDArray[np.float64]
+
+#: Bins that the job is looked at in: enough for the longest cycles, which are the ones that shorter looks could not have seen.
+BINS = 384
+
+#: A long cycle fits so many times into the job; it shows so much in the autocorrelation, and so much more than shorter ones.
+FEWEST, MOST, HEIGHT, AHEAD = 2.2, 12.0, 0.15, 1.05
+
+
+def cycles(bins: NDArray[np.float32]) -> Array:
+    """Cycles of a twelfth to half of the length, in bins, that are no multiples of shorter ones; of multiples the shortest.
+
+    Args:
+        bins: (3, m, n) mean, minimum and maximum of metrics.
+    """
+    channels = np.nan_to_num(bins.reshape(-1, bins.shape[2]).astype(np.float64))
+    n = channels.shape[1]
+    low, high = np.percentile(channels, [2, 98], axis=1)
+    channels = np.clip(channels, low[:, None], high[:, None])
+    channels = channels - uniform_filter1d(channels, n // 2, axis=1, mode="nearest")
+    each = autocorrelation(channels, int(n / FEWEST) + 2)
+    # The best third at each lag: a cycle need not show in every metric.
+    third = max(1, -(-each.shape[0] // 3))
+    fused = np.sort(each, axis=0)[-third:].mean(axis=0)
+    height = max(HEIGHT, 2 / np.sqrt(n))
+    peaks, _ = find_peaks(fused, prominence=height, height=height)
+    found: list[float] = []
+    best = 0.0
+    for peak in peaks:
+        if fused[peak] > AHEAD * best:
+            best = fused[peak]
+            if peak >= n / MOST:
+                found.append(float(peak))
+    return np.array(found)

@@ -1,0 +1,386 @@
+"""The stream of one GPU: when to search, what to believe, what to say."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..detection import detect
+from ..epochs import Detection, Epoch, Job
+from ..errors import InputError
+from ..methods.track.boundaries import EVEN
+from ..methods.track.cycle import CLOSE, CLOSE_SAMPLES
+from ..methods.track.grid import BUSY_MEAN_S, PAUSE_S
+from ..methods.track.periods import SAME
+from .follower import Follower
+from .glance import BINS as GLANCE_BINS
+from .glance import cycles
+from .pyramid import FACTOR, LEVELS, STATISTICS, Pyramid, pooled
+from .samples import Resampler
+from .work import last_work, main_metric
+
+Array = NDArray[np.float64]
+
+#: A job is glanced at when it is so long, and whenever it is longer by GLANCE; what two glances in a row show is searched for,
+#: unless the job has hardly grown since the last search.
+FIRST_S, GLANCE, AGAIN = 6.0, 1.1, 1.2
+
+#: Without any sign it is searched when it is longer by UNSEEN since the last search; with an answer, by STEADY; on the work
+#: clock, where boundaries come with searches only, by less.
+UNSEEN, STEADY, STEADY_WORK = 4.0, 4.0, 1.25
+
+#: An answer is searched for again only where its period has so many bins.
+RESOLVED = 24
+
+#: Idle for so long, a job is searched once more: it may have ended.
+RESTING_S = 5.0
+
+#: Blocks of samples between two looks at whether the device still works, and until it is settled anew what working means.
+WATCH_EVERY, SETTLE_EVERY = 4, 64
+
+#: So many intervals in a row unlike the period (EVEN) are those of another job.
+UNLIKE = 3
+
+#: Boundaries kept; the oldest go first.
+KEPT = 1024
+
+
+class Stream:
+    """Epochs of one GPU's telemetry as it comes.
+
+    An answer is given once two searches in a row agree on it (their periods within 6 %), and changed once two agree on another.
+    It is withdrawn when the boundaries stop coming, and forgotten when the device works again after 15 s without work, or when
+    no sample came for 300 s. Answers do not depend on how the samples are portioned.
+
+    On the wall clock new boundaries are told about a third of a period after they happened. On the work clock they are told
+    with the searches only. Boundaries of epochs found late are as exact as the pyramid still is, see `pyramid`: to a sample
+    within 20 min at 10 Hz, to 8 samples within 55 min.
+
+    Attributes:
+        searches: how often the tracker has searched so far; all the cost is there.
+    """
+
+    def __init__(
+        self,
+        metrics: Sequence[str],
+        *,
+        step_s: float = 0.1,
+        clock: Literal["wall", "work", "auto"] = "auto",
+        **parameters: Any,
+    ) -> None:
+        """Start with nothing heard.
+
+        Args:
+            metrics: names of what `update` will bring. Counters other than `energy` must be handed in as rates.
+            step_s: seconds between samples.
+            clock: as in `detect`.
+            parameters: of the method `track`.
+
+        Raises:
+            InputError: no metric, one named twice, a step that is not positive.
+        """
+        if not metrics or len(set(metrics)) < len(metrics):
+            raise InputError(f"a stream needs metrics, each named once, got {', '.join(metrics) or 'none'}")
+        if not 0 < step_s < np.inf:
+            raise InputError(f"step_s is {step_s}: give the seconds between samples")
+        self.searches = 0
+        self._resampler = Resampler(metrics, step_s)
+        self._step_s = step_s
+        self._parameters = {"clock": clock, **parameters}
+        self._begin_anew()
+
+    @property
+    def detection(self) -> Detection | None:
+        """The present answer; None as long as there is none."""
+        return self._answer
+
+    @property
+    def state(self) -> Literal["idle", "searching", "answered"]:
+        """`idle`: no work for 15 s, the answer is that of the job before."""
+        if self._now - self._busy_until > self._samples(PAUSE_S):
+            return "idle"
+        return "searching" if self._answer is None else "answered"
+
+    @property
+    def dropped(self) -> int:
+        """Samples ignored because they were no later than the one before them."""
+        return self._resampler.dropped
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays held: the pyramid and the boundaries."""
+        return self._pyramid.nbytes + self._boundaries.nbytes + self._matches.nbytes
+
+    def update(self, time: ArrayLike, values: Mapping[str, ArrayLike]) -> Detection | None:
+        """Take in new samples, about once a second, and say what is known.
+
+        Args:
+            time: (k,) unix seconds, uneven or with gaps as may be. A sample no later than the one before it is dropped and
+                counted in `dropped`; a clock that is set back by more than 300 s starts the stream anew.
+            values: name -> (k,) base units, NaN or left out where there is no reading.
+
+        Raises:
+            InputError: anything that cannot be used, in one sentence; nothing of this update is taken in then.
+        """
+        times, table = self._resampler.checked(time, values)
+        if times.size:
+            cuts = self._resampler.parted(times).tolist()
+            for first, last in pairwise([0, *[cut for cut in cuts if cut], times.size]):
+                if first in cuts:
+                    self._resampler.begin_anew()
+                    self._begin_anew()
+                self._take(self._resampler.take(times[first:last], table[:, first:last]))
+        return self._answer
+
+    def _begin_anew(self) -> None:
+        self._pyramid = Pyramid(len(self._resampler.metrics))
+        self._waiting = np.empty((len(self._resampler.metrics), 0))
+        self._start = self._busy_until = 0
+        self._main, self._threshold = 0, 0.0
+        self._rested = False
+        self._forget()
+
+    def _forget(self) -> None:
+        """Another job: nothing that was heard so far is about it."""
+        self._answer: Detection | None = None
+        self._heard: Detection | None = None
+        self._follower: Follower | None = None
+        self._period = np.nan
+        self._tail = False  # whether the last boundary is the end of work
+        self._boundaries = self._matches = np.empty(0)
+        self._due = self._start + self._samples(FIRST_S)
+        self._seen: Array = np.empty(0)  # cycles of the last glance, in samples
+        self._searched = 0  # samples of the job at the last search
+
+    def _samples(self, seconds: float) -> int:
+        return round(seconds / self._step_s)
+
+    @property
+    def _now(self) -> int:
+        return self._pyramid.count
+
+    def _take(self, samples: Array) -> None:
+        """Blocks of always the same samples, however they came."""
+        waiting = np.concatenate([self._waiting, samples], axis=1)
+        whole = waiting.shape[1] // FACTOR * FACTOR
+        for first in range(0, whole, FACTOR):
+            self._pyramid.append(waiting[:, first : first + FACTOR])
+            self._tick()
+        self._waiting = waiting[:, whole:]
+
+    def _tick(self) -> None:
+        if self._now // FACTOR % SETTLE_EVERY == 0:
+            self._settle_work()
+        elif self._now // FACTOR % WATCH_EVERY == 0:
+            self._watch()
+        idle = self._now - self._busy_until
+        if idle > self._samples(PAUSE_S):
+            return
+        if self._follower is not None:
+            self._follow(self._follower)
+        if idle > self._samples(RESTING_S):
+            if not self._rested and self._busy_until - self._start > 1.05 * self._searched:
+                self._search()
+            self._rested = True
+        else:
+            if self._rested:
+                self._resume()
+            if self._now >= self._due:
+                self._settle_work()
+                self._look()
+                self._due = self._now + max(FACTOR, int((GLANCE - 1) * (self._now - self._start)))
+
+    def _resume(self) -> None:
+        """The job had only paused: where the pause began is not where an epoch ended."""
+        self._rested = False
+        if self._tail and self._follower is not None and self._boundaries.size > 1:
+            self._boundaries, self._matches = self._boundaries[:-1], self._matches[:-1]
+            self._follower.expect_after(float(self._boundaries[-1]))
+            self._tell(self._epochs())
+        self._tail = False
+
+    def _watch(self) -> None:
+        """Whether the device still works."""
+        _, bins = self._pyramid.window(1, self._now - max(FACTOR, self._samples(BUSY_MEAN_S)))
+        if not np.nan_to_num(bins[0, self._main]).mean() > self._threshold:
+            return
+        if self._now - self._busy_until > self._samples(PAUSE_S):
+            self._settle_work()
+        self._busy_until = self._now
+
+    def _settle_work(self) -> None:
+        """What working means, since when the device works without a pause of 15 s, and until when."""
+        first, bins = self._pyramid.window(1, self._start)
+        self._main = main_metric(self._resampler.metrics, bins[0])
+        level = np.nan_to_num(bins[0, self._main].astype(np.float64))
+        work = last_work(level, FACTOR * self._step_s)
+        if work is None:
+            return
+        begin, end = first + FACTOR * work.begin, first + FACTOR * work.end
+        self._threshold = work.threshold
+        self._busy_until = end
+        if begin > self._start + self._samples(PAUSE_S) and work.begin > 0:
+            self._start = begin
+            self._forget()
+
+    def _follow(self, follower: Follower) -> None:
+        if (found := follower.advance()) is not None:
+            self._boundaries = np.append(self._boundaries, found[0])[-KEPT:]
+            self._matches = np.append(self._matches, found[1])[-KEPT:]
+            assert self._answer is not None
+            self._tell((*self._answer.epochs, *self._epochs(self._boundaries.size - 2))[1 - KEPT :])
+            lengths = np.diff(self._boundaries[-UNLIKE - 1 :])
+            if lengths.size == UNLIKE and (np.abs(lengths / follower.period - 1) > EVEN).all():
+                self._lose(since=self._boundaries[-UNLIKE - 1])
+        elif follower.lost:
+            self._settle_work()
+            if self._now - self._busy_until <= self._samples(BUSY_MEAN_S):
+                self._lose(since=self._boundaries[-1])
+
+    def _lose(self, since: float) -> None:
+        """Whatever runs now began after the boundary `since`: the answer is withdrawn, and searched for from there."""
+        self._start = int(since)
+        self._answer = self._heard = self._follower = None
+        self._searched, self._due = 0, self._now
+
+    def _look(self) -> None:
+        """Search if that may tell something new."""
+        grown = (self._now - self._start) / max(self._samples(FIRST_S), self._searched)
+        if self._answer is not None and self._answer.verdict == "epochs":
+            if grown > (STEADY if self._follower is not None else STEADY_WORK):
+                self._search()
+            return
+        level = self._pyramid.finest(self._start)
+        _, bins = self._pyramid.window(level, self._start)
+        size = max(1, bins.shape[2] // GLANCE_BINS)
+        seen = cycles(pooled(bins, size)) * size * FACTOR**level
+        again = [cycle for cycle in seen if any(_close(cycle, other) for other in self._seen)]
+        self._seen = seen
+        if (again and grown > AGAIN) or grown > UNSEEN:
+            self._search(again)
+
+    def _search(self, seen: Sequence[float] = ()) -> None:
+        """Let the tracker search as much of the job as is held in bins fit for it; `seen`: what two glances showed, samples."""
+        self._searched = self._now - self._start
+        level = self._pyramid.finest(self._start)
+        if self._answer is not None and self._answer.verdict == "epochs":
+            level = min(level, max(0, int(np.log(self._period / RESOLVED) / np.log(FACTOR))))
+        first, bins = self._pyramid.window(min(level, LEVELS - 1), self._start)
+        width = FACTOR**level
+        centres = first + (width - 1) / 2 + width * np.arange(bins.shape[2])
+        assert self._resampler.origin is not None
+        metrics = {}
+        for statistic, rows in zip(STATISTICS, bins, strict=False):
+            for name, row in zip(self._resampler.metrics, rows, strict=True):
+                column = f"{name}_rate" if name == "energy" else name
+                metrics[column if statistic == "mean" else f"{column} {statistic}"] = row.astype(np.float64)
+        if bins.shape[2] > 1 and not np.isnan(bins).all():
+            self.searches += 1
+            found = detect(self._resampler.origin + self._step_s * centres, metrics, **self._parameters)
+            self._hear(replace(found, scores={}), seen, first, level)
+
+    def _hear(self, found: Detection, seen: Sequence[float], first: int, level: int) -> None:
+        """One more answer: it is given if the glances or the search before agree."""
+        before, self._heard = self._heard, found
+        if self._answer is not None and found.verdict == "none" and (self._follower is not None or level):
+            return  # boundaries still come, or steps were seen in finer bins
+        glanced = found.period_s is not None and any(_close(found.period_s / self._step_s, cycle) for cycle in seen)
+        if not (glanced or any(other is not None and _alike(other, found) for other in (before, self._answer))):
+            return
+        self._answer = found
+        if found.verdict == "epochs":
+            self._settle(found, first, level)
+            self._tell(self._epochs())
+        else:
+            self._follower = None
+            self._boundaries = self._matches = np.empty(0)
+
+    def _settle(self, found: Detection, first: int, level: int) -> None:
+        """Take over the boundaries of an answer, and follow them."""
+        assert found.period_s is not None
+        period = found.period_s / self._step_s
+        marks, matches = self._marks(found)
+        # The ends of what was searched are the tracker's guesses, unless the job itself began or ended there.
+        inside = np.ones(marks.size, dtype=bool)
+        inside[0] = first - self._start < FACTOR**level or marks[0] - first > 0.2 * period
+        ended = self._now - self._busy_until > self._samples(RESTING_S)
+        inside[-1] = ended or self._now - marks[-1] > 0.2 * period
+        self._tail = ended and self._busy_until - marks[-1] < 0.2 * period
+        marks, matches = marks[inside], matches[inside]
+        if not _close(period, self._period):
+            self._boundaries = self._matches = np.empty(0)
+        self._period = period
+        self._follower = None
+        if found.clock == "wall":
+            begun = marks[marks - self._start > 0.25 * period]
+            try:
+                self._follower = Follower(self._pyramid, begun if begun.size else marks, period)
+            except ValueError:
+                self._follower = None
+        if level and self._follower is not None:
+            marks = np.array([self._sharpest(mark, self._follower) for mark in marks])
+        old = self._boundaries
+        keep = (old < marks[0] - 0.5 * period) | (old > marks[-1] + 0.5 * period)
+        self._boundaries = np.concatenate([old[keep], marks])
+        order = np.argsort(self._boundaries, kind="stable")[-KEPT:]
+        self._matches = np.concatenate([self._matches[keep], matches])[order]
+        self._boundaries = self._boundaries[order]
+        if self._follower is not None:
+            self._follower.expect_after(float(self._boundaries[-1]))
+
+    def _sharpest(self, mark: float, follower: Follower) -> float:
+        """A boundary as it was seen when its samples were still held, else as sharp as it can be seen now."""
+        if self._boundaries.size:
+            nearest = float(self._boundaries[np.argmin(np.abs(self._boundaries - mark))])
+            if abs(nearest - mark) < 0.05 * self._period:
+                return nearest
+        return follower.refined(mark)
+
+    def _marks(self, found: Detection) -> tuple[Array, Array]:
+        """Boundaries of an answer in samples, and how well they match."""
+        assert self._resampler.origin is not None
+        times = np.array([*[epoch.start for epoch in found.epochs], found.epochs[-1].end])
+        sure = np.array([epoch.confidence for epoch in found.epochs])
+        return (times - self._resampler.origin) / self._step_s, np.maximum(np.append(sure, 0), np.append(0, sure))
+
+    def _epochs(self, first: int = 0) -> tuple[Epoch, ...]:
+        """The epochs that begin at the boundaries from `first` on."""
+        assert self._resampler.origin is not None
+        times = self._resampler.origin + self._step_s * self._boundaries[first:]
+        return tuple(
+            Epoch(start, end, min(pair))
+            for (start, end), pair in zip(pairwise(times.tolist()), pairwise(self._matches[first:].tolist()), strict=True)
+        )
+
+    def _tell(self, epochs: tuple[Epoch, ...]) -> None:
+        """Put the epochs into the answer, and on the wall clock their mean."""
+        assert self._answer is not None
+        assert self._answer.period_s is not None
+        period = self._answer.period_s
+        if self._answer.clock == "wall" and self._boundaries.size > 1:
+            self._period = _typical(np.diff(self._boundaries))
+            period = self._period * self._step_s
+        jobs = (Job(period, epochs, self._answer.confidence), *self._answer.jobs[1:])
+        self._answer = replace(self._answer, period_s=period, epochs=epochs, jobs=jobs)
+
+
+def _typical(lengths: Array) -> float:
+    """Mean of the lengths close to their median, as the tracker has it; all in samples."""
+    median = float(np.median(lengths))
+    close = np.abs(lengths - median) <= max(CLOSE * median, CLOSE_SAMPLES)
+    return float(lengths[close].mean()) if close.any() else median
+
+
+def _alike(one: Detection, other: Detection | None) -> bool:
+    if other is None or one.verdict != other.verdict:
+        return False
+    if one.period_s is None or other.period_s is None:
+        return True
+    return _close(one.period_s, other.period_s)
+
+
+def _close(one: float, other: float) -> bool:
+    return abs(float(np.log(one / other))) <= SAME

@@ -1,0 +1,260 @@
+"""Detection while the job runs: the same answers as offline, whatever the portions, in bounded memory."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from epochcast.detector import Detection, InputError, detect
+from epochcast.detector.evaluation import boundary_f1
+from epochcast.detector.simulator import SimulatedTrace, simulate
+from epochcast.detector.stream import Stream, stream
+from epochcast.detector.stream.pyramid import BINS, FACTOR, Pyramid
+from epochcast.detector.stream.samples import Resampler
+
+METRICS = ("dram_active", "sm_active", "pcie_rx", "power")
+Rows = tuple[np.ndarray, dict[str, np.ndarray]]
+
+
+def rows(trace: SimulatedTrace, first: int = 0, last: int | None = None, shift: float = 0.0) -> Rows:
+    return trace.time[first:last] + shift, {name: trace.metrics[name][first:last] for name in METRICS}
+
+
+def portions(given: Rows, edges: np.ndarray) -> Iterator[Rows]:
+    time, metrics = given
+    for first, last in pairwise([0, *edges, time.size]):
+        yield time[first:last], {name: values[first:last] for name, values in metrics.items()}
+
+
+def feed(target: Stream, given: Rows, portion: int = 10) -> list[Detection | None]:
+    """The answers after every portion."""
+    return [target.update(*part) for part in portions(given, np.arange(portion, given[0].size, portion))]
+
+
+def boundaries(found: Detection | None) -> np.ndarray:
+    assert found is not None
+    assert found.epochs
+    return np.array([*[epoch.start for epoch in found.epochs], found.epochs[-1].end])
+
+
+def job(seed: int = 0, epochs: int = 8, epoch_s: float = 8.0, **settings: float) -> SimulatedTrace:
+    return simulate(seed, epochs=epochs, epoch_s=epoch_s, validation_s=0.1 * epoch_s, gap_s=0.3, **settings)
+
+
+@pytest.mark.parametrize(("epochs", "epoch_s"), [(4, 20.0), (8, 8.0), (30, 6.0), (10, 45.0)])
+def test_ends_with_the_offline_answer(epochs: int, epoch_s: float) -> None:
+    trace = job(1, epochs, epoch_s)
+    answers = feed(Stream(METRICS), rows(trace))
+    offline = detect(*rows(trace))
+    assert answers[-1] is not None
+    assert answers[-1].verdict == offline.verdict == "epochs"
+    assert answers[-1].period_s == pytest.approx(offline.period_s, rel=0.01)
+    assert boundary_f1(boundaries(offline), boundaries(answers[-1]), 0.05 * epoch_s) >= 0.9
+    distance = [np.abs(boundaries(offline) - mark).min() for mark in boundaries(answers[-1])]
+    assert np.median(distance) <= 0.1
+
+
+def test_tells_epochs_while_they_come_and_takes_none_back() -> None:
+    trace = job(2, 10, 10.0)
+    told = [answer for answer in feed(Stream(METRICS), rows(trace)) if answer is not None and answer.verdict == "epochs"]
+    first = next(i for i, answer in enumerate(told) if len(answer.epochs) >= 1)
+    counts = [len(answer.epochs) for answer in told[first:]]
+    assert counts == sorted(counts)
+    assert len(set(counts)) >= 5
+    true = np.median(np.diff(trace.epoch_starts))
+    assert all(answer.period_s == pytest.approx(true, rel=0.1) for answer in told)
+
+
+@pytest.mark.parametrize("portion", [1, 100, 100_000])
+def test_the_answer_does_not_depend_on_the_portions(portion: int) -> None:
+    given = rows(job(3))
+    by_the_second = feed(Stream(METRICS), given)[-1]
+    assert feed(Stream(METRICS), given, portion)[-1] == by_the_second
+
+
+def test_nor_on_random_portions() -> None:
+    given = rows(job(3))
+    edges = np.sort(np.random.default_rng(0).choice(np.arange(1, given[0].size), 40, replace=False))
+    target = Stream(METRICS)
+    last = [target.update(*part) for part in portions(given, edges)][-1]
+    assert last == feed(Stream(METRICS), given)[-1]
+
+
+def test_memory_is_bounded() -> None:
+    target = Stream(METRICS, step_s=1.0)
+    time = np.arange(60_000.0)
+    level = np.where(time % 60 < 50, 0.8, 0.2) + np.random.default_rng(0).normal(0, 0.02, time.size)
+    target.update(time[:500], {"sm_active": level[:500]})
+    before = target.nbytes
+    answer = target.update(time[500:], {"sm_active": level[500:]})
+    assert answer is not None
+    assert answer.period_s == pytest.approx(60, rel=0.01)
+    assert target.nbytes <= before + 2 * 8 * stream.KEPT
+    assert 900 < len(answer.epochs) < stream.KEPT
+    assert target.nbytes < 1_000_000
+
+
+def test_speaks_only_when_two_searches_in_a_row_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    periods = iter([1.0, 2.0, 1.0, 1.02])
+    searched: list[float] = []
+
+    def scripted(*_: object, **__: object) -> Detection:
+        searched.append(period := next(periods, 1.0))
+        return Detection("steps", period, None, (), 0.9, "track", "wall", step_s=period)
+
+    monkeypatch.setattr(stream, "detect", scripted)
+    target = Stream(METRICS)
+    for part in portions(rows(job(0)), np.arange(10, 800, 10)):
+        answer = target.update(*part)
+        assert (answer is not None) == (len(searched) >= 4)
+    assert answer is not None
+    assert answer.step_s == 1.02 or len(searched) > 4
+
+
+def test_a_new_job_after_a_pause() -> None:
+    first, second = job(4, 6, 8.0), job(5, 6, 13.0)
+    target = Stream(METRICS)
+    assert feed(target, rows(first))[-1] is not None
+    end = float(first.time[-1] - second.time[0])
+    feed(target, rows(second, last=100, shift=end + 0.1))
+    assert target.state == "idle"
+    kept = target.detection
+    assert kept is not None
+    assert kept.period_s == pytest.approx(np.median(np.diff(first.epoch_starts)), rel=0.05)
+    answers = feed(target, rows(second, first=100, shift=end + 0.1))
+    assert None in answers
+    assert answers[-1] is not None
+    assert answers[-1].period_s == pytest.approx(np.median(np.diff(second.epoch_starts)), rel=0.05)
+    assert answers[-1].epochs[0].start > first.time[-1]
+
+
+def test_a_new_job_without_a_pause() -> None:
+    first, second = job(6, 8, 8.0, lead_s=1.0), job(7, 8, 14.0, lead_s=1.0)
+    target = Stream(METRICS)
+    feed(target, rows(first))
+    answers = feed(target, rows(second, shift=float(first.time[-1] - second.time[0]) + 0.1))
+    assert None in answers
+    assert answers[-1] is not None
+    assert answers[-1].period_s == pytest.approx(np.median(np.diff(second.epoch_starts)), rel=0.05)
+
+
+def test_a_short_hole_is_bridged_and_a_long_one_begins_anew() -> None:
+    trace = job(8, 12, 10.0)
+    target = Stream(METRICS)
+    feed(target, rows(trace, last=700))
+    assert target.detection is not None
+    feed(target, rows(trace, first=760, last=1000))
+    assert target.detection is not None
+    assert target.detection.verdict == "epochs"
+    target.update(*rows(trace, first=1000, last=1010, shift=400.0))
+    assert (target.detection, target.state) == (None, "searching")
+
+
+def test_survives_jitter_missing_samples_and_empty_readings() -> None:
+    trace = job(9, 10, 10.0)
+    rng = np.random.default_rng(0)
+    kept = rng.random(trace.time.size) > 0.1
+    time = (trace.time + rng.uniform(-0.03, 0.03, trace.time.size))[kept]
+    metrics = {name: np.where(rng.random(time.size) < 0.1, np.nan, trace.metrics[name][kept]) for name in METRICS}
+    metrics["power"][:200] = np.nan
+    answer = feed(Stream([*METRICS, "never_read"]), (time, metrics))[-1]
+    assert answer is not None
+    assert answer.period_s == pytest.approx(np.median(np.diff(trace.epoch_starts)), rel=0.03)
+
+
+@pytest.mark.parametrize("kind", ["serving", "idle"])
+def test_abstains_without_training(kind: str) -> None:
+    answers = feed(Stream(METRICS), rows(simulate(3, kind=kind)))
+    assert {None if answer is None else answer.verdict for answer in answers} <= {None, "none"}
+
+
+def test_short_cycles_are_steps() -> None:
+    trace = simulate(6, epochs=40, epoch_s=2.5, step_s=0.1, validation_s=0.3, gap_s=0.2, checkpoint_s=0.1)
+    answer = feed(Stream(METRICS), rows(trace))[-1]
+    assert answer is not None
+    assert (answer.verdict, answer.epochs) == ("steps", ())
+    assert answer.step_s == pytest.approx(np.median(np.diff(trace.epoch_starts)), rel=0.05)
+
+
+def test_late_samples_are_dropped_and_counted() -> None:
+    given = rows(job(3))
+    clean, target = feed(Stream(METRICS), given), Stream(METRICS)
+    for part in portions(given, np.arange(10, given[0].size, 10)):
+        target.update(*part)
+        target.update(part[0][-3:], {name: values[-3:] + 1 for name, values in part[1].items()})
+    assert target.detection == clean[-1]
+    assert target.dropped == 3 * -(-given[0].size // 10) - 3 * (given[0].size % 10 in (1, 2))
+
+
+def test_a_clock_set_back_begins_anew() -> None:
+    trace = job(3)
+    target = Stream(METRICS)
+    feed(target, rows(trace))
+    assert target.detection is not None
+    answer = feed(target, rows(trace, shift=-3600.0))[-1]
+    assert answer is not None
+    assert boundaries(answer).max() < trace.time[0]
+
+
+@pytest.mark.parametrize(
+    ("time", "values", "message"),
+    [
+        ([np.nan], {}, "time holds nan"),
+        ([1.0], {"other": [1.0]}, "'other' is not one of this stream's"),
+        ([1.0, 2.0], {"power": [1.0]}, "has 1 values for 2 times"),
+        ([1.0], {"power": [np.inf]}, "holds inf"),
+        ([1.0], {"power": ["x"]}, "not a number"),
+        ([[1.0]], {}, "2 dimensions"),
+    ],
+)
+def test_bad_updates_are_one_sentence_and_change_nothing(
+    time: list[float], values: dict[str, list[float]], message: str
+) -> None:
+    given = rows(job(3))
+    target = Stream(METRICS)
+    feed(target, given)
+    before = target.detection
+    with pytest.raises(InputError, match=message):
+        target.update(time, values)
+    assert target.detection is before
+
+
+@pytest.mark.parametrize(("metrics", "step_s"), [((), 0.1), (("a", "a"), 0.1), (("a",), 0.0)])
+def test_bad_streams_are_refused(metrics: tuple[str, ...], step_s: float) -> None:
+    with pytest.raises(InputError):
+        Stream(metrics, step_s=step_s)
+
+
+def test_pyramid_against_plain_pooling() -> None:
+    rng = np.random.default_rng(0)
+    samples = rng.random((2, FACTOR * (BINS + 700))).astype(np.float32)
+    pyramid = Pyramid(2)
+    for first in range(0, samples.shape[1], FACTOR):
+        pyramid.append(samples[:, first : first + FACTOR].astype(np.float64))
+    for level in (0, 1, 2):
+        width = FACTOR**level
+        parts = samples[:, : samples.shape[1] // width * width].reshape(2, -1, width)
+        for since in (0, 4097, samples.shape[1] - 3 * width):
+            first, bins = pyramid.window(level, since)
+            assert first >= since
+            assert first - max(since, pyramid.first(level)) < width
+            np.testing.assert_allclose(bins[0], parts[:, first // width :].mean(axis=2), rtol=1e-5)
+            if level:
+                np.testing.assert_array_equal(bins[1], parts[:, first // width :].min(axis=2))
+                np.testing.assert_array_equal(bins[2], parts[:, first // width :].max(axis=2))
+
+
+def test_resampling_in_portions_is_interpolation() -> None:
+    rng = np.random.default_rng(1)
+    time = np.cumsum(rng.uniform(0.05, 0.3, 400))
+    values = rng.random(400)
+    resampler = Resampler(["a", "energy"], 0.1)
+    counted = np.cumsum(rng.random(400))
+    even = np.concatenate(
+        [resampler.take(time[i : i + 7], np.array([values[i : i + 7], counted[i : i + 7]])) for i in range(0, 400, 7)], axis=1
+    )
+    wanted = time[0] + 0.1 * np.arange(even.shape[1])
+    np.testing.assert_allclose(even[0], np.interp(wanted, time, values), atol=1e-9)
+    rate = np.diff(counted) / np.diff(time)
+    np.testing.assert_allclose(even[1, 10:], np.interp(wanted, time[1:], rate)[10:], atol=1e-9)
