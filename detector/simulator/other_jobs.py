@@ -43,11 +43,11 @@ def batches(seconds: float, rng: np.random.Generator, *, batch_s: float, jitter:
 
 
 def accumulated_steps(seconds: float, rng: np.random.Generator, *, micro_s: float, accumulation: int) -> Timeline:
-    """A language model's pre-training: some micro-batches forward and backward, then one update; no epochs."""
-    update = rng.uniform(0.1, 0.6)
-    phases = (*(Phase.COPY, Phase.FORWARD, Phase.BACKWARD) * accumulation, Phase.UPDATE)
-    shares = (*(0.02, 0.33, 0.65) * accumulation, update)
-    lengths = micro_s * rng.lognormal(0, 0.01, max(1, int(seconds / (micro_s * (accumulation + update)))))
+    """A language model's pre-training: some micro-batches forward and backward, an update, a log line; no epochs."""
+    update, logging = rng.uniform(0.1, 0.6), rng.uniform(0.03, 0.2)
+    phases = (*(Phase.COPY, Phase.FORWARD, Phase.BACKWARD) * accumulation, Phase.UPDATE, Phase.WAIT)
+    shares = (*(0.02, 0.33, 0.65) * accumulation, update, logging)
+    lengths = micro_s * rng.lognormal(0, 0.01, max(1, int(seconds / (micro_s * (accumulation + update + logging)))))
     return _repeat(phases, shares, lengths)
 
 

@@ -174,7 +174,8 @@ def shared(rng: np.random.Generator) -> Scenario:
 
 def throttled(rng: np.random.Generator) -> Scenario:
     """The clock steps down for part of the run."""
-    plan = _usual(rng)
+    epoch_s = log_uniform(rng, 6, 150)
+    plan = _usual(rng, epoch_s=epoch_s, epochs=_epochs(rng, epoch_s, 7, 60))
     job = train(plan, rng)
     for begin in rng.uniform(0, 0.9, int(rng.integers(1, 4))) * job.length_s:
         job = job.slowed(begin, begin + rng.uniform(0.1, 0.4) * job.length_s, rng.uniform(0.6, 0.92))
