@@ -64,7 +64,7 @@ class Timeline:
         return edges[self.starts], edges[self.ends]
 
     def slowed(self, begin_s: float, end_s: float, speed: float) -> Timeline:
-        """The device's clock is `speed` times as fast between two times [s], counted before anything slows down."""
+        """The device's clock is `speed` times as fast between two times [s], both counted before it slows down."""
         middle = np.cumsum(self.seconds) - self.seconds / 2
         inside = (middle >= begin_s) & (middle < end_s)
         longer = np.where(inside & np.isin(self.phases, ON_DEVICE), 1 / speed, 1.0)

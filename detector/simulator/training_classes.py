@@ -177,8 +177,12 @@ def throttled(rng: np.random.Generator) -> Scenario:
     epoch_s = log_uniform(rng, 6, 150)
     plan = _usual(rng, epoch_s=epoch_s, epochs=_epochs(rng, epoch_s, 7, 60))
     job = train(plan, rng)
-    for begin in rng.uniform(0, 0.9, int(rng.integers(1, 4))) * job.length_s:
-        job = job.slowed(begin, begin + rng.uniform(0.1, 0.4) * job.length_s, rng.uniform(0.6, 0.92))
+    slot_s = job.length_s / int(rng.integers(1, 4))
+    # Half of each slot at most, so that the usual epoch stays the usual one; from the last on, as each moves what follows.
+    for slot in np.arange(0, job.length_s - slot_s / 2, slot_s)[::-1]:
+        length_s = rng.uniform(0.1, 0.5) * slot_s
+        begin = slot + rng.uniform(0, 1) * (slot_s - length_s)
+        job = job.slowed(begin, begin + length_s, rng.uniform(0.6, 0.92))
     return Scenario((Job(uncropped(rng, job), plan, _contrast(rng)),))
 
 
