@@ -99,7 +99,6 @@ CONTESTANTS = (
     Contestant("harmonic", "harmonic"),
     Contestant("*oracle:* Dynp, true number", "dynp", {}, true_number),
     Contestant("*oracle:* Dynp, true number, every second", "dynp", {"every": 2}, true_number),
-    Contestant("*oracle:* Binseg, true number, every second", "binseg", {"every": 2}, true_number),
 )
 
 

@@ -4,7 +4,8 @@ Every constant that the text states is a default here; every one that it leaves 
 
 =================  ==========================================================================================
 stated             3 passes and `find_peaks` (III-B.3), a second-order polynomial (III-B.2, by example),
-                   window = samples / 40 (IV-B and Fig. 10), `dram_active` as the metric (IV-B)
+                   window = samples / 40 (IV-B and Fig. 10, although one sentence there says "with 40 data points"),
+                   `dram_active` as the metric (IV-B)
 left open          how peaks become a period (here their mean distance), rounding of the window to odd (here up), the
                    filter's edges (SciPy's default), any bound on a peak's height, prominence or distance (none),
                    Luminol's symbols, chunks and windows (the package's defaults), whether the series is cropped to the
