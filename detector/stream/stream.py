@@ -12,21 +12,21 @@ from ..detection import detect
 from ..epochs import Detection, Epoch, Job
 from ..errors import InputError
 from ..methods.track.boundaries import EVEN
-from ..methods.track.cycle import CLOSE, CLOSE_SAMPLES
 from ..methods.track.grid import BUSY_MEAN_S, PAUSE_S
 from ..methods.track.periods import SAME
+from ..signals import COUNTERS
 from .follower import Follower
 from .glance import BINS as GLANCE_BINS
 from .glance import cycles
-from .pyramid import FACTOR, LEVELS, STATISTICS, Pyramid, pooled
+from .pyramid import FACTOR, STATISTICS, Pyramid, pooled
 from .samples import Resampler
 from .work import last_work, main_metric
 
 Array = NDArray[np.float64]
 
-#: A job is glanced at when it is so long, and whenever it is longer by GLANCE; what two glances in a row show is searched for,
-#: unless the job has hardly grown since the last search.
-FIRST_S, GLANCE, AGAIN = 6.0, 1.1, 1.2
+#: A job is glanced at when it has so many samples, and whenever it is longer by GLANCE; what two glances in a row show is
+#: searched for, unless the job has hardly grown since the last search.
+FIRST, GLANCE, AGAIN = 64, 1.1, 1.2
 
 #: Without any sign it is searched when it is longer by UNSEEN since the last search; with an answer, by STEADY; on the work
 #: clock, where boundaries come with searches only, by less.
@@ -38,11 +38,14 @@ RESOLVED = 24
 #: Idle for so long, a job is searched once more: it may have ended.
 RESTING_S = 5.0
 
-#: Blocks of samples between two looks at whether the device still works, and until it is settled anew what working means.
-WATCH_EVERY, SETTLE_EVERY = 4, 64
+#: Seconds between two looks at whether the device works, and blocks of samples until it is settled anew what working means.
+WATCH_S, SETTLE_EVERY = 3.0, 64
 
 #: So many intervals in a row unlike the period (EVEN) are those of another job.
 UNLIKE = 3
+
+#: Intervals this close to their median (or to within this many samples) are averaged: slower stretches must not count.
+CLOSE, CLOSE_SAMPLES = 0.03, 2
 
 #: Boundaries kept; the oldest go first.
 KEPT = 1024
@@ -148,10 +151,11 @@ class Stream:
         self._answer: Detection | None = None
         self._heard: Detection | None = None
         self._follower: Follower | None = None
+        self._lost: int | None = None  # where the job began whose boundaries stopped
         self._period = np.nan
         self._tail = False  # whether the last boundary is the end of work
         self._boundaries = self._matches = np.empty(0)
-        self._due = self._start + self._samples(FIRST_S)
+        self._due = self._start + FIRST
         self._seen: Array = np.empty(0)  # cycles of the last glance, in samples
         self._searched = 0  # samples of the job at the last search
 
@@ -172,9 +176,10 @@ class Stream:
         self._waiting = waiting[:, whole:]
 
     def _tick(self) -> None:
-        if self._now // FACTOR % SETTLE_EVERY == 0:
+        blocks = self._now // FACTOR
+        if blocks % SETTLE_EVERY == 0:
             self._settle_work()
-        elif self._now // FACTOR % WATCH_EVERY == 0:
+        elif blocks % max(1, self._samples(WATCH_S) // FACTOR) == 0:
             self._watch()
         idle = self._now - self._busy_until
         if idle > self._samples(PAUSE_S):
@@ -204,6 +209,9 @@ class Stream:
 
     def _watch(self) -> None:
         """Whether the device still works."""
+        if self._threshold == 0:
+            self._settle_work()
+            return
         _, bins = self._pyramid.window(1, self._now - max(FACTOR, self._samples(BUSY_MEAN_S)))
         if not np.nan_to_num(bins[0, self._main]).mean() > self._threshold:
             return
@@ -241,14 +249,17 @@ class Stream:
                 self._lose(since=self._boundaries[-1])
 
     def _lose(self, since: float) -> None:
-        """Whatever runs now began after the boundary `since`: the answer is withdrawn, and searched for from there."""
-        self._start = int(since)
+        """The boundaries stopped after `since`: the answer is withdrawn, and searched for in what came since.
+
+        It may be another job, or the same one if the answer was wrong: `_hear` finds out once there is another.
+        """
         self._answer = self._heard = self._follower = None
+        self._lost, self._start = self._start, int(since)
         self._searched, self._due = 0, self._now
 
     def _look(self) -> None:
         """Search if that may tell something new."""
-        grown = (self._now - self._start) / max(self._samples(FIRST_S), self._searched)
+        grown = (self._now - self._start) / max(FIRST, self._searched)
         if self._answer is not None and self._answer.verdict == "epochs":
             if grown > (STEADY if self._follower is not None else STEADY_WORK):
                 self._search()
@@ -263,40 +274,58 @@ class Stream:
             self._search(again)
 
     def _search(self, seen: Sequence[float] = ()) -> None:
-        """Let the tracker search as much of the job as is held in bins fit for it; `seen`: what two glances showed, samples."""
+        """Let the tracker search the job; the answer is given if the glances or the search before agree.
+
+        Args:
+            seen: cycles that two glances showed, in samples.
+        """
         self._searched = self._now - self._start
-        level = self._pyramid.finest(self._start)
+        if (searched := self._track(self._start)) is None:
+            return
+        found = searched[0]
+        before, self._heard = self._heard, found
+        if self._answer is not None and found.verdict == "none" and (self._follower is not None or searched[2]):
+            return  # boundaries still come, or steps were seen in finer bins
+        glanced = found.period_s is not None and any(_close(found.period_s / self._step_s, cycle) for cycle in seen)
+        if not (glanced or any(_alike(other, found) for other in (before, self._answer))):
+            return
+        if found.verdict != "epochs":
+            self._answer, self._follower = found, None
+            self._boundaries = self._matches = np.empty(0)
+            return
+        if self._lost is not None:
+            whole = self._track(self._lost)
+            if whole is not None and _alike(whole[0], found):  # the same job all along
+                searched, self._start = whole, self._lost
+            self._lost = None
+        self._answer = searched[0]
+        self._settle(*searched)
+        self._tell(self._epochs())
+
+    def _track(self, since: int) -> tuple[Detection, int, int] | None:
+        """The tracker's answer on what is held from sample `since` on, in bins fit for the present answer.
+
+        Returns:
+            The answer, the first sample that it saw, and the level of the pyramid; None if there is nothing to search.
+        """
+        level = self._pyramid.finest(since)
         if self._answer is not None and self._answer.verdict == "epochs":
             level = min(level, max(0, int(np.log(self._period / RESOLVED) / np.log(FACTOR))))
-        first, bins = self._pyramid.window(min(level, LEVELS - 1), self._start)
+        first, bins = self._pyramid.window(level, since)
+        if bins.shape[2] < 2 or np.isnan(bins).all():
+            return None
         width = FACTOR**level
         centres = first + (width - 1) / 2 + width * np.arange(bins.shape[2])
-        assert self._resampler.origin is not None
         metrics = {}
         for statistic, rows in zip(STATISTICS, bins, strict=False):
             for name, row in zip(self._resampler.metrics, rows, strict=True):
-                column = f"{name}_rate" if name == "energy" else name
+                # What was a counter is a rate by now.
+                column = f"{name} rate" if name in COUNTERS else name
                 metrics[column if statistic == "mean" else f"{column} {statistic}"] = row.astype(np.float64)
-        if bins.shape[2] > 1 and not np.isnan(bins).all():
-            self.searches += 1
-            found = detect(self._resampler.origin + self._step_s * centres, metrics, **self._parameters)
-            self._hear(replace(found, scores={}), seen, first, level)
-
-    def _hear(self, found: Detection, seen: Sequence[float], first: int, level: int) -> None:
-        """One more answer: it is given if the glances or the search before agree."""
-        before, self._heard = self._heard, found
-        if self._answer is not None and found.verdict == "none" and (self._follower is not None or level):
-            return  # boundaries still come, or steps were seen in finer bins
-        glanced = found.period_s is not None and any(_close(found.period_s / self._step_s, cycle) for cycle in seen)
-        if not (glanced or any(other is not None and _alike(other, found) for other in (before, self._answer))):
-            return
-        self._answer = found
-        if found.verdict == "epochs":
-            self._settle(found, first, level)
-            self._tell(self._epochs())
-        else:
-            self._follower = None
-            self._boundaries = self._matches = np.empty(0)
+        self.searches += 1
+        assert self._resampler.origin is not None
+        found = detect(self._resampler.origin + self._step_s * centres, metrics, **self._parameters)
+        return replace(found, scores={}), first, level
 
     def _settle(self, found: Detection, first: int, level: int) -> None:
         """Take over the boundaries of an answer, and follow them."""
@@ -309,7 +338,8 @@ class Stream:
         ended = self._now - self._busy_until > self._samples(RESTING_S)
         inside[-1] = ended or self._now - marks[-1] > 0.2 * period
         self._tail = ended and self._busy_until - marks[-1] < 0.2 * period
-        marks, matches = marks[inside], matches[inside]
+        if inside.any():
+            marks, matches = marks[inside], matches[inside]
         if not _close(period, self._period):
             self._boundaries = self._matches = np.empty(0)
         self._period = period
@@ -374,8 +404,8 @@ def _typical(lengths: Array) -> float:
     return float(lengths[close].mean()) if close.any() else median
 
 
-def _alike(one: Detection, other: Detection | None) -> bool:
-    if other is None or one.verdict != other.verdict:
+def _alike(one: Detection | None, other: Detection | None) -> bool:
+    if one is None or other is None or one.verdict != other.verdict:
         return False
     if one.period_s is None or other.period_s is None:
         return True

@@ -43,7 +43,7 @@ def last_work(activity: NDArray[np.float64], step_s: float) -> Work | None:
         return None
     threshold = BUSY_SHARE * float(np.percentile(working, 90))
     busy = np.flatnonzero(smooth > threshold)
-    parted = np.flatnonzero(np.diff(busy) > PAUSE_S / step_s)
+    parted = np.flatnonzero(np.diff(busy) > max(1.0, PAUSE_S / step_s))
     begin = busy[parted[-1] + 1] if parted.size else busy[0]
     return Work(int(begin), int(busy[-1]) + 1, threshold)
 
