@@ -1,6 +1,6 @@
 # Everything a newcomer needs: `make demo`, `make test`. Each sets up .venv by itself.
 PYTHON ?= python3
-EXTRAS ?= agent-auth,agent-push,analyzer,comparisons,dev
+EXTRAS ?= agent-auth,agent-push,analyzer,dev
 VENV   := .venv
 BIN    := $(VENV)/bin
 
@@ -8,7 +8,7 @@ BIN    := $(VENV)/bin
 
 help:
 	@echo "make demo   the whole path on this machine, no GPU needed (report in epochcast-demo/)"
-	@echo "make test   the test suite (EXTRAS=agent-auth,agent-push,analyzer,comparisons,torch,dev adds the tests that need torch)"
+	@echo "make test   the test suite (EXTRAS=agent-auth,agent-push,analyzer,torch,dev adds the tests that need torch)"
 	@echo "make lint   ruff and mypy"
 	@echo "make bench  the measurements behind every figure in docs/"
 	@echo "make soak   long fault-injection runs"
