@@ -30,7 +30,7 @@ FIRST, GLANCE, AGAIN = 64, 1.1, 1.2
 
 #: Without any sign it is searched when it is longer by UNSEEN since the last search; with an answer, by STEADY; on the work
 #: clock, where boundaries come with searches only, by less.
-UNSEEN, STEADY, STEADY_WORK = 4.0, 4.0, 1.25
+UNSEEN, STEADY, STEADY_WORK = 4.0, 2.5, 1.25
 
 #: An answer is searched for again only where its period has so many bins.
 RESOLVED = 24
@@ -151,7 +151,7 @@ class Stream:
         self._answer: Detection | None = None
         self._heard: Detection | None = None
         self._follower: Follower | None = None
-        self._lost: int | None = None  # where the job began whose boundaries stopped
+        self._lost: tuple[int, Detection] | None = None  # where the job began whose boundaries stopped, and its answer
         self._period = np.nan
         self._tail = False  # whether the last boundary is the end of work
         self._boundaries = self._matches = np.empty(0)
@@ -251,17 +251,19 @@ class Stream:
     def _lose(self, since: float) -> None:
         """The boundaries stopped after `since`: the answer is withdrawn, and searched for in what came since.
 
-        It may be another job, or the same one if the answer was wrong: `_hear` finds out once there is another.
+        It may be another job, or the same one if the answer was wrong: `_speak` finds out once there is another.
         """
+        assert self._answer is not None
+        self._lost, self._start = (self._start, self._answer), int(since)
         self._answer = self._heard = self._follower = None
-        self._lost, self._start = self._start, int(since)
         self._searched, self._due = 0, self._now
 
     def _look(self) -> None:
         """Search if that may tell something new."""
         grown = (self._now - self._start) / max(FIRST, self._searched)
         if self._answer is not None and self._answer.verdict == "epochs":
-            if grown > (STEADY if self._follower is not None else STEADY_WORK):
+            doubted = self._heard is not None and self._heard.verdict == "epochs" and not _alike(self._heard, self._answer)
+            if grown > (AGAIN if doubted else STEADY if self._follower is not None else STEADY_WORK):
                 self._search()
             return
         level = self._pyramid.finest(self._start)
@@ -293,13 +295,23 @@ class Stream:
             self._answer, self._follower = found, None
             self._boundaries = self._matches = np.empty(0)
             return
-        if self._lost is not None:
-            whole = self._track(self._lost)
-            if whole is not None and _alike(whole[0], found):  # the same job all along
-                searched, self._start = whole, self._lost
-            self._lost = None
-        self._answer = searched[0]
-        self._settle(*searched)
+        self._speak(*searched)
+
+    def _speak(self, found: Detection, first: int, level: int) -> None:
+        """Give an answer with verdict `epochs`, on all of the job that is held in bins fit for it."""
+        assert found.period_s is not None
+        since, wrong = self._lost or (self._start, None)
+        period = found.period_s / self._step_s
+        if first - since >= FACTOR**level and not (self._answer is not None and _close(period, self._period)):
+            self._answer, self._period = found, period
+            if (whole := self._track(since)) is not None:
+                if _alike(whole[0], found):  # the same job all along
+                    (found, first, level), self._start = whole, since
+                elif _alike(found, wrong) and whole[0].verdict == "epochs":
+                    self._answer, self._heard, self._lost, self._start = None, whole[0], None, since
+                    return  # the answer that was lost comes back, but the whole job speaks against it: wait
+        self._answer, self._lost = found, None
+        self._settle(found, first, level)
         self._tell(self._epochs())
 
     def _track(self, since: int) -> tuple[Detection, int, int] | None:
@@ -340,7 +352,7 @@ class Stream:
         self._tail = ended and self._busy_until - marks[-1] < 0.2 * period
         if inside.any():
             marks, matches = marks[inside], matches[inside]
-        if not _close(period, self._period):
+        if not (self._boundaries.size > 1 and _close(period, _typical(np.diff(self._boundaries)))):
             self._boundaries = self._matches = np.empty(0)
         self._period = period
         self._follower = None
