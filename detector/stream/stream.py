@@ -15,6 +15,7 @@ from ..methods.track.boundaries import EVEN
 from ..methods.track.grid import BUSY_MEAN_S, PAUSE_S
 from ..methods.track.periods import SAME
 from ..signals import COUNTERS
+from .boundaries import KEPT, Boundaries
 from .follower import Follower
 from .glance import BINS as GLANCE_BINS
 from .glance import cycles
@@ -43,12 +44,6 @@ WATCH_S, SETTLE_EVERY = 3.0, 64
 
 #: So many intervals in a row unlike the period (EVEN) are those of another job.
 UNLIKE = 3
-
-#: Intervals this close to their median (or to within this many samples) are averaged: slower stretches must not count.
-CLOSE, CLOSE_SAMPLES = 0.03, 2
-
-#: Boundaries kept; the oldest go first.
-KEPT = 1024
 
 
 class Stream:
@@ -115,7 +110,7 @@ class Stream:
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays held: the pyramid and the boundaries."""
-        return self._pyramid.nbytes + self._boundaries.nbytes + self._matches.nbytes
+        return self._pyramid.nbytes + self._boundaries.nbytes
 
     def update(self, time: ArrayLike, values: Mapping[str, ArrayLike]) -> Detection | None:
         """Take in new samples, about once a second, and say what is known.
@@ -154,7 +149,7 @@ class Stream:
         self._lost: tuple[int, Detection] | None = None  # where the job began whose boundaries stopped, and its answer
         self._period = np.nan
         self._tail = False  # whether the last boundary is the end of work
-        self._boundaries = self._matches = np.empty(0)
+        self._boundaries = Boundaries()
         self._due = self._start + FIRST
         self._seen: Array = np.empty(0)  # cycles of the last glance, in samples
         self._searched = 0  # samples of the job at the last search
@@ -201,9 +196,9 @@ class Stream:
     def _resume(self) -> None:
         """The job had only paused: where the pause began is not where an epoch ended."""
         self._rested = False
-        if self._tail and self._follower is not None and self._boundaries.size > 1:
-            self._boundaries, self._matches = self._boundaries[:-1], self._matches[:-1]
-            self._follower.expect_after(float(self._boundaries[-1]))
+        if self._tail and self._follower is not None and self._boundaries.positions.size > 1:
+            self._boundaries.drop_last()
+            self._follower.expect_after(self._boundaries.last)
             self._tell(self._epochs())
         self._tail = False
 
@@ -236,17 +231,16 @@ class Stream:
 
     def _follow(self, follower: Follower) -> None:
         if (found := follower.advance()) is not None:
-            self._boundaries = np.append(self._boundaries, found[0])[-KEPT:]
-            self._matches = np.append(self._matches, found[1])[-KEPT:]
+            self._boundaries.append(*found)
             assert self._answer is not None
-            self._tell((*self._answer.epochs, *self._epochs(self._boundaries.size - 2))[1 - KEPT :])
-            lengths = np.diff(self._boundaries[-UNLIKE - 1 :])
+            self._tell((*self._answer.epochs, *self._epochs(self._boundaries.positions.size - 2))[1 - KEPT :])
+            lengths = np.diff(self._boundaries.positions[-UNLIKE - 1 :])
             if lengths.size == UNLIKE and (np.abs(lengths / follower.period - 1) > EVEN).all():
-                self._lose(since=self._boundaries[-UNLIKE - 1])
+                self._lose(since=self._boundaries.positions[-UNLIKE - 1])
         elif follower.lost:
             self._settle_work()
             if self._now - self._busy_until <= self._samples(BUSY_MEAN_S):
-                self._lose(since=self._boundaries[-1])
+                self._lose(since=self._boundaries.last)
 
     def _lose(self, since: float) -> None:
         """The boundaries stopped after `since`: the answer is withdrawn, and searched for in what came since.
@@ -293,7 +287,7 @@ class Stream:
             return
         if found.verdict != "epochs":
             self._answer, self._follower = found, None
-            self._boundaries = self._matches = np.empty(0)
+            self._boundaries = Boundaries()
             return
         self._speak(*searched)
 
@@ -352,8 +346,9 @@ class Stream:
         self._tail = ended and self._busy_until - marks[-1] < 0.2 * period
         if inside.any():
             marks, matches = marks[inside], matches[inside]
-        if not (self._boundaries.size > 1 and _close(period, _typical(np.diff(self._boundaries)))):
-            self._boundaries = self._matches = np.empty(0)
+        before = self._boundaries.period()
+        if before is None or not _close(period, before):
+            self._boundaries = Boundaries()
         self._period = period
         self._follower = None
         if found.clock == "wall":
@@ -364,22 +359,14 @@ class Stream:
                 self._follower = None
         if level and self._follower is not None:
             marks = np.array([self._sharpest(mark, self._follower) for mark in marks])
-        old = self._boundaries
-        keep = (old < marks[0] - 0.5 * period) | (old > marks[-1] + 0.5 * period)
-        self._boundaries = np.concatenate([old[keep], marks])
-        order = np.argsort(self._boundaries, kind="stable")[-KEPT:]
-        self._matches = np.concatenate([self._matches[keep], matches])[order]
-        self._boundaries = self._boundaries[order]
+        self._boundaries.merge(marks, matches, period)
         if self._follower is not None:
-            self._follower.expect_after(float(self._boundaries[-1]))
+            self._follower.expect_after(self._boundaries.last)
 
     def _sharpest(self, mark: float, follower: Follower) -> float:
         """A boundary as it was seen when its samples were still held, else as sharp as it can be seen now."""
-        if self._boundaries.size:
-            nearest = float(self._boundaries[np.argmin(np.abs(self._boundaries - mark))])
-            if abs(nearest - mark) < 0.05 * self._period:
-                return nearest
-        return follower.refined(mark)
+        seen = self._boundaries.near(mark, 0.05 * self._period)
+        return follower.refined(mark) if seen is None else seen
 
     def _marks(self, found: Detection) -> tuple[Array, Array]:
         """Boundaries of an answer in samples, and how well they match."""
@@ -391,29 +378,17 @@ class Stream:
     def _epochs(self, first: int = 0) -> tuple[Epoch, ...]:
         """The epochs that begin at the boundaries from `first` on."""
         assert self._resampler.origin is not None
-        times = self._resampler.origin + self._step_s * self._boundaries[first:]
-        return tuple(
-            Epoch(start, end, min(pair))
-            for (start, end), pair in zip(pairwise(times.tolist()), pairwise(self._matches[first:].tolist()), strict=True)
-        )
+        return self._boundaries.epochs(self._resampler.origin, self._step_s, first)
 
     def _tell(self, epochs: tuple[Epoch, ...]) -> None:
         """Put the epochs into the answer, and on the wall clock their mean."""
         assert self._answer is not None
         assert self._answer.period_s is not None
         period = self._answer.period_s
-        if self._answer.clock == "wall" and self._boundaries.size > 1:
-            self._period = _typical(np.diff(self._boundaries))
-            period = self._period * self._step_s
+        if self._answer.clock == "wall" and (typical := self._boundaries.period()) is not None:
+            self._period, period = typical, typical * self._step_s
         jobs = (Job(period, epochs, self._answer.confidence), *self._answer.jobs[1:])
         self._answer = replace(self._answer, period_s=period, epochs=epochs, jobs=jobs)
-
-
-def _typical(lengths: Array) -> float:
-    """Mean of the lengths close to their median, as the tracker has it; all in samples."""
-    median = float(np.median(lengths))
-    close = np.abs(lengths - median) <= max(CLOSE * median, CLOSE_SAMPLES)
-    return float(lengths[close].mean()) if close.any() else median
 
 
 def _alike(one: Detection | None, other: Detection | None) -> bool:

@@ -10,6 +10,7 @@ from epochcast.detector import Detection, InputError, detect
 from epochcast.detector.evaluation import boundary_f1
 from epochcast.detector.simulator import SimulatedTrace, simulate
 from epochcast.detector.stream import Stream, stream
+from epochcast.detector.stream.boundaries import KEPT
 from epochcast.detector.stream.pyramid import BINS, FACTOR, Pyramid
 from epochcast.detector.stream.samples import Resampler
 
@@ -108,8 +109,8 @@ def test_memory_is_bounded() -> None:
     answer = target.update(time[500:], {"dram_active": level[500:]})
     assert answer is not None
     assert answer.period_s == pytest.approx(60, rel=0.01)
-    assert target.nbytes <= before + 2 * 8 * stream.KEPT
-    assert 900 < len(answer.epochs) < stream.KEPT
+    assert target.nbytes <= before + 2 * 8 * KEPT
+    assert 900 < len(answer.epochs) < KEPT
     assert target.nbytes < 1_000_000
 
 
