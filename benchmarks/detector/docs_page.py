@@ -1,6 +1,7 @@
 """The generated parts of docs/detector.md: text between markers, and pictures beside it.
 
-Run: python benchmarks/detector/docs_page.py comparison comparison.md     (puts the file between the markers of that name)
+Run: python benchmarks/detector/docs_page.py [comparison comparison.md]     (puts the file between the markers of that name;
+without arguments it lists the parts and their lengths)
 
 A part stands between `<!-- NAME:begin -->` and `<!-- NAME:end -->`; what lies outside the markers is written by hand.
 """
@@ -49,12 +50,15 @@ def save_picture(figure: Figure, name: str, folder: Path = PICTURES) -> str:
 
 
 def main() -> None:
-    """Put a Markdown file between its markers."""
+    """Put a Markdown file between its markers, or list the parts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("name")
-    parser.add_argument("markdown", type=Path)
+    parser.add_argument("name", nargs="?")
+    parser.add_argument("markdown", nargs="?", type=Path)
     options = parser.parse_args()
-    fill(options.name, options.markdown.read_text(encoding="utf-8").splitlines())
+    if options.markdown is not None:
+        fill(options.name, options.markdown.read_text(encoding="utf-8").splitlines())
+    for part in re.finditer(r"<!-- (\w+):begin -->\n(.*?)<!-- \1:end -->", PAGE.read_text(encoding="utf-8"), re.DOTALL):
+        print(f"{part[1]}: {part[2].count(chr(10))} lines")
 
 
 if __name__ == "__main__":
