@@ -108,3 +108,11 @@ def choose(signals: Signals, name: Literal["wall", "work", "auto"] = "auto") -> 
     speed = np.maximum(speed, IDLE_SPEED * speed.mean())
     reading = np.concatenate([[0.0], np.cumsum(speed[1:] * np.diff(signals.time))])
     return Clock("work", signals.time, reading)
+
+
+def other(signals: Signals, clock: Clock) -> Clock | None:
+    """The work clock for the wall clock and the reverse; None where no metric says how active the device is."""
+    try:
+        return choose(signals, "work" if clock.name == "wall" else "wall")
+    except InputError:
+        return None

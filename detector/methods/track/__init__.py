@@ -4,11 +4,12 @@ Unlike the paper's recipe it needs neither a cropped trace nor a fitting number 
 jitter, missing samples and drift, tells two jobs apart, and says nothing when unsure.
 """
 
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ... import clock as clocks
 from ...clock import Clock
 from ...epochs import Detection, Epoch, Job
 from ...errors import InputError
@@ -16,6 +17,15 @@ from ...signals import Signals
 from .cycle import Cycle, find
 from .grid import Grid, build
 from .second_job import remainder, same
+
+#: A cycle this sure on the clock that was asked for is not looked for on the other one.
+SURE = 0.6
+
+#: The other clock must be surer by so much.
+SURER = 0.1
+
+#: A second job needs this confidence.
+SECOND = 0.6
 
 
 def detect(signals: Signals, clock: Clock, *, abstain_below: float = 0.6, shortest_epoch_s: float = 4.0) -> Detection:
@@ -45,49 +55,79 @@ def detect(signals: Signals, clock: Clock, *, abstain_below: float = 0.6, shorte
         raise InputError(f"abstain_below is {abstain_below}: choose 0 to 1")
     if not shortest_epoch_s >= 0:
         raise InputError(f"shortest_epoch_s is {shortest_epoch_s}: choose 0 seconds or more")
-    grid = build(signals, clock)
-    cycle = None if grid is None else find(grid)
-    if grid is None or cycle is None:
+    search = _searched(signals, clock, shortest_epoch_s)
+    if search is None:
         return Detection("none", None, None, (), 0.0, "track", clock.name)
+    cycle = search.cycle
     scores = dict(cycle.curves)
     if "similarity" in scores:
-        at = grid.reading(scores.pop("similarity_at"))
-        scores["similarity"] = np.interp(clock.reading, at, scores["similarity"], left=0.0, right=0.0)
-    confidence = cycle.confidence
-    if confidence < abstain_below:
-        return Detection("none", None, None, (), confidence, "track", clock.name, scores=scores)
-    times = _wall(cycle, grid, signals, clock)
-    # Wall seconds vary with what else ran on the device, hence the median; work does not.
-    period = float(np.median(np.diff(times)[cycle.even])) if clock.name == "work" else cycle.period
-    work = cycle.period if clock.name == "work" else None
-    if period < shortest_epoch_s:
-        return Detection("steps", period, work, (), confidence, "track", clock.name, step_s=period, scores=scores)
-    jobs = [_job(period, times, cycle)]
-    other = _second(grid, cycle)
-    if other is not None and other.confidence >= max(abstain_below, SECOND) and other.period >= shortest_epoch_s:
-        times = _wall(other, grid, signals, clock)
-        jobs.append(_job(float(np.median(np.diff(times)[other.even])), times, other))
-    return Detection("epochs", period, work, jobs[0].epochs, confidence, "track", clock.name, jobs=tuple(jobs), scores=scores)
+        at = search.grid.reading(scores.pop("similarity_at"))
+        scores["similarity"] = np.interp(search.clock.reading, at, scores["similarity"], left=0.0, right=0.0)
+    if cycle.confidence < abstain_below:
+        return Detection("none", None, None, (), cycle.confidence, "track", clock.name, scores=scores)
+    first = search.job(cycle, signals)
+    work = search.period_work(cycle, first, clock)
+    if first.period_s < shortest_epoch_s:
+        period = first.period_s
+        return Detection("steps", period, work, (), cycle.confidence, "track", clock.name, step_s=period, scores=scores)
+    jobs = [first]
+    other = _second(search.grid, cycle, shortest_epoch_s)
+    if other is not None and other.confidence >= max(abstain_below, SECOND):
+        second = search.job(other, signals)
+        jobs += [second] if second.period_s >= shortest_epoch_s else []
+    return Detection(
+        "epochs", first.period_s, work, first.epochs, cycle.confidence, "track", clock.name, jobs=tuple(jobs), scores=scores
+    )
 
 
-#: A second job needs this confidence.
-SECOND = 0.6
+@dataclass(frozen=True)
+class _Search:
+    """The best cycle, and the clock and grid that it was found on."""
+
+    clock: Clock
+    grid: Grid
+    cycle: Cycle
+
+    def job(self, cycle: Cycle, signals: Signals) -> Job:
+        """A cycle of this grid as a job, in wall seconds."""
+        times = self.clock.to_wall(self.grid.reading(cycle.boundaries)).clip(signals.time[0], signals.time[-1])
+        # Wall seconds of equal work vary with what else ran on the device, hence the median.
+        period = cycle.period if self.clock.name == "wall" else float(np.median(np.diff(times)[cycle.even]))
+        epochs = tuple(
+            Epoch(start, end, min(pair))
+            for (start, end), pair in zip(pairwise(times.tolist()), pairwise(cycle.match.tolist()), strict=True)
+        )
+        return Job(period, epochs, cycle.confidence)
+
+    def period_work(self, cycle: Cycle, job: Job, clock: Clock) -> float | None:
+        """The job's period on the clock that was asked for, if that is the work clock."""
+        if clock.name == "wall" or self.clock.name == "work":
+            return None if clock.name == "wall" else cycle.period
+        starts, ends = np.array([(epoch.start, epoch.end) for epoch in job.epochs]).T
+        return float(np.median((clock.at(ends) - clock.at(starts))[cycle.even]))
 
 
-def _second(grid: Grid, first: Cycle) -> Cycle | None:
+def _searched(signals: Signals, clock: Clock, shortest_epoch_s: float) -> _Search | None:
+    """The surest cycle on the clock; where that is not sure, on the other one too.
+
+    Epochs of a job that others slow down are even in work only; where the others' work is counted along, only in wall time.
+    """
+    best: _Search | None = None
+    for each in (clock, None):
+        if best is not None and best.cycle.confidence >= SURE:
+            break
+        on = each or clocks.other(signals, clock)
+        grid = None if on is None else build(signals, on)
+        cycle = None if grid is None else find(grid, shortest_epoch_s)
+        if on is None or grid is None or cycle is None:
+            continue
+        if best is None or cycle.confidence > best.cycle.confidence + SURER:
+            best = _Search(on, grid, cycle)
+    return best
+
+
+def _second(grid: Grid, first: Cycle, shortest_epoch_s: float) -> Cycle | None:
     """Another job's cycle in what the first one leaves."""
     rest = remainder(grid, first.boundaries)
-    second = None if rest is None else find(rest)
+    second = None if rest is None else find(rest, shortest_epoch_s, most=2)
     return None if second is None or same(first.boundaries, second.boundaries) else second
-
-
-def _wall(cycle: Cycle, grid: Grid, signals: Signals, clock: Clock) -> NDArray[np.float64]:
-    return np.asarray(clock.to_wall(grid.reading(cycle.boundaries)).clip(signals.time[0], signals.time[-1]))
-
-
-def _job(period: float, times: NDArray[np.float64], cycle: Cycle) -> Job:
-    epochs = tuple(
-        Epoch(start, end, min(pair))
-        for (start, end), pair in zip(pairwise(times.tolist()), pairwise(cycle.match.tolist()), strict=True)
-    )
-    return Job(period, epochs, cycle.confidence)

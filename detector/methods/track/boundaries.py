@@ -15,13 +15,19 @@ from .template import boundary_phase, correlate, local_energy, seeds, windows
 BINS, CHANNELS, ROUNDS = 96, 16, 3
 
 #: First templates tried on a trace of at most so many bins; a longer one has many cycles, and any of them will do.
-SEEDS, SHORT = 4, 4000
+SEEDS, SHORT = 3, 4000
 
 #: Template around a boundary, in periods.
 BEFORE, AFTER = 0.45, 0.20
 
 #: Intervals between boundaries, in periods.
 SHORTEST, LONGEST = 0.55, 2.3
+
+#: Lengths this close to their median, or within so many samples of it, are averaged.
+CLOSE, CLOSE_SAMPLES = 0.03, 2
+
+#: A sample averages the interval that ends at its time: the first one after a change lies a sample behind it, on average.
+LAG = 1.0
 
 #: A boundary at the chain's end that matches less than this share of the median is not one.
 WEAK = 0.5
@@ -38,7 +44,7 @@ class Fit:
     """How well a candidate period fits the trace.
 
     Attributes:
-        period: bins, the mean of the even intervals between boundaries.
+        period: bins, see `typical`.
         quality: 0..1.
         alike: mean leave-one-out match of the boundaries.
         contrast: `alike` minus the 95th percentile of the match between the boundaries.
@@ -47,6 +53,7 @@ class Fit:
         spread: their median absolute deviation from the median, as a share of it.
         even: share of them within 15 % of the median.
         covered: share of the busy stretch that they cover.
+        nested: share of the variance of the boundaries' size, or of the intervals, that recurs every k of them.
         lead, tail: whether the stretch before the first and after the last boundary is an epoch.
     """
 
@@ -59,6 +66,7 @@ class Fit:
     spread: float
     even: float
     covered: float
+    nested: float
     lead: bool
     tail: bool
 
@@ -163,7 +171,7 @@ def _from_seed(
 def _weights(channels: NDArray[np.float64], length: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Channels that repeat after one period but not before, and their weights (sum 1)."""
     n = channels.shape[1]
-    lags = min(n - 1, round(7 * length) + 1)
+    lags = min(max(int(0.85 * n), round(length) + 2), n - 1, round(7 * length) + 1)  # beyond, a few samples decide
     each = autocorrelation(channels, lags)
     lag = min(round(length), lags - 1)
     excess = each[:, max(0, lag - 1) : lag + 2].max(axis=1) - each[:, max(1, round(0.3 * length)) :].mean(axis=1)
@@ -183,26 +191,34 @@ def best_chain(similarity: NDArray[np.float64], length: float) -> NDArray[np.int
     peaks = np.flatnonzero((similarity == maximum_filter1d(similarity, 2 * reach + 1, mode="nearest")) & (similarity > 0.05))
     if peaks.size < 2:
         return peaks
-    gain = similarity[peaks].copy()
-    previous = np.full(peaks.size, -1)
     first = np.searchsorted(peaks, peaks - LONGEST * length)
     last = np.searchsorted(peaks, peaks - SHORTEST * length, side="right")
-    for i in range(peaks.size):
-        if first[i] < last[i]:
-            ratio = np.log((peaks[i] - peaks[first[i] : last[i]]) / length)
-            total = gain[first[i] : last[i]] - np.minimum(6 * ratio**2, 0.45 + 6 * (ratio - np.log(2)) ** 2)
-            j = int(np.argmax(total))
-            if total[j] > 0:
-                gain[i] += total[j]
-                previous[i] = first[i] + j
+    # All pairs at once; what is left for the loop, which each peak enters with the sums before it, is quick on plain floats.
+    counts = np.maximum(last - first, 0)
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    later = np.repeat(np.arange(peaks.size), counts)
+    earlier = np.arange(starts[-1]) - starts[later] + first[later]
+    ratio = np.log((peaks[later] - peaks[earlier]) / length)
+    penalty = np.minimum(6 * ratio**2, 0.45 + 6 * (ratio - np.log(2)) ** 2).tolist()
+    gain: list[float] = similarity[peaks].tolist()
+    previous = [-1] * peaks.size
+    for i, (start, low, count) in enumerate(zip(starts.tolist(), first.tolist(), counts.tolist(), strict=False)):
+        best = 0.0
+        for k in range(count):
+            total = gain[low + k] - penalty[start + k]
+            if total > best:
+                best, previous[i] = total, low + k
+        gain[i] += best
     chain = [int(np.argmax(gain))]
     while previous[chain[-1]] >= 0:
-        chain.append(int(previous[chain[-1]]))
-    return peaks[chain[::-1]]
+        chain.append(previous[chain[-1]])
+    return np.asarray(peaks[chain[::-1]])
 
 
 def _trimmed(chain: NDArray[np.int64], similarity: NDArray[np.float64]) -> NDArray[np.int64]:
     """The chain without weak matches at its ends: what came before the job, or after it, matches a little as well."""
+    if chain.size < 2:
+        return chain
     match = similarity[chain]
     good = np.flatnonzero(match >= WEAK * np.median(match))
     return chain[good[0] : good[-1] + 1]
@@ -243,9 +259,9 @@ def _fit(
     covered = min(1.0, (marks[-1] - marks[0] + length) / n)
     quality = max(0.0, alike) * float(np.clip(contrast / 0.4, 0.02, 1)) ** 0.7
     quality *= (1 - np.exp(-intervals.size / 1.6)) * np.exp(-2.5 * spread) * (0.4 + 0.6 * even.mean()) * np.sqrt(covered)
-    period = float(settled[even].mean()) if even.any() else median
+    sizes = (around * rest.mean(axis=0)).sum(axis=(1, 2)) / max(float((rest.mean(axis=0) ** 2).sum()), 1e-12)
     return Fit(
-        period=period,
+        period=typical(settled),
         quality=float(min(1.0, quality)),
         alike=alike,
         contrast=contrast,
@@ -254,9 +270,27 @@ def _fit(
         spread=spread,
         even=float(even.mean()),
         covered=covered,
+        nested=max(_nested(sizes), _nested(np.diff(boundaries))),
         lead=lead,
         tail=tail,
     )
+
+
+def typical(lengths: NDArray[np.floating]) -> float:
+    """Mean of the lengths that lie close to their median: neither slow stretches nor rounding move it."""
+    median = float(np.median(lengths))
+    close = np.abs(lengths - median) <= max(CLOSE * median, CLOSE_SAMPLES)
+    return float(lengths[close].mean()) if close.any() else median
+
+
+def _nested(values: NDArray[np.floating]) -> float:
+    """The share of their variance that recurs every k values, 2 <= k <= 10, less what k means explain of noise; 0..1."""
+    n, total = values.size, float(((values - values.mean()) ** 2).sum()) if values.size else 0.0
+    best = 0.0
+    for count in range(2, min(10, n // 3) + 1):
+        within = sum(float(((part - part.mean()) ** 2).sum()) for i in range(count) if (part := values[i::count]).size)
+        best = max(best, 1 - (within / max(total, 1e-12)) * (n - 1) / (n - count))
+    return best if total > 1e-9 else 0.0
 
 
 def with_edges(marks: NDArray[Any], lead: bool, tail: bool, first: float, last: float) -> NDArray[np.float64]:
@@ -265,7 +299,7 @@ def with_edges(marks: NDArray[Any], lead: bool, tail: bool, first: float, last: 
 
 
 def refined(values: NDArray[np.float64], track: Track) -> NDArray[np.float64]:
-    """Boundaries in samples of the grid, moved by up to two bins to the sharpest step, minus half a sample.
+    """Boundaries in samples of the grid, moved by up to two bins to the sharpest step.
 
     The step is looked for in the projection of all channels on the change that the template shows at its boundary.
     """
@@ -284,7 +318,7 @@ def refined(values: NDArray[np.float64], track: Track) -> NDArray[np.float64]:
         around = np.arange(max(side, boundary - reach), min(curve.size - side, boundary + reach) + 1)
         if around.size:
             step = (total[around + side] - total[around]) - (total[around] - total[around - side])
-            moved.append(float(around[np.argmax(step)]) - 0.5)
+            moved.append(float(around[np.argmax(step)]) - LAG)
         else:
-            moved.append(float(boundary) - 0.5)
+            moved.append(float(boundary) - LAG)
     return np.array(moved)

@@ -5,18 +5,29 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .boundaries import EVEN, Track, follow, refined, with_edges
-from .choice import choose
+from .boundaries import EVEN, LAG, Track, follow, refined, typical, with_edges
 from .confidence import confidence, of_fold, of_track
 from .folding import Folded, fold
 from .grid import Grid
-from .periods import candidates
+from .periods import SAME, candidates
 
 #: A track less sure than this gives way to a folded cycle.
 UNSURE = 0.6
 
-#: Intervals this close to the median (or to within this many samples) are averaged: slower stretches must not count.
-CLOSE, CLOSE_SAMPLES = 0.03, 2
+#: A cycle of fewer readings is not followed.
+FEWEST_READINGS = 6
+
+#: An epoch this likely is preferred to a step within it or beside it.
+LIKELY = 0.4
+
+#: Up to so many boundaries the epochs at the ends do not count for the period.
+FEW = 8
+
+#: The best tracks are also tried as so many epochs in one.
+FRACTIONS = (2, 3, 4, 5)
+
+#: Periods of a trace that are followed until a cycle is chosen.
+ENOUGH = 300
 
 
 @dataclass(frozen=True)
@@ -42,16 +53,57 @@ class Cycle:
     curves: dict[str, NDArray[np.float64]]
 
 
-def find(grid: Grid) -> Cycle | None:
-    """The best cycle of a grid, however unsure; None if nothing repeats."""
-    tracks = [follow(grid.values, candidate.period) for candidate in candidates(grid.values, grid.step)]
-    found = [track for track in tracks if track is not None]
-    best = _tracked(choose(found, grid), found, grid) if found else None
-    if best is None or best.confidence < UNSURE:
-        folded = fold(grid)
-        if folded is not None and folded.boundaries.size > 2:
-            return _folded(folded, grid)
-    return best
+def find(grid: Grid, shortest_epoch_s: float, *, most: int = 6) -> Cycle | None:
+    """The best cycle of a grid, however unsure; None if nothing repeats.
+
+    Args:
+        grid: to search.
+        shortest_epoch_s: a shorter cycle is a step, in seconds of the clock; it gives way to an epoch that is there as well.
+        most: candidate periods to follow.
+    """
+    tracks = followed(grid, most)
+    cycle = None
+    if tracks:
+        shortest = shortest_epoch_s / grid.step
+        evidence = [of_track(track, tracks, grid.values.shape[0], shortest) for track in tracks]
+        sure = [confidence(each) for each in evidence]
+        best = int(np.argmax(sure))
+        if tracks[best].samples < shortest:
+            epochs = [i for i, track in enumerate(tracks) if track.samples >= shortest and sure[i] >= LIKELY]
+            best = max(epochs, key=lambda i: sure[i], default=best)
+        whole = tracks[best] if _piece(grid, tracks[best].samples) is grid.values else follow(grid.values, tracks[best].samples)
+        cycle = _tracked(whole, tracks, evidence[best], grid) if whole is not None else None
+    folded = fold(grid) if cycle is None or cycle.confidence < UNSURE else None
+    if folded is not None:
+        strict = _folded(folded, grid)
+        if cycle is None or strict.confidence > cycle.confidence:
+            return strict
+    return cycle
+
+
+def followed(grid: Grid, most: int) -> list[Track]:
+    """Tracks of the candidate periods, and of fractions of the best ones: a checkpoint every k epochs hides the epoch."""
+    # Interpolated between too few readings, the curve is not the cycle's: that is for `folding`.
+    fewest = FEWEST_READINGS * float(np.median(np.diff(grid.readings))) / grid.step
+    periods = [candidate.period for candidate in candidates(grid.values, grid.step, most)]
+    tracks = [track for period in periods if period >= fewest and (track := _followed(grid, period)) is not None]
+    for whole in sorted(tracks, key=lambda track: -track.fit.quality)[: most // 2]:
+        for count in FRACTIONS:
+            period = whole.samples / count
+            if period >= fewest and all(abs(np.log(period / other.samples)) > SAME for other in tracks):
+                part = _followed(grid, period)
+                tracks += [part] if part is not None else []
+    return tracks
+
+
+def _followed(grid: Grid, period: float) -> Track | None:
+    return follow(_piece(grid, period), period)
+
+
+def _piece(grid: Grid, period: float) -> NDArray[np.float64]:
+    """The middle `ENOUGH` periods, or all there is: more do not tell better whether it is a cycle."""
+    n, length = grid.values.shape[1], round(ENOUGH * period)
+    return grid.values if n <= length else grid.values[:, (n - length) // 2 : (n + length) // 2]
 
 
 def _folded(folded: Folded, grid: Grid) -> Cycle:
@@ -67,16 +119,16 @@ def _folded(folded: Folded, grid: Grid) -> Cycle:
     )
 
 
-def _tracked(best: Track, tracks: list[Track], grid: Grid) -> Cycle:
+def _tracked(best: Track, tracks: list[Track], evidence: dict[str, float], grid: Grid) -> Cycle:
     lead, tail = best.fit.lead, best.fit.tail
     inner = refined(grid.values, best)
-    boundaries = with_edges(inner, lead, tail, -0.5, grid.values.shape[1] - 0.5)
+    boundaries = with_edges(inner, lead, tail, -LAG, grid.values.shape[1] - 1.0)
     lengths = np.diff(boundaries)
     even = np.abs(lengths / np.median(lengths) - 1) <= EVEN
     even |= not even.any()
-    evidence = of_track(best, tracks)
     return Cycle(
-        period=_typical(np.diff(inner) if inner.size > 2 else lengths[even]) * grid.step,
+        # The epochs at the ends hold setup and shutdown: where there are few, they would decide.
+        period=typical(np.diff(inner) if 3 <= inner.size <= FEW else lengths) * grid.step,
         boundaries=boundaries,
         even=even,
         # An epoch at the trace's busy end has one tracked boundary of two: half the confidence.
@@ -94,10 +146,3 @@ def _tracked(best: Track, tracks: list[Track], grid: Grid) -> Cycle:
             ),
         },
     )
-
-
-def _typical(lengths: NDArray[np.float64]) -> float:
-    """Mean of the lengths that lie close to their median."""
-    median = float(np.median(lengths))
-    close = np.abs(lengths - median) <= max(CLOSE * median, CLOSE_SAMPLES)
-    return float(lengths[close].mean()) if close.any() else median

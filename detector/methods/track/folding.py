@@ -18,7 +18,7 @@ from .template import boundary_phase
 SHORTEST, LONGEST = 3.0, 20.0
 
 #: Bins per cycle, most readings folded at once, periods folded at once.
-BINS, MOST_READINGS, BLOCK = 8, 4000, 256
+BINS, MOST_READINGS, BLOCK = 8, 1200, 256
 
 #: Fewest readings and fewest cycles: in fewer, aliases of faster cycles fold as well by chance.
 READINGS, CYCLES = 80, 8
@@ -30,7 +30,10 @@ EXPLAINED, SIGNIFICANT = 0.12, 23.0
 AHEAD = 1.15
 
 #: A fraction of the period that explains this share of what the period does is the cycle itself.
-FRACTION = 0.8
+FRACTION = 0.7
+
+#: The cycle runs for this share of the readings.
+COVERED = 0.4
 
 #: The cycle counts as running where readings match it this well over six cycles.
 RUNNING, WINDOW_CYCLES = 0.15, 6
@@ -66,7 +69,8 @@ def fold(grid: Grid) -> Folded | None:
     span, interval = float(time[-1] - time[0]), float(np.median(np.diff(time)))
     slowest, fastest = max(1 / (LONGEST * interval), CYCLES / span), 1 / (SHORTEST * interval)
     residual = _residual(values)
-    if time.size < READINGS or slowest >= fastest or not residual.size:
+    # What is read as fast as the grid is fine loses nothing on it.
+    if time.size < READINGS or slowest >= fastest or interval <= 1.5 * grid.step or not residual.size:
         return None
     frequencies = np.arange(slowest, fastest, 1 / (4 * span))
     blocks = [frequencies[i : i + BLOCK] for i in range(0, frequencies.size, BLOCK)]
@@ -86,6 +90,8 @@ def fold(grid: Grid) -> Folded | None:
     if explained < EXPLAINED or explained * time.size < SIGNIFICANT or ahead < AHEAD:
         return None
     boundaries, covered = _boundaries(time, residual, share[:, best], 1 / frequency)
+    if covered < COVERED or boundaries.size < CYCLES:
+        return None
     return Folded(1 / frequency, boundaries, explained, explained * time.size, ahead, covered)
 
 

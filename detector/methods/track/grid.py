@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import uniform_filter1d
 
-from ...clock import Clock
+from ...clock import ACTIVITY, Clock
 from ...signals import Signals
 
 #: Finest grid step [s]: the product samples at 10 Hz.
@@ -23,6 +23,10 @@ HOLE_S, HOLE_STEPS = 300.0, 100
 
 #: Events are rare if so many percent [of the samples] are near the median.
 RARE = 95
+
+#: A device that is active for less than this share of the time does not train, whatever blinks on it. Only ratios tell.
+IDLE = 0.01
+RATIOS = frozenset({"dram_active", *ACTIVITY})
 
 #: Two periods of the shortest kind that the search knows, at its coarsest.
 FEWEST_SAMPLES = 40
@@ -60,6 +64,8 @@ def build(signals: Signals, clock: Clock) -> Grid | None:
     interval = max(STEP_S, float(np.median(np.diff(signals.time))))
     step = max(STEP_S, interval / OVERSAMPLING)
     first, last = _busy_stretch(signals.time, signals.metrics[signals.main()], interval)
+    if signals.main() in RATIOS and signals.metrics[signals.main()].mean() < IDLE:
+        return None
     count = int((last - first) / step) + 1
     if count < FEWEST_SAMPLES:
         return None
