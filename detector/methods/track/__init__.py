@@ -28,7 +28,9 @@ SURER = 0.1
 SECOND = 0.6
 
 
-def detect(signals: Signals, clock: Clock, *, abstain_below: float = 0.6, shortest_epoch_s: float = 4.0) -> Detection:
+def detect(
+    signals: Signals, clock: Clock, *, abstain_below: float = 0.6, shortest_epoch_s: float = 4.0, most_jobs: int = 2
+) -> Detection:
     """Epochs, or the steps of a job without visible epochs, or nothing.
 
     The confidence is the probability that the period is within 5 % of the epoch's, see `confidence`.
@@ -41,6 +43,7 @@ def detect(signals: Signals, clock: Clock, *, abstain_below: float = 0.6, shorte
         clock: the clock to search on.
         abstain_below: verdict `none` for a lower confidence, 0..1.
         shortest_epoch_s: wall seconds.
+        most_jobs: 1 not to look for a second job.
 
     Returns:
         `jobs` holds a second job on the device where there is one. `scores` holds `similarity`, (n,) at the samples' times:
@@ -55,6 +58,8 @@ def detect(signals: Signals, clock: Clock, *, abstain_below: float = 0.6, shorte
         raise InputError(f"abstain_below is {abstain_below}: choose 0 to 1")
     if not shortest_epoch_s >= 0:
         raise InputError(f"shortest_epoch_s is {shortest_epoch_s}: choose 0 seconds or more")
+    if most_jobs not in (1, 2):
+        raise InputError(f"most_jobs is {most_jobs}: choose 1 or 2")
     search = _searched(signals, clock, shortest_epoch_s)
     if search is None:
         return Detection("none", None, None, (), 0.0, "track", clock.name)
@@ -71,7 +76,7 @@ def detect(signals: Signals, clock: Clock, *, abstain_below: float = 0.6, shorte
         period = first.period_s
         return Detection("steps", period, work, (), cycle.confidence, "track", clock.name, step_s=period, scores=scores)
     jobs = [first]
-    other = _second(search.grid, cycle, shortest_epoch_s)
+    other = _second(search.grid, cycle, shortest_epoch_s) if most_jobs > 1 else None
     if other is not None and other.confidence >= max(abstain_below, SECOND):
         second = search.job(other, signals)
         jobs += [second] if second.period_s >= shortest_epoch_s else []

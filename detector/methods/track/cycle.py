@@ -1,12 +1,13 @@
 """The best cycle of a grid: followed where its boundaries show, folded where it is strict and has few readings."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .boundaries import EVEN, LAG, Track, follow, refined, typical, with_edges
-from .confidence import confidence, of_fold, of_track
+from .confidence import confidence, of_fold, of_track, whole
 from .folding import Folded, fold
 from .grid import Grid
 from .periods import SAME, candidates
@@ -17,8 +18,8 @@ UNSURE = 0.6
 #: A cycle of fewer readings is not followed.
 FEWEST_READINGS = 6
 
-#: An epoch this likely is preferred to a step within it or beside it.
-LIKELY = 0.4
+#: An epoch this likely is preferred to a step within it or beside it, however sure that is: a step loop alone has none.
+LIKELY = 0.2
 
 #: Up to so many boundaries the epochs at the ends do not count for the period.
 FEW = 8
@@ -67,10 +68,7 @@ def find(grid: Grid, shortest_epoch_s: float, *, most: int = 6) -> Cycle | None:
         shortest = shortest_epoch_s / grid.step
         evidence = [of_track(track, tracks, grid.values.shape[0], shortest) for track in tracks]
         sure = [confidence(each) for each in evidence]
-        best = int(np.argmax(sure))
-        if tracks[best].samples < shortest:
-            epochs = [i for i, track in enumerate(tracks) if track.samples >= shortest and sure[i] >= LIKELY]
-            best = max(epochs, key=lambda i: sure[i], default=best)
+        best = preferred([track.samples for track in tracks], sure, shortest)
         whole = tracks[best] if _piece(grid, tracks[best].samples) is grid.values else follow(grid.values, tracks[best].samples)
         cycle = _tracked(whole, tracks, evidence[best], grid) if whole is not None else None
     folded = fold(grid) if cycle is None or cycle.confidence < UNSURE else None
@@ -81,15 +79,35 @@ def find(grid: Grid, shortest_epoch_s: float, *, most: int = 6) -> Cycle | None:
     return cycle
 
 
+def preferred(periods: Sequence[float], sure: Sequence[float], shortest: float) -> int:
+    """Which cycle is the answer: the surest, but an epoch rather than its steps.
+
+    Args:
+        periods: one per cycle.
+        sure: their confidences.
+        shortest: a shorter cycle is a step; the unit of `periods`.
+    """
+    best = int(np.argmax(sure))
+    if periods[best] >= shortest:
+        return best
+    # A few steps together repeat as well as one: no epoch.
+    epochs = [
+        i
+        for i, period in enumerate(periods)
+        if period >= shortest and sure[i] >= LIKELY and not whole(float(np.log(period / periods[best])))
+    ]
+    return max(epochs, key=lambda i: sure[i], default=best)
+
+
 def followed(grid: Grid, most: int) -> list[Track]:
     """Tracks of the candidate periods, and of fractions of the best ones: a checkpoint every k epochs hides the epoch."""
     # Interpolated between too few readings, the curve is not the cycle's: that is for `folding`.
     fewest = FEWEST_READINGS * float(np.median(np.diff(grid.readings))) / grid.step
     periods = [candidate.period for candidate in candidates(grid.values, grid.step, most)]
     tracks = [track for period in periods if period >= fewest and (track := _followed(grid, period)) is not None]
-    for whole in sorted(tracks, key=lambda track: -track.fit.quality)[: most // 2]:
+    for long in sorted(tracks, key=lambda track: -track.fit.quality)[: most // 2]:
         for count in FRACTIONS:
-            period = whole.samples / count
+            period = long.samples / count
             if period >= fewest and all(abs(np.log(period / other.samples)) > SAME for other in tracks):
                 part = _followed(grid, period)
                 tracks += [part] if part is not None else []

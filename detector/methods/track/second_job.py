@@ -13,6 +13,9 @@ SHORTEST, LONGEST = 0.5, 1.5
 #: Boundaries this close [share of the shorter period] coincide; a job of which so many coincide with another's is that job.
 NEAR, COINCIDE = 0.1, 0.6
 
+#: Periods this close are one job's: what is left of its own marks, or two halves of its cycle.
+ALIKE = 1.08
+
 
 def remainder(grid: Grid, boundaries: NDArray[np.float64]) -> Grid | None:
     """The grid less the median cycle between the boundaries, each stretched to its interval.
@@ -44,9 +47,12 @@ def remainder(grid: Grid, boundaries: NDArray[np.float64]) -> Grid | None:
 
 
 def same(first: NDArray[np.float64], second: NDArray[np.float64]) -> bool:
-    """Whether most boundaries of the slower job coincide with boundaries of the faster one: then they are one job's."""
+    """Whether two sets of boundaries are one job's: as far apart, or most of the slower ones coincide with faster ones."""
     fast, slow = sorted((first, second), key=lambda marks: float(np.median(np.diff(marks))))
-    near = NEAR * float(np.median(np.diff(fast)))
+    shorter, longer = float(np.median(np.diff(fast))), float(np.median(np.diff(slow)))
+    if longer < ALIKE * shorter:
+        return True
+    near = NEAR * shorter
     slow = slow[(slow >= fast[0] - near) & (slow <= fast[-1] + near)]
     if not slow.size:
         return False

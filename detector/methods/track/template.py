@@ -2,7 +2,7 @@
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import oaconvolve
+from scipy.fft import irfft, next_fast_len, rfft
 
 #: Windows tried as the first template.
 SEEDS = 24
@@ -16,6 +16,7 @@ def seeds(channels: NDArray[np.float64], width: int, most: int) -> list[int]:
     n = channels.shape[1]
     slack = max(1, width // 10)
     energy = local_energy(channels, width)
+    views = np.lib.stride_tricks.sliding_window_view(channels, width, axis=1)
     scored = []
     for start in np.unique(np.linspace(0, n - width, SEEDS).astype(int)).tolist():
         window = channels[:, start : start + width]
@@ -25,7 +26,7 @@ def seeds(channels: NDArray[np.float64], width: int, most: int) -> list[int]:
             low, high = start + offset * width - slack, start + offset * width + slack
             low, high = max(low, 0), min(high, n - width)
             if high >= low:
-                product = oaconvolve(channels[:, low : high + width], window[:, ::-1], mode="valid", axes=1).sum(axis=0)
+                product = np.einsum("cnw,cw->n", views[:, low : high + 1], window)
                 matches.append(float((product / np.sqrt(energy[low : high + 1] * (window**2).sum() + 1e-12)).max()))
         if matches:
             scored.append((float(np.mean(matches)), start))
@@ -46,18 +47,22 @@ def windows(channels: NDArray[np.float64], starts: NDArray[np.int64], width: int
 
 def local_energy(channels: NDArray[np.float64], width: int) -> NDArray[np.float64]:
     """Energy about the local mean of every window, summed over channels, with a floor so that flat stretches match nothing."""
-    total = np.cumsum(np.pad(channels, ((0, 0), (1, 0))), axis=1)
-    square = np.cumsum(np.pad(channels**2, ((0, 0), (1, 0))), axis=1)
+    rows, n = channels.shape
+    total = np.zeros((2 * rows, n + 1))
+    np.cumsum(np.concatenate([channels, channels**2]), axis=1, out=total[:, 1:])
     sums = total[:, width:] - total[:, :-width]
-    energy = (square[:, width:] - square[:, :-width] - sums**2 / width).sum(axis=0)
+    energy = (sums[rows:] - sums[:rows] ** 2 / width).sum(axis=0)
     return np.asarray(np.maximum(energy, 0.05 * width * channels.var(axis=1).sum()))
 
 
 def correlate(channels: NDArray[np.float64], template: NDArray[np.float64]) -> NDArray[np.float64]:
     """Normalised cross-correlation of a template with every window: (c, n), (c, w) -> (n - w + 1,), about -1..1."""
     centred = template - template.mean(axis=1, keepdims=True)
-    product = oaconvolve(channels, centred[:, ::-1], mode="valid", axes=1).sum(axis=0)
-    return np.asarray(product / np.sqrt(local_energy(channels, template.shape[1]) * (centred**2).sum() + 1e-12))
+    n, width = channels.shape[1], template.shape[1]
+    size = next_fast_len(n, real=True)  # what wraps around lies beyond the last whole window
+    spectrum = (rfft(channels, size, axis=1) * rfft(centred, size, axis=1).conj()).sum(axis=0)
+    product = irfft(spectrum, size)[: n - width + 1]
+    return np.asarray(product / np.sqrt(local_energy(channels, width) * (centred**2).sum() + 1e-12))
 
 
 def boundary_phase(template: NDArray[np.float64]) -> int:

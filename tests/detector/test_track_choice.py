@@ -1,0 +1,89 @@
+"""The tracker's choice: its confidence, epochs before steps, two jobs, two clocks."""
+
+import json
+
+import numpy as np
+import pytest
+
+from epochcast.detector import InputError, detect
+from epochcast.detector.methods.track import confidence
+from epochcast.detector.methods.track.cycle import preferred
+from epochcast.detector.methods.track.second_job import same
+from epochcast.detector.simulator import simulate, simulate_class
+
+FOUR = ("dram_active", "sm_active", "pcie_rx", "power")
+
+
+def test_the_network_is_what_it_says() -> None:
+    """Plain loops beside the vectorised network."""
+    weights = json.loads((confidence.files(confidence.__package__) / "confidence.json").read_text())
+    rng = np.random.default_rng(0)
+    for scale in (0.5, 100.0):
+        evidence = {
+            name: mean + scale * spread * rng.standard_normal()
+            for name, mean, spread in zip(weights["names"], weights["mean"], weights["scale"], strict=True)
+        }
+        logit = weights["offset"]
+        for hidden, bias, output in zip(weights["hidden"], weights["bias"], weights["output"], strict=True):
+            total = bias
+            for weight, name, mean, spread in zip(hidden, weights["names"], weights["mean"], weights["scale"], strict=True):
+                total += weight * min(5.0, max(-5.0, (evidence[name] - mean) / spread))
+            logit += output * np.tanh(total)
+        assert confidence.confidence(evidence) == pytest.approx(1 / (1 + np.exp(-logit)), abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("periods", "sure", "answer"),
+    [
+        ((20.0, 1.3), (0.9, 0.5), 0),
+        ((1.3, 20.4), (0.9, 0.5), 1),  # an epoch that is likely enough, rather than its steps
+        ((1.3, 20.4), (0.9, 0.1), 0),
+        ((1.3, 5.2), (0.9, 0.5), 0),  # four steps are no epoch
+        ((1.3, 0.6), (0.2, 0.9), 1),
+    ],
+)
+def test_an_epoch_is_preferred_to_its_steps(periods: tuple[float, ...], sure: tuple[float, ...], answer: int) -> None:
+    assert preferred(periods, sure, 4.0) == answer
+
+
+def test_boundaries_of_one_job_are_one_job() -> None:
+    first = np.arange(0.0, 500.0, 10.0)
+    assert same(first, first[::3] + 0.5)
+    assert same(first, np.arange(3.0, 500.0, 10.3))
+    assert not same(first, np.arange(0.0, 500.0, 17.3))
+
+
+def test_two_jobs_are_told_apart() -> None:
+    found = 0
+    for seed in range(6):
+        trace = simulate_class("two_jobs", seed)
+        answer = detect(trace.time, {name: trace.metrics[name] for name in FOUR}, abstain_below=0.0)
+        truths = [float(np.median(np.diff(starts))) for starts in (trace.epoch_starts, trace.epoch_starts2)]
+        jobs = [job.period_s for job in answer.jobs]
+        found += all(any(abs(job / true - 1) < 0.05 for job in jobs) for true in truths)
+    assert found >= 2
+
+
+def test_one_job_on_request() -> None:
+    trace = simulate(0)
+    assert len(detect(trace.time, trace.metrics, most_jobs=1).jobs) == 1
+    with pytest.raises(InputError, match="most_jobs is 3: choose 1 or 2"):
+        detect(trace.time, trace.metrics, most_jobs=3)
+
+
+def test_epochs_that_are_even_in_work_only_are_found_on_the_wall_clock_too() -> None:
+    """Loaded by others, the same steps take up to three times as long; what was asked for is the wall clock."""
+    rng = np.random.default_rng(3)
+    levels: list[np.ndarray] = []
+    for _ in range(12):
+        speed = rng.uniform(0.35, 1.0)
+        train, validate = round(120 / speed), round(20 / speed)
+        levels += [np.full(train, 0.9 * speed), np.full(validate, 0.5 * speed), np.zeros(3)]
+    sm = np.concatenate([np.zeros(60), *levels, np.zeros(60)])
+    memory = np.concatenate(
+        [np.zeros(60), *[np.full(block.size, 0.3 * (i % 3 == 1)) for i, block in enumerate(levels)], np.zeros(60)]
+    )
+    sm = np.clip(sm + rng.normal(0, 0.01, sm.size), 0, 1)
+    found = detect(1.7e9 + 0.1 * np.arange(sm.size), {"sm_active": sm, "tensor_active": memory})
+    assert (found.clock, found.verdict, found.period_work) == ("wall", "epochs", None)
+    assert 11 <= len(found.epochs) <= 13

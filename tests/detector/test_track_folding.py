@@ -1,0 +1,60 @@
+"""Folding: strict cycles of few readings, as a node's power is read."""
+
+import numpy as np
+import pytest
+
+from epochcast.detector import clock as clocks
+from epochcast.detector import detect
+from epochcast.detector.methods.track.folding import Folded, fold
+from epochcast.detector.methods.track.grid import build
+from epochcast.detector.signals import clean
+
+
+def power(
+    period_s: float, *, readings: int = 300, interval_s: float = 2.0, noise: float = 15.0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Readings of a node's power that dips by 5 % for a sixth of each cycle; times jitter by milliseconds."""
+    rng = np.random.default_rng(0)
+    time = 1.7e9 + interval_s * np.arange(readings) + rng.uniform(0, 0.02, readings)
+    dips = (time / period_s) % 1 < 1 / 6
+    return time, 7000 - 350 * dips + rng.normal(0, noise, readings)
+
+
+def folded(time: np.ndarray, values: np.ndarray) -> Folded | None:
+    signals = clean(time, {"power": values})
+    grid = build(signals, clocks.choose(signals))
+    assert grid is not None
+    return fold(grid)
+
+
+@pytest.mark.parametrize("period_s", [7.66, 11.3, 15.07, 23.9])
+def test_finds_the_period_and_its_phase(period_s: float) -> None:
+    time, values = power(period_s)
+    found = folded(time, values)
+    assert found is not None
+    assert found.period == pytest.approx(period_s, rel=0.01)
+    # Each boundary is the end of a dip: a sixth of a cycle after the cycle's origin.
+    phase = (found.boundaries / period_s - 1 / 6) % 1
+    assert np.all(np.minimum(phase, 1 - phase) < 0.2)
+
+
+def test_nothing_folds_in_noise_or_in_too_few_readings() -> None:
+    rng = np.random.default_rng(1)
+    time = 1.7e9 + 2.0 * np.arange(300)
+    assert folded(time, 7000 + rng.normal(0, 15, 300)) is None
+    assert folded(*power(7.66, readings=60)) is None
+
+
+def test_a_cycle_of_less_than_three_readings_is_not_named_by_its_alias() -> None:
+    found = detect(*_one(power(2.7)))
+    assert found.verdict == "none"
+
+
+def test_the_tracker_answers_with_it() -> None:
+    found = detect(*_one(power(7.66)))
+    assert found.verdict == "epochs"
+    assert found.period_s == pytest.approx(7.66, rel=0.01)
+
+
+def _one(readings: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    return readings[0], {"power": readings[1]}
