@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import tempfile
 import time
@@ -94,7 +95,8 @@ def record(
 def _wait(process: subprocess.Popen[bytes], collected: _Collected) -> int | None:
     """The command's return code if it ends before the next poll is due, else None after fetching what was sampled."""
     try:
-        return process.wait(collected.poll_s)
+        # Polls at even distances are a cycle of their own in what the host source measures, and were found as epochs.
+        return process.wait(collected.poll_s * random.uniform(0.4, 1.0))
     except subprocess.TimeoutExpired:
         collected.poll()
         return None

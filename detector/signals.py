@@ -34,10 +34,12 @@ class Signals:
     Attributes:
         time: (n,) unix seconds, finite, strictly increasing, n >= 2.
         metrics: name -> (n,) finite values, never empty; counters are given as their rate per second.
+        intervals: name -> median seconds between readings; what is read once a second is held in between.
     """
 
     time: NDArray[np.float64]
     metrics: Mapping[str, NDArray[np.float64]]
+    intervals: Mapping[str, float]
 
     def select(self, names: str | Sequence[str] | None) -> "Signals":
         """These signals with the named metrics only; all of them for None. Raises InputError on an unknown name."""
@@ -51,7 +53,7 @@ class Signals:
                 raise InputError(
                     f"metric {name!r} is not in the trace (or has no reading): choose from {_listed(self.metrics)}"
                 )
-        return Signals(self.time, {name: self.metrics[name] for name in wanted})
+        return Signals(self.time, {name: self.metrics[name] for name in wanted}, self.intervals)
 
     def main(self) -> str:
         """Name of the metric that stands for the device's activity: the first of PREFERENCE, else the first that varies."""
@@ -88,6 +90,7 @@ def clean(time: ArrayLike, metrics: Mapping[str, ArrayLike]) -> Signals:
         fault = "repeats" if clock[bad] == clock[bad - 1] else "goes back"
         raise InputError(f"time {fault} at row {bad} ({clock[bad - 1]!s} then {clock[bad]!s}): sort the rows, one per time")
     cleaned: dict[str, NDArray[np.float64]] = {}
+    intervals: dict[str, float] = {}
     for name, column in metrics.items():
         values = _vector(f"metric {name!r}", column)
         if values.size != clock.size:
@@ -95,12 +98,14 @@ def clean(time: ArrayLike, metrics: Mapping[str, ArrayLike]) -> Signals:
         if (beyond := np.abs(values) > LARGEST).any():
             bad = int(np.argmax(beyond))
             raise InputError(f"metric {name!r} holds {values[bad]} at row {bad}: remove or mend it")
-        if not np.isnan(values).all():
+        read = clock[~np.isnan(values)]
+        if read.size:
+            intervals[name] = float(np.median(np.diff(read))) if read.size > 1 else float(clock[-1] - clock[0])
             filled = _fill(values)
             cleaned[name] = _rate(filled, clock) if name in COUNTERS or _is_counter(filled) else filled
     if not cleaned:
         raise InputError(f"the trace has no metric with a reading (columns: {_listed(metrics)}): record at least one")
-    return Signals(clock, cleaned)
+    return Signals(clock, cleaned, intervals)
 
 
 def _vector(what: str, values: ArrayLike) -> NDArray[np.float64]:

@@ -29,7 +29,7 @@ from epochcast.detector import InputError
 from epochcast.detector import clock as clocks
 from epochcast.detector.methods.track import confidence
 from epochcast.detector.methods.track.cycle import followed, preferred
-from epochcast.detector.methods.track.grid import build
+from epochcast.detector.methods.track.grid import build, busy_stretches
 from epochcast.detector.signals import Signals, clean
 from epochcast.detector.simulator import CLASSES, simulate_class
 
@@ -57,7 +57,7 @@ BOTH_CLOCKS = ("shared", "throttled", "unfreezing", "bursts", "serving", "notebo
 
 def rows_of(signals: Signals, clock: clocks.Clock, truths: list[float], steps: bool) -> list[dict[str, Any]]:
     """One row per track: its period [wall s], whether it is right, and its evidence."""
-    grid = build(signals, clock)
+    grid = build(signals, clock, busy_stretches(signals)[0])
     tracks = [] if grid is None else followed(grid, CANDIDATES)
     rows = []
     for track in tracks:

@@ -6,7 +6,7 @@ import pytest
 from epochcast.detector import clock as clocks
 from epochcast.detector import detect
 from epochcast.detector.methods.track.folding import Folded, fold
-from epochcast.detector.methods.track.grid import build
+from epochcast.detector.methods.track.grid import build, busy_stretches
 from epochcast.detector.signals import clean
 
 
@@ -22,7 +22,7 @@ def power(
 
 def folded(time: np.ndarray, values: np.ndarray) -> Folded | None:
     signals = clean(time, {"power": values})
-    grid = build(signals, clocks.choose(signals))
+    grid = build(signals, clocks.choose(signals), busy_stretches(signals)[0])
     assert grid is not None
     return fold(grid)
 

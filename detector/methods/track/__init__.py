@@ -4,18 +4,19 @@ Unlike the paper's recipe it needs neither a cropped trace nor a fitting number 
 jitter, missing samples and drift, tells two jobs apart, and says nothing when unsure.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ... import clock as clocks
 from ...clock import Clock
 from ...epochs import Detection, Epoch, Job
 from ...errors import InputError
 from ...signals import Signals
-from .cycle import Cycle, find
-from .grid import Grid, build
+from .cycle import Cycle, again, find
+from .grid import Grid, build, busy_stretches
 from .second_job import remainder, same
 
 #: A cycle this sure on the clock that was asked for is not looked for on the other one.
@@ -75,13 +76,14 @@ def detect(
     if first.period_s < shortest_epoch_s:
         period = first.period_s
         return Detection("steps", period, work, (), cycle.confidence, "track", clock.name, step_s=period, scores=scores)
-    jobs = [first]
+    more = search.elsewhere(signals)
+    jobs = [replace(first, epochs=tuple(sorted((*first.epochs, *more), key=lambda epoch: epoch.start)))] if more else [first]
     other = _second(search.grid, cycle, shortest_epoch_s) if most_jobs > 1 else None
     if other is not None and other.confidence >= max(abstain_below, SECOND):
         second = search.job(other, signals)
         jobs += [second] if second.period_s >= shortest_epoch_s else []
     return Detection(
-        "epochs", first.period_s, work, first.epochs, cycle.confidence, "track", clock.name, jobs=tuple(jobs), scores=scores
+        "epochs", first.period_s, work, jobs[0].epochs, cycle.confidence, "track", clock.name, jobs=tuple(jobs), scores=scores
     )
 
 
@@ -98,11 +100,18 @@ class _Search:
         times = self.clock.to_wall(self.grid.reading(cycle.boundaries)).clip(signals.time[0], signals.time[-1])
         # Wall seconds of equal work vary with what else ran on the device, hence the median.
         period = cycle.period if self.clock.name == "wall" else float(np.median(np.diff(times)[cycle.even]))
-        epochs = tuple(
-            Epoch(start, end, min(pair))
-            for (start, end), pair in zip(pairwise(times.tolist()), pairwise(cycle.match.tolist()), strict=True)
-        )
-        return Job(period, epochs, cycle.confidence)
+        return Job(period, tuple(_epochs(times, cycle.match)), cycle.confidence)
+
+    def elsewhere(self, signals: Signals) -> list[Epoch]:
+        """Epochs of the same cycle in the other busy stretches: a job that was stopped and resumed."""
+        found: list[Epoch] = []
+        for stretch in busy_stretches(signals)[1:]:
+            grid = build(signals, self.clock, stretch)
+            more = None if grid is None else again(grid, self.cycle.period)
+            if grid is not None and more is not None:
+                times = self.clock.to_wall(grid.reading(more[0])).clip(signals.time[0], signals.time[-1])
+                found += _epochs(times, more[1])
+        return found
 
     def period_work(self, cycle: Cycle, job: Job, clock: Clock) -> float | None:
         """The job's period on the clock that was asked for, if that is the work clock."""
@@ -112,17 +121,23 @@ class _Search:
         return float(np.median((clock.at(ends) - clock.at(starts))[cycle.even]))
 
 
+def _epochs(times: NDArray[np.float64], match: NDArray[np.float64]) -> list[Epoch]:
+    spans = zip(pairwise(times.tolist()), pairwise(match.tolist()), strict=True)
+    return [Epoch(start, end, min(pair)) for (start, end), pair in spans]
+
+
 def _searched(signals: Signals, clock: Clock, shortest_epoch_s: float) -> _Search | None:
     """The surest cycle on the clock; where that is not sure, on the other one too.
 
     Epochs of a job that others slow down are even in work only; where the others' work is counted along, only in wall time.
     """
     best: _Search | None = None
+    stretch = busy_stretches(signals)[0]
     for each in (clock, None):
         if best is not None and best.cycle.confidence >= SURE:
             break
         on = each or clocks.other(signals, clock)
-        grid = None if on is None else build(signals, on)
+        grid = None if on is None else build(signals, on, stretch)
         cycle = None if grid is None else find(grid, shortest_epoch_s)
         if on is None or grid is None or cycle is None:
             continue

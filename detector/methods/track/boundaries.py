@@ -152,7 +152,11 @@ def _from_seed(
     boundaries = starts + boundary_phase(np.median(windows(channels, starts, width), axis=0))
 
     before, after = max(2, round(BEFORE * length)), max(2, round(AFTER * length))
-    for _ in range(ROUNDS):
+    for turn in range(ROUNDS):
+        if turn:  # aligned, the mean cycle shows better where the epoch begins
+            cycles = windows(channels, boundaries - width // 2, width)
+            if cycles.shape[0] >= 2:
+                boundaries = boundaries - width // 2 + boundary_phase(np.median(cycles, axis=0))
         starts = boundaries - before
         starts = starts[(starts >= 0) & (starts + before + after <= channels.shape[1])]
         if starts.size < 2:

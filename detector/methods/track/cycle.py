@@ -27,6 +27,9 @@ FEW = 8
 #: The best tracks are also tried as so many epochs in one.
 FRACTIONS = (2, 3, 4, 5)
 
+#: A known cycle needs this quality to be there again.
+AGAIN = 0.3
+
 #: Periods of a trace that are followed until a cycle is chosen.
 ENOUGH = 300
 
@@ -77,6 +80,19 @@ def find(grid: Grid, shortest_epoch_s: float, *, most: int = 6) -> Cycle | None:
         if cycle is None or strict.confidence > cycle.confidence:
             return strict
     return cycle
+
+
+def again(grid: Grid, period: float) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    """Boundaries [fractional samples] of a known cycle in another stretch of the trace, and their matches; None without any.
+
+    Args:
+        grid: of that stretch.
+        period: seconds of the clock.
+    """
+    track = follow(grid.values, period / grid.step)
+    if track is None or track.fit.quality < AGAIN or abs(np.log(track.samples * grid.step / period)) > SAME:
+        return None
+    return _ends(track, grid)
 
 
 def preferred(periods: Sequence[float], sure: Sequence[float], shortest: float) -> int:
@@ -138,9 +154,8 @@ def _folded(folded: Folded, grid: Grid) -> Cycle:
 
 
 def _tracked(best: Track, tracks: list[Track], evidence: dict[str, float], grid: Grid) -> Cycle:
-    lead, tail = best.fit.lead, best.fit.tail
     inner = refined(grid.values, best)
-    boundaries = with_edges(inner, lead, tail, -LAG, grid.values.shape[1] - 1.0)
+    boundaries, match = _ends(best, grid)
     lengths = np.diff(boundaries)
     even = np.abs(lengths / np.median(lengths) - 1) <= EVEN
     even |= not even.any()
@@ -149,8 +164,7 @@ def _tracked(best: Track, tracks: list[Track], evidence: dict[str, float], grid:
         period=typical(np.diff(inner) if 3 <= inner.size <= FEW else lengths) * grid.step,
         boundaries=boundaries,
         even=even,
-        # An epoch at the trace's busy end has one tracked boundary of two: half the confidence.
-        match=with_edges(best.match, lead, tail, best.match[0] / 2, best.match[-1] / 2).clip(0, 1),
+        match=match,
         confidence=confidence(evidence),
         evidence=evidence,
         curves={
@@ -164,3 +178,11 @@ def _tracked(best: Track, tracks: list[Track], evidence: dict[str, float], grid:
             ),
         },
     )
+
+
+def _ends(track: Track, grid: Grid) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Refined boundaries, with the stretch's ends where an epoch reaches them, and how well each fits, 0..1."""
+    lead, tail = track.fit.lead, track.fit.tail
+    boundaries = with_edges(refined(grid.values, track), lead, tail, -LAG, grid.values.shape[1] - 1.0)
+    # An epoch at the stretch's end has one tracked boundary of two: half the confidence.
+    return boundaries, with_edges(track.match, lead, tail, track.match[0] / 2, track.match[-1] / 2).clip(0, 1)

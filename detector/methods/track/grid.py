@@ -1,6 +1,7 @@
 """From uneven samples to the even grid of normalised channels that the tracker works on."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,12 @@ HOLE_S, HOLE_STEPS = 300.0, 100
 
 #: Events are rare if so many percent [of the samples] are near the median.
 RARE = 95
+
+#: Metrics that move when the kernel likes (its flusher writes every 5 s), not when the job does.
+DEFERRED = frozenset({"disk_write"})
+
+#: Metrics read so much less often than the fastest lag behind what happened.
+SLOWER = 2.5
 
 #: A device that is active for less than this share of the time does not train, whatever blinks on it. Only ratios tell.
 IDLE = 0.01
@@ -55,15 +62,19 @@ class Grid:
         return np.asarray(self.start + self.step * index, dtype=np.float64)
 
 
-def build(signals: Signals, clock: Clock) -> Grid | None:
-    """The grid of a trace, or None where nothing varies or fewer than 40 samples are busy.
+def build(signals: Signals, clock: Clock, stretch: tuple[float, float]) -> Grid | None:
+    """The grid of a stretch of a trace, or None where nothing varies or fewer than 40 samples are busy.
 
     The step is 0.1 s, or the median sampling interval where that is longer; on the work clock as many samples, evenly spaced in
     work.
+
+    Args:
+        signals: the trace.
+        clock: on which the grid is even.
+        stretch: unix seconds, see `busy_stretches`.
     """
-    interval = max(STEP_S, float(np.median(np.diff(signals.time))))
-    step = max(STEP_S, interval / OVERSAMPLING)
-    first, last = _busy_stretch(signals.time, signals.metrics[signals.main()], interval)
+    step = max(STEP_S, _interval(signals) / OVERSAMPLING)
+    first, last = stretch
     if signals.main() in RATIOS and signals.metrics[signals.main()].mean() < IDLE:
         return None
     count = int((last - first) / step) + 1
@@ -71,24 +82,43 @@ def build(signals: Signals, clock: Clock) -> Grid | None:
         return None
     low, high = clock.at(np.array([first, last]))
     reading = np.linspace(low, high, count)
-    rows, raw = [], []
     inside = (signals.time >= first) & (signals.time <= last)
-    for name, values in signals.metrics.items():
-        row = _normalised(clock.resample(name, values, reading))
-        if row is not None:
-            rows.append(row)
-            raw.append(values[inside])
-    if not rows:
+    rows = {
+        name: row
+        for name, values in signals.metrics.items()
+        if (row := _normalised(clock.resample(name, values, reading))) is not None
+    }
+    names = _prompt(list(rows), signals)
+    if not names:
         return None
-    return Grid(float(low), float((high - low) / (count - 1)), np.array(rows), clock.reading[inside], np.array(raw))
+    values = np.array([rows[name] for name in names])
+    raw = np.array([signals.metrics[name][inside] for name in names])
+    return Grid(float(low), float((high - low) / (count - 1)), values, clock.reading[inside], raw)
 
 
-def _busy_stretch(time: NDArray[np.float64], activity: NDArray[np.float64], step: float) -> tuple[float, float]:
-    """First and last unix second of the longest stretch without a hole and without a pause of 15 s."""
-    holes = np.flatnonzero(np.diff(time) > max(HOLE_S, HOLE_STEPS * step))
-    cuts = np.concatenate([[0], holes + 1, [time.size]])
-    longest = int(np.argmax(np.diff(cuts)))
-    time, activity = time[cuts[longest] : cuts[longest + 1]], activity[cuts[longest] : cuts[longest + 1]]
+def _prompt(names: list[str], signals: Signals) -> list[str]:
+    """The metrics that follow the job without delay; all where these are fewer than two."""
+    fastest = min((signals.intervals[name] for name in names), default=0.0)
+    prompt = [name for name in names if name not in DEFERRED and signals.intervals[name] <= SLOWER * fastest]
+    return prompt if len(prompt) >= 2 else names
+
+
+def _interval(signals: Signals) -> float:
+    return max(STEP_S, float(np.median(np.diff(signals.time))))
+
+
+def busy_stretches(signals: Signals) -> list[tuple[float, float]]:
+    """First and last unix second of every stretch without a hole or a pause of 15 s, the longest first; never empty."""
+    step, time, activity = _interval(signals), signals.time, signals.metrics[signals.main()]
+    cuts = np.concatenate([[0], np.flatnonzero(np.diff(time) > max(HOLE_S, HOLE_STEPS * step)) + 1, [time.size]])
+    found: list[tuple[float, float]] = []
+    for begin, end in pairwise(cuts.tolist()):
+        found += _busy(time[begin:end], activity[begin:end], step)
+    return sorted(found, key=lambda stretch: stretch[0] - stretch[1])
+
+
+def _busy(time: NDArray[np.float64], activity: NDArray[np.float64], step: float) -> list[tuple[float, float]]:
+    """The busy stretches of a trace without holes; the whole of it where it is never busy."""
     even = np.arange(time[0], time[-1] + step / 2, step)
     raw = np.interp(even, time, activity)
     width = max(1, round(BUSY_MEAN_S / step))
@@ -96,17 +126,21 @@ def _busy_stretch(time: NDArray[np.float64], activity: NDArray[np.float64], step
     high = float(np.percentile(level, 90))
     busy = np.flatnonzero(level > BUSY_SHARE * high)
     if not busy.size:
-        return float(time[0]), float(time[-1])
+        return [(float(time[0]), float(time[-1]))]
     ends = np.flatnonzero(np.diff(busy) > PAUSE_S / step)
     starts = busy[np.concatenate([[0], ends + 1])]
     stops = busy[np.concatenate([ends, [busy.size - 1]])]
-    longest = int(np.argmax(stops - starts))
-    # The mean smears both ends by up to its width: the first and last busy samples themselves are the ends.
-    low, high_end = max(0, starts[longest] - width), min(even.size, stops[longest] + width + 1)
-    # Some metrics (power) rest far above zero: at the ends a level near the lowest one is rest, too; within, maybe validation.
-    floor = float(level[low:high_end].min())
-    exact = low + np.flatnonzero(raw[low:high_end] > floor + BUSY_SHARE * max(high - floor, 0.0))
-    return (float(even[exact[0]]), float(even[exact[-1]])) if exact.size else (float(even[low]), float(even[high_end - 1]))
+    found = []
+    for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
+        # The mean smears both ends by up to its width: the first and last busy samples themselves are the ends.
+        low, top = max(0, start - width), min(even.size, stop + width + 1)
+        # Some metrics (power) rest far above zero: at the ends a level near the lowest is rest, too; within, maybe validation.
+        floor = float(level[low:top].min())
+        exact = low + np.flatnonzero(raw[low:top] > floor + BUSY_SHARE * max(high - floor, 0.0))
+        found.append(
+            (float(even[exact[0]]), float(even[exact[-1]])) if exact.size else (float(even[low]), float(even[top - 1]))
+        )
+    return found
 
 
 def _normalised(values: NDArray[np.float64]) -> NDArray[np.float64] | None:
