@@ -1,6 +1,6 @@
 """Fit the tracker's confidence: writes the weights that stand in detector/methods/track/confidence.json.
 
-Run: EPOCHCAST_SHARED=../shared python benchmarks/detector/calibrate.py [--first 3000] [--traces 80] [--out FILE]
+Run: EPOCHCAST_SHARED=../shared python benchmarks/detector/calibrate.py [--first 3000] [--traces 70] [--out FILE]
 
 Rows: every track of simulated traces of every class but `few` (of two or three epochs the true one is a matter of opinion), on
 the subsets of metrics that recorders have, and of every second MLPerf run (where the data is there). A track is right if its
@@ -50,6 +50,9 @@ SUBSETS: tuple[tuple[str, ...] | None, ...] = (
 
 #: So many of these are full sets.
 FULL = 3
+
+#: A track of a recorded run counts as much as so many of simulated ones: there are few.
+RECORDED = 10.0
 
 #: Classes whose traces are also searched on the work clock, as the tracker does where the wall clock leaves it unsure.
 BOTH_CLOCKS = ("shared", "throttled", "unfreezing", "bursts", "serving", "notebook")
@@ -106,7 +109,7 @@ def recorded() -> list[dict[str, Any]]:
         true = float(np.median(np.diff(marks[key])))
         resolved = true >= 3 * float(np.median(np.diff(signals.time)))
         found = rows_of(signals, clocks.choose(signals, "wall"), [true] if resolved else [], steps=False)
-        rows += [{"trace": f"mlperf {' '.join(key)}", "weight": 3.0, **row} for row in found]
+        rows += [{"trace": f"mlperf {' '.join(key)}", "weight": RECORDED, **row} for row in found]
     return rows
 
 
@@ -176,7 +179,7 @@ def main() -> None:
     """Fit, show, write the weights."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--first", type=int, default=3000, help="first seed")
-    parser.add_argument("--traces", type=int, default=80, help="per class")
+    parser.add_argument("--traces", type=int, default=70, help="per class")
     parser.add_argument("--out", type=Path, help="write the weights to this file")
     options = parser.parse_args()
     seeds = range(options.first, options.first + options.traces)

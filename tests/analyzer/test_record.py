@@ -100,9 +100,9 @@ def test_a_signal_that_comes_during_a_poll_costs_no_sample(
             raise interruption
         poll(collected, end)
 
-    monkeypatch.setattr(record_module, "_POLL_S", 0.5)
+    monkeypatch.setattr(record_module, "_POLL_S", 1.0)
     monkeypatch.setattr(_Collected, "poll", interrupted_poll)
-    result = record(["sleep", "1.5"], tmp_path / "run.csv", source="host")
+    result = record(["sleep", "2"], tmp_path / "run.csv", source="host")
     assert interrupted
     assert result.returncode == (128 + signal.SIGTERM if interruption is SystemExit else 0)
     assert len(read_trace(tmp_path / "run.csv").frame) >= 3

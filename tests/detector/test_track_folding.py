@@ -45,11 +45,6 @@ def test_nothing_folds_in_noise_or_in_too_few_readings() -> None:
     assert folded(*power(7.66, readings=60)) is None
 
 
-def test_a_cycle_of_less_than_three_readings_is_not_named_by_its_alias() -> None:
-    found = detect(*_one(power(2.7)))
-    assert found.verdict == "none"
-
-
 def test_the_tracker_answers_with_it() -> None:
     found = detect(*_one(power(7.66)))
     assert found.verdict == "epochs"

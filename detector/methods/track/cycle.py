@@ -21,11 +21,11 @@ FEWEST_READINGS = 6
 #: An epoch this likely is preferred to a step within it or beside it, however sure that is: a step loop alone has none.
 LIKELY = 0.2
 
-#: Up to so many boundaries the epochs at the ends do not count for the period.
-FEW = 8
-
 #: The best tracks are also tried as so many epochs in one.
 FRACTIONS = (2, 3, 4, 5)
+
+#: A first interval longer than so many usual ones holds setup.
+SETUP = 1.25
 
 #: A known cycle needs this quality to be there again.
 AGAIN = 0.3
@@ -72,14 +72,15 @@ def find(grid: Grid, shortest_epoch_s: float, *, most: int = 6) -> Cycle | None:
         evidence = [of_track(track, tracks, grid.values.shape[0], shortest) for track in tracks]
         sure = [confidence(each) for each in evidence]
         best = preferred([track.samples for track in tracks], sure, shortest)
-        whole = tracks[best] if _piece(grid, tracks[best].samples) is grid.values else follow(grid.values, tracks[best].samples)
-        cycle = _tracked(whole, tracks, evidence[best], grid) if whole is not None else None
-    folded = fold(grid) if cycle is None or cycle.confidence < UNSURE else None
-    if folded is not None:
-        strict = _folded(folded, grid)
-        if cycle is None or strict.confidence > cycle.confidence:
-            return strict
-    return cycle
+        full = tracks[best] if _piece(grid, tracks[best].samples) is grid.values else follow(grid.values, tracks[best].samples)
+        cycle = _tracked(full, tracks, evidence[best], grid) if full is not None else None
+    folded = fold(grid)
+    strict = None if folded is None else _folded(folded, grid)
+    if cycle is None or strict is None:
+        return cycle or strict
+    # Read at even times, a strict cycle repeats after some cycles as exactly as after one.
+    several = strict.confidence >= UNSURE and whole(float(np.log(cycle.period / strict.period)))
+    return strict if several or (cycle.confidence < UNSURE and strict.confidence > cycle.confidence) else cycle
 
 
 def again(grid: Grid, period: float) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
@@ -154,14 +155,12 @@ def _folded(folded: Folded, grid: Grid) -> Cycle:
 
 
 def _tracked(best: Track, tracks: list[Track], evidence: dict[str, float], grid: Grid) -> Cycle:
-    inner = refined(grid.values, best)
     boundaries, match = _ends(best, grid)
     lengths = np.diff(boundaries)
     even = np.abs(lengths / np.median(lengths) - 1) <= EVEN
     even |= not even.any()
     return Cycle(
-        # The epochs at the ends hold setup and shutdown: where there are few, they would decide.
-        period=typical(np.diff(inner) if 3 <= inner.size <= FEW else lengths) * grid.step,
+        period=typical(_whole_epochs(lengths, best)) * grid.step,
         boundaries=boundaries,
         even=even,
         match=match,
@@ -178,6 +177,13 @@ def _tracked(best: Track, tracks: list[Track], evidence: dict[str, float], grid:
             ),
         },
     )
+
+
+def _whole_epochs(lengths: NDArray[np.float64], track: Track) -> NDArray[np.float64]:
+    """The intervals that are epochs from start to start: what leads in may hold setup, and no epoch follows the last one."""
+    if track.fit.lead and lengths.size > 2 and lengths[0] > SETUP * np.median(lengths[1:]):
+        lengths = lengths[1:]
+    return lengths[:-1] if track.fit.tail and lengths.size > 2 else lengths
 
 
 def _ends(track: Track, grid: Grid) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -1,8 +1,8 @@
 """Strict cycles of few readings: folding at the readings' own times sees what an interpolated curve has lost.
 
 A cycle of 7.66 s that is read every 2 s shows another part of itself each time; folded at the right period the readings
-fall into place (epoch folding: Leahy et al., Astrophysical Journal 266, 1983). A cycle of less than three readings has aliases
-that fold as well and is not looked for.
+fall into place (epoch folding: Leahy et al., Astrophysical Journal 266, 1983). A cycle of less than three readings is not
+looked for; read at even times it looks like a longer one, and nothing in the readings tells.
 """
 
 from dataclasses import dataclass
