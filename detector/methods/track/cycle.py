@@ -44,7 +44,6 @@ class Cycle:
         even: (k - 1,) which intervals lie close to their median.
         match: (k,) 0..1, how well each boundary fits.
         confidence: 0..1.
-        evidence: what the confidence rests on, see `confidence`.
         curves: what plots need; `methods.track.detect` names them. `similarity` stands at the samples `similarity_at`.
     """
 
@@ -53,7 +52,6 @@ class Cycle:
     even: NDArray[np.bool_]
     match: NDArray[np.float64]
     confidence: float
-    evidence: dict[str, float]
     curves: dict[str, NDArray[np.float64]]
 
 
@@ -69,11 +67,10 @@ def find(grid: Grid, shortest_epoch_s: float, *, most: int = 6) -> Cycle | None:
     cycle = None
     if tracks:
         shortest = shortest_epoch_s / grid.step
-        evidence = [of_track(track, tracks, grid.values.shape[0], shortest) for track in tracks]
-        sure = [confidence(each) for each in evidence]
+        sure = [confidence(of_track(track, tracks, grid.values.shape[0], shortest)) for track in tracks]
         best = preferred([track.samples for track in tracks], sure, shortest)
         full = tracks[best] if _piece(grid, tracks[best].samples) is grid.values else follow(grid.values, tracks[best].samples)
-        cycle = _tracked(full, tracks, evidence[best], grid) if full is not None else None
+        cycle = _tracked(full, tracks, sure[best], grid) if full is not None else None
     folded = fold(grid)
     strict = None if folded is None else _folded(folded, grid)
     if cycle is None or strict is None:
@@ -142,19 +139,17 @@ def _piece(grid: Grid, period: float) -> NDArray[np.float64]:
 
 
 def _folded(folded: Folded, grid: Grid) -> Cycle:
-    evidence = of_fold(folded)
     return Cycle(
         period=folded.period,
         boundaries=(folded.boundaries - grid.start) / grid.step,
         even=np.ones(folded.boundaries.size - 1, dtype=bool),
         match=np.full(folded.boundaries.size, np.sqrt(folded.explained)),
-        confidence=confidence(evidence),
-        evidence=evidence,
+        confidence=confidence(of_fold(folded)),
         curves={},
     )
 
 
-def _tracked(best: Track, tracks: list[Track], evidence: dict[str, float], grid: Grid) -> Cycle:
+def _tracked(best: Track, tracks: list[Track], sure: float, grid: Grid) -> Cycle:
     boundaries, match = _ends(best, grid)
     lengths = np.diff(boundaries)
     even = np.abs(lengths / np.median(lengths) - 1) <= EVEN
@@ -164,8 +159,7 @@ def _tracked(best: Track, tracks: list[Track], evidence: dict[str, float], grid:
         boundaries=boundaries,
         even=even,
         match=match,
-        confidence=confidence(evidence),
-        evidence=evidence,
+        confidence=sure,
         curves={
             "similarity_at": np.asarray((np.arange(best.similarity.size) + 0.5) * best.size - 0.5, dtype=np.float64),
             "similarity": best.similarity,
