@@ -1,6 +1,6 @@
 """Detection while the job runs, beside detection on the whole trace: cost, delay, agreement.
 
-Run: OMP_NUM_THREADS=1 python benchmarks/detector/streaming.py [--seed 0] [--traces 2] [--minutes 30]
+Run: OMP_NUM_THREADS=1 python benchmarks/detector/streaming.py [--seed 0] [--traces 1] [--minutes 30]
 
 Cost is CPU time of this process over simulated time: eight GPUs, five metrics each at 10 Hz, one update a second. Traces are
 simulated, of every class of `epochcast.detector.simulator`.
@@ -123,7 +123,7 @@ def main() -> None:
     """Print cost, then agreement by class."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--traces", type=int, default=2, help="per class")
+    parser.add_argument("--traces", type=int, default=1, help="per class")
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--cls", action="append", help="only these classes")
     arguments = parser.parse_args()

@@ -6,14 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..epochs import Epoch
+from ..methods.track.boundaries import typical
 
 Array = NDArray[np.float64]
 
 #: Boundaries kept; the oldest go first.
 KEPT = 1024
-
-#: Intervals this close to their median (or to within this many samples) are averaged: slower stretches must not count.
-CLOSE, CLOSE_SAMPLES = 0.03, 2
 
 
 class Boundaries:
@@ -64,12 +62,7 @@ class Boundaries:
 
     def period(self) -> float | None:
         """Mean of the intervals close to their median, as the tracker has it; None without any."""
-        if self.positions.size < 2:
-            return None
-        lengths = np.diff(self.positions)
-        median = float(np.median(lengths))
-        close = np.abs(lengths - median) <= max(CLOSE * median, CLOSE_SAMPLES)
-        return float(lengths[close].mean()) if close.any() else median
+        return None if self.positions.size < 2 else typical(np.diff(self.positions))
 
     def epochs(self, origin: float, step_s: float, first: int = 0) -> tuple[Epoch, ...]:
         """The epochs that begin at the boundaries from number `first` on; `origin`: unix seconds of sample 0."""

@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from ..methods.track.boundaries import LAG
 from .pyramid import FACTOR, LEVELS, Pyramid, pooled
 
 Array = NDArray[np.float64]
@@ -26,7 +27,7 @@ POSSIBLE, OVERDUE = 0.5, 1.5
 class Follower:
     """Matches the median surroundings of known boundaries with what arrives.
 
-    Positions are samples of the stream's even grid; a boundary lies between two of them (`.5`).
+    Positions are samples of the stream's even grid; a boundary lies LAG before the first sample after the change, as offline.
 
     Attributes:
         period: samples.
@@ -50,7 +51,7 @@ class Follower:
         first, bins = self._bins(since)
         self._learn_scale(bins[0])
         channels = self._normalised(bins).reshape(-1, bins.shape[2])
-        starts = np.rint((boundaries + 0.5 - first) / self._width).astype(int) - self._before
+        starts = np.rint((boundaries + LAG - first) / self._width).astype(int) - self._before
         starts = starts[(starts >= 0) & (starts + self._before + self._after <= channels.shape[1])]
         if not starts.size:
             raise ValueError("no boundary lies within what the pyramid holds")
@@ -78,7 +79,7 @@ class Follower:
             return None
         matches = self._match(channels)
         begin = first // self._width + self._before
-        self._seen += [((begin + i) * self._width - 0.5, float(match)) for i, match in enumerate(matches)]
+        self._seen += [((begin + i) * self._width - LAG, float(match)) for i, match in enumerate(matches)]
         self._next = begin - self._before + matches.size
         return self._decide()
 
@@ -111,13 +112,13 @@ class Follower:
         first, bins = self._pyramid.window(level, max(0, int(position) - reach - side - bin_))
         curve = self._change @ self._normalised(bins[:1, :, : 2 * (reach + side + bin_) // bin_ + 2])[0]
         reach, side = -(-reach // bin_), max(1 if level else 2, side // bin_)
-        middle = round((position + 0.5 - first) / bin_)
+        middle = round((position + LAG - first) / bin_)
         around = np.arange(max(side, middle - reach), min(curve.size - side, middle + reach) + 1)
         if not around.size:
             return position
         total = np.concatenate([[0.0], np.cumsum(curve)])
         step = total[around + side] - 2 * total[around] + total[around - side]
-        return float(first + around[np.argmax(step)] * bin_) - 0.5
+        return float(first + around[np.argmax(step)] * bin_) - LAG
 
     def _bins(self, since: int) -> tuple[int, NDArray[np.float32]]:
         since = -(-max(since, self._pyramid.first(self._level)) // self._width) * self._width

@@ -12,7 +12,8 @@ Array = NDArray[np.float64]
 #: Bins that the job is looked at in: enough for the longest cycles, which are the ones that shorter looks could not have seen.
 BINS = 384
 
-#: A long cycle fits so many times into the job; it shows so much in the autocorrelation, and so much more than shorter ones.
+#: A long cycle fits so many times into the job: what fits more often was seen before. It shows so much in the autocorrelation,
+#: and so much more than shorter ones.
 FEWEST, MOST, HEIGHT, AHEAD = 2.2, 12.0, 0.15, 1.05
 
 

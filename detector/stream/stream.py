@@ -8,36 +8,35 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..detection import detect
 from ..epochs import Detection, Epoch, Job
 from ..errors import InputError
 from ..methods.track.boundaries import EVEN
 from ..methods.track.grid import BUSY_MEAN_S, PAUSE_S
-from ..methods.track.periods import SAME
-from ..signals import COUNTERS
 from .boundaries import KEPT, Boundaries
 from .follower import Follower
 from .glance import BINS as GLANCE_BINS
 from .glance import cycles
-from .pyramid import FACTOR, STATISTICS, Pyramid, pooled
+from .pyramid import FACTOR, Pyramid, pooled
 from .samples import Resampler
+from .search import Search, alike, close, search
 from .work import last_work, main_metric
 
 Array = NDArray[np.float64]
 
 #: A job is glanced at when it has so many samples, and whenever it is longer by GLANCE; what two glances in a row show is
-#: searched for, unless the job has hardly grown since the last search.
+#: searched for, unless the job has hardly grown since the last search. Nothing else costs as much as a search.
 FIRST, GLANCE, AGAIN = 64, 1.1, 1.2
 
-#: Without any sign it is searched when it is longer by UNSEEN since the last search; with an answer, by STEADY; on the work
-#: clock, where boundaries come with searches only, by less.
-UNSEEN, STEADY, STEADY_WORK = 4.0, 2.5, 1.25
+#: A first confident answer is searched for again when the job is longer by CONFIRM, another than the present one by DOUBT.
+#: Without any sign the job is searched when it is longer by UNSEEN; for an answer, by STEADY times the searches that agree on
+#: it, or on the work clock, where only searches tell boundaries, by STEADY.
+CONFIRM, DOUBT, UNSEEN, STEADY = 1.1, 1.5, 4.0, 1.25
 
 #: An answer is searched for again only where its period has so many bins.
 RESOLVED = 24
 
-#: Idle for so long, a job is searched once more: it may have ended.
-RESTING_S = 5.0
+#: Idle for so long, a job is searched once more: it may have ended. Then this share of it, the last, is the second one to ask.
+RESTING_S, LATER = 5.0, 0.8
 
 #: Seconds between two looks at whether the device works, and blocks of samples until it is settled anew what working means.
 WATCH_S, SETTLE_EVERY = 3.0, 64
@@ -49,9 +48,9 @@ UNLIKE = 3
 class Stream:
     """Epochs of one GPU's telemetry as it comes.
 
-    An answer is given once two searches in a row agree on it (their periods within 6 %), and changed once two agree on another.
-    It is withdrawn when the boundaries stop coming, and forgotten when the device works again after 15 s without work, or when
-    no sample came for 300 s. Answers do not depend on how the samples are portioned.
+    An answer is given once two searches in a row, the later one of more of the job, agree on it (their periods within 6 %), and
+    changed once two agree on another. It is withdrawn when the boundaries stop coming, and forgotten when the device works
+    again after 15 s without work, or when no sample came for 300 s. Answers do not depend on how the samples are portioned.
 
     On the wall clock new boundaries are told about a third of a period after they happened. On the work clock they are told
     with the searches only. Boundaries of epochs found late are as exact as the pyramid still is, see `pyramid`: to a sample
@@ -153,6 +152,7 @@ class Stream:
         self._due = self._start + FIRST
         self._seen: Array = np.empty(0)  # cycles of the last glance, in samples
         self._searched = 0  # samples of the job at the last search
+        self._agreed = 0  # searches that agree on the answer
 
     def _samples(self, seconds: float) -> int:
         return round(seconds / self._step_s)
@@ -183,7 +183,7 @@ class Stream:
             self._follow(self._follower)
         if idle > self._samples(RESTING_S):
             if not self._rested and self._busy_until - self._start > 1.05 * self._searched:
-                self._search()
+                self._search(ended=True)
             self._rested = True
         else:
             if self._rested:
@@ -255,86 +255,81 @@ class Stream:
     def _look(self) -> None:
         """Search if that may tell something new."""
         grown = (self._now - self._start) / max(FIRST, self._searched)
-        if self._answer is not None and self._answer.verdict == "epochs":
-            doubted = self._heard is not None and self._heard.verdict == "epochs" and not _alike(self._heard, self._answer)
-            if grown > (AGAIN if doubted else STEADY if self._follower is not None else STEADY_WORK):
-                self._search()
-            return
+        answered = self._answer is not None and self._answer.verdict == "epochs"
+        if self._heard is not None and self._heard.verdict == "epochs" and not alike(self._heard, self._answer):
+            due = grown > (DOUBT if answered else CONFIRM)
+        elif answered:
+            due = grown > STEADY * (1 if self._follower is None else self._agreed)
+        else:
+            due = grown > UNSEEN or (self._seen_again() and grown > AGAIN)
+        if due:
+            self._search()
+
+    def _seen_again(self) -> bool:
+        """Glance at the job: does it show a cycle that it showed the last time?"""
         level = self._pyramid.finest(self._start)
         _, bins = self._pyramid.window(level, self._start)
         size = max(1, bins.shape[2] // GLANCE_BINS)
-        seen = cycles(pooled(bins, size)) * size * FACTOR**level
-        again = [cycle for cycle in seen if any(_close(cycle, other) for other in self._seen)]
-        self._seen = seen
-        if (again and grown > AGAIN) or grown > UNSEEN:
-            self._search(again)
+        before, self._seen = self._seen, cycles(pooled(bins, size)) * size * FACTOR**level
+        return any(close(cycle, other) for cycle in self._seen for other in before)
 
-    def _search(self, seen: Sequence[float] = ()) -> None:
-        """Let the tracker search the job; the answer is given if the glances or the search before agree.
+    def _search(self, ended: bool = False) -> None:
+        """Let the tracker search the job; the answer is given if the search before agrees, or confirmed.
 
-        Args:
-            seen: cycles that two glances showed, in samples.
+        After a job that may have ended no search follows: another one, of the last LATER of the job, must agree then.
         """
         self._searched = self._now - self._start
         if (searched := self._track(self._start)) is None:
             return
-        found = searched[0]
+        found = searched.found
         before, self._heard = self._heard, found
-        if self._answer is not None and found.verdict == "none" and (self._follower is not None or searched[2]):
+        if ended and found.verdict != "none" and not (alike(before, found) or alike(self._answer, found)):
+            part = self._track(self._now - int(LATER * self._searched))
+            before = part.found if part is not None else None
+        if self._answer is not None and found.verdict == "none" and (self._follower is not None or searched.level):
             return  # boundaries still come, or steps were seen in finer bins
-        glanced = found.period_s is not None and any(_close(found.period_s / self._step_s, cycle) for cycle in seen)
-        if not (glanced or any(_alike(other, found) for other in (before, self._answer))):
+        if alike(self._answer, found):
+            self._agreed += 1
+        elif alike(before, found):
+            self._agreed = 2
+        else:
             return
-        if found.verdict != "epochs":
+        if found.verdict == "epochs":
+            self._speak(searched)
+        else:
             self._answer, self._follower = found, None
             self._boundaries = Boundaries()
-            return
-        self._speak(*searched)
 
-    def _speak(self, found: Detection, first: int, level: int) -> None:
+    def _speak(self, searched: Search) -> None:
         """Give an answer with verdict `epochs`, on all of the job that is held in bins fit for it."""
+        found = searched.found
         assert found.period_s is not None
         since, wrong = self._lost or (self._start, None)
         period = found.period_s / self._step_s
-        if first - since >= FACTOR**level and not (self._answer is not None and _close(period, self._period)):
+        known = self._answer is not None and close(period, self._period)
+        if searched.first - since >= FACTOR**searched.level and not known:
             self._answer, self._period = found, period
             if (whole := self._track(since)) is not None:
-                if _alike(whole[0], found):  # the same job all along
-                    (found, first, level), self._start = whole, since
-                elif _alike(found, wrong) and whole[0].verdict == "epochs":
-                    self._answer, self._heard, self._lost, self._start = None, whole[0], None, since
+                if alike(whole.found, found):  # the same job all along
+                    searched, self._start = whole, since
+                elif alike(found, wrong) and whole.found.verdict == "epochs":
+                    self._answer, self._heard, self._lost, self._start = None, whole.found, None, since
                     return  # the answer that was lost comes back, but the whole job speaks against it: wait
-        self._answer, self._lost = found, None
-        self._settle(found, first, level)
+        self._answer, self._lost = searched.found, None
+        self._settle(searched)
         self._tell(self._epochs())
 
-    def _track(self, since: int) -> tuple[Detection, int, int] | None:
-        """The tracker's answer on what is held from sample `since` on, in bins fit for the present answer.
-
-        Returns:
-            The answer, the first sample that it saw, and the level of the pyramid; None if there is nothing to search.
-        """
+    def _track(self, since: int) -> Search | None:
+        """Search what is held from sample `since` on, in bins fit for the present answer."""
         level = self._pyramid.finest(since)
         if self._answer is not None and self._answer.verdict == "epochs":
             level = min(level, max(0, int(np.log(self._period / RESOLVED) / np.log(FACTOR))))
-        first, bins = self._pyramid.window(level, since)
-        if bins.shape[2] < 2 or np.isnan(bins).all():
-            return None
-        width = FACTOR**level
-        centres = first + (width - 1) / 2 + width * np.arange(bins.shape[2])
-        metrics = {}
-        for statistic, rows in zip(STATISTICS, bins, strict=False):
-            for name, row in zip(self._resampler.metrics, rows, strict=True):
-                # What was a counter is a rate by now.
-                column = f"{name} rate" if name in COUNTERS else name
-                metrics[column if statistic == "mean" else f"{column} {statistic}"] = row.astype(np.float64)
         self.searches += 1
-        assert self._resampler.origin is not None
-        found = detect(self._resampler.origin + self._step_s * centres, metrics, **self._parameters)
-        return replace(found, scores={}), first, level
+        return search(self._pyramid, self._resampler, level, since, self._parameters)
 
-    def _settle(self, found: Detection, first: int, level: int) -> None:
+    def _settle(self, searched: Search) -> None:
         """Take over the boundaries of an answer, and follow them."""
+        found, first, level = searched.found, searched.first, searched.level
         assert found.period_s is not None
         period = found.period_s / self._step_s
         marks, matches = self._marks(found)
@@ -347,7 +342,7 @@ class Stream:
         if inside.any():
             marks, matches = marks[inside], matches[inside]
         before = self._boundaries.period()
-        if before is None or not _close(period, before):
+        if before is None or not close(period, before):
             self._boundaries = Boundaries()
         self._period = period
         self._follower = None
@@ -389,15 +384,3 @@ class Stream:
             self._period, period = typical, typical * self._step_s
         jobs = (Job(period, epochs, self._answer.confidence), *self._answer.jobs[1:])
         self._answer = replace(self._answer, period_s=period, epochs=epochs, jobs=jobs)
-
-
-def _alike(one: Detection | None, other: Detection | None) -> bool:
-    if one is None or other is None or one.verdict != other.verdict:
-        return False
-    if one.period_s is None or other.period_s is None:
-        return True
-    return _close(one.period_s, other.period_s)
-
-
-def _close(one: float, other: float) -> bool:
-    return abs(float(np.log(one / other))) <= SAME
