@@ -87,3 +87,21 @@ def test_epochs_that_are_even_in_work_only_are_found_on_the_wall_clock_too() -> 
     found = detect(1.7e9 + 0.1 * np.arange(sm.size), {"sm_active": sm, "tensor_active": memory})
     assert (found.clock, found.verdict, found.period_work) == ("wall", "epochs", None)
     assert 11 <= len(found.epochs) <= 13
+
+
+def test_a_job_that_was_stopped_is_found_again_where_it_resumes() -> None:
+    trace = simulate_class("resumed", 1)
+    found = detect(trace.time, {name: trace.metrics[name] for name in FOUR})
+    starts = np.array([epoch.start for epoch in found.epochs])
+    longest = int(np.argmax(np.diff(trace.epoch_starts)))  # the pause between both parts
+    parts = trace.epoch_starts[: longest + 1], trace.epoch_starts[longest + 1 :]
+    assert all(np.any((starts >= part[0] - 1) & (starts <= part[-1] + 1)) for part in parts)
+    assert found.period_s == pytest.approx(np.median(np.diff(trace.epoch_starts)), rel=0.05)
+
+
+def test_metrics_that_lag_or_move_when_the_kernel_likes_do_not_count_beside_prompt_ones() -> None:
+    trace = simulate(2, epochs=12, epoch_s=15.0)
+    metrics = {name: trace.metrics[name] for name in FOUR}
+    flusher = np.where(np.arange(trace.time.size) % 50 < 2, 1e8, 0.0)  # every 5 s
+    slow = np.where(np.arange(trace.time.size) % 10 == 0, trace.metrics["sm_active"], np.nan)  # a second late
+    assert detect(trace.time, {**metrics, "disk_write": flusher, "slow": slow}) == detect(trace.time, metrics)
