@@ -78,7 +78,7 @@ def simulated(cls: str, seed: int) -> Exhibit:
     run = simulate_class(cls, seed)
     trace = Trace(pd.DataFrame({"time": run.time, **run.metrics}), gpu=run.gpu, simulated=True)
     origin = f"simulated {run.gpu}, class `{cls}`, seed {seed}"
-    labels = Labels.from_json({**run.labels(), "steps": CLASSES[cls].steps})
+    labels = Labels.from_json(run.labels())
     return Exhibit(f"{cls}_{seed}", origin, trace, labels, SIMULATED.get(cls, CLASSES[cls].description.rstrip(".")))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from zlib import crc32
 
@@ -97,4 +97,4 @@ def simulate_class(cls: str, seed: int) -> SimulatedTrace:
     if seed < 0:
         raise InputError(f"seed={seed}: give 0 or more")
     rng = np.random.default_rng([crc32(cls.encode()), seed])
-    return observe(cls, seed, CLASSES[cls].draw(rng), rng)
+    return replace(observe(cls, seed, CLASSES[cls].draw(rng), rng), steps=CLASSES[cls].steps)

@@ -28,6 +28,7 @@ class SimulatedTrace:
         cls: the class that the trace was drawn from, a key of `CLASSES`; empty for a job of given lengths.
         epoch_starts2, epoch_ends2: those of a second job on the same device; empty where there is none.
         settings: what the trace was made with.
+        steps: whether it is a strictly even loop without epochs, so that the verdict `steps` is right.
     """
 
     time: Array
@@ -40,6 +41,7 @@ class SimulatedTrace:
     epoch_starts2: Array = field(default_factory=_none)
     epoch_ends2: Array = field(default_factory=_none)
     settings: dict[str, Any] = field(default_factory=dict)
+    steps: bool = False
 
     def labels(self) -> dict[str, Any]:
         """The marks as the object of a label file (`NAME.json` beside a trace)."""
@@ -49,6 +51,7 @@ class SimulatedTrace:
             "epoch_ends": self.epoch_ends.tolist(),
             **(second if self.epoch_starts2.size else {}),
             "training": self.training,
+            **({"steps": True} if self.steps else {}),
             **({"cls": self.cls} if self.cls else {}),
             "simulated": True,
             "settings": self.settings,

@@ -57,7 +57,7 @@ def test_labels_are_those_of_a_label_file(cls: str) -> None:
     trace = trace_of(cls, 0)
     content = json.loads(json.dumps(trace.labels()))
     labels = Labels.from_json(content)
-    assert labels.training == CLASSES[cls].training
+    assert (labels.training, labels.steps) == (CLASSES[cls].training, CLASSES[cls].steps)
     assert labels.epoch_starts == tuple(trace.epoch_starts)
     assert content["cls"] == cls and content["simulated"] is True and content["settings"]["seed"] == 0
 
