@@ -46,7 +46,7 @@ class Detection:
         epochs: in the order of time, none overlapping; empty unless the verdict is `epochs`.
         confidence: 0..1, in the convention of the method (stated in its docstring).
         method: key of `METHODS`.
-        clock: the clock that the search ran on.
+        clock: the clock that was asked for, or chosen; a method may have searched another as well (`track` does).
         step_s: wall seconds of one cycle, only with verdict `steps`.
         jobs: one entry per job found; methods that know only one job give that one.
         scores: diagnostics for plots; the method's docstring names them, their units and lengths.

@@ -87,6 +87,8 @@ def test_epochs_that_are_even_in_work_only_are_found_on_the_wall_clock_too() -> 
     found = detect(1.7e9 + 0.1 * np.arange(sm.size), {"sm_active": sm, "tensor_active": memory})
     assert (found.clock, found.verdict, found.period_work) == ("wall", "epochs", None)
     assert 11 <= len(found.epochs) <= 13
+    # Found in seconds of work, told in seconds of the clock that was asked for.
+    assert np.abs(found.scores["candidate_period"] / found.period_s - 1).min() < 0.05
 
 
 def test_a_job_that_was_stopped_is_found_again_where_it_resumes() -> None:

@@ -1,7 +1,7 @@
 """Epoch tracking: candidate periods, template matching, dynamic programming, and a confidence that knows when to abstain.
 
-Unlike the paper's recipe it needs neither a cropped trace nor a fitting number of epochs, fuses every varying metric, tolerates
-jitter, missing samples and drift, tells two jobs apart, and says nothing when unsure.
+Unlike the paper's recipe it needs neither a cropped trace nor a fitting number of epochs, fuses every metric that follows the
+job without delay, tolerates jitter, missing samples and drift, tells two jobs apart, and says nothing when unsure.
 """
 
 from dataclasses import dataclass, replace
@@ -40,8 +40,8 @@ def detect(
     that short (batch inference and language-model steps are as even as epochs), so shorter true epochs are called steps too.
 
     Args:
-        signals: n samples; every varying metric is used.
-        clock: the clock to search on.
+        signals: n samples; of the varying metrics those that are read often and written promptly are used, see `grid`.
+        clock: the clock to answer on, and to search first; the other one is searched where this one leaves it unsure.
         abstain_below: verdict `none` for a lower confidence, 0..1.
         shortest_epoch_s: wall seconds.
         most_jobs: 1 not to look for a second job.
@@ -50,7 +50,8 @@ def detect(
         `jobs` holds a second job on the device where there is one. `scores` holds `similarity`, (n,) at the samples' times:
         the match of the boundary template, about -1..1; one value per candidate period: `candidate_period` [s of the clock] and
         `candidate_quality`; `template`, (w,) the strongest channel around a boundary, and `template_time`, (w,) seconds of the
-        clock from it. They stay when it abstains; a cycle found by folding has none.
+        clock from it (what was found on the other clock is told at its mean speed). They stay when it abstains; a cycle found
+        by folding has none.
 
     Raises:
         InputError: a parameter out of bounds.
@@ -66,6 +67,8 @@ def detect(
         return Detection("none", None, None, (), 0.0, "track", clock.name)
     cycle = search.cycle
     scores = dict(cycle.curves)
+    for name in {"candidate_period", "template_time"} & scores.keys():
+        scores[name] = scores[name] * search.seconds_of(clock)
     if "similarity" in scores:
         at = search.grid.reading(scores.pop("similarity_at"))
         scores["similarity"] = np.interp(search.clock.reading, at, scores["similarity"], left=0.0, right=0.0)
@@ -112,6 +115,14 @@ class _Search:
                 times = self.clock.to_wall(grid.reading(more[0])).clip(signals.time[0], signals.time[-1])
                 found += _epochs(times, more[1])
         return found
+
+    def seconds_of(self, clock: Clock) -> float:
+        """Seconds of a clock per second of the one that was searched, on average over the grid; 1 if it is the same."""
+        if clock.name == self.clock.name:
+            return 1.0
+        ends = self.grid.reading(np.array([0.0, self.grid.values.shape[1] - 1.0]))
+        first, last = clock.at(self.clock.to_wall(ends))
+        return float((last - first) / (ends[1] - ends[0]))
 
     def period_work(self, cycle: Cycle, job: Job, clock: Clock) -> float | None:
         """The job's period on the clock that was asked for, if that is the work clock."""
