@@ -84,7 +84,8 @@ def read(text: str, name: str) -> tuple[pd.DataFrame, dict[str, Any]]:
         )
     values = pd.DataFrame([values for _, _, values in rows], columns=fields)
     frame = pd.DataFrame({"time": _times([time for _, time, _ in rows], lines, name)})
-    for field in fields:
+    values = values.loc[:, ~values.columns.duplicated()]  # a field that was asked for twice
+    for field in values.columns:
         column, factor = METRICS.get(field, (field, 1.0))
         # N/A, and numbers cut short to fit their column ("1234..."), are no readings.
         numbers = pd.to_numeric(values[field], errors="coerce")

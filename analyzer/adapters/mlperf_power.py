@@ -19,6 +19,9 @@ RUN = ["system", "benchmark", "run"]
 _POWER = {*RUN, "source", "t_ms", "watts"}
 _EVENTS = {*RUN, "t_ms", "key"}
 
+#: The year 5138; unix nanoseconds lie beyond.
+LATEST_MS = 1e14
+
 
 def recognises(head: str) -> bool:
     """By its columns."""
@@ -76,6 +79,9 @@ def _table(text: str, name: str, columns: set[str]) -> pd.DataFrame:
     if times.isna().any():
         row = int(np.flatnonzero(times.isna())[0])
         raise InputError(f"{name!r} has no time in data row {row + 1}; give every row its t_ms, unix milliseconds")
+    if (beyond := times.abs() > LATEST_MS).any():
+        row = int(np.flatnonzero(beyond)[0])
+        raise InputError(f"{name!r} has the time {times.iloc[row]:g} in data row {row + 1}; t_ms is in unix milliseconds")
     return table.assign(t_ms=times.astype(np.int64))
 
 

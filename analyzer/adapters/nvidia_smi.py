@@ -51,6 +51,7 @@ def read(text: str, name: str) -> tuple[pd.DataFrame, dict[str, Any]]:
     # A logger that is stopped leaves half a line, whose last number may have lost digits.
     table = parse_csv(text[: text.rfind("\n") + 1], name)
     table.columns = pd.Index([_field(column) for column in table.columns])
+    table = table.loc[:, ~table.columns.duplicated()]  # a field that was asked for twice
     identity = {field: _single(table[field], field, name) for field in IDENTITIES if field in table}
     frame = pd.DataFrame({"time": _unix_seconds(table["timestamp"], name)})
     for field in table.columns.drop("timestamp"):

@@ -80,7 +80,8 @@ def convert(table: pd.DataFrame, name: str) -> pd.DataFrame:
 
 def missed(table: pd.DataFrame) -> int:
     """Ticks that were lost while the table was recorded; the column counts from the session's start."""
-    count = pd.to_numeric(table["MISSED"], errors="coerce").dropna() if "MISSED" in table else pd.Series(dtype=float)
+    count = pd.to_numeric(table["MISSED"], errors="coerce") if "MISSED" in table else pd.Series(dtype=float)
+    count = count[np.isfinite(count)]
     return int(count.iloc[-1] - count.iloc[0]) if len(count) else 0
 
 

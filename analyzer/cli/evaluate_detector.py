@@ -13,6 +13,7 @@ import click
 
 from ...detector import METHODS
 from ...detector.evaluation import (
+    RESOLVED,
     Labels,
     TraceScore,
     by_threshold,
@@ -133,6 +134,8 @@ def _mlperf_answer(rows: list[TraceScore]) -> dict[str, Any]:
     """Figures of the runs whose period is at least three samples long; the rest must have got no answer."""
     scored = [row for row in rows if resolved(row)]
     rest = [row for row in rows if not resolved(row)]
+    if not scored:
+        raise InputError(f"none of the {len(rows)} runs has a period of at least {RESOLVED} samples: nothing can be scored")
     cells = _grouped(scored, [row.name.rpartition("/")[0] for row in scored])
     benchmarks = {}
     for name, group in _grouped(scored, [row.cls for row in scored]).items():

@@ -65,6 +65,13 @@ def test_nvidia_smi_without_units_keeps_numbers_that_it_does_not_know(tmp_path: 
     assert metrics["fan.speed"].tolist() == [30, 31]
 
 
+def test_a_field_that_was_asked_for_twice_is_one_metric(tmp_path: Path) -> None:
+    smi = "timestamp, utilization.gpu [%], utilization.gpu [%]\n2026/11/20 18:49:56.100, 97 %, 97 %\n"
+    dcgmi = "#Entity SMACT SMACT\nID\n1700000000.0 GPU 0 0.5 0.5\n"
+    for text, name, level in ((smi, "gpu_utilization", 0.97), (dcgmi, "sm_active", 0.5)):
+        assert read_trace(write(tmp_path / "log", text)).metrics() == {name: pytest.approx([level])}
+
+
 def test_half_a_last_line_is_no_row(tmp_path: Path) -> None:
     for text in (
         NVIDIA_SMI + "2026/11/20 18:49:56.300, Tesla T4, GPU-5d1, P0, 9",
@@ -211,6 +218,11 @@ def test_a_session_with_a_broken_reading_is_refused(tmp_path: Path) -> None:
         read_trace(path)
 
 
+def test_a_broken_count_of_missed_ticks_is_none(tmp_path: Path) -> None:
+    text = "time,mono,run,SMACT,MISSED\n1,1,a,0.5,many\n2,2,a,0.5,inf\n"
+    assert read_trace(write(tmp_path / "telemetry.csv", text)).missed_ticks == 0
+
+
 def test_a_session_without_its_runs_is_refused(tmp_path: Path) -> None:
     (recorded(tmp_path) / "runs.json").write_text('{"runs": []}')
     with pytest.raises(InputError, match="it lacks 'static'"):
@@ -279,6 +291,7 @@ def test_mlperf_runs_have_the_marks_of_their_evaluations(tmp_path: Path) -> None
         (HEADER + power([("node_0", 0, 1.0)]), EVENTS + f"{RUN},noon,eval_start,\n", "'noon' in data row 1"),
         (HEADER + f"{RUN},node_0,,5\n", EVENTS, "no time in data row 1"),
         (HEADER + f"{RUN},node_0,1,much\n", EVENTS, "'much' in data row 1"),
+        (HEADER + f"{RUN},node_0,1e30,5\n", EVENTS, r"time 1e\+30 in data row 1; t_ms is in unix milliseconds"),
         (HEADER + power([("node_0", 0, 1.0)]), EVENTS, "no run of .* has epoch marks"),
     ],
 )

@@ -191,6 +191,16 @@ def test_mlperf_scores_cells_and_asks_for_silence_elsewhere(
     assert "rest answered" in capsys.readouterr().out
 
 
+def test_mlperf_runs_of_too_short_periods_only_are_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    power, events = tmp_path / "power.csv", tmp_path / "events.csv"
+    rows = "".join(f"v4.0,one,fast,r1,node_0,{time},{5000 + time % 3}\n" for time in range(0, 60000, 2000))
+    power.write_text("round,system,benchmark,run,source,t_ms,watts\n" + rows)
+    marks = "".join(f"v4.0,one,fast,r1,{time},eval_start,\n" for time in range(4000, 60000, 4000))
+    events.write_text("round,system,benchmark,run,t_ms,key,value\n" + marks)
+    assert main(["evaluate", "detector", "--protocol", "mlperf", "--data", str(power), "--events", str(events)]) == 2
+    assert "none of the 1 runs has a period of at least 3 samples" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
