@@ -42,7 +42,7 @@ def search(pyramid: Pyramid, resampler: Resampler, level: int, since: int, param
             # What was a counter is a rate by now.
             column = f"{name} rate" if name in COUNTERS else name
             metrics[column if statistic == "mean" else f"{column} {statistic}"] = row.astype(np.float64)
-    found = detect(resampler.origin + resampler.step_s * centres, metrics, most_jobs=1, **parameters)
+    found = detect(resampler.origin + resampler.step_s * centres, metrics, most_jobs=1, both_clocks=False, **parameters)
     return Search(replace(found, scores={}), first, level)
 
 

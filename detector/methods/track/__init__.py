@@ -30,7 +30,13 @@ SECOND = 0.6
 
 
 def detect(
-    signals: Signals, clock: Clock, *, abstain_below: float = 0.6, shortest_epoch_s: float = 4.0, most_jobs: int = 2
+    signals: Signals,
+    clock: Clock,
+    *,
+    abstain_below: float = 0.6,
+    shortest_epoch_s: float = 4.0,
+    most_jobs: int = 2,
+    both_clocks: bool = True,
 ) -> Detection:
     """Epochs, or the steps of a job without visible epochs, or nothing.
 
@@ -45,6 +51,7 @@ def detect(
         abstain_below: verdict `none` for a lower confidence, 0..1.
         shortest_epoch_s: wall seconds.
         most_jobs: 1 not to look for a second job.
+        both_clocks: look on the other clock, too, if this one leaves it unsure.
 
     Returns:
         `jobs` holds a second job on the device where there is one. `scores` holds `similarity`, (n,) at the samples' times:
@@ -62,7 +69,7 @@ def detect(
         raise InputError(f"shortest_epoch_s is {shortest_epoch_s}: choose 0 seconds or more")
     if most_jobs not in (1, 2):
         raise InputError(f"most_jobs is {most_jobs}: choose 1 or 2")
-    search = _searched(signals, clock, shortest_epoch_s)
+    search = _searched(signals, clock, shortest_epoch_s, both_clocks)
     if search is None:
         return Detection("none", None, None, (), 0.0, "track", clock.name)
     cycle = search.cycle
@@ -137,14 +144,14 @@ def _epochs(times: NDArray[np.float64], match: NDArray[np.float64]) -> list[Epoc
     return [Epoch(start, end, min(pair)) for (start, end), pair in spans]
 
 
-def _searched(signals: Signals, clock: Clock, shortest_epoch_s: float) -> _Search | None:
+def _searched(signals: Signals, clock: Clock, shortest_epoch_s: float, both: bool) -> _Search | None:
     """The surest cycle on the clock; where that is not sure, on the other one too.
 
     Epochs of a job that others slow down are even in work only; where the others' work is counted along, only in wall time.
     """
     best: _Search | None = None
     stretch = busy_stretches(signals)[0]
-    for each in (clock, None):
+    for each in (clock, None) if both else (clock,):
         if best is not None and best.cycle.confidence >= SURE:
             break
         on = each or clocks.other(signals, clock)
