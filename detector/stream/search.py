@@ -29,6 +29,10 @@ class Search:
     level: int
 
 
+#: What doubles the cost of a search each, and is left out unless asked for.
+FRUGAL: Mapping[str, Any] = {"most_jobs": 1, "both_clocks": False}
+
+
 def search(pyramid: Pyramid, resampler: Resampler, level: int, since: int, parameters: Mapping[str, Any]) -> Search | None:
     """Search what a level holds from sample `since` on, for one job; None if there is nothing to search."""
     first, bins = pyramid.window(level, since)
@@ -42,7 +46,7 @@ def search(pyramid: Pyramid, resampler: Resampler, level: int, since: int, param
             # What was a counter is a rate by now.
             column = f"{name} rate" if name in COUNTERS else name
             metrics[column if statistic == "mean" else f"{column} {statistic}"] = row.astype(np.float64)
-    found = detect(resampler.origin + resampler.step_s * centres, metrics, most_jobs=1, both_clocks=False, **parameters)
+    found = detect(resampler.origin + resampler.step_s * centres, metrics, **{**FRUGAL, **parameters})
     return Search(replace(found, scores={}), first, level)
 
 
