@@ -119,3 +119,14 @@ def test_metrics_that_lag_or_move_when_the_kernel_likes_do_not_count_beside_prom
     flusher = np.where(np.arange(trace.time.size) % 50 < 2, 1e8, 0.0)  # every 5 s
     slow = np.where(np.arange(trace.time.size) % 10 == 0, trace.metrics["sm_active"], np.nan)  # a second late
     assert detect(trace.time, {**metrics, "disk_write": flusher, "slow": slow}) == detect(trace.time, metrics)
+
+
+@pytest.mark.parametrize("pause_s", [5.0, 20.0])
+def test_a_device_that_rests_between_epochs_is_still_at_one_job(pause_s: float) -> None:
+    """An upload or an evaluation on the CPU: the device idles, and each epoch would be a stretch of its own."""
+    epoch = np.concatenate([np.full(1200, 0.8), np.zeros(round(10 * pause_s))])
+    level = np.concatenate([np.zeros(100), np.tile(epoch, 10), np.zeros(100)])
+    level = np.clip(level + np.random.default_rng(0).normal(0, 0.02, level.size), 0, 1)
+    found = detect(1.7e9 + 0.1 * np.arange(level.size), {"sm_active": level, "power": 50 + 200 * level})
+    assert found.verdict == "epochs"
+    assert found.period_s == pytest.approx(120 + pause_s, rel=0.02)

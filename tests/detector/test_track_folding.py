@@ -51,5 +51,15 @@ def test_the_tracker_answers_with_it() -> None:
     assert found.period_s == pytest.approx(7.66, rel=0.01)
 
 
+@pytest.mark.parametrize("readings", [30.0, 37.3, 40.0])
+def test_half_a_cycle_that_is_too_long_to_fold_is_not_the_answer(readings: float) -> None:
+    """Half of it folds, the whole of it lies beyond the periods that are folded: 0.93 and more of confidence in the half."""
+    rng = np.random.default_rng(1)
+    index = np.arange(int(12 * readings))
+    level = np.where(index / readings % 1 < 0.85, 0.8, 0.0) + rng.normal(0, 0.02, index.size)
+    found = detect(1.7e9 + index + rng.uniform(0, 0.05, index.size), {"dram_active": level.clip(0)})
+    assert (found.verdict, found.period_s) == ("epochs", pytest.approx(readings, rel=0.05))
+
+
 def _one(readings: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     return readings[0], {"power": readings[1]}

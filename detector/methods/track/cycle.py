@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from .boundaries import EVEN, LAG, Track, follow, refined, typical, with_edges
 from .confidence import confidence, of_fold, of_track, whole
-from .folding import Folded, fold
+from .folding import BINS, Folded, explained_at, fold
 from .grid import Grid
 from .periods import SAME, candidates
 
@@ -26,6 +26,9 @@ FRACTIONS = (2, 3, 4, 5)
 
 #: A first interval longer than so many usual ones holds setup.
 SETUP = 1.25
+
+#: A strict cycle explains this share of what several of it together do; a mere part of a cycle explains half at most.
+PART = 0.55
 
 #: A known cycle needs this quality to be there again.
 AGAIN = 0.3
@@ -73,10 +76,15 @@ def find(grid: Grid, shortest_epoch_s: float, *, most: int = 6) -> Cycle | None:
         cycle = _tracked(full, tracks, sure[best], grid) if full is not None else None
     folded = fold(grid)
     strict = None if folded is None else _folded(folded, grid)
-    if cycle is None or strict is None:
+    if cycle is None or folded is None or strict is None:
         return cycle or strict
-    # Read at even times, a strict cycle repeats after some cycles as exactly as after one.
-    several = strict.confidence >= UNSURE and whole(float(np.log(cycle.period / strict.period)))
+    # Read at even times, a strict cycle repeats after some cycles as exactly as after one; part of a cycle folds worse.
+    bins = BINS * max(1, round(cycle.period / strict.period))  # as wide as those of the strict one
+    several = (
+        strict.confidence >= UNSURE
+        and whole(float(np.log(cycle.period / strict.period)))
+        and folded.explained >= PART * explained_at(grid, cycle.period, bins)
+    )
     return strict if several or (cycle.confidence < UNSURE and strict.confidence > cycle.confidence) else cycle
 
 

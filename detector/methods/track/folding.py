@@ -62,21 +62,16 @@ class Folded:
 
 def fold(grid: Grid) -> Folded | None:
     """The period between 3 and 20 readings at which they fold best; None where nothing folds beyond chance."""
-    time, values = grid.readings, grid.raw
-    if time.size > MOST_READINGS:
-        first = (time.size - MOST_READINGS) // 2
-        time, values = time[first : first + MOST_READINGS], values[:, first : first + MOST_READINGS]
+    time, residual = _readings(grid)
     span, interval = float(time[-1] - time[0]), float(np.median(np.diff(time)))
     slowest, fastest = max(1 / (LONGEST * interval), CYCLES / span), 1 / (SHORTEST * interval)
-    residual = _residual(values)
     # What is read as fast as the grid is fine loses nothing on it.
     if time.size < READINGS or slowest >= fastest or interval <= 1.5 * grid.step or not residual.size:
         return None
     frequencies = np.arange(slowest, fastest, 1 / (4 * span))
     blocks = [frequencies[i : i + BLOCK] for i in range(0, frequencies.size, BLOCK)]
     share = np.concatenate([_explained(time - time[0], residual, block) for block in blocks], axis=1)
-    # The best third: a cycle need not show in every metric.
-    fused = np.sort(share, axis=0)[-max(1, -(-share.shape[0] // 3)) :].mean(axis=0)
+    fused = _fused(share)
     best = int(np.argmax(fused))
     for parts in (2, 3, 4, 5):  # twice the period folds as well: the shortest that folds about as well
         near = np.flatnonzero(np.abs(frequencies - parts * frequencies[best]) <= parts / span)
@@ -95,6 +90,26 @@ def fold(grid: Grid) -> Folded | None:
     return Folded(1 / frequency, boundaries, explained, explained * time.size, ahead, covered)
 
 
+def explained_at(grid: Grid, period: float, bins: int) -> float:
+    """`Folded.explained` of any period [s of the clock], however many readings it has, in so many bins."""
+    time, residual = _readings(grid)
+    if not residual.size:
+        return 0.0
+    return float(_fused(_explained(time - time[0], residual, np.array([1 / period]), bins))[0])
+
+
+def _readings(grid: Grid) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Times and residuals of the middle `MOST_READINGS` readings."""
+    first = max(0, (grid.readings.size - MOST_READINGS) // 2)
+    middle = slice(first, first + MOST_READINGS)
+    return grid.readings[middle], _residual(grid.raw[:, middle])
+
+
+def _fused(share: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Mean of the best third at each frequency: a cycle need not show in every metric."""
+    return np.asarray(np.sort(share, axis=0)[-max(1, -(-share.shape[0] // 3)) :].mean(axis=0))
+
+
 def _residual(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Values less their moving median, in multiples of their spread, clipped; rows that hardly vary are left out."""
     residual = values - median_filter(values, (1, 2 * int(LONGEST) + 1), mode="nearest")
@@ -105,16 +120,16 @@ def _residual(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _explained(
-    time: NDArray[np.float64], residual: NDArray[np.float64], frequencies: NDArray[np.float64]
+    time: NDArray[np.float64], residual: NDArray[np.float64], frequencies: NDArray[np.float64], bins: int = BINS
 ) -> NDArray[np.float64]:
     """Share of the variance that the mean cycle explains, less what bins explain of noise: (metrics, frequencies)."""
     n, count = time.size, frequencies.size
-    phase = (np.outer(frequencies, time) % 1 * BINS).astype(np.int64) + BINS * np.arange(count)[:, None]
+    phase = (np.outer(frequencies, time) % 1 * bins).astype(np.int64) + bins * np.arange(count)[:, None]
     flat = phase.ravel()
-    members = np.bincount(flat, minlength=BINS * count).reshape(count, BINS)
-    sums = [np.bincount(flat, np.tile(row, count), minlength=BINS * count).reshape(count, BINS) for row in residual]
+    members = np.bincount(flat, minlength=bins * count).reshape(count, bins)
+    sums = [np.bincount(flat, np.tile(row, count), minlength=bins * count).reshape(count, bins) for row in residual]
     share = (np.array(sums) ** 2 / np.maximum(members, 1)).sum(axis=2) / (residual**2).sum(axis=1, keepdims=True)
-    noise = (BINS - 1) / n
+    noise = (bins - 1) / n
     return np.asarray(np.maximum(0.0, (share - noise) / (1 - noise)))
 
 

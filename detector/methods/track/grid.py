@@ -19,6 +19,9 @@ OVERSAMPLING = 4
 #: Busy is a 3 s mean above 12 % of the 90th percentile; pauses below 15 s belong to the busy stretch.
 BUSY_MEAN_S, BUSY_SHARE, PAUSE_S = 3.0, 0.12, 15.0
 
+#: So do pauses of up to this share of the shorter one of the stretches that they part.
+PAUSE_SHARE = 0.2
+
 #: A hole this long, and of so many steps, parts the trace; shorter ones are bridged by interpolation.
 HOLE_S, HOLE_STEPS = 300.0, 100
 
@@ -130,6 +133,10 @@ def _busy(time: NDArray[np.float64], activity: NDArray[np.float64], step: float)
     ends = np.flatnonzero(np.diff(busy) > PAUSE_S / step)
     starts = busy[np.concatenate([[0], ends + 1])]
     stops = busy[np.concatenate([ends, [busy.size - 1]])]
+    # A pause that is short beside what it parts belongs to the job: an upload, an evaluation on the CPU.
+    lengths = stops - starts
+    apart = starts[1:] - stops[:-1] > PAUSE_SHARE * np.minimum(lengths[:-1], lengths[1:])
+    starts, stops = starts[np.concatenate([[True], apart])], stops[np.concatenate([apart, [True]])]
     found = []
     for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
         # The mean smears both ends by up to its width: the first and last busy samples themselves are the ends.
