@@ -118,7 +118,8 @@ def test_metrics_that_lag_or_move_when_the_kernel_likes_do_not_count_beside_prom
     metrics = {name: trace.metrics[name] for name in FOUR}
     flusher = np.where(np.arange(trace.time.size) % 50 < 2, 1e8, 0.0)  # every 5 s
     slow = np.where(np.arange(trace.time.size) % 10 == 0, trace.metrics["sm_active"], np.nan)  # a second late
-    assert detect(trace.time, {**metrics, "disk_write": flusher, "slow": slow}) == detect(trace.time, metrics)
+    disks = {"disk_write": flusher, "disk_read": np.roll(flusher, 7)}
+    assert detect(trace.time, {**metrics, **disks, "slow": slow}) == detect(trace.time, metrics)
 
 
 @pytest.mark.parametrize("pause_s", [5.0, 20.0])

@@ -28,8 +28,8 @@ HOLE_S, HOLE_STEPS = 300.0, 100
 #: Events are rare if so many percent [of the samples] are near the median.
 RARE = 95
 
-#: Metrics that move when the kernel likes (its flusher writes every 5 s), not when the job does.
-DEFERRED = frozenset({"disk_write"})
+#: Metrics of the whole machine's disks: the kernel's flusher moves them (every 5 s), or any other process, as often as the job.
+DISKS = frozenset({"disk_read", "disk_write"})
 
 #: Metrics read so much less often than the fastest lag behind what happened.
 SLOWER = 2.5
@@ -102,7 +102,7 @@ def build(signals: Signals, clock: Clock, stretch: tuple[float, float]) -> Grid 
 def _prompt(names: list[str], signals: Signals) -> list[str]:
     """The metrics that follow the job without delay; all where these are fewer than two."""
     fastest = min((signals.intervals[name] for name in names), default=0.0)
-    prompt = [name for name in names if name not in DEFERRED and signals.intervals[name] <= SLOWER * fastest]
+    prompt = [name for name in names if name not in DISKS and signals.intervals[name] <= SLOWER * fastest]
     return prompt if len(prompt) >= 2 else names
 
 
