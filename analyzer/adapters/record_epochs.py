@@ -15,29 +15,14 @@ from numpy.typing import NDArray
 
 from ..csv_text import numeric_column, parse_csv
 from ..errors import InputError
-
-MIB = 2.0**20
+from .dcgm_names import MIB, SHORT_NAMES
 
 #: Column -> (name in the metric catalogue, factor to its base unit).
 METRICS = {
-    "GRACT": ("gr_engine_active", 1.0),
-    "SMACT": ("sm_active", 1.0),
-    "SMOCC": ("sm_occupancy", 1.0),
-    "TENSO": ("tensor_active", 1.0),
-    "DRAMA": ("dram_active", 1.0),
-    "FP64A": ("fp64_active", 1.0),
-    "FP32A": ("fp32_active", 1.0),
-    "FP16A": ("fp16_active", 1.0),
-    "PCITX": ("pcie_tx", 1.0),
-    "PCIRX": ("pcie_rx", 1.0),
-    "NVLTX": ("nvlink_tx", 1.0),
-    "NVLRX": ("nvlink_rx", 1.0),
+    **SHORT_NAMES,
     "POWER_INST": ("power", 1.0),
     "POWER_AVG": ("power_average", 1.0),
     "ENERGY_MJ": ("energy", 1e-3),
-    "GPUTL": ("gpu_utilization", 0.01),
-    "MCUTL": ("memory_utilization", 0.01),
-    "SMCLK": ("sm_clock", 1e6),
     "MEMCLK": ("memory_clock", 1e6),
     "GTEMP": ("temperature", 1.0),
     "FBUSED": ("memory_used", MIB),
