@@ -9,14 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from .answers import Answers
 from .errors import InputError
 from .gpus import Catalog
-from .pairs import Pair, make_pairs, target_seconds
+from .intervals import Interval, half_widths
+from .pairs import Pair, make_pairs, source_seconds, target_seconds
 from .predictor import Predictor
 from .profile import Profile
 from .protocols import out_of_fold
 from .recipes import RECIPES, DefaultRecipe, PaperRecipe, Recipe
-from .scoring import LEVEL, Scores, conformal_quantile, score
+from .scoring import LEVEL, Scores, score
 
 _SHUFFLED = ("P1", "P2")
 
@@ -91,13 +93,13 @@ def evaluate(
         return lambda done, folds: progress(number * folds + done, len(seeds) * folds)
 
     runs = [out_of_fold(pairs, protocol, unfitted, seed, of_seed(number)) for number, seed in enumerate(seeds)]
-    half_widths = [_fold_wise(actual, *run) if isinstance(unfitted, DefaultRecipe) else None for run in runs]
+    widths = [_fold_wise(actual, *run) for run in runs]
     return _summary(
         name,
         protocol,
         pairs,
         [run[0] for run in runs],
-        half_widths,
+        widths,
         {
             "parameters": unfitted.get_params(),
             "seeds": list(seeds),
@@ -119,7 +121,9 @@ def evaluate_split(
     pairs = make_pairs(test, catalog)
     if isinstance(unfitted, DefaultRecipe):
         predictor = Predictor.fit(train, catalog, recipe=unfitted)
-        predicted, half_width = predictor.recipe.predict(pairs), predictor.half_widths(pairs)
+        answers = predictor.recipe.answer(pairs)
+        predicted = source_seconds(pairs) * np.exp(answers.log_ratio)
+        half_width = half_widths(predictor.intervals, answers)
     else:
         predicted, half_width = clone(unfitted).fit(make_pairs(train, catalog)).predict(pairs), None
     shared = {profile.workload for profile in train} & {profile.workload for profile in test}
@@ -157,17 +161,20 @@ def _recipe(recipe: str | Recipe) -> tuple[str, Recipe]:
 
 
 def _fold_wise(
-    actual: NDArray[np.float64], predicted: NDArray[np.float64], folds: NDArray[np.intp], routes: list[str]
-) -> NDArray[np.float64]:
+    actual: NDArray[np.float64], predicted: NDArray[np.float64], folds: NDArray[np.intp], answers: Answers | None
+) -> NDArray[np.float64] | None:
     """Half-widths in log seconds, shape (n,), each from the errors of the same route in the other folds."""
-    errors, route = np.abs(np.log(predicted / actual)), np.array(routes)
+    if answers is None:
+        return None
+    errors, route = np.log(predicted / actual), answers.routes
     widths = np.full(len(actual), np.nan)
     for fold in np.unique(folds):
         for name in np.unique(route):
             here = (folds == fold) & (route == name)
-            others = errors[(folds != fold) & (route == name)]
+            others = np.flatnonzero((folds != fold) & (route == name))
             if here.any() and others.size:
-                widths[here] = conformal_quantile(others)
+                interval = Interval.of_errors(errors[others], answers[others], "other folds")
+                widths[here] = interval.multiple * answers.scale[here]
     return widths
 
 

@@ -6,19 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 
 from . import model_files
+from .answers import Answers
 from .errors import InputError
 from .features import DERIVED, NEEDED_METRICS, busy_share, prior_log_ratio
 from .gpus import Catalog, Gpu, load_catalog
+from .intervals import Interval, half_widths
 from .pairs import Pair, actual_ratio, make_pairs, target_seconds
 from .prediction import Prediction
 from .profile import Profile
 from .protocols import out_of_fold
-from .recipes.default import FILES, DefaultRecipe, Route
-from .scoring import conformal_quantile, score
+from .recipes.default import FILES, DefaultRecipe
+from .scoring import score
 
 # What the prior reads of a data sheet; an answer that rests on an unverified one of these says so.
 _PRIOR_FIGURES = ("sm_count", "cuda_cores", "boost_clock", "memory_bandwidth")
@@ -29,15 +30,6 @@ _EVIDENCE = {
     "P4": "GPUs left out of training",
     "prior": "the errors of utilisation and data sheets alone",
 }
-
-
-@dataclass(frozen=True)
-class Interval:
-    """Half-width of the 90 % interval of one route, in log seconds, and the protocol whose ``n`` errors gave it."""
-
-    half_width: float
-    protocol: str
-    n: int
 
 
 @dataclass(frozen=True)
@@ -54,7 +46,7 @@ class Predictor:
 
     catalog: Catalog
     recipe: DefaultRecipe
-    intervals: dict[Route, Interval]
+    intervals: dict[str, Interval]
     training: dict[str, Any]
     accuracy: dict[str, dict[str, float]]
 
@@ -72,17 +64,20 @@ class Predictor:
         pairs = make_pairs(profiles, catalog)
         actual = target_seconds(pairs)
         accuracy: dict[str, dict[str, float]] = {}
-        errors: dict[tuple[str, str], NDArray[np.float64]] = {}
-        for protocol in ("P2", "P3", "P4"):
+        intervals = _prior_intervals(pairs)
+        for protocol in ("P2", "P3", "P4"):  # a later one leaves more out, and its errors take the place of an earlier one's
             try:
-                predicted, _, routes = out_of_fold(pairs, protocol, recipe)
+                predicted, _, answers = out_of_fold(pairs, protocol, recipe)
             except InputError:
                 if protocol == "P2":
                     raise
                 continue
+            assert answers is not None
             accuracy[protocol] = asdict(score(actual, predicted))
-            for route in set(routes):
-                errors[route, protocol] = np.log(predicted / actual)[np.array(routes) == route]
+            route = "residual" if protocol == "P4" else "ensemble"
+            rows = np.flatnonzero(answers.routes == route)
+            if rows.size:
+                intervals[route] = Interval.of_errors(np.log(predicted / actual)[rows], answers[rows], protocol)
         training = {
             "profiles": len(profiles),
             "pairs": len(pairs),
@@ -90,7 +85,7 @@ class Predictor:
             "gpus": sorted({pair.source_gpu.name for pair in pairs}),
             "fingerprint": model_files.fingerprint([profile.to_json() for profile in profiles]),
         }
-        return cls(catalog, recipe.fit(pairs), _intervals(pairs, errors), training, accuracy)
+        return cls(catalog, recipe.fit(pairs), intervals, training, accuracy)
 
     def predict(self, profile: Profile, targets: Sequence[str] | None = None) -> list[Prediction]:
         """Predict the latency on each target, or on every GPU of the catalogue, fastest first.
@@ -103,23 +98,37 @@ class Predictor:
         others = [Pair(profile, source, gpu) for gpu in dict.fromkeys(asked) if gpu != source]
         predictions = [self._same(profile, source)] if source in asked else []
         if others:
-            ratios, routes = self.recipe.predict_ratio(others), self.recipe.routes(others)
-            predictions += [
-                _prediction(pair, float(ratio), self.intervals[route].half_width, self._why(pair, route))
-                for pair, ratio, route in zip(others, ratios, routes, strict=True)
-            ]
+            answers = self.recipe.answer(others)
+            widths = half_widths(self.intervals, answers)
+            predictions += [self._prediction(pair, answers, row, float(widths[row])) for row, pair in enumerate(others)]
         return sorted(predictions, key=lambda prediction: prediction.ratio)
-
-    def half_widths(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
-        """Half-width of each pair's 90 % interval in log seconds, shape (n,)."""
-        return np.array([self.intervals[route].half_width for route in self.recipe.routes(pairs)], dtype=np.float64)
 
     @staticmethod
     def _same(profile: Profile, source: Gpu) -> Prediction:
-        seconds = profile.epoch_s
-        return Prediction(source.name, 1.0, seconds, seconds, seconds, "the profile was taken on this GPU")
+        low, high = (None, None) if profile.epoch_s is None else _with_epoch(profile, profile.epoch_s, 0.0)
+        why = "the profile was taken on this GPU"
+        return Prediction(source.name, 1.0, profile.epoch_s, low, high, why, 1.0, 1.0, "measured", 1.0, ())
 
-    def _why(self, pair: Pair, route: Route) -> str:
+    def _prediction(self, pair: Pair, answers: Answers, row: int, half_width: float) -> Prediction:
+        profile, route = pair.source, str(answers.routes[row])
+        ratio, factor = float(np.exp(answers.log_ratio[row])), float(np.exp(half_width))
+        seconds = None if profile.epoch_s is None else profile.epoch_s * ratio
+        low, high = (None, None) if seconds is None else _with_epoch(profile, seconds, half_width)
+        return Prediction(
+            gpu=pair.target_gpu.name,
+            ratio=ratio,
+            seconds=seconds,
+            low=low,
+            high=high,
+            why=self._why(pair, route),
+            ratio_low=ratio / factor,
+            ratio_high=ratio * factor,
+            route=route,
+            support=float(answers.support[row]),
+            features=tuple(metric for metric in NEEDED_METRICS if metric in profile.metrics),
+        )
+
+    def _why(self, pair: Pair, route: str) -> str:
         source, target, profile = pair.source_gpu, pair.target_gpu, pair.source
         gpus = self.training["gpus"]
         if route == "ensemble":
@@ -144,7 +153,7 @@ class Predictor:
             why += "; the telemetry is simulated"
         return why
 
-    def _evidence(self, route: Route) -> str:
+    def _evidence(self, route: str) -> str:
         return _EVIDENCE[self.intervals[route].protocol]
 
     def save(self, folder: Path) -> None:
@@ -187,31 +196,23 @@ class Predictor:
             raise InputError(f"the model in {str(folder)!r} lacks a part ({error}); train it anew") from error
 
 
-def _intervals(pairs: Sequence[Pair], errors: dict[tuple[str, str], NDArray[np.float64]]) -> dict[Route, Interval]:
-    """One interval per route from log errors by (route, protocol): the protocol nearest to how the route is used, if it ran."""
+def _prior_intervals(pairs: Sequence[Pair]) -> dict[str, Interval]:
+    """Intervals of the answers that learn nothing: their errors on the training pairs are as good as any."""
     log_ratio = np.log(actual_ratio(pairs))
     bare = [replace(pair, source=replace(pair.source, metrics={}, feature_set="none")) for pair in pairs]
-    # The prior learns nothing, so its errors on the training pairs are as good as any.
-    prior = Interval(conformal_quantile(prior_log_ratio(pairs) - log_ratio), "prior", len(pairs))
-    specifications = Interval(conformal_quantile(prior_log_ratio(bare) - log_ratio), "prior", len(pairs))
+    one = np.ones(len(pairs))
 
-    def measured(route: Route, *protocols: str) -> Interval:
-        for protocol in protocols:
-            if (found := errors.get((route, protocol))) is not None:
-                return Interval(conformal_quantile(found), protocol, len(found))
-        return prior
+    def of(asked: Sequence[Pair]) -> Interval:
+        answers = Answers(prior_log_ratio(asked), one, one, np.full(len(asked), "prior"))
+        return Interval.of_errors(answers.log_ratio - log_ratio, answers, "prior")
 
-    return {
-        "ensemble": measured("ensemble", "P3", "P2"),
-        "residual": measured("residual", "P4"),
-        "prior": prior,
-        "specifications": specifications,
-    }
+    prior = of(pairs)
+    return {"ensemble": prior, "residual": prior, "prior": prior, "specifications": of(bare)}
 
 
-def _prediction(pair: Pair, ratio: float, half_width: float, why: str) -> Prediction:
-    if pair.source.epoch_s is None:
-        return Prediction(pair.target_gpu.name, ratio, None, None, None, why)
-    seconds = pair.source.epoch_s * ratio
-    factor = float(np.exp(half_width))
-    return Prediction(pair.target_gpu.name, ratio, seconds, seconds / factor, seconds * factor, why)
+def _with_epoch(profile: Profile, seconds: float, half_width: float) -> tuple[float, float]:
+    """The interval of ``seconds``, with the uncertainty of the profile's own epoch; both are independent, so squares add."""
+    assert profile.epoch_s is not None
+    below = 0.0 if profile.epoch_s_low is None else np.log(profile.epoch_s / profile.epoch_s_low)
+    above = 0.0 if profile.epoch_s_high is None else np.log(profile.epoch_s_high / profile.epoch_s)
+    return seconds / float(np.exp(np.hypot(half_width, below))), seconds * float(np.exp(np.hypot(half_width, above)))

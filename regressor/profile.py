@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from difflib import get_close_matches
 from itertools import pairwise
 from typing import Any, Literal
@@ -75,6 +75,11 @@ class Profile:
         workload: what was trained; profiles of the same workload on different GPUs make training pairs.
         group: the family of workloads (a model architecture) that leave-one-model-out keeps together.
         simulated: the telemetry was made up; it travels with the profile so that no answer hides it.
+        epoch_s_low, epoch_s_high: 90 % interval of ``epoch_s`` from how it was found; ``None`` where it was measured outright.
+        step_s: seconds of one training step, where known beside epochs.
+        first_epoch_s: seconds of the first epoch, where it was left out.
+        stalls: how many epochs were left out as stalls.
+        stall_s: seconds that these took above ``epoch_s`` in all.
 
     Raises:
         InputError: a value is missing, not finite, or impossible for its metric.
@@ -90,6 +95,12 @@ class Profile:
     workload: str | None = None
     group: str | None = None
     simulated: bool = False
+    epoch_s_low: float | None = None
+    epoch_s_high: float | None = None
+    step_s: float | None = None
+    first_epoch_s: float | None = None
+    stalls: int = 0
+    stall_s: float = 0.0
 
     def __post_init__(self) -> None:
         if not isinstance(self.gpu, str) or not self.gpu:
@@ -203,9 +214,12 @@ class Profile:
         known = set(cls.__dataclass_fields__)
         if unknown := sorted(set(values) - known):
             raise InputError(f"the profile has an unknown key {unknown[0]!r}; known are {', '.join(sorted(known))}")
-        if missing := sorted(known - set(values) - {"workload", "group", "simulated"}):
+        if missing := sorted(known - set(values) - _OPTIONAL):
             raise InputError(f"the profile lacks {', '.join(missing)}; write it with Profile.to_json")
         return cls(**values)
+
+
+_OPTIONAL = {f.name for f in fields(Profile) if f.default is not MISSING}
 
 
 def _is_number(value: object) -> bool:

@@ -7,8 +7,9 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, KFold
 
+from .answers import Answers
 from .errors import InputError
-from .pairs import Pair
+from .pairs import Pair, source_seconds
 from .recipes import DefaultRecipe, Recipe
 
 PROTOCOLS: dict[str, str] = {
@@ -62,26 +63,30 @@ def out_of_fold(
     unfitted: Recipe,
     seed: int = 0,
     progress: Callable[[int, int], object] = lambda done, folds: None,
-) -> tuple[NDArray[np.float64], NDArray[np.intp], list[str]]:
+) -> tuple[NDArray[np.float64], NDArray[np.intp], Answers | None]:
     """Predict every test pair by a clone of the recipe that was fitted without its fold.
 
     ``progress`` is called with (folds done, folds) before each: a slow recipe takes a minute for one.
 
     Returns:
-        Predicted seconds, NaN where the recipe has no answer; the fold of each pair; its route ("" for recipes that know only
-        one). All of shape (n,): every protocol tests every pair exactly once.
+        Predicted seconds, NaN where the recipe has no answer; the fold of each pair; the answers of a recipe that knows its own
+        uncertainty. All of shape (n,): every protocol tests every pair exactly once.
     """
     seconds = np.full(len(pairs), np.nan)
     folds = np.full(len(pairs), -1, dtype=np.intp)
-    routes = [""] * len(pairs)
+    answers: list[Answers] = []
     rows = list(splits(pairs, protocol, seed))
     for fold, (train, test) in enumerate(rows):
         progress(fold, len(rows))
         recipe = clone(unfitted).fit([pairs[row] for row in train])
         asked = [pairs[row] for row in test]
-        seconds[test] = recipe.predict(asked)
         folds[test] = fold
         if isinstance(recipe, DefaultRecipe):
-            for row, route in zip(test, recipe.routes(asked), strict=True):
-                routes[row] = route
-    return seconds, folds, routes
+            answers.append(recipe.answer(asked))
+            seconds[test] = source_seconds(asked) * np.exp(answers[-1].log_ratio)
+        else:
+            seconds[test] = recipe.predict(asked)
+    if not answers:
+        return seconds, folds, None
+    in_order = np.argsort(np.concatenate([test for _, test in rows]))
+    return seconds, folds, Answers.concatenate(answers)[in_order]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.ensemble import ExtraTreesRegressor
 
+from ..answers import Answers
 from ..errors import InputError
 from ..features import DERIVED, busy_share, derived_features, has_derived_features, prior_log_ratio
 from ..forest import Forest
@@ -100,10 +101,6 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         model = ExtraTreesRegressor(self.trees, min_samples_leaf=self.min_samples_leaf, random_state=self.random_state)
         return Forest.from_sklearn(model.fit(X, y))
 
-    def routes(self, pairs: Sequence[Pair]) -> list[Route]:
-        """Say how each pair is answered."""
-        return [self._route(pair) for pair in pairs]
-
     def _route(self, pair: Pair) -> Route:
         if busy_share(pair.source)[1] is None:
             return "specifications"
@@ -111,10 +108,10 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             return "prior"
         return "ensemble" if (pair.source_gpu.name, pair.target_gpu.name) in self.pairs_seen_ else "residual"
 
-    def predict_ratio(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
-        """Return target/source seconds, shape (n,); needs no epoch seconds."""
+    def answer(self, pairs: Sequence[Pair]) -> Answers:
+        """Answer each pair with its route, scale and support; needs no epoch seconds."""
         log_ratio = prior_log_ratio(pairs)
-        routes = np.array(self.routes(pairs))
+        routes = np.array([self._route(pair) for pair in pairs])
         for route in ("ensemble", "residual"):
             rows = np.flatnonzero(routes == route)
             if not rows.size:
@@ -124,11 +121,12 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 log_ratio[rows] = (self.forest_.predict(X) + self.boosting_.predict(X)) / 2
             else:
                 log_ratio[rows] += self.residual_step * self.residual_.predict(X)
-        return np.exp(log_ratio)
+        return Answers(log_ratio, np.ones(len(pairs)), np.ones(len(pairs)), routes)
 
     def predict(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
         """Return seconds on the target, shape (n,)."""
-        return source_seconds(pairs) * self.predict_ratio(pairs)
+        seconds: NDArray[np.float64] = source_seconds(pairs) * np.exp(self.answer(pairs).log_ratio)
+        return seconds
 
     def save(self, folder: Path) -> None:
         """Write the fitted arrays into an existing folder; :meth:`get_params` and ``pairs_seen_`` are the caller's to keep."""

@@ -22,8 +22,20 @@ def _instance(name: str, gpu: str, usd_per_hour: float, count: int = 1) -> Insta
 
 def _prediction(gpu: str, ratio: float, epoch_s: float | None = 10.0) -> Prediction:
     if epoch_s is None:
-        return Prediction(gpu, ratio, None, None, None, "test")
-    return Prediction(gpu, ratio, epoch_s * ratio, epoch_s * ratio * 0.9, epoch_s * ratio * 1.1, "test")
+        return Prediction(gpu, ratio, None, None, None, "test", ratio * 0.9, ratio * 1.1, "prior", 1.0, ())
+    return Prediction(
+        gpu,
+        ratio,
+        epoch_s * ratio,
+        epoch_s * ratio * 0.9,
+        epoch_s * ratio * 1.1,
+        "test",
+        ratio * 0.9,
+        ratio * 1.1,
+        "prior",
+        1.0,
+        (),
+    )
 
 
 INSTANCES = [_instance("slow", "T4", 0.5), _instance("fast", "A10G", 1.2), _instance("eight", "A100 SXM4 40GB", 24.0, 8)]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from epochcast.regressor import Catalog, InputError, Prediction, Predictor, Profile
+from epochcast.regressor.intervals import half_widths
 from epochcast.regressor.model_files import SCHEMA, fingerprint
 from epochcast.regressor.pairs import make_pairs, target_seconds
 from epochcast.regressor.recipes import DefaultRecipe
@@ -36,7 +37,8 @@ def test_every_gpu_fastest_first(predictor: Predictor, catalog: Catalog, make_pr
         assert one.seconds is not None and one.low is not None and one.high is not None
         assert one.seconds == pytest.approx(10 * one.ratio)
         assert one.low <= one.seconds <= one.high
-    assert by_gpu(predictions)["T4"] == Prediction("T4", 1.0, 10.0, 10.0, 10.0, "the profile was taken on this GPU")
+    same = by_gpu(predictions)["T4"]
+    assert (same.ratio, same.seconds, same.low, same.high, same.route) == (1.0, 10.0, 10.0, 10.0, "measured")
 
 
 def test_chosen_targets_by_any_name(predictor: Predictor, make_profile: Callable[..., Profile]) -> None:
@@ -65,7 +67,7 @@ def test_why_says_what_the_answer_rests_on(predictor: Predictor, make_profile: C
 
 
 def test_intervals_widen_with_less_evidence(predictor: Predictor) -> None:
-    widths = {route: interval.half_width for route, interval in predictor.intervals.items()}
+    widths = {route: interval.multiple for route, interval in predictor.intervals.items()}
     assert 0 < widths["ensemble"] < widths["prior"] < widths["specifications"]
     assert predictor.intervals["ensemble"].protocol == "P3" and predictor.intervals["residual"].protocol == "P4"
     assert set(predictor.accuracy) == {"P2", "P3", "P4"}
@@ -78,7 +80,7 @@ def test_intervals_hold_nine_in_ten_new_workloads(predictor: Predictor, make_up:
     for seed in (2, 3, 4):
         fitted = Predictor.fit(make_up(24, seed), predictor.catalog, DefaultRecipe(trees=20, iterations=40, learning_rate=0.2))
         errors = np.abs(np.log(fitted.recipe.predict(pairs) / target_seconds(pairs)))
-        inside.append(np.mean(errors <= fitted.half_widths(pairs)))
+        inside.append(np.mean(errors <= half_widths(fitted.intervals, fitted.recipe.answer(pairs))))
     assert 0.85 <= np.mean(inside) <= 0.97
 
 

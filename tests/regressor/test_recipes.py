@@ -90,10 +90,10 @@ def test_routes(fitted: DefaultRecipe, catalog: Catalog, make_profile: Callable[
         Pair(no_power, catalog["T4"], catalog["A10G"]),
         Pair(bare, catalog["T4"], catalog["A10G"]),
     ]
-    assert fitted.routes(asked) == ["ensemble", "residual", "residual", "prior", "specifications"]
-    ratios = fitted.predict_ratio(asked)
+    assert fitted.answer(asked).routes.tolist() == ["ensemble", "residual", "residual", "prior", "specifications"]
+    ratios = np.exp(fitted.answer(asked).log_ratio)
     # One batch answers as each question alone does, whatever the routes beside it.
-    assert np.array_equal(ratios, [fitted.predict_ratio([pair])[0] for pair in asked])
+    assert np.array_equal(ratios, [np.exp(fitted.answer([pair]).log_ratio[0]) for pair in asked])
     assert fitted.predict(asked[:1])[0] == ratios[0] * whole.epoch_s
 
 
@@ -102,7 +102,7 @@ def test_any_gpu_of_the_catalogue_is_source_and_target(
 ) -> None:
     for source in catalog.values():
         profile = make_profile(source.name)
-        ratios = fitted.predict_ratio([Pair(profile, source, target) for target in catalog.values()])
+        ratios = np.exp(fitted.answer([Pair(profile, source, target) for target in catalog.values()]).log_ratio)
         assert np.isfinite(ratios).all() and (ratios > 0).all()
 
 
@@ -110,7 +110,7 @@ def test_ratio_needs_no_latency_and_ignores_it(
     fitted: DefaultRecipe, catalog: Catalog, make_profile: Callable[..., Profile]
 ) -> None:
     pairs = [Pair(make_profile(epoch_s=seconds), catalog["T4"], catalog["A10G"]) for seconds in (None, 0.05, 5000.0)]
-    ratios = fitted.predict_ratio(pairs)
+    ratios = fitted.answer(pairs).log_ratio
     assert ratios[0] == ratios[1] == ratios[2]
     with pytest.raises(InputError, match="ask for the ratio"):
         fitted.predict(pairs)

@@ -1,0 +1,36 @@
+"""What a recipe that knows its own uncertainty says of a list of pairs, before any interval is drawn."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Answers:
+    """One answer per pair, arrays of shape (n,).
+
+    Attributes:
+        log_ratio: log of target/source seconds.
+        scale: how large |log error| is expected to be beside other answers of the same route, above 0; a conformal quantile of
+            |error| / scale makes an interval of it (:mod:`~epochcast.regressor.intervals`).
+        support: 1 where the profile and both GPUs lie within what training has seen, towards 0 the further outside; the learnt
+            part of an answer counts by this share, the prior takes the rest.
+        routes: how each pair is answered, a name of the recipe's own.
+    """
+
+    log_ratio: NDArray[np.float64]
+    scale: NDArray[np.float64]
+    support: NDArray[np.float64]
+    routes: NDArray[np.str_]
+
+    def __getitem__(self, rows: NDArray[np.intp]) -> "Answers":
+        """Return the answers of these rows."""
+        return Answers(self.log_ratio[rows], self.scale[rows], self.support[rows], self.routes[rows])
+
+    @classmethod
+    def concatenate(cls, parts: Sequence["Answers"]) -> Self:
+        """Put the answers of several lists of pairs one after the other."""
+        return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
