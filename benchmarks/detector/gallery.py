@@ -8,6 +8,7 @@ Captions are made from the scores. `--write` puts pictures and text into docs/de
 """
 
 import argparse
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from comparison import ROOT, SHARED
-from docs_page import fill, save_picture
 from matplotlib.figure import Figure
 
 from epochcast.analyzer.figures import detection_figure
@@ -27,6 +27,9 @@ from epochcast.analyzer.trace import Trace
 from epochcast.detector import Detection, InputError, detect
 from epochcast.detector.evaluation import CONFIDENT, Labels, TraceScore, score_trace
 from epochcast.detector.simulator import CLASSES, simulate_class
+
+sys.path.append(str(Path(__file__).parents[1]))
+from docs_page import DETECTOR
 
 #: What each class of the gallery shows.
 SIMULATED = {
@@ -172,7 +175,7 @@ def page(seed: int, tries: int, most: int, write: bool) -> Iterator[str]:
         note = f"{exhibit.note[0].upper()}{exhibit.note[1:]}. " if exhibit.note else ""
         yield from (f"{note}{outcome(score)}", "")
         if write:
-            yield from (f"![{exhibit.name}, method {found.method}]({save_picture(picture(exhibit, found), name)})", "")
+            yield from (f"![{exhibit.name}, method {found.method}]({DETECTOR.save_picture(picture(exhibit, found), name)})", "")
 
     yield from ("### Simulated traces, the first seed of each class", "")
     for cls in SIMULATED:
@@ -210,7 +213,7 @@ def page(seed: int, tries: int, most: int, write: bool) -> Iterator[str]:
         yield from shown(Exhibit(exhibit.name, exhibit.origin, exhibit.trace, exhibit.labels), found, score, name)
     if write:
         yield from ("The cropped trace and the boundaries that each method finds in it:", "")
-        yield f"![Boundaries of several methods]({save_picture(methods_figure(crop), 'methods')})"
+        yield f"![Boundaries of several methods]({DETECTOR.save_picture(methods_figure(crop), 'methods')})"
 
 
 def main() -> None:
@@ -226,7 +229,9 @@ def main() -> None:
         print(line, flush=True)
         lines.append(line)
     if options.write:
-        fill("gallery", [f"`python benchmarks/detector/{Path(__file__).name} --seed {options.seed} --write`", "", *lines])
+        DETECTOR.fill(
+            "gallery", [f"`python benchmarks/detector/{Path(__file__).name} --seed {options.seed} --write`", "", *lines]
+        )
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ that stand out by 30 % of the last score's range, the kindest simple reading tha
 
 import argparse
 import json
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,7 +26,6 @@ from pathlib import Path
 
 import numpy as np
 from comparison import ROOT, SHARED, LabelledTrace, cropped, recorded
-from docs_page import fill, save_picture
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 from numpy.typing import NDArray
@@ -36,6 +36,9 @@ from epochcast.analyzer.labels import mlperf_runs
 from epochcast.detector import InputError, detect
 from epochcast.detector.evaluation import Labels, evaluate_trace
 from epochcast.detector.simulator import CLASSES, simulate, simulate_class
+
+sys.path.append(str(Path(__file__).parents[1]))
+from docs_page import DETECTOR
 
 DIVISORS = (10, 20, 30, 40, 50, 60, 70, 80)
 PASSES = (1, 2, 3, 4, 5)
@@ -344,12 +347,12 @@ def main() -> None:
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     lines = []
-    for line in report(options.seed, options.traces, save_picture if options.write else None):
+    for line in report(options.seed, options.traces, DETECTOR.save_picture if options.write else None):
         print(line, flush=True)
         lines.append(line)
     if options.write:
         command = f"python benchmarks/detector/{Path(__file__).name} --seed {options.seed} --traces {options.traces} --write"
-        fill("sensitivity", [f"`{command}`", "", *lines])
+        DETECTOR.fill("sensitivity", [f"`{command}`", "", *lines])
 
 
 if __name__ == "__main__":

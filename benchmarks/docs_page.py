@@ -1,0 +1,84 @@
+"""The generated parts of docs/detector.md and docs/regressor.md: text between markers, and pictures beside it.
+
+Run: python benchmarks/docs_page.py regressor [accuracy accuracy.md]     (puts the file between the markers of that name;
+without a name it lists the parts of the page and their lengths)
+
+A part stands between `<!-- NAME:begin -->` and `<!-- NAME:end -->`; what lies outside the markers is written by hand.
+A script in a folder below appends this one to `sys.path` before it imports the page that it writes to.
+"""
+
+import argparse
+import io
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from matplotlib.figure import Figure
+from PIL import Image
+
+from epochcast.analyzer.figures.style import drawing
+from epochcast.analyzer.files import write_whole
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+_DPI = 75
+_COLOURS = 64
+
+
+@dataclass(frozen=True)
+class Page:
+    """docs/NAME.md, and its pictures in docs/images/NAME/."""
+
+    name: str
+    docs: Path = DOCS
+
+    @property
+    def path(self) -> Path:
+        """The Markdown file."""
+        return self.docs / f"{self.name}.md"
+
+    def fill(self, part: str, lines: Iterable[str]) -> None:
+        """Replace a part of the page; ValueError if the page has no such markers."""
+        text = self.path.read_text(encoding="utf-8")
+        marked = re.compile(rf"(<!-- {re.escape(part)}:begin -->\n).*?(<!-- {re.escape(part)}:end -->)", re.DOTALL)
+        if not marked.search(text):
+            raise ValueError(
+                f"{self.path.name} has no markers <!-- {part}:begin --> and <!-- {part}:end -->: add them where the part goes"
+            )
+        content = "\n".join(lines).strip("\n")
+        filled = marked.sub(lambda found: f"{found[1]}{content}\n{found[2]}", text)
+        write_whole(self.path, lambda file: file.write(filled.encode()))
+
+    def save_picture(self, figure: Figure, name: str) -> str:
+        """Write the figure as a small PNG (few colours) and return the path that the page links to."""
+        buffer = io.BytesIO()
+        with drawing():
+            figure.savefig(buffer, format="png", dpi=_DPI, facecolor="white")
+        picture = Image.open(buffer).convert("RGB").quantize(_COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+        link = Path("images") / self.name / f"{name}.png"
+        (self.docs / link).parent.mkdir(parents=True, exist_ok=True)
+        write_whole(self.docs / link, lambda file: picture.save(file, format="PNG", optimize=True))
+        return link.as_posix()
+
+
+DETECTOR = Page("detector")
+REGRESSOR = Page("regressor")
+
+
+def main() -> None:
+    """Put a Markdown file between its markers, or list the parts of a page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("page", choices=[DETECTOR.name, REGRESSOR.name])
+    parser.add_argument("part", nargs="?")
+    parser.add_argument("markdown", nargs="?", type=Path)
+    options = parser.parse_args()
+    page = Page(options.page)
+    if options.markdown is not None:
+        page.fill(options.part, options.markdown.read_text(encoding="utf-8").splitlines())
+    for part in re.finditer(r"<!-- (\w+):begin -->\n(.*?)<!-- \1:end -->", page.path.read_text(encoding="utf-8"), re.DOTALL):
+        print(f"{part[1]}: {part[2].count(chr(10))} lines")
+
+
+if __name__ == "__main__":
+    main()
