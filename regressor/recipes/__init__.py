@@ -16,6 +16,7 @@ from .default import DefaultRecipe
 from .gaussian_process import GaussianProcessRecipe
 from .paper import PaperRecipe
 from .prior import PriorRecipe
+from .single_models import CatBoostRecipe, HistGradientBoostingRecipe, MeanRecipe, RandomForestRecipe
 
 
 class Recipe(Protocol):
@@ -37,6 +38,10 @@ class Recipe(Protocol):
 RECIPES: dict[str, Callable[[], Recipe]] = {
     "default": DefaultRecipe,
     "paper": PaperRecipe,
+    "random-forest": RandomForestRecipe,
+    "catboost": CatBoostRecipe,
+    "hist-gradient-boosting": HistGradientBoostingRecipe,
+    "forest-catboost-mean": MeanRecipe,
     "prior": PriorRecipe,
     "gaussian-process": GaussianProcessRecipe,
     "same-latency": SpecificationRatio,
@@ -47,11 +52,15 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
 
 __all__ = [
     "RECIPES",
+    "CatBoostRecipe",
     "DefaultRecipe",
     "GaussianProcessRecipe",
+    "HistGradientBoostingRecipe",
+    "MeanRecipe",
     "PairMedian",
     "PaperRecipe",
     "PriorRecipe",
+    "RandomForestRecipe",
     "Recipe",
     "SpecificationRatio",
 ]

@@ -11,11 +11,15 @@ from epochcast.regressor.pairs import Pair, make_pairs, target_seconds
 from epochcast.regressor.protocols import splits
 from epochcast.regressor.recipes import (
     RECIPES,
+    CatBoostRecipe,
     DefaultRecipe,
     GaussianProcessRecipe,
+    HistGradientBoostingRecipe,
+    MeanRecipe,
     PairMedian,
     PaperRecipe,
     PriorRecipe,
+    RandomForestRecipe,
     SpecificationRatio,
 )
 from epochcast.regressor.scoring import score
@@ -23,6 +27,10 @@ from epochcast.regressor.scoring import score
 FAST = {
     "default": DefaultRecipe(trees=30, iterations=60, learning_rate=0.2),
     "paper": PaperRecipe(trees=20, iterations=50, cv=3),
+    "random-forest": RandomForestRecipe(trees=20),
+    "catboost": CatBoostRecipe(iterations=50),
+    "hist-gradient-boosting": HistGradientBoostingRecipe(iterations=20),
+    "forest-catboost-mean": MeanRecipe(trees=20, iterations=50),
     "prior": PriorRecipe(),
     "gaussian-process": GaussianProcessRecipe(restarts=0),
     "same-latency": SpecificationRatio(),

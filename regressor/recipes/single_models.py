@@ -1,0 +1,84 @@
+"""The models of the black-box paper's stack one by one (its Fig. 12), and the plain mean of its two members."""
+
+from typing import Any
+
+from catboost import CatBoostRegressor
+from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor, VotingRegressor
+
+from .raw_seconds import Features, RawSecondsRecipe
+
+
+def forest(trees: int, random_state: int) -> RandomForestRegressor:
+    """Return the stack's first member, unfitted, with the library's defaults."""
+    return RandomForestRegressor(trees, random_state=random_state)
+
+
+def boosting(iterations: int, random_state: int) -> CatBoostRegressor:
+    """Return the stack's second member, unfitted, with the library's defaults; one thread, no files beside the answer."""
+    return CatBoostRegressor(
+        iterations=iterations, random_seed=random_state, thread_count=1, verbose=0, allow_writing_files=False
+    )
+
+
+class RandomForestRecipe(RawSecondsRecipe):
+    """The stack's first member."""
+
+    def __init__(self, features: Features = "all", latency: bool = True, trees: int = 100, random_state: int = 0) -> None:
+        self.features = features
+        self.latency = latency
+        self.trees = trees
+        self.random_state = random_state
+
+    def _regressor(self) -> Any:
+        return forest(self.trees, self.random_state)
+
+
+class CatBoostRecipe(RawSecondsRecipe):
+    """The stack's second member."""
+
+    def __init__(self, features: Features = "all", latency: bool = True, iterations: int = 1000, random_state: int = 0) -> None:
+        self.features = features
+        self.latency = latency
+        self.iterations = iterations
+        self.random_state = random_state
+
+    def _regressor(self) -> Any:
+        return boosting(self.iterations, self.random_state)
+
+
+class HistGradientBoostingRecipe(RawSecondsRecipe):
+    """The stack's meta-regressor, on the features themselves."""
+
+    def __init__(self, features: Features = "all", latency: bool = True, iterations: int = 100, random_state: int = 0) -> None:
+        self.features = features
+        self.latency = latency
+        self.iterations = iterations
+        self.random_state = random_state
+
+    def _regressor(self) -> Any:
+        return HistGradientBoostingRegressor(max_iter=self.iterations, random_state=self.random_state)
+
+
+class MeanRecipe(RawSecondsRecipe):
+    """The mean of random forest and CatBoost: what the stack would be if its meta-regressor had nothing to learn."""
+
+    def __init__(
+        self,
+        features: Features = "all",
+        latency: bool = True,
+        trees: int = 100,
+        iterations: int = 1000,
+        random_state: int = 0,
+    ) -> None:
+        self.features = features
+        self.latency = latency
+        self.trees = trees
+        self.iterations = iterations
+        self.random_state = random_state
+
+    def _regressor(self) -> Any:
+        members = [
+            ("forest", forest(self.trees, self.random_state)),
+            ("catboost", boosting(self.iterations, self.random_state)),
+        ]
+        return VotingRegressor(members)
