@@ -9,8 +9,8 @@ import sys
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,7 @@ import pytest
 from epochcast.agent import choose as choosing
 from epochcast.agent.config import Config
 from epochcast.agent.errors import InputError
-from epochcast.agent.sampler import Sampler
 from epochcast.agent.sources import Device, Row
-from epochcast.agent.store import DeviceStore
 
 STUB = Path(__file__).with_name("nvml_stub.c")
 
@@ -210,78 +208,44 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[FakeSource]]:
     return make
 
 
-class StillSource:
-    """A source that gives nothing: a test puts rows into the stores itself."""
+@pytest.fixture(scope="session")
+def until() -> Callable[..., None]:
+    """Wait until a condition holds; fail when it does not in time. What does not listen yet does not hold."""
 
-    hertz = 10.0
-    interval = 0.1
-    regular = True
-    unanswering = 0
-    lag = 0.0
-    silent_after = 1.0
-    ready_at = 0.0
-    outdated = False
-    recorded_rows = None
-    finished = False
+    def wait(condition: Callable[[], object], seconds: float = 40.0) -> None:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            with suppress(OSError):
+                if condition():
+                    return
+            time.sleep(0.02)
+        pytest.fail(f"not within {seconds:g} s")
 
-    def __init__(self, name: str, devices: Sequence[Device]) -> None:
-        self.name = name
-        self.devices = devices
-        self.blanks: Counter[tuple[int, str]] = Counter()
-
-    def read(self, _: Any) -> list[Row]:
-        return []
-
-    def close(self) -> None:
-        pass
+    return wait
 
 
-class StillNode:
-    """What HTTP sees of a node; nothing moves but what a test moves."""
+@pytest.fixture
+def make_certificate(tmp_path: Path) -> Callable[[str], tuple[Path, Path]]:
+    """Make a self-signed certificate of this machine; what comes back is its file and its key's."""
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl: no certificates to test with")
 
-    def __init__(self, clock: FakeClock, devices: Sequence[Device]) -> None:
-        self.clock = clock
-        self.choices: tuple[Any, ...] = ()
-        self.gone: list[DeviceStore] = []
-        self.facts: dict[str, Any] = {}
-        sources = [
-            StillSource(name, [device for device in devices if device.source == name])
-            for name in dict.fromkeys(device.source for device in devices)
+    def make(name: str) -> tuple[Path, Path]:
+        paths = tmp_path / f"{name}.pem", tmp_path / f"{name}.key"
+        command = [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+            "-nodes",
+            "-days",
+            "2",
         ]
-        self.samplers = tuple(
-            Sampler(source, [DeviceStore(device, 6000, 5.0) for device in source.devices], clock, 0.005) for source in sources
-        )
+        command += ["-subj", f"/CN={name}", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+        subprocess.run([*command, "-out", paths[0], "-keyout", paths[1]], check=True, capture_output=True)
+        return paths
 
-    @property
-    def stores(self) -> list[DeviceStore]:
-        return [store for sampler in self.samplers for store in sampler.stores] + self.gone
-
-    @property
-    def finished(self) -> bool:
-        return bool(self.samplers) and all(sampler.finished for sampler in self.samplers)
-
-    unanswering = 0
-    config = Config()
-
-    def static(self, uuid: str) -> Any:
-        return self.facts.get(uuid, {})
-
-
-@pytest.fixture
-def still_node(fake_clock: Any) -> Callable[..., StillNode]:
-    """Make a node of these devices that stands still at unix time 1 700 000 000, a multiple of 5 s."""
-    return lambda *devices: StillNode(fake_clock(1_700_000_000.0, until=1e9), devices)
-
-
-@pytest.fixture
-def promtool() -> Callable[[str], tuple[int, str]]:
-    """Check a page as Prometheus' own tool does; return its status and what it says."""
-    program = shutil.which("promtool")
-    if program is None:
-        pytest.skip("no promtool: install Prometheus to check the page as it does")
-
-    def check(text: str) -> tuple[int, str]:
-        done = subprocess.run([program, "check", "metrics"], input=text, capture_output=True, text=True)
-        return done.returncode, done.stdout + done.stderr
-
-    return check
+    return make

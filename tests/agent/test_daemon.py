@@ -1,7 +1,6 @@
 """The running agent told to read its settings anew (SIGHUP), while it samples."""
 
 import signal
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,13 +8,6 @@ from typing import Any
 import pytest
 
 Reload = Callable[[str], None]
-
-
-def until(condition: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + 15
-    while not condition():
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.05)
 
 
 @pytest.fixture
@@ -35,7 +27,7 @@ def reload(tmp_path: Path, agent: Any) -> Reload:
     return reload
 
 
-def test_new_settings_take_hold_and_the_samples_stay(agent: Any, reload: Reload) -> None:
+def test_new_settings_take_hold_and_the_samples_stay(agent: Any, reload: Reload, until: Any) -> None:
     until(lambda: len(agent.json("/api/v1/samples")["gpus"][0]["time"]) > 2)
     before = agent.json("/api/v1/samples")["gpus"][0]["time"]
     reload('source = "host"\nwindow = 7\n[tiers]\nrss = "off"\n[web]\nconnections = 4\n')
@@ -60,7 +52,7 @@ def test_new_settings_take_hold_and_the_samples_stay(agent: Any, reload: Reload)
         ('window = 7\nsource = "dcgm-exporter"\nexporter = "http://127.0.0.1:1/metrics"\n', "going on with the old ones"),
     ],
 )
-def test_settings_that_cannot_be_change_nothing(agent: Any, reload: Reload, text: str, said: str) -> None:
+def test_settings_that_cannot_be_change_nothing(agent: Any, reload: Reload, text: str, said: str, until: Any) -> None:
     reload(text)
     until(lambda: agent.json("/readyz")["status"] == "ready")
     newest = agent.json("/api/v1/samples")["gpus"][0]["time"][-1]

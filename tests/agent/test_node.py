@@ -17,14 +17,6 @@ from epochcast.agent.node import Node
 PROFILES, PLAIN = (catalog()["sm_active"], catalog()["power"]), (catalog()["power"],)
 
 
-def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
-    """Wait until the condition holds; fail when it does not."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not come true"
-        time.sleep(0.01)
-
-
 @pytest.fixture
 def start_node(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Node]]:
     """Start nodes whose clock for retries a test moves by hand (``node.ahead``)."""
@@ -48,7 +40,7 @@ def rows(node: Node, uuid: str) -> int:
     return len(store.samples(float("-inf"), float("inf"), None)[0])
 
 
-def test_each_source_has_a_sampler_of_its_own(world: Any, start_node: Any) -> None:
+def test_each_source_has_a_sampler_of_its_own(world: Any, start_node: Any, until: Any) -> None:
     world(gpm=[("a", 0, PROFILES)], nvml=[("a", 0, PLAIN), ("b", 1, PLAIN)])
     node = start_node()
     until(lambda: all(rows(node, uuid) > 2 for uuid in "ab"))
@@ -56,7 +48,7 @@ def test_each_source_has_a_sampler_of_its_own(world: Any, start_node: Any) -> No
     assert node.ticks_since(node.clock.monotonic() - 5)
 
 
-def test_a_hot_added_gpu_is_read_and_nothing_of_the_others_is_lost(world: Any, start_node: Any) -> None:
+def test_a_hot_added_gpu_is_read_and_nothing_of_the_others_is_lost(world: Any, start_node: Any, until: Any) -> None:
     world(nvml=[("a", 0, PLAIN)], gpm=[("a", 0, PROFILES)])
     node = start_node()
     until(lambda: rows(node, "a") > 2)
@@ -72,7 +64,7 @@ def test_a_hot_added_gpu_is_read_and_nothing_of_the_others_is_lost(world: Any, s
     assert rows(node, "a") > had
 
 
-def test_ticks_that_pass_while_sources_are_opened_anew_are_counted(world: Any, start_node: Any) -> None:
+def test_ticks_that_pass_while_sources_are_opened_anew_are_counted(world: Any, start_node: Any, until: Any) -> None:
     world(nvml=[("a", 0, PLAIN)], gpm=[("a", 0, PROFILES)])
     node = start_node()
     until(lambda: rows(node, "a") > 2)
@@ -88,7 +80,7 @@ def test_ticks_that_pass_while_sources_are_opened_anew_are_counted(world: Any, s
     assert len(times) + store.missed_ticks == round((times[-1] - times[0]) * 10) + 1
 
 
-def test_a_gpu_that_is_gone_stays_known_until_it_is_back(world: Any, start_node: Any) -> None:
+def test_a_gpu_that_is_gone_stays_known_until_it_is_back(world: Any, start_node: Any, until: Any) -> None:
     world(nvml=[("a", 0, PLAIN), ("b", 1, PLAIN)], gpm=[("a", 0, PROFILES), ("b", 1, PROFILES)])
     node = start_node(Config(retention=5))
     until(lambda: rows(node, "b") > 2)
@@ -106,7 +98,7 @@ def test_a_gpu_that_is_gone_stays_known_until_it_is_back(world: Any, start_node:
     until(lambda: rows(node, "b") > had)
 
 
-def test_a_mig_instance_that_was_taken_away_is_not_missed(world: Any, start_node: Any) -> None:
+def test_a_mig_instance_that_was_taken_away_is_not_missed(world: Any, start_node: Any, until: Any) -> None:
     world(gpm=[("a", 0, PROFILES), ("a-slice", 0, PROFILES)], nvml=[("a", 0, PLAIN), ("a-slice", 0, PLAIN)])
     node = start_node()
     for device in ("a", "a-slice"):
@@ -119,7 +111,9 @@ def test_a_mig_instance_that_was_taken_away_is_not_missed(world: Any, start_node
     assert [store.device.uuid for store in node.stores] == ["a"]
 
 
-def test_a_better_source_is_taken_once_it_works(world: Any, start_node: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_better_source_is_taken_once_it_works(
+    world: Any, start_node: Any, caplog: pytest.LogCaptureFixture, until: Any
+) -> None:
     world(nvml=[("a", 0, PLAIN)])
     node = start_node()
     assert node.choices[0].fallback
@@ -148,7 +142,7 @@ def test_a_better_source_that_does_not_come_is_asked_for_ever_more_rarely(world:
     assert max(later - earlier for earlier, later in pairwise(tried)) >= 10
 
 
-def test_a_relay_that_died_is_replaced_by_the_driver(world: Any, start_node: Any) -> None:
+def test_a_relay_that_died_is_replaced_by_the_driver(world: Any, start_node: Any, until: Any) -> None:
     world(nvml=[("a", 0, PLAIN)], dcgm=[("a", 0, PROFILES)])
     node = start_node()
     until(lambda: rows(node, "a") > 2)
@@ -193,7 +187,7 @@ def test_a_relay_that_hangs_does_not_keep_the_watchdog_from_being_fed(world: Any
     assert not node.ticks_since(node.clock.monotonic() - 15)
 
 
-def test_a_source_asked_for_by_name_that_is_gone_is_tried_again(world: Any, start_node: Any) -> None:
+def test_a_source_asked_for_by_name_that_is_gone_is_tried_again(world: Any, start_node: Any, until: Any) -> None:
     world(dcgm=[("a", 0, PROFILES)])
     node = start_node(Config(source="dcgm"))
     until(lambda: rows(node, "a") > 2)
@@ -215,7 +209,7 @@ def test_a_source_that_cannot_be_opened_at_the_start_is_an_error(world: Any) -> 
         Node(Config(source="nvml"))
 
 
-def test_static_attributes_come_from_the_device_until_the_slow_ones_are_read(world: Any, start_node: Any) -> None:
+def test_static_attributes_come_from_the_device_until_the_slow_ones_are_read(world: Any, start_node: Any, until: Any) -> None:
     world(nvml=[("a", 0, PLAIN)])
     node = start_node()
     until(lambda: "a" in node._static)

@@ -2,13 +2,9 @@
 
 import json
 import math
-import shutil
 import socket
-import subprocess
 import time
-import urllib.parse
-import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,86 +18,13 @@ from epochcast.agent.push import Pusher
 from epochcast.agent.sources import Device
 from epochcast.agent.store import DeviceStore
 
-pytest.importorskip("cramjam", reason="the extra agent-push is not installed")
-
 METRICS = tuple(metric for metric in catalog().values() if metric.scope == "gpu")
 Series = dict[tuple[str, str], list[tuple[int, float]]]
 
 
-class Database:
-    """A time-series database in a process of its own that keeps its data and its port from start to start."""
-
-    def __init__(self, command: list[str], log: Path, port: int) -> None:
-        self.url = f"http://127.0.0.1:{port}"
-        self._command = command
-        self._log = log
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
-        until(lambda: bool(self.get("/api/v1/query", query="vector(1)")))
-
-    def stop(self) -> None:
-        if self._process is not None:
-            self._process.terminate()
-            self._process.wait(timeout=20)
-            self._process = None
-
-    def get(self, path: str, **parameters: str) -> str:
-        with urllib.request.urlopen(f"{self.url}{path}?{urllib.parse.urlencode(parameters)}", timeout=10) as answer:
-            return answer.read().decode()
-
-    def query(self, expression: str, **parameters: str) -> list[dict[str, Any]]:
-        result = json.loads(self.get("/api/v1/query", query=expression, **parameters))
-        assert result["status"] == "success"
-        return list(result["data"]["result"])
-
-
-@pytest.fixture
-def database(tmp_path: Path) -> Iterator[Callable[[str], Database]]:
-    databases: list[Database] = []
-
-    def start(program: str) -> Database:
-        if shutil.which(program) is None:
-            pytest.skip(f"no {program} on this machine (Debian: apt install {program})")
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            port = probe.getsockname()[1]
-        (tmp_path / "prometheus.yml").touch()
-        options = {
-            "prometheus": [
-                f"--config.file={tmp_path / 'prometheus.yml'}",
-                f"--storage.tsdb.path={tmp_path / 'tsdb'}",
-                f"--web.listen-address=127.0.0.1:{port}",
-                "--web.enable-remote-write-receiver",
-            ],
-            # Without a latency offset of zero the newest 30 seconds are hidden from queries.
-            "victoria-metrics": [
-                f"-storageDataPath={tmp_path / 'victoria'}",
-                f"-httpListenAddr=127.0.0.1:{port}",
-                "-search.latencyOffset=0s",
-                "-memory.allowedBytes=64MB",
-            ],
-        }
-        databases.append(Database([program, *options[program]], tmp_path / "database.log", port))
-        databases[-1].start()
-        return databases[-1]
-
-    yield start
-    for each in databases:
-        each.stop()
-
-
-def until(condition: Callable[[], object], seconds: float = 40) -> None:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        try:
-            if condition():
-                return
-        except OSError:
-            pass  # still starting
-        time.sleep(0.1)
-    pytest.fail(f"not within {seconds} s")
+@pytest.fixture(autouse=True)
+def extra_agent_push() -> None:
+    pytest.importorskip("cramjam", reason="the extra agent-push is not installed")
 
 
 class Gpus:
@@ -144,7 +67,7 @@ class Gpus:
             self.add(max(0, math.floor(time.time() * 10) - self._tick))
 
 
-def read_prometheus(prometheus: Database) -> Series:
+def read_prometheus(prometheus: Any) -> Series:
     """Return every raw sample of the last five minutes; a range vector leaves markers of an end out."""
     return {
         (found["metric"]["uuid"], found["metric"]["__name__"]): [
@@ -154,7 +77,7 @@ def read_prometheus(prometheus: Database) -> Series:
     }
 
 
-def test_prometheus_has_every_sample_exactly(database: Callable[[str], Database]) -> None:
+def test_prometheus_has_every_sample_exactly(database: Any) -> None:
     prometheus = database("prometheus")
     gpus = Gpus(2)
     pusher = Pusher(gpus.node, Push(url=f"{prometheus.url}/api/v1/write", interval=0.5), "node7")
@@ -167,7 +90,7 @@ def test_prometheus_has_every_sample_exactly(database: Callable[[str], Database]
     assert pusher.sender.requests.keys() == {"204"}
 
 
-def test_prometheus_sees_a_gpu_disappear(database: Callable[[str], Database]) -> None:
+def test_prometheus_sees_a_gpu_disappear(database: Any, until: Any) -> None:
     prometheus = database("prometheus")
     gpus = Gpus(2)
     pusher = Pusher(gpus.node, Push(url=f"{prometheus.url}/api/v1/write", interval=0.5))
@@ -196,7 +119,7 @@ def test_prometheus_sees_a_gpu_disappear(database: Callable[[str], Database]) ->
 
 
 def test_a_real_agent_pushes_what_it_samples(
-    database: Callable[[str], Database], start_agent: Callable[..., Any], tmp_path: Path
+    database: Any, start_agent: Callable[..., Any], tmp_path: Path, until: Any
 ) -> None:
     prometheus = database("prometheus")
     (tmp_path / "agent.toml").write_text(f'[push]\nurl = "{prometheus.url}/api/v1/write"\ninterval = 0.5\n')
@@ -218,7 +141,7 @@ def test_a_real_agent_pushes_what_it_samples(
     assert prometheus.query("epochcast_host_rss_bytes") == []  # an agent that ended says so
 
 
-def test_an_outage_within_the_queue_loses_nothing(database: Callable[[str], Database]) -> None:
+def test_an_outage_within_the_queue_loses_nothing(database: Any, until: Any) -> None:
     prometheus = database("prometheus")
     gpus = Gpus(2)
     pusher = Pusher(gpus.node, Push(url=f"{prometheus.url}/api/v1/write", interval=0.5))
@@ -237,7 +160,7 @@ def test_an_outage_within_the_queue_loses_nothing(database: Callable[[str], Data
     assert read_prometheus(prometheus) == gpus.expected
 
 
-def test_an_outage_beyond_the_queue_is_counted_to_the_sample(database: Callable[[str], Database]) -> None:
+def test_an_outage_beyond_the_queue_is_counted_to_the_sample(database: Any, until: Any) -> None:
     prometheus = database("prometheus")
     gpus = Gpus(4)
     pusher = Pusher(gpus.node, Push(url=f"{prometheus.url}/api/v1/write", interval=0.5, queue=1000))
@@ -255,7 +178,7 @@ def test_an_outage_beyond_the_queue_is_counted_to_the_sample(database: Callable[
     assert sum(map(len, read_prometheus(prometheus).values())) == pusher.sender.sent - ends
 
 
-def test_prometheus_refuses_what_is_older_than_it_has_and_that_is_counted(database: Callable[[str], Database]) -> None:
+def test_prometheus_refuses_what_is_older_than_it_has_and_that_is_counted(database: Any) -> None:
     prometheus = database("prometheus")
     gpus = Gpus(1)
     gpus.add(30)
@@ -268,7 +191,7 @@ def test_prometheus_refuses_what_is_older_than_it_has_and_that_is_counted(databa
     assert pusher.sender.sent == 0
 
 
-def test_victoria_metrics_has_every_sample_exactly(database: Callable[[str], Database]) -> None:
+def test_victoria_metrics_has_every_sample_exactly(database: Any, until: Any) -> None:
     victoria = database("victoria-metrics")
     gpus = Gpus(2)
     pusher = Pusher(gpus.node, Push(url=f"{victoria.url}/api/v1/write", interval=0.5), "node7")

@@ -1,0 +1,143 @@
+"""The host engine: where it is, that it restarts, and what its clients share."""
+
+import logging
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from epochcast.agent.config import Config, Dcgm
+from epochcast.agent.errors import InputError
+from epochcast.agent.sources import Tick
+
+
+def test_a_host_engine_that_restarts(
+    reset: Any, open_dcgm: Any, caplog: pytest.LogCaptureFixture, read: Any, column: Any
+) -> None:
+    host = reset()
+    source = open_dcgm()
+    rows = read(source, host, 2)
+    host.stop()
+    failures = 0
+    for second in range(2, 12):
+        host.advance(1.0)
+        with pytest.raises(RuntimeError, match="DCGM host engine"):
+            source.read(Tick(host.now / 1e6, float(second), True, False))
+        failures += host.where["timeoutMs"] == 3000
+    # Lost at 2; tried again after 1, 2, 4 … s: at 3, 5, 9; the other seconds do not ask.
+    host.restart()
+    with pytest.raises(RuntimeError):
+        source.read(Tick(host.now / 1e6, 16.0, True, False))
+    assert not host.connections[1:]
+    with caplog.at_level(logging.WARNING):
+        rows += read(source, host, 3, start=17)
+    assert "answers again" in caplog.text
+    time, _ = column(source, rows, 0, "sm_active")
+    assert (np.diff(time) > 0).all()
+    assert time[-1] > host.now / 1e6 - 1
+    assert not source.outdated
+    assert not source.blanks  # the blank with which profiling begins anew is no loss
+
+
+def test_one_connection_per_process(reset: Any, open_dcgm: Any, read: Any) -> None:
+    host = reset()
+    first, second = open_dcgm(), open_dcgm(only=frozenset({"GPU-aaaa"}))
+    assert host.most_connections == 1
+    assert read(first, host, 2)
+    assert read(second, host, 2)
+    first.close()
+    assert host.connections
+    assert read(second, host, 2, start=2)
+    host.restart()
+    for source in (first, second):
+        source.close()
+    assert not host.connections
+
+
+def test_closing_leaves_nothing_behind(reset: Any, open_dcgm: Any) -> None:
+    host = reset()
+    source = open_dcgm()
+    source.close()
+    assert not host.watches
+    assert not host.field_groups
+    assert not host.connections
+    assert not sys.modules["pydcgm"].DcgmFieldGroup.groups
+    source.close()
+
+
+def test_other_gpus_after_a_restart_make_the_source_outdated(reset: Any, open_dcgm: Any, read: Any) -> None:
+    host = reset()
+    source = open_dcgm()
+    read(source, host, 1)
+    host.restart()
+    host.gpus = {0: "GPU-aaaa"}
+    for second in (1, 3):
+        with pytest.raises(RuntimeError):
+            source.read(Tick(host.now / 1e6, float(second), True, False))
+    assert source.outdated
+
+
+def test_a_gpu_added_or_mig_set_up_anew_makes_the_source_outdated(reset: Any, open_dcgm: Any, read: Any) -> None:
+    host = reset()
+    source = open_dcgm()
+    read(source, host, 59)
+    assert not source.outdated
+    host.instances = {3: (0, 7, "3g.40gb")}
+    assert read(source, host, 2, start=59)
+    assert source.outdated
+
+
+def test_profiling_lost_over_a_restart_makes_the_source_outdated(reset: Any, open_dcgm: Any, read: Any) -> None:
+    host = reset()
+    source = open_dcgm()
+    host.restart()
+    host.profiling_error = sys.modules["dcgm_structs"].DCGM_ST_MODULE_NOT_LOADED
+    with pytest.raises(RuntimeError):
+        source.read(Tick(host.now / 1e6, 0.0, True, False))
+    read(source, host, 2, start=2)
+    assert source.outdated
+
+
+@pytest.mark.parametrize(
+    ("dcgm", "where"),
+    [
+        (Dcgm(), {"ipAddress": "127.0.0.1:5555", "unixSocketPath": None, "timeoutMs": 3000}),
+        (Dcgm(address="unix:/run/dcgm.sock"), {"ipAddress": None, "unixSocketPath": "/run/dcgm.sock", "timeoutMs": 3000}),
+        (Dcgm(embedded=True), {"ipAddress": None, "unixSocketPath": None, "timeoutMs": 0}),
+    ],
+)
+def test_where_the_host_engine_is(reset: Any, open_dcgm: Any, dcgm: Dcgm, where: dict[str, Any]) -> None:
+    host = reset()
+    open_dcgm(Config(dcgm=dcgm))
+    assert host.where == where
+
+
+@pytest.mark.parametrize(
+    ("changes", "dcgm", "message"),
+    [
+        ({"running": False}, Dcgm(), r"host engine at 127\.0\.0\.1:5555 does not answer \(.+\); start it"),
+        ({"running": False}, Dcgm(embedded=True), "does not start within the agent .+ needs root"),
+        ({"library": False}, Dcgm(), r"has DCGM's Python bindings \(.+\) but not its library"),
+        ({"gpus": {}}, Dcgm(), "finds no GPU that DCGM supports"),
+        ({"unknown_fields": frozenset(range(2000))}, Dcgm(), "can read none of the metrics"),
+    ],
+)
+def test_what_cannot_work_is_one_sentence(
+    reset: Any, open_dcgm: Any, changes: dict[str, Any], dcgm: Dcgm, message: str
+) -> None:
+    host = reset(**changes)
+    with pytest.raises(InputError, match=message) as caught:
+        open_dcgm(Config(dcgm=dcgm))
+    assert "\n" not in str(caught.value)
+    assert not host.connections
+
+
+def test_a_whole_agent_on_dcgm(start_agent: Any, bindings: Path, until: Any) -> None:
+    agent = start_agent("--source", "dcgm", env={"DCGM_BINDINGS": str(bindings), "FAKE_DCGM_LIVE": "1"})
+    until(lambda: 'epochcast_gpu_sm_active_ratio{gpu="0"' in agent.text("/metrics"))
+    status, errors = agent.stop()
+    assert status == 0
+    assert "Traceback" not in errors
+    assert "Exception ignored" not in errors

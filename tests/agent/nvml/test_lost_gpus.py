@@ -1,0 +1,144 @@
+"""GPUs that stop answering, come back, and say why."""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pynvml
+import pytest
+
+from epochcast.agent.config import Config
+from epochcast.agent.sources.nvml import NvmlSource
+
+LOST, UNKNOWN = pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_UNKNOWN
+
+Driver = Any
+Open = Callable[..., NvmlSource]
+
+
+@pytest.mark.parametrize("code", [LOST, 1, 16])
+def test_a_lost_gpu_is_left_out_and_comes_back_while_the_other_goes_on(
+    open_source: Open, nvml_driver: Driver, code: int, rows: Any
+) -> None:
+    nvml_driver("gpus 2")
+    source = open_source()
+    assert set(rows(source, 0.0)) == {"0", "1"}
+    nvml_driver(f"gpus 2\nfail * {code} 0")
+    tried = [n for n in range(1, 100) if set(rows(source, n / 10, slow=False, rare=False)) == {"1"}]
+    assert len(tried) == 99  # at no tick did GPU 1 suffer
+    nvml_driver("gpus 2")
+    # Tried at 0.1 s, then 1, 2, 4, 8 s after the try before: next at 15.1 s.
+    assert set(rows(source, 15.0, slow=False, rare=False)) == {"1"}
+    back = rows(source, 15.1, slow=False, rare=False)
+    assert set(back) == {"0", "1"}
+    assert back["0"]["temperature"] == 55  # all of it, as after a start
+    assert not [key for key in source.blanks if key[1] not in ("nvlink_tx", "nvlink_rx")]  # absent is not blank
+    # The backoff starts anew.
+    nvml_driver("gpus 2\nlost 0")
+    rows(source, 15.2)
+    nvml_driver("gpus 2")
+    assert set(rows(source, 16.3)) == {"0", "1"}
+
+
+def test_a_gpu_that_answers_unknown_error_to_everything_is_gone(
+    open_source: Open, nvml_driver: Driver, caplog: pytest.LogCaptureFixture, rows: Any
+) -> None:
+    nvml_driver("gpus 2")
+    source = open_source()
+    nvml_driver(f"gpus 2\nfail * {UNKNOWN} 0")
+    assert set(rows(source, 0.1, slow=False, rare=False)) == {"1"}
+    assert "GPU 0 (GPU-stub-0) does not answer: nvmlDeviceGetFieldValues: Unknown Error" in caplog.text
+
+
+def test_with_every_gpu_gone_the_library_is_started_anew(open_source: Open, nvml_driver: Driver, rows: Any) -> None:
+    nvml_driver("gpus 2")
+    source = open_source()
+    assert set(rows(source, 0.0)) == {"0", "1"}
+    # The driver was reloaded: whoever holds the library from before hears "Unknown Error" for ever.
+    nvml_driver("gpus 2\ngeneration 1\nfail nvmlInit 9 *")
+    for elapsed in (0.1, 0.5, 1.1):
+        with pytest.raises(RuntimeError, match="no GPU answers"):
+            rows(source, elapsed)
+    nvml_driver("gpus 2\ngeneration 1")
+    with pytest.raises(RuntimeError, match="no GPU answers"):
+        rows(source, 1.2)  # not before its time
+    back = rows(source, 3.2)
+    assert set(back) == {"0", "1"}
+    assert back["0"]["xid_errors"] == 0
+
+
+def test_a_gpu_that_is_lost_at_the_start_makes_the_source_outdated_when_it_is_back(
+    open_source: Open, nvml_driver: Driver, rows: Any
+) -> None:
+    nvml_driver("gpus 2\nlost 0")
+    source = open_source()
+    assert [device.uuid for device in source.devices] == ["GPU-stub-1"]
+    assert set(rows(source, 0.0)) == {"1"}
+    assert not source.outdated
+    nvml_driver("gpus 2")
+    rows(source, 1.0, rare=False)
+    assert not source.outdated  # looked at once a minute
+    rows(source, 60.0)
+    assert source.outdated
+
+
+def test_a_gpu_that_answers_only_unknown_error_at_the_start(open_source: Open, nvml_driver: Driver, rows: Any) -> None:
+    everything = "".join(
+        f"fail {name} {UNKNOWN} 0\n"
+        for name in (
+            *("nvmlDeviceGetFieldValues", "nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetPowerUsage"),
+            *("nvmlDeviceGetSamples", "nvmlDeviceGetUtilizationRates", "nvmlDeviceGetClockInfo", "nvmlDeviceGetTemperature"),
+            *("nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetBAR1MemoryInfo"),
+            *("nvmlDeviceGetEnforcedPowerLimit", "nvmlDeviceGetCurrPcieLinkWidth", "nvmlDeviceGetCudaComputeCapability"),
+        )
+    )
+    nvml_driver(f"gpus 2\n{everything}")
+    source = open_source()
+    assert [device.uuid for device in source.devices] == ["GPU-stub-1"]
+    rows(source, 0.0)
+    assert not source.outdated
+    nvml_driver("gpus 2")
+    rows(source, 60.0)
+    assert source.outdated
+
+
+def test_xid_errors_are_counted_and_named(
+    open_source: Open, nvml_driver: Driver, caplog: pytest.LogCaptureFixture, rows: Any
+) -> None:
+    nvml_driver("gpus 2\nxid 1 1 13")  # before the agent started
+    source = open_source()
+    assert [got["xid_errors"] for got in rows(source, 0.0).values()] == [0, 0]
+    nvml_driver("gpus 2\nxid 2 1 31\nxid 3 1 79")
+    assert np.isnan(rows(source, 0.1, slow=False, rare=False)["1"]["xid_errors"])
+    got = rows(source, 1.0, rare=False)
+    assert (got["0"]["xid_errors"], got["1"]["xid_errors"]) == (0, 2)
+    assert rows(source, 2.0, rare=False)["1"]["xid_errors"] == 2
+    assert [record.message for record in caplog.records if record.levelno == logging.ERROR] == [
+        "GPU 1: the driver reports Xid 31",
+        "GPU 1: the driver reports Xid 79",
+    ]
+
+
+def test_the_xid_error_of_the_last_gpu_to_go_is_named(
+    open_source: Open, nvml_driver: Driver, caplog: pytest.LogCaptureFixture, rows: Any
+) -> None:
+    nvml_driver("gpus 1")
+    source = open_source()
+    rows(source, 0.0)
+    nvml_driver("gpus 1\nxid 1 0 79\nlost 0")
+    with pytest.raises(RuntimeError, match="no GPU answers"):
+        rows(source, 0.1, slow=False, rare=False)
+    assert "GPU 0: the driver reports Xid 79" in caplog.messages
+    nvml_driver("gpus 1\nxid 1 0 79")
+    assert rows(source, 2.0, rare=False)["0"]["xid_errors"] == 1
+
+
+def test_a_gpu_that_does_not_answer_at_the_start_is_told_of(nvml_driver: Any) -> None:
+    nvml_driver("gpus 3\nlost 1")
+    source = NvmlSource(Config(), None)
+    try:
+        assert [device.index for device in source.devices] == [0, 2]
+        assert source.unanswering == 1
+    finally:
+        source.close()
