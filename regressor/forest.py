@@ -1,4 +1,4 @@
-"""A fitted forest as plain arrays: loaded without pickle, evaluated with NumPy, equal to scikit-learn's to the last bit."""
+"""A fitted forest as plain arrays: loaded without pickle, evaluated with NumPy, scikit-learn's answers in single precision."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,10 +7,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .arrays import Shape, load_arrays, save_arrays
 from .errors import InputError
 
 _LEAF = -1
-_ARRAYS = {"roots": np.int32, "feature": np.int16, "threshold": np.float32, "right": np.int32, "value": np.float64}
+_ARRAYS: dict[str, tuple[type, Shape]] = {
+    "roots": (np.int32, ("trees",)),
+    "feature": (np.int16, ("nodes",)),
+    "skip": (np.int32, ("nodes",)),
+    "value": (np.float32, ("nodes",)),
+}
 
 
 @dataclass(frozen=True)
@@ -20,43 +26,39 @@ class Forest:
     Attributes:
         roots: index of each tree's root, int32, shape (trees,).
         feature: column that a node splits on, −1 at a leaf, int16, shape (nodes,).
-        threshold: a row goes left if its value is at most this, float32, shape (nodes,).
-        right: index of a node's right child, itself at a leaf, int32, shape (nodes,).
-        value: mean target at each leaf, 0 elsewhere, float64, shape (nodes,).
+        skip: how many nodes further the right child stands, 0 at a leaf, int32, shape (nodes,).
+        value: the mean target at a leaf; at a split its threshold, a row goes left if its value is at most this; float32, shape
+            (nodes,). One array, as no node has both: with ``skip`` in the place of an index it halves the file.
     """
 
     roots: NDArray[np.int32]
     feature: NDArray[np.int16]
-    threshold: NDArray[np.float32]
-    right: NDArray[np.int32]
-    value: NDArray[np.float64]
+    skip: NDArray[np.int32]
+    value: NDArray[np.float32]
 
     @classmethod
     def from_sklearn(cls, model: Any) -> "Forest":
         """Copy the trees of a fitted ExtraTreesRegressor or RandomForestRegressor of one output.
 
-        scikit-learn compares float32 values with float64 thresholds; rounding a threshold down to float32 decides the same.
+        scikit-learn compares float32 values with float64 thresholds; rounding a threshold down to float32 decides the same. A
+        leaf is rounded to float32, 6e-8 of its value.
         """
-        features, thresholds, rights, values, roots = [], [], [], [], []
-        start = 0
+        features, skips, values, sizes = [], [], [], []
         for estimator in model.estimators_:
             tree = estimator.tree_
             leaf = tree.children_left == -1
             nodes = np.arange(tree.node_count)
             if not (tree.children_left[~leaf] == nodes[~leaf] + 1).all():
                 raise AssertionError("scikit-learn no longer stores trees depth first")
-            roots.append(start)
             features.append(np.where(leaf, _LEAF, tree.feature))
-            thresholds.append(np.where(leaf, np.float32(0), _round_down(tree.threshold)))
-            rights.append(start + np.where(leaf, nodes, tree.children_right))
-            values.append(np.where(leaf, tree.value[:, 0, 0], 0.0))
-            start += tree.node_count
+            skips.append(np.where(leaf, 0, tree.children_right - nodes))
+            values.append(np.where(leaf, tree.value[:, 0, 0].astype(np.float32), _round_down(tree.threshold)))
+            sizes.append(tree.node_count)
         return cls(
-            np.array(roots, dtype=np.int32),
+            np.cumsum([0, *sizes[:-1]], dtype=np.int32),
             np.concatenate(features).astype(np.int16),
-            np.concatenate(thresholds).astype(np.float32),
-            np.concatenate(rights).astype(np.int32),
-            np.concatenate(values).astype(np.float64),
+            np.concatenate(skips).astype(np.int32),
+            np.concatenate(values),
         )
 
     @classmethod
@@ -66,50 +68,41 @@ class Forest:
         Raises:
             InputError: the file is missing, holds another type or shape, or points outside the forest.
         """
-        try:
-            with np.load(path, allow_pickle=False) as arrays:
-                forest = cls(**{name: np.asarray(arrays[name], dtype=kind) for name, kind in _ARRAYS.items()})
-        except Exception as error:  # a damaged archive raises a dozen kinds, NotImplementedError and zlib.error among them
-            raise InputError(f"the model file {path.name} cannot be read; train the model anew") from error
+        forest = cls(**load_arrays(path, _ARRAYS))
         if not forest._is_sound(features):
             raise InputError(f"the trees in {path.name} are not sound; train the model anew")
         return forest
 
     def save(self, path: Path) -> None:
-        """Write the arrays as a compressed ``.npz``."""
-        np.savez_compressed(path, allow_pickle=False, **{name: getattr(self, name) for name in _ARRAYS})
+        """Write the arrays to a file."""
+        save_arrays(path, {name: getattr(self, name) for name in _ARRAYS})
 
     def _is_sound(self, features: int) -> bool:
         """Whether children stand behind their parent and inside the forest, and splits name one of ``features`` columns."""
-        size = self.feature.shape
-        if len(size) != 1 or any(getattr(self, name).shape != size for name in ("threshold", "right", "value")):
-            return False
         nodes, leaf = np.arange(len(self.feature)), self.feature == _LEAF
         return bool(
-            self.roots.ndim == 1
-            and self.roots.size
+            self.roots.size
             and ((self.roots >= 0) & (self.roots < len(nodes))).all()
             and ((self.feature >= _LEAF) & (self.feature < features)).all()
-            and (self.right < len(nodes)).all()
-            and (self.right[~leaf] > nodes[~leaf] + 1).all()
-            and (self.right[leaf] == nodes[leaf]).all()
+            and (self.skip[~leaf] > 1).all()
+            and (self.skip[leaf] == 0).all()
+            and (self.skip < len(nodes) - nodes).all()
         )
 
     def predict(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the mean over the trees for each row of X, shape (n, features) -> (n,)."""
-        rows = X.astype(np.float32)
-        at = np.repeat(self.roots[:, None], len(rows), axis=1)
-        column = np.arange(len(rows))[None, :]
+        values = X.astype(np.float32).ravel()
+        first = np.tile(np.arange(len(X)) * X.shape[1], len(self.roots))
+        at = np.repeat(self.roots.astype(np.intp), len(X))
         while True:
-            feature = self.feature[at]
+            feature = self.feature.take(at)
             inner = feature != _LEAF
             if not inner.any():
                 break
-            left = rows[column, np.maximum(feature, 0)] <= self.threshold[at]
-            at = np.where(inner & left, at + 1, self.right[at])
-        # A running sum adds tree by tree, as scikit-learn does; np.sum would add pairwise and differ in the last bit.
-        total: NDArray[np.float64] = np.cumsum(self.value[at], axis=0)[-1]
-        return total / len(self.roots)
+            left = values.take(first + np.maximum(feature, 0)) <= self.value.take(at)
+            at += np.where(left, inner, self.skip.take(at))
+        mean: NDArray[np.float64] = self.value.take(at).reshape(len(self.roots), len(X)).mean(axis=0, dtype=np.float64)
+        return mean
 
 
 def _round_down(threshold: NDArray[np.float64]) -> NDArray[np.float32]:

@@ -9,14 +9,20 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from .errors import InputError
+from catboost import CatBoostError
 
-SCHEMA = "epochcast.regressor/v1"
+from .errors import InputError
+from .manifest import SCHEMA, checked
+
 MANIFEST = "model.json"
 SHIPPED = Path(__file__).parent / "models" / "default"
 """The model that comes with the package."""
 
 _LIBRARIES = ("catboost", "numpy", "scikit-learn")
+
+# Most bytes of one file: the shipped ones take 3 kB and about 1 MB.
+_MANIFEST_LIMIT = 10_000_000
+_FILE_LIMIT = 100_000_000
 
 
 def fingerprint(value: object) -> str:
@@ -27,27 +33,41 @@ def fingerprint(value: object) -> str:
 def write(folder: Path, state: dict[str, Any], save: Callable[[Path], None]) -> None:
     """Write ``state`` and the files of ``save`` into ``folder``, through a folder beside it.
 
+    Args:
+        folder: a new or empty one, or an older model's.
+        state: the keys of :class:`~epochcast.regressor.manifest.Manifest` that the model itself knows.
+        save: writes the model's other files into the folder that it is given.
+
     Raises:
-        InputError: ``folder`` exists and is no model, or the place cannot be written.
+        InputError: ``folder`` exists and is no model, the place cannot be written or is full, or ``state`` is not one.
     """
     folder = folder.resolve()  # a link or "." cannot be renamed, what it stands for can
     if folder.exists() and not (folder / MANIFEST).is_file() and not (folder.is_dir() and not any(folder.iterdir())):
         raise InputError(f"{str(folder)!r} exists and holds no model; name a new folder")
+    fresh = None
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    except OSError as error:
-        raise InputError(f"cannot write the model to {str(folder)!r}: {error.strerror}") from error
-    try:
         fresh.chmod(0o755)
         save(fresh)
-        files = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(fresh.iterdir())}
-        manifest = {"schema": SCHEMA, **state, "libraries": {name: version(name) for name in _LIBRARIES}, "files": files}
+        manifest = {
+            "schema": SCHEMA,
+            "epochcast": version("epochcast"),
+            **state,
+            "libraries": {name: version(name) for name in _LIBRARIES},
+            "files": {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(fresh.iterdir())},
+        }
         manifest["fingerprint"] = fingerprint(manifest)
-        (fresh / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", "utf-8")
+        text = json.dumps(manifest, indent=1) + "\n"
+        checked(text, MANIFEST)  # what could not be read again is not written
+        (fresh / MANIFEST).write_text(text, "utf-8")
         _swap(fresh, folder)
+    except (OSError, CatBoostError) as error:  # CatBoost writes its file itself
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot write the model to {str(folder)!r}: {reason}") from error
     finally:
-        shutil.rmtree(fresh, ignore_errors=True)
+        if fresh is not None:
+            shutil.rmtree(fresh, ignore_errors=True)
 
 
 def _swap(fresh: Path, folder: Path) -> None:
@@ -66,30 +86,45 @@ def _swap(fresh: Path, folder: Path) -> None:
 
 
 def read(folder: Path, files: Sequence[str]) -> dict[str, Any]:
-    """Return the state that :func:`write` stored, once every byte is what it was.
+    """Return the checked state that :func:`write` stored, once every byte of ``files`` is what it was.
 
     Raises:
-        InputError: something is missing, of another schema, or was changed.
+        InputError: something is missing, of another schema, was changed, or holds what no model can.
     """
+    place = f"{MANIFEST} in {str(folder)!r}"
     try:
-        manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
+        content = _content(folder / MANIFEST, _MANIFEST_LIMIT)
     except OSError as error:
         raise InputError(
             f"there is no model in {str(folder)!r} ({MANIFEST}: {error.strerror}); train one with `epochcast train regressor`"
         ) from error
-    except ValueError as error:
-        raise InputError(f"{str(folder / MANIFEST)!r} is not JSON: {error}; train the model anew") from error
-    schema = manifest.get("schema") if isinstance(manifest, dict) else None
+    try:
+        stored = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{place} is not JSON: {error}; train the model anew") from error
+    schema = stored.get("schema") if isinstance(stored, dict) else None
     if schema != SCHEMA:
-        raise InputError(f"the model in {str(folder)!r} has schema {schema!r}; this version reads {SCHEMA!r}, train it anew")
-    if manifest.pop("fingerprint", None) != fingerprint(manifest):
-        raise InputError(f"{MANIFEST} in {str(folder)!r} was changed after training (its fingerprint differs); train it anew")
+        writer = stored.get("epochcast") if isinstance(stored, dict) else None
+        by = f" (epochcast {writer:.20} wrote it)" if isinstance(writer, str) else ""
+        has = f"has schema {schema!r:.60}; this version reads {SCHEMA!r}"
+        raise InputError(f"the model in {str(folder)!r} {has}, train it anew{by}")
+    if stored.pop("fingerprint", None) != fingerprint(stored):
+        raise InputError(f"{place} was changed after training (its fingerprint differs); train it anew")
+    manifest = checked(content, place).model_dump(by_alias=True)
     for name in files:
         try:
-            content = (folder / name).read_bytes()
+            digest = hashlib.sha256(_content(folder / name, _FILE_LIMIT)).hexdigest()
         except OSError as error:
             raise InputError(f"the model in {str(folder)!r} lacks {name} ({error.strerror}); train it anew") from error
-        if hashlib.sha256(content).hexdigest() != manifest.get("files", {}).get(name):
+        if digest != manifest["files"].get(name):
             raise InputError(f"{name} in {str(folder)!r} was changed after training (its checksum differs); train it anew")
-    state: dict[str, Any] = manifest
-    return state
+    return manifest
+
+
+def _content(path: Path, limit: int) -> bytes:
+    """The bytes of a plain file: a pipe would wait for ever, and a forged file fill the memory."""
+    size = path.stat().st_size
+    if not path.is_file() or size > limit:
+        what = f"takes {size} bytes, more than {limit}" if path.is_file() else "is no plain file"
+        raise InputError(f"the model file {str(path)!r} {what}; train the model anew")
+    return path.read_bytes()

@@ -13,7 +13,7 @@ ALLOWED = {"agent": set(), "detector": set(), "regressor": set(), "analyzer": {"
 AT_IMPORT = {
     "agent": {"numpy", "prometheus_client", "pynvml"},
     "detector": {"numpy", "scipy"},
-    "regressor": {"numpy", "scipy", "pandas", "sklearn", "catboost"},
+    "regressor": {"numpy", "scipy", "pandas", "sklearn", "catboost", "pydantic"},
     "analyzer": {"click", "jinja2", "matplotlib", "numpy", "pandas", "pyarrow", "requests", "scipy", "urllib3"},
 }
 

@@ -159,7 +159,7 @@ def test_failed_save_leaves_the_old_model(
         raise OSError("no space left on device")
 
     monkeypatch.setattr(DefaultRecipe, "save", full_disk)
-    with pytest.raises(OSError, match="no space left"):
+    with pytest.raises(InputError, match="cannot write the model to .*: no space left"):
         predictor.save(saved)
     assert (saved / "model.json").read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == ["model"]
@@ -184,8 +184,6 @@ def change_manifest(folder: Path, *, sign: bool = False, **changes: Any) -> None
         (lambda folder: change_manifest(folder, intervals={}), r"model\.json in .* was changed after training"),
         (lambda folder: (folder / "boosting.cbm").write_bytes(b""), r"boosting\.cbm in .* was changed after training"),
         (lambda folder: change_manifest(folder, sign=True, features=["x"]), "fitted on other features"),
-        (lambda folder: change_manifest(folder, sign=True, parameters={"depth": 3}), "lacks a part"),
-        (lambda folder: change_manifest(folder, sign=True, pairs_seen=None), "lacks a part"),
     ],
 )
 def test_damaged_models_are_refused(saved: Path, damage: Callable[[Path], object], message: str) -> None:

@@ -1,0 +1,94 @@
+"""What a model's ``model.json`` holds, value by value: a forged or foreign one is refused before anything is built from it."""
+
+from typing import Annotated, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from .errors import InputError
+from .recipes.default import Route
+
+SCHEMA = "epochcast.regressor/v2"
+
+Name = Annotated[str, Field(min_length=1, max_length=100)]
+Count = Annotated[int, Field(ge=0, le=10**9)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+FileName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]{0,60}$")]
+
+
+class _Part(BaseModel):
+    """Exactly these keys, of exactly these types (no text for a number), no NaN."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+class Parameters(_Part):
+    """The hyper-parameters of :class:`~epochcast.regressor.recipes.default.DefaultRecipe`, within what makes sense."""
+
+    trees: Annotated[int, Field(ge=1, le=10_000)]
+    min_samples_leaf: Annotated[int, Field(ge=1, le=10_000)]
+    iterations: Annotated[int, Field(ge=1, le=100_000)]
+    learning_rate: Annotated[float, Field(gt=0, le=1)]
+    rsm: Annotated[float, Field(gt=0, le=1)]
+    residual_step: Share
+    random_state: Count
+
+
+class IntervalState(_Part):
+    """An :class:`~epochcast.regressor.intervals.Interval`; a half-width of 10 in log seconds is a factor of 22 000."""
+
+    multiple: Annotated[float, Field(ge=0, le=10)]
+    protocol: Literal["P2", "P3", "P4", "prior"]
+    n: Annotated[int, Field(ge=1, le=10**9)]
+
+
+class Training(_Part):
+    """What the model was fitted on."""
+
+    profiles: Count
+    pairs: Count
+    workloads: Count
+    gpus: Annotated[list[Name], Field(min_length=1, max_length=1000)]
+    fingerprint: Sha256
+
+
+class Accuracy(_Part):
+    """Error figures of one protocol, :class:`~epochcast.regressor.scoring.Scores`."""
+
+    mape: Annotated[float, Field(ge=0)]
+    median_ape: Annotated[float, Field(ge=0)]
+    rmse: Annotated[float, Field(ge=0)]
+    r2: Annotated[float, Field(le=1)]
+    n: Count
+    coverage: Share
+
+
+class Manifest(_Part):
+    """The whole of ``model.json``; ``epochcast`` is the version that wrote it."""
+
+    schema_: Annotated[Literal["epochcast.regressor/v2"], Field(alias="schema")]
+    epochcast: Name
+    features: Annotated[list[Name], Field(max_length=1000)]
+    parameters: Parameters
+    pairs_seen: Annotated[list[tuple[Name, Name, Count]], Field(max_length=100_000)]
+    intervals: Annotated[dict[Route, IntervalState], Field(min_length=len(get_args(Route)))]
+    training: Training
+    accuracy: dict[Literal["P2", "P3", "P4"], Accuracy]
+    libraries: dict[Name, Name]
+    files: dict[FileName, Sha256]
+    fingerprint: Sha256
+
+
+def checked(text: str | bytes, where: str) -> Manifest:
+    """Return the manifest that JSON ``text`` of the file ``where`` holds.
+
+    Raises:
+        InputError: a key is missing or unknown, or a value is of another type or out of its range; the first one is named.
+    """
+    try:
+        return Manifest.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        key = ".".join(str(part) for part in first["loc"]) or "the file"
+        seen = "" if first["type"] == "missing" else f" is {first['input']!r:.60}"
+        raise InputError(f"{where}: {key}{seen} ({first['msg'].lower()}); train the model anew") from error

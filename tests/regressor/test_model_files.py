@@ -1,0 +1,204 @@
+"""A model folder from someone else: read whole and sane, or refused in one sentence."""
+
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from epochcast.regressor import InputError, Predictor, Profile, model_files
+from epochcast.regressor.manifest import Parameters
+from epochcast.regressor.model_files import MANIFEST, SCHEMA, SHIPPED, fingerprint
+from epochcast.regressor.recipes.default import FILES, DefaultRecipe
+
+Path_ = tuple[str | int, ...]
+WRONG = [
+    None,
+    True,
+    -1,
+    0.5,
+    10**30,
+    1e300,
+    math.nan,
+    math.inf,
+    "",
+    "x",
+    "../../etc/passwd",
+    "é" * 5000,
+    [],
+    [[]],
+    {},
+    {"x": 1},
+]
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(SHIPPED, tmp_path / "model"))
+
+
+@pytest.fixture(scope="module")
+def manifest() -> dict[str, Any]:
+    stored: dict[str, Any] = json.loads((SHIPPED / MANIFEST).read_text())
+    return stored
+
+
+def places(value: object, at: Path_ = ()) -> Iterator[Path_]:
+    """Every key of a JSON value; of a list the first and the last element."""
+    items: list[tuple[str | int, object]] = list(value.items()) if isinstance(value, dict) else []
+    if isinstance(value, list) and value:
+        items = list({0: value[0], len(value) - 1: value[-1]}.items())
+    for key, inner in items:
+        yield (*at, key)
+        yield from places(inner, (*at, key))
+
+
+def changed(manifest: dict[str, Any], place: Path_, **to: object) -> dict[str, Any]:
+    """A signed copy with one value replaced by ``to``, or deleted."""
+    copy = json.loads(json.dumps(manifest))
+    inner = copy
+    for key in place[:-1]:
+        inner = inner[key]
+    if to:
+        inner[place[-1]] = to["to"]
+    else:
+        del inner[place[-1]]
+    copy.pop("fingerprint", None)
+    return {**copy, "fingerprint": fingerprint(copy)}
+
+
+def is_one_sentence(error: pytest.ExceptionInfo[InputError] | InputError) -> bool:
+    text = str(error.value if isinstance(error, pytest.ExceptionInfo) else error)
+    return 0 < len(text) < 600 and "\n" not in text and "anew" in text
+
+
+def test_every_forged_value_is_refused_or_harmless(
+    model: Path, manifest: dict[str, Any], make_profile: Callable[..., Profile]
+) -> None:
+    profiles = [make_profile("T4", busy=0.6), make_profile("H100 SXM5", metrics={}, feature_set="none")]
+    tried = refused = 0
+    for place in places({key: value for key, value in manifest.items() if key != "fingerprint"}):
+        for forged in ({}, *({"to": wrong} for wrong in WRONG)):
+            tried += 1
+            (model / MANIFEST).write_text(json.dumps(changed(manifest, place, **forged)))
+            try:
+                predictor = Predictor.load(model)
+            except InputError as error:
+                refused += 1
+                assert is_one_sentence(error), (place, forged, str(error))
+                continue
+            for profile in profiles:
+                for one in predictor.predict(profile, ["A10G", "H100 SXM5"]):
+                    assert 0 < one.ratio_low <= one.ratio <= one.ratio_high < math.inf, (place, forged)
+                    assert one.why and 0 <= one.support <= 1
+    assert refused > 0.9 * tried > 500
+
+
+@pytest.mark.parametrize(
+    ("place", "to", "message"),
+    [
+        (
+            ("intervals", "prior", "multiple"),
+            "wide",
+            r"model\.json in .*: intervals\.prior\.multiple is 'wide' \(input should be",
+        ),
+        (("intervals", "prior"), None, r"intervals\.prior is None"),
+        (("parameters", "depth"), 3, r"parameters\.depth is 3 \(extra inputs are not permitted\)"),
+        (("training", "fingerprint"), "0" * 63, r"training\.fingerprint is '0"),
+        (("files", "../evil.npz"), "0" * 64, r"files\.\.\./evil\.npz"),
+    ],
+)
+def test_the_refusal_names_the_value(model: Path, manifest: dict[str, Any], place: Path_, to: object, message: str) -> None:
+    (model / MANIFEST).write_text(json.dumps(changed(manifest, place, to=to)))
+    with pytest.raises(InputError, match=message):
+        model_files.read(model, FILES)
+
+
+def test_another_version_is_named(model: Path, manifest: dict[str, Any]) -> None:
+    other = changed(manifest, ("schema",), to="epochcast.regressor/v9") | {"epochcast": "9.0.0"}
+    (model / MANIFEST).write_text(json.dumps(other))
+    with pytest.raises(InputError, match=rf"regressor/v9'; this version reads '{SCHEMA}', .* \(epochcast 9\.0\.0 wrote it\)"):
+        model_files.read(model, FILES)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[" * 100_000, '{"a":' * 100_000, "1" * 5000, "nul", "\0", '"\\ud800"', "[1]", "NaN"]
+)
+def test_what_is_no_manifest(model: Path, text: str) -> None:
+    (model / MANIFEST).write_text(text)
+    with pytest.raises(InputError) as refusal:
+        model_files.read(model, FILES)
+    assert is_one_sentence(refusal)
+
+
+def test_bytes_that_are_no_text(model: Path) -> None:
+    (model / MANIFEST).write_bytes(b"\xff\xfe\x00{")
+    with pytest.raises(InputError, match="is not JSON"):
+        model_files.read(model, FILES)
+
+
+@pytest.mark.parametrize("name", [MANIFEST, "boosting.cbm"])
+def test_huge_files_pipes_and_folders_are_refused_unread(model: Path, name: str) -> None:
+    file = model / name
+    with file.open("r+b") as open_file:
+        open_file.truncate(10**12)  # sparse: takes no room
+    with pytest.raises(InputError, match="takes 1000000000000 bytes, more than"):
+        model_files.read(model, FILES)
+    file.unlink()
+    os.mkfifo(file)
+    with pytest.raises(InputError, match="is no plain file"):
+        model_files.read(model, FILES)
+    file.unlink()
+    file.mkdir()
+    with pytest.raises(InputError, match="is no plain file"):
+        model_files.read(model, FILES)
+
+
+def test_a_link_is_followed_but_its_content_must_be_the_one_signed(model: Path, tmp_path: Path) -> None:
+    (model / "forest.npz").rename(tmp_path / "elsewhere.npz")
+    (model / "forest.npz").symlink_to(tmp_path / "elsewhere.npz")
+    assert model_files.read(model, FILES)["schema"] == SCHEMA
+    (tmp_path / "elsewhere.npz").write_bytes(b"other")
+    with pytest.raises(InputError, match=r"forest\.npz in .* was changed after training"):
+        model_files.read(model, FILES)
+
+
+def test_the_manifest_names_the_version_that_wrote_it(tmp_path: Path, manifest: dict[str, Any]) -> None:
+    from epochcast import __version__
+
+    own = ("schema", "epochcast", "libraries", "files", "fingerprint")
+    state = {key: value for key, value in manifest.items() if key not in own}
+    model_files.write(tmp_path / "m", state, lambda folder: (folder / "a.npz").write_bytes(b"x"))
+    assert model_files.read(tmp_path / "m", ["a.npz"])["epochcast"] == __version__
+    state["intervals"] = {}
+    with pytest.raises(InputError, match=r"model\.json: intervals is {}"):
+        model_files.write(tmp_path / "n", state, lambda _: None)
+    assert [file.name for file in tmp_path.iterdir()] == ["m"]
+
+
+def test_the_schema_knows_every_hyper_parameter() -> None:
+    assert set(Parameters.model_fields) == set(DefaultRecipe().get_params())
+
+
+@pytest.mark.parametrize("room", [500_000, 1_000_000], ids=["NumPy", "CatBoost"])
+def test_a_full_disk_leaves_the_old_model_and_nothing_else(tmp_path: Path, model: Path, room: int) -> None:
+    """A real limit on the size of files, in a process of its own; EFBIG comes where ENOSPC would, to whoever writes then."""
+    before = {file.name: file.read_bytes() for file in model.iterdir()}
+    code = (
+        "import resource, sys; from pathlib import Path\n"
+        "from epochcast.regressor import InputError, Predictor\n"
+        "predictor = Predictor.load()\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))\n"
+        "try: predictor.save(Path(sys.argv[1]))\n"
+        "except InputError as error: sys.exit(f'refused: {error}')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(model), str(room)], capture_output=True, text=True, check=False)
+    assert done.stderr.startswith("refused: cannot write the model to"), done.stderr
+    assert {file.name: file.read_bytes() for file in model.iterdir()} == before
+    assert [file.name for file in tmp_path.iterdir()] == ["model"]
