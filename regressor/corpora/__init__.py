@@ -5,24 +5,42 @@ from pathlib import Path
 
 from ..errors import InputError
 from ..profile import Profile
-from . import cloud_hw_trainpred, profiles
+from . import cloud_hw_trainpred, profet, profiles
+from .csv_table import read_table
 
 CORPORA: dict[str, Callable[[Path], list[Profile]]] = {
     "cloud_hw_trainpred": cloud_hw_trainpred.load,
+    "profet": profet.load,
     "profiles": profiles.load,
 }
 
 
 def load_corpus(path: Path) -> list[Profile]:
-    """Load training data of any known format: a CSV of cloud-hw-trainpred, or profiles as a folder, JSON or JSON lines.
+    """Load training data of any known format: a CSV of cloud-hw-trainpred or PROFET, or profiles as a folder, JSON or lines.
 
     Raises:
         InputError: the path is missing or its content is not what its format promises.
     """
     path = Path(path)
     if not path.exists():
-        raise InputError(f"no training data at {str(path)!r}; give a CSV of cloud-hw-trainpred or a folder of profiles")
-    return CORPORA["cloud_hw_trainpred" if path.name.endswith((".csv", ".csv.gz")) else "profiles"](path)
+        raise InputError(
+            f"no training data at {str(path)!r}; give a CSV of cloud-hw-trainpred or PROFET, or a folder of profiles"
+        )
+    return CORPORA[_format(path)](path)
+
+
+def _format(path: Path) -> str:
+    """The key of :data:`CORPORA`; the two CSV files are told apart by their columns."""
+    if not path.name.endswith((".csv", ".csv.gz")):
+        return "profiles"
+    columns = set(read_table(path, rows=0).columns)
+    for name, adapter in (("cloud_hw_trainpred", cloud_hw_trainpred), ("profet", profet)):
+        if columns.intersection(adapter.SIGNATURE):
+            return name
+    raise InputError(
+        f"{path.name} is a CSV of neither cloud-hw-trainpred ({', '.join(cloud_hw_trainpred.SIGNATURE)}, …) "
+        f"nor PROFET ({', '.join(profet.SIGNATURE)}, …); give one of them, or your own profiles as JSON"
+    )
 
 
 __all__ = ["CORPORA", "load_corpus"]

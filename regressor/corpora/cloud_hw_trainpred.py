@@ -12,14 +12,14 @@ The nvidia-smi statistics become base units under our metric names. Left out, ea
 ``one_epoch_average_second`` is the total over ten epochs, first one and validation included.
 """
 
-import zlib
 from pathlib import Path
-
-import numpy as np
-import pandas as pd
 
 from ..errors import InputError
 from ..profile import Profile
+from .csv_table import check_filled, numbers, positive, read_table
+
+SIGNATURE = ("Instances", "one_epoch_average_second")
+"""Columns that tell this file from others."""
 
 _MIB = 1024.0**2
 # metric -> (column stem, factor to base units)
@@ -44,10 +44,7 @@ def load(path: Path) -> list[Profile]:
         InputError: the file is unreadable, empty, lacks a column, or holds a text, a gap or an impossible number where a
             finite number must be.
     """
-    try:
-        table = pd.read_csv(path, low_memory=False)
-    except (OSError, ValueError, EOFError, zlib.error) as error:
-        raise InputError(f"cannot read {str(path)!r} as CSV: {error}") from error
+    table = read_table(path)
     columns = {
         (metric, ours): f"{stem}_{theirs}" for metric, (stem, _) in _METRICS.items() for ours, theirs in _STATISTICS.items()
     }
@@ -59,16 +56,9 @@ def load(path: Path) -> list[Profile]:
         )
     if table.empty:
         raise InputError(f"{path.name} holds no row; give at least one workload on two GPUs")
-    numbers = {column: _numbers(table, column, path.name) for column in needed[4:]}
-    seconds = numbers["one_epoch_average_second"]
-    if (seconds <= 0).any():
-        row = int(np.argmax(seconds <= 0))
-        raise InputError(
-            f"{path.name}, row {row + 2}: one_epoch_average_second is {seconds[row]}; it must be above 0, remove the row"
-        )
-    for column in needed[:4]:
-        if (empty := table[column].isna()).any():
-            raise InputError(f"{path.name}, row {int(np.argmax(empty)) + 2}: {column} is empty; fill it or remove the row")
+    values = {column: numbers(table, column, path.name) for column in columns.values()}
+    seconds = positive(table, "one_epoch_average_second", path.name)
+    check_filled(table, needed[:4], path.name)
     return [
         Profile(
             gpu=_GPUS.get(str(table["Instances"].iloc[row]), str(table["Instances"].iloc[row])),
@@ -76,7 +66,7 @@ def load(path: Path) -> list[Profile]:
             unit="epoch",
             epochs=_EPOCHS,
             metrics={
-                metric: {ours: float(numbers[columns[metric, ours]][row] * factor) for ours in _STATISTICS}
+                metric: {ours: float(values[columns[metric, ours]][row] * factor) for ours in _STATISTICS}
                 for metric, (_, factor) in _METRICS.items()
             },
             feature_set="nvml",
@@ -86,15 +76,3 @@ def load(path: Path) -> list[Profile]:
         )
         for row in range(len(table))
     ]
-
-
-def _numbers(table: pd.DataFrame, column: str, name: str) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
-    """Return a column as finite floats; the first value that is none is named with its line."""
-    values = pd.to_numeric(table[column], errors="coerce").to_numpy(dtype=np.float64)
-    bad = ~np.isfinite(values)
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise InputError(
-            f"{name}, row {row + 2}: {column} is '{table[column].iloc[row]}'; a finite number is needed, mend or remove the row"
-        )
-    return values

@@ -13,6 +13,7 @@ from epochcast.regressor.pairs import Pair
 
 SHARED = Path(os.environ.get("EPOCHCAST_SHARED", Path(__file__).parents[2] / ".." / "shared"))
 PUBLIC = SHARED / "data" / "black_box" / "cloud_hw_trainpred.csv"
+PROFET = PUBLIC.with_name("profet_epoch_latency.csv.gz")
 
 
 @pytest.fixture(scope="session")
@@ -30,6 +31,13 @@ def public_csv() -> Path:
 @pytest.fixture(scope="session")
 def public_profiles(public_csv: Path) -> list[Profile]:
     return load_corpus(public_csv)
+
+
+@pytest.fixture(scope="session")
+def profet_profiles() -> list[Profile]:
+    if not PROFET.is_file():
+        pytest.skip(f"public latencies are absent ({PROFET}); set EPOCHCAST_SHARED")
+    return load_corpus(PROFET)
 
 
 def statistics(mean: float, spread: float = 0.0, top: float = np.inf) -> dict[str, float]:

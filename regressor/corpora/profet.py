@@ -1,0 +1,54 @@
+"""Adapter of ddps-lab/profet (``target_preprocessing``): epoch and batch latency of CNNs on AWS instances, no telemetry.
+
+One row per repeat of (instance, data set, model, optimizer, batch size). Both latencies are seconds, as Keras callbacks saw
+them in one run: ``epoch_latency`` is the second epoch with its validation, the warm-up epoch before it left out;
+``batch_latency`` the median batch of that epoch (PROFET's ``profile_workload.py``, ``rawdata_preprocessing.py``).
+
+Model, data set and batch size name a workload and group rows; they are never features.
+"""
+
+from pathlib import Path
+
+from ..errors import InputError
+from ..profile import Profile
+from .csv_table import check_filled, positive, read_table
+
+SIGNATURE = ("instance_name", "epoch_latency")
+"""Columns that tell this file from others."""
+
+_GPUS = {"g3s.xlarge": "M60", "g4dn.xlarge": "T4", "p2.xlarge": "K80", "p3.2xlarge": "V100 SXM2 16GB"}
+_WORKLOAD = ["model", "optimizer", "dataset", "batchsize"]
+_LATENCIES = ["epoch_latency", "batch_latency"]
+
+
+def load(path: Path) -> list[Profile]:
+    """Read the CSV into one profile per workload and GPU, the median over its repeats, in the order of their first rows.
+
+    ``epochs`` is the number of repeats, ``workload`` is ``model|optimizer|data set|batch size`` and ``group`` the model.
+
+    Raises:
+        InputError: the file is unreadable, empty, lacks a column, or a cell is empty or holds no duration where one must be.
+    """
+    table = read_table(path)
+    if missing := [column for column in ("instance_name", *_WORKLOAD, *_LATENCIES) if column not in table]:
+        raise InputError(f"{path.name} lacks {', '.join(missing)}; a table of PROFET's latencies has them")
+    if table.empty:
+        raise InputError(f"{path.name} holds no row; give at least one workload on two GPUs")
+    check_filled(table, ("instance_name", *_WORKLOAD), path.name)
+    for column in _LATENCIES:
+        table[column] = positive(table, column, path.name)
+    return [
+        Profile(
+            gpu=_GPUS.get(str(instance), str(instance)),
+            epoch_s=float(repeats["epoch_latency"].median()),
+            unit="epoch",
+            epochs=len(repeats),
+            metrics={},
+            feature_set="none",
+            first_epoch_excluded=True,
+            workload="|".join(map(str, workload)),
+            group=str(workload[0]),
+            step_s=float(repeats["batch_latency"].median()),
+        )
+        for (instance, *workload), repeats in table.groupby(["instance_name", *_WORKLOAD], sort=False)
+    ]
