@@ -1,0 +1,131 @@
+"""The public pairs, each predicted by a recipe that was fitted without its fold: what the paper's tables are repeated on.
+
+One shuffle (seed 0) for all recipes, so that they stand on the same folds; the paper's stack takes minutes for one.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import catboost
+import numpy as np
+import sklearn
+from numpy.typing import NDArray
+
+from epochcast.analyzer.files import write_whole
+from epochcast.regressor import load_catalog, load_corpus
+from epochcast.regressor.features import paper_features
+from epochcast.regressor.pairs import Pair, make_pairs, target_seconds
+from epochcast.regressor.protocols import out_of_fold, splits
+from epochcast.regressor.recipes import Recipe
+from epochcast.regressor.recipes.raw_seconds import RawSecondsRecipe
+from epochcast.regressor.scoring import Scores, score
+
+sys.path.append(str(Path(__file__).parents[1]))
+from docs_page import REGRESSOR
+
+DATA = Path(os.environ.get("EPOCHCAST_SHARED", "../shared")) / "data" / "black_box" / "cloud_hw_trainpred.csv"
+
+PROTOCOLS = ("P1", "P2", "P3", "P4")
+"""In the order of how little training knows of what is asked; the first is the paper's, by all appearances."""
+
+SEED = 0
+
+
+@dataclass(frozen=True)
+class PublicPairs:
+    """The pairs of the data file, their measured seconds, and a folder where slow recipes' predictions are kept."""
+
+    pairs: list[Pair]
+    actual: NDArray[np.float64]
+    sources: NDArray[np.str_]
+    targets: NDArray[np.str_]
+    workloads: NDArray[np.str_]
+    keep: Path | None
+
+    @classmethod
+    def load(cls, keep: Path | None = None) -> "PublicPairs":
+        """Read the data file."""
+        pairs = make_pairs(load_corpus(DATA), load_catalog())
+        return cls(
+            pairs,
+            target_seconds(pairs),
+            np.array([pair.source_gpu.name for pair in pairs]),
+            np.array([pair.target_gpu.name for pair in pairs]),
+            np.array([pair.source.workload for pair in pairs]),
+            keep,
+        )
+
+    def predicted(self, recipe: Recipe, protocol: str) -> NDArray[np.float64]:
+        """Predict every pair out of fold, in seconds, shape (n,)."""
+        if self.keep is None or not isinstance(recipe, RawSecondsRecipe):
+            return out_of_fold(self.pairs, protocol, recipe, SEED)[0]
+        kept = self.keep / f"{type(recipe).__name__}-{protocol}-{self._fingerprint(recipe)}.npy"
+        if not kept.is_file():
+            seconds = out_of_fold(self.pairs, protocol, recipe, SEED)[0]
+            self.keep.mkdir(parents=True, exist_ok=True)
+            write_whole(kept, lambda file: np.save(file, seconds))
+        loaded: NDArray[np.float64] = np.load(kept)
+        return loaded
+
+    def _fingerprint(self, recipe: Recipe) -> str:
+        """What the prediction of a recipe on the paper's features depends on."""
+        settings = json.dumps([recipe.get_params(), SEED, sklearn.__version__, catboost.__version__]).encode()
+        data = paper_features(self.pairs).to_numpy().tobytes() + self.actual.tobytes()
+        return hashlib.sha256(settings + data).hexdigest()[:16]
+
+    def by_fold(self, predicted: NDArray[np.float64], protocol: str) -> list[Scores]:
+        """Error figures of each fold."""
+        return [score(self.actual[test], predicted[test]) for _, test in splits(self.pairs, protocol, SEED)]
+
+    def figures(self, predicted: NDArray[np.float64], protocol: str) -> list[str]:
+        """MAPE and its range over the folds, median, RMSE, R² and n, as cells of a table."""
+        overall = score(self.actual, predicted)
+        folds = [one.mape for one in self.by_fold(predicted, protocol) if one.n]
+        return [
+            f"{overall.mape:.2f}",
+            f"{min(folds):.1f}–{max(folds):.1f}",
+            f"{overall.median_ape:.2f}",
+            f"{overall.rmse:.2f}",
+            f"{overall.r2:.3f}",
+            f"{overall.n}",
+        ]
+
+
+FIGURES = ("MAPE %", "over folds", "median %", "RMSE s", "R²", "n")
+"""What :meth:`PublicPairs.figures` gives."""
+
+
+def header(*names: str) -> Iterator[str]:
+    """The first two lines of a table."""
+    yield f"| {' | '.join(names)} |"
+    yield f"|{'---|' * len(names)}"
+
+
+def line(*cells: str) -> str:
+    """One line of a table."""
+    return f"| {' | '.join(cells)} |"
+
+
+def options(description: str) -> argparse.Namespace:
+    """The options that the scripts have in common."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", help="put the part into docs/regressor.md")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="folder for the predictions of the paper's models, made once")
+    return parser.parse_args()
+
+
+def report(part: str, lines: Iterable[str], chosen: argparse.Namespace) -> None:
+    """Print the lines as they come, and put them between the markers of ``part`` if asked to."""
+    told = []
+    for text in lines:
+        print(text, flush=True)
+        told.append(text)
+    if chosen.write:
+        command = f"`python benchmarks/regressor/{Path(sys.argv[0]).name} --write`"
+        REGRESSOR.fill(part, [command, "", *told])

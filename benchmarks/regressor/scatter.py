@@ -1,0 +1,41 @@
+"""The paper's Fig. 11: predicted against measured seconds by source GPU, of the paper's stack and of the default recipe.
+
+Run: EPOCHCAST_SHARED=../shared python benchmarks/regressor/scatter.py [--keep DIR] [--write]
+
+Without `--write` nothing is drawn; printed is the share of pairs within 10 and 20 % of the measured seconds.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+from public_pairs import REGRESSOR, PublicPairs, header, line, options, report
+
+from epochcast.analyzer.figures import scatter_figure
+from epochcast.regressor.recipes import RECIPES
+
+MODELS = ("paper", "default")
+DRAWN = {"P2": "new workload", "P3": "new architecture", "P4": "new GPU"}
+
+
+def part(data: PublicPairs, write: bool) -> Iterator[str]:
+    """Per protocol the shares and, if asked for, the picture."""
+    pictures = []
+    yield from header("protocol", "model", "within 10 %", "within 20 %", "n")
+    for protocol, meaning in DRAWN.items():
+        predicted = {model: data.predicted(RECIPES[model](), protocol) for model in MODELS}
+        for model, seconds in predicted.items():
+            error = np.abs(seconds / data.actual - 1)
+            shares = (f"{np.mean(error <= bound):.1%}" for bound in (0.1, 0.2))
+            yield line(protocol, f"`{model}`", *shares, f"{error.size}")
+        if write:
+            path = REGRESSOR.save_picture(
+                scatter_figure(data.actual, predicted, data.sources, data.targets), f"scatter_{protocol.lower()}"
+            )
+            pictures.append(f"![{protocol}, {meaning}: predicted against measured seconds]({path})")
+    for picture in pictures:
+        yield from ("", picture)
+
+
+if __name__ == "__main__":
+    chosen = options(__doc__ or "")
+    report("scatter", part(PublicPairs.load(chosen.keep), chosen.write), chosen)
