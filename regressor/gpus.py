@@ -4,13 +4,14 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from .errors import InputError
+from .gpu_figures import check_figure, check_lanes
 
 # Marketing words that drivers, clouds and people add or leave out ("TeslaT4", "NVIDIA A10G", "GeForce RTX 3090").
 _BRANDS = re.compile(r"^(nvidia|tesla|geforce)+")
@@ -82,6 +83,7 @@ _TEXTS = {"name", "nvml_name", "architecture", "memory_type", "source"}
 _LISTS = {"aliases", "unverified"}
 _FIELDS = {f.name: f for f in fields(Gpu)}
 _REQUIRED = [f.name for f in fields(Gpu) if f.default is MISSING and f.default_factory is MISSING]
+_WHOLE = {f.name for f in fields(Gpu) if f.type in (int, int | None)}
 FIGURES: tuple[str, ...] = tuple(name for name in _FIELDS if name not in _TEXTS | _LISTS)
 """Names of the numeric attributes of a :class:`Gpu`."""
 
@@ -158,8 +160,16 @@ def _gpu(table: Mapping[str, Any], origin: str) -> Gpu:
                 raise InputError(f"{what}: {key} is {value!r}; it must be a number in base units")
             if value < 0 or (positive and value == 0):
                 raise InputError(f"{what}: {key} is {value!r}; it must be {'above 0' if positive else '0 or more'}")
-            values[key] = value
-    return Gpu(**values)
+            check_figure(what, key, value)
+            if key in _WHOLE and value != int(value):
+                raise InputError(f"{what}: {key} is {value!r}; it must be a whole number")
+            values[key] = int(value) if key in _WHOLE else value
+    gpu = Gpu(**values)
+    check_lanes(what, gpu.cuda_cores, gpu.sm_count)
+    for name in (gpu.name, *gpu.aliases):
+        if not _key(name):
+            raise InputError(f"{what}: the name {name!r} has no letter a-z or digit besides the brand; give one that has")
+    return gpu
 
 
 def _read(text: str, origin: str) -> list[Gpu]:
@@ -177,7 +187,9 @@ def _read(text: str, origin: str) -> list[Gpu]:
 
 
 def load_catalog(extra: Path | None = None) -> Catalog:
-    """Load the shipped catalogue, followed by the GPUs of a user's own TOML file; a GPU of the same name replaces ours.
+    """Load the shipped catalogue, followed by the GPUs of a user's own TOML file.
+
+    A GPU of the same name takes the place of ours, and is found by our names for it unless it brings its own.
 
     Raises:
         InputError: ``extra`` is missing, not TOML, or holds a GPU with a missing, unknown or impossible figure.
@@ -188,5 +200,8 @@ def load_catalog(extra: Path | None = None) -> Catalog:
             text = Path(extra).read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"cannot read the GPU file {str(extra)!r}: {error}") from error
-        gpus.update({gpu.name: gpu for gpu in _read(text, str(extra))})
+        for gpu in _read(text, str(extra)):
+            if ours := gpus.get(gpu.name):
+                gpu = replace(gpu, aliases=gpu.aliases or ours.aliases, nvml_name=gpu.nvml_name or ours.nvml_name)
+            gpus[gpu.name] = gpu
     return Catalog(list(gpus.values()))

@@ -24,6 +24,7 @@ _COMMANDS = {
     "detect": "Find the epochs of a trace.",
     "predict": "Predict the epoch time on every other GPU.",
     "recommend": "Rank cloud instances by cost or time.",
+    "gpus": "List the GPUs that can be predicted for.",
     "train": "Fit a predictor on measurements.",
     "evaluate": "Measure accuracy by the project's own protocols.",
     "demo": "The whole path on this machine; no GPU needed.",

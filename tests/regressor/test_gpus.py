@@ -1,9 +1,17 @@
+import json
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from epochcast.regressor import Catalog, Gpu, InputError, load_catalog
+from epochcast.regressor import Catalog, Gpu, InputError, Profile, load_catalog
+from epochcast.regressor.features import prior_log_ratio
 from epochcast.regressor.gpus import FIGURES
+from epochcast.regressor.pairs import Pair
 
 GPUS = list(load_catalog().values())
 MINE = """
@@ -95,6 +103,7 @@ def test_user_adds_and_replaces_a_gpu(tmp_path: Path) -> None:
     catalog = load_catalog(extra)
     assert catalog.resolve("my-gpu").sm_count == 100
     assert catalog["T4"].sm_count == 100
+    assert catalog.resolve("g4dn") is catalog.resolve("Tesla T4") is catalog["T4"]
     assert len(catalog) == len(GPUS) + 1
 
 
@@ -112,13 +121,73 @@ def test_user_adds_and_replaces_a_gpu(tmp_path: Path) -> None:
         (MINE + 'aliases = "x"', "aliases is 'x'; it must be a list"),
         (MINE + 'aliases = ["g5"]', "'g5' stands for both 'A10G' and 'My GPU'"),
         (MINE + MINE, "holds GPU 'My GPU' twice"),
+        (MINE.replace("My GPU", "NVIDIA"), "the name 'NVIDIA' has no letter"),
+        (MINE + 'aliases = ["显卡"]', "the name '显卡' has no letter"),
+        (MINE.replace("My GPU", "Tesla T4"), "the name 'Tesla T4' stands for both 'T4' and 'Tesla T4'"),
+        (MINE.replace("sm_count = 100", "sm_count = 99.5"), "sm_count is 99.5; it must be a whole number"),
+        (MINE.replace("12_800", "100").replace("sm_count = 100", "sm_count = 4_000"), "an SM has 8 to 512 cores"),
     ],
 )
 def test_bad_gpu_file(tmp_path: Path, text: str, message: str) -> None:
     extra = tmp_path / "mine.toml"
     extra.write_text(text)
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=message) as refusal:
         load_catalog(extra)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "remedy"),
+    [
+        ("boost_clock = 2.4e9", "boost_clock = 2400", "looks like MHz, multiply by 1e+06"),
+        ("boost_clock = 2.4e9", "boost_clock = 2.4", "looks like GHz, multiply by 1e+09"),
+        ("memory = 34_359_738_368", "memory = 32", "looks like GiB, multiply by 1.07374e+09"),
+        ("memory = 34_359_738_368", "memory = 32_768", "looks like MiB"),
+        ("memory_bandwidth = 9.0e11", "memory_bandwidth = 900", "looks like GB/s, multiply by 1e+09"),
+        ("memory_bandwidth = 9.0e11", "memory_bandwidth = 3.35", "looks like TB/s"),
+        ("tdp = 300", "tdp = 0.3", "looks like kW, multiply by 1,000"),
+        ("tdp = 300", "tdp = 300_000", "looks like mW, multiply by 0.001"),
+        ("compute_capability = 8.9", "compute_capability = 89", "looks like the form 86, multiply by 0.1"),
+        ("tdp = 300", "tdp = 300\nfp16_tensor_flops = 165", "looks like TFLOP/s"),
+        ("tdp = 300", "tdp = 300\npcie_gen = 400", "outside 1 to 20; look it up again"),
+    ],
+)
+def test_a_figure_in_another_unit_is_refused_with_the_factor(tmp_path: Path, right: str, wrong: str, remedy: str) -> None:
+    extra = tmp_path / "mine.toml"
+    extra.write_text(MINE.replace(right, wrong))
+    with pytest.raises(InputError) as refusal:
+        load_catalog(extra)
+    assert remedy in str(refusal.value)
+
+
+@pytest.mark.parametrize("name", ["T4", "A10G", "H100 SXM5"])
+def test_a_copy_of_a_catalogue_gpu_is_answered_alike(tmp_path: Path, name: str, make_profile: Callable[..., Profile]) -> None:
+    ours = load_catalog()[name]
+    figures = "\n".join(f"{figure} = {getattr(ours, figure)!r}" for figure in FIGURES if getattr(ours, figure) is not None)
+    extra = tmp_path / "mine.toml"
+    extra.write_text(f'[[gpu]]\nname = "My copy"\n{figures}\n')
+    catalog = load_catalog(extra)
+    source = catalog["V100 SXM2 16GB"]
+    pairs = [Pair(make_profile(source.name, busy), source, catalog[gpu]) for gpu in (name, "My copy") for busy in (0.2, 0.9)]
+    log_ratio = prior_log_ratio(pairs)
+    assert np.array_equal(log_ratio[:2], log_ratio[2:])
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.sampled_from(FIGURES), st.floats() | st.integers() | st.booleans() | st.text(max_size=3))
+def test_any_value_of_any_figure_is_taken_or_refused_in_a_sentence(figure: str, value: object) -> None:
+    text = {True: "true", False: "false"}[value] if isinstance(value, bool) else json.dumps(value)
+    text = text.replace("Infinity", "inf").replace("NaN", "nan").replace("\\ud", "\\u0")
+    lines = [line for line in MINE.splitlines() if not line.startswith(f"{figure} =")]
+    with tempfile.NamedTemporaryFile("w", suffix=".toml", encoding="utf-8") as file:
+        file.write("\n".join([*lines, f"{figure} = {text}"]))
+        file.flush()
+        try:
+            gpu = load_catalog(Path(file.name))["My GPU"]
+        except InputError as error:
+            assert "\n" not in str(error)
+        else:
+            assert np.isfinite(gpu.effective_flops) and gpu.effective_flops > 0
 
 
 def test_missing_gpu_file(tmp_path: Path) -> None:

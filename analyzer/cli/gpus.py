@@ -1,0 +1,45 @@
+"""``epochcast gpus``."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from ...regressor import load_catalog
+from .tables import table
+
+_HEADER = ("gpu", "also", "compute", "SMs", "FP32 TFLOP/s", "memory GiB", "GB/s", "W", "unverified")
+
+
+@click.command()
+@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="GPUs of your own beside ours, TOML.")
+@click.option("--json", "as_json", is_flag=True, help="Print every figure as JSON, in base units.")
+def gpus(gpus: Path | None, as_json: bool) -> int:
+    """List the GPUs that a latency can be predicted for, and the names they go by.
+
+    \b
+    Example: epochcast gpus --gpus my-gpus.toml
+    """
+    catalog = load_catalog(gpus)
+    if as_json:
+        click.echo(json.dumps({"gpus": [asdict(gpu) for gpu in catalog.values()]}, indent=2))
+        return 0
+    rows = [
+        (
+            gpu.name,
+            ", ".join(gpu.aliases),
+            f"{gpu.compute_capability:.1f}",
+            f"{gpu.sm_count}",
+            f"{2 * gpu.cuda_cores * gpu.boost_clock / 1e12:.3g}",
+            f"{gpu.memory / 2**30:.0f}",
+            f"{gpu.memory_bandwidth / 1e9:.0f}",
+            f"{gpu.tdp:.0f}",
+            f"{len(gpu.unverified)} figures" if gpu.unverified else "",
+        )
+        for gpu in catalog.values()
+    ]
+    click.echo(table(_HEADER, rows))
+    return 0

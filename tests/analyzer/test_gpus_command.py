@@ -1,0 +1,44 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from epochcast.analyzer.cli import main
+from epochcast.regressor import load_catalog
+from epochcast.regressor.gpus import FIGURES
+
+MINE = """
+[[gpu]]
+name = "My GPU"
+aliases = ["mine"]
+compute_capability = 8.9
+sm_count = 100
+cuda_cores = 12_800
+boost_clock = 2.4e9
+memory = 34_359_738_368
+memory_bandwidth = 9.0e11
+tdp = 300
+"""
+
+
+def test_lists_every_gpu_and_the_users_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mine.toml").write_text(MINE)
+    assert main(["gpus", "--gpus", str(tmp_path / "mine.toml")]) == 0
+    header, *rows = capsys.readouterr().out.splitlines()
+    assert header.startswith("gpu ") and [row.split("  ")[0] for row in rows] == [*load_catalog(), "My GPU"]
+    assert rows[-1].split() == ["My", "GPU", "mine", "8.9", "100", "61.4", "32", "900", "300"]
+
+
+def test_json_holds_every_figure_in_base_units(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["gpus", "--json"]) == 0
+    listed = {gpu["name"]: gpu for gpu in json.loads(capsys.readouterr().out)["gpus"]}
+    for gpu in load_catalog().values():
+        assert all(listed[gpu.name][figure] == getattr(gpu, figure) for figure in FIGURES)
+        assert listed[gpu.name]["aliases"] == list(gpu.aliases)
+
+
+def test_a_bad_file_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mine.toml").write_text(MINE.replace("2.4e9", "2400"))
+    assert main(["gpus", "--gpus", str(tmp_path / "mine.toml")]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and "boost_clock is 2400 Hz" in error and "multiply by 1e+06" in error
