@@ -1,0 +1,90 @@
+"""Protocol P4 with anchors: a GPU left out of training, calibrated on k workloads, tested on the others."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .anchors import anchor_order
+from .answers import Answers
+from .calibration import FEWEST, ROUTE, Calibration
+from .errors import InputError
+from .intervals import Interval
+from .pairs import Pair, actual_ratio
+
+# From the fewest that help to as many as anyone will measure; the deviation falls with k, so one quantile serves all.
+_COUNTS = (3, 5, 10, 20)
+
+
+def chosen_anchors(pairs: Sequence[Pair], gpu: str) -> list[str]:
+    """All workloads measured on ``gpu`` in the order in which anchors are taken, chosen from pairs between other GPUs.
+
+    A chosen workload that was not measured on ``gpu`` (it may not fit) is passed over, as a user would.
+    """
+    library = [pair for pair in pairs if gpu not in (pair.source_gpu.name, pair.target_gpu.name)]
+    measured = {pair.source.workload for pair in pairs if pair.target_gpu.name == gpu}
+    return [anchor["workload"] for anchor in anchor_order(library, count=len(pairs)) if anchor["workload"] in measured]
+
+
+def with_anchors(
+    pairs: Sequence[Pair], base: Answers, count: int, orders: Mapping[str, Sequence[str]] | None = None
+) -> tuple[NDArray[np.intp], Answers]:
+    """Calibrate each left-out GPU on its first ``count`` anchors, and answer the pairs of all other workloads into it.
+
+    Args:
+        pairs: measured pairs.
+        base: answers for them by recipes fitted without their target GPU (protocol P4).
+        count: anchor workloads per GPU; 0 leaves the answers as they are.
+        orders: workloads per GPU in the order in which they become anchors; :func:`chosen_anchors` unless given.
+
+    Returns:
+        The rows tested, shape (m,), and their answers.
+
+    Raises:
+        InputError: ``count`` is neither 0 nor enough for a calibration, or leaves nothing to test.
+    """
+    if count and count < FEWEST:
+        raise InputError(f"{count} anchors are asked for; calibration needs {FEWEST} or more, or 0 for none")
+    targets = np.array([pair.target_gpu.name for pair in pairs])
+    workloads = np.array([str(pair.source.workload) for pair in pairs])
+    tested: list[NDArray[np.intp]] = []
+    answers: list[Answers] = []
+    for gpu in np.unique(targets).tolist():
+        order = chosen_anchors(pairs, gpu) if orders is None else orders[gpu]
+        is_anchor = np.isin(workloads, list(order[:count]))
+        measured, test = (np.flatnonzero((targets == gpu) & which) for which in (is_anchor, ~is_anchor))
+        if not test.size:
+            continue
+        corrected = base[test]
+        if count:
+            calibration = Calibration.fit(gpu, [pairs[row] for row in measured.tolist()], base[measured])
+            corrected = calibration.correct([pairs[row] for row in test.tolist()], corrected)
+        tested.append(test)
+        answers.append(corrected)
+    if not tested:
+        raise InputError(f"{count} anchors leave no workload to test on any GPU; ask for fewer")
+    return np.concatenate(tested), Answers.concatenate(answers)
+
+
+def calibrated_interval(pairs: Sequence[Pair], base: Answers) -> Interval:
+    """Measure the interval of calibrated answers on GPUs left out and calibrated with 3, 5, 10 and 20 anchors.
+
+    The anchors' own errors cannot give it: below 9 of them no conformal quantile is finite, and few more are not stable. So the
+    process says how much less it knows far from the anchors and with few of them, and the quantile of |error| / deviation
+    comes from the GPUs of the library, each left out and calibrated the same way. ``base`` as in :func:`with_anchors`.
+
+    Raises:
+        InputError: the data are too few to calibrate any GPU.
+    """
+    runs = []
+    for count in _COUNTS:
+        try:
+            runs.append(with_anchors(pairs, base, count))
+        except InputError:
+            if not runs:
+                raise
+            break
+    rows, answers = np.concatenate([rows for rows, _ in runs]), Answers.concatenate([answers for _, answers in runs])
+    calibrated = np.flatnonzero(answers.routes == ROUTE)
+    errors = answers.log_ratio - np.log(actual_ratio([pairs[row] for row in rows.tolist()]))
+    return Interval.of_errors(errors[calibrated], answers[calibrated], "P4-anchors")

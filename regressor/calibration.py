@@ -1,0 +1,127 @@
+"""Calibration: a few workloads measured on a new GPU correct the answers into and out of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .answers import Answers
+from .errors import InputError
+from .features import derived_features, has_derived_features
+from .pairs import Pair, actual_ratio
+from .residual_process import ResidualProcess
+from .smooth_features import SMOOTH
+
+ROUTE = "calibrated"
+"""The route of an answer that anchors corrected."""
+
+FEWEST = 3
+"""Anchor workloads that a calibration needs; one or two make it worse as often as better (docs/regressor.md)."""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What anchors on one GPU say of a recipe's errors there.
+
+    Answers into the GPU and out of it have processes of their own: the telemetry of the new GPU and that of the others err in
+    different ways, and one process for both, antisymmetric, was worse for either (docs/regressor.md).
+
+    Attributes:
+        gpu: catalogue name of the GPU that the anchors were measured on.
+        workloads: how many anchor workloads.
+        into, out: errors of the pairs with this GPU as target and as source; ``None`` where none was measured.
+    """
+
+    gpu: str
+    workloads: int
+    into: ResidualProcess | None
+    out: ResidualProcess | None
+
+    @classmethod
+    def fit(cls, gpu: str, pairs: Sequence[Pair], base: Answers) -> Self:
+        """Learn the errors of ``base``, the recipe's answers for measured pairs; pairs without this GPU do not count.
+
+        Raises:
+            InputError: fewer than :data:`FEWEST` workloads were measured on this GPU and on another, with the metrics needed.
+        """
+        usable = _usable(gpu, pairs)
+        workloads = {pairs[row].source.workload for row in np.flatnonzero(usable).tolist()}
+        if len(workloads) < FEWEST:
+            raise InputError(
+                f"{len(workloads)} workloads with gpu_utilization, memory_utilization, power and sm_clock were measured both on "
+                f"{gpu} and on another GPU; calibration needs {FEWEST}, `epochcast anchors` chooses them"
+            )
+        return cls(
+            gpu,
+            len(workloads),
+            _process(usable & _into(gpu, pairs), pairs, base, other="source"),
+            _process(usable & ~_into(gpu, pairs), pairs, base, other="target"),
+        )
+
+    def correct(self, pairs: Sequence[Pair], base: Answers) -> Answers:
+        """Correct the answers into and out of the GPU; what another calibration corrected stays as it is.
+
+        The scale of a corrected answer is the process's standard deviation, wider in the proportion in which the recipe itself
+        is less sure of this pair than of the anchors.
+        """
+        log_ratio, scale, routes = base.log_ratio.copy(), base.scale.copy(), base.routes.astype(object)
+        open_rows = _usable(self.gpu, pairs) & (base.routes != ROUTE)
+        into = _into(self.gpu, pairs)
+        for process, which, other in ((self.into, into, "source"), (self.out, ~into, "target")):
+            rows = np.flatnonzero(open_rows & which)
+            if process is None or not rows.size:
+                continue
+            asked = [pairs[row] for row in rows.tolist()]
+            shift, deviation = process.predict(derived_features(asked)[:, SMOOTH], _others(asked, other))
+            log_ratio[rows] += shift
+            scale[rows] = deviation * np.maximum(base.scale[rows] / process.base_scale, 1.0)
+            routes[rows] = ROUTE
+        return Answers(log_ratio, scale, base.support, routes.astype(str))
+
+    def state(self) -> dict[str, Any]:
+        """Return the calibration as JSON values."""
+        return {
+            "gpu": self.gpu,
+            "workloads": self.workloads,
+            "into": None if self.into is None else self.into.state(),
+            "out": None if self.out is None else self.out.state(),
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """Build what :meth:`state` described; KeyError or TypeError where a part is missing."""
+        into, out = (None if state[key] is None else ResidualProcess(**state[key]) for key in ("into", "out"))
+        return cls(state["gpu"], state["workloads"], into, out)
+
+
+def _usable(gpu: str, pairs: Sequence[Pair]) -> NDArray[np.bool_]:
+    """Pairs into or out of the GPU whose profile holds the features."""
+    return np.array(
+        [gpu in (pair.source_gpu.name, pair.target_gpu.name) and has_derived_features(pair.source) for pair in pairs],
+        dtype=bool,
+    )
+
+
+def _into(gpu: str, pairs: Sequence[Pair]) -> NDArray[np.bool_]:
+    return np.array([pair.target_gpu.name == gpu for pair in pairs], dtype=bool)
+
+
+def _others(pairs: Sequence[Pair], end: str) -> list[str]:
+    """The GPU at the other end of each pair."""
+    return [(pair.source_gpu if end == "source" else pair.target_gpu).name for pair in pairs]
+
+
+def _process(which: NDArray[np.bool_], pairs: Sequence[Pair], base: Answers, other: str) -> ResidualProcess | None:
+    rows = np.flatnonzero(which)
+    if not rows.size:
+        return None
+    measured = [pairs[row] for row in rows.tolist()]
+    return ResidualProcess(
+        X=derived_features(measured)[:, SMOOTH],
+        gpus=_others(measured, other),
+        workloads=[str(pair.source.workload) for pair in measured],
+        residuals=np.log(actual_ratio(measured)) - base.log_ratio[rows],
+        base_scale=float(np.median(base.scale[rows])),
+    )
