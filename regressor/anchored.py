@@ -1,11 +1,13 @@
 """Protocol P4 with anchors: a GPU left out of training, calibrated on k workloads, tested on the others."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .anchors import anchor_order
+from .anchors import Anchor, anchor_order
 from .answers import Answers
 from .calibration import FEWEST, ROUTE, Calibration
 from .errors import InputError
@@ -66,25 +68,64 @@ def with_anchors(
     return np.concatenate(tested), Answers.concatenate(answers)
 
 
-def calibrated_interval(pairs: Sequence[Pair], base: Answers) -> Interval:
-    """Measure the interval of calibrated answers on GPUs left out and calibrated with 3, 5, 10 and 20 anchors.
+@dataclass(frozen=True)
+class Anchoring:
+    """What calibrating a model takes and brings, measured when it was trained.
 
-    The anchors' own errors cannot give it: below 9 of them no conformal quantile is finite, and few more are not stable. So the
-    process says how much less it knows far from the anchors and with few of them, and the quantile of |error| / deviation
-    comes from the GPUs of the library, each left out and calibrated the same way. ``base`` as in :func:`with_anchors`.
-
-    Raises:
-        InputError: the data are too few to calibrate any GPU.
+    Attributes:
+        anchors: workloads to measure on a new GPU, best first.
+        interval: of calibrated answers.
+        mape: percent on new GPUs by how many anchors, 0 among them.
     """
-    runs = []
-    for count in _COUNTS:
-        try:
-            runs.append(with_anchors(pairs, base, count))
-        except InputError:
-            if not runs:
-                raise
-            break
-    rows, answers = np.concatenate([rows for rows, _ in runs]), Answers.concatenate([answers for _, answers in runs])
-    calibrated = np.flatnonzero(answers.routes == ROUTE)
-    errors = answers.log_ratio - np.log(actual_ratio([pairs[row] for row in rows.tolist()]))
-    return Interval.of_errors(errors[calibrated], answers[calibrated], "P4-anchors")
+
+    anchors: list[Anchor]
+    interval: Interval
+    mape: dict[int, float]
+
+    @classmethod
+    def measure(cls, pairs: Sequence[Pair], base: Answers) -> Self:
+        """Leave each GPU out, calibrate on 3, 5, 10 and 20 anchors, and take errors and interval; ``base`` as in with_anchors.
+
+        The anchors' own errors cannot give the interval: below 9 of them no conformal quantile is finite, and few more are not
+        stable. So the process says how much less it knows far from the anchors and with few of them, and the quantile of
+        |error| / deviation comes from the GPUs of the library, each left out and calibrated the same way.
+
+        Raises:
+            InputError: the data are too few to calibrate any GPU.
+        """
+        actual = np.log(actual_ratio(pairs))
+        mape = {0: _mape(base.log_ratio - actual)}
+        errors: list[NDArray[np.float64]] = []
+        answers: list[Answers] = []
+        for count in _COUNTS:
+            try:
+                rows, corrected = with_anchors(pairs, base, count)
+            except InputError:
+                if not answers:
+                    raise
+                break
+            errors.append(corrected.log_ratio - actual[rows])
+            answers.append(corrected)
+            mape[count] = _mape(errors[-1])
+        together = Answers.concatenate(answers)
+        calibrated = np.flatnonzero(together.routes == ROUTE)
+        interval = Interval.of_errors(np.concatenate(errors)[calibrated], together[calibrated], "P4-anchors")
+        return cls(anchor_order(pairs), interval, mape)
+
+    def state(self) -> dict[str, Any]:
+        """Return the figures as JSON values."""
+        return {
+            "anchors": [dict(anchor) for anchor in self.anchors],
+            "interval": asdict(self.interval),
+            "mape": list(self.mape.items()),
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """Build what :meth:`state` described; KeyError or TypeError where a part is missing."""
+        anchors = [Anchor(**anchor) for anchor in state["anchors"]]
+        return cls(anchors, Interval(**state["interval"]), dict(state["mape"]))
+
+
+def _mape(log_errors: NDArray[np.float64]) -> float:
+    return float(100 * np.abs(np.expm1(log_errors)).mean())

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import InputError
-from .features import busy_share, derived_features, has_derived_features, prior_log_ratio
+from .features import busy_share, prior_log_ratio
 from .gpus import Catalog, Gpu
 from .pairs import Pair
 from .profile import STATISTICS, Profile
-from .smooth_features import SMOOTH
+from .smooth_features import has_smooth_features, smooth_features
 
 # Of workloads that represent the library about equally well, the shortest epoch is taken: measuring costs time. On the public
 # data 5 % saves a seventh of that time and no accuracy; 20 % costs half a point at 5 anchors (docs/regressor.md).
@@ -39,7 +39,7 @@ def anchor_order(pairs: Sequence[Pair], count: int = 40) -> list[Anchor]:
     """Order the workloads of a library so that the first k of them represent all of it well, for every k up to ``count``.
 
     Greedy k-medoids (the BUILD step of PAM, Kaufman & Rousseeuw 1990) over the workloads' smooth features
-    (:data:`~epochcast.regressor.smooth_features.SMOOTH`), which are centred and scaled per source GPU and averaged over the
+    (:mod:`~epochcast.regressor.smooth_features`), which are centred and scaled per source GPU and averaged over the
     GPUs that a workload was seen on. Only source profiles are read: seconds on a new GPU play no part.
 
     Raises:
@@ -83,8 +83,8 @@ def expected_seconds(anchor: Anchor, target: Gpu, catalog: Catalog) -> float:
 def _profiles_by_workload(pairs: Sequence[Pair]) -> dict[str, list[Pair]]:
     """One pair per workload and source GPU, those whose profile holds the features."""
     seen: dict[str, dict[str, Pair]] = defaultdict(dict)
-    for pair in pairs:
-        if pair.source.workload is not None and has_derived_features(pair.source):
+    for pair, has in zip(pairs, has_smooth_features(pairs), strict=True):
+        if has and pair.source.workload is not None:
             seen[pair.source.workload].setdefault(pair.source_gpu.name, pair)
     return {workload: list(seen[workload].values()) for workload in sorted(seen)}
 
@@ -96,9 +96,9 @@ def _shortest(seen: Sequence[Pair]) -> tuple[Profile, Gpu]:
 
 
 def _coordinates(profiles: Mapping[str, Sequence[Pair]]) -> NDArray[np.float64]:
-    """Place of each workload among the others, shape (workloads, len(SMOOTH))."""
+    """Place of each workload among the others, shape (workloads, features)."""
     seen = [pair for pairs in profiles.values() for pair in pairs]
-    X = derived_features(seen)[:, SMOOTH]
+    X = smooth_features(seen)
     gpus = np.array([pair.source_gpu.name for pair in seen])
     for gpu in np.unique(gpus):
         here = X[gpus == gpu]

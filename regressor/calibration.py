@@ -1,7 +1,7 @@
 """Calibration: a few workloads measured on a new GPU correct the answers into and out of it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from .answers import Answers
 from .errors import InputError
-from .features import derived_features, has_derived_features
 from .pairs import Pair, actual_ratio
+from .recipes.default import DefaultRecipe
 from .residual_process import ResidualProcess
-from .smooth_features import SMOOTH
+from .smooth_features import has_smooth_features, smooth_features
 
 ROUTE = "calibrated"
 """The route of an answer that anchors corrected."""
@@ -50,8 +50,8 @@ class Calibration:
         workloads = {pairs[row].source.workload for row in np.flatnonzero(usable).tolist()}
         if len(workloads) < FEWEST:
             raise InputError(
-                f"{len(workloads)} workloads with gpu_utilization, memory_utilization, power and sm_clock were measured both on "
-                f"{gpu} and on another GPU; calibration needs {FEWEST}, `epochcast anchors` chooses them"
+                f"{len(workloads)} workloads with gpu_utilization, memory_utilization, power and sm_clock were measured "
+                f"both on {gpu} and on another GPU; calibration needs {FEWEST}, `epochcast anchors` chooses them"
             )
         return cls(
             gpu,
@@ -74,11 +74,11 @@ class Calibration:
             if process is None or not rows.size:
                 continue
             asked = [pairs[row] for row in rows.tolist()]
-            shift, deviation = process.predict(derived_features(asked)[:, SMOOTH], _others(asked, other))
+            shift, deviation = process.predict(smooth_features(asked), _others(asked, other))
             log_ratio[rows] += shift
             scale[rows] = deviation * np.maximum(base.scale[rows] / process.base_scale, 1.0)
             routes[rows] = ROUTE
-        return Answers(log_ratio, scale, base.support, routes.astype(str))
+        return replace(base, log_ratio=log_ratio, scale=scale, routes=routes.astype(str))
 
     def state(self) -> dict[str, Any]:
         """Return the calibration as JSON values."""
@@ -94,6 +94,29 @@ class Calibration:
         """Build what :meth:`state` described; KeyError or TypeError where a part is missing."""
         into, out = (None if state[key] is None else ResidualProcess(**state[key]) for key in ("into", "out"))
         return cls(state["gpu"], state["workloads"], into, out)
+
+
+def calibrate(recipe: DefaultRecipe, known: Sequence[str], pairs: Sequence[Pair]) -> list[Calibration]:
+    """Calibrate every GPU of measured pairs that is not ``known`` to the recipe's training, on its pairs with those that are.
+
+    Raises:
+        InputError: no GPU is new, or one was measured on too few workloads beside a known GPU.
+    """
+    gpus = {pair.source_gpu.name for pair in pairs}
+    new = sorted(gpus - set(known))
+    if not new:
+        raise InputError(
+            f"the model was trained on {' and '.join(sorted(gpus))} already, so these {len(pairs)} pairs calibrate nothing; "
+            "train a model on both data sets with `epochcast train regressor`"
+        )
+    if len(new) == len(gpus):
+        raise InputError(
+            f"the measurements are of {' and '.join(new)} only; measure the same workloads on one of {', '.join(known)} too, "
+            "which the model was trained on"
+        )
+    beside = [pair for pair in pairs if (pair.source_gpu.name in known) != (pair.target_gpu.name in known)]
+    base = recipe.answer(beside)
+    return [Calibration.fit(gpu, beside, base) for gpu in new]
 
 
 def _usable(gpu: str, pairs: Sequence[Pair]) -> NDArray[np.bool_]:
@@ -119,7 +142,7 @@ def _process(which: NDArray[np.bool_], pairs: Sequence[Pair], base: Answers, oth
         return None
     measured = [pairs[row] for row in rows.tolist()]
     return ResidualProcess(
-        X=derived_features(measured)[:, SMOOTH],
+        X=smooth_features(measured),
         gpus=_others(measured, other),
         workloads=[str(pair.source.workload) for pair in measured],
         residuals=np.log(actual_ratio(measured)) - base.log_ratio[rows],

@@ -1,17 +1,31 @@
-"""Which derived features tell how alike two jobs are."""
+"""Features that tell how alike two jobs are: few, smooth, and of the source profile alone."""
 
-from .features import DERIVED
+from collections.abc import Sequence
 
-# Few and smooth: quartiles and logs of the same quantity only add distance between rows that are alike. No static attribute:
-# it names the GPU, not the job.
-SMOOTH: tuple[int, ...] = tuple(
-    DERIVED.index(name)
-    for name in (
-        *(f"gpu_utilization_{name}" for name in ("mean", "std", "p50", "max", "logit")),
-        *(f"memory_utilization_{name}" for name in ("mean", "std", "p50", "max", "logit")),
-        "memory_per_gpu_utilization_log",
-        *(f"power_{name}_per_tdp" for name in ("mean", "std", "max")),
-        "sm_clock_mean_per_boost",
-    )
+import numpy as np
+from numpy.typing import NDArray
+
+from .features import DERIVED, derived_features, has_derived_features
+from .pairs import Pair
+
+# Quartiles and logs of the same quantity only add distance between rows that are alike, static attributes name the GPU.
+SMOOTH: tuple[str, ...] = (
+    *(f"gpu_utilization_{name}" for name in ("mean", "std", "p50", "max", "logit")),
+    *(f"memory_utilization_{name}" for name in ("mean", "std", "p50", "max", "logit")),
+    "memory_per_gpu_utilization_log",
+    *(f"power_{name}_per_tdp" for name in ("mean", "std", "max")),
+    "sm_clock_mean_per_boost",
 )
-"""Columns of :func:`~epochcast.regressor.features.derived_features` that distances between jobs are taken over."""
+"""Names of the smooth features, in the order of the columns of :func:`smooth_features`."""
+
+_COLUMNS = [DERIVED.index(name) for name in SMOOTH]
+
+
+def has_smooth_features(pairs: Sequence[Pair]) -> NDArray[np.bool_]:
+    """Whether each pair's profile holds the metrics that the smooth features need, shape (n,)."""
+    return np.array([has_derived_features(pair.source) for pair in pairs], dtype=bool)
+
+
+def smooth_features(pairs: Sequence[Pair]) -> NDArray[np.float64]:
+    """Of profiles that have them, shape (n, len(SMOOTH))."""
+    return derived_features(pairs)[:, _COLUMNS]
