@@ -123,8 +123,7 @@ class Anchoring:
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         """Build what :meth:`state` described; KeyError or TypeError where a part is missing."""
-        anchors = [Anchor(**anchor) for anchor in state["anchors"]]
-        return cls(anchors, Interval(**state["interval"]), dict(state["mape"]))
+        return cls(list(state["anchors"]), Interval(**state["interval"]), dict(state["mape"]))
 
 
 def _mape(log_errors: NDArray[np.float64]) -> float:

@@ -121,10 +121,8 @@ def calibrate(recipe: DefaultRecipe, known: Sequence[str], pairs: Sequence[Pair]
 
 def _usable(gpu: str, pairs: Sequence[Pair]) -> NDArray[np.bool_]:
     """Pairs into or out of the GPU whose profile holds the features."""
-    return np.array(
-        [gpu in (pair.source_gpu.name, pair.target_gpu.name) and has_derived_features(pair.source) for pair in pairs],
-        dtype=bool,
-    )
+    touched = [gpu in (pair.source_gpu.name, pair.target_gpu.name) for pair in pairs]
+    return np.array(touched, dtype=bool) & has_smooth_features(pairs)
 
 
 def _into(gpu: str, pairs: Sequence[Pair]) -> NDArray[np.bool_]:
