@@ -1,35 +1,56 @@
 """Which pairs train and which are tested: the protocols that accuracy is measured by (design: "Error figures", black box)."""
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, KFold
 
+from .anchored import chosen_anchors
 from .answers import Answers
 from .errors import InputError
 from .pairs import Pair, source_seconds
-from .recipes import DefaultRecipe, Recipe
+from .recipes import Recipe
+
+ANCHORED = "P4-anchors"
+SHUFFLED = ("P1", "P2")
 
 PROTOCOLS: dict[str, str] = {
     "P2": "new workload: 5 folds grouped by workload",
     "P1": "random rows: leaky, the same workload stands on both sides",
     "P3": "new architecture: leave one model out",
     "P4": "new GPU: leave one GPU out as source and target, test on pairs into it",
+    ANCHORED: "P4 with a few workloads measured on the new GPU, tested on all others",
 }
 
 _FOLDS = 5
 Rows = NDArray[np.intp]
 
 
-def splits(pairs: Sequence[Pair], protocol: str, seed: int = 0) -> Iterator[tuple[Rows, Rows]]:
-    """Yield (training rows, test rows) per fold; ``seed`` shuffles the folds of P1 and P2, P3 and P4 have only one order.
+@runtime_checkable
+class AnsweringRecipe(Recipe, Protocol):
+    """A recipe that also says how it came to each answer, and how sure it is."""
+
+    def answer(self, pairs: Sequence[Pair]) -> Answers:
+        """Answer each pair; needs no epoch seconds."""
+        ...
+
+
+def splits(pairs: Sequence[Pair], protocol: str, seed: int = 0, anchors: int = 0) -> Iterator[tuple[Rows, Rows]]:
+    """Yield (training rows, test rows) per fold.
+
+    Args:
+        pairs: measured pairs.
+        protocol: a name of :data:`PROTOCOLS`.
+        seed: shuffles the folds of P1 and P2; the others have only one order.
+        anchors: how many workloads were measured on the new GPU, of P4-anchors; their pairs with it are training rows.
 
     Raises:
         InputError: the protocol is unknown, or the pairs are too few or too alike for it.
     """
-    if protocol in ("P1", "P2"):
+    if protocol in SHUFFLED:
         workloads = [pair.source.workload for pair in pairs]
         if len(set(workloads)) < _FOLDS:
             raise InputError(f"protocol {protocol} needs {_FOLDS} workloads seen on two GPUs, not {len(set(workloads))}")
@@ -45,16 +66,26 @@ def splits(pairs: Sequence[Pair], protocol: str, seed: int = 0) -> Iterator[tupl
             )
         for group in sorted(set(groups)):
             yield np.flatnonzero(groups != group), np.flatnonzero(groups == group)
-    elif protocol == "P4":
-        sources = np.array([pair.source_gpu.name for pair in pairs])
-        targets = np.array([pair.target_gpu.name for pair in pairs])
-        for gpu in np.unique(targets).tolist():
-            train, test = np.flatnonzero((sources != gpu) & (targets != gpu)), np.flatnonzero(targets == gpu)
-            if not train.size:
-                raise InputError(f"protocol P4 needs pairs among other GPUs without {gpu}; give data of at least 3 GPUs")
-            yield train, test
+    elif protocol in ("P4", ANCHORED):
+        yield from _by_gpu(pairs, anchors if protocol == ANCHORED else 0)
     else:
         raise InputError(f"unknown protocol {protocol!r}; known are {', '.join(PROTOCOLS)}")
+
+
+def _by_gpu(pairs: Sequence[Pair], anchors: int) -> Iterator[tuple[Rows, Rows]]:
+    """Leave one GPU out but for its anchors, which are chosen from the other GPUs' profiles alone."""
+    sources = np.array([pair.source_gpu.name for pair in pairs])
+    targets = np.array([pair.target_gpu.name for pair in pairs])
+    workloads = np.array([pair.source.workload for pair in pairs])
+    for gpu in np.unique(targets).tolist():
+        others = (sources != gpu) & (targets != gpu)
+        if not others.any():
+            raise InputError(f"protocol P4 needs pairs among other GPUs without {gpu}; give data of at least 3 GPUs")
+        is_anchor = np.isin(workloads, chosen_anchors(pairs, gpu)[:anchors] if anchors else [])
+        test = np.flatnonzero((targets == gpu) & ~is_anchor)
+        if not test.size:
+            raise InputError(f"{anchors} anchors leave no workload to test on {gpu}; ask for fewer")
+        yield np.flatnonzero(others | is_anchor), test
 
 
 def out_of_fold(
@@ -63,25 +94,35 @@ def out_of_fold(
     unfitted: Recipe,
     seed: int = 0,
     progress: Callable[[int, int], object] = lambda done, folds: None,
+    ask: Callable[[Sequence[Pair]], Sequence[Pair]] = lambda pairs: pairs,
+    anchors: int = 0,
 ) -> tuple[NDArray[np.float64], NDArray[np.intp], Answers | None]:
     """Predict every test pair by a clone of the recipe that was fitted without its fold.
 
-    ``progress`` is called with (folds done, folds) before each: a slow recipe takes a minute for one.
+    Args:
+        pairs: measured pairs.
+        protocol: a name of :data:`PROTOCOLS`.
+        unfitted: the recipe.
+        seed: as in :func:`splits`.
+        progress: called with (folds done, folds) before each; a slow recipe takes a minute for one.
+        ask: may change the test pairs before they are asked for.
+        anchors: as in :func:`splits`.
 
     Returns:
-        Predicted seconds, NaN where the recipe has no answer; the fold of each pair; the answers of a recipe that knows its own
-        uncertainty. All of shape (n,): every protocol tests every pair exactly once.
+        Predicted seconds, NaN where the recipe has no answer; the fold of each pair, −1 where it is not tested, both of shape
+        (n,); the answers of a recipe that knows its own uncertainty, one per tested pair in order. Every pair is tested exactly
+        once, but for those of anchors.
     """
     seconds = np.full(len(pairs), np.nan)
     folds = np.full(len(pairs), -1, dtype=np.intp)
     answers: list[Answers] = []
-    rows = list(splits(pairs, protocol, seed))
+    rows = list(splits(pairs, protocol, seed, anchors))
     for fold, (train, test) in enumerate(rows):
         progress(fold, len(rows))
         recipe = clone(unfitted).fit([pairs[row] for row in train])
-        asked = [pairs[row] for row in test]
+        asked = ask([pairs[row] for row in test])
         folds[test] = fold
-        if isinstance(recipe, DefaultRecipe):
+        if isinstance(recipe, AnsweringRecipe):
             answers.append(recipe.answer(asked))
             seconds[test] = source_seconds(asked) * np.exp(answers[-1].log_ratio)
         else:

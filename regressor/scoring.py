@@ -29,7 +29,7 @@ def score(actual: NDArray[np.float64], predicted: NDArray[np.float64]) -> Scores
     if n == 0:
         return Scores(math.nan, math.nan, math.nan, math.nan, 0, 0.0)
     truth, guess = actual[answered], predicted[answered]
-    ape = 100 * np.abs(guess / truth - 1)
+    ape = absolute_percentage_errors(actual, predicted)
     spread = float(((truth - truth.mean()) ** 2).sum())
     return Scores(
         mape=float(ape.mean()),
@@ -39,6 +39,13 @@ def score(actual: NDArray[np.float64], predicted: NDArray[np.float64]) -> Scores
         n=n,
         coverage=n / len(actual),
     )
+
+
+def absolute_percentage_errors(actual: NDArray[np.float64], predicted: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return |predicted/actual − 1| · 100 of the answered rows, shape (answered,)."""
+    answered = np.isfinite(predicted)
+    errors: NDArray[np.float64] = 100 * np.abs(predicted[answered] / actual[answered] - 1)
+    return errors
 
 
 def conformal_quantile(errors: NDArray[np.float64]) -> float:
