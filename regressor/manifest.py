@@ -2,9 +2,10 @@
 
 from typing import Annotated, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from .errors import InputError
+from .profile import Profile, feature_set
 from .recipes.default import Route
 
 SCHEMA = "epochcast.regressor/v2"
@@ -63,6 +64,16 @@ class Accuracy(_Part):
     coverage: Share
 
 
+def _is_profile(metrics: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
+    """Hold typical statistics to the rules of a profile's: an explanation puts them into one."""
+    tier = feature_set(metrics)
+    Profile(gpu="typical", epoch_s=None, unit=None, epochs=0, metrics=metrics, feature_set=tier, first_epoch_excluded=False)
+    return metrics
+
+
+Typical = Annotated[dict[Name, dict[Name, float]], AfterValidator(_is_profile)]
+
+
 class Manifest(_Part):
     """The whole of ``model.json``; ``epochcast`` is the version that wrote it."""
 
@@ -74,6 +85,7 @@ class Manifest(_Part):
     intervals: Annotated[dict[Route, IntervalState], Field(min_length=len(get_args(Route)))]
     training: Training
     accuracy: dict[Literal["P2", "P3", "P4"], Accuracy]
+    typical: dict[Name, Typical]
     libraries: dict[Name, Name]
     files: dict[FileName, Sha256]
     fingerprint: Sha256
@@ -91,4 +103,5 @@ def checked(text: str | bytes, where: str) -> Manifest:
         first = error.errors(include_url=False, include_context=False)[0]
         key = ".".join(str(part) for part in first["loc"]) or "the file"
         seen = "" if first["type"] == "missing" else f" is {first['input']!r:.60}"
-        raise InputError(f"{where}: {key}{seen} ({first['msg'].lower()}); train the model anew") from error
+        reason = first["msg"].removeprefix("Value error, ")
+        raise InputError(f"{where}: {key}{seen} ({reason[:1].lower()}{reason[1:200]}); train the model anew") from error

@@ -20,6 +20,7 @@ from .profile import Profile
 from .protocols import out_of_fold
 from .recipes.default import FILES, DefaultRecipe
 from .scoring import score
+from .typical import typical_by_gpu
 
 # What the prior reads of a data sheet; an answer that rests on an unverified one of these says so.
 _PRIOR_FIGURES = ("sm_count", "cuda_cores", "boost_clock", "memory_bandwidth")
@@ -42,6 +43,7 @@ class Predictor:
         intervals: per route, measured on pairs that the recipe was fitted without.
         training: what it was fitted on: profiles, pairs, workloads, GPUs, fingerprint.
         accuracy: error figures on the training data per protocol, one shuffle of the folds.
+        typical: GPU -> metric -> statistics of a typical training job, what :mod:`~epochcast.regressor.explain` compares with.
     """
 
     catalog: Catalog
@@ -49,6 +51,7 @@ class Predictor:
     intervals: dict[str, Interval]
     training: dict[str, Any]
     accuracy: dict[str, dict[str, float]]
+    typical: dict[str, dict[str, dict[str, float]]]
 
     @classmethod
     def fit(cls, profiles: Sequence[Profile], catalog: Catalog, recipe: DefaultRecipe | None = None) -> "Predictor":
@@ -85,7 +88,7 @@ class Predictor:
             "gpus": sorted({pair.source_gpu.name for pair in pairs}),
             "fingerprint": model_files.fingerprint([profile.to_json() for profile in profiles]),
         }
-        return cls(catalog, recipe.fit(pairs), intervals, training, accuracy)
+        return cls(catalog, recipe.fit(pairs), intervals, training, accuracy, typical_by_gpu(profiles, catalog))
 
     def predict(self, profile: Profile, targets: Sequence[str] | None = None) -> list[Prediction]:
         """Predict the latency on each target, or on every GPU of the catalogue, fastest first.
@@ -169,6 +172,7 @@ class Predictor:
             "intervals": {route: asdict(interval) for route, interval in self.intervals.items()},
             "training": self.training,
             "accuracy": self.accuracy,
+            "typical": self.typical,
         }
         model_files.write(Path(folder), state, self.recipe.save)
 
@@ -191,6 +195,7 @@ class Predictor:
                 intervals={route: Interval(**values) for route, values in state["intervals"].items()},
                 training=state["training"],
                 accuracy=state["accuracy"],
+                typical=state["typical"],
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise InputError(f"the model in {str(folder)!r} lacks a part ({error}); train it anew") from error

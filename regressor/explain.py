@@ -1,0 +1,103 @@
+"""Why this ratio: exact Shapley values of the metrics that an answer rests on (Lundberg and Lee 2017, equation 4)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from math import factorial
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .answers import Answers
+from .pairs import Pair
+from .predictor import Predictor
+from .profile import RATIOS, Profile
+from .typical import Statistics, typical_metrics
+
+DATA_SHEETS = "data sheets"
+"""Name of the effect that is there before anything of the job is known."""
+
+_UNITS = {"power": "W", "power_average": "W", "temperature": "°C"}
+
+
+@dataclass(frozen=True)
+class Effect:
+    """One part of a predicted ratio.
+
+    Attributes:
+        name: a metric of the profile, or :data:`DATA_SHEETS`.
+        value, typical: mean of the metric in this profile and in a typical job on the same GPU; ``None`` for the data sheets.
+        factor: what it multiplies the ratio by; the product over all effects is the ratio.
+        unit: base unit of ``value`` and ``typical``.
+    """
+
+    name: str
+    value: float | None
+    typical: float | None
+    factor: float
+    unit: str
+
+
+class _Answering(Protocol):
+    def answer(self, pairs: Sequence[Pair]) -> Answers: ...
+
+
+def explain(predictor: Predictor, profile: Profile, target: str) -> list[Effect]:
+    """Split the ratio on ``target`` into factors, the one furthest from 1 first; none where source and target are the same.
+
+    The data sheets have the ratio of a typical job of the source GPU; each metric has what it adds to that by being as it is in
+    this profile, averaged over the orders in which the typical values can be replaced. Costs 2^metrics answers.
+
+    Args:
+        predictor: the fitted model.
+        profile: one job on one GPU.
+        target: any name of the GPU asked for.
+
+    Raises:
+        InputError: the profile's GPU or the target is unknown or ambiguous.
+    """
+    prediction = predictor.predict(profile, [target])[0]
+    pair = Pair(profile, predictor.catalog.resolve(profile.gpu), predictor.catalog[prediction.gpu])
+    if pair.source_gpu == pair.target_gpu:
+        return []
+    usual = typical_metrics(predictor.typical, pair.source_gpu, predictor.catalog)
+    return effects(predictor.recipe, pair, prediction.features, usual)
+
+
+def effects(recipe: _Answering, pair: Pair, metrics: Sequence[str], typical: Mapping[str, Statistics]) -> list[Effect]:
+    """Split one answer of a recipe; a metric of which nothing typical is known stays as it is and gets no effect."""
+    seen, names = pair.source.metrics, [name for name in metrics if name in typical]
+    jobs = [
+        replace(
+            pair.source, metrics={**seen, **{name: typical[name] for bit, name in enumerate(names) if not chosen >> bit & 1}}
+        )
+        for chosen in range(2 ** len(names))
+    ]
+    values = recipe.answer([replace(pair, source=job) for job in jobs]).log_ratio
+    factors = np.exp([values[0], *shapley_values(values)]).tolist()
+    parts = [Effect(DATA_SHEETS, None, None, factors[0], "")]
+    for name, factor in zip(names, factors[1:], strict=True):
+        parts.append(Effect(name, seen[name]["mean"], typical[name]["mean"], factor, _unit(name)))
+    return sorted(parts, key=lambda effect: -abs(np.log(effect.factor)))
+
+
+def shapley_values(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Shapley value of each of n players, shape (2^n,) -> (n,); ``values[s]`` is what the players at the set bits of s make."""
+    n = len(values).bit_length() - 1
+    shares = np.zeros(n)
+    for player in range(n):
+        others = [other for other in range(n) if other != player]
+        for size in range(n):
+            without = np.array([sum(1 << other for other in some) for some in combinations(others, size)])
+            weight = factorial(size) * factorial(n - size - 1) / factorial(n)
+            shares[player] += weight * (values[without | 1 << player] - values[without]).sum()
+    return shares
+
+
+def _unit(metric: str) -> str:
+    if metric in RATIOS:
+        return "ratio"
+    if metric.endswith("_clock"):
+        return "Hz"
+    return _UNITS.get(metric, "bytes/s" if metric.endswith(("_tx", "_rx")) else "bytes")
