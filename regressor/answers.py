@@ -19,16 +19,18 @@ class Answers:
         support: 1 where the profile and both GPUs lie within what training has seen, towards 0 the further outside; the learnt
             part of an answer counts by this share, the prior takes the rest.
         routes: how each pair is answered, a name of the recipe's own.
+        sources: name of the source GPU.
     """
 
     log_ratio: NDArray[np.float64]
     scale: NDArray[np.float64]
     support: NDArray[np.float64]
     routes: NDArray[np.str_]
+    sources: NDArray[np.str_]
 
     def __getitem__(self, rows: NDArray[np.intp]) -> "Answers":
         """Return the answers of these rows."""
-        return Answers(self.log_ratio[rows], self.scale[rows], self.support[rows], self.routes[rows])
+        return Answers(*(getattr(self, field.name)[rows] for field in fields(self)))
 
     @classmethod
     def concatenate(cls, parts: Sequence["Answers"]) -> Self:

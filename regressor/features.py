@@ -16,7 +16,7 @@ NEEDED_METRICS = ("gpu_utilization", "memory_utilization", "power", "sm_clock")
 
 # Activity ratios that say how busy the GPU was, the one that the prior was checked with first. The first two are the share of
 # time with any kernel running; sm_active is averaged over SMs and therefore lower.
-_BUSY = ("gpu_utilization", "gr_engine_active", "sm_active")
+BUSY = ("gpu_utilization", "gr_engine_active", "sm_active")
 
 _DISTRIBUTION = ("mean", "std", "p25", "p50", "p75", "max")
 _CLOCK = ("mean", "std", "min", "p50")
@@ -60,7 +60,7 @@ def busy_share(profile: Profile) -> tuple[float, str | None]:
 
     Without any activity metric the share is 1: the job is then taken for GPU-bound, and the ratio for that of the GPUs.
     """
-    for metric in _BUSY:
+    for metric in BUSY:
         if metric in profile.metrics:
             return min(profile.metrics[metric]["mean"], 1.0), metric
     return 1.0, None

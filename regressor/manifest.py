@@ -12,6 +12,8 @@ SCHEMA = "epochcast.regressor/v2"
 
 Name = Annotated[str, Field(min_length=1, max_length=100)]
 Count = Annotated[int, Field(ge=0, le=10**9)]
+Positive = Annotated[float, Field(gt=0, lt=1e18)]
+LogRatio = Annotated[float, Field(ge=-20, le=20)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 FileName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]{0,60}$")]
@@ -28,19 +30,31 @@ class Parameters(_Part):
 
     trees: Annotated[int, Field(ge=1, le=10_000)]
     min_samples_leaf: Annotated[int, Field(ge=1, le=10_000)]
-    iterations: Annotated[int, Field(ge=1, le=100_000)]
-    learning_rate: Annotated[float, Field(gt=0, le=1)]
-    rsm: Annotated[float, Field(gt=0, le=1)]
+    forest_share: Share
     residual_step: Share
     random_state: Count
 
 
-class IntervalState(_Part):
-    """An :class:`~epochcast.regressor.intervals.Interval`; a half-width of 10 in log seconds is a factor of 22 000."""
+class RecipeState(_Part):
+    """:meth:`~epochcast.regressor.recipes.default.DefaultRecipe.state`: what was learnt, but for the arrays."""
 
-    multiple: Annotated[float, Field(ge=0, le=10)]
+    metrics: Annotated[list[Name], Field(min_length=1, max_length=100)]
+    columns: Annotated[list[Name], Field(min_length=1, max_length=1000)]
+    excluded: dict[Name, Annotated[str, Field(max_length=200)]]
+    pairs_seen: Annotated[list[tuple[Name, Name, Count, LogRatio, LogRatio]], Field(max_length=100_000)]
+    processes: Annotated[list[tuple[Name, Name]], Field(max_length=10_000)]
+    gpu_range: Annotated[dict[Literal["effective_flops", "memory_bandwidth"], tuple[Positive, Positive]], Field(min_length=2)]
+    support_bound: Annotated[float, Field(ge=0, lt=1)]
+    sources: Annotated[list[Name], Field(min_length=1, max_length=1000)]
+
+
+class IntervalState(_Part):
+    """An :class:`~epochcast.regressor.intervals.Interval`."""
+
+    multiple: Annotated[float, Field(ge=0, le=100)]
     protocol: Literal["P2", "P3", "P4", "prior"]
     n: Annotated[int, Field(ge=1, le=10**9)]
+    by_source: dict[Name, Annotated[float, Field(ge=0, le=100)]]
 
 
 class Training(_Part):
@@ -79,9 +93,8 @@ class Manifest(_Part):
 
     schema_: Annotated[Literal["epochcast.regressor/v2"], Field(alias="schema")]
     epochcast: Name
-    features: Annotated[list[Name], Field(max_length=1000)]
+    recipe: RecipeState
     parameters: Parameters
-    pairs_seen: Annotated[list[tuple[Name, Name, Count]], Field(max_length=100_000)]
     intervals: Annotated[dict[Route, IntervalState], Field(min_length=len(get_args(Route)))]
     training: Training
     accuracy: dict[Literal["P2", "P3", "P4"], Accuracy]

@@ -10,16 +10,18 @@ from sklearn.base import clone
 
 from . import model_files
 from .answers import Answers
+from .derived import usable_metrics
 from .errors import InputError
-from .features import DERIVED, NEEDED_METRICS, busy_share, prior_log_ratio
+from .features import busy_share, prior_log_ratio
 from .gpus import Catalog, Gpu, load_catalog
+from .incomplete import without_some_metrics
 from .intervals import Interval, half_widths
 from .pairs import Pair, actual_ratio, make_pairs, target_seconds
 from .prediction import Prediction
 from .profile import Profile
 from .protocols import out_of_fold
-from .recipes.default import FILES, DefaultRecipe
-from .scoring import score
+from .recipes.default import FILES, SCALE_FLOOR, DefaultRecipe
+from .scoring import conformal_quantile, score
 from .typical import typical_by_gpu
 
 # What the prior reads of a data sheet; an answer that rests on an unverified one of these says so.
@@ -77,10 +79,11 @@ class Predictor:
                 continue
             assert answers is not None
             accuracy[protocol] = asdict(score(actual, predicted))
-            route = "residual" if protocol == "P4" else "ensemble"
-            rows = np.flatnonzero(answers.routes == route)
-            if rows.size:
-                intervals[route] = Interval.of_errors(np.log(predicted / actual)[rows], answers[rows], protocol)
+            intervals |= _intervals(pairs, answers, protocol)
+            if protocol != "P4":
+                _, _, answers = out_of_fold(pairs, protocol, recipe, ask=without_some_metrics)
+                assert answers is not None
+                intervals |= _intervals(pairs, answers, protocol, only="incomplete")
         training = {
             "profiles": len(profiles),
             "pairs": len(pairs),
@@ -123,32 +126,46 @@ class Predictor:
             seconds=seconds,
             low=low,
             high=high,
-            why=self._why(pair, route),
+            why=self._why(pair, route, float(answers.support[row])),
             ratio_low=ratio / factor,
             ratio_high=ratio * factor,
             route=route,
             support=float(answers.support[row]),
-            features=tuple(metric for metric in NEEDED_METRICS if metric in profile.metrics),
+            features=self._features(profile, route),
         )
 
-    def _why(self, pair: Pair, route: str) -> str:
+    def _features(self, profile: Profile, route: str) -> tuple[str, ...]:
+        """The metrics of the profile that an answer of this route uses."""
+        if route in ("prior", "specifications"):
+            busy = busy_share(profile)[1]
+            return () if busy is None else (busy,)
+        held = usable_metrics(profile)
+        return tuple(metric for metric in self.recipe.features_.metrics if metric in held)
+
+    def _why(self, pair: Pair, route: str, support: float) -> str:
         source, target, profile = pair.source_gpu, pair.target_gpu, pair.source
         gpus = self.training["gpus"]
+        missing = ", ".join(sorted(set(self.recipe.features_.metrics) - usable_metrics(profile)))
+        new = [gpu.name for gpu in (source, target) if gpu.name not in gpus]
+        unseen = f"{' and '.join(new)} not in the training data" if new else "a pair of GPUs that training has not seen"
         if route == "ensemble":
-            seen = self.recipe.pairs_seen_[source.name, target.name]
-            why = f"trees trained on {seen} workloads measured on both GPUs; interval from {self._evidence(route)}"
+            why = f"learnt from {self._seen(pair)} workloads measured on both GPUs; {self._evidence(route)}"
+        elif route == "incomplete":
+            why = f"learnt from {self._seen(pair)} workloads, with {missing} filled in from the rest; {self._evidence(route)}"
         elif route == "residual":
-            new = [gpu.name for gpu in (source, target) if gpu.name not in gpus]
-            what = f"{' and '.join(new)} not in the training data" if new else "a pair of GPUs that training has not seen"
-            evidence = f"{self._evidence(route)} ({', '.join(gpus)})"
-            why = f"{what}: utilisation and data sheets, corrected by trees; interval from {evidence}"
+            why = f"{unseen}: utilisation and data sheets, corrected by trees; {self._evidence(route)} ({', '.join(gpus)})"
         elif route == "prior":
-            missing = [metric for metric in NEEDED_METRICS if metric not in profile.metrics]
-            why = f"the profile lacks {', '.join(missing)}: {busy_share(profile)[1]} and data sheets alone"
+            why = f"{unseen} and the profile lacks {missing}: {busy_share(profile)[1]} and data sheets alone"
         else:
             why = "the profile holds no activity metric: data sheets alone, as if the GPU were always busy"
+        if support < 1:
+            beyond = self.recipe.gpu_range_.beyond([pair])[0] > 0
+            unlike = "a GPU lies beyond the training GPUs" if beyond else "the profile is unlike the training profiles"
+            why += (
+                f"; {unlike}, so {100 * (1 - support):.0f} % of the correction gives way to the prior and the interval widens"
+            )
         unverified = [figure for figure in _PRIOR_FIGURES if figure in target.unverified or figure in source.unverified]
-        if route != "ensemble" and unverified:
+        if route not in ("ensemble", "incomplete") and unverified:
             why += f"; unverified: {', '.join(unverified)}"
         if profile.epoch_s is None:
             why += "; no epoch or step was found, so the ratio stands alone"
@@ -156,8 +173,11 @@ class Predictor:
             why += "; the telemetry is simulated"
         return why
 
+    def _seen(self, pair: Pair) -> int:
+        return self.recipe.pairs_seen_[pair.source_gpu.name, pair.target_gpu.name].workloads
+
     def _evidence(self, route: str) -> str:
-        return _EVIDENCE[self.intervals[route].protocol]
+        return f"interval from {_EVIDENCE[self.intervals[route].protocol]}"
 
     def save(self, folder: Path) -> None:
         """Write the model into ``folder``, whole or not at all; an older model there is replaced.
@@ -166,9 +186,8 @@ class Predictor:
             InputError: ``folder`` exists and holds something else, or cannot be written.
         """
         state = {
-            "features": list(DERIVED),
+            "recipe": self.recipe.state(),
             "parameters": self.recipe.get_params(),
-            "pairs_seen": [[*names, count] for names, count in self.recipe.pairs_seen_.items()],
             "intervals": {route: asdict(interval) for route, interval in self.intervals.items()},
             "training": self.training,
             "accuracy": self.accuracy,
@@ -185,13 +204,10 @@ class Predictor:
         """
         folder = model_files.SHIPPED if folder is None else Path(folder)
         state = model_files.read(folder, FILES)
-        if state.get("features") != list(DERIVED):
-            raise InputError(f"the model in {str(folder)!r} was fitted on other features; train it anew with this version")
         try:
-            pairs_seen = {(source, target): count for source, target, count in state["pairs_seen"]}
             return cls(
                 catalog=load_catalog() if catalog is None else catalog,
-                recipe=DefaultRecipe(**state["parameters"]).load(folder, pairs_seen),
+                recipe=DefaultRecipe(**state["parameters"]).load(folder, state["recipe"]),
                 intervals={route: Interval(**values) for route, values in state["intervals"].items()},
                 training=state["training"],
                 accuracy=state["accuracy"],
@@ -201,18 +217,26 @@ class Predictor:
             raise InputError(f"the model in {str(folder)!r} lacks a part ({error}); train it anew") from error
 
 
+def _intervals(pairs: Sequence[Pair], answers: Answers, protocol: str, only: str | None = None) -> dict[str, Interval]:
+    """An interval for each route (or one) that these answers, of recipes fitted without their pairs, took."""
+    log_errors = answers.log_ratio - np.log(actual_ratio(pairs))
+    rows = {route: np.flatnonzero(answers.routes == route) for route in np.unique(answers.routes).tolist()}
+    return {
+        route: Interval.of_errors(log_errors[here], answers[here], protocol)
+        for route, here in rows.items()
+        if only in (None, route)
+    }
+
+
 def _prior_intervals(pairs: Sequence[Pair]) -> dict[str, Interval]:
     """Intervals of the answers that learn nothing: their errors on the training pairs are as good as any."""
     log_ratio = np.log(actual_ratio(pairs))
     bare = [replace(pair, source=replace(pair.source, metrics={}, feature_set="none")) for pair in pairs]
-    one = np.ones(len(pairs))
-
-    def of(asked: Sequence[Pair]) -> Interval:
-        answers = Answers(prior_log_ratio(asked), one, one, np.full(len(asked), "prior"))
-        return Interval.of_errors(answers.log_ratio - log_ratio, answers, "prior")
-
-    prior = of(pairs)
-    return {"ensemble": prior, "residual": prior, "prior": prior, "specifications": of(bare)}
+    prior = Interval(conformal_quantile(prior_log_ratio(pairs) - log_ratio), "prior", len(pairs))
+    specifications = Interval(conformal_quantile(prior_log_ratio(bare) - log_ratio), "prior", len(pairs))
+    # Routes that no fold takes keep the prior's width as a multiple of their scale, which is below 1: divide by the floor.
+    wide = replace(prior, multiple=prior.multiple / SCALE_FLOOR)
+    return {"ensemble": wide, "incomplete": wide, "residual": wide, "prior": prior, "specifications": specifications}
 
 
 def _with_epoch(profile: Profile, seconds: float, half_width: float) -> tuple[float, float]:

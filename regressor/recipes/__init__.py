@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from ..pairs import Pair
 from .baselines import PairMedian, SpecificationRatio
 from .default import DefaultRecipe
-from .gaussian_process import GaussianProcessRecipe
 from .paper import PaperRecipe
 from .prior import PriorRecipe
 from .single_models import CatBoostRecipe, HistGradientBoostingRecipe, MeanRecipe, RandomForestRecipe
@@ -43,7 +42,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "hist-gradient-boosting": HistGradientBoostingRecipe,
     "forest-catboost-mean": MeanRecipe,
     "prior": PriorRecipe,
-    "gaussian-process": GaussianProcessRecipe,
+    "gaussian-process": lambda: DefaultRecipe(forest_share=0.0),
     "same-latency": SpecificationRatio,
     "flops-ratio": lambda: SpecificationRatio("flops"),
     "bandwidth-ratio": lambda: SpecificationRatio("memory_bandwidth"),
@@ -54,7 +53,6 @@ __all__ = [
     "RECIPES",
     "CatBoostRecipe",
     "DefaultRecipe",
-    "GaussianProcessRecipe",
     "HistGradientBoostingRecipe",
     "MeanRecipe",
     "PairMedian",

@@ -1,0 +1,135 @@
+"""Derived features: what of a profile carries over between GPUs, whichever metrics its source offers."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from .exclusion import exclude
+from .features import prior_log_ratio
+from .gpus import Gpu
+from .pairs import Pair
+from .profile import RATIOS, Profile
+
+NOT_USED = {
+    "temperature": "depends on the job before and on the room",
+    "memory_used": "names the GPU, as frameworks allocate ahead",
+    "memory_free": "names the GPU, as frameworks allocate ahead",
+    "bar1_used": "names the GPU",
+    "bar1_free": "names the GPU",
+    "memory_clock": "constant but for idle power states",
+    "power_average": "stands in for power where that is not read",
+}
+"""Metrics that a profile may hold and that no feature is derived from, with the reason."""
+
+_DISTRIBUTION = ("mean", "std", "p25", "p50", "p75", "max")
+_CLOCK = ("mean", "std", "min", "p50")
+_STATIC = ("sm_count", "effective_flops", "memory_bandwidth", "boost_clock", "tdp")
+
+# Logits of utilisations stay finite: nvidia-smi reads whole percents, half of one is its resolution.
+_HALF_PERCENT = 0.005
+_MEGABYTE = 1e6
+
+STATIC_COLUMNS: tuple[str, ...] = (*(f"{name}_log_ratio" for name in _STATIC), "prior_log_ratio")
+"""Names of the columns of :func:`static_features`."""
+
+
+def usable_metrics(profile: Profile) -> set[str]:
+    """The metrics of a profile that features are derived from; ``power_average`` counts as ``power``."""
+    held = set(profile.metrics)
+    return (held - set(NOT_USED)) | ({"power"} if "power_average" in held else set())
+
+
+@dataclass(frozen=True)
+class SourceFeatures:
+    """The features of a source profile that a model uses.
+
+    Attributes:
+        metrics: the metrics they are derived from.
+        columns: their names, those that the exclusion rule left.
+        excluded: metric or column that is not used -> reason.
+    """
+
+    metrics: tuple[str, ...]
+    columns: tuple[str, ...]
+    excluded: Mapping[str, str]
+
+    @classmethod
+    def choose(cls, pairs: Sequence[Pair]) -> "SourceFeatures":
+        """Take every metric that all source profiles hold, and of its columns those that the paper's exclusion rule keeps."""
+        held = [usable_metrics(pair.source) for pair in pairs]
+        everywhere, somewhere = set.intersection(*held), set.union(*(set(pair.source.metrics) for pair in pairs))
+        excluded = {
+            name: NOT_USED.get(name, f"in {sum(name in one for one in held)} of {len(held)} training pairs only")
+            for name in sorted(somewhere - everywhere)
+        }
+        metrics = tuple(sorted(everywhere))
+        whole = cls(metrics, _columns(metrics), {})
+        kept, dropped = exclude(pd.DataFrame(whole.matrix(pairs), columns=list(whole.columns)))
+        return cls(metrics, tuple(kept), excluded | dropped)
+
+    def matrix(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
+        """One row per pair, shape (n, len(columns)); NaN where the profile lacks the metric."""
+        rows: dict[tuple[int, str], list[float]] = {}
+        for pair in pairs:
+            key = (id(pair.source), pair.source_gpu.name)  # a profile asked for thirty GPUs is read once
+            if key not in rows:
+                values = _values(pair.source, pair.source_gpu, self.metrics)
+                rows[key] = [values.get(column, np.nan) for column in self.columns]
+        matrix = [rows[id(pair.source), pair.source_gpu.name] for pair in pairs]
+        return np.array(matrix, dtype=np.float64).reshape(len(pairs), len(self.columns))
+
+
+def static_features(pairs: Sequence[Pair]) -> NDArray[np.float64]:
+    """Logs of data-sheet figures source/target and the zero-training prior, shape (n, len(STATIC_COLUMNS))."""
+    ratios = [
+        [float(np.log(getattr(pair.source_gpu, name) / getattr(pair.target_gpu, name))) for name in _STATIC] for pair in pairs
+    ]
+    return np.column_stack([np.array(ratios, dtype=np.float64).reshape(len(pairs), len(_STATIC)), prior_log_ratio(pairs)])
+
+
+def _columns(metrics: Sequence[str]) -> tuple[str, ...]:
+    columns: list[str] = []
+    for metric in metrics:
+        if metric in RATIOS:
+            columns += [*(f"{metric}_{name}" for name in _DISTRIBUTION), f"{metric}_logit"]
+        elif metric == "power":
+            columns += [f"power_{name}_per_tdp" for name in _DISTRIBUTION]
+        elif metric == "sm_clock":
+            columns += [f"sm_clock_{name}_per_boost" for name in _CLOCK]
+        else:  # traffic
+            columns += [f"{metric}_mean_log", f"{metric}_max_log"]
+    if {"gpu_utilization", "memory_utilization"} <= set(metrics):
+        columns.append("memory_per_gpu_utilization_log")
+    return tuple(columns)
+
+
+def _values(profile: Profile, gpu: Gpu, metrics: Sequence[str]) -> dict[str, float]:
+    """Column -> value of the metrics that the profile holds."""
+    values: dict[str, float] = {}
+    for metric in metrics:
+        held = profile.metrics.get(metric)
+        if held is None and metric == "power":
+            held = profile.metrics.get("power_average")
+        if held is None:
+            continue
+        if metric in RATIOS:
+            values |= {f"{metric}_{name}": held[name] for name in _DISTRIBUTION}
+            values[f"{metric}_logit"] = _logit(held["mean"])
+        elif metric == "power":
+            values |= {f"power_{name}_per_tdp": held[name] / gpu.tdp for name in _DISTRIBUTION}
+        elif metric == "sm_clock":
+            values |= {f"sm_clock_{name}_per_boost": held[name] / gpu.boost_clock for name in _CLOCK}
+        else:
+            values |= {f"{metric}_{name}_log": float(np.log10(1 + held[name] / _MEGABYTE)) for name in ("mean", "max")}
+    if "gpu_utilization_mean" in values and "memory_utilization_mean" in values:
+        ratio = (values["memory_utilization_mean"] + 0.01) / (values["gpu_utilization_mean"] + 0.01)
+        values["memory_per_gpu_utilization_log"] = float(np.log(ratio))
+    return values
+
+
+def _logit(share: float) -> float:
+    clipped = float(np.clip(share, _HALF_PERCENT, 1 - _HALF_PERCENT))
+    return float(np.log(clipped / (1 - clipped)))

@@ -1,0 +1,140 @@
+"""A smooth regressor that keeps no training row: a Gaussian process on inducing points, deaf to outliers."""
+
+from collections.abc import Mapping
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from scipy.spatial.distance import cdist
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from .arrays import Shape
+
+Matrix = NDArray[np.float64]
+
+# Keeps the matrices positive definite; relative to a prior variance of about 1.
+_JITTER = 1e-6
+_REWEIGHTINGS = 4
+
+
+class InducingGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Gaussian process (Matérn 5/2) on columns of about unit scale, projected onto inducing points (DTC).
+
+    Inducing points are the means of each row and its nearest neighbour: close enough to the rows for a smooth function, and
+    none of them a row, so that a saved process is not its training data (docs/decisions/0006). The predictor is that of Seeger,
+    Williams and Lawrence 2003, as equation 20 of Quiñonero-Candela and Rasmussen 2005.
+
+    Outliers: a row whose leave-one-out residual is large against the others' gets a larger noise, by the weights of a Cauchy
+    likelihood, iterated. In telemetry a stalled run stands among its neighbours like that, and must not bend them.
+
+    Hyper-parameters are fixed, not fitted: in columns of unit scale the square root of their number is the typical distance of
+    two rows, and with some hundred rows the marginal likelihood has many flat maxima. The columns are not scaled here: a column
+    that is nearly constant in this process's rows, but not elsewhere, would be blown up to noise.
+
+    Args:
+        amplitude: prior standard deviation of the function, in standard deviations of ``y``.
+        noise: standard deviation of the noise, in the same unit.
+        outlier: leave-one-out residual, in robust standard deviations, at which a row counts half.
+
+    Attributes:
+        points_: inducing points, shape (m, features).
+        center_, spread_: median and standard deviation of ``y``.
+        coefficients_: weight of each inducing point, shape (m,).
+        factor_: lower Cholesky factor of K_uu + K_uf Λ⁻¹ K_fu, shape (m, m).
+    """
+
+    def __init__(self, amplitude: float = 2.0, noise: float = 0.17, outlier: float = 3.0) -> None:
+        self.amplitude = amplitude
+        self.noise = noise
+        self.outlier = outlier
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Fit on X of shape (n, features) and y of shape (n,)."""
+        X, y = validate_data(self, X, y, y_numeric=True, dtype=np.float64)
+        self.center_, self.spread_ = float(np.median(y)), float(y.std()) or 1.0
+        target = (y - self.center_) / self.spread_
+        self.weights_ = self._weights(X, target)
+        self.points_ = _midpoints(X)
+        variance = self.noise**2 / self.weights_
+        cross = self._kernel(self.points_, X)
+        inner = self._kernel(self.points_, self.points_) + (cross / variance) @ cross.T
+        inner[np.diag_indices_from(inner)] += _JITTER * np.trace(inner) / len(inner)
+        self.factor_ = np.tril(cho_factor(inner, lower=True)[0])
+        self.coefficients_ = cho_solve((self.factor_, True), (cross / variance) @ target)
+        return self
+
+    def predict(self, X: ArrayLike) -> Matrix:
+        """Return the mean at each row, shape (n, features) -> (n,)."""
+        return self.predict_with_variance(X)[0]
+
+    def predict_with_variance(self, X: ArrayLike) -> tuple[Matrix, Matrix]:
+        """Return the mean, and the share of prior variance that the data leave, 0 (known) to 1 (nothing near), shape (n,)."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=np.float64)
+        cross = self._kernel(X, self.points_)
+        mean = self.center_ + self.spread_ * (cross @ self.coefficients_)
+        own = self._kernel(self.points_, self.points_)
+        own[np.diag_indices_from(own)] += _JITTER * self.amplitude**2
+        known = (solve_triangular(np.linalg.cholesky(own), cross.T, lower=True) ** 2).sum(axis=0)
+        left = (solve_triangular(self.factor_, cross.T, lower=True) ** 2).sum(axis=0)
+        return mean, np.clip(1 - (known - left) / self.amplitude**2, 0.0, 1.0)
+
+    def arrays(self) -> dict[str, NDArray[np.float64]]:
+        """Return the fitted state, as :meth:`spec` describes it."""
+        return {
+            "points": self.points_,
+            "coefficients": self.coefficients_,
+            "factor": self.factor_,
+            "target": np.array([self.center_, self.spread_]),
+        }
+
+    @staticmethod
+    def spec(points: str, features: int) -> dict[str, tuple[DTypeLike, Shape]]:
+        """Types and shapes of :meth:`arrays`, the number of inducing points under a name."""
+        return {
+            "points": (np.float64, (points, features)),
+            "coefficients": (np.float64, (points,)),
+            "factor": (np.float64, (points, points)),
+            "target": (np.float64, (2,)),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[np.float64]]) -> Self:
+        """Build a fitted process from :meth:`arrays`, with default hyper-parameters."""
+        process = cls()
+        process.points_, process.coefficients_, process.factor_ = arrays["points"], arrays["coefficients"], arrays["factor"]
+        process.center_, process.spread_ = arrays["target"].tolist()
+        process.n_features_in_ = process.points_.shape[1]
+        return process
+
+    def _kernel(self, a: Matrix, b: Matrix) -> Matrix:
+        """Matérn covariance of smoothness 5/2, Rasmussen and Williams 2006, equation 4.17, shape (len(a), len(b))."""
+        distance = np.sqrt(5 / a.shape[1]) * cdist(a, b)
+        kernel: Matrix = self.amplitude**2 * (1 + distance + distance**2 / 3) * np.exp(-distance)
+        return kernel
+
+    def _weights(self, rows: Matrix, target: Matrix) -> Matrix:
+        """Weight of each row, 1 for one that its neighbours explain."""
+        weights = np.ones(len(rows))
+        if len(rows) < 3:
+            return weights
+        kernel = self._kernel(rows, rows)
+        for _ in range(_REWEIGHTINGS):
+            inverse = np.linalg.inv(kernel + np.diag(self.noise**2 / weights))
+            residual = inverse @ target / np.diag(inverse)  # leave-one-out, Rasmussen and Williams 2006, equation 5.12
+            typical = 1.4826 * np.median(np.abs(residual))
+            if typical == 0:
+                break
+            weights = 1 / (1 + (residual / (self.outlier * typical)) ** 2)
+        return weights
+
+
+def _midpoints(rows: Matrix) -> Matrix:
+    """Mean of each row and its nearest neighbour, each once; a single row is its own."""
+    if len(rows) == 1:
+        return rows
+    distance = cdist(rows, rows)
+    np.fill_diagonal(distance, np.inf)
+    return np.unique((rows + rows[distance.argmin(axis=1)]) / 2, axis=0)

@@ -1,0 +1,94 @@
+"""One Gaussian process per pair of GPUs, and how far a profile lies from the profiles that they were fitted on."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from .arrays import Shape, load_arrays, save_arrays
+from .inducing_gp import InducingGaussianProcess
+
+Names = NDArray[np.str_]
+
+# A process of fewer rows would be a guess: such a pair of GPUs is answered like one never seen.
+FEWEST_ROWS = 5
+
+
+class PairProcesses:
+    """Processes by (source GPU, target GPU), all over the same columns of unit scale."""
+
+    def __init__(self, processes: Mapping[tuple[str, str], InducingGaussianProcess]) -> None:
+        self._processes = dict(processes)
+
+    @classmethod
+    def fit(
+        cls, X: NDArray[np.float64], y: NDArray[np.float64], sources: Names, targets: Names
+    ) -> tuple[Self, NDArray[np.float64]]:
+        """Fit on rows of shape (n, features), targets y of shape (n,), and names of shape (n,).
+
+        Returns:
+            The processes, and the weight of each row: 1 for one that its neighbours explain, less for an outlier.
+        """
+        processes, weights = {}, np.ones(len(X))
+        for names in sorted(set(zip(sources.tolist(), targets.tolist(), strict=True))):
+            rows = np.flatnonzero((sources == names[0]) & (targets == names[1]))
+            if len(rows) >= FEWEST_ROWS:
+                processes[names] = InducingGaussianProcess().fit(X[rows], y[rows])
+                weights[rows] = processes[names].weights_
+        return cls(processes), weights
+
+    def __contains__(self, names: object) -> bool:
+        return names in self._processes
+
+    def predict(
+        self, X: NDArray[np.float64], sources: Names, targets: Names
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the mean of each row's own process, NaN without one, and how unknown the row is, shape (n,).
+
+        The second is the share of prior variance left: 0 beside a training profile, 1 far from all. For a pair of GPUs without
+        a process it is the smallest over the processes of the same source, and of all where the source was never seen.
+        """
+        mean, unknown = np.full(len(X), np.nan), np.ones(len(X))
+        for source in sorted(set(sources.tolist())):
+            rows = np.flatnonzero(sources == source)
+            known = [names for names in self._processes if names[0] == source]
+            smallest = np.ones(len(rows))
+            for names in known or self._processes:
+                here, left = self._processes[names].predict_with_variance(X[rows])
+                smallest = np.minimum(smallest, left)
+                own = targets[rows] == names[1] if known else np.zeros(len(rows), dtype=bool)
+                mean[rows[own]], unknown[rows[own]] = here[own], left[own]
+            foreign = np.isnan(mean[rows])
+            unknown[rows[foreign]] = smallest[foreign]
+        return mean, unknown
+
+    def save(self, path: Path) -> None:
+        """Write every process's arrays; :meth:`load` needs the names in their order."""
+        arrays: dict[str, NDArray[np.float64]] = {}
+        for number, process in enumerate(self._processes.values()):
+            arrays |= {f"{name}{number}": value for name, value in process.arrays().items()}
+        save_arrays(path, arrays)
+
+    @property
+    def names(self) -> list[tuple[str, str]]:
+        """(source, target) of each process, in the order of the file."""
+        return list(self._processes)
+
+    @classmethod
+    def load(cls, path: Path, names: list[tuple[str, str]], features: int) -> Self:
+        """Read what :meth:`save` wrote.
+
+        Raises:
+            InputError: the file is missing, damaged, or not of these processes.
+        """
+        spec: dict[str, tuple[DTypeLike, Shape]] = {}
+        for number in range(len(names)):
+            spec |= {f"{name}{number}": kind for name, kind in InducingGaussianProcess.spec(f"m{number}", features).items()}
+        arrays = load_arrays(path, spec)
+        parts = [
+            {name: arrays[f"{name}{number}"] for name in InducingGaussianProcess.spec("", features)}
+            for number in range(len(names))
+        ]
+        return cls({pair: InducingGaussianProcess.from_arrays(part) for pair, part in zip(names, parts, strict=True)})
