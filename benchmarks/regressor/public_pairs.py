@@ -17,6 +17,7 @@ import numpy as np
 import sklearn
 from numpy.typing import NDArray
 
+from epochcast import regressor
 from epochcast.analyzer.files import write_whole
 from epochcast.regressor import load_catalog, load_corpus
 from epochcast.regressor.features import paper_features
@@ -39,7 +40,7 @@ SEED = 0
 
 @dataclass(frozen=True)
 class PublicPairs:
-    """The pairs of the data file, their measured seconds, and a folder where slow recipes' predictions are kept."""
+    """The pairs of the data file, their measured seconds, and a folder where predictions are kept."""
 
     pairs: list[Pair]
     actual: NDArray[np.float64]
@@ -63,7 +64,7 @@ class PublicPairs:
 
     def predicted(self, recipe: Recipe, protocol: str) -> NDArray[np.float64]:
         """Predict every pair out of fold, in seconds, shape (n,)."""
-        if self.keep is None or not isinstance(recipe, RawSecondsRecipe):
+        if self.keep is None:
             return out_of_fold(self.pairs, protocol, recipe, SEED)[0]
         kept = self.keep / f"{type(recipe).__name__}-{protocol}-{self._fingerprint(recipe)}.npy"
         if not kept.is_file():
@@ -74,10 +75,13 @@ class PublicPairs:
         return loaded
 
     def _fingerprint(self, recipe: Recipe) -> str:
-        """What the prediction of a recipe on the paper's features depends on."""
-        settings = json.dumps([recipe.get_params(), SEED, sklearn.__version__, catboost.__version__]).encode()
-        data = paper_features(self.pairs).to_numpy().tobytes() + self.actual.tobytes()
-        return hashlib.sha256(settings + data).hexdigest()[:16]
+        """What a prediction depends on: settings, libraries, data, and (but for the paper's models, which are not ours) our code."""
+        known = hashlib.sha256(json.dumps([recipe.get_params(), SEED, sklearn.__version__, catboost.__version__]).encode())
+        known.update(paper_features(self.pairs).to_numpy().tobytes() + self.actual.tobytes())
+        if not isinstance(recipe, RawSecondsRecipe):
+            for path in sorted(Path(regressor.__file__).parent.rglob("*.py")):
+                known.update(path.read_bytes())
+        return known.hexdigest()[:16]
 
     def by_fold(self, predicted: NDArray[np.float64], protocol: str) -> list[Scores]:
         """Error figures of each fold."""
@@ -116,7 +120,7 @@ def options(description: str) -> argparse.Namespace:
     """The options that the scripts have in common."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="put the part into docs/regressor.md")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="folder for the predictions of the paper's models, made once")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="folder for predictions, so that each is made once")
     return parser.parse_args()
 
 
