@@ -75,7 +75,7 @@ class PublicPairs:
         return loaded
 
     def _fingerprint(self, recipe: Recipe) -> str:
-        """What a prediction depends on: settings, libraries, data, and (but for the paper's models, which are not ours) our code."""
+        """What a prediction depends on: settings, libraries, data; and our code, but for the paper's models."""
         known = hashlib.sha256(json.dumps([recipe.get_params(), SEED, sklearn.__version__, catboost.__version__]).encode())
         known.update(paper_features(self.pairs).to_numpy().tobytes() + self.actual.tobytes())
         if not isinstance(recipe, RawSecondsRecipe):
