@@ -62,7 +62,7 @@ def explain(predictor: Predictor, profile: Profile, target: str) -> list[Effect]
     if pair.source_gpu == pair.target_gpu:
         return []
     usual = typical_metrics(predictor.typical, pair.source_gpu, predictor.catalog)
-    return effects(predictor.recipe, pair, prediction.features, usual)
+    return effects(predictor, pair, prediction.features, usual)
 
 
 def effects(recipe: _Answering, pair: Pair, metrics: Sequence[str], typical: Mapping[str, Statistics]) -> list[Effect]:

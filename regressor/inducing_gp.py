@@ -52,13 +52,13 @@ class InducingGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mi
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Fit on X of shape (n, features) and y of shape (n,)."""
-        X, y = validate_data(self, X, y, y_numeric=True, dtype=np.float64)
-        self.center_, self.spread_ = float(np.median(y)), float(y.std()) or 1.0
-        target = (y - self.center_) / self.spread_
-        self.weights_ = self._weights(X, target)
-        self.points_ = _midpoints(X)
+        rows, values = validate_data(self, X, y, y_numeric=True, dtype=np.float64)
+        self.center_, self.spread_ = float(np.median(values)), float(np.std(values)) or 1.0
+        target = (values - self.center_) / self.spread_
+        self.weights_ = self._weights(rows, target)
+        self.points_ = _midpoints(rows)
         variance = self.noise**2 / self.weights_
-        cross = self._kernel(self.points_, X)
+        cross = self._kernel(self.points_, rows)
         inner = self._kernel(self.points_, self.points_) + (cross / variance) @ cross.T
         inner[np.diag_indices_from(inner)] += _JITTER * np.trace(inner) / len(inner)
         self.factor_ = np.tril(cho_factor(inner, lower=True)[0])
@@ -72,8 +72,7 @@ class InducingGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mi
     def predict_with_variance(self, X: ArrayLike) -> tuple[Matrix, Matrix]:
         """Return the mean, and the share of prior variance that the data leave, 0 (known) to 1 (nothing near), shape (n,)."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=np.float64)
-        cross = self._kernel(X, self.points_)
+        cross = self._kernel(validate_data(self, X, reset=False, dtype=np.float64), self.points_)
         mean = self.center_ + self.spread_ * (cross @ self.coefficients_)
         own = self._kernel(self.points_, self.points_)
         own[np.diag_indices_from(own)] += _JITTER * self.amplitude**2

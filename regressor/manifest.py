@@ -2,11 +2,13 @@
 
 from typing import Annotated, Literal, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from .errors import InputError
 from .profile import Profile, feature_set
 from .recipes.default import Route
+from .residual_process import MOST_PAIRS
+from .smooth_features import SMOOTH
 
 SCHEMA = "epochcast.regressor/v2"
 
@@ -52,7 +54,7 @@ class IntervalState(_Part):
     """An :class:`~epochcast.regressor.intervals.Interval`."""
 
     multiple: Annotated[float, Field(ge=0, le=100)]
-    protocol: Literal["P2", "P3", "P4", "prior"]
+    protocol: Literal["P2", "P3", "P4", "P4-anchors", "prior"]
     n: Annotated[int, Field(ge=1, le=10**9)]
     by_source: dict[Name, Annotated[float, Field(ge=0, le=100)]]
 
@@ -88,6 +90,53 @@ def _is_profile(metrics: dict[str, dict[str, float]]) -> dict[str, dict[str, flo
 Typical = Annotated[dict[Name, dict[Name, float]], AfterValidator(_is_profile)]
 
 
+class AnchorState(_Part):
+    """An :class:`~epochcast.regressor.anchors.Anchor`."""
+
+    workload: Name
+    group: Name | None
+    gpu: Name
+    epoch_s: Positive
+    busy_share: Share
+    covered: Share
+
+
+class AnchoringState(_Part):
+    """An :class:`~epochcast.regressor.anchored.Anchoring`."""
+
+    anchors: Annotated[list[AnchorState], Field(max_length=1000)]
+    interval: IntervalState
+    mape: list[tuple[Count, Annotated[float, Field(ge=0)]]]
+
+
+class ProcessState(_Part):
+    """A :class:`~epochcast.regressor.residual_process.ResidualProcess`, its measurements and all."""
+
+    X: Annotated[list[list[float]], Field(min_length=1, max_length=MOST_PAIRS)]
+    gpus: Annotated[list[Name], Field(min_length=1, max_length=MOST_PAIRS)]
+    workloads: Annotated[list[Name], Field(min_length=1, max_length=MOST_PAIRS)]
+    residuals: Annotated[list[LogRatio], Field(min_length=1, max_length=MOST_PAIRS)]
+    base_scale: Positive
+
+    @model_validator(mode="after")
+    def _same_length(self) -> "ProcessState":
+        rows, columns = len(self.X), len(SMOOTH)
+        if not rows == len(self.gpus) == len(self.workloads) == len(self.residuals):
+            raise ValueError(f"X has {rows} rows, but gpus, workloads and residuals are not as many")
+        if any(len(row) != columns for row in self.X):
+            raise ValueError(f"a row of X has not {columns} values")
+        return self
+
+
+class CalibrationState(_Part):
+    """A :class:`~epochcast.regressor.calibration.Calibration`."""
+
+    gpu: Name
+    workloads: Count
+    into: ProcessState | None
+    out: ProcessState | None
+
+
 class Manifest(_Part):
     """The whole of ``model.json``; ``epochcast`` is the version that wrote it."""
 
@@ -95,10 +144,12 @@ class Manifest(_Part):
     epochcast: Name
     recipe: RecipeState
     parameters: Parameters
-    intervals: Annotated[dict[Route, IntervalState], Field(min_length=len(get_args(Route)))]
+    intervals: Annotated[dict[Route | Literal["calibrated"], IntervalState], Field(min_length=len(get_args(Route)) + 1)]
     training: Training
     accuracy: dict[Literal["P2", "P3", "P4"], Accuracy]
     typical: dict[Name, Typical]
+    anchoring: AnchoringState | None
+    calibrations: Annotated[list[CalibrationState], Field(max_length=100)]
     libraries: dict[Name, Name]
     files: dict[FileName, Sha256]
     fingerprint: Sha256

@@ -9,19 +9,20 @@ import numpy as np
 from sklearn.base import clone
 
 from . import model_files
+from .anchored import Anchoring
 from .answers import Answers
+from .calibration import ROUTE as CALIBRATED
+from .calibration import Calibration, calibrate
 from .derived import usable_metrics
 from .errors import InputError
-from .features import busy_share, prior_log_ratio
+from .features import busy_share
 from .gpus import Catalog, Gpu, load_catalog
-from .incomplete import without_some_metrics
 from .intervals import Interval, half_widths
-from .pairs import Pair, actual_ratio, make_pairs, target_seconds
+from .pairs import Pair, make_pairs
 from .prediction import Prediction
 from .profile import Profile
-from .protocols import out_of_fold
-from .recipes.default import FILES, SCALE_FLOOR, DefaultRecipe
-from .scoring import conformal_quantile, score
+from .recipes.default import FILES, DefaultRecipe
+from .reliability import Reliability
 from .typical import typical_by_gpu
 
 # What the prior reads of a data sheet; an answer that rests on an unverified one of these says so.
@@ -31,6 +32,7 @@ _EVIDENCE = {
     "P2": "workloads left out of training",
     "P3": "models left out of training",
     "P4": "GPUs left out of training",
+    "P4-anchors": "GPUs left out of training and calibrated",
     "prior": "the errors of utilisation and data sheets alone",
 }
 
@@ -42,48 +44,29 @@ class Predictor:
     Attributes:
         catalog: the GPUs that can be asked for.
         recipe: the fitted recipe.
-        intervals: per route, measured on pairs that the recipe was fitted without.
+        reliability: what its answers are worth, measured on pairs that it was fitted without.
         training: what it was fitted on: profiles, pairs, workloads, GPUs, fingerprint.
-        accuracy: error figures on the training data per protocol, one shuffle of the folds.
         typical: GPU -> metric -> statistics of a typical training job, what :mod:`~epochcast.regressor.explain` compares with.
+        calibrations: corrections from anchors measured on new GPUs.
     """
 
     catalog: Catalog
     recipe: DefaultRecipe
-    intervals: dict[str, Interval]
+    reliability: Reliability
     training: dict[str, Any]
-    accuracy: dict[str, dict[str, float]]
     typical: dict[str, dict[str, dict[str, float]]]
+    calibrations: tuple[Calibration, ...] = ()
 
     @classmethod
     def fit(cls, profiles: Sequence[Profile], catalog: Catalog, recipe: DefaultRecipe | None = None) -> "Predictor":
         """Fit on measured profiles, and measure accuracy and intervals by leaving workloads, models and GPUs out.
-
-        A protocol that the data are too few for is left out: intervals then come from P2 instead of P3, and from the prior
-        instead of P4.
 
         Raises:
             InputError: fewer than five workloads were seen on two GPUs, or a profile cannot be trained on.
         """
         recipe = DefaultRecipe() if recipe is None else clone(recipe)
         pairs = make_pairs(profiles, catalog)
-        actual = target_seconds(pairs)
-        accuracy: dict[str, dict[str, float]] = {}
-        intervals = _prior_intervals(pairs)
-        for protocol in ("P2", "P3", "P4"):  # a later one leaves more out, and its errors take the place of an earlier one's
-            try:
-                predicted, _, answers = out_of_fold(pairs, protocol, recipe)
-            except InputError:
-                if protocol == "P2":
-                    raise
-                continue
-            assert answers is not None
-            accuracy[protocol] = asdict(score(actual, predicted))
-            intervals |= _intervals(pairs, answers, protocol)
-            if protocol != "P4":
-                _, _, answers = out_of_fold(pairs, protocol, recipe, ask=without_some_metrics)
-                assert answers is not None
-                intervals |= _intervals(pairs, answers, protocol, only="incomplete")
+        reliability = Reliability.measure(pairs, recipe)
         training = {
             "profiles": len(profiles),
             "pairs": len(pairs),
@@ -91,7 +74,27 @@ class Predictor:
             "gpus": sorted({pair.source_gpu.name for pair in pairs}),
             "fingerprint": model_files.fingerprint([profile.to_json() for profile in profiles]),
         }
-        return cls(catalog, recipe.fit(pairs), intervals, training, accuracy, typical_by_gpu(profiles, catalog))
+        return cls(catalog, recipe.fit(pairs), reliability, training, typical_by_gpu(profiles, catalog))
+
+    def calibrate(self, profiles: Sequence[Profile]) -> "Predictor":
+        """Correct the answers for GPUs that training has not seen by a few workloads measured there and on a known GPU.
+
+        A GPU calibrated before is calibrated anew, from these measurements alone.
+
+        Raises:
+            InputError: no GPU is new, none is known, or the workloads are too few; see
+                :func:`~epochcast.regressor.calibration.calibrate`.
+        """
+        new = calibrate(self.recipe, self.training["gpus"], make_pairs(profiles, self.catalog))
+        kept = [one for one in self.calibrations if one.gpu not in {other.gpu for other in new}]
+        return replace(self, calibrations=(*kept, *new))
+
+    def answer(self, pairs: Sequence[Pair]) -> Answers:
+        """Answer each pair by the recipe, corrected where a GPU was calibrated."""
+        answers = self.recipe.answer(pairs)
+        for calibration in self.calibrations:
+            answers = calibration.correct(pairs, answers)
+        return answers
 
     def predict(self, profile: Profile, targets: Sequence[str] | None = None) -> list[Prediction]:
         """Predict the latency on each target, or on every GPU of the catalogue, fastest first.
@@ -104,8 +107,8 @@ class Predictor:
         others = [Pair(profile, source, gpu) for gpu in dict.fromkeys(asked) if gpu != source]
         predictions = [self._same(profile, source)] if source in asked else []
         if others:
-            answers = self.recipe.answer(others)
-            widths = half_widths(self.intervals, answers)
+            answers = self.answer(others)
+            widths = half_widths(self.reliability.intervals, answers)
             predictions += [self._prediction(pair, answers, row, float(widths[row])) for row, pair in enumerate(others)]
         return sorted(predictions, key=lambda prediction: prediction.ratio)
 
@@ -152,6 +155,9 @@ class Predictor:
             why = f"learnt from {self._seen(pair)} workloads measured on both GPUs; {self._evidence(route)}"
         elif route == "incomplete":
             why = f"learnt from {self._seen(pair)} workloads, with {missing} filled in from the rest; {self._evidence(route)}"
+        elif route == CALIBRATED:
+            made = next(one for one in self.calibrations if one.gpu in (source.name, target.name))
+            why = f"{unseen}: corrected by {made.workloads} anchor workloads measured on {made.gpu}; {self._evidence(route)}"
         elif route == "residual":
             why = f"{unseen}: utilisation and data sheets, corrected by trees; {self._evidence(route)} ({', '.join(gpus)})"
         elif route == "prior":
@@ -177,7 +183,7 @@ class Predictor:
         return self.recipe.pairs_seen_[pair.source_gpu.name, pair.target_gpu.name].workloads
 
     def _evidence(self, route: str) -> str:
-        return f"interval from {_EVIDENCE[self.intervals[route].protocol]}"
+        return f"interval from {_EVIDENCE[self.reliability.intervals[route].protocol]}"
 
     def save(self, folder: Path) -> None:
         """Write the model into ``folder``, whole or not at all; an older model there is replaced.
@@ -188,9 +194,11 @@ class Predictor:
         state = {
             "recipe": self.recipe.state(),
             "parameters": self.recipe.get_params(),
-            "intervals": {route: asdict(interval) for route, interval in self.intervals.items()},
+            "intervals": {route: asdict(interval) for route, interval in self.reliability.intervals.items()},
             "training": self.training,
-            "accuracy": self.accuracy,
+            "accuracy": self.reliability.accuracy,
+            "anchoring": None if self.reliability.anchoring is None else self.reliability.anchoring.state(),
+            "calibrations": [calibration.state() for calibration in self.calibrations],
             "typical": self.typical,
         }
         model_files.write(Path(folder), state, self.recipe.save)
@@ -208,35 +216,17 @@ class Predictor:
             return cls(
                 catalog=load_catalog() if catalog is None else catalog,
                 recipe=DefaultRecipe(**state["parameters"]).load(folder, state["recipe"]),
-                intervals={route: Interval(**values) for route, values in state["intervals"].items()},
+                reliability=Reliability(
+                    state["accuracy"],
+                    {route: Interval(**values) for route, values in state["intervals"].items()},
+                    None if state["anchoring"] is None else Anchoring.from_state(state["anchoring"]),
+                ),
                 training=state["training"],
-                accuracy=state["accuracy"],
+                calibrations=tuple(Calibration.from_state(calibration) for calibration in state["calibrations"]),
                 typical=state["typical"],
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise InputError(f"the model in {str(folder)!r} lacks a part ({error}); train it anew") from error
-
-
-def _intervals(pairs: Sequence[Pair], answers: Answers, protocol: str, only: str | None = None) -> dict[str, Interval]:
-    """An interval for each route (or one) that these answers, of recipes fitted without their pairs, took."""
-    log_errors = answers.log_ratio - np.log(actual_ratio(pairs))
-    rows = {route: np.flatnonzero(answers.routes == route) for route in np.unique(answers.routes).tolist()}
-    return {
-        route: Interval.of_errors(log_errors[here], answers[here], protocol)
-        for route, here in rows.items()
-        if only in (None, route)
-    }
-
-
-def _prior_intervals(pairs: Sequence[Pair]) -> dict[str, Interval]:
-    """Intervals of the answers that learn nothing: their errors on the training pairs are as good as any."""
-    log_ratio = np.log(actual_ratio(pairs))
-    bare = [replace(pair, source=replace(pair.source, metrics={}, feature_set="none")) for pair in pairs]
-    prior = Interval(conformal_quantile(prior_log_ratio(pairs) - log_ratio), "prior", len(pairs))
-    specifications = Interval(conformal_quantile(prior_log_ratio(bare) - log_ratio), "prior", len(pairs))
-    # Routes that no fold takes keep the prior's width as a multiple of their scale, which is below 1: divide by the floor.
-    wide = replace(prior, multiple=prior.multiple / SCALE_FLOOR)
-    return {"ensemble": wide, "incomplete": wide, "residual": wide, "prior": prior, "specifications": specifications}
 
 
 def _with_epoch(profile: Profile, seconds: float, half_width: float) -> tuple[float, float]:

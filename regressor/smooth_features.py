@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from .features import DERIVED, derived_features, has_derived_features
+from .derived import SourceFeatures, usable_metrics
 from .pairs import Pair
 
 # Quartiles and logs of the same quantity only add distance between rows that are alike, static attributes name the GPU.
@@ -18,14 +18,14 @@ SMOOTH: tuple[str, ...] = (
 )
 """Names of the smooth features, in the order of the columns of :func:`smooth_features`."""
 
-_COLUMNS = [DERIVED.index(name) for name in SMOOTH]
+_FEATURES = SourceFeatures(("gpu_utilization", "memory_utilization", "power", "sm_clock"), SMOOTH, {})
 
 
 def has_smooth_features(pairs: Sequence[Pair]) -> NDArray[np.bool_]:
     """Whether each pair's profile holds the metrics that the smooth features need, shape (n,)."""
-    return np.array([has_derived_features(pair.source) for pair in pairs], dtype=bool)
+    return np.array([usable_metrics(pair.source) >= set(_FEATURES.metrics) for pair in pairs], dtype=bool)
 
 
 def smooth_features(pairs: Sequence[Pair]) -> NDArray[np.float64]:
     """Of profiles that have them, shape (n, len(SMOOTH))."""
-    return derived_features(pairs)[:, _COLUMNS]
+    return _FEATURES.matrix(pairs)

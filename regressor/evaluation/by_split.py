@@ -29,9 +29,9 @@ def evaluate_split(
     pairs = make_pairs(test, catalog)
     if isinstance(unfitted, AnsweringRecipe):
         predictor = Predictor.fit(train, catalog, recipe=cast(DefaultRecipe, unfitted))
-        answers = predictor.recipe.answer(pairs)
+        answers = predictor.answer(pairs)
         seconds = source_seconds(pairs) * np.exp(answers.log_ratio)
-        run = Run(seconds, half_widths(predictor.intervals, answers), np.full(len(pairs), np.nan))
+        run = Run(seconds, half_widths(predictor.reliability.intervals, answers), np.full(len(pairs), np.nan))
     else:
         run = Run.without_intervals(clone(unfitted).fit(make_pairs(train, catalog)).predict(pairs))
     shared = {profile.workload for profile in train} & {profile.workload for profile in test}

@@ -1,0 +1,103 @@
+"""What a recipe's answers are worth: accuracy, intervals, and what anchors bring, each on pairs that it was fitted without."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+
+import numpy as np
+
+from .anchored import Anchoring
+from .answers import Answers
+from .calibration import ROUTE
+from .errors import InputError
+from .features import prior_log_ratio
+from .incomplete import without_some_metrics
+from .intervals import Interval
+from .pairs import Pair, actual_ratio, target_seconds
+from .protocols import out_of_fold
+from .recipes.default import SCALE_FLOOR, DefaultRecipe
+from .scoring import conformal_quantile, score
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """Measured when a model is trained, kept in its file.
+
+    Attributes:
+        accuracy: error figures per protocol, one shuffle of the folds.
+        intervals: per route.
+        anchoring: what anchors on a new GPU bring; ``None`` where the training data have fewer than three GPUs.
+    """
+
+    accuracy: dict[str, dict[str, float]]
+    intervals: dict[str, Interval]
+    anchoring: Anchoring | None
+
+    @classmethod
+    def measure(cls, pairs: Sequence[Pair], unfitted: DefaultRecipe) -> "Reliability":
+        """Leave workloads (P2), models (P3) and GPUs (P4) out in turn.
+
+        A protocol that the data are too few for is left out: intervals then come from P2 instead of P3, and from the prior
+        instead of P4. A model that is asked about a new workload does not know whether its architecture is new too, so P3
+        stands for both: too wide rather than too narrow.
+
+        Raises:
+            InputError: fewer than five workloads were seen on two GPUs.
+        """
+        accuracy: dict[str, dict[str, float]] = {}
+        intervals = _prior_intervals(pairs)
+        anchoring = None
+        for protocol in ("P2", "P3", "P4"):  # a later one leaves more out, and its errors take the place of an earlier one's
+            try:
+                predicted, _, answers = out_of_fold(pairs, protocol, unfitted)
+            except InputError:
+                if protocol == "P2":
+                    raise
+                continue
+            assert answers is not None
+            accuracy[protocol] = asdict(score(target_seconds(pairs), predicted))
+            intervals |= _intervals(pairs, answers, protocol)
+            if protocol == "P4":
+                anchoring = _anchoring(pairs, answers)
+                continue
+            _, _, answers = out_of_fold(pairs, protocol, unfitted, ask=without_some_metrics)
+            assert answers is not None
+            intervals |= _intervals(pairs, answers, protocol, only="incomplete")
+        if anchoring is not None:
+            intervals[ROUTE] = anchoring.interval
+        return cls(accuracy, intervals, anchoring)
+
+
+def _anchoring(pairs: Sequence[Pair], answers: Answers) -> Anchoring | None:
+    try:
+        return Anchoring.measure(pairs, answers)
+    except InputError:  # too few workloads on every GPU
+        return None
+
+
+def _intervals(pairs: Sequence[Pair], answers: Answers, protocol: str, only: str | None = None) -> dict[str, Interval]:
+    """An interval for each route (or one) that these answers took."""
+    log_errors = answers.log_ratio - np.log(actual_ratio(pairs))
+    rows = {route: np.flatnonzero(answers.routes == route) for route in np.unique(answers.routes).tolist()}
+    return {
+        route: Interval.of_errors(log_errors[here], answers[here], protocol)
+        for route, here in rows.items()
+        if only in (None, route)
+    }
+
+
+def _prior_intervals(pairs: Sequence[Pair]) -> dict[str, Interval]:
+    """Intervals of the answers that learn nothing: their errors on the training pairs are as good as any."""
+    log_ratio = np.log(actual_ratio(pairs))
+    bare = [replace(pair, source=replace(pair.source, metrics={}, feature_set="none")) for pair in pairs]
+    prior = Interval(conformal_quantile(prior_log_ratio(pairs) - log_ratio), "prior", len(pairs))
+    specifications = Interval(conformal_quantile(prior_log_ratio(bare) - log_ratio), "prior", len(pairs))
+    # A route that no fold takes gets at least the prior's width, whatever its scale.
+    wide = replace(prior, multiple=prior.multiple / SCALE_FLOOR)
+    return {
+        "ensemble": wide,
+        "incomplete": wide,
+        "residual": wide,
+        ROUTE: wide,
+        "prior": prior,
+        "specifications": specifications,
+    }
