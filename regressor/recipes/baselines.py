@@ -7,6 +7,8 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
 
 from ..pairs import Pair, actual_ratio, source_seconds
 
@@ -27,6 +29,11 @@ class SpecificationRatio(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
         """Return seconds on the target, shape (n,)."""
         return source_seconds(pairs) * np.array([self._ratio(pair) for pair in pairs], dtype=np.float64)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        return tags
 
     def _ratio(self, pair: Pair) -> float:
         source, target = pair.source_gpu, pair.target_gpu
@@ -53,5 +60,6 @@ class PairMedian(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
         """Return seconds on the target, shape (n,), NaN for pairs never seen."""
+        check_is_fitted(self)
         medians = [self.medians_.get((pair.source_gpu.name, pair.target_gpu.name), np.nan) for pair in pairs]
         return source_seconds(pairs) * np.array(medians, dtype=np.float64)

@@ -6,6 +6,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import Tags
 
 from ..features import prior_log_ratio
 from ..pairs import Pair, source_seconds
@@ -21,3 +22,8 @@ class PriorRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
         """Return seconds on the target, shape (n,)."""
         return source_seconds(pairs) * np.exp(prior_log_ratio(pairs))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        return tags

@@ -7,6 +7,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 
 from ..errors import InputError
 from ..exclusion import exclude
@@ -56,6 +57,7 @@ class RawSecondsRecipe(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc
 
     def predict(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
         """Return seconds on the target, shape (n,)."""
+        check_is_fitted(self)
         seconds: NDArray[np.float64] = self.regressor_.predict(paper_features(pairs)[self.columns_].to_numpy())
         return seconds
 

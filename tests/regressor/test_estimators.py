@@ -1,0 +1,131 @@
+"""Estimators follow scikit-learn: its own checks where the input is a matrix, the same rules by hand where it is pairs."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from joblib import parallel_config
+from sklearn.base import clone
+from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from epochcast.regressor import RECIPES, Catalog, InputError, Profile
+from epochcast.regressor.inducing_gp import InducingGaussianProcess
+from epochcast.regressor.pair_features import PairFeatures
+from epochcast.regressor.pairs import Pair, actual_ratio, make_pairs, source_seconds, target_seconds
+from epochcast.regressor.protocols import out_of_fold
+from epochcast.regressor.recipes.log_ratio import LogRatioRecipe
+from epochcast.regressor.scoring import score
+
+# Small enough to fit in a moment; a recipe has some of them or none.
+SMALL = {"trees": 5, "iterations": 5, "cv": 2}
+
+
+@pytest.fixture(autouse=True)
+def in_threads() -> Iterator[None]:
+    """The paper's stack would start a process per core."""
+    with parallel_config("threading"):
+        yield
+
+
+@pytest.fixture(scope="module")
+def pairs(made_up_profiles: list[Profile], catalog: Catalog) -> list[Pair]:
+    return make_pairs(made_up_profiles, catalog)
+
+
+def small(name: str) -> Any:
+    recipe: Any = RECIPES[name]()
+    return recipe.set_params(**{key: value for key, value in SMALL.items() if key in recipe.get_params()})
+
+
+@parametrize_with_checks([InducingGaussianProcess()])
+def test_scikit_learns_own_checks(estimator: Any, check: Callable[[Any], object]) -> None:
+    check(estimator)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_recipes_are_cloned_with_their_parameters(name: str) -> None:
+    recipe = small(name)
+    copy = clone(recipe)
+    assert type(copy) is type(recipe) and copy is not recipe
+    assert copy.get_params() == recipe.get_params()
+    assert type(recipe)().set_params(**recipe.get_params()).get_params() == recipe.get_params()
+    with pytest.raises(ValueError, match="Invalid parameter"):
+        recipe.set_params(no_such_parameter=1)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_recipes_are_fitted_again_from_scratch(name: str, pairs: list[Pair]) -> None:
+    recipe = small(name)
+    before = recipe.get_params()
+    assert recipe.fit(pairs) is recipe
+    assert recipe.get_params() == before
+    first = recipe.predict(pairs)
+    assert first.shape == (len(pairs),) and np.isfinite(first).all() and (first > 0).all()
+    recipe.fit(pairs[::2])  # what was learnt here must leave no trace
+    assert np.array_equal(recipe.fit(pairs).predict(pairs), first)
+    assert np.array_equal(clone(recipe).fit(pairs).predict(pairs), first)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_recipes_say_that_they_are_not_fitted(name: str, pairs: list[Pair]) -> None:
+    recipe = small(name)
+    if not recipe.__sklearn_tags__().requires_fit:
+        assert np.array_equal(recipe.predict(pairs), clone(recipe).fit(pairs[:4]).predict(pairs))
+        return
+    with pytest.raises(NotFittedError):
+        recipe.predict(pairs)
+
+
+def extra_trees(kind: str = "derived") -> Any:
+    return make_pipeline(PairFeatures(kind), ExtraTreesRegressor(20, random_state=0))  # type: ignore[arg-type]
+
+
+def test_pair_features_start_a_pipeline_that_cross_validates(pairs: list[Pair]) -> None:
+    y, groups = np.log(actual_ratio(pairs)), [pair.source.workload for pair in pairs]
+    predicted = cross_val_predict(extra_trees(), pairs, y, groups=groups, cv=GroupKFold(4))
+    errors = score(target_seconds(pairs), source_seconds(pairs) * np.exp(predicted))
+    assert errors.mape < 10 < score(target_seconds(pairs), source_seconds(pairs)).mape
+
+
+def test_a_search_reaches_every_parameter(pairs: list[Pair]) -> None:
+    y, groups = np.log(actual_ratio(pairs)), [pair.source.workload for pair in pairs]
+    grid = {"pairfeatures__kind": ["derived", "paper"], "extratreesregressor__min_samples_leaf": [1, 20]}
+    search = GridSearchCV(extra_trees(), grid, cv=GroupKFold(3)).fit(pairs, y, groups=groups)
+    assert search.best_params_["extratreesregressor__min_samples_leaf"] == 1
+    assert search.best_score_ > 0.8
+
+
+@pytest.mark.parametrize("protocol", ["P2", "P3", "P4"])
+def test_a_pipeline_is_a_recipe(pairs: list[Pair], protocol: str) -> None:
+    regressor = extra_trees()
+    predicted = out_of_fold(pairs, protocol, LogRatioRecipe(regressor))[0]  # type: ignore[arg-type]
+    assert score(target_seconds(pairs), predicted).mape < (10 if protocol != "P4" else 30)
+    with pytest.raises(NotFittedError):
+        regressor.predict(pairs)
+
+
+@pytest.mark.parametrize("kind", ["derived", "paper"])
+def test_pair_features_name_their_columns(pairs: list[Pair], kind: str) -> None:
+    features = clone(PairFeatures(kind))  # type: ignore[arg-type]
+    with pytest.raises(NotFittedError):
+        features.transform(pairs)
+    with pytest.raises(NotFittedError):
+        features.get_feature_names_out()
+    matrix = features.fit_transform(pairs)
+    assert matrix.shape == (len(pairs), len(features.get_feature_names_out())) and np.isfinite(matrix).all()
+    assert not (matrix == matrix[0]).all(axis=0).any()
+    assert ("latency" in features.columns_) == (kind == "paper")
+    table = features.set_output(transform="pandas").transform(pairs)
+    assert list(table.columns) == features.columns_ and np.array_equal(table.to_numpy(), matrix)
+
+
+def test_pair_features_refuse_what_they_cannot_take(pairs: list[Pair]) -> None:
+    with pytest.raises(InputError, match="unknown kind of features 'raw'; known are derived, paper"):
+        PairFeatures("raw").fit(pairs)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="0 pairs"):
+        PairFeatures().fit([])
