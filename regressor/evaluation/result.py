@@ -100,11 +100,10 @@ def summary(
     everything = np.ones(len(pairs), dtype=bool)
     overall = [_figures(pairs, actual, run) for run in runs]
     mape = [figures["mape"] for figures in overall]
-    means = _mean(overall)
     return Evaluation(
         recipe=recipe,
         protocol=protocol,
-        **means | {key: int(means[key]) for key in ("n", "fastest_n")},  # type: ignore[arg-type]
+        **_mean(overall),
         **_mean([_interval_figures(actual, run, everything) for run in runs]),
         by=_by([pair.source_gpu.name for pair in pairs], actual, runs),
         by_target=_by([pair.target_gpu.name for pair in pairs], actual, runs),
@@ -140,13 +139,13 @@ def _by(gpus: Sequence[str], actual: NDArray[np.float64], runs: Sequence[Run]) -
         return {"mape": scores.mape, "median_ape": scores.median_ape, "n": scores.n, **intervals}
 
     names = np.array(gpus, dtype=object)
-    means = {gpu: _mean([of(names == gpu, run) for run in runs]) for gpu in sorted(set(gpus))}
-    return {gpu: figures | {"n": int(figures["n"])} for gpu, figures in means.items()}
+    return {gpu: _mean([of(names == gpu, run) for run in runs]) for gpu in sorted(set(gpus))}
 
 
-def _mean(runs: Sequence[dict[str, float]]) -> dict[str, float]:
-    """Mean of each figure over the runs."""
-    return {name: float(np.mean([figures[name] for figures in runs])) for name in runs[0]}
+def _mean(runs: Sequence[dict[str, float]]) -> dict[str, Any]:
+    """Mean of each figure over the runs; counts stay whole numbers."""
+    means = {name: float(np.mean([figures[name] for figures in runs])) for name in runs[0]}
+    return {name: round(mean) if isinstance(runs[0][name], int) else mean for name, mean in means.items()}
 
 
 def _without_nan(value: Any) -> Any:

@@ -1,0 +1,136 @@
+"""``epochcast evaluate regressor``: figures beside the baselines, files of the public format, and what is refused."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from epochcast.analyzer.cli import main
+
+GPUS = {"g4dn": 1.0, "g5": 0.5, "p3": 0.4}
+
+
+def statistics(mean: float) -> dict[str, float]:
+    return {"mean": mean, "std": 1.0, "min": mean - 1, "25": mean, "50": mean, "75": mean, "max": mean + 1}
+
+
+def row(instance: str, batch: int, seconds: float, model: str = "VGG19") -> dict[str, object]:
+    metrics = {"utilization_gpu": 60.0 + batch % 7, "utilization_memory": 30.0, "power_drawW": 60.0}
+    metrics |= {"clocks_current_smMHz": 1500.0, "temperature_gpu": 50.0, "memory_usedMiB": 9e3, "memory_freeMiB": 6e3}
+    columns = {f"{stem}_{name}": value for stem, mean in metrics.items() for name, value in statistics(mean).items()}
+    what = {"Instances": instance, "model": model, "batchsize": batch, "datasize": 32}
+    return {**what, "one_epoch_average_second": seconds, **columns}
+
+
+@pytest.fixture
+def table() -> pd.DataFrame:
+    """Ten workloads of two models on three GPUs whose latencies stand in fixed ratios, and one on a single GPU."""
+    rng = np.random.default_rng(0)
+    rows = [
+        row(instance, number, float(seconds * factor), f"model{number % 2}")
+        for number, seconds in enumerate(rng.uniform(5, 50, 10))
+        for instance, factor in GPUS.items()
+    ]
+    return pd.DataFrame([*rows, row("g4dn", 99, 7.0)])
+
+
+def csv(table: pd.DataFrame, path: Path) -> str:
+    table.to_csv(path, index=False)
+    return str(path)
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0) -> dict:
+    assert main(["evaluate", "regressor", *arguments, "--json"]) == status
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_recipe_stands_beside_the_baselines(table: pd.DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = csv(table, tmp_path / "a.csv")
+    found = answer(capsys, "--data", data, "--recipe", "pair-median")
+    assert {"mape", "median_ape", "p90_ape", "rmse", "r2", "n", "coverage", "by", "by_target"} <= set(found)
+    assert found["mape"] == pytest.approx(0, abs=1e-9) and found["n"] == 60 and found["fastest_right"] == 1
+    assert found["settings"]["workloads_on_one_gpu"] == 1
+    assert set(found["baselines"]) == {"prior", "same-latency", "flops-ratio", "bandwidth-ratio"}
+    assert all(one["n"] == 60 and one["mape"] > 5 for one in found["baselines"].values())
+    assert found["baselines"]["same-latency"]["fastest_right"] == pytest.approx(1 / 3)  # right only from the fastest GPU
+    assert main(["evaluate", "regressor", "--data", data, "--recipe", "pair-median"]) == 0
+    text = capsys.readouterr().out
+    assert "1 workloads ran on one GPU only" in text and "bandwidth-ratio" in text and "V100 SXM2 16GB" in text
+
+
+def test_all_recipes_that_cost_nothing_agree_with_themselves(
+    table: pd.DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from epochcast import regressor
+
+    cheap = {name: regressor.RECIPES[name] for name in ("prior", "pair-median")}
+    monkeypatch.setattr(regressor, "RECIPES", cheap)
+    data = csv(table, tmp_path / "a.csv")
+    assert main(["evaluate", "regressor", "--data", data, "--recipe", "all", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert [one["recipe"] for one in listed] == list(cheap)
+    assert listed[0]["mape"] == answer(capsys, "--data", data, "--recipe", "prior")["mape"]
+    assert main(["evaluate", "regressor", "--data", data, "--recipe", "all"]) == 0
+    assert capsys.readouterr().out.splitlines()[2].startswith("pair-median")
+
+
+def test_anchors_turn_a_new_gpu_into_a_known_one(
+    table: pd.DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ("--data", csv(table, tmp_path / "a.csv"), "--recipe", "pair-median", "--protocol", "P4-anchors")
+    assert answer(capsys, *asked, "--anchors", "0", status=1)["n"] == 0  # as P4: no pair of GPUs was seen
+    found = answer(capsys, *asked, "--anchors", "3")
+    assert found["mape"] == pytest.approx(0, abs=1e-9) and found["n"] == 42 and found["settings"]["anchors"] == 3
+    assert main(["evaluate", "regressor", *asked, "--anchors", "10"]) == 2
+    assert "10 anchors leave no workload to test on" in capsys.readouterr().err
+
+
+def test_kept_back_rows_of_the_public_format(table: pd.DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Columns in another order, columns more, other GPUs under catalogue names, workloads on one GPU, a single pair."""
+    train = csv(table, tmp_path / "train.csv")
+    other = pd.DataFrame([row("p100", 5, 20.0), row("RTX 3090", 5, 11.0), row("g5", 7, 3.0)])
+    other = other[sorted(other, reverse=True)].assign(uuid="GPU-1")
+    asked = ("--train", train, "--test", csv(other, tmp_path / "test.csv"))
+    found = answer(capsys, *asked, "--recipe", "prior")
+    assert found["n"] == 2 and found["protocol"] is None and set(found["by"]) == {"P100 PCIe 16GB", "RTX 3090"}
+    assert found["settings"]["workloads_on_one_gpu"] == 1 and found["settings"]["workloads_in_both"] == 0
+    assert found["fastest_n"] == 0 and found["fastest_right"] is None
+    assert answer(capsys, *asked, "--recipe", "pair-median", status=1)["coverage"] == 0
+    assert main(["evaluate", "regressor", *asked, "--recipe", "prior"]) == 0
+    assert "tested on 2 pairs among 3 others; 1 workloads ran on one GPU only" in capsys.readouterr().out
+
+
+def test_a_gpu_of_ones_own(table: pd.DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mine = tmp_path / "mine.toml"
+    figures = "compute_capability = 8.9\nsm_count = 60\ncuda_cores = 7680\nboost_clock = 2.4e9\nmemory = 25769803776\n"
+    mine.write_text(f'[[gpu]]\nname = "Own 1"\n{figures}memory_bandwidth = 6e11\ntdp = 200\n')
+    data = csv(pd.DataFrame([row("Own 1", 1, 3.0), row("g5", 1, 6.0)]), tmp_path / "own.csv")
+    asked = ("--train", csv(table, tmp_path / "train.csv"), "--test", data, "--recipe", "prior")
+    assert main(["evaluate", "regressor", *asked]) == 2
+    assert "unknown GPU 'Own 1'" in capsys.readouterr().err
+    assert set(answer(capsys, *asked, "--gpus", str(mine))["by"]) == {"Own 1", "A10G"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--data", "{data}", "--train", "{data}"], "give either --data PATH or both"),
+        (["--train", "{data}"], "give either --data PATH or both"),
+        (["--train", "{data}", "--test", "{data}", "--protocol", "P2"], "leave them out"),
+        (["--train", "{data}", "--test", "{data}", "--anchors", "3"], "leave them out"),
+        (["--data", "{data}", "--anchors", "3"], "--anchors 3 belongs to --protocol P4-anchors"),
+        (["--data", "{data}", "--protocol", "P9"], "unknown protocol 'P9'; known are P2, P1, P3, P4, P4-anchors"),
+        (["--data", "{data}", "--recipe", "best"], "unknown recipe 'best'"),
+        (["--train", "{data}", "--test", "{alone}", "--recipe", "prior"], "no workload of the 1 profiles ran on two GPUs"),
+        (["--data", "{data}", "--gpus", "none.toml"], "none.toml"),
+    ],
+)
+def test_bad_input_is_one_sentence(
+    arguments: list[str], says: str, table: pd.DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = {"data": csv(table, tmp_path / "a.csv"), "alone": csv(table.tail(1), tmp_path / "alone.csv")}
+    assert main(["evaluate", "regressor", *(argument.format(**names) for argument in arguments)]) == 2
+    said = capsys.readouterr().err
+    assert says in said and said.count("\n") == 1
