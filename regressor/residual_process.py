@@ -8,6 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_factor, cho_solve
 from sklearn.gaussian_process.kernels import Matern
 
+from .errors import InputError
+
 # Standard deviations in log seconds, fixed a priori from the size of a recipe's errors on GPUs that it has not seen: about
 # 0.15, most of it common to a GPU or to jobs that are alike. Fitted to the anchors at hand by marginal likelihood they made
 # answers worse, and a common factor fitted to them did not make intervals better (docs/decisions).
@@ -24,6 +26,9 @@ _PER_PAIR = 0.04
 
 _LENGTH = 1.0  # standard deviations, root mean square over the features
 
+MOST_PAIRS = 1000
+"""Measured pairs that a process takes: its cost grows with their cube, and with so many a new training serves better."""
+
 # A feature that hardly moves among the anchors says nothing of how alike they are; its noise must not be blown up.
 _STILL = 1e-3
 
@@ -39,11 +44,19 @@ class ResidualProcess:
         workloads: workload of each pair, length n; pairs of one share their noise.
         residuals: log(measured ratio) − the recipe's log ratio, shape (n,).
         base_scale: median scale of the recipe's own answers for these pairs.
+
+    Raises:
+        InputError: more than :data:`MOST_PAIRS` pairs.
     """
 
     def __init__(
         self, X: ArrayLike, gpus: Sequence[str], workloads: Sequence[str], residuals: ArrayLike, base_scale: float
     ) -> None:
+        if len(gpus) > MOST_PAIRS:
+            raise InputError(
+                f"{len(gpus)} measured pairs are too many for a calibration, which takes {MOST_PAIRS}; "
+                "train a model on both data sets with `epochcast train regressor`"
+            )
         self.X = np.asarray(X, dtype=np.float64)
         self.gpus = list(gpus)
         self.workloads = list(workloads)
