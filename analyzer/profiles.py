@@ -3,22 +3,56 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+import math
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from scipy.optimize import brentq
+from scipy.stats import norm
+
 from ..detector import Detection, detect
-from ..regressor import Catalog, Profile
+from ..regressor import Catalog, Gpu, Profile
+from ..regressor.summary import summarise
 from .errors import InputError
+from .static_gpu import gpu_of
 from .trace import Trace, read_trace
 
+_TAIL = 0.05  # of a 90 % interval, on either side
 
-def read_profile(path: str, catalog: Catalog, gpu: str | None = None) -> Profile:
+# Where the tracker's period is wrong, it is wrong by about a factor of two, above or below: root mean square of
+# |log(found / true)| 0.65 on simulated traces (benchmarks/regressor/epoch_interval.py).
+_WRONG = math.log(2)
+
+# The tracker calls a period right that is within 5 % of the true one; one epoch alone tells nothing better.
+_RIGHT = 0.05
+
+
+@dataclass(frozen=True)
+class Source:
+    """A profile with what a reader of its answers should know.
+
+    Attributes:
+        name: the file that it came from.
+        profile: the profile.
+        gpu: the GPU that it was taken on; made of the trace's static attributes where no catalogue has it.
+        notes: sentences on what was found beside it.
+    """
+
+    name: str
+    profile: Profile
+    gpu: Gpu
+    notes: tuple[str, ...] = ()
+
+
+def read_source(path: str, catalog: Catalog, gpu: str | None = None) -> Source:
     """The profile in a JSON file, or the one made of a trace (Parquet, CSV, ``-``) on the GPU named in it or by ``gpu``.
 
     Raises InputError for a file that is neither, and for a trace of no known GPU.
     """
     if not path.endswith(".json"):
-        return profile_of(read_trace(path), catalog, gpu)[0]
+        trace = read_trace(path)
+        profile, found = profile_of(trace, catalog, gpu)
+        return Source(path, profile, gpu_of(profile.gpu, trace.static, catalog), _notes(found))
     if gpu is not None:
         raise InputError(f"{path!r} is a profile and says its GPU itself; leave --gpu out")
     try:
@@ -27,23 +61,75 @@ def read_profile(path: str, catalog: Catalog, gpu: str | None = None) -> Profile
         raise InputError(f"no such profile file: {path!r}") from None
     except (OSError, ValueError, RecursionError) as error:  # ValueError: not UTF-8, not JSON, or too long an integer
         raise InputError(f"{path!r} is not a readable profile: {error}") from error
-    return Profile.from_json(content)
+    try:
+        profile = Profile.from_json(content)
+    except ValueError as error:
+        raise InputError(f"{path!r}: {error}") from error
+    return Source(path, profile, catalog.resolve(profile.gpu))
+
+
+def read_profile(path: str, catalog: Catalog, gpu: str | None = None) -> Profile:
+    """The profile alone of `read_source`."""
+    return read_source(path, catalog, gpu).profile
 
 
 def profile_of(trace: Trace, catalog: Catalog, gpu: str | None = None) -> tuple[Profile, Detection]:
     """Detect the epochs of ``trace`` and summarise its metrics over them (paper section III-C, "Defining Input Features").
 
-    With neither epochs nor steps the profile spans the whole trace and has no seconds: it still gives ratios between GPUs.
+    The interval of ``epoch_s`` holds both what the epochs' scatter says (`summarise`) and how sure the tracker is of its period
+    (`widened`). Steps have a length but no boundaries, so their statistics span the whole trace. With neither epochs nor steps
+    the profile spans the whole trace, too, and has no seconds: it still gives ratios between GPUs. Where two jobs share the
+    trace, the profile is of the main one, though in its epochs the metrics are those of both.
     """
     name = trace.gpu if gpu is None else gpu
     if name is None:
         raise InputError("the trace does not say which GPU it was recorded on; name it with --gpu")
     if trace.source == "host" and gpu is None:
         raise InputError(f"the trace is of a CPU ({name}), and predictions start from a GPU's telemetry; record on a GPU")
-    device = catalog.resolve(name)
+    device = gpu_of(name, trace.static, catalog)
     found = detect(trace.time, trace.metrics())
     spans = [(epoch.start, epoch.end) for epoch in found.epochs]
-    profile = Profile.from_samples(device.name, trace.time, trace.metrics(), spans, simulated=trace.simulated)
-    if found.verdict == "steps":  # steps have a length but no boundaries: the statistics span the whole trace
+    profile = summarise(device.name, trace.time, trace.metrics(), spans, simulated=trace.simulated)
+    if found.verdict == "steps":
         profile = replace(profile, epoch_s=found.step_s, unit="step")
-    return profile, found
+    return widened(profile, found.confidence), found
+
+
+def widened(profile: Profile, confidence: float) -> Profile:
+    """Widen the 90 % interval of ``epoch_s`` by the chance 1 − ``confidence`` that the tracker's period is wrong.
+
+    The ends are the 5 % and 95 % quantiles of a mixture in log seconds: with probability ``confidence`` a normal distribution
+    of the interval's own width, otherwise one as wide as wrong periods are. At confidence .97 this adds a tenth; below .9 the
+    wrong periods alone fill the tails, and the interval says so. Without an interval of its own (one epoch, or steps) a right
+    period is within 5 %, which is what the tracker's confidence is calibrated to.
+    """
+    if profile.epoch_s is None:
+        return profile
+    low, high = profile.epoch_s_low, profile.epoch_s_high
+    below = _RIGHT if low is None else math.log(profile.epoch_s / low)
+    above = _RIGHT if high is None else math.log(high / profile.epoch_s)
+    return replace(
+        profile,
+        epoch_s_low=profile.epoch_s * math.exp(-_mixed(below, confidence)),
+        epoch_s_high=profile.epoch_s * math.exp(_mixed(above, confidence)),
+    )
+
+
+def _mixed(half: float, confidence: float) -> float:
+    """Where the mixture's tail is 5 %, given where that of its right part is, both in log seconds."""
+    right = half / float(norm.isf(_TAIL))
+
+    def excess(x: float) -> float:
+        return float(confidence * norm.sf(x / right) + (1 - confidence) * norm.sf(x / _WRONG)) - _TAIL
+
+    return half if excess(half) <= 0 else float(brentq(excess, half, max(half, _WRONG * float(norm.isf(_TAIL)))))
+
+
+def _notes(found: Detection) -> tuple[str, ...]:
+    if len(found.jobs) < 2:
+        return ()
+    other = found.jobs[1]
+    return (
+        f"a second job shares the GPU (period {other.period_s:.3g} s): the answer is for the first one, "
+        "and the metrics are those of both",
+    )

@@ -1,14 +1,11 @@
 """What one job on one GPU looked like: seven statistics per metric, and the length of an epoch or step."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from difflib import get_close_matches
 from itertools import pairwise
 from typing import Any, Literal
-
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from .errors import InputError
 
@@ -122,78 +119,35 @@ class Profile:
         for key in ("first_epoch_excluded", "simulated"):
             if not isinstance(getattr(self, key), bool):
                 raise InputError(f"the profile's {key} is {getattr(self, key)!r}; it must be true or false")
+        self._check_epoch_interval()
+        self._check_left_out()
         if not isinstance(self.metrics, Mapping):
             raise InputError(f"the profile's metrics are {self.metrics!r}; give metric -> statistic -> value")
         for name, statistics in self.metrics.items():
             _check_metric(name, statistics)
 
-    @classmethod
-    def from_samples(
-        cls,
-        gpu: str,
-        time: ArrayLike,
-        metrics: Mapping[str, ArrayLike],
-        spans: Sequence[tuple[float, float]],
-        *,
-        unit: Unit = "epoch",
-        exclude_first: bool = True,
-        simulated: bool = False,
-    ) -> "Profile":
-        """Summarise samples inside the detected spans.
+    def _check_epoch_interval(self) -> None:
+        low, high = self.epoch_s_low, self.epoch_s_high
+        if low is None and high is None:
+            return
+        if self.epoch_s is None or not (_is_number(low) and _is_number(high) and 0 < low <= self.epoch_s <= high):  # type: ignore[operator]
+            raise InputError(
+                f"the profile's epoch_s_low and epoch_s_high are {low!r} and {high!r} around epoch_s {self.epoch_s!r}; "
+                "give 0 < low <= epoch_s <= high, or leave both out"
+            )
 
-        ``epoch_s`` is the median length of the kept spans: one missed boundary or one stalled epoch would move a mean by its
-        whole length. The first span is left out if others remain. Without spans the whole trace is summarised and there is no
-        ``epoch_s``. A metric that is NaN between its readings counts with its readings; one with no reading, or that no
-        profile holds (see :data:`METRICS`; a trace may carry any column), is left out.
-
-        Args:
-            gpu: name of the GPU that was sampled.
-            time: seconds, shape (n,).
-            metrics: metric name -> readings in base units, shape (n,), NaN where there is none.
-            spans: (start, end) seconds of each epoch or step, same clock as ``time``.
-            unit: what the spans are.
-            exclude_first: leave the first span out.
-            simulated: the telemetry was made up.
-
-        Raises:
-            InputError: shapes differ, a span is empty or reversed, or no sample lies inside the spans.
-        """
-        clock = np.asarray(time, dtype=np.float64)
-        if clock.ndim != 1 or clock.size == 0:
-            raise InputError(f"time has shape {clock.shape}; give at least one sample as a flat array of seconds")
-        for start, end in spans:
-            if not end > start:
-                raise InputError(f"the span ({start}, {end}) does not last above 0 seconds; give (start, end) with end > start")
-        drop_first = exclude_first and len(spans) > 1
-        kept = list(spans)[1:] if drop_first else list(spans)
-        if kept:
-            inside = np.zeros(clock.shape, dtype=bool)
-            for start, end in kept:
-                inside |= (clock >= start) & (clock < end)
-            if not inside.any():
-                raise InputError(f"no sample lies inside the {len(kept)} spans; are spans and time on the same clock?")
-        else:
-            inside = np.ones(clock.shape, dtype=bool)
-        statistics = {}
-        for name, values in metrics.items():
-            if name not in METRICS:
-                continue
-            readings = np.asarray(values, dtype=np.float64)
-            if readings.shape != clock.shape:
-                raise InputError(f"metric {name!r} has shape {readings.shape} but time has {clock.shape}; give one per sample")
-            readings = readings[inside & np.isfinite(readings)]
-            if readings.size:
-                statistics[name] = _statistics(readings)
-        return cls(
-            gpu=gpu,
-            epoch_s=float(np.median([end - start for start, end in kept])) if kept else None,
-            unit=unit if kept else None,
-            epochs=len(kept),
-            metrics=statistics,
-            feature_set=feature_set(statistics),
-            first_epoch_excluded=drop_first,
-            simulated=simulated,
-        )
+    def _check_left_out(self) -> None:
+        for key in ("step_s", "first_epoch_s"):
+            value = getattr(self, key)
+            if value is not None and not (_is_number(value) and value > 0):
+                raise InputError(f"the profile's {key} is {value!r}; it must be a number of seconds above 0, or null")
+        if isinstance(self.stalls, bool) or not isinstance(self.stalls, int) or self.stalls < 0:
+            raise InputError(f"the profile's stalls is {self.stalls!r}; it must be a whole number, 0 or more")
+        if not _is_number(self.stall_s) or (self.stall_s > 0) != (self.stalls > 0) or self.stall_s < 0:
+            raise InputError(
+                f"the profile's stall_s is {self.stall_s!r} with {self.stalls} stalls; "
+                "it must be a number of seconds above 0 with stalls, and 0 without"
+            )
 
     def to_json(self) -> dict[str, Any]:
         """Return the profile as JSON values under schema ``epochcast.profile/v1``."""
@@ -252,16 +206,3 @@ def _check_metric(name: str, statistics: object) -> None:
     in_order = all(low <= high + slack for low, high in pairwise(ordered))
     if statistics["std"] < 0 or not in_order or not ordered[0] - slack <= statistics["mean"] <= ordered[-1] + slack:
         raise InputError(f"the statistics of {name!r} contradict each other ({dict(statistics)}); compute them anew")
-
-
-def _statistics(readings: NDArray[np.float64]) -> dict[str, float]:
-    p25, p50, p75 = np.percentile(readings, [25, 50, 75])
-    return {
-        "mean": float(readings.mean()),
-        "std": float(readings.std(ddof=1)) if readings.size > 1 else 0.0,
-        "min": float(readings.min()),
-        "p25": float(p25),
-        "p50": float(p50),
-        "p75": float(p75),
-        "max": float(readings.max()),
-    }
