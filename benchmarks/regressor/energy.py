@@ -1,0 +1,89 @@
+"""How wrong predicted power and energy are on the public pairs, beside simpler rules, as a Markdown table.
+
+    EPOCHCAST_SHARED=../shared python benchmarks/regressor/energy.py
+
+``true ratio`` isolates the rule for power: both latencies measured. P2, P3 and P4 take the ratio that ``default`` predicts for
+a workload, model or GPU left out of its training. Measured energy is mean power times epoch seconds.
+"""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epochcast.regressor import load_catalog, load_corpus
+from epochcast.regressor.energy import mean_power, predict_energy, predict_power
+from epochcast.regressor.intervals import Interval, half_widths
+from epochcast.regressor.pairs import Pair, actual_ratio, make_pairs, target_seconds
+from epochcast.regressor.prediction import Prediction
+from epochcast.regressor.protocols import out_of_fold
+from epochcast.regressor.recipes import DefaultRecipe
+from epochcast.regressor.scoring import conformal_quantile
+
+DATA = Path(os.environ.get("EPOCHCAST_SHARED", "../shared")) / "data" / "black_box" / "cloud_hw_trainpred.csv"
+
+RULES: dict[str, Callable[[float, Pair, float], float]] = {
+    "ours": lambda watts, pair, ratio: predict_power(watts, pair.source_gpu, pair.target_gpu, ratio),
+    "same energy": lambda watts, pair, ratio: watts / ratio,
+    "root of TDP ratio": lambda watts, pair, ratio: watts * (pair.target_gpu.tdp / pair.source_gpu.tdp) ** 0.5,
+    "same power": lambda watts, pair, ratio: watts,
+    "TDP ratio": lambda watts, pair, ratio: watts * pair.target_gpu.tdp / pair.source_gpu.tdp,
+}
+
+
+def errors(predicted: NDArray[np.float64], actual: NDArray[np.float64]) -> str:
+    """MAPE and median, percent."""
+    ape = 100 * np.abs(predicted / actual - 1)
+    return f"{ape.mean():.1f} / {np.median(ape):.1f}"
+
+
+def inside(pairs: list[Pair], ratios: NDArray[np.float64], half: NDArray[np.float64], joules: NDArray[np.float64]) -> float:
+    """Share of measured energies inside the predicted interval."""
+    hits = 0
+    for pair, ratio, width, actual in zip(pairs, ratios.tolist(), half.tolist(), joules.tolist(), strict=True):
+        seconds = (pair.source.epoch_s or 0.0) * ratio
+        low, high = ratio * np.exp(-width), ratio * np.exp(width)
+        asked = Prediction(pair.target_gpu.name, ratio, seconds, None, None, "", low, high, "ensemble", 1.0, ())
+        energy = predict_energy(pair.source, asked, pair.source_gpu, pair.target_gpu)
+        assert energy is not None and energy.joules is not None
+        hits += energy.joules.low <= actual <= energy.joules.high
+    return hits / len(pairs)
+
+
+def main() -> None:
+    """Print the table."""
+    catalog = load_catalog()
+    profiles = load_corpus(DATA)
+    pairs = make_pairs(profiles, catalog)
+    power = {(profile.workload, catalog.resolve(profile.gpu).name): mean_power(profile) or np.nan for profile in profiles}
+    source = [power[pair.source.workload, pair.source_gpu.name] for pair in pairs]
+    actual = np.array([power[pair.source.workload, pair.target_gpu.name] for pair in pairs])
+    truth, seconds = actual_ratio(pairs), target_seconds(pairs)
+    print("| ratio | rule | power, MAPE / median % | energy, MAPE / median % | energy in its 90 % interval | n |")
+    print("|---|---|---|---|---|---|")
+    for protocol in ("true ratio", "P2", "P3", "P4"):
+        ratios, half = truth, np.zeros(len(pairs))
+        if protocol != "true ratio":
+            predicted, _, answers = out_of_fold(pairs, protocol, DefaultRecipe())
+            assert answers is not None
+            ratios = predicted / seconds * truth
+            route = answers.routes[0]
+            half = half_widths(
+                dict.fromkeys(
+                    set(answers.routes.tolist()), Interval.of_errors(np.log(predicted / seconds), answers, str(route))
+                ),
+                answers,
+            )
+        for name, rule in RULES.items():
+            watts = np.array([rule(*row) for row in zip(source, pairs, ratios.tolist(), strict=True)])
+            covered = f"{100 * inside(pairs, ratios, half, actual * seconds):.1f} %" if name == "ours" else "–"
+            energy = errors(watts * ratios / truth, actual)
+            print(f"| {protocol} | {name} | {errors(watts, actual)} | {energy} | {covered} | {len(pairs)} |", flush=True)
+            if name == "ours" and protocol == "true ratio":
+                print(f"<!-- 90 % quantile of |log error| {conformal_quantile(np.log(watts / actual)):.3f} -->")
+
+
+if __name__ == "__main__":
+    main()
