@@ -22,9 +22,12 @@ from ..errors import InputError
 _COMMANDS = {
     "record": "Run a command while sampling this node at 10 Hz, and write a trace.",
     "detect": "Find the epochs of a trace.",
+    "profile": "Summarise a trace into the profile that predictions start from.",
     "predict": "Predict the epoch time on every other GPU.",
     "recommend": "Rank cloud instances by cost or time.",
     "gpus": "List the GPUs that can be predicted for.",
+    "anchors": "Choose the workloads to measure on a new GPU.",
+    "calibrate": "Sharpen a model with a few measurements on a new GPU.",
     "train": "Fit a predictor on measurements.",
     "evaluate": "Measure accuracy by the project's own protocols.",
     "demo": "The whole path on this machine; no GPU needed.",

@@ -3,56 +3,100 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import click
 
-from ...regressor import Predictor, load_catalog
-from ..profiles import read_profile
-from .tables import seconds_text, table
+from ...regressor import Catalog, Predictor, load_catalog
+from ..predictions import Answer, comparable, predict_job
+from ..profiles import Source, read_source
+from .predict_text import sentences
 
 
 @click.command()
-@click.argument("trace_or_profile")
+@click.argument("traces_or_profiles", nargs=-1, required=True)
 @click.option("--gpu", metavar="NAME", help="The GPU it was recorded on, where the trace does not say.")
 @click.option("--target", "targets", multiple=True, metavar="NAME", help="Predict for this GPU (repeatable). [default: all]")
+@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="A TOML file with GPUs of your own.")
+@click.option("--epochs", type=int, metavar="N", help="Add time and energy of the whole job: N epochs (or steps, if so found).")
+@click.option("--explain", is_flag=True, help="Say which features moved each answer most.")
 @click.option("--model", type=click.Path(path_type=Path), metavar="DIR", help="A model fitted by `epochcast train regressor`.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-def predict(trace_or_profile: str, gpu: str | None, targets: tuple[str, ...], model: Path | None, as_json: bool) -> int:
+def predict(
+    traces_or_profiles: tuple[str, ...],
+    gpu: str | None,
+    targets: tuple[str, ...],
+    gpus: Path | None,
+    epochs: int | None,
+    explain: bool,
+    model: Path | None,
+    as_json: bool,
+) -> int:
     """Predict the epoch time on every GPU of the catalogue from a trace or a profile (.json).
 
+    Several traces are the GPUs of one job, which is as slow as its slowest GPU.
+
     \b
-    Example: epochcast predict run.parquet --target A10G --target "H100 SXM5"
+    Example: epochcast predict run.parquet --target A10G --target "H100 SXM5" --epochs 90
+             epochcast predict run.gpu0.parquet run.gpu1.parquet
     """
-    catalog = load_catalog()
-    profile = read_profile(trace_or_profile, catalog, gpu)
-    predictor = Predictor.load(model)
-    predictions = predictor.predict(profile, [catalog.resolve(name).name for name in targets] or None)
+    catalog = load_catalog(gpus)
+    read = [read_source(path, catalog, gpu) for path in traces_or_profiles]
+    # A GPU that only the trace knows joins those that can be predicted from, and for.
+    own = {source.gpu.name: source.gpu for source in read if source.gpu.name not in catalog}
+    catalog = Catalog([*catalog.values(), *own.values()]) if own else catalog
+    predictor = Predictor.load(model, catalog)
+    sources, notes = comparable(read)
+    notes = [*(f"{source.name}: {note}" for source in sources for note in source.notes), *notes]
+    answers = predict_job(predictor, catalog, sources, [catalog.resolve(name).name for name in targets] or None, epochs)
+    explanations = _explanations(predictor, sources, answers) if explain else None
     if as_json:
-        answer = {
-            "source": profile.gpu,
-            "epoch_s": profile.epoch_s,
-            "unit": profile.unit,
-            "simulated": profile.simulated,
-            "feature_set": profile.feature_set,
-            "predictions": [prediction.to_json() for prediction in predictions],
-        }
-        click.echo(json.dumps(answer, indent=2))
-        return 0
-    found = f"{seconds_text(profile.epoch_s)} per {profile.unit}" if profile.unit else "no epochs found: ratios only"
-    click.echo(f"from {profile.gpu}{' (simulated)' if profile.simulated else ''}: {found}")
-    rows = [
-        (
-            prediction.gpu,
-            f"{prediction.ratio:.2f}x",
-            seconds_text(prediction.seconds),
-            f"{seconds_text(prediction.low)} to {seconds_text(prediction.high)}" if prediction.low is not None else "-",
-        )
-        for prediction in predictions
-    ]
-    click.echo(table(("gpu", "ratio", "seconds", "90 % interval"), rows))
-    if targets:
-        click.echo("\n".join(f"{prediction.gpu}: {prediction.why}" for prediction in predictions))
+        click.echo(json.dumps(_json(sources, answers, notes, explanations), indent=2))
     else:
-        click.echo("what an answer rests on: --target NAME, or --json")
+        click.echo(sentences(sources, answers, notes, explanations, catalog, in_full=bool(targets)))
     return 0
+
+
+def _explanations(predictor: Predictor, sources: list[Source], answers: list[Answer]) -> dict[str, list[Any]]:
+    from ...regressor.explain import explain
+
+    asked = [(answer.prediction.gpu, sources[answer.slowest].profile) for answer in answers]
+    return {gpu: explain(predictor, profile, gpu) for gpu, profile in asked}
+
+
+def _json(
+    sources: list[Source], answers: list[Answer], notes: list[str], explanations: dict[str, list[Any]] | None
+) -> dict[str, Any]:
+    """The contract's keys, of the GPU whose epochs are longest; with several GPUs each one's own under ``gpus``."""
+    profile = max((source.profile for source in sources), key=lambda each: each.epoch_s or 0.0)
+    left_out = ("epoch_s_low", "epoch_s_high", "epochs", "first_epoch_s", "stalls", "stall_s")
+    predictions = [answer.to_json(sources) for answer in answers]
+    if explanations is not None:
+        for prediction in predictions:
+            prediction["explanation"] = [asdict(effect) for effect in explanations[prediction["gpu"]]]
+    answer = {
+        "source": profile.gpu,
+        "epoch_s": profile.epoch_s,
+        "unit": profile.unit,
+        **{key: getattr(profile, key) for key in left_out},
+        "simulated": any(source.profile.simulated for source in sources),
+        "feature_set": profile.feature_set,
+        "notes": notes,
+        "predictions": predictions,
+    }
+    if len(sources) == 1:
+        return answer
+    return answer | {
+        "gpus": [
+            {
+                "trace": source.name,
+                "source": source.profile.gpu,
+                "epoch_s": source.profile.epoch_s,
+                "unit": source.profile.unit,
+                "predictions": [one.predictions[number].to_json() for one in answers],
+            }
+            for number, source in enumerate(sources)
+        ]
+    }

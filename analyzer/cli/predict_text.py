@@ -1,0 +1,143 @@
+"""What ``epochcast predict`` says to a reader: where the answers come from, a table, and what they rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...regressor import Catalog, Prediction
+from ...regressor.energy import has_sparse_sensor
+from ...regressor.estimate import Estimate
+from ..predictions import Answer
+from ..profiles import Source
+from .tables import seconds_text, table
+
+
+def sentences(
+    sources: Sequence[Source],
+    answers: Sequence[Answer],
+    notes: Sequence[str],
+    explanations: Mapping[str, Sequence[Any]] | None,
+    catalog: Catalog,
+    *,
+    in_full: bool,
+) -> str:
+    """The whole answer as text; ``in_full`` adds what each prediction rests on."""
+    lines = [_seen(source, f"GPU {number}, {source.name}: " * (len(sources) > 1)) for number, source in enumerate(sources)]
+    lines += [f"note: {note}" for note in notes]
+    lines.append(table(_header(sources, answers), [_row(answer, several=len(sources) > 1) for answer in answers]))
+    if any(answer.prediction.support < 1 for answer in answers):
+        lines.append("* outside what training has seen: the prior counts for more, and the interval is wider")
+    lines += _job_sentence(sources, answers)
+    if any(answer.energy for answer in answers):
+        lines += _energy_sentence(sources, answers, catalog)
+    if in_full:
+        lines += [line for answer in answers for line in _rests_on(answer, sources)]
+    for gpu, effects in (explanations or {}).items():
+        lines += [f"{gpu}: what makes the ratio", *map(_effect, effects)] if effects else []
+    if not in_full:
+        lines.append("what an answer rests on: --target NAME, or --json")
+    return "\n".join(lines)
+
+
+def _seen(source: Source, which: str) -> str:
+    profile = source.profile
+    where = f"{which}from {profile.gpu}{' (simulated)' if profile.simulated else ''}"
+    metrics = {"dcgm": "DCGM metrics", "nvml": "NVML metrics", "none": "no activity metric"}[profile.feature_set]
+    if profile.epoch_s is None:
+        return f"{where}: no epochs found, so ratios only; {metrics}"
+    found = f"{seconds_text(profile.epoch_s)} per {profile.unit}"
+    if profile.epoch_s_low is not None:
+        found += f" ({seconds_text(profile.epoch_s_low)} to {seconds_text(profile.epoch_s_high)})"
+    if profile.epochs:
+        found += f", median of {profile.epochs}"
+    left_out = [f"the first epoch ({seconds_text(profile.first_epoch_s)})"] if profile.first_epoch_s is not None else []
+    if profile.stalls:
+        left_out.append(f"{profile.stalls} stall{'s' * (profile.stalls > 1)} ({seconds_text(profile.stall_s)} in all)")
+    return "; ".join([f"{where}: {found}", *([f"left out: {' and '.join(left_out)}"] if left_out else []), metrics])
+
+
+def _header(sources: Sequence[Source], answers: Sequence[Answer]) -> tuple[str, ...]:
+    unit = sources[0].profile.unit
+    header: tuple[str, ...] = ("gpu", "ratio", *((unit, "90 % interval") if unit else ("90 % interval",)))
+    if len(sources) > 1:
+        header += ("slowest", "spread")
+    if answers and answers[0].job is not None:
+        return (*header, "job", "90 % interval", "energy")
+    return (*header, "power", f"energy per {unit}") if unit else (*header, "power")
+
+
+def _row(answer: Answer, *, several: bool) -> tuple[str, ...]:
+    prediction, energy = answer.prediction, answer.energy
+    row: tuple[str, ...] = (f"{prediction.gpu}{'*' if prediction.support < 1 else ''}", f"{prediction.ratio:.2f}x")
+    if prediction.seconds is None:
+        row += (f"{prediction.ratio_low:.2f}x to {prediction.ratio_high:.2f}x",)
+    else:
+        row += (seconds_text(prediction.seconds), _interval(prediction.low, prediction.high))
+    if several:
+        row += (f"GPU {answer.slowest}", f"{100 * answer.spread:.0f} %")
+    if answer.job is not None:
+        seconds = answer.job.seconds
+        return (*row, seconds_text(seconds.value), _interval(seconds.low, seconds.high), joules_text(answer.job_joules))
+    row += ("-" if energy is None else f"{energy.watts.value:.0f} W",)
+    return row if prediction.seconds is None else (*row, joules_text(None if energy is None else energy.joules))
+
+
+def _interval(low: float | None, high: float | None) -> str:
+    return "-" if low is None or high is None else f"{seconds_text(low)} to {seconds_text(high)}"
+
+
+def _job_sentence(sources: Sequence[Source], answers: Sequence[Answer]) -> list[str]:
+    if not answers or answers[0].job is None:
+        return []
+    profile, job = sources[answers[0].slowest].profile, answers[0].job
+    first = "the first one in proportion to the source's" if job.first_epoch_s is not None else "the first one like the others"
+    stalls = f"; {seconds_text(job.stall_s)} of stalls, as often and as long as on the source" if job.stall_s else ""
+    return [f"job: {job.epochs} {profile.unit}s, {first}{stalls}"]
+
+
+def _energy_sentence(sources: Sequence[Source], answers: Sequence[Answer], catalog: Catalog) -> list[str]:
+    widest = max((answer.energy.watts for answer in answers if answer.energy), key=lambda watts: watts.high / watts.value)
+    of = f"all {len(sources)} GPUs" if len(sources) > 1 else "the GPU"
+    interval = f"{widest.low / widest.value:.2f}x to {widest.high / widest.value:.2f}x"
+    what = f"energy: mean power of {of} x time" if sources[0].profile.unit else f"power: mean of {of}"
+    lines = [f"{what} (90 % interval: {interval} at most)"]
+    gpus = [*(source.gpu for source in sources), *(catalog[answer.prediction.gpu] for answer in answers)]
+    sparse = list(dict.fromkeys(gpu.name for gpu in gpus if has_sparse_sensor(gpu)))
+    if sparse:
+        lines.append(
+            f"power sensors of {', '.join(sparse)} see about a quarter of the time (arXiv 2312.02741): "
+            "what they show of a short job may be off by more"
+        )
+    return lines
+
+
+def _rests_on(answer: Answer, sources: Sequence[Source]) -> list[str]:
+    prediction: Prediction = answer.prediction
+    used = f"; used {', '.join(prediction.features)}" if prediction.features else ""
+    lines = [f"{prediction.gpu}: {prediction.why}{used}"]
+    if prediction.support < 1:
+        lines.append(f"{prediction.gpu}: support {prediction.support:.2f} of 1")
+    if len(sources) > 1:
+        lines += [
+            f"  GPU {number}: {one.ratio:.2f}x, {seconds_text(one.seconds)}" for number, one in enumerate(answer.predictions)
+        ]
+    return lines
+
+
+def _effect(effect: Any) -> str:
+    """One factor of a ratio, with what a typical job on the same GPU shows."""
+    if effect.value is None:
+        return f"  x{effect.factor:.3f}  {effect.name}, for a typical job on the source"
+    unit = "" if effect.unit == "ratio" else f" {effect.unit}"
+    return f"  x{effect.factor:.3f}  {effect.name} {effect.value:.3g}{unit}, typical {effect.typical:.3g}{unit}"
+
+
+def joules_text(joules: Estimate | None) -> str:
+    """Joules with three significant digits and a prefix, e.g. ``512 J``, ``12.3 kJ``, ``4.56 MJ``; ``-`` for None."""
+    if joules is None:
+        return "-"
+    for size, unit in ((1e9, "GJ"), (1e6, "MJ"), (1e3, "kJ")):
+        if joules.value >= size:
+            return f"{joules.value / size:.3g} {unit}"
+    return f"{joules.value:.3g} J"

@@ -1,0 +1,41 @@
+"""``epochcast profile``."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from ...regressor import load_catalog
+from ..files import write_whole
+from ..profiles import read_source
+
+
+@click.command()
+@click.argument("trace")
+@click.option("--gpu", metavar="NAME", help="The GPU it was recorded on, where the trace does not say.")
+@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="A TOML file with GPUs of your own.")
+@click.option("--workload", metavar="NAME", help="What was trained; profiles of one workload on several GPUs train a model.")
+@click.option("--group", metavar="NAME", help="The family of workloads it belongs to, a model architecture say.")
+@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write it here. [default: standard output]")
+def profile(trace: str, gpu: str | None, gpus: Path | None, workload: str | None, group: str | None, out: Path | None) -> int:
+    """Summarise a trace (Parquet or CSV; - reads CSV from standard input) into the profile that predictions start from.
+
+    Statistics of every GPU metric over the epochs that were found, first one and stalls left out, as JSON.
+
+    \b
+    Example: epochcast profile run.parquet --workload "resnet50|64|224" --group resnet50 --out run.json
+    """
+    source = read_source(trace, load_catalog(gpus), gpu)
+    named = {key: value for key, value in (("workload", workload), ("group", group)) if value is not None}
+    text = json.dumps(replace(source.profile, **named).to_json(), indent=2)  # type: ignore[arg-type]
+    for note in source.notes:
+        click.echo(f"epochcast: {note}", err=True)
+    if out is None:
+        click.echo(text)
+    else:
+        write_whole(out, lambda file: file.write(f"{text}\n".encode()))
+        click.echo(out)
+    return 0

@@ -1,0 +1,124 @@
+"""What is predicted for a job: every GPU it ran on moved to each target, the slowest of them, and what all of it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..regressor import Catalog, Prediction, Predictor
+from ..regressor.energy import Energy, predict_energy
+from ..regressor.estimate import Estimate
+from ..regressor.job import Job, estimate_job
+from .errors import InputError
+from .profiles import Source
+
+# GPUs that train together wait for each other, so their epochs differ by no more than the detector errs: it calls lengths
+# within 15 % of each other even.
+_ONE_JOB = 1.15
+
+_UNITS = ("epoch", "step", None)  # from what says most
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A job on one target GPU model.
+
+    Attributes:
+        predictions: one per GPU of the job, in the order of the sources.
+        slowest: which of them sets the pace.
+        spread: how much longer that one takes than the fastest, 0 for one GPU.
+        energy: of one epoch or step on all GPUs; None without power readings.
+        job: the whole job; None unless its epochs were given.
+    """
+
+    predictions: tuple[Prediction, ...]
+    slowest: int
+    spread: float
+    energy: Energy | None
+    job: Job | None
+
+    @property
+    def job_joules(self) -> Estimate | None:
+        """Energy of the whole job [J], as if the first epoch and stalls drew the power of the others."""
+        if self.job is None or self.energy is None or self.energy.joules is None or self.prediction.seconds is None:
+            return None
+        return self.energy.joules.times(self.job.seconds.value / self.prediction.seconds)
+
+    @property
+    def prediction(self) -> Prediction:
+        """The slowest GPU's."""
+        return self.predictions[self.slowest]
+
+    def to_json(self, sources: Sequence[Source]) -> dict[str, Any]:
+        """The slowest GPU's prediction with what was added to it; ``trace`` and ``spread`` only for several GPUs."""
+        answer = self.prediction.to_json() | {"energy": None if self.energy is None else self.energy.to_json()}
+        if len(sources) > 1:
+            answer |= {"trace": sources[self.slowest].name, "spread": self.spread}
+        if self.job is not None:
+            joules = self.job_joules
+            answer["job"] = self.job.to_json() | ({} if joules is None else joules.to_json("joules"))
+        return answer
+
+
+def comparable(sources: Sequence[Source]) -> tuple[list[Source], list[str]]:
+    """The sources that can be compared, in their order, and a sentence on each one left out and on each doubt.
+
+    An epoch and a step cannot be compared, so those with what says most (epochs, then steps, then neither) count. Raises
+    InputError for several GPU models without any seconds: ratios to different GPUs say nothing of which is slower.
+    """
+    unit = next(unit for unit in _UNITS if any(source.profile.unit == unit for source in sources))
+    kept = [source for source in sources if source.profile.unit == unit]
+    notes = [
+        f"{source.name}: {f'only {source.profile.unit}s' if source.profile.unit else 'no epochs'} found, so it is not counted"
+        for source in sources
+        if source.profile.unit != unit
+    ]
+    models = list(dict.fromkeys(source.gpu.name for source in kept))
+    if len(models) > 1 and unit is None:
+        raise InputError(
+            f"no epochs were found in the traces of {' and '.join(models)}, and ratios to different GPUs cannot be compared; "
+            "give the traces of one model"
+        )
+    if len(models) > 1:
+        notes.append(
+            f"different GPUs in one job ({', '.join(models)}): the faster ones wait for the slower, and their waiting counts "
+            "as if it stayed on the target, so the answer is rather too long"
+        )
+    lengths = [source.profile.epoch_s for source in kept if source.profile.epoch_s is not None]
+    if lengths and max(lengths) > _ONE_JOB * min(lengths):
+        notes.append(
+            f"their {unit}s take {min(lengths):.3g} to {max(lengths):.3g} s, though the GPUs of a job keep pace: is it one job?"
+        )
+    return kept, notes
+
+
+def predict_job(
+    predictor: Predictor, catalog: Catalog, sources: Sequence[Source], targets: Sequence[str] | None, epochs: int | None
+) -> list[Answer]:
+    """Predict the job of these GPUs (see `comparable`) on each target, or on every GPU of the catalogue; fastest first."""
+    by_source = [{one.gpu: one for one in predictor.predict(source.profile, targets)} for source in sources]
+    answers = [_answer(catalog, sources, [found[gpu] for found in by_source], epochs) for gpu in by_source[0]]
+    return sorted(answers, key=lambda answer: _pace(answer.prediction))
+
+
+def _answer(catalog: Catalog, sources: Sequence[Source], predictions: Sequence[Prediction], epochs: int | None) -> Answer:
+    target = catalog[predictions[0].gpu]
+    slowest = max(range(len(sources)), key=lambda number: _pace(predictions[number]))
+    spread = _pace(predictions[slowest]) / min(map(_pace, predictions)) - 1
+    pairs = list(zip(sources, predictions, strict=True))
+    energy = _sum([predict_energy(source.profile, one, source.gpu, target) for source, one in pairs])
+    job = None if epochs is None else estimate_job(sources[slowest].profile, predictions[slowest], epochs)
+    return Answer(tuple(predictions), slowest, spread, energy, job)
+
+
+def _pace(prediction: Prediction) -> float:
+    return prediction.ratio if prediction.seconds is None else prediction.seconds
+
+
+def _sum(energies: Sequence[Energy | None]) -> Energy | None:
+    """Of all GPUs; None if one of them is not known."""
+    total, *others = energies
+    for other in others:
+        total = None if total is None or other is None else total.plus(other)
+    return total
