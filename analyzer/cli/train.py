@@ -8,7 +8,8 @@ from pathlib import Path
 
 import click
 
-from ...regressor import Predictor, load_catalog, load_corpus
+from ...regressor import Predictor, load_catalog
+from ..corpora import load_training_data
 
 
 @click.group()
@@ -18,19 +19,29 @@ def train() -> None:
 
 @train.command()
 @click.option(
-    "--data", type=click.Path(path_type=Path), required=True, metavar="PATH", help="A corpus: CSV, or a folder of profiles."
+    "--data",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="PATH",
+    help="A corpus: CSV, a folder of profiles, or a folder of traces with label files.",
 )
+@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="A TOML file with GPUs of your own.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="The folder to write the model to.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-def regressor(data: Path, out: Path, as_json: bool) -> int:
+def regressor(data: Path, gpus: Path | None, out: Path, as_json: bool) -> int:
     """Fit the black-box latency predictor on profiles of several GPUs.
 
     \b
     Example: epochcast train regressor --data cloud_hw_trainpred.csv --out my-model
+             epochcast train regressor --data traces/ --out my-model
+
+    Beside each trace NAME.parquet or NAME.csv stands NAME.json with its "workload", its "group" and, where known, its true
+    epochs ("epoch_starts", "epoch_ends", "training"); otherwise they are detected.
     """
     began = time.monotonic()
-    profiles = load_corpus(data)
-    predictor = Predictor.fit(profiles, load_catalog())
+    catalog = load_catalog(gpus)
+    profiles = load_training_data(data, catalog)
+    predictor = Predictor.fit(profiles, catalog)
     predictor.save(out)
     answer = {
         "rows": len(profiles),
