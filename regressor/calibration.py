@@ -106,12 +106,12 @@ def calibrate(recipe: DefaultRecipe, known: Sequence[str], pairs: Sequence[Pair]
     new = sorted(gpus - set(known))
     if not new:
         raise InputError(
-            f"the model was trained on {' and '.join(sorted(gpus))} already, so these {len(pairs)} pairs calibrate nothing; "
+            f"the model was trained on {', '.join(sorted(gpus))} already, so these {len(pairs)} pairs calibrate nothing; "
             "train a model on both data sets with `epochcast train regressor`"
         )
     if len(new) == len(gpus):
         raise InputError(
-            f"the measurements are of {' and '.join(new)} only; measure the same workloads on one of {', '.join(known)} too, "
+            f"the measurements are of {', '.join(new)} only; measure the same workloads on one of {', '.join(known)} too, "
             "which the model was trained on"
         )
     beside = [pair for pair in pairs if (pair.source_gpu.name in known) != (pair.target_gpu.name in known)]

@@ -1,0 +1,92 @@
+"""``epochcast anchors``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from ...regressor import Predictor, load_catalog, load_corpus
+from ...regressor.anchors import Anchor, anchor_order, expected_seconds
+from ...regressor.calibration import FEWEST
+from ...regressor.pairs import make_pairs
+from ..errors import InputError
+from .tables import seconds_text, table
+
+
+@click.command()
+@click.option("--gpu", required=True, metavar="NAME", help="The new GPU.")
+@click.option("--k", "count", type=click.IntRange(min=FEWEST), default=10, show_default=True, help="How many workloads.")
+@click.option("--data", type=click.Path(path_type=Path), metavar="PATH", help="Choose from this corpus, not the model's list.")
+@click.option("--model", type=click.Path(path_type=Path), metavar="DIR", help="A model fitted by `epochcast train regressor`.")
+@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="GPUs of your own beside ours, TOML.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def anchors(gpu: str, count: int, data: Path | None, model: Path | None, gpus: Path | None, as_json: bool) -> int:
+    """Choose the workloads to measure on a new GPU, so that `epochcast calibrate` can sharpen the predictions for it.
+
+    \b
+    Example: epochcast anchors --gpu L4 --k 5
+    """
+    catalog = load_catalog(gpus)
+    target = catalog.resolve(gpu)
+    predictor = Predictor.load(model, catalog)
+    chosen = _order(predictor, data, count)
+    known = target.name in predictor.training["gpus"]
+    seconds = [expected_seconds(anchor, target, catalog) for anchor in chosen]
+    mape = {} if predictor.reliability.anchoring is None else predictor.reliability.anchoring.mape
+    if as_json:
+        answer = {
+            "gpu": target.name,
+            "known": known,
+            "anchors": [
+                {**anchor, "seconds": expected, "reason": _reason(anchor)}
+                for anchor, expected in zip(chosen, seconds, strict=True)
+            ],
+            "seconds": sum(seconds),
+            "mape_by_anchors": {str(number): error for number, error in mape.items()},
+        }
+        click.echo(json.dumps(answer, indent=2))
+        return 0
+    rows = [
+        (
+            str(number),
+            anchor["workload"],
+            anchor["group"] or "-",
+            seconds_text(expected),
+            f"{anchor['busy_share']:.0%}",
+            f"{anchor['covered']:.0%}",
+        )
+        for number, (anchor, expected) in enumerate(zip(chosen, seconds, strict=True), start=1)
+    ]
+    click.echo(table(("", "workload", "group", f"epoch on {target.name}", "busy", "covered"), rows))
+    click.echo("covered: how much of the spread between the library's workloads the anchors up to this one take away")
+    click.echo(f"one epoch of each takes about {seconds_text(sum(seconds))} (from utilisation and data sheets alone)")
+    click.echo("one that does not fit on the GPU is left out; the first of the list are the best of that number")
+    if mape:
+        errors = ", ".join(f"{error:.1f} % with {number}" if number else f"{error:.1f} %" for number, error in mape.items())
+        click.echo(f"mean error on GPUs left out of training, by how many anchors were measured: {errors}")
+    if known:
+        click.echo(f"the model was trained on the {target.name}: to measure more there helps a new training, not a calibration")
+    return 0
+
+
+def _order(predictor: Predictor, data: Path | None, count: int) -> list[Anchor]:
+    if data is not None:
+        return anchor_order(make_pairs(load_corpus(data), predictor.catalog), count)
+    if predictor.reliability.anchoring is None:
+        raise InputError(
+            f"the model holds no list of anchors, as it was trained on {len(predictor.training['gpus'])} GPUs; "
+            "give the corpus to choose from (--data)"
+        )
+    listed = predictor.reliability.anchoring.anchors
+    if count > len(listed):
+        raise InputError(f"the model lists {len(listed)} anchors, not {count}; ask for fewer or give the corpus (--data)")
+    return listed[:count]
+
+
+def _reason(anchor: Anchor) -> str:
+    return (
+        f"busy {anchor['busy_share']:.0%} of the time on {anchor['gpu']}; with it the anchors cover {anchor['covered']:.0%} "
+        "of the spread between the library's workloads"
+    )

@@ -1,0 +1,44 @@
+"""``epochcast calibrate``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from ...regressor import Predictor, load_catalog, load_corpus
+
+
+@click.command()
+@click.argument("model")
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    required=True,
+    multiple=True,
+    metavar="PATH",
+    help="Profiles of the anchors on the new GPU and on one that the model knows (repeatable): CSV, or a folder of profiles.",
+)
+@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="The folder to write the model to.")
+@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="GPUs of your own beside ours, TOML.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def calibrate(model: str, data: tuple[Path, ...], out: Path, gpus: Path | None, as_json: bool) -> int:
+    """Sharpen MODEL (a folder, or `default` for the one that comes with epochcast) with a few measurements on a new GPU.
+
+    \b
+    Example: epochcast calibrate default --data anchors-on-t4/ --data anchors-on-l4/ --out my-model
+    """
+    # A folder of that name is meant by ./default.
+    predictor = Predictor.load(None if model == "default" else Path(model), load_catalog(gpus))
+    profiles = [profile for path in data for profile in load_corpus(path)]
+    calibrated = predictor.calibrate(profiles)
+    calibrated.save(out)
+    before = {one.gpu: one for one in predictor.calibrations}
+    new = [one for one in calibrated.calibrations if one is not before.get(one.gpu)]
+    if as_json:
+        click.echo(json.dumps({"rows": len(profiles), "gpus": {one.gpu: one.workloads for one in new}}))
+        return 0
+    for one in new:
+        click.echo(f"{out}: answers for {one.gpu} are corrected by {one.workloads} workloads measured on it")
+    return 0
