@@ -60,7 +60,7 @@ def anchor_order(pairs: Sequence[Pair], count: int = 40) -> list[Anchor]:
             workload=named[row][0],
             group=named[row][1][0].group,
             gpu=named[row][1][1].name,
-            epoch_s=float(seconds[row]),
+            epoch_s=float(f"{seconds[row]:.2g}"),  # enough to plan by, and no training row in the model file
             busy_share=busy_share(named[row][1][0])[0],
             covered=share,
         )

@@ -1,5 +1,6 @@
 """The recipe behind every answer: what was learnt of log(target/source), and a prior where training data end."""
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -217,7 +218,15 @@ def _pairs_seen(pairs: Sequence[Pair]) -> dict[tuple[str, str], PairSeen]:
         names = pair.source_gpu.name, pair.target_gpu.name
         ratios[names].append(log_ratio)
         workloads[names].add(pair.source.workload)
-    return {names: PairSeen(len(workloads[names]), min(seen), max(seen)) for names, seen in sorted(ratios.items())}
+    return {
+        names: PairSeen(len(workloads[names]), _outward(min(seen), -1), _outward(max(seen), 1))
+        for names, seen in sorted(ratios.items())
+    }
+
+
+def _outward(log_ratio: float, sign: int) -> float:
+    """The next twentieth: a bound in a model file must not be a single measurement."""
+    return sign * math.ceil(20 * sign * log_ratio) / 20
 
 
 def _names(pairs: Sequence[Pair]) -> tuple[NDArray[np.str_], NDArray[np.str_]]:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from epochcast.regressor import Catalog, InputError, Profile
-from epochcast.regressor.features import DERIVED, busy_share, derived_features, paper_features, prior_log_ratio
+from epochcast.regressor.features import busy_share, paper_features, prior_log_ratio
 from epochcast.regressor.pairs import Pair, actual_ratio, make_pairs, source_seconds
 
 
@@ -64,25 +64,6 @@ def test_paper_features_are_raw_statistics_source_over_target_and_latency(
 def test_paper_features_need_a_latency(catalog: Catalog, make_profile: Callable[..., Profile]) -> None:
     with pytest.raises(InputError, match="need the source's epoch seconds"):
         paper_features([Pair(make_profile(epoch_s=None), catalog["T4"], catalog["A10G"])])
-
-
-def test_derived_features_are_named_finite_and_free_of_latency(catalog: Catalog, make_profile: Callable[..., Profile]) -> None:
-    idle, full = make_profile(busy=0.0), make_profile(busy=1.0)
-    pairs = [Pair(profile, catalog["T4"], gpu) for profile in (idle, full) for gpu in catalog.values()]
-    X = derived_features(pairs)
-    assert X.shape == (len(pairs), len(DERIVED)) and np.isfinite(X).all()
-    longer = [replace(pair, source=replace(pair.source, epoch_s=1e4)) for pair in pairs]
-    assert np.array_equal(derived_features(longer), X)
-    named = dict(zip(DERIVED, X[-1], strict=True))
-    assert named["power_mean_per_tdp"] == pytest.approx(60 / 70)
-    assert named["sm_clock_mean_per_boost"] == pytest.approx(1.5e9 / 1.59e9)
-
-
-def test_derived_features_name_what_is_missing(catalog: Catalog, make_profile: Callable[..., Profile]) -> None:
-    profile = make_profile()
-    bare = replace(profile, metrics={key: value for key, value in profile.metrics.items() if key != "power"})
-    with pytest.raises(InputError, match="lacks power"):
-        derived_features([Pair(bare, catalog["T4"], catalog["A10G"])])
 
 
 def test_prior_by_hand(catalog: Catalog, make_profile: Callable[..., Profile]) -> None:

@@ -12,11 +12,12 @@ from epochcast.regressor.intervals import half_widths
 from epochcast.regressor.model_files import SCHEMA, fingerprint
 from epochcast.regressor.pairs import make_pairs, target_seconds
 from epochcast.regressor.recipes import DefaultRecipe
+from epochcast.regressor.recipes.default import FILES, SCALE_FLOOR
 
 
 @pytest.fixture(scope="module")
 def predictor(made_up_profiles: list[Profile], catalog: Catalog) -> Predictor:
-    return Predictor.fit(made_up_profiles, catalog, DefaultRecipe(trees=20, iterations=40, learning_rate=0.2))
+    return Predictor.fit(made_up_profiles, catalog, DefaultRecipe(trees=20))
 
 
 @pytest.fixture
@@ -54,7 +55,7 @@ def test_chosen_targets_by_any_name(predictor: Predictor, make_profile: Callable
 def test_why_says_what_the_answer_rests_on(predictor: Predictor, make_profile: Callable[..., Profile]) -> None:
     whole = make_profile("T4", epoch_s=None, simulated=True)
     known, new = (by_gpu(predictor.predict(whole))[gpu] for gpu in ("A10G", "RTX 4090"))
-    assert known.why.startswith("trees trained on 24 workloads measured on both GPUs; interval from models left out")
+    assert known.why.startswith("learnt from 24 workloads measured on both GPUs; interval from models left out")
     assert new.why.startswith("RTX 4090 not in the training data")
     assert "interval from GPUs left out of training (A10G, T4, V100 SXM2 16GB)" in new.why
     assert "unverified: sm_count" in new.why and "unverified" not in known.why
@@ -62,15 +63,24 @@ def test_why_says_what_the_answer_rests_on(predictor: Predictor, make_profile: C
         assert one.seconds is one.low is one.high is None
         assert "no epoch or step was found" in one.why and one.why.endswith("the telemetry is simulated")
     no_power = replace(whole, metrics={"gpu_utilization": whole.metrics["gpu_utilization"]})
-    assert "lacks memory_utilization, power, sm_clock: gpu_utilization and" in predictor.predict(no_power, ["A10G"])[0].why
+    filled = predictor.predict(no_power, ["A10G"])[0]
+    assert "with memory_utilization, power, sm_clock filled in from the rest" in filled.why
+    assert filled.features == ("gpu_utilization",) and known.features == tuple(sorted(whole.metrics))
+    assert "lacks memory_utilization, power, sm_clock: gpu_utilization and" in predictor.predict(no_power, ["H100 PCIe"])[0].why
     assert "no activity metric" in predictor.predict(replace(whole, metrics={}), ["A10G"])[0].why
 
 
 def test_intervals_widen_with_less_evidence(predictor: Predictor) -> None:
-    widths = {route: interval.multiple for route, interval in predictor.intervals.items()}
-    assert 0 < widths["ensemble"] < widths["prior"] < widths["specifications"]
-    assert predictor.intervals["ensemble"].protocol == "P3" and predictor.intervals["residual"].protocol == "P4"
-    assert set(predictor.accuracy) == {"P2", "P3", "P4"}
+    intervals = predictor.reliability.intervals
+    # Those of the prior are widths; the others are multiples of a scale that starts at SCALE_FLOOR.
+    least = {route: SCALE_FLOOR * intervals[route].multiple for route in ("ensemble", "incomplete", "residual")}
+    assert 0 < least["ensemble"] < least["incomplete"] < intervals["specifications"].multiple
+    assert least["ensemble"] < intervals["prior"].multiple < intervals["specifications"].multiple
+    assert (
+        predictor.reliability.intervals["ensemble"].protocol == "P3"
+        and predictor.reliability.intervals["residual"].protocol == "P4"
+    )
+    assert set(predictor.reliability.accuracy) == {"P2", "P3", "P4"}
 
 
 def test_intervals_hold_nine_in_ten_new_workloads(predictor: Predictor, make_up: Callable[..., list[Profile]]) -> None:
@@ -78,21 +88,21 @@ def test_intervals_hold_nine_in_ten_new_workloads(predictor: Predictor, make_up:
     pairs = make_pairs(make_up(100, seed=1), predictor.catalog)
     inside = []
     for seed in (2, 3, 4):
-        fitted = Predictor.fit(make_up(24, seed), predictor.catalog, DefaultRecipe(trees=20, iterations=40, learning_rate=0.2))
+        fitted = Predictor.fit(make_up(24, seed), predictor.catalog, DefaultRecipe(trees=20))
         errors = np.abs(np.log(fitted.recipe.predict(pairs) / target_seconds(pairs)))
-        inside.append(np.mean(errors <= half_widths(fitted.intervals, fitted.recipe.answer(pairs))))
+        inside.append(np.mean(errors <= half_widths(fitted.reliability.intervals, fitted.recipe.answer(pairs))))
     assert 0.85 <= np.mean(inside) <= 0.97
 
 
 def test_few_gpus_and_groups_still_train(made_up_profiles: list[Profile], catalog: Catalog) -> None:
     two = [replace(profile, group=None) for profile in made_up_profiles if profile.gpu != "A10G"]
-    predictor = Predictor.fit(two, catalog, DefaultRecipe(trees=5, iterations=10))
-    assert set(predictor.accuracy) == {"P2"}
-    assert predictor.intervals["ensemble"].protocol == "P2"
-    assert predictor.intervals["residual"] == predictor.intervals["prior"]
+    predictor = Predictor.fit(two, catalog, DefaultRecipe(trees=5))
+    assert set(predictor.reliability.accuracy) == {"P2"}
+    assert predictor.reliability.intervals["ensemble"].protocol == "P2"
+    assert predictor.reliability.intervals["residual"].protocol == "prior" and predictor.reliability.anchoring is None
     # Groups that are the GPUs: leaving one out leaves no pair of known GPUs to measure the ensemble by.
     apart = [replace(profile, group=profile.gpu) for profile in made_up_profiles if profile.gpu != "T4"]
-    assert Predictor.fit(apart, catalog, DefaultRecipe(trees=5, iterations=10)).intervals["ensemble"].protocol == "P2"
+    assert Predictor.fit(apart, catalog, DefaultRecipe(trees=5)).reliability.intervals["ensemble"].protocol == "P2"
     with pytest.raises(InputError, match="needs 5 workloads"):
         Predictor.fit(made_up_profiles[:9], catalog)
 
@@ -102,17 +112,15 @@ def test_saved_model_answers_alike_and_is_the_same_bytes(
 ) -> None:
     again = Predictor.load(saved)
     assert again.predict(make_profile()) == predictor.predict(make_profile())
-    assert (again.intervals, again.training, again.accuracy) == (predictor.intervals, predictor.training, predictor.accuracy)
-    Predictor.fit(made_up_profiles, predictor.catalog, DefaultRecipe(trees=20, iterations=40, learning_rate=0.2)).save(
-        tmp_path / "second"
-    )
+    assert (again.reliability, again.training, again.typical) == (predictor.reliability, predictor.training, predictor.typical)
+    Predictor.fit(made_up_profiles, predictor.catalog, DefaultRecipe(trees=20)).save(tmp_path / "second")
     assert {file.name: file.read_bytes() for file in saved.iterdir()} == {
         file.name: file.read_bytes() for file in (tmp_path / "second").iterdir()
     }
 
 
 def test_model_holds_no_pickle_and_no_training_row(saved: Path, made_up_profiles: list[Profile]) -> None:
-    assert {file.name for file in saved.iterdir()} == {"model.json", "forest.npz", "residual.npz", "boosting.cbm"}
+    assert {file.name for file in saved.iterdir()} == {"model.json", *FILES}
     assert all(b"sklearn" not in file.read_bytes() for file in saved.iterdir() if file.name != "model.json")
     manifest = (saved / "model.json").read_text()
     assert not any(str(profile.epoch_s) in manifest for profile in made_up_profiles)
@@ -159,7 +167,7 @@ def test_failed_save_leaves_the_old_model(
         raise OSError("no space left on device")
 
     monkeypatch.setattr(DefaultRecipe, "save", full_disk)
-    with pytest.raises(InputError, match="cannot write the model to .*: no space left"):
+    with pytest.raises(InputError, match=r"cannot write the model to .*: no space left"):
         predictor.save(saved)
     assert (saved / "model.json").read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == ["model"]
@@ -182,8 +190,8 @@ def change_manifest(folder: Path, *, sign: bool = False, **changes: Any) -> None
         (lambda folder: (folder / "model.json").write_text("[]"), "has schema None"),
         (lambda folder: change_manifest(folder, schema="epochcast.regressor/v0"), f"v0'; this version reads '{SCHEMA}'"),
         (lambda folder: change_manifest(folder, intervals={}), r"model\.json in .* was changed after training"),
-        (lambda folder: (folder / "boosting.cbm").write_bytes(b""), r"boosting\.cbm in .* was changed after training"),
-        (lambda folder: change_manifest(folder, sign=True, features=["x"]), "fitted on other features"),
+        (lambda folder: (folder / "processes.npz").write_bytes(b""), r"processes\.npz in .* was changed after training"),
+        (lambda folder: change_manifest(folder, sign=True, features=["x"]), r"model\.json in .*: features is .* not permitted"),
     ],
 )
 def test_damaged_models_are_refused(saved: Path, damage: Callable[[Path], object], message: str) -> None:

@@ -1,10 +1,13 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from epochcast.regressor import Catalog, InputError, Profile
+from epochcast.regressor.anchored import chosen_anchors
 from epochcast.regressor.pairs import Pair, make_pairs
-from epochcast.regressor.protocols import PROTOCOLS, out_of_fold, splits
-from epochcast.regressor.recipes import PairMedian
+from epochcast.regressor.protocols import PROTOCOLS, AnsweringRecipe, out_of_fold, splits
+from epochcast.regressor.recipes import RECIPES, DefaultRecipe, PairMedian
 
 
 @pytest.fixture(scope="module")
@@ -67,14 +70,52 @@ def test_p4_leaves_one_gpu_out_on_both_sides(pairs: list[Pair]) -> None:
         assert gpu not in names(pairs, train, "source") | names(pairs, train, "target")
 
 
+@pytest.mark.parametrize("anchors", [0, 1, 5])
+def test_anchors_leave_the_test_rows_and_join_the_training(pairs: list[Pair], anchors: int) -> None:
+    zero_shot = list(splits(pairs, "P4"))
+    folds = list(splits(pairs, "P4-anchors", anchors=anchors))
+    assert len(folds) == len(zero_shot) == 3
+    for (train, test), (plain_train, plain_test) in zip(folds, zero_shot, strict=True):
+        (gpu,) = names(pairs, test, "target")
+        added = set(train) - set(plain_train)
+        taken = set(plain_test) - set(test)
+        assert taken <= added and set(plain_train) <= set(train) and set(test) <= set(plain_test)
+        assert len(names(pairs, np.array(list(added), dtype=int), "workload")) == anchors
+        assert not names(pairs, np.array(list(added), dtype=int), "workload") & names(pairs, test, "workload")
+        assert all(gpu in (pairs[row].source_gpu.name, pairs[row].target_gpu.name) for row in added)
+
+
+def test_the_new_gpus_seconds_play_no_part_in_the_choice_of_anchors(pairs: list[Pair]) -> None:
+    def slower(pair: Pair) -> Pair:
+        """The same data, had every epoch on the T4 been another."""
+        factor = 1 + int(str(pair.source.workload).split(".")[1]) % 7
+        source, target_s = pair.source, pair.target_s
+        if pair.source_gpu.name == "T4":
+            assert source.epoch_s is not None
+            source = replace(source, epoch_s=source.epoch_s * factor)
+        if pair.target_gpu.name == "T4":
+            assert target_s is not None
+            target_s *= factor
+        return replace(pair, source=source, target_s=target_s)
+
+    assert chosen_anchors([slower(pair) for pair in pairs], "T4") == chosen_anchors(pairs, "T4")
+
+
+def test_a_recipe_that_answers_is_known_by_what_it_can_do() -> None:
+    assert isinstance(DefaultRecipe(), AnsweringRecipe)
+    assert not isinstance(RECIPES["prior"](), AnsweringRecipe) and not isinstance(PairMedian(), AnsweringRecipe)
+
+
 def test_what_data_are_too_few_for(pairs: list[Pair]) -> None:
-    with pytest.raises(InputError, match="unknown protocol 'P9'; known are P2, P1, P3, P4"):
+    with pytest.raises(InputError, match="unknown protocol 'P9'; known are P2, P1, P3, P4, P4-anchors"):
         list(splits(pairs, "P9"))
     with pytest.raises(InputError, match="needs 5 workloads seen on two GPUs, not 1"):
         list(splits(pairs[:6], "P2"))
     with pytest.raises(InputError, match="P3 needs a group"):
         list(splits(pairs[:6], "P3"))
     two_gpus = [pair for pair in pairs if {pair.source_gpu.name, pair.target_gpu.name} == {"T4", "A10G"}]
+    with pytest.raises(InputError, match="24 anchors leave no workload to test on"):
+        list(splits(pairs, "P4-anchors", anchors=24))
     with pytest.raises(InputError, match="P4 needs pairs among other GPUs without"):
         list(splits(two_gpus, "P4"))
 
@@ -84,3 +125,9 @@ def test_out_of_fold_never_sees_its_fold(pairs: list[Pair]) -> None:
     seconds, folds, _ = out_of_fold(pairs, "P4", PairMedian())
     assert np.isnan(seconds).all() and set(folds) == {0, 1, 2}
     assert np.isfinite(out_of_fold(pairs, "P2", PairMedian())[0]).all()
+
+
+def test_out_of_fold_leaves_anchors_untested(pairs: list[Pair]) -> None:
+    seconds, folds, _ = out_of_fold(pairs, "P4-anchors", PairMedian(), anchors=4)
+    assert (folds == -1).sum() == 3 * 4 * 2  # GPUs, anchors, sources of each
+    assert np.isnan(seconds[folds == -1]).all() and np.isfinite(seconds[folds >= 0]).all()

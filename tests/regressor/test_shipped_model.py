@@ -28,8 +28,12 @@ def test_is_small_and_predicts_for_every_gpu(
 
 def test_says_how_accurate_it_is(shipped: Predictor) -> None:
     """The figures come from folds that the fit left out, so they stand above those on its own training rows."""
-    assert {name: figures["n"] for name, figures in shipped.accuracy.items()} == {"P2": 1090, "P3": 1090, "P4": 1090}
-    mape = {name: figures["mape"] for name, figures in shipped.accuracy.items()}
+    assert {name: figures["n"] for name, figures in shipped.reliability.accuracy.items()} == {
+        "P2": 1090,
+        "P3": 1090,
+        "P4": 1090,
+    }
+    mape = {name: figures["mape"] for name, figures in shipped.reliability.accuracy.items()}
     assert mape["P2"] <= 6.5 and mape["P3"] <= 8.5 and mape["P4"] <= 16
     assert mape["P2"] < mape["P3"] < mape["P4"]
 
@@ -39,7 +43,7 @@ def test_is_what_training_on_the_public_file_gives(shipped: Predictor, public_pr
     pairs = make_pairs(public_profiles, shipped.catalog)
     assert set(shipped.recipe.answer(pairs).routes) == {"ensemble"}
     fit = score(target_seconds(pairs), shipped.recipe.predict(pairs)).mape
-    assert fit < shipped.accuracy["P2"]["mape"]
+    assert fit < shipped.reliability.accuracy["P2"]["mape"]
 
 
 def test_ratios_there_and_back_nearly_cancel(
