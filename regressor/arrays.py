@@ -43,9 +43,10 @@ def load_arrays(path: Path, spec: Mapping[str, tuple[DTypeLike, Shape]]) -> dict
         raise InputError(f"the model file {path.name} cannot be read; train the model anew") from error
     if unpacked > LIMIT:
         raise InputError(f"the model file {path.name} unpacks to {unpacked} bytes, more than {LIMIT}; train the model anew")
-    if set(arrays) != set(spec):
-        found = ", ".join(sorted(arrays)) or "nothing"
-        raise InputError(f"the model file {path.name} holds {found:.200}, not {', '.join(sorted(spec))}; train the model anew")
+    if missing := [name for name in spec if name not in arrays]:
+        raise InputError(f"the model file {path.name} lacks the array {missing[0]!r}; train the model anew")
+    if unexpected := [name for name in arrays if name not in spec]:
+        raise InputError(f"the model file {path.name} holds an unexpected array {unexpected[0]!r:.60}; train the model anew")
     lengths: dict[str, int] = {}
     for name, (dtype, shape) in spec.items():
         array = arrays[name]

@@ -66,7 +66,7 @@ class SourceFeatures:
             for name in sorted(somewhere - everywhere)
         }
         metrics = tuple(sorted(everywhere))
-        whole = cls(metrics, _columns(metrics), {})
+        whole = cls(metrics, columns_of(metrics), {})
         kept, dropped = exclude(pd.DataFrame(whole.matrix(pairs), columns=list(whole.columns)))
         return cls(metrics, tuple(kept), excluded | dropped)
 
@@ -90,7 +90,8 @@ def static_features(pairs: Sequence[Pair]) -> NDArray[np.float64]:
     return np.column_stack([np.array(ratios, dtype=np.float64).reshape(len(pairs), len(_STATIC)), prior_log_ratio(pairs)])
 
 
-def _columns(metrics: Sequence[str]) -> tuple[str, ...]:
+def columns_of(metrics: Sequence[str]) -> tuple[str, ...]:
+    """Names of every column that these metrics give, before the exclusion rule."""
     columns: list[str] = []
     for metric in metrics:
         if metric in RATIOS:

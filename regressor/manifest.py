@@ -4,6 +4,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from .derived import columns_of
 from .errors import InputError
 from .profile import Profile, feature_set
 from .recipes.default import Route
@@ -48,6 +49,16 @@ class RecipeState(_Part):
     gpu_range: Annotated[dict[Literal["effective_flops", "memory_bandwidth"], tuple[Positive, Positive]], Field(min_length=2)]
     support_bound: Annotated[float, Field(ge=0, lt=1)]
     sources: Annotated[list[Name], Field(min_length=1, max_length=1000)]
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> "RecipeState":
+        if foreign := sorted(set(self.columns) - set(columns_of(self.metrics))):
+            raise ValueError(f"no metric of {', '.join(self.metrics)} gives column {foreign[0]!r}")
+        if unseen := sorted(set(self.processes) - {(source, target) for source, target, *_ in self.pairs_seen}):
+            raise ValueError(f"pairs_seen lacks {' to '.join(unseen[0])}, which has a process")
+        if any(low > high for *_, low, high in self.pairs_seen) or any(low > high for low, high in self.gpu_range.values()):
+            raise ValueError("a range in pairs_seen or gpu_range ends below its beginning")
+        return self
 
 
 class IntervalState(_Part):

@@ -9,8 +9,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from catboost import CatBoostError
-
 from .errors import InputError
 from .manifest import SCHEMA, checked
 
@@ -18,9 +16,9 @@ MANIFEST = "model.json"
 SHIPPED = Path(__file__).parent / "models" / "default"
 """The model that comes with the package."""
 
-_LIBRARIES = ("catboost", "numpy", "scikit-learn")
+_LIBRARIES = ("numpy", "scikit-learn", "scipy")
 
-# Most bytes of one file: the shipped ones take 3 kB and about 1 MB.
+# Most bytes of one file: the shipped ones take 20 kB and less than 1 MB.
 _MANIFEST_LIMIT = 10_000_000
 _FILE_LIMIT = 100_000_000
 
@@ -62,9 +60,8 @@ def write(folder: Path, state: dict[str, Any], save: Callable[[Path], None]) -> 
         checked(text, MANIFEST)  # what could not be read again is not written
         (fresh / MANIFEST).write_text(text, "utf-8")
         _swap(fresh, folder)
-    except (OSError, CatBoostError) as error:  # CatBoost writes its file itself
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"cannot write the model to {str(folder)!r}: {reason}") from error
+    except OSError as error:
+        raise InputError(f"cannot write the model to {str(folder)!r}: {error.strerror or error}") from error
     finally:
         if fresh is not None:
             shutil.rmtree(fresh, ignore_errors=True)

@@ -18,24 +18,7 @@ from epochcast.regressor.model_files import MANIFEST, SCHEMA, SHIPPED, fingerpri
 from epochcast.regressor.recipes.default import FILES, DefaultRecipe
 
 Path_ = tuple[str | int, ...]
-WRONG = [
-    None,
-    True,
-    -1,
-    0.5,
-    10**30,
-    1e300,
-    math.nan,
-    math.inf,
-    "",
-    "x",
-    "../../etc/passwd",
-    "é" * 5000,
-    [],
-    [[]],
-    {},
-    {"x": 1},
-]
+WRONG = [None, -1, 10**30, math.nan, "x", "é" * 5000, [[]], {"x": 1}]
 
 
 @pytest.fixture
@@ -50,11 +33,10 @@ def manifest() -> dict[str, Any]:
 
 
 def places(value: object, at: Path_ = ()) -> Iterator[Path_]:
-    """Every key of a JSON value; of a list the first and the last element."""
+    """Every key of a JSON value; below the top, of many alike the first and the last."""
     items: list[tuple[str | int, object]] = list(value.items()) if isinstance(value, dict) else []
-    if isinstance(value, list) and value:
-        items = list({0: value[0], len(value) - 1: value[-1]}.items())
-    for key, inner in items:
+    items = list(enumerate(value)) if isinstance(value, list) else items
+    for key, inner in items if not at or len(items) < 7 else [items[0], items[-1]]:
         yield (*at, key)
         yield from places(inner, (*at, key))
 
@@ -82,8 +64,6 @@ def test_every_forged_value_is_refused_or_harmless(
     model: Path, manifest: dict[str, Any], make_profile: Callable[..., Profile]
 ) -> None:
     profiles = [make_profile("T4", busy=0.6), make_profile("H100 SXM5", metrics={}, feature_set="none")]
-    gpu, metrics = next(iter(manifest["typical"].items()))
-    manifest = manifest | {"typical": {gpu: {"power": metrics["power"]}}}  # the others are of the same kind
     tried = refused = 0
     for place in places({key: value for key, value in manifest.items() if key != "fingerprint"}):
         for forged in ({}, *({"to": wrong} for wrong in WRONG)):
@@ -145,7 +125,7 @@ def test_bytes_that_are_no_text(model: Path) -> None:
         model_files.read(model, FILES)
 
 
-@pytest.mark.parametrize("name", [MANIFEST, "boosting.cbm"])
+@pytest.mark.parametrize("name", [MANIFEST, "forest.npz"])
 def test_huge_files_pipes_and_folders_are_refused_unread(model: Path, name: str) -> None:
     file = model / name
     with file.open("r+b") as open_file:
