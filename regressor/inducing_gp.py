@@ -23,7 +23,7 @@ class InducingGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mi
     """Gaussian process (Matérn 5/2) on columns of about unit scale, projected onto inducing points (DTC).
 
     Inducing points are the means of each row and its nearest neighbour: close enough to the rows for a smooth function, and
-    none of them a row, so that a saved process is not its training data (docs/decisions/0006). The predictor is that of Seeger,
+    none of them a row, so that a saved process is not its training data (docs/decisions/0013). The predictor is that of Seeger,
     Williams and Lawrence 2003, as equation 20 of Quiñonero-Candela and Rasmussen 2005.
 
     Outliers: a row whose leave-one-out residual is large against the others' gets a larger noise, by the weights of a Cauchy
