@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from ...regressor import Predictor, load_catalog, load_corpus
+from ...regressor import Predictor, load_catalog
+from ..corpora import load_training_data
 
 
 @click.command()
@@ -18,7 +19,7 @@ from ...regressor import Predictor, load_catalog, load_corpus
     required=True,
     multiple=True,
     metavar="PATH",
-    help="Profiles of the anchors on the new GPU and on one that the model knows (repeatable): CSV, or a folder of profiles.",
+    help="The anchors on the new GPU and on a GPU that the model knows (repeatable): CSV, or a folder of profiles or traces.",
 )
 @click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="The folder to write the model to.")
 @click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="GPUs of your own beside ours, TOML.")
@@ -31,7 +32,7 @@ def calibrate(model: str, data: tuple[Path, ...], out: Path, gpus: Path | None, 
     """
     # A folder of that name is meant by ./default.
     predictor = Predictor.load(None if model == "default" else Path(model), load_catalog(gpus))
-    profiles = [profile for path in data for profile in load_corpus(path)]
+    profiles = [profile for path in data for profile in load_training_data(path, predictor.catalog)]
     calibrated = predictor.calibrate(profiles)
     calibrated.save(out)
     before = {one.gpu: one for one in predictor.calibrations}
