@@ -1,0 +1,66 @@
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from epochcast.regressor import Catalog, Profile
+from epochcast.regressor.evaluation.fastest_gpu import FastestGpu, fastest_gpu
+from epochcast.regressor.pairs import Pair, make_pairs, target_seconds
+
+
+def naive(pairs: Sequence[Pair], predicted: Sequence[float]) -> FastestGpu:
+    """In plain loops: gather what each profile is asked for, rank it, look up what the choice takes."""
+    regrets = []
+    for profile in {id(pair.source): pair.source for pair in pairs}.values():
+        asked = [row for row, pair in enumerate(pairs) if pair.source is profile]
+        if len(asked) < 2 or any(np.isnan(predicted[row]) for row in asked):
+            continue
+        best, best_guess, least = profile.epoch_s, profile.epoch_s, profile.epoch_s
+        for row in asked:
+            if predicted[row] < best_guess:
+                best, best_guess = pairs[row].target_s, predicted[row]
+            least = min(least, pairs[row].target_s)
+        regrets.append(best / least - 1)
+    return FastestGpu(sum(regret == 0 for regret in regrets) / len(regrets), 100 * sum(regrets) / len(regrets), len(regrets))
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("noise", [0.0, 0.3, 2.0])
+def test_is_what_plain_loops_give(made_up_profiles: list[Profile], catalog: Catalog, seed: int, noise: float) -> None:
+    pairs = make_pairs(made_up_profiles, catalog)
+    rng = np.random.default_rng(seed)
+    actual = target_seconds(pairs)
+    predicted = actual * np.exp(rng.normal(0, noise, len(pairs)))
+    predicted[rng.random(len(pairs)) < 0.05] = np.nan
+    found, expected = fastest_gpu(pairs, actual, predicted), naive(pairs, predicted.tolist())
+    assert found.n == expected.n and found.right == pytest.approx(expected.right)
+    assert found.regret == pytest.approx(expected.regret)
+    assert (found.right == 1) == (noise == 0)
+
+
+def test_two_gpus_are_no_question(made_up_profiles: list[Profile], catalog: Catalog) -> None:
+    pairs = make_pairs(made_up_profiles[:2], catalog)
+    assert len(pairs) == 2 and fastest_gpu(pairs, target_seconds(pairs), target_seconds(pairs)).n == 0
+
+
+def test_by_hand(make_profile: Callable[..., Profile], catalog: Catalog) -> None:
+    """4 s on the T4, 2 s on the V100, 3 s on the A10G; from the T4 the A10G looks faster than it is."""
+    seconds = {"T4": 4.0, "V100 SXM2 16GB": 2.0, "A10G": 3.0}
+    profiles = [make_profile(gpu, epoch_s=epoch_s, workload="w") for gpu, epoch_s in seconds.items()]
+    pairs = make_pairs(profiles, catalog)
+    actual = target_seconds(pairs)
+    wrong = actual.copy()
+    wrong[[row for row, pair in enumerate(pairs) if (pair.source_gpu.name, pair.target_gpu.name) == ("T4", "A10G")]] = 1.5
+    assert fastest_gpu(pairs, actual, wrong) == FastestGpu(pytest.approx(2 / 3), pytest.approx(50 / 3), 3)
+    # As fast as here: stay, which costs nothing from the fastest GPU alone.
+    same = np.array([pair.source.epoch_s for pair in pairs])
+    assert fastest_gpu(pairs, actual, same) == FastestGpu(pytest.approx(1 / 3), pytest.approx((100 + 50 + 0) / 3), 3)
+
+
+def test_a_gpu_measured_twice_is_one_candidate(make_profile: Callable[..., Profile], catalog: Catalog) -> None:
+    profiles = [make_profile(gpu, epoch_s=4.0, workload="w") for gpu in ("T4", "A10G")]
+    v100 = make_profile("V100 SXM2 16GB", epoch_s=2.0, workload="w")
+    pairs = make_pairs([*profiles, v100, replace(v100, epoch_s=2.2)], catalog)
+    found = fastest_gpu(pairs, target_seconds(pairs), target_seconds(pairs))
+    assert found.right == 1 and found.regret == 0 and found.n == 4
