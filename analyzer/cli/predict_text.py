@@ -10,7 +10,7 @@ from ...regressor.energy import has_sparse_sensor
 from ...regressor.estimate import Estimate
 from ..predictions import Answer
 from ..profiles import Source
-from .tables import seconds_text, table
+from .tables import seconds_text, table, with_prefix
 
 
 def sentences(
@@ -78,9 +78,9 @@ def _row(answer: Answer, *, several: bool) -> tuple[str, ...]:
         row += (f"GPU {answer.slowest}", f"{100 * answer.spread:.0f} %")
     if answer.job is not None:
         seconds = answer.job.seconds
-        return (*row, seconds_text(seconds.value), _interval(seconds.low, seconds.high), joules_text(answer.job_joules))
+        return (*row, seconds_text(seconds.value), _interval(seconds.low, seconds.high), _joules(answer.job_joules))
     row += ("-" if energy is None else f"{energy.watts.value:.0f} W",)
-    return row if prediction.seconds is None else (*row, joules_text(None if energy is None else energy.joules))
+    return row if prediction.seconds is None else (*row, _joules(None if energy is None else energy.joules))
 
 
 def _interval(low: float | None, high: float | None) -> str:
@@ -116,8 +116,6 @@ def _rests_on(answer: Answer, sources: Sequence[Source]) -> list[str]:
     prediction: Prediction = answer.prediction
     used = f"; used {', '.join(prediction.features)}" if prediction.features else ""
     lines = [f"{prediction.gpu}: {prediction.why}{used}"]
-    if prediction.support < 1:
-        lines.append(f"{prediction.gpu}: support {prediction.support:.2f} of 1")
     if len(sources) > 1:
         lines += [
             f"  GPU {number}: {one.ratio:.2f}x, {seconds_text(one.seconds)}" for number, one in enumerate(answer.predictions)
@@ -129,15 +127,12 @@ def _effect(effect: Any) -> str:
     """One factor of a ratio, with what a typical job on the same GPU shows."""
     if effect.value is None:
         return f"  x{effect.factor:.3f}  {effect.name}, for a typical job on the source"
-    unit = "" if effect.unit == "ratio" else f" {effect.unit}"
-    return f"  x{effect.factor:.3f}  {effect.name} {effect.value:.3g}{unit}, typical {effect.typical:.3g}{unit}"
+    seen, typical = (
+        f"{value:.2f}" if effect.unit == "ratio" else with_prefix(value, effect.unit)
+        for value in (effect.value, effect.typical)
+    )
+    return f"  x{effect.factor:.3f}  {effect.name} {seen}, typical {typical}"
 
 
-def joules_text(joules: Estimate | None) -> str:
-    """Joules with three significant digits and a prefix, e.g. ``512 J``, ``12.3 kJ``, ``4.56 MJ``; ``-`` for None."""
-    if joules is None:
-        return "-"
-    for size, unit in ((1e9, "GJ"), (1e6, "MJ"), (1e3, "kJ")):
-        if joules.value >= size:
-            return f"{joules.value / size:.3g} {unit}"
-    return f"{joules.value:.3g} J"
+def _joules(joules: Estimate | None) -> str:
+    return "-" if joules is None else with_prefix(joules.value, "J")

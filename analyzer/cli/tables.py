@@ -20,6 +20,14 @@ def seconds_text(seconds: float | None) -> str:
     return f"{seconds:.0f} s" if seconds >= 100 else f"{seconds:.3g} s"
 
 
+def with_prefix(value: float, unit: str) -> str:
+    """Three significant digits with a decimal prefix, e.g. ``512 J``, ``12.3 kJ``, ``1.49 GHz``."""
+    for size, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:.3g} {prefix}{unit}"
+    return f"{value:.3g} {unit}"
+
+
 def figure(value: float | None) -> str:
     """Four significant digits; ``-`` for None."""
     return "-" if value is None else f"{value:.4g}"

@@ -36,6 +36,14 @@ def test_half_the_uncertainty_of_the_ratio_goes_into_the_energy(catalog: Catalog
     assert both**2 == pytest.approx(own**2 + np.log(2.0) ** 2)
 
 
+def test_no_more_power_than_the_board_takes(catalog: Catalog, make_profile: Make) -> None:
+    t4, l4, profile = catalog["T4"], catalog["L4"], make_profile()
+    energy = predict_energy(profile, _prediction("L4", 0.3, 3.0, 2.0), t4, l4)
+    assert energy is not None and energy.joules is not None
+    assert energy.watts.value == energy.watts.high == l4.tdp > energy.watts.low
+    assert energy.joules.high > 1.99 * energy.joules.value  # at the TDP all of the ratio's doubt is the energy's
+
+
 def test_without_power_or_without_epochs(catalog: Catalog, make_profile: Make) -> None:
     t4, a10g = catalog["T4"], catalog["A10G"]
     assert predict_energy(make_profile(metrics={}, feature_set="none"), _prediction("A10G", 0.5, 5.0), t4, a10g) is None
