@@ -11,6 +11,10 @@ from .arrays import Shape, load_arrays, save_arrays
 from .errors import InputError
 
 _LEAF = -1
+
+# Forests here learn logs of ratios; a leaf beyond a factor of e^20 was forged.
+_LARGEST_LEAF = 20.0
+
 _ARRAYS: dict[str, tuple[type, Shape]] = {
     "roots": (np.int32, ("trees",)),
     "feature": (np.int16, ("nodes",)),
@@ -66,7 +70,7 @@ class Forest:
         """Read what :meth:`save` wrote, for rows of ``features`` columns; every walk through it stays inside and ends.
 
         Raises:
-            InputError: the file is missing, holds another type or shape, or points outside the forest.
+            InputError: the file is missing, holds another type or shape, points outside the forest, or a leaf is no log ratio.
         """
         forest = cls(**load_arrays(path, _ARRAYS))
         if not forest._is_sound(features):
@@ -78,7 +82,7 @@ class Forest:
         save_arrays(path, {name: getattr(self, name) for name in _ARRAYS})
 
     def _is_sound(self, features: int) -> bool:
-        """Whether children stand behind their parent and inside the forest, and splits name one of ``features`` columns."""
+        """Whether children stand behind their parent and inside, splits name one of ``features`` columns, leaves log ratios."""
         nodes, leaf = np.arange(len(self.feature)), self.feature == _LEAF
         return bool(
             self.roots.size
@@ -86,6 +90,7 @@ class Forest:
             and ((self.feature >= _LEAF) & (self.feature < features)).all()
             and (self.skip[~leaf] > 1).all()
             and (self.skip[leaf] == 0).all()
+            and (np.abs(self.value[leaf]) <= _LARGEST_LEAF).all()
             and (self.skip < len(nodes) - nodes).all()
         )
 

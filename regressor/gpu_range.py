@@ -31,6 +31,11 @@ class GpuRange:
         distance = {name: self._distance(gpu) for name, gpu in gpus.items()}
         return np.array([max(distance[pair.source_gpu.name], distance[pair.target_gpu.name]) for pair in pairs])
 
+    def support(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
+        """Return how much of a learnt correction such GPUs keep: 1 inside, 1/(1 + b²) at b log units beyond, shape (n,)."""
+        support: NDArray[np.float64] = 1 / (1 + self.beyond(pairs) ** 2)
+        return support
+
     def _distance(self, gpu: Gpu) -> float:
         outside = [
             max(np.log(low / getattr(gpu, figure)), np.log(getattr(gpu, figure) / high), 0.0)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from .arrays import Shape, load_arrays, save_arrays
+from .errors import InputError
 from .inducing_gp import InducingGaussianProcess
 
 Names = NDArray[np.str_]
@@ -91,4 +92,6 @@ class PairProcesses:
             {name: arrays[f"{name}{number}"] for name in InducingGaussianProcess.spec("", features)}
             for number in range(len(names))
         ]
+        if any((np.diag(part["factor"]) <= 0).any() for part in parts):
+            raise InputError(f"the processes in {path.name} are not sound; train the model anew")
         return cls({pair: InducingGaussianProcess.from_arrays(part) for pair, part in zip(names, parts, strict=True)})

@@ -11,10 +11,10 @@ from sklearn.base import clone
 from . import model_files
 from .anchored import Anchoring
 from .answers import Answers
-from .calibration import ROUTE as CALIBRATED
 from .calibration import Calibration, calibrate
 from .derived import usable_metrics
 from .errors import InputError
+from .evidence import why
 from .features import busy_share
 from .gpus import Catalog, Gpu, load_catalog
 from .intervals import Interval, half_widths
@@ -24,17 +24,6 @@ from .profile import Profile
 from .recipes.default import FILES, DefaultRecipe
 from .reliability import Reliability
 from .typical import typical_by_gpu
-
-# What the prior reads of a data sheet; an answer that rests on an unverified one of these says so.
-_PRIOR_FIGURES = ("sm_count", "cuda_cores", "boost_clock", "memory_bandwidth")
-
-_EVIDENCE = {
-    "P2": "workloads left out of training",
-    "P3": "models left out of training",
-    "P4": "GPUs left out of training",
-    "P4-anchors": "GPUs left out of training and calibrated",
-    "prior": "the errors of utilisation and data sheets alone",
-}
 
 
 @dataclass(frozen=True)
@@ -115,8 +104,8 @@ class Predictor:
     @staticmethod
     def _same(profile: Profile, source: Gpu) -> Prediction:
         low, high = (None, None) if profile.epoch_s is None else _with_epoch(profile, profile.epoch_s, 0.0)
-        why = "the profile was taken on this GPU"
-        return Prediction(source.name, 1.0, profile.epoch_s, low, high, why, 1.0, 1.0, "measured", 1.0, ())
+        measured = "the profile was taken on this GPU"
+        return Prediction(source.name, 1.0, profile.epoch_s, low, high, measured, 1.0, 1.0, "measured", 1.0, ())
 
     def _prediction(self, pair: Pair, answers: Answers, row: int, half_width: float) -> Prediction:
         profile, route = pair.source, str(answers.routes[row])
@@ -129,7 +118,15 @@ class Predictor:
             seconds=seconds,
             low=low,
             high=high,
-            why=self._why(pair, route, float(answers.support[row])),
+            why=why(
+                pair,
+                route,
+                float(answers.support[row]),
+                recipe=self.recipe,
+                reliability=self.reliability,
+                gpus=self.training["gpus"],
+                calibrations=self.calibrations,
+            ),
             ratio_low=ratio / factor,
             ratio_high=ratio * factor,
             route=route,
@@ -144,46 +141,6 @@ class Predictor:
             return () if busy is None else (busy,)
         held = usable_metrics(profile)
         return tuple(metric for metric in self.recipe.features_.metrics if metric in held)
-
-    def _why(self, pair: Pair, route: str, support: float) -> str:
-        source, target, profile = pair.source_gpu, pair.target_gpu, pair.source
-        gpus = self.training["gpus"]
-        missing = ", ".join(sorted(set(self.recipe.features_.metrics) - usable_metrics(profile)))
-        new = [gpu.name for gpu in (source, target) if gpu.name not in gpus]
-        unseen = f"{' and '.join(new)} not in the training data" if new else "a pair of GPUs that training has not seen"
-        if route == "ensemble":
-            why = f"learnt from {self._seen(pair)} workloads measured on both GPUs; {self._evidence(route)}"
-        elif route == "incomplete":
-            why = f"learnt from {self._seen(pair)} workloads, with {missing} filled in from the rest; {self._evidence(route)}"
-        elif route == CALIBRATED:
-            made = next(one for one in self.calibrations if one.gpu in (source.name, target.name))
-            why = f"{unseen}: corrected by {made.workloads} anchor workloads measured on {made.gpu}; {self._evidence(route)}"
-        elif route == "residual":
-            why = f"{unseen}: utilisation and data sheets, corrected by trees; {self._evidence(route)} ({', '.join(gpus)})"
-        elif route == "prior":
-            why = f"{unseen} and the profile lacks {missing}: {busy_share(profile)[1]} and data sheets alone"
-        else:
-            why = "the profile holds no activity metric: data sheets alone, as if the GPU were always busy"
-        if support < 1:
-            beyond = self.recipe.gpu_range_.beyond([pair])[0] > 0
-            unlike = "a GPU lies beyond the training GPUs" if beyond else "the profile is unlike the training profiles"
-            why += (
-                f"; {unlike}, so {100 * (1 - support):.0f} % of the correction gives way to the prior and the interval widens"
-            )
-        unverified = [figure for figure in _PRIOR_FIGURES if figure in target.unverified or figure in source.unverified]
-        if route not in ("ensemble", "incomplete") and unverified:
-            why += f"; unverified: {', '.join(unverified)}"
-        if profile.epoch_s is None:
-            why += "; no epoch or step was found, so the ratio stands alone"
-        if profile.simulated:
-            why += "; the telemetry is simulated"
-        return why
-
-    def _seen(self, pair: Pair) -> int:
-        return self.recipe.pairs_seen_[pair.source_gpu.name, pair.target_gpu.name].workloads
-
-    def _evidence(self, route: str) -> str:
-        return f"interval from {_EVIDENCE[self.reliability.intervals[route].protocol]}"
 
     def save(self, folder: Path) -> None:
         """Write the model into ``folder``, whole or not at all; an older model there is replaced.
