@@ -1,8 +1,10 @@
 """A model folder from someone else: read whole and sane, or refused in one sentence."""
 
+import hashlib
 import json
 import math
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -10,9 +12,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from epochcast.regressor import InputError, Predictor, Profile, model_files
+from epochcast.regressor.arrays import save_arrays
 from epochcast.regressor.manifest import Parameters
 from epochcast.regressor.model_files import MANIFEST, SCHEMA, SHIPPED, fingerprint
 from epochcast.regressor.recipes.default import FILES, DefaultRecipe
@@ -80,6 +85,37 @@ def test_every_forged_value_is_refused_or_harmless(
                     assert 0 < one.ratio_low <= one.ratio <= one.ratio_high < math.inf, (place, forged)
                     assert one.why and 0 <= one.support <= 1
     assert refused > 0.9 * tried > 500
+
+
+FORGED: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
+    "zeros": np.zeros_like,
+    "negative": np.negative,
+    "tiny": lambda array: np.full_like(array, 1e-30),
+    "huge": lambda array: np.full_like(array, 1e30 if array.dtype.kind == "f" else 10_000),
+}
+
+
+@pytest.mark.parametrize("forgery", FORGED)
+@pytest.mark.parametrize("file", FILES)
+def test_every_forged_array_is_refused_or_harmless(
+    model: Path, manifest: dict[str, Any], make_profile: Callable[..., Profile], file: str, forgery: str
+) -> None:
+    with np.load(SHIPPED / file) as stored:
+        arrays = dict(stored)
+    whole = make_profile("T4", busy=0.6)
+    incomplete = make_profile("T4", metrics={"gpu_utilization": whole.metrics["gpu_utilization"]})
+    for name in [name for name in arrays if re.fullmatch("[a-z_]+0?", name)]:  # of numbered ones the first
+        save_arrays(model / file, arrays | {name: FORGED[forgery](arrays[name])})
+        digest = hashlib.sha256((model / file).read_bytes()).hexdigest()
+        (model / MANIFEST).write_text(json.dumps(changed(manifest, ("files", file), to=digest)))
+        try:
+            predictor = Predictor.load(model)
+        except InputError as error:
+            assert is_one_sentence(error), (name, str(error))
+            continue
+        for profile in (whole, incomplete, make_profile("H100 SXM5")):
+            for one in predictor.predict(profile, ["A10G", "A100 SXM4 40GB"]):
+                assert 0 < one.ratio_low <= one.ratio <= one.ratio_high < math.inf, name
 
 
 @pytest.mark.parametrize(
