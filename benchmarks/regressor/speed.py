@@ -1,0 +1,101 @@
+"""How long training, loading and predicting take, how large the shipped model is, and the forest beside scikit-learn's own.
+
+    EPOCHCAST_SHARED=../shared python benchmarks/regressor/speed.py [--calls 400] [--write]
+
+Times are of one process, wall clock with CPU time beside it: on a busy machine they part, and the second is ours. A prediction
+is one profile for all GPUs of the catalogue, without --explain; every call has another profile of the public file.
+"""
+
+import argparse
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import sklearn
+from public_pairs import DATA, header, line, report
+from sklearn.ensemble import ExtraTreesRegressor
+
+from epochcast.regressor import Predictor, load_catalog, load_corpus
+from epochcast.regressor.derived import static_features
+from epochcast.regressor.forest import Forest
+from epochcast.regressor.model_files import SHIPPED
+from epochcast.regressor.pairs import actual_ratio, make_pairs
+
+WARM_UP = 5
+LOADS = 10
+
+
+def main() -> None:
+    """Print the tables, and put them into docs/regressor.md if asked to."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--calls", type=int, default=400, help="predictions timed")
+    parser.add_argument("--write", action="store_true", help="put the part into docs/regressor.md")
+    chosen = parser.parse_args()
+    report("speed", lines(chosen.calls), chosen)
+
+
+def lines(calls: int) -> Iterator[str]:
+    """Both tables."""
+    profiles, catalog = load_corpus(DATA), load_catalog()
+    yield f"{machine()}; {len(profiles)} training profiles, {len(catalog)} GPUs, {calls} predictions."
+    yield ""
+    yield from header("what", "wall, median", "wall, p99", "CPU, median", "CPU, p99", "target")
+    yield row("training, with its accuracy and intervals measured", lambda call: Predictor.fit(profiles, catalog), 1, "60 s")
+    yield row("loading the shipped model", lambda call: Predictor.load(), LOADS, "")
+    predictor = Predictor.load()
+    for profile in profiles[:WARM_UP]:
+        predictor.predict(profile)
+    yield row("one prediction", lambda call: predictor.predict(profiles[call % len(profiles)]), calls, "20 ms (wall, p99)")
+    size = sum(file.stat().st_size for file in SHIPPED.iterdir())
+    yield ""
+    yield f"The shipped model is {size / 1e6:.2f} MB in {len(list(SHIPPED.iterdir()))} files (target: 5 MB)."
+    yield ""
+    yield from peer(predictor, len(catalog), calls)
+
+
+def peer(predictor: Predictor, rows: int, calls: int) -> Iterator[str]:
+    """Time trees as arrays beside the same trees in scikit-learn, for as many rows as a prediction has."""
+    recipe = predictor.recipe
+    pairs = make_pairs(load_corpus(DATA), load_catalog())
+    X = np.c_[recipe.features_.matrix(pairs), static_features(pairs)]
+    model = ExtraTreesRegressor(recipe.trees, min_samples_leaf=recipe.min_samples_leaf, random_state=recipe.random_state)
+    model.fit(X, np.log(actual_ratio(pairs)))
+    forest, asked = Forest.from_sklearn(model), X[:: len(X) // rows][:rows]
+    apart = np.abs(forest.predict(asked) - model.predict(asked)).max()
+    yield f"The trees alone, {recipe.trees} of them and {rows} rows a call; the answers (log ratios) are at most {apart:.0e} apart:"
+    yield ""
+    yield from header("what", "wall, median", "wall, p99", "CPU, median", "CPU, p99", "target")
+    yield row("arrays (`regressor/forest.py`)", lambda call: forest.predict(asked), calls, "")
+    yield row(f"scikit-learn {sklearn.__version__} `ExtraTreesRegressor.predict`", lambda call: model.predict(asked), calls, "")
+
+
+def row(what: str, call: Callable[[int], object], repeats: int, target: str) -> str:
+    """Median and 99th percentile of the repeats, as one line of a table."""
+    wall, cpu = [], []
+    for repeat in range(repeats):
+        began, began_cpu = time.perf_counter(), time.process_time()
+        call(repeat)
+        wall.append(time.perf_counter() - began)
+        cpu.append(time.process_time() - began_cpu)
+    cells = [text(float(np.percentile(times, share))) for times in (wall, cpu) for share in (50, 99)]
+    return line(what, *(cells if repeats > 1 else [cells[0], "–", cells[2], "–"]), target)
+
+
+def text(seconds: float) -> str:
+    """Seconds, or milliseconds below one."""
+    return f"{seconds:.1f} s" if seconds >= 1 else f"{1e3 * seconds:.2f} ms"
+
+
+def machine() -> str:
+    """CPU model, cores and load: what an absolute time is worth nothing without."""
+    cpuinfo = Path("/proc/cpuinfo")
+    found = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    model = next((one.split(":", 1)[1].strip() for one in found if one.startswith("model name")), platform.processor())
+    return f"{model}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
+
+
+if __name__ == "__main__":
+    main()
