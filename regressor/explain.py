@@ -1,8 +1,8 @@
 """Why this ratio: exact Shapley values of the metrics that an answer rests on (Lundberg and Lee 2017, equation 4)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import chain, combinations
 from math import factorial
 from typing import Protocol
 
@@ -18,6 +18,9 @@ from .typical import Statistics, typical_metrics
 DATA_SHEETS = "data sheets"
 """Name of the effect that is there before anything of the job is known."""
 
+# 256 answers take some 10 ms; a DCGM profile has 16 metrics, and 65 536 would take seconds.
+_MOST_PLAYERS = 8
+
 _UNITS = {"power": "W", "power_average": "W", "temperature": "°C"}
 
 
@@ -26,8 +29,8 @@ class Effect:
     """One part of a predicted ratio.
 
     Attributes:
-        name: a metric of the profile, or :data:`DATA_SHEETS`.
-        value, typical: mean of the metric in this profile and in a typical job on the same GPU; ``None`` for the data sheets.
+        name: a metric of the profile, :data:`DATA_SHEETS`, or how many other metrics together.
+        value, typical: mean of the metric in this profile and in a typical job on the same GPU; ``None`` where it is no metric.
         factor: what it multiplies the ratio by; the product over all effects is the ratio.
         unit: base unit of ``value`` and ``typical``.
     """
@@ -47,7 +50,8 @@ def explain(predictor: Predictor, profile: Profile, target: str) -> list[Effect]
     """Split the ratio on ``target`` into factors, the one furthest from 1 first; none where source and target are the same.
 
     The data sheets have the ratio of a typical job of the source GPU; each metric has what it adds to that by being as it is in
-    this profile, averaged over the orders in which the typical values can be replaced. Costs 2^metrics answers.
+    this profile, averaged over the orders in which the typical values can be replaced. Of more than eight metrics, the seven
+    that matter most alone stand for themselves and the others together.
 
     Args:
         predictor: the fitted model.
@@ -67,18 +71,32 @@ def explain(predictor: Predictor, profile: Profile, target: str) -> list[Effect]
 
 def effects(recipe: _Answering, pair: Pair, metrics: Sequence[str], typical: Mapping[str, Statistics]) -> list[Effect]:
     """Split one answer of a recipe; a metric of which nothing typical is known stays as it is and gets no effect."""
-    seen, names = pair.source.metrics, [name for name in metrics if name in typical]
-    jobs = [
-        replace(
-            pair.source, metrics={**seen, **{name: typical[name] for bit, name in enumerate(names) if not chosen >> bit & 1}}
-        )
-        for chosen in range(2 ** len(names))
-    ]
-    values = recipe.answer([replace(pair, source=job) for job in jobs]).log_ratio
+
+    def log_ratios(own: Iterable[Iterable[str]]) -> NDArray[np.float64]:
+        """Answers where only these metrics are the profile's own and the others typical."""
+        usual = [{name: typical[name] for name in names if name not in kept} for kept in map(set, own)]
+        jobs = [replace(pair.source, metrics={**pair.source.metrics, **swapped}) for swapped in usual]
+        return recipe.answer([replace(pair, source=job) for job in jobs]).log_ratio
+
+    names = [name for name in metrics if name in typical]
+    players: list[tuple[str, ...]] = [(name,) for name in names]
+    if len(players) > _MOST_PLAYERS:
+        none, *alone = log_ratios([(), *players]).tolist()
+        largest = np.argsort([-abs(value - none) for value in alone], kind="stable").tolist()
+        singles, rest = largest[: _MOST_PLAYERS - 1], largest[_MOST_PLAYERS - 1 :]
+        players = [*((names[player],) for player in singles), tuple(names[player] for player in rest)]
+    values = log_ratios(
+        chain.from_iterable(player for bit, player in enumerate(players) if chosen >> bit & 1)
+        for chosen in range(2 ** len(players))
+    )
     factors = np.exp([values[0], *shapley_values(values)]).tolist()
     parts = [Effect(DATA_SHEETS, None, None, factors[0], "")]
-    for name, factor in zip(names, factors[1:], strict=True):
-        parts.append(Effect(name, seen[name]["mean"], typical[name]["mean"], factor, _unit(name)))
+    for player, factor in zip(players, factors[1:], strict=True):
+        if len(player) > 1:
+            parts.append(Effect(f"{len(player)} other metrics", None, None, factor, ""))
+        else:
+            (name,) = player
+            parts.append(Effect(name, pair.source.metrics[name]["mean"], typical[name]["mean"], factor, _unit(name)))
     return sorted(parts, key=lambda effect: -abs(np.log(effect.factor)))
 
 

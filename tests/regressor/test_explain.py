@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from epochcast.regressor import Catalog, Predictor, Profile
 from epochcast.regressor.explain import DATA_SHEETS, effects, explain, shapley_values
 from epochcast.regressor.pairs import Pair
+from epochcast.regressor.profile import DCGM_METRICS, STATISTICS
 from epochcast.regressor.typical import typical_by_gpu, typical_metrics
 
 METRICS = ("gpu_utilization", "memory_utilization", "power", "sm_clock")
@@ -78,6 +79,28 @@ def test_largest_first_and_unknown_metrics_left_alone(catalog: Catalog, make_pro
     assert [one.name for one in parts] == [DATA_SHEETS, "gpu_utilization"]
     assert np.prod([one.factor for one in parts]) == pytest.approx(np.exp(MeanRecipe().answer([pair]).log_ratio[0]))
     assert [one.name for one in effects(MeanRecipe(), pair, METRICS, {})] == [DATA_SHEETS]
+
+
+def test_many_metrics_leave_the_smallest_together(catalog: Catalog, make_profile: Callable[..., Profile]) -> None:
+    names = DCGM_METRICS[:11]
+
+    class Sum:
+        def answer(self, pairs: Sequence[Pair]) -> SimpleNamespace:
+            means = [[pair.source.metrics[name]["mean"] for name in names] for pair in pairs]
+            return SimpleNamespace(log_ratio=np.array(means) @ np.arange(1.0, 12.0))
+
+    def job(mean: float) -> Profile:
+        return make_profile("T4", metrics={name: statistics(mean) for name in names}, feature_set="dcgm")
+
+    parts = effects(Sum(), Pair(job(0.5), catalog["T4"], catalog["A10G"]), names, job(0.4).metrics)
+    assert {one.name for one in parts} == {DATA_SHEETS, "4 other metrics", *names[4:]}
+    factors = {one.name: one.factor for one in parts}
+    assert factors["4 other metrics"] == pytest.approx(np.exp(0.1 * (1 + 2 + 3 + 4)))
+    assert np.prod(list(factors.values())) == pytest.approx(np.exp(0.5 * 66))
+
+
+def statistics(mean: float) -> dict[str, float]:
+    return dict.fromkeys(STATISTICS, mean) | {"std": 0.0}
 
 
 @pytest.fixture(scope="module")
