@@ -65,7 +65,7 @@ def peer(predictor: Predictor, rows: int, calls: int) -> Iterator[str]:
     model.fit(X, np.log(actual_ratio(pairs)))
     forest, asked = Forest.from_sklearn(model), X[:: len(X) // rows][:rows]
     apart = np.abs(forest.predict(asked) - model.predict(asked)).max()
-    yield f"The trees alone, {recipe.trees} of them and {rows} rows a call; the answers (log ratios) are at most {apart:.0e} apart:"
+    yield f"The trees alone, {recipe.trees} of them and {rows} rows a call; log ratios at most {apart:.0e} apart:"
     yield ""
     yield from header("what", "wall, median", "wall, p99", "CPU, median", "CPU, p99", "target")
     yield row("arrays (`regressor/forest.py`)", lambda call: forest.predict(asked), calls, "")
