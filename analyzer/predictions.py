@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..regressor import Catalog, Prediction, Predictor
-from ..regressor.energy import Energy, predict_energy
+from ..regressor.energy import Energy, has_sparse_sensor, predict_energy
 from ..regressor.estimate import Estimate
 from ..regressor.job import Job, estimate_job
 from .errors import InputError
@@ -100,6 +100,17 @@ def predict_job(
     by_source = [{one.gpu: one for one in predictor.predict(source.profile, targets)} for source in sources]
     answers = [_answer(catalog, sources, [found[gpu] for found in by_source], epochs) for gpu in by_source[0]]
     return sorted(answers, key=lambda answer: _pace(answer.prediction))
+
+
+def of_sensors(sources: Sequence[Source], answers: Sequence[Answer], catalog: Catalog) -> list[str]:
+    """A sentence on power sensors that do not see all, if there is energy and such a GPU among sources and targets."""
+    gpus = [*(source.gpu for source in sources), *(catalog[answer.prediction.gpu] for answer in answers)]
+    if not any(answer.energy for answer in answers) or not any(map(has_sparse_sensor, gpus)):
+        return []
+    return [
+        "power sensors of A100 and H100 see about a quarter of the time (arXiv 2312.02741): the energy that they show "
+        "of a short job may be off by more than the interval says"
+    ]
 
 
 def _answer(catalog: Catalog, sources: Sequence[Source], predictions: Sequence[Prediction], epochs: int | None) -> Answer:

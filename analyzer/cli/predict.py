@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from ...regressor import Catalog, Predictor, load_catalog
-from ..predictions import Answer, comparable, predict_job
+from ..predictions import Answer, comparable, of_sensors, predict_job
 from ..profiles import Source, read_source
 from .predict_text import sentences
 
@@ -51,11 +51,12 @@ def predict(
     sources, notes = comparable(read)
     notes = [*(f"{source.name}: {note}" for source in sources for note in source.notes), *notes]
     answers = predict_job(predictor, catalog, sources, [catalog.resolve(name).name for name in targets] or None, epochs)
+    notes += of_sensors(sources, answers, catalog)
     explanations = _explanations(predictor, sources, answers) if explain else None
     if as_json:
         click.echo(json.dumps(_json(sources, answers, notes, explanations), indent=2))
     else:
-        click.echo(sentences(sources, answers, notes, explanations, catalog, in_full=bool(targets)))
+        click.echo(sentences(sources, answers, notes, explanations, in_full=bool(targets)))
     return 0
 
 

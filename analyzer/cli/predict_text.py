@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...regressor import Catalog, Prediction
-from ...regressor.energy import has_sparse_sensor
+from ...regressor import Prediction
 from ...regressor.estimate import Estimate
 from ..predictions import Answer
 from ..profiles import Source
@@ -18,7 +17,6 @@ def sentences(
     answers: Sequence[Answer],
     notes: Sequence[str],
     explanations: Mapping[str, Sequence[Any]] | None,
-    catalog: Catalog,
     *,
     in_full: bool,
 ) -> str:
@@ -30,7 +28,7 @@ def sentences(
         lines.append("* outside what training has seen: the prior counts for more, and the interval is wider")
     lines += _job_sentence(sources, answers)
     if any(answer.energy for answer in answers):
-        lines += _energy_sentence(sources, answers, catalog)
+        lines.append(_energy_sentence(sources, answers))
     if in_full:
         lines += [line for answer in answers for line in _rests_on(answer, sources)]
     for gpu, effects in (explanations or {}).items():
@@ -96,20 +94,12 @@ def _job_sentence(sources: Sequence[Source], answers: Sequence[Answer]) -> list[
     return [f"job: {job.epochs} {profile.unit}s, {first}{stalls}"]
 
 
-def _energy_sentence(sources: Sequence[Source], answers: Sequence[Answer], catalog: Catalog) -> list[str]:
-    widest = max((answer.energy.watts for answer in answers if answer.energy), key=lambda watts: watts.high / watts.value)
+def _energy_sentence(sources: Sequence[Source], answers: Sequence[Answer]) -> str:
+    shown = [answer.energy.joules or answer.energy.watts for answer in answers if answer.energy]
+    low, high = min(one.low / one.value for one in shown), max(one.high / one.value for one in shown)
     of = f"all {len(sources)} GPUs" if len(sources) > 1 else "the GPU"
-    interval = f"{widest.low / widest.value:.2f}x to {widest.high / widest.value:.2f}x"
     what = f"energy: mean power of {of} x time" if sources[0].profile.unit else f"power: mean of {of}"
-    lines = [f"{what} (90 % interval: {interval} at most)"]
-    gpus = [*(source.gpu for source in sources), *(catalog[answer.prediction.gpu] for answer in answers)]
-    sparse = list(dict.fromkeys(gpu.name for gpu in gpus if has_sparse_sensor(gpu)))
-    if sparse:
-        lines.append(
-            f"power sensors of {', '.join(sparse)} see about a quarter of the time (arXiv 2312.02741): "
-            "what they show of a short job may be off by more"
-        )
-    return lines
+    return f"{what} (90 % interval: {low:.2f}x to {high:.2f}x at most)"
 
 
 def _rests_on(answer: Answer, sources: Sequence[Source]) -> list[str]:
