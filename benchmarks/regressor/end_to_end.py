@@ -1,0 +1,225 @@
+"""From a simulated trace to the answer: the detector's epochs against the true ones, on the same rows.
+
+Run: EPOCHCAST_SHARED=../shared python benchmarks/regressor/end_to_end.py [--rows 240] [--write]     (about 8 minutes on a core)
+
+For public rows, drawn evenly over source GPUs and epoch lengths, a job is simulated that has the row's epoch length and its
+statistics (`simulated_rows.py`). Its trace goes the product's own way: detector, profile, prediction by a model that was fitted
+without the row's workload (protocol P2), against the measured seconds on the other GPU. Beside it the same trace with the true
+epochs and the measured epoch length. Where the detector finds no epochs, or steps, the answer is the ratio: its error counts.
+"""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import get_args
+
+import numpy as np
+import pandas as pd
+from public_pairs import DATA, SEED, header, line, report
+from simulated_rows import AMBIGUOUS, TELEMETRY, SimulatedRow, simulate_row
+
+from epochcast.analyzer.profiles import profile_of
+from epochcast.detector.simulator import CLASSES
+from epochcast.regressor import Catalog, Predictor, Profile, load_catalog, load_corpus
+from epochcast.regressor.answers import Answers
+from epochcast.regressor.intervals import Interval
+from epochcast.regressor.pairs import Pair, actual_ratio, make_pairs
+from epochcast.regressor.protocols import splits
+from epochcast.regressor.recipes import DefaultRecipe
+from epochcast.regressor.recipes.default import Route
+from epochcast.regressor.reliability import Reliability
+from epochcast.regressor.summary import summarise
+
+BANDS = {"under 1.5 s": 1.5, "1.5 to 4 s": 4.0, "4 to 10 s": 10.0, "over 10 s": np.inf}
+_SURE = 0.8  # confidence of the detector
+_RESAMPLES = 2000
+
+
+@dataclass(frozen=True)
+class Case:
+    """A public row with what is asked of it, its simulated trace, and the two profiles of that.
+
+    Attributes:
+        pairs: the row as a source, with each GPU that its workload was measured on.
+        simulated: the trace and the truth about it.
+        true: profile over the true epochs, with the row's measured length.
+        found: the product's own profile.
+        confidence: the detector's.
+    """
+
+    pairs: Sequence[Pair]
+    simulated: SimulatedRow
+    true: Profile
+    found: Profile
+    confidence: float
+
+    @classmethod
+    def of(cls, pairs: Sequence[Pair], simulated: SimulatedRow, catalog: Catalog) -> "Case":
+        """Make both profiles of a trace."""
+        trace, row = simulated.trace, pairs[0].source
+        marked = summarise(row.gpu, trace.time, trace.metrics(), simulated.spans, simulated=True)
+        true = replace(marked, epoch_s=row.epoch_s, epoch_s_low=None, epoch_s_high=None)
+        found, detection = profile_of(trace, catalog)
+        return cls(pairs, simulated, true, found, detection.confidence)
+
+
+def band_of(epoch_s: float) -> str:
+    """The name of the band that an epoch's length falls into."""
+    return next(name for name, upper in BANDS.items() if epoch_s < upper)
+
+
+def choose(pairs: Sequence[Pair], count: int, seed: int = SEED) -> list[list[Pair]]:
+    """About `count` rows, as many of each source GPU and band; each as the list of its pairs."""
+    by_row: dict[int, list[Pair]] = {}
+    for pair in pairs:
+        by_row.setdefault(id(pair.source), []).append(pair)
+    strata: dict[tuple[str, str], list[list[Pair]]] = {}
+    for row in by_row.values():
+        strata.setdefault((row[0].source_gpu.name, band_of(row[0].source.epoch_s or 0.0)), []).append(row)
+    rng = np.random.default_rng(seed)
+    each = max(1, round(count / len(strata)))
+    return [rows[i] for _, rows in sorted(strata.items()) for i in rng.permutation(len(rows))[:each]]
+
+
+def simulate(rows: Sequence[Sequence[Pair]], catalog: Catalog, seed: int = SEED) -> Iterator[Case]:
+    """A case per row; classes and telemetry take turns, a class only where its epochs are about as long as the row's."""
+    classes = [name for name, spec in CLASSES.items() if spec.training and name not in AMBIGUOUS]
+    rng = np.random.default_rng([seed, 1])
+    for number, pairs in enumerate(rows):
+        for name in rng.permutation(classes):
+            simulated = simulate_row(pairs[0].source, str(name), TELEMETRY[number % len(TELEMETRY)], int(rng.integers(2**31)))
+            if simulated is not None:
+                yield Case.of(pairs, simulated, catalog)
+                break
+
+
+def predictors(pairs: Sequence[Pair], catalog: Catalog) -> dict[str, Predictor]:
+    """Workload -> a predictor fitted without it (P2), its intervals from the errors of the other folds."""
+    folds = list(splits(pairs, "P2", SEED))
+    log_ratio = np.log(actual_ratio(pairs))
+    recipes = [DefaultRecipe().fit([pairs[row] for row in train]) for train, _ in folds]
+    answers = [recipe.answer([pairs[row] for row in test]) for recipe, (_, test) in zip(recipes, folds, strict=True)]
+    found = {}
+    for left_out, (recipe, (train, test)) in enumerate(zip(recipes, folds, strict=True)):
+        others = [fold for fold in range(len(folds)) if fold != left_out]
+        known = Answers.concatenate([answers[fold] for fold in others])
+        errors = known.log_ratio - log_ratio[np.concatenate([folds[fold][1] for fold in others])]
+        interval = Interval.of_errors(errors, known, "P2")
+        training = {"gpus": sorted({pairs[row].source_gpu.name for row in train})}
+        reliability = Reliability({}, dict.fromkeys(get_args(Route), interval), None)
+        predictor = Predictor(catalog, recipe, reliability, training, {})
+        found.update(dict.fromkeys((pairs[row].source.workload or "" for row in test), predictor))
+    return found
+
+
+def outcomes(case: Case, predictor: Predictor) -> Iterator[dict[str, object]]:
+    """One record per target GPU: relative errors with the true epoch and with the detected one, and what was found."""
+    row, found = case.pairs[0].source, case.found
+    assert row.epoch_s is not None
+    unit = found.unit or "none"
+    length = np.nan if found.epoch_s is None else found.epoch_s / row.epoch_s - 1
+    asked = [pair.target_gpu.name for pair in case.pairs]
+    public, true, detected = (
+        {answer.gpu: answer for answer in predictor.predict(profile, asked)} for profile in (row, case.true, found)
+    )
+    for pair, actual in zip(case.pairs, actual_ratio(case.pairs), strict=True):
+        name = pair.target_gpu.name
+        ours, marked = detected[name], true[name]
+        in_seconds = unit == "epoch" and ours.seconds is not None and ours.low is not None and ours.high is not None
+        low, high = (ours.low, ours.high) if in_seconds else (ours.ratio_low * row.epoch_s, ours.ratio_high * row.epoch_s)
+        target_s = float(actual) * row.epoch_s
+        yield {
+            "workload": row.workload,
+            "source": pair.source_gpu.name,
+            "cls": case.simulated.cls,
+            "telemetry": case.simulated.telemetry,
+            "band": band_of(row.epoch_s),
+            "unit": unit,
+            "sure": case.confidence >= _SURE,
+            "length": length,
+            "public": abs(public[name].ratio / actual - 1),
+            "true": abs(marked.ratio / actual - 1),
+            "found": abs((ours.seconds if in_seconds else ours.ratio * row.epoch_s) / target_s - 1),
+            "ratio": abs(ours.ratio / marked.ratio - 1),
+            "true_held": marked.ratio_low <= actual <= marked.ratio_high,
+            "found_held": low <= target_s <= high,
+            "width": float(np.log(high / low)) / 2,
+        }
+
+
+def figures(name: str, part: pd.DataFrame) -> str:
+    """One line: n, how it was answered, errors with the true and with the detected epoch, their difference, coverage."""
+    share = {unit: f"{np.mean(part.unit == unit):.0%}" for unit in ("epoch", "step", "none")}
+    true, found = 100 * part["true"], 100 * part["found"]
+    return line(
+        name,
+        f"{len(part)}",
+        share["epoch"],
+        share["step"],
+        share["none"],
+        f"{true.mean():.2f} ({true.median():.2f})",
+        f"{found.mean():.2f} ({found.median():.2f})",
+        f"{found.mean() - true.mean():+.2f}",
+        f"{part.true_held.mean():.0%}",
+        f"{part.found_held.mean():.0%}",
+    )
+
+
+def spread(table: pd.DataFrame) -> tuple[float, float]:
+    """90 % interval of the difference in points, from resampled workloads."""
+    sums = (100 * (table.found - table.true)).groupby(table.workload).agg(["sum", "size"]).to_numpy()
+    drawn = np.random.default_rng(SEED).integers(len(sums), size=(_RESAMPLES, len(sums)))
+    means = sums[drawn, 0].sum(axis=1) / sums[drawn, 1].sum(axis=1)
+    low, high = np.quantile(means, [0.05, 0.95])
+    return float(low), float(high)
+
+
+def tables(table: pd.DataFrame, rows: int) -> Iterator[str]:
+    """All figures as Markdown."""
+    yield (
+        f"Simulated traces of {rows} public rows, {len(table)} pairs, {table.workload.nunique()} workloads; measured seconds. "
+        "Errors in percent: mean (median); held: share of pairs inside the 90 % interval. No recorded trace counts here: the "
+        "recordings at hand are of CPUs, whose telemetry has no GPU metric, so nothing can be predicted from them."
+    )
+    yield ""
+    answered = ("epochs", "steps", "ratio alone")
+    yield from header("rows", "pairs", *answered, "true epoch", "detected", "difference", "held, true", "held, detected")
+    yield figures("all", table)
+    for by in ("unit", "source", "band", "telemetry", "cls"):
+        for name, part in table.groupby(by):
+            yield figures(f"{by} {name}", part)
+    for sure, part in table[table.unit == "epoch"].groupby("sure"):
+        yield figures(f"epochs, confidence {'from' if sure else 'under'} {_SURE}", part)
+    yield ""
+    low, high = spread(table)
+    difference = 100 * (table.found - table.true).mean()
+    yield f"- Difference in points: {difference:+.2f}; with other workloads drawn (90 %): {low:+.2f} to {high:+.2f}."
+    yield f"- Error with the public row's own statistics instead of the trace's: {100 * table.public.mean():.2f} %."
+    moved = 100 * table.ratio
+    yield (
+        f"- What was detected moves the ratio through the statistics by {moved.median():.2f} % (median; "
+        f"95th percentile {moved.quantile(0.95):.2f} %)."
+    )
+    for unit in ("epoch", "step"):
+        off = table.length[table.unit == unit].abs()
+        within = f"{np.mean(off <= 0.05):.0%} within 5 %"
+        yield f"- Length of a found {unit} against the true epoch: {within}, median {100 * off.median():.2f} % off."
+    yield f"- Median half-width of the interval: {100 * np.expm1(table.width.median()):.1f} %."
+
+
+def main() -> None:
+    """Simulate, predict, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=240, metavar="N", help="how many public rows (240)")
+    parser.add_argument("--write", action="store_true", help="put the part into docs/regressor.md")
+    chosen = parser.parse_args()
+    catalog = load_catalog()
+    pairs = make_pairs(load_corpus(DATA), catalog)
+    by_workload = predictors(pairs, catalog)
+    cases = list(simulate(choose(pairs, chosen.rows), catalog))
+    records = [record for case in cases for record in outcomes(case, by_workload[case.pairs[0].source.workload or ""])]
+    report("end_to_end", tables(pd.DataFrame(records), len(cases)), chosen)
+
+
+if __name__ == "__main__":
+    main()

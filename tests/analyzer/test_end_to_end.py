@@ -1,0 +1,124 @@
+"""From a trace to seconds on another GPU: simulated jobs of public rows, by the parts of benchmarks/regressor/end_to_end.py."""
+
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from epochcast.analyzer.profiles import profile_of
+from epochcast.analyzer.trace import Trace
+from epochcast.detector.simulator import simulate_class
+from epochcast.regressor import Catalog, Predictor, load_catalog, load_corpus
+from epochcast.regressor.intervals import Interval
+from epochcast.regressor.pairs import Pair, actual_ratio, make_pairs
+from epochcast.regressor.protocols import splits
+from epochcast.regressor.recipes import DefaultRecipe
+from epochcast.regressor.reliability import Reliability
+
+GPUS = ("T4", "A10G")
+# Class of the simulator and seconds of an epoch, about; the seeds are the numbers of the jobs.
+JOBS = (("paper", 8), ("gap", 15), ("unfreezing", 12), ("validation", 20))
+
+
+@pytest.fixture(scope="module")
+def end_to_end(shared_data: Path, root: Path) -> Iterator[ModuleType]:
+    """The benchmark, which is a script beside others and no package."""
+    before, loaded = [*sys.path], set(sys.modules)
+    sys.path.insert(0, str(root / "benchmarks" / "regressor"))
+    yield import_module("end_to_end")
+    sys.path[:] = before
+    for name in ("end_to_end", "simulated_rows", "public_pairs", "docs_page"):
+        if name not in loaded:
+            sys.modules.pop(name, None)
+
+
+@pytest.fixture(scope="module")
+def simulated_rows(end_to_end: ModuleType) -> ModuleType:
+    return sys.modules["simulated_rows"]
+
+
+@pytest.fixture(scope="module")
+def catalog() -> Catalog:
+    return load_catalog()
+
+
+@pytest.fixture(scope="module")
+def fold(shared_data: Path, catalog: Catalog) -> tuple[Predictor, list[Pair]]:
+    """A predictor of two GPUs, and the pairs of workloads that it was fitted without."""
+    profiles = load_corpus(shared_data / "black_box" / "cloud_hw_trainpred.csv")
+    pairs = make_pairs([profile for profile in profiles if profile.gpu in GPUS], catalog)
+    train, test = next(splits(pairs, "P2"))
+    recipe = DefaultRecipe(trees=30).fit([pairs[row] for row in train])
+    left_out = [pairs[row] for row in test]
+    answers = recipe.answer(left_out)
+    interval = Interval.of_errors(answers.log_ratio - np.log(actual_ratio(left_out)), answers, "P2")
+    routes = ("ensemble", "incomplete", "residual", "prior", "specifications")
+    return Predictor(
+        catalog, recipe, Reliability({}, dict.fromkeys(routes, interval), None), {"gpus": list(GPUS)}, {}
+    ), left_out
+
+
+@pytest.fixture(scope="module")
+def cases(
+    end_to_end: ModuleType, simulated_rows: ModuleType, fold: tuple[Predictor, list[Pair]], catalog: Catalog
+) -> list[Any]:
+    """A simulated job of each class, of the row left out whose epochs are nearest to the length."""
+    found = []
+    for seed, (cls, epoch_s) in enumerate(JOBS):
+        pair = min(fold[1], key=lambda pair: abs(np.log((pair.source.epoch_s or 1) / epoch_s)))
+        simulated = simulated_rows.simulate_row(pair.source, cls, "dcgm", seed)
+        assert simulated is not None
+        found.append(end_to_end.Case.of([pair], simulated, catalog))
+    return found
+
+
+def test_simulated_traces_have_the_statistics_and_the_epochs_of_their_rows(cases: list[Any]) -> None:
+    for case in cases:
+        row, simulated = case.pairs[0].source, case.simulated
+        starts = np.array([start for start, _ in simulated.spans])
+        assert np.median(np.diff(starts)[1:]) == pytest.approx(row.epoch_s, rel=1e-6)
+        trace = simulated.trace
+        job = (trace.time >= starts[0]) & (trace.time < simulated.spans[-1][1])
+        for name in ("gpu_utilization", "memory_utilization", "power"):
+            readings = trace.metrics()[name][job]
+            readings = readings[np.isfinite(readings)]
+            wanted = row.metrics[name]
+            assert readings.mean() == pytest.approx(wanted["mean"], rel=0.03)
+            assert np.percentile(readings, 50) == pytest.approx(wanted["p50"], rel=0.05)
+            assert wanted["min"] <= readings.min() <= readings.max() <= wanted["max"]
+
+
+def test_detected_epochs_cost_next_to_nothing(
+    cases: list[Any], end_to_end: ModuleType, fold: tuple[Predictor, list[Pair]]
+) -> None:
+    records = [record for case in cases for record in end_to_end.outcomes(case, fold[0])]
+    records = [record for record in records if record["unit"] == "epoch"]
+    assert len(records) >= 3, f"the detector found the epochs of {len(records)} of {len(cases)} jobs"
+    assert max(abs(record["length"]) for record in records) < 0.05
+    true, found = (np.array([record[key] for record in records]) for key in ("true", "found"))
+    assert np.mean(found) - np.mean(true) < 0.02
+    assert np.mean(true) < 0.25, "nor is the answer far off"
+
+
+def test_a_trace_without_epochs_gives_ratios(
+    fold: tuple[Predictor, list[Pair]], simulated_rows: ModuleType, catalog: Catalog
+) -> None:
+    predictor, (pair, *_) = fold
+    drawn = simulate_class("random_walk", 0)
+    metrics = simulated_rows.with_statistics(drawn, pair.source.metrics, np.random.default_rng(0))
+    frame = pd.DataFrame({"time": drawn.time, **metrics})
+    profile, _ = profile_of(Trace(frame, gpu=pair.source.gpu, simulated=True), catalog)
+    assert profile.epoch_s is None
+    (answer,) = predictor.predict(profile, [pair.target_gpu.name])
+    assert (answer.seconds, answer.low, answer.high) == (None, None, None)
+    assert 0 < answer.ratio_low < answer.ratio < answer.ratio_high
+    # The whole trace has the row's statistics, so the ratio is about that of the row.
+    (known,) = predictor.predict(pair.source, [pair.target_gpu.name])
+    assert answer.ratio == pytest.approx(known.ratio, rel=0.1)
+    assert "the ratio stands alone" in answer.why
