@@ -10,6 +10,8 @@ from typing import Any
 import click
 
 from ...regressor import Catalog, Predictor, load_catalog
+from ...regressor.explain import Effect
+from ...regressor.explain import explain as explain_ratio
 from ..predictions import Answer, comparable, of_sensors, predict_job
 from ..profiles import Source, read_source
 from .predict_text import sentences
@@ -60,15 +62,13 @@ def predict(
     return 0
 
 
-def _explanations(predictor: Predictor, sources: list[Source], answers: list[Answer]) -> dict[str, list[Any]]:
-    from ...regressor.explain import explain
-
+def _explanations(predictor: Predictor, sources: list[Source], answers: list[Answer]) -> dict[str, list[Effect]]:
     asked = [(answer.prediction.gpu, sources[answer.slowest].profile) for answer in answers]
-    return {gpu: explain(predictor, profile, gpu) for gpu, profile in asked}
+    return {gpu: explain_ratio(predictor, profile, gpu) for gpu, profile in asked}
 
 
 def _json(
-    sources: list[Source], answers: list[Answer], notes: list[str], explanations: dict[str, list[Any]] | None
+    sources: list[Source], answers: list[Answer], notes: list[str], explanations: dict[str, list[Effect]] | None
 ) -> dict[str, Any]:
     """The contract's keys, of the GPU whose epochs are longest; with several GPUs each one's own under ``gpus``."""
     profile = max((source.profile for source in sources), key=lambda each: each.epoch_s or 0.0)

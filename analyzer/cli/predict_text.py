@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ...regressor import Prediction
 from ...regressor.estimate import Estimate
+from ...regressor.explain import Effect
 from ..predictions import Answer
 from ..profiles import Source
 from .tables import seconds_text, table, with_prefix
@@ -16,7 +16,7 @@ def sentences(
     sources: Sequence[Source],
     answers: Sequence[Answer],
     notes: Sequence[str],
-    explanations: Mapping[str, Sequence[Any]] | None,
+    explanations: Mapping[str, Sequence[Effect]] | None,
     *,
     in_full: bool,
 ) -> str:
@@ -113,9 +113,9 @@ def _rests_on(answer: Answer, sources: Sequence[Source]) -> list[str]:
     return lines
 
 
-def _effect(effect: Any) -> str:
+def _effect(effect: Effect) -> str:
     """One factor of a ratio, with what a typical job on the same GPU shows."""
-    if effect.value is None:
+    if effect.value is None or effect.typical is None:
         return f"  x{effect.factor:.3f}  {effect.name}, for a typical job on the source"
     seen, typical = (
         f"{value:.2f}" if effect.unit == "ratio" else with_prefix(value, effect.unit)
