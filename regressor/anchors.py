@@ -15,7 +15,7 @@ from .profile import STATISTICS, Profile
 from .smooth_features import has_smooth_features, smooth_features
 
 # Of workloads that represent the library about equally well, the shortest epoch is taken: measuring costs time. On the public
-# data 5 % saves a seventh of that time and no accuracy; 20 % costs half a point at 5 anchors (docs/regressor.md).
+# data 5 % saves a seventh of that time and no accuracy; 20 % costs half a point at 5 anchors (docs/decisions/0015).
 _ABOUT_EQUAL = 0.95
 
 

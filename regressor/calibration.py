@@ -18,7 +18,7 @@ ROUTE = "calibrated"
 """The route of an answer that anchors corrected."""
 
 FEWEST = 3
-"""Anchor workloads that a calibration needs; one or two make it worse as often as better (docs/regressor.md)."""
+"""Anchor workloads that a calibration needs; with one or two picked at random answers get worse (docs/decisions/0015)."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Calibration:
     """What anchors on one GPU say of a recipe's errors there.
 
     Answers into the GPU and out of it have processes of their own: the telemetry of the new GPU and that of the others err in
-    different ways, and one process for both, antisymmetric, was worse for either (docs/regressor.md).
+    different ways, and one process for both, antisymmetric, was worse for either (docs/decisions/0015).
 
     Attributes:
         gpu: catalogue name of the GPU that the anchors were measured on.

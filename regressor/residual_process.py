@@ -12,7 +12,7 @@ from .errors import InputError
 
 # Standard deviations in log seconds, fixed a priori from the size of a recipe's errors on GPUs that it has not seen: about
 # 0.15, most of it common to a GPU or to jobs that are alike. Fitted to the anchors at hand by marginal likelihood they made
-# answers worse, and a common factor fitted to them did not make intervals better (docs/decisions).
+# answers worse, and a common factor fitted to them did not make intervals better (docs/decisions/0015).
 _COMMON = 0.10
 """Of the error that every answer about the GPU shares."""
 _SMOOTH = 0.10
