@@ -64,7 +64,8 @@ def test_expected_seconds_are_the_priors(make_profile: Callable[..., Profile], c
     profiles = [make_profile(gpu, 0.7, seconds, workload="w") for gpu, seconds in (("T4", 20.0), ("A10G", 8.0))]
     (anchor,) = anchor_order(make_pairs(profiles, catalog))
     assert (anchor["gpu"], anchor["epoch_s"]) == ("A10G", 8.0)
-    ratio = np.exp(prior_log_ratio([Pair(profiles[1], catalog["A10G"], catalog["L4"])])[0])
+    busy = replace(profiles[1], metrics={"gpu_utilization": profiles[1].metrics["gpu_utilization"]})  # all that an anchor keeps
+    ratio = np.exp(prior_log_ratio([Pair(busy, catalog["A10G"], catalog["L4"])])[0])
     assert expected_seconds(anchor, catalog["L4"], catalog) == pytest.approx(8.0 * ratio)
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from epochcast.regressor import Catalog, InputError, Profile
-from epochcast.regressor.features import busy_share, paper_features, prior_log_ratio
+from epochcast.regressor.features import busy_share, clock_share, paper_features, prior_log_ratio
 from epochcast.regressor.pairs import Pair, actual_ratio, make_pairs, source_seconds
 
 
@@ -68,14 +68,25 @@ def test_paper_features_need_a_latency(catalog: Catalog, make_profile: Callable[
 
 def test_prior_by_hand(catalog: Catalog, make_profile: Callable[..., Profile]) -> None:
     t4, v100 = catalog["T4"], catalog["V100 SXM2 16GB"]
-    flops = (40 * 64 * 1.59e9) / (80 * 64 * 1.53e9)
+    flops = (40 * 64 * 1.5e9) / (80 * 64 * 1.53e9)  # the clock that the job ran at, not the boost clock
     balanced = np.sqrt(flops * 320 / 900)
     busy = 0.6
     expected = 0.5 * (np.log(0.4 + 0.6 * flops) + np.log(0.4 + 0.6 * balanced))
     assert prior_log_ratio([Pair(make_profile(busy=busy), t4, v100)])[0] == pytest.approx(expected)
-    # An idle GPU leaves nothing to speed up, and a GPU against itself changes nothing.
+    # An idle GPU leaves nothing to speed up, and a GPU against itself changes nothing where its clock is not known.
     assert prior_log_ratio([Pair(make_profile(busy=0.0), t4, v100)])[0] == 0
-    assert prior_log_ratio([Pair(make_profile(busy=0.9), t4, t4)])[0] == 0
+    unclocked = make_profile(busy=0.9)
+    unclocked = replace(unclocked, metrics={key: value for key, value in unclocked.metrics.items() if key != "sm_clock"})
+    assert prior_log_ratio([Pair(unclocked, t4, t4)])[0] == 0
+
+
+@pytest.mark.parametrize(("hertz", "share"), [(1.272e9, 0.8), (1e8, 0.25), (9e9, 1.25)])
+def test_clock_share_holds_to_what_is_possible(
+    catalog: Catalog, make_profile: Callable[..., Profile], hertz: float, share: float
+) -> None:
+    profile = make_profile()
+    clock = dict.fromkeys(profile.metrics["sm_clock"], hertz) | {"std": 0.0}
+    assert clock_share(replace(profile, metrics=profile.metrics | {"sm_clock": clock}), catalog["T4"]) == pytest.approx(share)
 
 
 def test_busy_share_falls_back_from_metric_to_metric(make_profile: Callable[..., Profile]) -> None:
