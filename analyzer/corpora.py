@@ -29,10 +29,14 @@ def trace_profiles(folder: Path, catalog: Catalog) -> list[Profile]:
 
     ``NAME.json`` beside a trace says its ``workload`` (text), its ``group`` (text, else the label ``cls``) and, where they are
     known, the true epochs (`read_labels`: ``epoch_starts``, ``epoch_ends``, ``training``); otherwise the detector finds them.
-    Raises InputError, naming the file, for a trace without such a file, workload or epochs, and for one of no known GPU.
+    Raises InputError, naming the file, for a trace without such a file, workload or epochs, for one of no known GPU, and for a
+    ``NAME.json`` without a trace (a profile does not belong here).
     """
+    traces = _traces(folder)
+    if alone := sorted({path.name for path in folder.glob("*.json")} - {f"{_stem(path)}.json" for path in traces}):
+        raise InputError(f"{str(folder / alone[0])!r} has no trace beside it; keep profiles and other JSON in another folder")
     profiles = []
-    for path in _traces(folder):
+    for path in traces:
         try:
             profiles.append(_profile(path, catalog))
         except ValueError as error:  # the InputError of any room
@@ -42,7 +46,8 @@ def trace_profiles(folder: Path, catalog: Catalog) -> list[Profile]:
 
 
 def _traces(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if path.name.endswith(_SUFFIXES) and path.is_file())
+    files = (path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
+    return sorted(path for path in files if path.name.endswith(_SUFFIXES))
 
 
 def _profile(path: Path, catalog: Catalog) -> Profile:

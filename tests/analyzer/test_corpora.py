@@ -66,6 +66,16 @@ def test_a_bad_file_is_named(tmp_path: Path, catalog: Catalog, told: dict[str, o
     assert "worse" in str(raised.value)
 
 
+def test_a_profile_among_traces_is_refused_rather_than_forgotten(tmp_path: Path, catalog: Catalog) -> None:
+    _write(tmp_path, "trace", "Tesla T4", 1, {"workload": "w"})
+    (tmp_path / "profile.json").write_text("{}")
+    (tmp_path / ".hidden.csv").write_text("left by another program")
+    with pytest.raises(InputError, match=r"profile\.json' has no trace beside it"):
+        load_training_data(tmp_path, catalog)
+    (tmp_path / "profile.json").unlink()
+    assert len(load_training_data(tmp_path, catalog)) == 1
+
+
 def test_other_bad_files_are_named(tmp_path: Path, catalog: Catalog) -> None:
     _write(tmp_path, "trace", "Voodoo 2", 1, {"workload": "w"})
     with pytest.raises(InputError, match=r"trace\.parquet.*unknown GPU 'Voodoo 2'"):
