@@ -69,7 +69,7 @@ def anchor_order(pairs: Sequence[Pair], count: int = 40) -> list[Anchor]:
 
 
 def expected_seconds(anchor: Anchor, target: Gpu, catalog: Catalog) -> float:
-    """Seconds per epoch of an anchor on a GPU that it was not measured on, by the zero-training prior.
+    """Seconds per epoch of an anchor on a GPU that it was not measured on, by the zero-training prior at boost clocks.
 
     Raises:
         InputError: the catalogue does not know the GPU that the anchor's epoch was measured on.

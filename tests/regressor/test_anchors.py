@@ -60,7 +60,7 @@ def test_of_equals_the_shortest_epoch_is_taken(make_profile: Callable[..., Profi
     assert sorted(anchor["workload"] for anchor in chosen) == ["0.2/3.0", "0.9/3.0"]
 
 
-def test_expected_seconds_are_the_priors(make_profile: Callable[..., Profile], catalog: Catalog) -> None:
+def test_expected_seconds_are_the_priors_at_boost_clock(make_profile: Callable[..., Profile], catalog: Catalog) -> None:
     profiles = [make_profile(gpu, 0.7, seconds, workload="w") for gpu, seconds in (("T4", 20.0), ("A10G", 8.0))]
     (anchor,) = anchor_order(make_pairs(profiles, catalog))
     assert (anchor["gpu"], anchor["epoch_s"]) == ("A10G", 8.0)
