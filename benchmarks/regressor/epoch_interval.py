@@ -63,7 +63,7 @@ def main() -> None:
             print(line(f"{low:g} to {high:g}", some))
     print(line("all", rows))
     wrong = rows.loc[rows["error"].abs() >= np.log(1 + RIGHT), "error"]
-    print(f"\n{len(asked)} traces; {len(wrong)} wrong periods, root mean square |log| {np.sqrt((wrong**2).mean()):.2f}")
+    print(f"\n{len(asked)} traces; {len(wrong)} wrong periods, |log(found / true)| in the median {wrong.abs().median():.2f}")
 
 
 if __name__ == "__main__":
