@@ -65,7 +65,7 @@ class Profile:
         gpu: any name that the GPU catalogue resolves.
         epoch_s: seconds of one epoch or step, ``None`` where neither was found.
         unit: what ``epoch_s`` is the length of.
-        epochs: how many epochs or steps the statistics rest on.
+        epochs: how many epochs or steps the statistics rest on; 0 where they span the whole trace.
         metrics: metric name -> statistic (:data:`STATISTICS`) -> value in base units.
         feature_set: which tier of telemetry the metrics come from.
         first_epoch_excluded: whether the first epoch (warm-up, compilation) was left out.
