@@ -60,7 +60,7 @@ def scatter_figure(
 
 def _diagonal(axes: Axes, ends: NDArray[np.float64]) -> None:
     """Square log axes in seconds, the line of right answers, and the band around it."""
-    axes.fill_between(ends, ends * (1 - _BAND), ends * (1 + _BAND), color=GREEN, alpha=0.12, linewidth=0)
+    axes.fill_between(ends, ends * (1 - _BAND), ends * (1 + _BAND), color="#999999", alpha=0.25, linewidth=0)
     axes.plot(ends, ends, color="black", linewidth=0.8)
     axes.set(xscale="log", yscale="log", xlim=ends, ylim=ends, aspect="equal")
     for axis in (axes.xaxis, axes.yaxis):
