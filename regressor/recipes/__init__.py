@@ -9,10 +9,15 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.pipeline import make_pipeline
 
+from ..pair_features import PairFeatures
 from ..pairs import Pair
 from .baselines import PairMedian, SpecificationRatio
 from .default import DefaultRecipe
+from .latency_only import LatencyOnlyRecipe
+from .log_ratio import LogRatioRecipe
 from .paper import PaperRecipe
 from .prior import PriorRecipe
 from .single_models import CatBoostRecipe, HistGradientBoostingRecipe, MeanRecipe, RandomForestRecipe
@@ -34,6 +39,11 @@ class Recipe(Protocol):
         ...
 
 
+def _extra_trees() -> Recipe:
+    """One ensemble of trees on the log ratio, what ``default`` has to be worth more than."""
+    return LogRatioRecipe(make_pipeline(PairFeatures(), ExtraTreesRegressor(200, min_samples_leaf=2, random_state=0)))
+
+
 RECIPES: dict[str, Callable[[], Recipe]] = {
     "default": DefaultRecipe,
     "paper": PaperRecipe,
@@ -43,6 +53,8 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "forest-catboost-mean": MeanRecipe,
     "prior": PriorRecipe,
     "gaussian-process": lambda: DefaultRecipe(forest_share=0.0),
+    "extra-trees": _extra_trees,
+    "latency-only": LatencyOnlyRecipe,
     "same-latency": SpecificationRatio,
     "flops-ratio": lambda: SpecificationRatio("flops"),
     "bandwidth-ratio": lambda: SpecificationRatio("memory_bandwidth"),
@@ -54,6 +66,8 @@ __all__ = [
     "CatBoostRecipe",
     "DefaultRecipe",
     "HistGradientBoostingRecipe",
+    "LatencyOnlyRecipe",
+    "LogRatioRecipe",
     "MeanRecipe",
     "PairMedian",
     "PaperRecipe",

@@ -99,7 +99,7 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if len(usable) < 2:
             raise InputError(
                 f"{len(usable)} of {len(pairs)} training pairs hold an activity metric ({', '.join(BUSY)}); "
-                "at least 2 are needed, record one, or use a latency-only recipe"
+                "at least 2 are needed; latencies alone are for recipe 'latency-only' of `epochcast evaluate regressor`"
             )
         self.features_ = SourceFeatures.choose(usable)
         if not set(BUSY) & set(self.features_.metrics) or not self.features_.columns:

@@ -52,8 +52,10 @@ def test_recipes_are_cloned_with_their_parameters(name: str) -> None:
     recipe = small(name)
     copy = clone(recipe)
     assert type(copy) is type(recipe) and copy is not recipe
-    assert copy.get_params() == recipe.get_params()
-    assert type(recipe)().set_params(**recipe.get_params()).get_params() == recipe.get_params()
+    # By their texts: a parameter may be an estimator, and estimators are equal only to themselves.
+    assert str(copy.get_params()) == str(recipe.get_params())
+    plain: Any = RECIPES[name]()
+    assert str(plain.set_params(**recipe.get_params(deep=False)).get_params()) == str(recipe.get_params())
     with pytest.raises(ValueError, match="Invalid parameter"):
         recipe.set_params(no_such_parameter=1)
 

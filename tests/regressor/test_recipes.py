@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
+from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.pipeline import make_pipeline
 
 from epochcast.regressor import Catalog, InputError, Profile
 from epochcast.regressor.features import prior_log_ratio
+from epochcast.regressor.pair_features import PairFeatures
 from epochcast.regressor.pairs import Pair, actual_ratio, make_pairs, target_seconds
 from epochcast.regressor.protocols import splits
 from epochcast.regressor.recipes import (
@@ -16,6 +19,8 @@ from epochcast.regressor.recipes import (
     CatBoostRecipe,
     DefaultRecipe,
     HistGradientBoostingRecipe,
+    LatencyOnlyRecipe,
+    LogRatioRecipe,
     MeanRecipe,
     PairMedian,
     PaperRecipe,
@@ -35,6 +40,8 @@ FAST = {
     "forest-catboost-mean": MeanRecipe(trees=20, iterations=50),
     "prior": PriorRecipe(),
     "gaussian-process": DefaultRecipe(trees=30, forest_share=0.0),
+    "extra-trees": LogRatioRecipe(make_pipeline(PairFeatures(), ExtraTreesRegressor(30, random_state=0))),
+    "latency-only": LatencyOnlyRecipe(),
     "same-latency": SpecificationRatio(),
     "flops-ratio": SpecificationRatio("flops"),
     "bandwidth-ratio": SpecificationRatio("memory_bandwidth"),
