@@ -1,0 +1,43 @@
+"""The look-up of benchmarks/regressor/leak.py: what it answers it knows from training alone, and a new workload it does not know."""
+
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from epochcast.regressor import Catalog, Profile
+from epochcast.regressor.pairs import Pair, make_pairs, target_seconds
+from epochcast.regressor.protocols import out_of_fold
+
+
+@pytest.fixture(scope="module")
+def leak(root: Path) -> Iterator[ModuleType]:
+    sys.path.insert(0, str(root / "benchmarks" / "regressor"))
+    yield import_module("leak")
+    sys.path.remove(str(root / "benchmarks" / "regressor"))
+
+
+@pytest.fixture(scope="module")
+def pairs(made_up_profiles: list[Profile], catalog: Catalog) -> list[Pair]:
+    return make_pairs(made_up_profiles, catalog)
+
+
+def test_two_pairs_name_a_third(leak: ModuleType, pairs: list[Pair]) -> None:
+    workload = [pair for pair in pairs if pair.source.workload == pairs[0].source.workload]
+    by_gpus = {(pair.source_gpu.name, pair.target_gpu.name): pair for pair in workload}
+    look_up = leak.LookUp().fit([by_gpus["T4", "A10G"], by_gpus["V100 SXM2 16GB", "A10G"]])
+    asked = [by_gpus["T4", "V100 SXM2 16GB"], by_gpus["A10G", "T4"]]
+    assert np.array_equal(look_up.predict(asked), target_seconds(asked))
+
+
+def test_random_rows_leak_and_grouped_ones_do_not(leak: ModuleType, pairs: list[Pair]) -> None:
+    actual = target_seconds(pairs)
+    random = out_of_fold(pairs, "P1", leak.LookUp())[0]
+    answered = np.isfinite(random)
+    assert answered.mean() > 0.8 and np.array_equal(random[answered], actual[answered])
+    for protocol in ("P2", "P3", "P4"):
+        assert np.isnan(out_of_fold(pairs, protocol, leak.LookUp())[0]).all()
