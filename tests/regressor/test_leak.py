@@ -1,4 +1,4 @@
-"""The look-up of benchmarks/regressor/leak.py: what it answers it knows from training alone, and a new workload it does not know."""
+"""The look-up of benchmarks/regressor/leak.py: it answers from what training pairs say, and knows nothing of a new workload."""
 
 import sys
 from collections.abc import Iterator
