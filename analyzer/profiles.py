@@ -7,6 +7,8 @@ import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.stats import norm
 
@@ -16,6 +18,12 @@ from ..regressor.summary import summarise
 from .errors import InputError
 from .static_gpu import gpu_of
 from .trace import Trace, read_trace
+
+LEAST_CONFIDENCE = 0.8
+"""Epochs that the detector is less sure of give no seconds: a wrong length is worse than the ratio alone."""
+
+_ACTIVITY = ("gr_engine_active", "sm_active", "gpu_utilization")
+_IDLE = 0.05
 
 _TAIL = 0.05  # of a 90 % interval, on either side
 
@@ -77,9 +85,10 @@ def profile_of(trace: Trace, catalog: Catalog, gpu: str | None = None) -> tuple[
     """Detect the epochs of ``trace`` and summarise its metrics over them (paper section III-C, "Defining Input Features").
 
     The interval of ``epoch_s`` holds both what the epochs' scatter says (`summarise`) and how sure the tracker is of its period
-    (`widened`). Steps have a length but no boundaries, so their statistics span the whole trace. With neither epochs nor steps
-    the profile spans the whole trace, too, and has no seconds: it still gives ratios between GPUs. Where two jobs share the
-    trace, the profile is of the main one, though in its epochs the metrics are those of both.
+    (`widened`). Epochs that are too unsure give no seconds. Steps have a length but no boundaries, so their statistics span the
+    trace from the GPU's first activity to its last, and so do those of a trace in which neither is found. Without seconds the
+    profile still gives ratios between GPUs. Where two jobs share the trace, the profile is of the main one, though in its
+    epochs the metrics are those of both.
     """
     name = trace.gpu if gpu is None else gpu
     if name is None:
@@ -88,11 +97,34 @@ def profile_of(trace: Trace, catalog: Catalog, gpu: str | None = None) -> tuple[
         raise InputError(f"the trace is of a CPU ({name}), and predictions start from a GPU's telemetry; record on a GPU")
     device = gpu_of(name, trace.static, catalog)
     found = detect(trace.time, trace.metrics())
-    spans = [(epoch.start, epoch.end) for epoch in found.epochs]
-    profile = summarise(device.name, trace.time, trace.metrics(), spans, simulated=trace.simulated)
+    if found.epochs:
+        spans = [(epoch.start, epoch.end) for epoch in found.epochs]
+        profile = summarise(device.name, trace.time, trace.metrics(), spans, simulated=trace.simulated)
+        if found.confidence < LEAST_CONFIDENCE:  # where the job is, they still tell
+            profile = replace(profile, epoch_s=None, unit=None, epoch_s_low=None, epoch_s_high=None)
+    else:
+        time, metrics = _busy_part(trace)
+        profile = summarise(device.name, time, metrics, [], simulated=trace.simulated)
     if found.verdict == "steps":
         profile = replace(profile, epoch_s=found.step_s, unit="step")
     return widened(profile, found.confidence), found
+
+
+def _busy_part(trace: Trace) -> tuple[NDArray[np.float64], dict[str, NDArray[np.float64]]]:
+    """The trace from the first reading of an active GPU to the last: no profile is made of waiting before and after a job.
+
+    Active is above a twentieth of the highest reading of the first metric of ``_ACTIVITY`` that the trace has; without one, or
+    without any activity, it is the whole trace.
+    """
+    time, metrics = trace.time, trace.metrics()
+    activity = next((metrics[name] for name in _ACTIVITY if name in metrics), None)
+    if activity is None or not np.isfinite(activity).any():
+        return time, metrics
+    busy = np.flatnonzero(activity > _IDLE * np.nanmax(activity))
+    if not busy.size:
+        return time, metrics
+    part = slice(busy[0], busy[-1] + 1)
+    return time[part], {name: values[part] for name, values in metrics.items()}
 
 
 def widened(profile: Profile, confidence: float) -> Profile:
@@ -126,10 +158,15 @@ def _mixed(half: float, confidence: float) -> float:
 
 
 def _notes(found: Detection) -> tuple[str, ...]:
-    if len(found.jobs) < 2:
-        return ()
-    other = found.jobs[1]
-    return (
-        f"a second job shares the GPU (period {other.period_s:.3g} s): the answer is for the first one, "
-        "and the metrics are those of both",
-    )
+    notes = []
+    if found.verdict == "epochs" and found.confidence < LEAST_CONFIDENCE:
+        notes.append(
+            f"there may be epochs of {found.period_s:.3g} s, but with confidence {found.confidence:.2f} they are too unsure to "
+            "give seconds: record for longer, or with more metrics"
+        )
+    if len(found.jobs) > 1:
+        notes.append(
+            f"a second job shares the GPU (period {found.jobs[1].period_s:.3g} s): the answer is for the first one, "
+            "and the metrics are those of both"
+        )
+    return tuple(notes)

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from epochcast.analyzer import profiles
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.profiles import profile_of, widened
+from epochcast.analyzer.profiles import LEAST_CONFIDENCE, profile_of, widened
 from epochcast.analyzer.static_gpu import gpu_of
 from epochcast.analyzer.trace import Trace
 from epochcast.detector.simulator import SimulatedTrace, simulate, simulate_class
@@ -109,3 +110,34 @@ def test_a_gpu_that_neither_knows(catalog: Catalog) -> None:
         gpu_of("NVIDIA Unheard-of 5", {}, catalog)
     with pytest.raises(RegressorInputError, match="ambiguous"):
         gpu_of("V100", STATIC, catalog)
+
+
+def test_epochs_that_are_too_unsure_give_no_seconds(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = _trace(simulate_class("paper", 77))
+    sure, found = profile_of(trace, catalog)
+    monkeypatch.setattr(profiles, "detect", lambda time, metrics: replace(found, confidence=LEAST_CONFIDENCE - 0.01))
+    unsure, _ = profile_of(trace, catalog)
+    assert sure.epoch_s is not None and (unsure.epoch_s, unsure.unit, unsure.epoch_s_low) == (None, None, None)
+    assert unsure.metrics == sure.metrics and unsure.epochs == sure.epochs
+    monkeypatch.setattr(profiles, "detect", lambda time, metrics: replace(found, confidence=LEAST_CONFIDENCE))
+    assert profile_of(trace, catalog)[0].epoch_s == sure.epoch_s
+
+
+def test_waiting_before_and_after_a_job_is_no_part_of_its_profile(catalog: Catalog) -> None:
+    made = simulate_class("serving", 3)
+    alone, found = profile_of(_trace(made), catalog)
+    assert found.verdict == "none"
+    idle = 600
+    time = np.concatenate(
+        [made.time[0] - 0.1 * np.arange(idle, 0, -1), made.time, made.time[-1] + 0.1 * np.arange(1, idle + 1)]
+    )
+    still = {
+        name: np.full(idle, 0.0 if name in ("gr_engine_active", "gpu_utilization") else values[0])
+        for name, values in made.metrics.items()
+    }
+    metrics = {name: np.concatenate([still[name], values, still[name]]) for name, values in made.metrics.items()}
+    padded = Trace(pd.DataFrame({"time": time, **metrics}), gpu=made.gpu, source="replay", simulated=True)
+    after, found = profile_of(padded, catalog)
+    assert found.verdict == "none"
+    for name in ("gr_engine_active", "gpu_utilization"):
+        assert after.metrics[name]["mean"] == pytest.approx(alone.metrics[name]["mean"], rel=0.01)
