@@ -1,6 +1,7 @@
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+import joblib
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -26,6 +27,13 @@ RECIPES = (
     HistGradientBoostingRecipe(iterations=20),
     MeanRecipe(trees=5, iterations=20),
 )
+
+
+@pytest.fixture(autouse=True)
+def inner_fits_in_threads() -> Iterator[None]:
+    """Processes of their own take seconds to start; the numbers are the same."""
+    with joblib.parallel_config("threading"):
+        yield
 
 
 @pytest.fixture(scope="module")
