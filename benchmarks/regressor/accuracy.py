@@ -42,7 +42,9 @@ def lines(recipes: Sequence[str], protocols: Sequence[str]) -> Iterator[str]:
                 result = evaluate(profiles, catalog, protocol=protocol, recipe=recipe, seeds=seeds, anchors=anchors)
                 yield line(title, recipe, *figures(result), f"{time.process_time() - began:.0f}")
                 found.append((title, result))
+    # Of several recipes with intervals the first asked for: the others are its variants.
     sure = [(title, result) for title, result in found if not np.isnan(result.interval_coverage)]
+    sure = [(title, result) for title, result in sure if result.recipe == sure[0][1].recipe]
     if sure:
         yield from intervals(sure)
         yield from ends("source", [(title, result.recipe, result.by) for title, result in sure])
