@@ -11,6 +11,8 @@ import click
 from ...regressor import Predictor, load_catalog
 from ..corpora import load_training_data
 
+_NEW = {"P2": "on a new workload", "P3": "on a new model", "P4": "on a new GPU"}
+
 
 @click.group()
 def train() -> None:
@@ -43,11 +45,24 @@ def regressor(data: Path, gpus: Path | None, out: Path, as_json: bool) -> int:
     profiles = load_training_data(data, catalog)
     predictor = Predictor.fit(profiles, catalog)
     predictor.save(out)
-    answer = {
-        "rows": len(profiles),
-        "gpus": sorted({profile.gpu for profile in profiles}),
-        "seconds": round(time.monotonic() - began, 1),
-    }
-    text = f"{out}: fitted on {answer['rows']} profiles of {', '.join(answer['gpus'])} in {answer['seconds']} s"  # type: ignore[arg-type]
-    click.echo(json.dumps(answer) if as_json else text)
+    gpus_seen, seconds = sorted({profile.gpu for profile in profiles}), round(time.monotonic() - began, 1)
+    features = predictor.recipe.features_
+    accuracy = {protocol: figures["mape"] for protocol, figures in predictor.reliability.accuracy.items()}
+    if as_json:
+        answer = {
+            "rows": len(profiles),
+            "gpus": gpus_seen,
+            "seconds": seconds,
+            "mape": accuracy,
+            "metrics": list(features.metrics),
+            "excluded": dict(features.excluded),
+        }
+        click.echo(json.dumps(answer))
+        return 0
+    click.echo(f"{out}: fitted on {len(profiles)} profiles of {', '.join(gpus_seen)} in {seconds} s")
+    errors = ", ".join(f"{error:.1f} % {_NEW[protocol]}" for protocol, error in accuracy.items())
+    click.echo(f"mean error on what was left out: {errors}")
+    click.echo(f"metrics: {', '.join(features.metrics)}")
+    for name, reason in features.excluded.items():
+        click.echo(f"not used: {name} ({reason})")
     return 0
