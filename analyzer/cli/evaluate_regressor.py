@@ -23,7 +23,7 @@ _FILE = click.Path(path_type=Path)
     help="P2 new workload, P1 random rows (leaks), P3 new architecture, P4 new GPU, P4-anchors. [default: P2]",
 )
 @click.option("--anchors", type=click.IntRange(min=0), help="Workloads measured on the new GPU, of P4-anchors. [default: 10]")
-@click.option("--recipe", default="default", show_default=True, help="Recipe to fit, or `all` to compare them.")
+@click.option("--recipe", help="Recipe to fit, or `all` to compare them. [default: default; latency-only without telemetry]")
 @click.option("--seeds", type=click.IntRange(1, 5), help="Shuffles of the groups (P1, P2). [default: 5, the paper's models 1]")
 @click.option("--gpus", type=_FILE, metavar="FILE", help="A TOML file with GPUs of your own.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
@@ -33,7 +33,7 @@ def regressor(
     test: Path | None,
     protocol: str | None,
     anchors: int | None,
-    recipe: str,
+    recipe: str | None,
     seeds: int | None,
     gpus: Path | None,
     as_json: bool,
@@ -46,7 +46,9 @@ def regressor(
              epochcast evaluate regressor --train old.csv --test new.csv
     """
     from ...regressor import RECIPES, Evaluation, evaluate, evaluate_split, load_catalog
+    from ...regressor import InputError as RegressorInputError
     from ...regressor.evaluation import BASELINES
+    from ...regressor.features import BUSY
     from ..corpora import load_training_data
 
     if (data is None) == (train is None) or (train is None) != (test is None):
@@ -73,10 +75,18 @@ def regressor(
         )
 
     if recipe == "all":
-        answers = [measure(name).to_json() for name in RECIPES]
+        answers = []
+        for name in RECIPES:
+            try:
+                answers.append(measure(name).to_json())
+            except RegressorInputError as error:  # e.g. no telemetry for those that need it; the others go on
+                progress.clear()
+                click.echo(f"{name}: {error}", err=True)
         progress.clear()
         click.echo(json.dumps(answers, indent=2) if as_json else compared(answers))
         return 0 if any(answer["n"] for answer in answers) else 1
+    if recipe is None:
+        recipe = "default" if any(set(BUSY) & set(profile.metrics) for profile in corpora[0]) else "latency-only"
     answer = measure(recipe).to_json()
     answer["baselines"] = {name: measure(name).to_json() for name in BASELINES if name != recipe}
     progress.clear()

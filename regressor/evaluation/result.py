@@ -120,12 +120,17 @@ def _figures(pairs: Sequence[Pair], actual: NDArray[np.float64], run: Run) -> di
         **asdict(score(actual, run.seconds)),
         "p90_ape": float(np.percentile(errors, 90)) if errors.size else math.nan,
         **{f"fastest_{key}": value for key, value in fastest.items()},
-        "constant_width_score": score_intervals(np.log(run.seconds / actual), run.constant_width).score,
+        "constant_width_score": score_intervals(_log_errors(actual, run), run.constant_width).score,
     }
 
 
+def _log_errors(actual: NDArray[np.float64], run: Run) -> NDArray[np.float64]:
+    """Log of predicted over measured; NaN where a model that knows no ratio answers a time below 0."""
+    return np.log(np.where(run.seconds > 0, run.seconds, np.nan) / actual)
+
+
 def _interval_figures(actual: NDArray[np.float64], run: Run, rows: NDArray[np.bool_]) -> dict[str, float]:
-    scores = score_intervals(np.log(run.seconds / actual)[rows], run.half_width[rows])
+    scores = score_intervals(_log_errors(actual, run)[rows], run.half_width[rows])
     return {f"interval_{key}": value for key, value in asdict(scores).items()}
 
 

@@ -134,3 +134,25 @@ def test_bad_input_is_one_sentence(
     assert main(["evaluate", "regressor", *(argument.format(**names) for argument in arguments)]) == 2
     said = capsys.readouterr().err
     assert says in said and said.count("\n") == 1
+
+
+def test_latencies_without_telemetry_get_the_recipe_for_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(0)
+    rows = [
+        {
+            **{"exp_name": "exp01", "instance_name": instance, "dataset": "32dataset", "model": f"m{number % 3}"},
+            **{
+                "optimizer": "SGD",
+                "batchsize": number,
+                "epoch_latency": seconds * factor,
+                "batch_latency": seconds * factor / 90,
+            },
+        }
+        for number, seconds in enumerate(rng.uniform(5, 50, 30))
+        for instance, factor in {"g3s.xlarge": 1.0, "p3.2xlarge": 0.2}.items()
+    ]
+    data = csv(pd.DataFrame(rows), tmp_path / "profet.csv")
+    found = answer(capsys, "--data", data, "--seeds", "1")
+    assert found["recipe"] == "latency-only" and found["n"] == 60 and found["mape"] < 1
+    assert main(["evaluate", "regressor", "--data", data, "--recipe", "default"]) == 2
+    assert "0 of 48 training pairs hold an activity metric" in capsys.readouterr().err
