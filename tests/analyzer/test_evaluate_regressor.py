@@ -140,13 +140,14 @@ def test_latencies_without_telemetry_get_the_recipe_for_them(tmp_path: Path, cap
     rng = np.random.default_rng(0)
     rows = [
         {
-            **{"exp_name": "exp01", "instance_name": instance, "dataset": "32dataset", "model": f"m{number % 3}"},
-            **{
-                "optimizer": "SGD",
-                "batchsize": number,
-                "epoch_latency": seconds * factor,
-                "batch_latency": seconds * factor / 90,
-            },
+            "exp_name": "exp01",
+            "instance_name": instance,
+            "dataset": "32dataset",
+            "model": f"m{number % 3}",
+            "optimizer": "SGD",
+            "batchsize": number,
+            "epoch_latency": seconds * factor,
+            "batch_latency": seconds * factor / 90,
         }
         for number, seconds in enumerate(rng.uniform(5, 50, 30))
         for instance, factor in {"g3s.xlarge": 1.0, "p3.2xlarge": 0.2}.items()
