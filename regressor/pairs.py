@@ -11,6 +11,9 @@ from .errors import InputError
 from .gpus import Catalog, Gpu
 from .profile import Profile
 
+# Of the seconds of one workload on two GPUs; beyond, one of them has a wrong unit.
+_LARGEST_RATIO = 1e6
+
 
 @dataclass(frozen=True)
 class Pair:
@@ -33,7 +36,8 @@ def make_pairs(profiles: Sequence[Profile], catalog: Catalog) -> list[Pair]:
     """Pair every profile with every other GPU that the same workload was measured on, in the order of the profiles.
 
     Raises:
-        InputError: a profile lacks its workload or its epoch seconds, its GPU is unknown, or no workload ran on two GPUs.
+        InputError: a profile lacks its workload or its epoch seconds, its GPU is unknown, no workload ran on two GPUs, or its
+            seconds on two GPUs cannot be of the same thing.
     """
     by_workload: dict[str, list[tuple[Profile, Gpu]]] = defaultdict(list)
     for number, profile in enumerate(profiles, start=1):
@@ -41,6 +45,8 @@ def make_pairs(profiles: Sequence[Profile], catalog: Catalog) -> list[Pair]:
             lacks = "workload" if profile.workload is None else "epoch_s"
             raise InputError(f"profile {number} of {len(profiles)} ({profile.gpu}) has no {lacks}; training data needs it")
         by_workload[profile.workload].append((profile, catalog.resolve(profile.gpu)))
+    for workload, runs in by_workload.items():
+        _check_same_work(workload, [profile for profile, _ in runs])
     pairs = [
         Pair(source, source_gpu, target_gpu, target.epoch_s)
         for runs in by_workload.values()
@@ -51,6 +57,21 @@ def make_pairs(profiles: Sequence[Profile], catalog: Catalog) -> list[Pair]:
     if not pairs:
         raise InputError(f"no workload of the {len(profiles)} profiles ran on two GPUs; a ratio cannot be learnt from them")
     return pairs
+
+
+def _check_same_work(workload: str, runs: Sequence[Profile]) -> None:
+    """Refuse seconds per step beside seconds per epoch, and ratios that are a slip of the unit."""
+    ordered = sorted(runs, key=lambda profile: profile.epoch_s or 0.0)
+    if len(units := {profile.unit for profile in runs}) > 1:
+        raise InputError(
+            f"workload {workload!r} has seconds per {' and per '.join(sorted(map(str, units)))}; give all per epoch"
+        )
+    shortest, longest = ordered[0], ordered[-1]
+    if (longest.epoch_s or 0.0) / (shortest.epoch_s or 1.0) > _LARGEST_RATIO:
+        raise InputError(
+            f"workload {workload!r} takes {shortest.epoch_s:g} s on {shortest.gpu} and {longest.epoch_s:g} s on {longest.gpu}; "
+            "no GPU is a million times as fast as another, correct one of them"
+        )
 
 
 def source_seconds(pairs: Sequence[Pair]) -> NDArray[np.float64]:

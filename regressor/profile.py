@@ -46,6 +46,11 @@ METRICS = frozenset(NVML_METRICS + DCGM_METRICS)
 
 RATIOS = frozenset(name for name in METRICS if name.endswith(("_utilization", "_active", "_occupancy")))
 
+# What a model file holds as a name; no epoch or step is shorter or longer, and no power, clock, traffic or memory larger.
+_LONGEST_NAME = 100
+_SHORTEST_S, _LONGEST_S = 1e-9, 1e9
+_LARGEST = 1e18
+
 FeatureSet = Literal["nvml", "dcgm", "none"]
 Unit = Literal["epoch", "step"]
 
@@ -106,16 +111,21 @@ class Profile:
             raise InputError(
                 f"the profile has epoch_s {self.epoch_s!r} and unit {self.unit!r}; give both ('epoch' or 'step') or neither"
             )
-        if self.epoch_s is not None and not (_is_number(self.epoch_s) and self.epoch_s > 0):
-            raise InputError(f"the profile's epoch_s is {self.epoch_s!r}; it must be a number of seconds above 0")
+        if self.epoch_s is not None and not (_is_number(self.epoch_s) and _SHORTEST_S <= self.epoch_s <= _LONGEST_S):
+            raise InputError(
+                f"the profile's epoch_s is {self.epoch_s!r:.60}; it must be a number of seconds above 0, "
+                f"from {_SHORTEST_S:g} to {_LONGEST_S:g}"
+            )
         if isinstance(self.epochs, bool) or not isinstance(self.epochs, int) or self.epochs < 0:
             raise InputError(f"the profile's epochs is {self.epochs!r}; it must be a whole number, 0 or more")
         if self.feature_set not in ("nvml", "dcgm", "none"):
             raise InputError(f"the profile's feature_set is {self.feature_set!r}; it must be 'nvml', 'dcgm' or 'none'")
         for key in ("workload", "group"):
             value = getattr(self, key)
-            if value is not None and not isinstance(value, str):
-                raise InputError(f"the profile's {key} is {value!r}; it must be a text or null")
+            if value is not None and not (isinstance(value, str) and 1 <= len(value) <= _LONGEST_NAME):
+                raise InputError(
+                    f"the profile's {key} is {value!r:.60}; it must be a text of 1 to {_LONGEST_NAME} letters, or null"
+                )
         for key in ("first_epoch_excluded", "simulated"):
             if not isinstance(getattr(self, key), bool):
                 raise InputError(f"the profile's {key} is {getattr(self, key)!r}; it must be true or false")
@@ -189,8 +199,8 @@ def _check_metric(name: str, statistics: object) -> None:
     if not isinstance(statistics, Mapping) or set(statistics) != set(STATISTICS):
         raise InputError(f"metric {name!r} holds {statistics!r}; it needs exactly {', '.join(STATISTICS)}")
     for statistic, value in statistics.items():
-        if not _is_number(value):
-            raise InputError(f"{statistic} of {name!r} is {value!r}; it must be a finite number")
+        if not _is_number(value) or abs(value) > _LARGEST:
+            raise InputError(f"{statistic} of {name!r} is {value!r:.60}; it must be a finite number, at most {_LARGEST:g}")
     # A ratio that reads a hair above one is rounding of the counter, not a percentage.
     if name in RATIOS and not (statistics["min"] >= 0 and statistics["max"] <= 1.01):
         raise InputError(

@@ -30,7 +30,7 @@ def load(path: Path) -> list[Profile]:
             continue
         try:
             profiles.append(Profile.from_json(json.loads(line)))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InputError(f"line {number} of {str(path)!r} is not a profile: {error}") from error
     if not profiles:
         raise InputError(f"{str(path)!r} holds no profile; write one per line")
@@ -42,5 +42,5 @@ def _read(path: Path) -> Profile:
         return Profile.from_json(json.loads(path.read_text("utf-8")))
     except OSError as error:
         raise InputError(f"cannot read the profile {str(path)!r}: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path.name} is not a profile: {error}") from error

@@ -6,8 +6,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from epochcast.regressor import InputError, Profile, load_corpus
+from epochcast.regressor import Catalog, InputError, Profile, load_corpus
 from epochcast.regressor.corpora.cloud_hw_trainpred import _METRICS, _STATISTICS
+from epochcast.regressor.pairs import make_pairs
 from epochcast.regressor.profile import METRICS
 
 
@@ -106,3 +107,24 @@ def test_public_file_holds_no_trap(public_profiles: list[Profile]) -> None:
     assert {profile.gpu for profile in public_profiles} == {"T4", "A10G", "V100 SXM2 16GB", "P100 PCIe 16GB"}
     assert len({profile.workload for profile in public_profiles}) == 129
     assert len({profile.group for profile in public_profiles}) == 7
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"unit": "step"}, "workload 'w' has seconds per epoch and per step"),
+        ({"epoch_s": 1e8}, "workload 'w' takes 10 s on T4 and 1e.08 s on A10G; no GPU is a million times as fast"),
+    ],
+)
+def test_seconds_that_are_not_of_the_same_thing_make_no_pair(
+    catalog: Catalog, make_profile: Callable[..., Profile], changes: dict[str, object], says: str
+) -> None:
+    runs = [make_profile("T4", workload="w"), make_profile("A10G", workload="w", **changes)]
+    with pytest.raises(InputError, match=says):
+        make_pairs(runs, catalog)
+
+
+def test_json_nested_too_deep_is_no_profile(tmp_path: Path) -> None:
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    with pytest.raises(InputError, match=r"deep\.json is not a profile"):
+        load_corpus(tmp_path)

@@ -64,6 +64,13 @@ def test_json_round_trip(readings: list[float], simulated: bool) -> None:
         ({"metrics": {"sm_clock": dict.fromkeys(STATISTICS, 1328.0)}}, "multiply MHz by 1e6"),
         ({"metrics": {"power": dict.fromkeys(STATISTICS, 10**400)}}, "must be a finite number"),
         ({"epoch_s": 10**400}, "it must be a number of seconds above 0"),
+        ({"epoch_s": 1.7e308}, "it must be a number of seconds above 0, from 1e-09 to 1e"),
+        (
+            {"metrics": {"power": dict.fromkeys(STATISTICS, 1e200)}},
+            "power' is 1e\\+200; it must be a finite number, at most 1e",
+        ),
+        ({"workload": ""}, "workload is ''; it must be a text of 1 to 100"),
+        ({"group": "x" * 101}, "group is 'xxx"),
         ({"metrics": {"sm_active": dict.fromkeys(STATISTICS, 93.0)}}, "divide percents by 100"),
     ],
 )
