@@ -8,7 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .exclusion import exclude
-from .features import prior_log_ratio
+from .features import BUSY, prior_log_ratio
 from .gpus import Gpu
 from .pairs import Pair
 from .profile import RATIOS, Profile
@@ -31,6 +31,7 @@ _STATIC = ("sm_count", "effective_flops", "memory_bandwidth", "boost_clock", "td
 # Logits of utilisations stay finite: nvidia-smi reads whole percents, half of one is its resolution.
 _HALF_PERCENT = 0.005
 _MEGABYTE = 1e6
+_RATIO_OF_UTILISATIONS = "memory_per_gpu_utilization_log"
 
 STATIC_COLUMNS: tuple[str, ...] = (*(f"{name}_log_ratio" for name in _STATIC), "prior_log_ratio")
 """Names of the columns of :func:`static_features`."""
@@ -40,6 +41,12 @@ def usable_metrics(profile: Profile) -> set[str]:
     """The metrics of a profile that features are derived from; ``power_average`` counts as ``power``."""
     held = set(profile.metrics)
     return (held - set(NOT_USED)) | ({"power"} if "power_average" in held else set())
+
+
+def statistics_of(profile: Profile, metric: str) -> Mapping[str, float] | None:
+    """Statistics of one of the :func:`usable_metrics`, ``None`` where the profile lacks it."""
+    held = profile.metrics.get(metric)
+    return profile.metrics.get("power_average") if held is None and metric == "power" else held
 
 
 @dataclass(frozen=True)
@@ -58,7 +65,11 @@ class SourceFeatures:
 
     @classmethod
     def choose(cls, pairs: Sequence[Pair]) -> "SourceFeatures":
-        """Take every metric that all source profiles hold, and of its columns those that the paper's exclusion rule keeps."""
+        """Take every metric that all source profiles hold, and of its columns those that the paper's exclusion rule keeps.
+
+        A metric that keeps none (a counter that stands still in all of training) is not asked of a profile either, unless it is
+        one of activity, which the prior reads.
+        """
         held = [usable_metrics(pair.source) for pair in pairs]
         everywhere, somewhere = set.intersection(*held), set.union(*(set(pair.source.metrics) for pair in pairs))
         excluded = {
@@ -68,7 +79,10 @@ class SourceFeatures:
         metrics = tuple(sorted(everywhere))
         whole = cls(metrics, columns_of(metrics), {})
         kept, dropped = exclude(pd.DataFrame(whole.matrix(pairs), columns=list(whole.columns)))
-        return cls(metrics, tuple(kept), excluded | dropped)
+        needed = {metric for metric in metrics if metric in BUSY or any(name.startswith(f"{metric}_") for name in kept)}
+        if _RATIO_OF_UTILISATIONS in kept:
+            needed.add("memory_utilization")
+        return cls(tuple(sorted(needed)), tuple(kept), excluded | dropped)
 
     def matrix(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
         """One row per pair, shape (n, len(columns)); NaN where the profile lacks the metric."""
@@ -103,7 +117,7 @@ def columns_of(metrics: Sequence[str]) -> tuple[str, ...]:
         else:  # traffic
             columns += [f"{metric}_mean_log", f"{metric}_max_log"]
     if {"gpu_utilization", "memory_utilization"} <= set(metrics):
-        columns.append("memory_per_gpu_utilization_log")
+        columns.append(_RATIO_OF_UTILISATIONS)
     return tuple(columns)
 
 
@@ -111,9 +125,7 @@ def _values(profile: Profile, gpu: Gpu, metrics: Sequence[str]) -> dict[str, flo
     """Column -> value of the metrics that the profile holds."""
     values: dict[str, float] = {}
     for metric in metrics:
-        held = profile.metrics.get(metric)
-        if held is None and metric == "power":
-            held = profile.metrics.get("power_average")
+        held = statistics_of(profile, metric)
         if held is None:
             continue
         if metric in RATIOS:
@@ -127,7 +139,7 @@ def _values(profile: Profile, gpu: Gpu, metrics: Sequence[str]) -> dict[str, flo
             values |= {f"{metric}_{name}_log": float(np.log10(1 + held[name] / _MEGABYTE)) for name in ("mean", "max")}
     if "gpu_utilization_mean" in values and "memory_utilization_mean" in values:
         ratio = (values["memory_utilization_mean"] + 0.01) / (values["gpu_utilization_mean"] + 0.01)
-        values["memory_per_gpu_utilization_log"] = float(np.log(ratio))
+        values[_RATIO_OF_UTILISATIONS] = float(np.log(ratio))
     return values
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .answers import Answers
+from .derived import statistics_of
 from .pairs import Pair
 from .predictor import Predictor
 from .profile import RATIOS, Profile
@@ -96,7 +97,9 @@ def effects(recipe: _Answering, pair: Pair, metrics: Sequence[str], typical: Map
             parts.append(Effect(f"{len(player)} other metrics", None, None, factor, ""))
         else:
             (name,) = player
-            parts.append(Effect(name, pair.source.metrics[name]["mean"], typical[name]["mean"], factor, _unit(name)))
+            own = statistics_of(pair.source, name)
+            value = None if own is None else own["mean"]
+            parts.append(Effect(name, value, typical[name]["mean"], factor, _unit(name)))
     return sorted(parts, key=lambda effect: -abs(np.log(effect.factor)))
 
 

@@ -1,6 +1,7 @@
 """Shapley values: against a loop over all orders, and by their axioms."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import permutations
 from types import SimpleNamespace
 from typing import Any
@@ -146,3 +147,12 @@ def test_a_gpu_never_trained_on_is_scaled_from_the_others(catalog: Catalog, make
 
 def test_one_profile_alone_is_not_stored(catalog: Catalog, make_profile: Callable[..., Profile]) -> None:
     assert typical_by_gpu([make_profile("T4")], catalog) == {"T4": {}}
+
+
+def test_average_power_stands_for_power(catalog: Catalog, make_profile: Callable[..., Profile]) -> None:
+    job = make_profile("T4", busy=0.4)
+    older = replace(job, metrics={"power_average" if name == "power" else name: of for name, of in job.metrics.items()})
+    predictor = Predictor.load()
+    parts = {one.name: one for one in explain(predictor, older, "A10G")}
+    assert parts["power"].value == job.metrics["power"]["mean"]
+    assert [one.factor for one in parts.values()] == [one.factor for one in explain(predictor, job, "A10G")]
