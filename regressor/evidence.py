@@ -62,7 +62,12 @@ def _basis(pair: Pair, route: str, recipe: DefaultRecipe, gpus: Sequence[str], c
     names = pair.source_gpu.name, pair.target_gpu.name
     missing = ", ".join(sorted(set(recipe.features_.metrics) - usable_metrics(pair.source)))
     new = [name for name in names if name not in gpus]
-    unseen = f"{' and '.join(new)} not in the training data" if new else "a pair of GPUs that training has not seen"
+    if new:
+        unseen = f"{' and '.join(new)} not in the training data"
+    elif names in recipe.pairs_seen_:
+        unseen = f"only {recipe.pairs_seen_[names].workloads} workloads of the training data ran on both GPUs"
+    else:
+        unseen = "a pair of GPUs that training has not seen"
     if route == "ensemble":
         return f"learnt from {recipe.pairs_seen_[names].workloads} workloads measured on both GPUs"
     if route == "incomplete":

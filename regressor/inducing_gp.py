@@ -131,9 +131,10 @@ class InducingGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mi
 
 
 def _midpoints(rows: Matrix) -> Matrix:
-    """Mean of each row and its nearest neighbour, each once; a single row is its own."""
-    if len(rows) == 1:
-        return rows
-    distance = cdist(rows, rows)
+    """Mean of each row and its nearest neighbour, each once; a row that all others equal is its own."""
+    distinct = np.unique(rows, axis=0)  # the nearest neighbour of a repeated row would be the row itself
+    if len(distinct) == 1:
+        return distinct
+    distance = cdist(distinct, distinct)
     np.fill_diagonal(distance, np.inf)
-    return np.unique((rows + rows[distance.argmin(axis=1)]) / 2, axis=0)
+    return np.unique((distinct + distinct[distance.argmin(axis=1)]) / 2, axis=0)

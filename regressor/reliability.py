@@ -14,8 +14,8 @@ from .incomplete import without_some_metrics
 from .intervals import Interval
 from .pairs import Pair, actual_ratio, target_seconds
 from .protocols import out_of_fold
-from .recipes.default import SCALE_FLOOR, DefaultRecipe
-from .scoring import conformal_quantile, score
+from .recipes.default import SCALE_FLOOR, DefaultRecipe, Route
+from .scoring import FEWEST_ERRORS, conformal_quantile, score
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,7 @@ class Reliability:
         """
         accuracy: dict[str, dict[str, float]] = {}
         intervals = _prior_intervals(pairs)
+        known_gpus: tuple[Route, ...] = ("ensemble", "incomplete")
         anchoring = None
         for protocol in ("P2", "P3", "P4"):  # a later one leaves more out, and its errors take the place of an earlier one's
             try:
@@ -55,13 +56,13 @@ class Reliability:
                 continue
             assert answers is not None
             accuracy[protocol] = asdict(score(target_seconds(pairs), predicted))
-            intervals |= _intervals(pairs, answers, protocol)
+            intervals |= _intervals(pairs, answers, protocol, ("residual",) if protocol == "P4" else known_gpus)
             if protocol == "P4":
                 anchoring = _anchoring(pairs, answers)
                 continue
             _, _, answers = out_of_fold(pairs, protocol, unfitted, ask=without_some_metrics)
             assert answers is not None
-            intervals |= _intervals(pairs, answers, protocol, only="incomplete")
+            intervals |= _intervals(pairs, answers, protocol, ("incomplete",))
         if anchoring is not None:
             intervals[ROUTE] = anchoring.interval
         return cls(accuracy, intervals, anchoring)
@@ -74,14 +75,18 @@ def _anchoring(pairs: Sequence[Pair], answers: Answers) -> Anchoring | None:
         return None
 
 
-def _intervals(pairs: Sequence[Pair], answers: Answers, protocol: str, only: str | None = None) -> dict[str, Interval]:
-    """An interval for each route (or one) that these answers took."""
+def _intervals(pairs: Sequence[Pair], answers: Answers, protocol: str, routes: Sequence[Route]) -> dict[str, Interval]:
+    """An interval for each of these routes that enough answers took.
+
+    A fold may answer by a route that says nothing of the whole model: where it leaves too little of two known GPUs, it takes
+    them for new ones.
+    """
     log_errors = answers.log_ratio - np.log(actual_ratio(pairs))
-    rows = {route: np.flatnonzero(answers.routes == route) for route in np.unique(answers.routes).tolist()}
+    rows = {route: np.flatnonzero(answers.routes == route) for route in routes}
     return {
         route: Interval.of_errors(log_errors[here], answers[here], protocol)
         for route, here in rows.items()
-        if only in (None, route)
+        if len(here) >= FEWEST_ERRORS
     }
 
 

@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 LEVEL = 0.9
 """Share of true values that an interval is meant to hold."""
 
+FEWEST_ERRORS = 9
+"""Below so many errors no finite conformal quantile is valid at :data:`LEVEL`."""
+
 
 @dataclass(frozen=True)
 class Scores:
@@ -51,7 +54,7 @@ def absolute_percentage_errors(actual: NDArray[np.float64], predicted: NDArray[n
 def conformal_quantile(errors: NDArray[np.float64]) -> float:
     """The split-conformal quantile of absolute errors at :data:`LEVEL`: the ⌈(n + 1) · 0.9⌉-th smallest.
 
-    With fewer than 9 errors no finite quantile is valid; the largest error is returned then.
+    With fewer than :data:`FEWEST_ERRORS` no finite quantile is valid; the largest error is returned then.
     """
     ordered = np.sort(np.abs(errors))
     return float(ordered[min(math.ceil((len(ordered) + 1) * LEVEL), len(ordered)) - 1])

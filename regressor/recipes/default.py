@@ -147,9 +147,13 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _clipped(
         self, log_ratio: NDArray[np.float64], sources: NDArray[np.str_], targets: NDArray[np.str_]
     ) -> NDArray[np.float64]:
-        """Hold each pair of GPUs seen to the range of its measured ratios: no extrapolation beyond what was ever observed."""
+        """Hold each pair of GPUs with a process to the range of its measured ratios: no extrapolation beyond what was observed.
+
+        Fewer workloads than a process needs say little of the range.
+        """
         anything = PairSeen(0, -np.inf, np.inf)
-        seen = [self.pairs_seen_.get(names, anything) for names in zip(sources.tolist(), targets.tolist(), strict=True)]
+        asked = zip(sources.tolist(), targets.tolist(), strict=True)
+        seen = [self.pairs_seen_[names] if names in self.processes_ else anything for names in asked]
         return np.clip(log_ratio, [one.low for one in seen], [one.high for one in seen])
 
     def _route(self, pair: Pair) -> Route:

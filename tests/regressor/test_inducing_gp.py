@@ -62,3 +62,9 @@ def test_arrays_there_and_back(rows: np.ndarray) -> None:
     assert np.array_equal(again.predict(rows), process.predict(rows))
     spec = InducingGaussianProcess.spec("m", 2)
     assert {name: array.dtype for name, array in process.arrays().items()} == {name: kind for name, (kind, _) in spec.items()}
+
+
+def test_no_repeated_row_is_an_inducing_point(rows: np.ndarray) -> None:
+    """A run measured twice is its own nearest neighbour."""
+    points = InducingGaussianProcess().fit(np.tile(rows, (2, 1)), np.tile(smooth(rows), 2)).points_
+    assert not (rows[:, None] == points[None]).all(axis=2).any()

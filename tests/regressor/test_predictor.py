@@ -215,3 +215,19 @@ def test_loading_never_unpickles(saved: Path, monkeypatch: pytest.MonkeyPatch, m
     monkeypatch.setattr(pickle, "loads", refuse)
     monkeypatch.setattr(pickle, "Unpickler", refuse)
     assert Predictor.load(saved).predict(make_profile())
+
+
+def test_profiles_without_an_activity_metric_still_train_and_give_no_interval(
+    made_up_profiles: list[Profile], catalog: Catalog
+) -> None:
+    """Four answers of the route are too few for a quantile of their own: the width over all pairs stays."""
+    some = [replace(one, metrics={}, feature_set="none") if number < 2 else one for number, one in enumerate(made_up_profiles)]
+    interval = Predictor.fit(some, catalog, DefaultRecipe(trees=5)).reliability.intervals["specifications"]
+    assert (interval.protocol, interval.n) == ("prior", 24 * 6)
+
+
+def test_folds_too_small_for_a_process_say_nothing_of_new_gpus(made_up_profiles: list[Profile], catalog: Catalog) -> None:
+    """Five workloads on two GPUs: each fold leaves four, so known GPUs are answered as if they were new."""
+    few = [one for one in made_up_profiles[:15] if one.gpu != "A10G"]
+    intervals = Predictor.fit(few, catalog, DefaultRecipe(trees=5)).reliability.intervals
+    assert {intervals[route].protocol for route in ("ensemble", "residual")} == {"prior"}

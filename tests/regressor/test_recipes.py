@@ -182,3 +182,16 @@ def test_profiles_that_are_all_alike_are_refused(pairs: list[Pair]) -> None:
 
 def test_repeated_runs_are_one_workload(pairs: list[Pair], fitted: DefaultRecipe) -> None:
     assert clone(FAST["default"]).fit([*pairs, *pairs]).pairs_seen_ == fitted.pairs_seen_
+
+
+def test_two_workloads_bound_no_ratio(
+    made_up_profiles: list[Profile], catalog: Catalog, make_profile: Callable[..., Profile]
+) -> None:
+    """The range of two measured ratios is no range of ratios: other jobs between these GPUs are answered beyond it."""
+    some = [one for one in made_up_profiles if one.gpu != "A10G" or one.workload in ("0.0", "0.1")]
+    recipe = clone(FAST["default"]).fit(make_pairs(some, catalog))
+    assert recipe.pairs_seen_["T4", "A10G"].workloads == 2
+    answers = recipe.answer([Pair(make_profile("T4", busy), catalog["T4"], catalog["A10G"]) for busy in (0.05, 1.0)])
+    assert set(answers.routes.tolist()) == {"residual"}
+    low, high = recipe.pairs_seen_["T4", "A10G"][1:]
+    assert not ((low <= answers.log_ratio) & (answers.log_ratio <= high)).all()
