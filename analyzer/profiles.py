@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -55,12 +56,16 @@ class Source:
 def read_source(path: str, catalog: Catalog, gpu: str | None = None) -> Source:
     """The profile in a JSON file, or the one made of a trace (Parquet, CSV, ``-``) on the GPU named in it or by ``gpu``.
 
-    Raises InputError for a file that is neither, and for a trace of no known GPU.
+    Raises InputError, naming the file, for one that is neither and for a trace of no known GPU.
     """
     if not path.endswith(".json"):
         trace = read_trace(path)
-        profile, found = profile_of(trace, catalog, gpu)
-        return Source(path, profile, gpu_of(profile.gpu, trace.static, catalog), _notes(found))
+        try:
+            profile, found = profile_of(trace, catalog, gpu)
+        except ValueError as error:  # the InputError of any room
+            raise InputError(f"{path!r}: {error}") from error
+        notes = (*_contradiction(trace, profile.gpu, catalog), *_notes(found))
+        return Source(path, profile, gpu_of(profile.gpu, trace.static, catalog), notes)
     if gpu is not None:
         raise InputError(f"{path!r} is a profile and says its GPU itself; leave --gpu out")
     try:
@@ -76,9 +81,10 @@ def read_source(path: str, catalog: Catalog, gpu: str | None = None) -> Source:
     return Source(path, profile, catalog.resolve(profile.gpu))
 
 
-def read_profile(path: str, catalog: Catalog, gpu: str | None = None) -> Profile:
-    """The profile alone of `read_source`."""
-    return read_source(path, catalog, gpu).profile
+def with_own(catalog: Catalog, sources: Sequence[Source]) -> Catalog:
+    """The catalogue and the GPUs that only the traces know, which can then be predicted from, and for."""
+    own = {source.gpu.name: source.gpu for source in sources if source.gpu.name not in catalog}
+    return Catalog([*catalog.values(), *own.values()]) if own else catalog
 
 
 def profile_of(trace: Trace, catalog: Catalog, gpu: str | None = None) -> tuple[Profile, Detection]:
@@ -155,6 +161,17 @@ def _mixed(half: float, confidence: float) -> float:
         return float(confidence * norm.sf(x / right) + (1 - confidence) * norm.sf(x / _WRONG)) - _TAIL
 
     return half if excess(half) <= 0 else float(brentq(excess, half, max(half, _WRONG * float(norm.isf(_TAIL)))))
+
+
+def _contradiction(trace: Trace, gpu: str, catalog: Catalog) -> tuple[str, ...]:
+    """A sentence where the trace names another known GPU than the one that the user says."""
+    if trace.gpu is None:
+        return ()
+    try:
+        told = gpu_of(trace.gpu, trace.static, catalog).name
+    except ValueError:  # the regressor's InputError: --gpu is there to say what such a name means
+        return ()
+    return () if told == gpu else (f"the trace says that it was recorded on {told}; by --gpu it counts as {gpu}",)
 
 
 def _notes(found: Detection) -> tuple[str, ...]:

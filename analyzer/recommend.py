@@ -5,22 +5,22 @@ One GPU of an instance runs the job, as on the source, and the instance is price
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from ..regressor import Prediction
+from ..regressor.job import Job
 from .errors import InputError
 from .prices import Instance
 
 Objective = Literal["cost", "time"]
 _HOUR_S = 3600.0
-_MOST_EPOCHS = 10**9
 
 
 @dataclass(frozen=True)
 class Recommendation:
-    """One instance for the whole job: seconds and USD with their 90 % interval; None where only the ratio is known."""
+    """One instance for a job or one epoch: seconds and USD with their 90 % interval, None where only the ratio is known."""
 
     instance: Instance
     ratio: float
@@ -61,23 +61,22 @@ def recommend(
     predictions: Iterable[Prediction],
     instances: Sequence[Instance],
     *,
-    epochs: int = 1,
+    jobs: Mapping[str, Job] | None = None,
     objective: Objective = "cost",
     deadline_s: float | None = None,
     budget_usd: float | None = None,
 ) -> list[Recommendation]:
-    """Instances that meet the deadline [s] and the budget [USD] for ``epochs`` epochs, best first by ``objective``.
+    """Instances that meet the deadline [s] and the budget [USD], best first by ``objective``.
 
+    ``jobs`` has the whole job on each GPU of ``predictions``; without it, time and cost are those of one epoch (or step).
     Where the profile has no epoch seconds, instances rank by ratio (time) or ratio x price (cost), with no seconds or USD;
     a deadline or a budget then raises InputError, as does one that is not above 0.
     """
-    for name, limit in (("--epochs", epochs), ("--deadline", deadline_s), ("--budget", budget_usd)):
+    for name, limit in (("--deadline", deadline_s), ("--budget", budget_usd)):
         if limit is not None and not limit > 0:
             raise InputError(f"{name} is {limit}; it must be above 0")
-    if epochs > _MOST_EPOCHS:
-        raise InputError(f"--epochs is {str(epochs)[:20]}{'…' * (epochs >= 10**20)}; give at most {_MOST_EPOCHS}")
     by_gpu = {prediction.gpu: prediction for prediction in predictions}
-    rows = [_row(by_gpu[instance.gpu], instance, epochs) for instance in instances if instance.gpu in by_gpu]
+    rows = [_row(by_gpu[instance.gpu], instance, jobs) for instance in instances if instance.gpu in by_gpu]
     if (deadline_s or budget_usd) and any(row.seconds is None for row in rows):
         raise InputError("no epochs were found in this trace, so there are only ratios: --deadline and --budget need seconds")
     if deadline_s is not None:
@@ -87,17 +86,17 @@ def recommend(
     return sorted(rows, key=_by_cost if objective == "cost" else _by_time)
 
 
-def _row(prediction: Prediction, instance: Instance, epochs: int) -> Recommendation:
-    def whole(seconds: float | None) -> float | None:
-        return None if seconds is None else seconds * epochs
-
-    return Recommendation(
-        instance, prediction.ratio, whole(prediction.seconds), whole(prediction.low), whole(prediction.high), prediction.why
-    )
+def _row(prediction: Prediction, instance: Instance, jobs: Mapping[str, Job] | None) -> Recommendation:
+    if jobs is None:
+        seconds, low, high = prediction.seconds, prediction.low, prediction.high
+    else:
+        whole = jobs[prediction.gpu].seconds
+        seconds, low, high = whole.value, whole.low, whole.high
+    return Recommendation(instance, prediction.ratio, seconds, low, high, prediction.why)
 
 
 def _by_cost(row: Recommendation) -> tuple[float, float]:
-    return row.ratio * row.instance.usd_per_hour, row.ratio
+    return row.ratio * row.instance.usd_per_hour if row.usd is None else row.usd, row.ratio
 
 
 def _by_time(row: Recommendation) -> tuple[float, float]:

@@ -9,11 +9,11 @@ from typing import Any
 
 import click
 
-from ...regressor import Catalog, Predictor, load_catalog
+from ...regressor import Predictor, load_catalog
 from ...regressor.explain import Effect
 from ...regressor.explain import explain as explain_ratio
 from ..predictions import Answer, comparable, of_sensors, predict_job
-from ..profiles import Source, read_source
+from ..profiles import Source, read_source, with_own
 from .predict_text import sentences
 
 
@@ -46,9 +46,7 @@ def predict(
     """
     catalog = load_catalog(gpus)
     read = [read_source(path, catalog, gpu) for path in traces_or_profiles]
-    # A GPU that only the trace knows joins those that can be predicted from, and for.
-    own = {source.gpu.name: source.gpu for source in read if source.gpu.name not in catalog}
-    catalog = Catalog([*catalog.values(), *own.values()]) if own else catalog
+    catalog = with_own(catalog, read)
     predictor = Predictor.load(model, catalog)
     sources, notes = comparable(read)
     notes = [*(f"{source.name}: {note}" for source in sources for note in source.notes), *notes]

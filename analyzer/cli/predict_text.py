@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ...regressor import Prediction
+from ...regressor import Prediction, Profile
 from ...regressor.estimate import Estimate
-from ...regressor.explain import Effect
+from ...regressor.explain import DATA_SHEETS, Effect
+from ...regressor.job import Job
 from ..predictions import Answer
 from ..profiles import Source
 from .tables import seconds_text, table, with_prefix
@@ -25,7 +26,7 @@ def sentences(
     lines += [f"note: {note}" for note in notes]
     lines.append(table(_header(sources, answers), [_row(answer, several=len(sources) > 1) for answer in answers]))
     if any(answer.prediction.support < 1 for answer in answers):
-        lines.append("* outside what training has seen: the prior counts for more, and the interval is wider")
+        lines.append("* outside what training has seen: rests more on utilisation and data sheets alone, with a wider interval")
     lines += _job_sentence(sources, answers)
     if any(answer.energy for answer in answers):
         lines.append(_energy_sentence(sources, answers))
@@ -41,7 +42,9 @@ def sentences(
 def _seen(source: Source, which: str) -> str:
     profile = source.profile
     where = f"{which}from {profile.gpu}{' (simulated)' if profile.simulated else ''}"
-    metrics = {"dcgm": "DCGM metrics", "nvml": "NVML metrics", "none": "no activity metric"}[profile.feature_set]
+    metrics = {"dcgm": "DCGM metrics recorded", "nvml": "NVML metrics recorded", "none": "no activity metric recorded"}[
+        profile.feature_set
+    ]
     if profile.epoch_s is None:
         return f"{where}: no epochs found, so ratios only; {metrics}"
     found = f"{seconds_text(profile.epoch_s)} per {profile.unit}"
@@ -71,35 +74,40 @@ def _row(answer: Answer, *, several: bool) -> tuple[str, ...]:
     if prediction.seconds is None:
         row += (f"{prediction.ratio_low:.2f}x to {prediction.ratio_high:.2f}x",)
     else:
-        row += (seconds_text(prediction.seconds), _interval(prediction.low, prediction.high))
+        row += (seconds_text(prediction.seconds), interval_text(prediction.low, prediction.high))
     if several:
         row += (f"GPU {answer.slowest}", f"{100 * answer.spread:.0f} %")
     if answer.job is not None:
         seconds = answer.job.seconds
-        return (*row, seconds_text(seconds.value), _interval(seconds.low, seconds.high), _joules(answer.job_joules))
+        return (*row, seconds_text(seconds.value), interval_text(seconds.low, seconds.high), _joules(answer.job_joules))
     row += ("-" if energy is None else f"{energy.watts.value:.0f} W",)
     return row if prediction.seconds is None else (*row, _joules(None if energy is None else energy.joules))
 
 
-def _interval(low: float | None, high: float | None) -> str:
+def interval_text(low: float | None, high: float | None) -> str:
+    """Both ends of an interval in seconds; ``-`` without one."""
     return "-" if low is None or high is None else f"{seconds_text(low)} to {seconds_text(high)}"
 
 
 def _job_sentence(sources: Sequence[Source], answers: Sequence[Answer]) -> list[str]:
     if not answers or answers[0].job is None:
         return []
-    profile, job = sources[answers[0].slowest].profile, answers[0].job
+    return [job_text(sources[answers[0].slowest].profile, answers[0].job)]
+
+
+def job_text(profile: Profile, job: Job) -> str:
+    """What the length of a whole job is made of."""
     first = "the first one in proportion to the source's" if job.first_epoch_s is not None else "the first one like the others"
     stalls = f"; {seconds_text(job.stall_s)} of stalls, as often and as long as on the source" if job.stall_s else ""
-    return [f"job: {job.epochs} {profile.unit}s, {first}{stalls}"]
+    return f"job: {job.epochs} {profile.unit}s, {first}{stalls}"
 
 
 def _energy_sentence(sources: Sequence[Source], answers: Sequence[Answer]) -> str:
     shown = [answer.energy.joules or answer.energy.watts for answer in answers if answer.energy]
     low, high = min(one.low / one.value for one in shown), max(one.high / one.value for one in shown)
-    of = f"all {len(sources)} GPUs" if len(sources) > 1 else "the GPU"
-    what = f"energy: mean power of {of} x time" if sources[0].profile.unit else f"power: mean of {of}"
-    return f"{what} (90 % interval: {low:.2f}x to {high:.2f}x at most)"
+    of = f"the {len(sources)} GPUs together" if len(sources) > 1 else "the GPU"
+    what = f"energy: mean power of {of} x time" if sources[0].profile.unit else f"power: mean power of {of}"
+    return f"{what}; 90 % interval where it is widest: {low:.2f} to {high:.2f} times the figure (each one's: --json)"
 
 
 def _rests_on(answer: Answer, sources: Sequence[Source]) -> list[str]:
@@ -116,7 +124,7 @@ def _rests_on(answer: Answer, sources: Sequence[Source]) -> list[str]:
 def _effect(effect: Effect) -> str:
     """One factor of a ratio, with what a typical job on the same GPU shows."""
     if effect.value is None or effect.typical is None:
-        return f"  x{effect.factor:.3f}  {effect.name}, for a typical job on the source"
+        return f"  x{effect.factor:.3f}  {effect.name}{', for a typical job on the source' * (effect.name == DATA_SHEETS)}"
     seen, typical = (
         f"{value:.2f}" if effect.unit == "ratio" else with_prefix(value, effect.unit)
         for value in (effect.value, effect.typical)

@@ -113,7 +113,7 @@ def test_a_budget_that_nothing_meets_exits_1(gpu_trace: Path, capsys: pytest.Cap
         (["predict", "{junk}"], "junk.json"),
         (["recommend", "{trace}", "--prices", "missing.csv"], "no such price file"),
         (["recommend", "{trace}", "--deadline", "-5"], "--deadline is -5"),
-        (["recommend", "{trace}", "--epochs", "1" + 400 * "0"], "give at most 1000000000"),
+        (["recommend", "{trace}", "--epochs", "1" + 400 * "0"], "give 1 to 1000000000"),
         (["predict", "{trace}", "--gpu", ""], "unknown GPU ''"),
         (["predict", "{deep}"], "deep.json"),
         (["train", "regressor", "--data", "missing.csv", "--out", "model"], "missing.csv"),

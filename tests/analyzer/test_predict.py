@@ -94,7 +94,7 @@ def test_what_was_left_out_is_said(folder: Path, capsys: Capture) -> None:
     assert answer["epoch_s_low"] < answer["epoch_s"] < answer["epoch_s_high"]
     assert answer["notes"] == [] and "gpus" not in answer
     text = _text(capsys, path, "--target", "A10G")
-    assert "median of 9; left out: the first epoch (" in text and "and 2 stalls (22 s in all); DCGM metrics" in text
+    assert "median of 9; left out: the first epoch (" in text and "and 2 stalls (22 s in all); DCGM metrics recorded" in text
     assert answer["predictions"][0]["why"] in text and "used gpu_utilization" in text
 
 
@@ -163,6 +163,24 @@ def test_a_gpu_of_ones_own(folder: Path, tmp_path: Path, capsys: Capture) -> Non
     assert answer["predictions"][0]["gpu"] == "My GPU" and answer["predictions"][0]["ratio"] < 1
     mine = _answer(capsys, trace, "--gpus", str(tmp_path / "gpus.toml"), "--gpu", "My GPU", "--target", "T4")
     assert mine["source"] == "My GPU" and mine["predictions"][0]["ratio"] > 1
+    assert any("recorded on T4; by --gpu it counts as My GPU" in note for note in mine["notes"])
+    prices = tmp_path / "prices.csv"
+    prices.write_text(
+        "cloud,instance,gpu,count,region,usd_per_hour,source,date\nmine,box,My GPU,1,attic,0.05,my bill,2026-11-01\n"
+    )
+    assert main(["recommend", trace, "--gpus", str(tmp_path / "gpus.toml"), "--prices", str(prices), "--json"]) == 0
+    assert [row["gpu"] for row in json.loads(capsys.readouterr().out)["recommendations"]] == ["My GPU"]
+
+
+def test_recommend_ranks_the_job_that_predict_adds_up(folder: Path, capsys: Capture) -> None:
+    path = str(folder / "stalled.json")
+    jobs = {each["gpu"]: each["job"]["seconds"] for each in _answer(capsys, path, "--epochs", "90")["predictions"]}
+    assert main(["recommend", path, "--epochs", "90", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["recommendations"]
+    assert rows and all(row["seconds"] == pytest.approx(jobs[row["gpu"]]) for row in rows)
+    assert main(["recommend", path, "--epochs", "90"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("90 epochs of a job seen on T4") and "178 s of stalls" in text
 
 
 def test_a_gpu_that_only_the_trace_knows(folder: Path, tmp_path: Path, capsys: Capture) -> None:
@@ -180,7 +198,12 @@ def test_explain_says_what_makes_the_ratio(folder: Path, capsys: Capture) -> Non
         product *= effect["factor"]
     assert product == pytest.approx(prediction["ratio"])
     text = _text(capsys, trace, "--target", "A10G", "--explain")
-    assert "A10G: what makes the ratio" in text and "gpu_utilization" in text and ", typical " in text
+    assert (
+        "A10G: what makes the ratio" in text
+        and text.count("for a typical job on the source") == 1
+        and "gpu_utilization" in text
+        and ", typical " in text
+    )
 
 
 @pytest.mark.parametrize(
@@ -193,6 +216,9 @@ def test_explain_says_what_makes_the_ratio(folder: Path, capsys: Capture) -> Non
         (["predict", "{run}", "missing.parquet"], "no such trace file: 'missing.parquet'"),
         (["profile", "missing.parquet"], "no such trace file"),
         (["profile", "{run}", "--out", "nowhere/run.json"], "nowhere"),
+        (["profile", "{run}", "--out", "."], "'.': it is a folder; name a file"),
+        (["predict", "percent.csv", "--gpu", "T4"], "percent.csv': 'gpu_utilization' ranges"),
+        (["recommend", "{neither}", "--epochs", "3"], "there are only ratios"),
         (["profile", "bad.json"], "'bad.json': the profile's schema is None"),
     ],
 )
@@ -200,6 +226,9 @@ def test_bad_input_is_one_sentence(
     arguments: list[str], says: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     (tmp_path / "bad.json").write_text("{}")
+    (tmp_path / "percent.csv").write_text(
+        "time,gpu_utilization\n" + "".join(f"{tick / 10},{90 - tick % 7}\n" for tick in range(400))
+    )
     monkeypatch.chdir(tmp_path)
     names = {"run": str(folder / "run.parquet"), "neither": str(folder / "neither.json")}
     assert main([argument.format(**names) for argument in arguments]) == 2

@@ -12,6 +12,8 @@ from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.prices import Instance, load_prices
 from epochcast.analyzer.recommend import recommend
 from epochcast.regressor import Prediction, load_catalog
+from epochcast.regressor.estimate import Estimate
+from epochcast.regressor.job import Job
 
 HEADER = "cloud,instance,gpu,count,region,usd_per_hour,source,date\n"
 
@@ -43,16 +45,32 @@ PREDICTIONS = [_prediction("T4", 1.0), _prediction("A10G", 0.5), _prediction("A1
 
 
 def test_cost_and_time_order_and_the_whole_instance_is_paid() -> None:
-    by_cost = recommend(PREDICTIONS, INSTANCES, epochs=360, objective="cost")
+    by_cost = recommend(PREDICTIONS, INSTANCES, jobs=_jobs(360), objective="cost")
     assert [row.instance.name for row in by_cost] == ["slow", "fast", "eight"]
     assert [row.usd for row in by_cost] == pytest.approx([0.5, 0.6, 4.8])
     assert [row.instance.name for row in recommend(PREDICTIONS, INSTANCES, objective="time")] == ["eight", "fast", "slow"]
 
 
+def _jobs(epochs: int, stall_s: float = 0.0) -> dict[str, Job]:
+    def job(seconds: float) -> Job:
+        whole = Estimate(epochs * seconds, epochs * seconds * 0.9, epochs * seconds * 1.1)
+        return Job(epochs, whole.plus(Estimate(stall_s, stall_s, stall_s)), None, stall_s)
+
+    return {prediction.gpu: job(10.0 * prediction.ratio) for prediction in PREDICTIONS}
+
+
+def test_a_whole_job_costs_its_stalls_too() -> None:
+    alone, stalled = (recommend(PREDICTIONS, INSTANCES, jobs=_jobs(10, stall_s)) for stall_s in (0.0, 900.0))
+    assert [row.seconds for row in stalled] == [1000.0, 950.0, 920.0]
+    assert stalled[0].seconds_low == 990.0 and stalled[0].seconds_high == 1010.0
+    assert [row.usd for row in stalled] == sorted(row.usd or math.nan for row in stalled)
+    assert [row.instance.name for row in alone] == ["slow", "fast", "eight"]
+
+
 def test_deadline_and_budget_are_kept() -> None:
-    rows = recommend(PREDICTIONS, INSTANCES, epochs=360, deadline_s=2000.0, budget_usd=1.0)
+    rows = recommend(PREDICTIONS, INSTANCES, jobs=_jobs(360), deadline_s=2000.0, budget_usd=1.0)
     assert [row.instance.name for row in rows] == ["fast"]
-    assert recommend(PREDICTIONS, INSTANCES, epochs=360, budget_usd=0.01) == []
+    assert recommend(PREDICTIONS, INSTANCES, jobs=_jobs(360), budget_usd=0.01) == []
 
 
 def test_without_epochs_ratios_rank_and_limits_are_refused() -> None:
@@ -64,7 +82,7 @@ def test_without_epochs_ratios_rank_and_limits_are_refused() -> None:
         recommend(predictions, INSTANCES, deadline_s=10.0)
 
 
-@pytest.mark.parametrize("limits", [{"deadline_s": 0.0}, {"budget_usd": -1.0}, {"epochs": 0}])
+@pytest.mark.parametrize("limits", [{"deadline_s": 0.0}, {"budget_usd": -1.0}, {"budget_usd": math.nan}])
 def test_limits_must_be_above_zero(limits: dict[str, float]) -> None:
     with pytest.raises(InputError, match="must be above 0"):
         recommend(PREDICTIONS, INSTANCES, **limits)  # type: ignore[arg-type]
