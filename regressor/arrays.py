@@ -13,12 +13,18 @@ from .errors import InputError
 Shape = tuple[int | str, ...]
 """Lengths of an array's axes; a name stands for any length, the same one wherever it occurs in a file."""
 
-LIMIT = 64_000_000
-"""Most bytes that a file's arrays may take once unpacked; ours take a tenth, and a forged archive could ask for terabytes."""
+LIMIT = 200_000_000
+"""Most bytes that a file's arrays may take once unpacked; ours take few, and a forged archive could ask for terabytes."""
 
 
 def save_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write named arrays as a compressed ``.npz``; the same arrays give the same bytes."""
+    """Write named arrays as a compressed ``.npz``; the same arrays give the same bytes.
+
+    Raises:
+        InputError: they take more bytes than :func:`load_arrays` reads.
+    """
+    if (size := sum(array.nbytes for array in arrays.values())) > LIMIT:
+        raise InputError(f"the model file {path.name} would take {size} bytes, more than {LIMIT}; train on fewer profiles")
     np.savez_compressed(path, allow_pickle=False, **arrays)
 
 

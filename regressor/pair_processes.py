@@ -1,5 +1,6 @@
 """One Gaussian process per pair of GPUs, and how far a profile lies from the profiles that they were fitted on."""
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
@@ -15,6 +16,11 @@ Names = NDArray[np.str_]
 
 # A process of fewer rows would be a guess: such a pair of GPUs is answered like one never seen.
 FEWEST_ROWS = 5
+
+# A process's time grows with the cube of its rows and its file with their square. Some hundred profiles fill the space between
+# them; of more a random choice is taken, and of fewer where many pairs of GPUs share the file: this many numbers in all.
+_MOST_ROWS = 500
+_MOST_NUMBERS = 3_000_000
 
 
 class PairProcesses:
@@ -32,9 +38,13 @@ class PairProcesses:
         Returns:
             The processes, and the weight of each row: 1 for one that its neighbours explain, less for an outlier.
         """
-        processes, weights = {}, np.ones(len(X))
-        for names in sorted(set(zip(sources.tolist(), targets.tolist(), strict=True))):
+        processes, weights, rng = {}, np.ones(len(X)), np.random.default_rng(0)
+        pairs = sorted(set(zip(sources.tolist(), targets.tolist(), strict=True)))
+        most = min(_MOST_ROWS, math.isqrt(_MOST_NUMBERS // len(pairs)))
+        for names in pairs:
             rows = np.flatnonzero((sources == names[0]) & (targets == names[1]))
+            if len(rows) > most:
+                rows = rng.choice(rows, most, replace=False)
             if len(rows) >= FEWEST_ROWS:
                 processes[names] = InducingGaussianProcess().fit(X[rows], y[rows])
                 weights[rows] = processes[names].weights_

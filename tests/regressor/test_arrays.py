@@ -58,7 +58,7 @@ def test_unreadable_files_are_refused(tmp_path: Path) -> None:
 
 def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     np.savez_compressed(tmp_path / "bomb.npz", points=np.zeros(arrays.LIMIT // 8 + 1))
-    assert (tmp_path / "bomb.npz").stat().st_size < 100_000
+    assert (tmp_path / "bomb.npz").stat().st_size < 1_000_000
     monkeypatch.setattr(np, "load", lambda *_, **__: pytest.fail("the bomb was unpacked"))
     with pytest.raises(InputError, match=f"bytes, more than {arrays.LIMIT}"):
         load_arrays(tmp_path / "bomb.npz", SPEC)
@@ -71,3 +71,10 @@ def test_an_array_that_claims_more_than_it_holds_is_refused(tmp_path: Path) -> N
         archive.writestr("points.npy", header.getvalue() + b"\0" * 64)
     with pytest.raises(InputError, match="cannot be read"):
         load_arrays(tmp_path / "claim.npz", SPEC)
+
+
+def test_what_could_not_be_read_again_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrays, "LIMIT", 100)
+    with pytest.raises(InputError, match=r"a\.npz would take 136 bytes, more than 100; train on fewer profiles"):
+        save_arrays(tmp_path / "a.npz", GOOD)
+    assert not (tmp_path / "a.npz").exists()
