@@ -17,6 +17,9 @@ def main() -> int:
         return 2
     # As an exception, so that children are ended and samples written; the shell's code for a process ended by SIGTERM.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    from .cli import main as command_line
+    try:
+        from .cli import main as command_line
 
-    return command_line()
+        return command_line()
+    except KeyboardInterrupt:  # before or after click, which answers it in between
+        return 128 + signal.SIGINT

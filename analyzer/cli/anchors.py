@@ -26,6 +26,9 @@ from .tables import seconds_text, table
 def anchors(gpu: str, count: int, data: Path | None, model: Path | None, gpus: Path | None, as_json: bool) -> int:
     """Choose the workloads to measure on a new GPU, so that `epochcast calibrate` can sharpen the predictions for it.
 
+    The shipped model's are those of cloud-hw-trainpred, in TensorFlow: CNN, batch size and image size in pixels. Measure each
+    on the new GPU and on one that the model knows.
+
     \b
     Example: epochcast anchors --gpu L4 --k 5
     """
@@ -63,9 +66,9 @@ def anchors(gpu: str, count: int, data: Path | None, model: Path | None, gpus: P
     click.echo(table(("", "workload", "group", f"epoch on {target.name}", "busy", "covered"), rows))
     click.echo("covered: how much of the spread between the library's workloads the anchors up to this one take away")
     click.echo(f"one epoch of each takes about {seconds_text(sum(seconds))} (from utilisation and data sheets alone)")
-    click.echo("one that does not fit on the GPU is left out; the first of the list are the best of that number")
+    click.echo("leave out what does not fit on the GPU; to measure fewer, take them from the top of the list")
     if mape:
-        errors = ", ".join(f"{error:.1f} % with {number}" if number else f"{error:.1f} %" for number, error in mape.items())
+        errors = ", ".join(f"{error:.1f} % with {number or 'none'}" for number, error in mape.items())
         click.echo(f"mean error on GPUs left out of training, by how many anchors were measured: {errors}")
     if known:
         click.echo(f"the model was trained on the {target.name}: to measure more there helps a new training, not a calibration")

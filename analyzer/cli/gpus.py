@@ -42,4 +42,6 @@ def gpus(gpus: Path | None, as_json: bool) -> int:
         for gpu in catalog.values()
     ]
     click.echo(table(_HEADER, rows))
+    if any(gpu.unverified for gpu in catalog.values()):
+        click.echo("unverified: figures that no source at hand confirms; an answer that rests on one names it (which: --json)")
     return 0

@@ -19,21 +19,19 @@ def report(answer: Mapping[str, Any]) -> str:
 
 
 def compared(answers: Sequence[Mapping[str, Any]]) -> str:
-    """One line per recipe."""
+    """One line per recipe, and what the last column means."""
     keys = ("mape", "median_ape", "p90_ape", "rmse", "r2", "n")
-    return table(
-        _HEADER,
-        [
-            (
-                answer["recipe"],
-                *(figure(answer[key]) for key in keys),
-                _percent(answer["coverage"]),
-                _percent(answer["fastest_right"]),
-                figure(answer["fastest_regret"]),
-            )
-            for answer in answers
-        ],
-    )
+    rows = [
+        (
+            answer["recipe"],
+            *(figure(answer[key]) for key in keys),
+            _percent(answer["coverage"]),
+            _percent(answer["fastest_right"]),
+            figure(answer["fastest_regret"]),
+        )
+        for answer in answers
+    ]
+    return f"{table(_HEADER, rows)}\nregret: how much longer a job takes on the GPU predicted to be fastest than on the fastest"
 
 
 def _asked(answer: Mapping[str, Any]) -> str:

@@ -198,3 +198,18 @@ def test_train_then_predict_with_the_new_model(
     assert trained["gpus"] == ["A10G", "T4"]
     answer = _answer(capsys, "predict", str(gpu_trace), "--model", str(model), "--target", "A10G")
     assert 0.1 < answer["predictions"][0]["ratio"] < 1
+
+
+def test_ctrl_c_while_the_commands_are_loaded_is_no_traceback(tmp_path: Path) -> None:
+    code = (
+        "import sys\n"
+        "class Interrupted:\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        if name == 'epochcast.analyzer.cli':\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupted())\n"
+        "from epochcast.analyzer.entry import main\n"
+        "sys.exit(main())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "")
