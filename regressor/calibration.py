@@ -65,11 +65,15 @@ class Calibration:
 
         The scale of a corrected answer is the process's standard deviation, wider in the proportion in which the recipe itself
         is less sure of this pair than of the anchors.
+
+        An answer out of the GPU to one that no anchor was measured on stays as it is: how the recipe errs there is not known
+        (public data, two GPUs trained, one calibrated, one asked for: 14.0 % corrected, 13.1 % not, 79 % inside the interval).
         """
         log_ratio, scale, routes = base.log_ratio.copy(), base.scale.copy(), base.routes.astype(object)
         open_rows = _usable(self.gpu, pairs) & (base.routes != ROUTE)
         into = _into(self.gpu, pairs)
-        for process, which, other in ((self.into, into, "source"), (self.out, ~into, "target")):
+        out = np.isin(_others(pairs, "target"), [] if self.out is None else self.out.gpus)
+        for process, which, other in ((self.into, into, "source"), (self.out, out & ~into, "target")):
             rows = np.flatnonzero(open_rows & which)
             if process is None or not rows.size:
                 continue

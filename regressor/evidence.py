@@ -73,7 +73,7 @@ def _basis(pair: Pair, route: str, recipe: DefaultRecipe, gpus: Sequence[str], c
     if route == "incomplete":
         return f"learnt from {recipe.pairs_seen_[names].workloads} workloads, with {missing} filled in from the rest"
     if route == CALIBRATED:
-        made = next(one for one in calibrations if one.gpu in names)
+        made = next(one for name in reversed(names) for one in calibrations if one.gpu == name)  # into comes first
         return f"{unseen}: corrected by {made.workloads} anchor workloads measured on {made.gpu}"
     if route == "residual":
         return f"{unseen}: utilisation and data sheets, corrected by trees"

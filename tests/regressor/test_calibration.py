@@ -72,6 +72,20 @@ def test_pairs_between_other_gpus_stay_as_they_are(calibration: Calibration, oth
     np.testing.assert_array_equal(after.routes, base.routes)
 
 
+def test_answers_to_a_gpu_without_anchors_stay_as_they_are(
+    calibration: Calibration, make_profile: Callable[..., Profile], catalog: Catalog
+) -> None:
+    """Anchors say how answers out of the GPU err on the GPUs that they were measured on, and of a third nothing."""
+    from_new, into_new = (
+        Pair(make_profile(NEW), catalog[NEW], catalog["L4"]),
+        Pair(make_profile("L4"), catalog["L4"], catalog[NEW]),
+    )
+    base = prior_answers([from_new, into_new])
+    after = calibration.correct([from_new, into_new], base)
+    assert after.routes.tolist() == ["residual", ROUTE]
+    assert (after.log_ratio[0], after.scale[0]) == (base.log_ratio[0], base.scale[0])
+
+
 def test_a_profile_without_the_metrics_stays_as_it_is(
     calibration: Calibration, make_profile: Callable[..., Profile], catalog: Catalog
 ) -> None:
