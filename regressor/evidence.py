@@ -45,8 +45,9 @@ def why(
     protocol = reliability.intervals[route].protocol
     if route not in ("prior", "specifications"):
         parts.append(f"interval from {_LEFT_OUT[protocol]}" + (f" ({', '.join(gpus)})" if route == "residual" else ""))
-    if support < 1:
-        parts.append(f"{_outside(pair, support, recipe)}, so {support:.0%} of the correction is left beside the prior")
+    if round(support, 2) < 1:
+        outside = _outside(pair, support, recipe, gpus)
+        parts.append(f"{outside}, so what was learnt counts {support:.0%}, and utilisation and data sheets alone the rest")
     gpu_figures = pair.source_gpu.unverified + pair.target_gpu.unverified
     unverified = [figure for figure in _PRIOR_FIGURES if figure in gpu_figures]
     if route not in ("ensemble", "incomplete") and unverified:
@@ -82,8 +83,10 @@ def _basis(pair: Pair, route: str, recipe: DefaultRecipe, gpus: Sequence[str], c
     return "the profile holds no activity metric: data sheets alone, as if the GPU were always busy"
 
 
-def _outside(pair: Pair, support: float, recipe: DefaultRecipe) -> str:
-    """What lies outside of training: a GPU, the profile, or both."""
+def _outside(pair: Pair, support: float, recipe: DefaultRecipe, gpus: Sequence[str]) -> str:
+    """What lies outside of training: GPUs, the profile, or both."""
+    names = pair.source_gpu.name, pair.target_gpu.name
+    new = " and ".join([name for name in names if name not in gpus] or names)  # or: a user's own figures for a known GPU
     known = float(recipe.gpu_range_.support([pair])[0])
-    reasons = ["a GPU lies beyond the training GPUs"] if known < 1 else []
+    reasons = [f"the data sheet of {new} is beyond those of the training GPUs"] if round(known, 2) < 1 else []
     return " and ".join([*reasons, "the profile is unlike the training profiles"] if support < known else reasons)

@@ -55,7 +55,10 @@ def splits(pairs: Sequence[Pair], protocol: str, seed: int = 0, anchors: int = 0
     if protocol in SHUFFLED:
         workloads = [pair.source.workload for pair in pairs]
         if len(set(workloads)) < _FOLDS:
-            raise InputError(f"protocol {protocol} needs {_FOLDS} workloads seen on two GPUs, not {len(set(workloads))}")
+            raise InputError(
+                f"{len(set(workloads))} workloads of the data ran on two GPUs; "
+                f"protocol {protocol}, by which training measures itself too, needs {_FOLDS}"
+            )
         if protocol == "P1":
             yield from KFold(_FOLDS, shuffle=True, random_state=seed).split(workloads)
         else:

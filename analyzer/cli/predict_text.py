@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ...regressor import Prediction, Profile
+from ...regressor.calibration import ROUTE as CALIBRATED
 from ...regressor.estimate import Estimate
 from ...regressor.explain import DATA_SHEETS, Effect
 from ...regressor.job import Job
 from ..predictions import Answer
 from ..profiles import Source
 from .tables import seconds_text, table, with_prefix
+
+_INSIDE = ("measured", "ensemble", "incomplete", CALIBRATED)
 
 
 def sentences(
@@ -25,8 +28,8 @@ def sentences(
     lines = [_seen(source, f"GPU {number}, {source.name}: " * (len(sources) > 1)) for number, source in enumerate(sources)]
     lines += [f"note: {note}" for note in notes]
     lines.append(table(_header(sources, answers), [_row(answer, several=len(sources) > 1) for answer in answers]))
-    if any(answer.prediction.support < 1 for answer in answers):
-        lines.append("* outside what training has seen: rests more on utilisation and data sheets alone, with a wider interval")
+    if any(_is_outside(answer.prediction) for answer in answers):
+        lines.append("* outside what training has seen: rests more on utilisation and data sheets, with a wider interval")
     lines += _job_sentence(sources, answers)
     if any(answer.energy for answer in answers):
         lines.append(_energy_sentence(sources, answers))
@@ -70,7 +73,7 @@ def _header(sources: Sequence[Source], answers: Sequence[Answer]) -> tuple[str, 
 
 def _row(answer: Answer, *, several: bool) -> tuple[str, ...]:
     prediction, energy = answer.prediction, answer.energy
-    row: tuple[str, ...] = (f"{prediction.gpu}{'*' if prediction.support < 1 else ''}", f"{prediction.ratio:.2f}x")
+    row: tuple[str, ...] = (f"{prediction.gpu}{'*' * _is_outside(prediction)}", f"{prediction.ratio:.2f}x")
     if prediction.seconds is None:
         row += (f"{prediction.ratio_low:.2f}x to {prediction.ratio_high:.2f}x",)
     else:
@@ -82,6 +85,10 @@ def _row(answer: Answer, *, several: bool) -> tuple[str, ...]:
         return (*row, seconds_text(seconds.value), interval_text(seconds.low, seconds.high), _joules(answer.job_joules))
     row += ("-" if energy is None else f"{energy.watts.value:.0f} W",)
     return row if prediction.seconds is None else (*row, _joules(None if energy is None else energy.joules))
+
+
+def _is_outside(prediction: Prediction) -> bool:
+    return prediction.route not in _INSIDE or round(prediction.support, 2) < 1
 
 
 def interval_text(low: float | None, high: float | None) -> str:

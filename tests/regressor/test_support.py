@@ -78,8 +78,8 @@ def test_the_farther_the_gpu_the_wider_the_interval(predictor: Predictor, make_p
     answers = {one.gpu: one for one in predictor.predict(make_profile("T4"), names)}
     widths = [answers[name].ratio_high / answers[name].ratio for name in names]
     assert widths == sorted(widths) and len(set(widths)) == len(widths)
-    assert "a GPU lies beyond the training GPUs" in answers["H100 SXM5"].why
-    assert "lies beyond" not in answers["P100 PCIe 16GB"].why
+    assert "the data sheet of H100 SXM5 is beyond those of the training GPUs" in answers["H100 SXM5"].why
+    assert "is beyond" not in answers["P100 PCIe 16GB"].why
 
 
 def test_intervals_are_per_source_where_there_are_enough_errors() -> None:
