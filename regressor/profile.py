@@ -46,9 +46,8 @@ METRICS = frozenset(NVML_METRICS + DCGM_METRICS)
 
 RATIOS = frozenset(name for name in METRICS if name.endswith(("_utilization", "_active", "_occupancy")))
 
-# What a model file holds as a name; no epoch or step is shorter or longer, and no power, clock, traffic or memory larger.
+# What a model file holds as a name; and no seconds, counts, power, clock, traffic or memory are larger: beyond, sums overflow.
 _LONGEST_NAME = 100
-_SHORTEST_S, _LONGEST_S = 1e-9, 1e9
 _LARGEST = 1e18
 
 FeatureSet = Literal["nvml", "dcgm", "none"]
@@ -111,13 +110,12 @@ class Profile:
             raise InputError(
                 f"the profile has epoch_s {self.epoch_s!r} and unit {self.unit!r}; give both ('epoch' or 'step') or neither"
             )
-        if self.epoch_s is not None and not (_is_number(self.epoch_s) and _SHORTEST_S <= self.epoch_s <= _LONGEST_S):
+        if self.epoch_s is not None and not _is_duration(self.epoch_s):
             raise InputError(
-                f"the profile's epoch_s is {self.epoch_s!r:.60}; it must be a number of seconds above 0, "
-                f"from {_SHORTEST_S:g} to {_LONGEST_S:g}"
+                f"the profile's epoch_s is {self.epoch_s!r:.60}; it must be a number of seconds above 0, at most {_LARGEST:g}"
             )
-        if isinstance(self.epochs, bool) or not isinstance(self.epochs, int) or self.epochs < 0:
-            raise InputError(f"the profile's epochs is {self.epochs!r}; it must be a whole number, 0 or more")
+        if isinstance(self.epochs, bool) or not isinstance(self.epochs, int) or not 0 <= self.epochs <= _LARGEST:
+            raise InputError(f"the profile's epochs is {self.epochs!r:.60}; it must be a whole number, 0 or more")
         if self.feature_set not in ("nvml", "dcgm", "none"):
             raise InputError(f"the profile's feature_set is {self.feature_set!r}; it must be 'nvml', 'dcgm' or 'none'")
         for key in ("workload", "group"):
@@ -140,7 +138,7 @@ class Profile:
         low, high = self.epoch_s_low, self.epoch_s_high
         if low is None and high is None:
             return
-        if self.epoch_s is None or not (_is_number(low) and _is_number(high) and 0 < low <= self.epoch_s <= high):  # type: ignore[operator]
+        if self.epoch_s is None or not (_is_duration(low) and _is_duration(high) and low <= self.epoch_s <= high):  # type: ignore[operator]
             raise InputError(
                 f"the profile's epoch_s_low and epoch_s_high are {low!r} and {high!r} around epoch_s {self.epoch_s!r}; "
                 "give 0 < low <= epoch_s <= high, or leave both out"
@@ -149,13 +147,14 @@ class Profile:
     def _check_left_out(self) -> None:
         for key in ("step_s", "first_epoch_s"):
             value = getattr(self, key)
-            if value is not None and not (_is_number(value) and value > 0):
-                raise InputError(f"the profile's {key} is {value!r}; it must be a number of seconds above 0, or null")
-        if isinstance(self.stalls, bool) or not isinstance(self.stalls, int) or self.stalls < 0:
-            raise InputError(f"the profile's stalls is {self.stalls!r}; it must be a whole number, 0 or more")
-        if not _is_number(self.stall_s) or (self.stall_s > 0) != (self.stalls > 0) or self.stall_s < 0:
+            if value is not None and not _is_duration(value):
+                raise InputError(f"the profile's {key} is {value!r:.60}; it must be a number of seconds above 0, or null")
+        if isinstance(self.stalls, bool) or not isinstance(self.stalls, int) or not 0 <= self.stalls <= _LARGEST:
+            raise InputError(f"the profile's stalls is {self.stalls!r:.60}; it must be a whole number, 0 or more")
+        is_seconds = _is_number(self.stall_s) and (self.stall_s == 0 or _is_duration(self.stall_s))
+        if not is_seconds or (self.stall_s > 0) != (self.stalls > 0):
             raise InputError(
-                f"the profile's stall_s is {self.stall_s!r} with {self.stalls} stalls; "
+                f"the profile's stall_s is {self.stall_s!r:.60} with {self.stalls} stalls; "
                 "it must be a number of seconds above 0 with stalls, and 0 without"
             )
 
@@ -189,6 +188,10 @@ _OPTIONAL = {f.name for f in fields(Profile) if f.default is not MISSING}
 def _is_number(value: object) -> bool:
     # A comparison, as math.isfinite overflows on a JSON integer of 400 digits; NaN compares false.
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+
+
+def _is_duration(value: object) -> bool:
+    return _is_number(value) and 1 / _LARGEST <= value <= _LARGEST  # type: ignore[operator]
 
 
 def _check_metric(name: str, statistics: object) -> None:
