@@ -106,7 +106,7 @@ class LatencyCompletion(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return log_seconds
 
     def _features(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
-        """How each GPU differs from their mean in log epoch and log steps per epoch; mean log step and steps; (n, 2 · GPUs + 2).
+        """How each GPU differs from their mean in log epoch and log steps; mean log step and log steps, (n, 2 · GPUs + 2).
 
         The differences are small beside the means and say most: they stand alone, so that scaling brings them out. Epoch/step
         seconds count batches; what differs between GPUs there is validation and what else an epoch holds beside its steps.

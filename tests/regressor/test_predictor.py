@@ -103,7 +103,7 @@ def test_few_gpus_and_groups_still_train(made_up_profiles: list[Profile], catalo
     # Groups that are the GPUs: leaving one out leaves no pair of known GPUs to measure the ensemble by.
     apart = [replace(profile, group=profile.gpu) for profile in made_up_profiles if profile.gpu != "T4"]
     assert Predictor.fit(apart, catalog, DefaultRecipe(trees=5)).reliability.intervals["ensemble"].protocol == "P2"
-    with pytest.raises(InputError, match="needs 5$"):
+    with pytest.raises(InputError, match=r"needs 5$"):
         Predictor.fit(made_up_profiles[:9], catalog)
 
 
