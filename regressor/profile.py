@@ -50,6 +50,8 @@ RATIOS = frozenset(name for name in METRICS if name.endswith(("_utilization", "_
 _LONGEST_NAME = 100
 _LARGEST = 1e18
 
+_MOST_WATTS = 5000
+
 FeatureSet = Literal["nvml", "dcgm", "none"]
 Unit = Literal["epoch", "step"]
 
@@ -213,6 +215,8 @@ def _check_metric(name: str, statistics: object) -> None:
         raise InputError(f"min of {name!r} is {statistics['min']}; it cannot be below 0, record it anew")
     if name in ("sm_clock", "memory_clock") and 0 < statistics["max"] < 1e6:
         raise InputError(f"max of {name!r} is {statistics['max']} Hz; no GPU runs that slowly (multiply MHz by 1e6)")
+    if name in ("power", "power_average") and statistics["mean"] > _MOST_WATTS:
+        raise InputError(f"mean of {name!r} is {statistics['mean']} W; no GPU draws that much (divide mW by 1000)")
     # A mean or a quartile of equal readings may leave their range by a rounding error.
     slack = 1e-9 * max(abs(statistics["min"]), abs(statistics["max"]))
     ordered = [statistics[key] for key in ("min", "p25", "p50", "p75", "max")]

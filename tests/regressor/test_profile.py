@@ -62,6 +62,7 @@ def test_json_round_trip(readings: list[float], simulated: bool) -> None:
         ({"metrics": {"gpu_utilization": dict.fromkeys(STATISTICS, 0.5) | {"mean": 50.0}}}, "contradict each other"),
         ({"metrics": {"power": dict.fromkeys(STATISTICS, -1.0)}}, "min of 'power' is -1.0"),
         ({"metrics": {"sm_clock": dict.fromkeys(STATISTICS, 1328.0)}}, "multiply MHz by 1e6"),
+        ({"metrics": {"power": dict.fromkeys(STATISTICS, 43_800.0)}}, "divide mW by 1000"),
         ({"metrics": {"power": dict.fromkeys(STATISTICS, 10**400)}}, "must be a finite number"),
         ({"epoch_s": 10**400}, "it must be a number of seconds above 0"),
         ({"epoch_s": 1.7e308}, "it must be a number of seconds above 0, at most 1e"),
