@@ -43,9 +43,10 @@ def why(
     """
     parts = [_basis(pair, route, recipe, gpus, calibrations)]
     protocol = reliability.intervals[route].protocol
-    if route not in ("prior", "specifications"):
+    learnt = route not in ("prior", "specifications")
+    if learnt:
         parts.append(f"interval from {_LEFT_OUT[protocol]}" + (f" ({', '.join(gpus)})" if route == "residual" else ""))
-    if round(support, 2) < 1:
+    if learnt and round(support, 2) < 1:
         outside = _outside(pair, support, recipe, gpus)
         parts.append(f"{outside}, so what was learnt counts {support:.0%}, and utilisation and data sheets alone the rest")
     gpu_figures = pair.source_gpu.unverified + pair.target_gpu.unverified

@@ -125,7 +125,7 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Answer each pair with its route, scale and support; needs no epoch seconds."""
         check_is_fitted(self, "features_")
         log_ratio = prior_log_ratio(pairs)
-        scale, support = np.ones(len(pairs)), np.ones(len(pairs))
+        scale, support = np.ones(len(pairs)), np.zeros(len(pairs))  # the prior alone is answered by nothing that was learnt
         routes = np.array([self._route(pair) for pair in pairs], dtype="<U14")
         sources, targets = _names(pairs)
         beyond = self.gpu_range_.beyond(pairs)
