@@ -1,8 +1,8 @@
 """Protocol P4 with anchors: a GPU left out of training, calibrated on k workloads, tested on the others."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Self
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,8 @@ from .pairs import Pair, actual_ratio
 # From the fewest that help to as many as anyone will measure; the deviation falls with k, so one quantile serves all.
 _COUNTS = (3, 5, 10, 20)
 
+Side = Literal["into", "out"]
+
 
 def chosen_anchors(pairs: Sequence[Pair], gpu: str) -> list[str]:
     """All workloads measured on ``gpu`` in the order in which anchors are taken, chosen from pairs between other GPUs.
@@ -29,15 +31,21 @@ def chosen_anchors(pairs: Sequence[Pair], gpu: str) -> list[str]:
 
 
 def with_anchors(
-    pairs: Sequence[Pair], base: Answers, count: int, orders: Mapping[str, Sequence[str]] | None = None
+    pairs: Sequence[Pair],
+    base: Answers,
+    count: int,
+    orders: Mapping[str, Sequence[str]] | None = None,
+    side: Side = "into",
 ) -> tuple[NDArray[np.intp], Answers]:
-    """Calibrate each left-out GPU on its first ``count`` anchors, and answer the pairs of all other workloads into it.
+    """Calibrate each left-out GPU on its first ``count`` anchors, and answer the other workloads' pairs into or out of it.
 
     Args:
         pairs: measured pairs.
-        base: answers for them by recipes fitted without their target GPU (protocol P4).
+        base: answers for them by recipes fitted without their target GPU (protocol P4), or, with ``side`` ``out``, without
+            their source GPU.
         count: anchor workloads per GPU; 0 leaves the answers as they are.
         orders: workloads per GPU in the order in which they become anchors; :func:`chosen_anchors` unless given.
+        side: which end of a pair is the left-out GPU.
 
     Returns:
         The rows tested, shape (m,), and their answers.
@@ -47,14 +55,14 @@ def with_anchors(
     """
     if count and count < FEWEST:
         raise InputError(f"{count} anchors are asked for; calibration needs {FEWEST} or more, or 0 for none")
-    targets = np.array([pair.target_gpu.name for pair in pairs])
+    left_out = np.array([(pair.target_gpu if side == "into" else pair.source_gpu).name for pair in pairs])
     workloads = np.array([str(pair.source.workload) for pair in pairs])
     tested: list[NDArray[np.intp]] = []
     answers: list[Answers] = []
-    for gpu in np.unique(targets).tolist():
+    for gpu in np.unique(left_out).tolist():
         order = chosen_anchors(pairs, gpu) if orders is None else orders[gpu]
         is_anchor = np.isin(workloads, list(order[:count]))
-        measured, test = (np.flatnonzero((targets == gpu) & which) for which in (is_anchor, ~is_anchor))
+        measured, test = (np.flatnonzero((left_out == gpu) & which) for which in (is_anchor, ~is_anchor))
         if not test.size:
             continue
         corrected = base[test]
@@ -74,7 +82,8 @@ class Anchoring:
 
     Attributes:
         anchors: workloads to measure on a new GPU, best first.
-        interval: of calibrated answers.
+        interval: of calibrated answers. Its quantiles by source are of answers into a new GPU; the one for any other source
+            is of answers out of it, as no new GPU is among the sources.
         mape: percent on new GPUs by how many anchors, 0 among them.
     """
 
@@ -83,8 +92,10 @@ class Anchoring:
     mape: dict[int, float]
 
     @classmethod
-    def measure(cls, pairs: Sequence[Pair], base: Answers) -> Self:
-        """Leave each GPU out, calibrate on 3, 5, 10 and 20 anchors, and take errors and interval; ``base`` as in with_anchors.
+    def measure(cls, pairs: Sequence[Pair], into: Answers, out: Answers) -> Self:
+        """Leave each GPU out, calibrate on 3, 5, 10 and 20 anchors, and take errors and intervals.
+
+        ``into`` and ``out`` are the base answers of both sides of :func:`with_anchors`.
 
         The anchors' own errors cannot give the interval: below 9 of them no conformal quantile is finite, and few more are not
         stable. So the process says how much less it knows far from the anchors and with few of them, and the quantile of
@@ -94,22 +105,20 @@ class Anchoring:
             InputError: the data are too few to calibrate any GPU.
         """
         actual = np.log(actual_ratio(pairs))
-        mape = {0: _mape(base.log_ratio - actual)}
-        errors: list[NDArray[np.float64]] = []
-        answers: list[Answers] = []
+        orders = {gpu: chosen_anchors(pairs, gpu) for gpu in {pair.target_gpu.name for pair in pairs}}
+        mape = {0: _mape(into.log_ratio - actual)}
+        found: dict[Side, list[tuple[NDArray[np.float64], Answers]]] = {"into": [], "out": []}
         for count in _COUNTS:
             try:
-                rows, corrected = with_anchors(pairs, base, count)
+                for side in found:
+                    rows, corrected = with_anchors(pairs, into if side == "into" else out, count, orders, side)
+                    found[side].append((corrected.log_ratio - actual[rows], corrected))
             except InputError:
-                if not answers:
+                if not found["out"]:
                     raise
                 break
-            errors.append(corrected.log_ratio - actual[rows])
-            answers.append(corrected)
-            mape[count] = _mape(errors[-1])
-        together = Answers.concatenate(answers)
-        calibrated = np.flatnonzero(together.routes == ROUTE)
-        interval = Interval.of_errors(np.concatenate(errors)[calibrated], together[calibrated], "P4-anchors")
+            mape[count] = _mape(found["into"][-1][0])
+        interval = replace(_interval(found["into"]), multiple=_interval(found["out"]).multiple)
         return cls(anchor_order(pairs), interval, mape)
 
     def state(self) -> dict[str, Any]:
@@ -124,6 +133,13 @@ class Anchoring:
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         """Build what :meth:`state` described; KeyError or TypeError where a part is missing."""
         return cls(list(state["anchors"]), Interval(**state["interval"]), dict(state["mape"]))
+
+
+def _interval(found: Sequence[tuple[NDArray[np.float64], Answers]]) -> Interval:
+    """Of the calibrated answers among these, with their log errors."""
+    errors, answers = np.concatenate([errors for errors, _ in found]), Answers.concatenate([answers for _, answers in found])
+    calibrated = np.flatnonzero(answers.routes == ROUTE)
+    return Interval.of_errors(errors[calibrated], answers[calibrated], "P4-anchors")
 
 
 def _mape(log_errors: NDArray[np.float64]) -> float:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
+from sklearn.base import clone
 
 from .anchored import Anchoring
 from .answers import Answers
@@ -13,7 +14,7 @@ from .features import prior_log_ratio
 from .incomplete import without_some_metrics
 from .intervals import Interval
 from .pairs import Pair, actual_ratio, target_seconds
-from .protocols import out_of_fold
+from .protocols import out_of_fold, splits
 from .recipes.default import SCALE_FLOOR, DefaultRecipe, Route
 from .scoring import FEWEST_ERRORS, conformal_quantile, score
 
@@ -58,7 +59,7 @@ class Reliability:
             accuracy[protocol] = asdict(score(target_seconds(pairs), predicted))
             intervals |= _intervals(pairs, answers, protocol, ("residual",) if protocol == "P4" else known_gpus)
             if protocol == "P4":
-                anchoring = _anchoring(pairs, answers)
+                anchoring = _anchoring(pairs, answers, out_of_new_gpus(pairs, unfitted))
                 continue
             _, _, answers = out_of_fold(pairs, protocol, unfitted, ask=without_some_metrics)
             assert answers is not None
@@ -68,9 +69,20 @@ class Reliability:
         return cls(accuracy, intervals, anchoring)
 
 
-def _anchoring(pairs: Sequence[Pair], answers: Answers) -> Anchoring | None:
+def out_of_new_gpus(pairs: Sequence[Pair], unfitted: DefaultRecipe) -> Answers:
+    """Answer every pair by a clone of the recipe fitted without its source GPU: protocol P4 seen from the other end."""
+    sources = np.array([pair.source_gpu.name for pair in pairs])
+    rows, answers = [], []
+    for train, into in splits(pairs, "P4"):
+        rows.append(np.flatnonzero(sources == pairs[into[0]].target_gpu.name))
+        recipe = clone(unfitted).fit([pairs[row] for row in train.tolist()])
+        answers.append(recipe.answer([pairs[row] for row in rows[-1].tolist()]))
+    return Answers.concatenate(answers)[np.argsort(np.concatenate(rows))]
+
+
+def _anchoring(pairs: Sequence[Pair], into: Answers, out: Answers) -> Anchoring | None:
     try:
-        return Anchoring.measure(pairs, answers)
+        return Anchoring.measure(pairs, into, out)
     except InputError:  # too few workloads on every GPU
         return None
 

@@ -15,10 +15,10 @@ from public_pairs import PublicPairs, header, line, options, report
 
 from epochcast.regressor.anchored import Anchoring, chosen_anchors, with_anchors
 from epochcast.regressor.answers import Answers
-from epochcast.regressor.calibration import Calibration
 from epochcast.regressor.features import prior_log_ratio
-from epochcast.regressor.protocols import out_of_fold, splits
+from epochcast.regressor.protocols import out_of_fold
 from epochcast.regressor.recipes import DefaultRecipe
+from epochcast.regressor.reliability import out_of_new_gpus
 
 COUNTS = (3, 5, 10, 20, 40)
 DRAWS = 12
@@ -29,10 +29,11 @@ Orders = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True)
 class Setting:
-    """The public pairs, what recipes fitted without the target GPU answer, and the log ratios measured."""
+    """The public pairs, answers of recipes fitted without the target GPU or the source GPU, and the log ratios measured."""
 
     public: PublicPairs
     base: Answers
+    out: Answers
     actual: NDArray[np.float64]
 
     def gpus(self) -> list[str]:
@@ -68,7 +69,7 @@ def errors(setting: Setting, prior: Setting, orders: Orders) -> Iterator[str]:
     bare = percent(prior.base.log_ratio - prior.actual)
     yield line("chosen, on the prior alone (no library)", f"{bare:.1f}", *(f"{prior.mape(orders, k):.1f}" for k in COUNTS))
     yield line("chosen, its architecture not among the anchors", f"{none:.1f}", *_new_architecture(setting, orders))
-    yield line("chosen, answers out of the new GPU", *_out_of(setting.public, orders))
+    yield line("chosen, answers out of the new GPU", *_out_of(setting, orders))
 
 
 def _row(public: PublicPairs, workload: str, gpu: str) -> int:
@@ -93,24 +94,11 @@ def _new_architecture(setting: Setting, orders: Orders) -> Iterator[str]:
         yield f"{percent(np.concatenate(found)):.1f}"
 
 
-def _out_of(public: PublicPairs, orders: Orders) -> Iterator[str]:
+def _out_of(setting: Setting, orders: Orders) -> Iterator[str]:
     """Pairs out of the new GPU: its telemetry is as new as its speed."""
-    found: dict[int, list[NDArray[np.float64]]] = {count: [] for count in (0, *COUNTS)}
-    for train, test in splits(public.pairs, "P4"):
-        gpu = public.targets[test[0]]
-        recipe = DefaultRecipe().fit([public.pairs[row] for row in train.tolist()])
-        for count in found:
-            is_anchor = np.isin(public.workloads, list(orders[gpu][:count]))
-            measured, asked = (
-                [public.pairs[row] for row in np.flatnonzero((public.sources == gpu) & which)]
-                for which in (is_anchor, ~is_anchor)
-            )
-            answers = recipe.answer(asked)
-            if count:
-                answers = Calibration.fit(gpu, measured, recipe.answer(measured)).correct(asked, answers)
-            actual = np.log(public.actual[(public.sources == gpu) & ~is_anchor])
-            found[count].append(answers.log_ratio - actual + np.log([pair.source.epoch_s for pair in asked]))
-    yield from (f"{percent(np.concatenate(parts)):.1f}" for parts in found.values())
+    for count in (0, *COUNTS):
+        rows, answers = with_anchors(setting.public.pairs, setting.out, count, orders, "out")
+        yield f"{percent(answers.log_ratio - setting.actual[rows]):.1f}"
 
 
 def by_gpu(setting: Setting, orders: Orders) -> Iterator[str]:
@@ -122,10 +110,12 @@ def by_gpu(setting: Setting, orders: Orders) -> Iterator[str]:
         log_errors, targets = answers.log_ratio - setting.actual[rows], setting.public.targets[rows]
         widths = np.full(len(rows), np.nan)
         for gpu in setting.gpus():
-            elsewhere = np.flatnonzero(setting.public.targets != gpu)
+            elsewhere = np.flatnonzero((setting.public.targets != gpu) & (setting.public.sources != gpu))
             rest = [setting.public.pairs[row] for row in elsewhere.tolist()]
             here = np.flatnonzero(targets == gpu)
-            widths[here] = Anchoring.measure(rest, setting.base[elsewhere]).interval.half_widths(answers[here])
+            widths[here] = Anchoring.measure(rest, setting.base[elsewhere], setting.out[elsewhere]).interval.half_widths(
+                answers[here]
+            )
         which = [*(targets == gpu for gpu in setting.gpus()), np.ones(len(rows), dtype=bool)]
         inside = np.abs(log_errors) <= widths
         yield line(str(count), "MAPE %", *(f"{percent(log_errors[here]):.1f}" for here in which))
@@ -142,9 +132,9 @@ def lines() -> Iterator[str]:
     assert base is not None
     one = np.ones(len(actual))
     prior = Answers(prior_log_ratio(public.pairs), one, one, np.full(len(one), "prior"), public.sources)
-    setting = Setting(public, base, actual)
+    setting = Setting(public, base, out_of_new_gpus(public.pairs, DefaultRecipe()), actual)
     orders = {gpu: chosen_anchors(public.pairs, gpu) for gpu in setting.gpus()}
-    yield from errors(setting, Setting(public, prior, actual), orders)
+    yield from errors(setting, Setting(public, prior, prior, actual), orders)
     yield from by_gpu(setting, orders)
 
 

@@ -173,7 +173,7 @@ def test_impossible_numbers_of_anchors_are_refused(pairs: list[Pair], count: int
 
 
 def test_what_anchors_bring_is_measured(pairs: list[Pair]) -> None:
-    anchoring = Anchoring.measure(pairs, prior_answers(pairs))
+    anchoring = Anchoring.measure(pairs, prior_answers(pairs), prior_answers(pairs))
     assert list(anchoring.mape) == [0, 3, 5, 10, 20]
     assert anchoring.mape[10] < 0.6 * anchoring.mape[0]
     assert anchoring.interval.protocol == "P4-anchors"
@@ -186,7 +186,7 @@ def test_on_the_public_data_the_targets_are_met_and_the_interval_holds(
 ) -> None:
     """P4 with the prior alone as the base, so that nothing must be trained; research: 11.9 / 9.6 / 8.1, random anchors."""
     pairs = make_pairs(public_profiles, catalog)
-    anchoring = Anchoring.measure(pairs, prior_answers(pairs))
+    anchoring = Anchoring.measure(pairs, prior_answers(pairs), prior_answers(pairs))
     assert anchoring.mape[5] < 11.5 and anchoring.mape[10] < 9.6 and anchoring.mape[20] < 8.1
     rows, answers = with_anchors(pairs, prior_answers(pairs), 10)
     log_errors = np.abs(answers.log_ratio - np.log(actual_ratio([pairs[row] for row in rows.tolist()])))
