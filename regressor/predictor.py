@@ -1,6 +1,6 @@
 """The fitted predictor: one profile in, latency on every GPU out."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -47,15 +47,23 @@ class Predictor:
     calibrations: tuple[Calibration, ...] = ()
 
     @classmethod
-    def fit(cls, profiles: Sequence[Profile], catalog: Catalog, recipe: DefaultRecipe | None = None) -> "Predictor":
+    def fit(
+        cls,
+        profiles: Sequence[Profile],
+        catalog: Catalog,
+        recipe: DefaultRecipe | None = None,
+        progress: Callable[[str], object] = lambda step: None,
+    ) -> "Predictor":
         """Fit on measured profiles, and measure accuracy and intervals by leaving workloads, models and GPUs out.
+
+        ``progress`` is told of each step before it.
 
         Raises:
             InputError: fewer than five workloads were seen on two GPUs, or a profile cannot be trained on.
         """
         recipe = DefaultRecipe() if recipe is None else clone(recipe)
         pairs = make_pairs(profiles, catalog)
-        reliability = Reliability.measure(pairs, recipe)
+        reliability = Reliability.measure(pairs, recipe, progress)
         training = {
             "profiles": len(profiles),
             "pairs": len(pairs),

@@ -181,7 +181,10 @@ class Profile:
             raise InputError(f"the profile has an unknown key {unknown[0]!r}; known are {', '.join(sorted(known))}")
         if missing := sorted(known - set(values) - _OPTIONAL):
             raise InputError(f"the profile lacks {', '.join(missing)}; write it with Profile.to_json")
-        return cls(**values)
+        profile = cls(**values)
+        if profile.feature_set != (held := feature_set(profile.metrics)):
+            raise InputError(f"the profile says feature_set {profile.feature_set!r}, but its metrics are {held!r}; correct one")
+        return profile
 
 
 _OPTIONAL = {f.name for f in fields(Profile) if f.default is not MISSING}

@@ -1,6 +1,6 @@
 """What a recipe's answers are worth: accuracy, intervals, and what anchors bring, each on pairs that it was fitted without."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
@@ -34,23 +34,31 @@ class Reliability:
     anchoring: Anchoring | None
 
     @classmethod
-    def measure(cls, pairs: Sequence[Pair], unfitted: DefaultRecipe) -> "Reliability":
+    def measure(
+        cls, pairs: Sequence[Pair], unfitted: DefaultRecipe, progress: Callable[[str], object] = lambda step: None
+    ) -> "Reliability":
         """Leave workloads (P2), models (P3) and GPUs (P4) out in turn.
 
         A protocol that the data are too few for is left out: intervals then come from P2 instead of P3, and from the prior
         instead of P4. A model that is asked about a new workload does not know whether its architecture is new too, so P3
         stands for both: too wide rather than too narrow.
 
+        ``progress`` is told of each step before it: there are some twenty fits.
+
         Raises:
             InputError: fewer than five workloads were seen on two GPUs.
         """
+
+        def fold(what: str) -> Callable[[int, int], object]:
+            return lambda done, folds: progress(f"{what}: fit {done + 1} of {folds}")
+
         accuracy: dict[str, dict[str, float]] = {}
         intervals = _prior_intervals(pairs)
         known_gpus: tuple[Route, ...] = ("ensemble", "incomplete")
         anchoring = None
         for protocol in ("P2", "P3", "P4"):  # a later one leaves more out, and its errors take the place of an earlier one's
             try:
-                predicted, _, answers = out_of_fold(pairs, protocol, unfitted)
+                predicted, _, answers = out_of_fold(pairs, protocol, unfitted, progress=fold(protocol))
             except InputError:
                 if protocol == "P2":
                     raise
@@ -59,9 +67,11 @@ class Reliability:
             accuracy[protocol] = asdict(score(target_seconds(pairs), predicted))
             intervals |= _intervals(pairs, answers, protocol, ("residual",) if protocol == "P4" else known_gpus)
             if protocol == "P4":
+                progress("anchors")
                 anchoring = _anchoring(pairs, answers, out_of_new_gpus(pairs, unfitted))
                 continue
-            _, _, answers = out_of_fold(pairs, protocol, unfitted, ask=without_some_metrics)
+            missing = fold(f"{protocol} with metrics missing")
+            _, _, answers = out_of_fold(pairs, protocol, unfitted, progress=missing, ask=without_some_metrics)
             assert answers is not None
             intervals |= _intervals(pairs, answers, protocol, ("incomplete",))
         if anchoring is not None:

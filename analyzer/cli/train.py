@@ -10,6 +10,7 @@ import click
 
 from ...regressor import Predictor, load_catalog
 from ..corpora import load_training_data
+from . import progress
 
 _NEW = {"P2": "on a new workload", "P3": "on a new model", "P4": "on a new GPU"}
 
@@ -43,7 +44,8 @@ def regressor(data: Path, gpus: Path | None, out: Path, as_json: bool) -> int:
     began = time.monotonic()
     catalog = load_catalog(gpus)
     profiles = load_training_data(data, catalog)
-    predictor = Predictor.fit(profiles, catalog)
+    predictor = Predictor.fit(profiles, catalog, progress=progress.show)
+    progress.clear()
     predictor.save(out)
     gpus_seen, seconds = sorted({profile.gpu for profile in profiles}), round(time.monotonic() - began, 1)
     features = predictor.recipe.features_

@@ -101,3 +101,8 @@ def test_metric_names_and_units_are_those_of_the_metric_catalogue() -> None:
     rows = {row["name"]: row for row in entries} if isinstance(entries, list) else entries
     assert set(rows) >= METRICS
     assert all(rows[name]["unit"] == "ratio" for name in RATIOS)
+
+
+def test_a_feature_set_that_the_metrics_are_not_of_is_refused(make_profile: Callable[..., Profile]) -> None:
+    with pytest.raises(InputError, match="says feature_set 'dcgm', but its metrics are 'nvml'"):
+        Profile.from_json(make_profile().to_json() | {"feature_set": "dcgm"})
