@@ -29,7 +29,7 @@ class FakeProc:
         (folder / "status").write_text(f"Name:\t{name}\nUmask:\t0022\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\n")
         (folder / "cgroup").write_text(cgroup)
         (folder / "cmdline").write_text("train.py --password=hunter2")
-        (folder / "environ").write_text("SLURM_JOB_ID=666\0AWS_SECRET=hunter2\0")
+        (folder / "environ").write_text("SLURM_JOB_ID=of-environ\0AWS_SECRET=hunter2\0")
 
 
 @pytest.fixture

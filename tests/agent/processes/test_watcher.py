@@ -182,4 +182,4 @@ def test_the_page(nvml: Any, proc: Any) -> None:
     assert f"epochcast_gpu_process_sm_utilization_ratio{labels} 0.0\n" in text
     assert "epochcast_agent_process_errors_total 0.0\n" in text
     assert "hunter2" not in text
-    assert "666" not in text
+    assert "of-environ" not in text
