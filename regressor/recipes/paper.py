@@ -6,7 +6,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor, StackingRegressor
 from sklearn.model_selection import KFold
 
 from .raw_seconds import Features, RawSecondsRecipe
-from .single_models import boosting, forest
+from .single_models import members
 
 
 class PaperRecipe(RawSecondsRecipe):
@@ -34,11 +34,8 @@ class PaperRecipe(RawSecondsRecipe):
         self.random_state = random_state
 
     def _regressor(self) -> Any:
-        members = [
-            ("forest", forest(self.trees, self.random_state)),
-            ("catboost", boosting(self.iterations, self.random_state)),
-        ]
         meta = HistGradientBoostingRegressor(random_state=self.random_state)
         folds = KFold(self.cv, shuffle=True, random_state=self.random_state)
         # The inner fits are independent; in parallel they give the same numbers in a fraction of the minutes.
-        return StackingRegressor(members, meta, cv=folds, n_jobs=-1)
+        models = members(self.trees, self.iterations, self.random_state)
+        return StackingRegressor(models, meta, cv=folds, n_jobs=-1)

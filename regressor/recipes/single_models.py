@@ -59,6 +59,11 @@ class HistGradientBoostingRecipe(RawSecondsRecipe):
         return HistGradientBoostingRegressor(max_iter=self.iterations, random_state=self.random_state)
 
 
+def members(trees: int, iterations: int, random_state: int) -> list[tuple[str, Any]]:
+    """The two models that the paper stacks, unfitted, under their names in a scikit-learn ensemble."""
+    return [("forest", forest(trees, random_state)), ("catboost", boosting(iterations, random_state))]
+
+
 class MeanRecipe(RawSecondsRecipe):
     """The mean of random forest and CatBoost: what the stack would be if its meta-regressor had nothing to learn."""
 
@@ -77,8 +82,4 @@ class MeanRecipe(RawSecondsRecipe):
         self.random_state = random_state
 
     def _regressor(self) -> Any:
-        members = [
-            ("forest", forest(self.trees, self.random_state)),
-            ("catboost", boosting(self.iterations, self.random_state)),
-        ]
-        return VotingRegressor(members)
+        return VotingRegressor(members(self.trees, self.iterations, self.random_state))
