@@ -9,10 +9,10 @@ import click
 
 from ...regressor import Predictor, load_catalog
 from ...regressor.job import estimate_job
-from ..prices import load_prices
+from ..instances import load_instances
 from ..profiles import read_source, with_own
-from ..recommend import Objective, Recommendation
-from ..recommend import recommend as rank
+from ..recommendation import Objective, Recommendation
+from ..recommendation import recommend as rank
 from .predict_text import interval_text, job_text
 from .tables import seconds_text, table
 
@@ -53,7 +53,7 @@ def recommend(
     catalog = load_catalog(gpus)
     source = read_source(trace_or_profile, catalog, gpu)
     profile, catalog = source.profile, with_own(catalog, [source])
-    instances, skipped = load_prices(prices, catalog)
+    instances, skipped = load_instances(prices, catalog)
     for sentence in (*source.notes, *skipped):
         click.echo(f"epochcast: {sentence}", err=True)
     predictions = Predictor.load(model, catalog).predict(profile)
@@ -84,8 +84,8 @@ def recommend(
 
 def _row(row: Recommendation) -> tuple[str, ...]:
     gpu = row.instance.gpu if row.instance.count == 1 else f"1 of {row.instance.count} {row.instance.gpu}"
-    time = seconds_text(row.seconds) if row.seconds is not None else f"{row.ratio:.2f}x"
-    interval = interval_text(row.seconds_low, row.seconds_high)
-    usd = "-" if row.usd is None else f"{row.usd:.4f}"
-    per_hour = f"{row.instance.usd_per_hour:.3f}"
+    time = seconds_text(row.seconds.value) if row.seconds is not None else f"{row.ratio:.2f}x"
+    interval = "-" if row.seconds is None else interval_text(row.seconds.low, row.seconds.high)
+    usd = "-" if row.usd is None else f"{row.usd.value:.4f}"
+    per_hour = f"{row.usd_per_hour:.3f}"
     return row.instance.name, row.instance.cloud, gpu, time, interval, usd, per_hour, row.instance.date.isoformat()

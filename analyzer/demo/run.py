@@ -22,10 +22,10 @@ from ..agent_client import AgentError
 from ..errors import InputError
 from ..figures import cost_figure, detection_figure, predictions_figure
 from ..files import write_whole
+from ..instances import load_instances
 from ..labels import read_labels
-from ..prices import load_prices
 from ..profiles import profile_of
-from ..recommend import recommend
+from ..recommendation import recommend
 from .comparison import compare
 from .live import TrainerError, record_training
 from .replay import SPEED, gpu_trace, replay_trace
@@ -115,7 +115,7 @@ def _replay(out: Path, figures: dict[str, Figure], progress: Callable[[str], obj
 def _predict(profile: Profile, figures: dict[str, Figure]) -> tuple[Sequence[Prediction], dict[str, Any]]:
     """The predictions from a profile, and the cheapest and the fastest instance for it."""
     predictions = Predictor.load().predict(profile)
-    instances, _ = load_prices(None, load_catalog())
+    instances, _ = load_instances(None, load_catalog())
     by_cost, by_time = (recommend(predictions, instances, objective=objective) for objective in ("cost", "time"))
     figures["predictions"] = predictions_figure(predictions, profile.gpu)
     if profile.epoch_s is not None:

@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, NullFormatter
 
-from ..recommend import Recommendation
+from ..recommendation import Recommendation
 from .style import BLUE, ORANGE, drawing
 
 
 def cost_figure(recommendations: Sequence[Recommendation]) -> Figure:
     """Time against cost of every instance, log axes; named are those that none beats in both, the rest are dots."""
-    priced = [(r.seconds, r.usd, r.instance.name) for r in recommendations if r.seconds is not None and r.usd is not None]
+    priced = [
+        (r.seconds.value, r.usd.value, r.instance.name) for r in recommendations if r.seconds is not None and r.usd is not None
+    ]
     with drawing():
         figure = Figure(figsize=(10, 4.6), layout="constrained")
         axes = figure.subplots()

@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 from epochcast.analyzer.demo.comparison import compare
 from epochcast.analyzer.demo.report import write_report
 from epochcast.analyzer.figures import cost_figure, detection_figure, page_svg, predictions_figure
-from epochcast.analyzer.prices import load_prices
-from epochcast.analyzer.recommend import recommend
+from epochcast.analyzer.instances import load_instances
+from epochcast.analyzer.recommendation import recommend
 from epochcast.analyzer.trace import Trace
 from epochcast.detector import Detection, Epoch
 from epochcast.detector.evaluation import Labels
@@ -58,7 +58,7 @@ def predictions() -> list[Prediction]:
 
 def summary(**changes: Any) -> dict[str, Any]:
     hit = compare(trace(), LABELS, found(10.0))
-    instances, _ = load_prices(None, load_catalog())
+    instances, _ = load_instances(None, load_catalog())
     ranked = recommend(predictions(), instances)
     base: dict[str, Any] = {
         "headline": "All well.",
@@ -78,7 +78,7 @@ def summary(**changes: Any) -> dict[str, Any]:
 
 @cache
 def figures() -> dict[str, Figure]:
-    instances, _ = load_prices(None, load_catalog())
+    instances, _ = load_instances(None, load_catalog())
     drawn = detection_figure(trace(), found(10.0), title="a <title>", true_starts=STARTS)
     return {
         "live": drawn,

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.prices import Instance, load_prices
-from epochcast.analyzer.recommend import recommend
+from epochcast.analyzer.instances import Instance, load_instances
+from epochcast.analyzer.recommendation import recommend
 from epochcast.regressor import Prediction, load_catalog
 from epochcast.regressor.estimate import Estimate
 from epochcast.regressor.job import Job
@@ -47,7 +47,7 @@ PREDICTIONS = [_prediction("T4", 1.0), _prediction("A10G", 0.5), _prediction("A1
 def test_cost_and_time_order_and_the_whole_instance_is_paid() -> None:
     by_cost = recommend(PREDICTIONS, INSTANCES, jobs=_jobs(360), objective="cost")
     assert [row.instance.name for row in by_cost] == ["slow", "fast", "eight"]
-    assert [row.usd for row in by_cost] == pytest.approx([0.5, 0.6, 4.8])
+    assert [row.usd.value for row in by_cost if row.usd] == pytest.approx([0.5, 0.6, 4.8])
     assert [row.instance.name for row in recommend(PREDICTIONS, INSTANCES, objective="time")] == ["eight", "fast", "slow"]
 
 
@@ -61,9 +61,9 @@ def _jobs(epochs: int, stall_s: float = 0.0) -> dict[str, Job]:
 
 def test_a_whole_job_costs_its_stalls_too() -> None:
     alone, stalled = (recommend(PREDICTIONS, INSTANCES, jobs=_jobs(10, stall_s)) for stall_s in (0.0, 900.0))
-    assert [row.seconds for row in stalled] == [1000.0, 950.0, 920.0]
-    assert stalled[0].seconds_low == 990.0 and stalled[0].seconds_high == 1010.0
-    assert [row.usd for row in stalled] == sorted(row.usd or math.nan for row in stalled)
+    assert [row.seconds.value for row in stalled if row.seconds] == [1000.0, 950.0, 920.0]
+    assert stalled[0].seconds == Estimate(1000.0, 990.0, 1010.0)
+    assert [row.usd.value for row in stalled if row.usd] == sorted(row.usd.value for row in stalled if row.usd)
     assert [row.instance.name for row in alone] == ["slow", "fast", "eight"]
 
 
@@ -99,16 +99,18 @@ def test_constraints_hold_and_prices_scale(ratios: list[float], prices: list[flo
     predictions = [_prediction(gpu, ratio) for gpu, ratio in zip(gpus, ratios, strict=True)]
     instances = [_instance(gpu, gpu, price) for gpu, price in zip(gpus, prices, strict=True)]
     rows = recommend(predictions, instances, deadline_s=deadline)
-    assert all(row.seconds is not None and row.seconds <= deadline for row in rows)
-    costs = [row.usd or math.nan for row in rows]
+    assert all(row.seconds is not None and row.seconds.value <= deadline for row in rows)
+    costs = [row.usd.value for row in rows if row.usd]
     assert costs == pytest.approx(sorted(costs)), "equal costs may differ in the last digit, and so stand either way"
     scaled = recommend(predictions, [_instance(gpu, gpu, price * factor) for gpu, price in zip(gpus, prices, strict=True)])
     plain = recommend(predictions, instances)
-    assert sorted(row.usd or 0 for row in scaled) == pytest.approx(sorted((row.usd or 0) * factor for row in plain))
+    assert sorted(row.usd.value for row in scaled if row.usd) == pytest.approx(
+        sorted(row.usd.value * factor for row in plain if row.usd)
+    )
 
 
 def test_every_shipped_row_names_a_known_gpu_a_source_and_a_date() -> None:
-    instances, skipped = load_prices(None, load_catalog())
+    instances, skipped = load_instances(None, load_catalog())
     assert not skipped
     assert len(instances) >= 10
     assert all(instance.source and instance.date for instance in instances)
@@ -117,7 +119,7 @@ def test_every_shipped_row_names_a_known_gpu_a_source_and_a_date() -> None:
 def test_the_users_file_replaces_ours_and_unknown_gpus_are_skipped_by_name(tmp_path: Path) -> None:
     path = tmp_path / "prices.csv"
     path.write_text(HEADER + "mine,box,T4,1,attic,0.05,my bill,2026-11-01\nmine,tpu,TPU v5e,1,attic,1,my bill,2026-11-01\n")
-    instances, skipped = load_prices(path, load_catalog())
+    instances, skipped = load_instances(path, load_catalog())
     assert [instance.name for instance in instances] == ["box"]
     assert len(skipped) == 1
     assert "TPU v5e" in skipped[0]
@@ -145,11 +147,11 @@ def test_bad_price_files_are_refused_in_one_sentence(tmp_path: Path, text: str, 
     path = tmp_path / "prices.csv"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(InputError) as caught:
-        load_prices(path, load_catalog())
+        load_instances(path, load_catalog())
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_a_missing_price_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such price file"):
-        load_prices(tmp_path / "none.csv", load_catalog())
+        load_instances(tmp_path / "none.csv", load_catalog())

@@ -5,36 +5,22 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date
 from importlib import resources
 from pathlib import Path
 
 import pandas as pd
 
-from ..regressor import Catalog
-from ..regressor.errors import InputError as UnknownGpu
-from .errors import InputError
+from ...regressor import Catalog
+from ...regressor.errors import InputError as UnknownGpu
+from ..errors import InputError
+from .instance import Instance
 
 _REQUIRED = ("cloud", "instance", "gpu", "count", "region", "usd_per_hour", "source", "date")
 _MOST_USD_PER_HOUR = 1e6  # a typing error; and what JSON cannot hold (infinity) must not come out of the cost
 
 
-@dataclass(frozen=True)
-class Instance:
-    """One cloud instance: ``count`` GPUs of one kind at a price per hour, as ``source`` said on ``date``."""
-
-    cloud: str
-    name: str
-    gpu: str
-    count: int
-    region: str
-    usd_per_hour: float
-    source: str
-    date: date
-
-
-def load_prices(path: Path | None, catalog: Catalog) -> tuple[Sequence[Instance], Sequence[str]]:
+def load_instances(path: Path | None, catalog: Catalog) -> tuple[Sequence[Instance], Sequence[str]]:
     """Instances of the user's file (which replaces the shipped table), and one sentence for each row that was skipped.
 
     The file is CSV with columns cloud, instance, gpu, count, region, usd_per_hour, source, date (more are ignored); ``gpu``

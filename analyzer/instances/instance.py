@@ -1,0 +1,41 @@
+"""One instance of a cloud, and what an hour of it costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from typing import Literal
+
+Market = Literal["on-demand", "spot"]
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One kind of instance in one region: ``count`` GPUs of one kind at a price per hour, as ``source`` said on ``date``.
+
+    Attributes:
+        cloud, name, region: as the cloud calls them; region ``any`` where the price is the same everywhere.
+        gpu: catalogue name.
+        count: how many of these GPUs; the instance is priced whole.
+        usd_per_hour: on demand; None where only spot is known.
+        source, date: who published the price, checkable, and when.
+        spot_usd_per_hour: spot (preemptible) price of that date; None where not known.
+        vcpus: of the host; None where not known.
+        memory: of the host [bytes]; None where not known.
+    """
+
+    cloud: str
+    name: str
+    gpu: str
+    count: int
+    region: str
+    usd_per_hour: float | None
+    source: str
+    date: date
+    spot_usd_per_hour: float | None = None
+    vcpus: float | None = None
+    memory: float | None = None
+
+    def price(self, market: Market) -> float | None:
+        """USD per hour in that market; None where it is not known."""
+        return self.usd_per_hour if market == "on-demand" else self.spot_usd_per_hour

@@ -1,0 +1,71 @@
+"""One instance as an answer: what the job would take and cost there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...regressor.estimate import Estimate
+from ..instances import Instance, Market
+
+_HOUR_S = 3600.0
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """One instance for a job (or one epoch of it), in one market.
+
+    Attributes:
+        instance: where to run.
+        market: which of the instance's prices ``usd_per_hour`` is.
+        usd_per_hour: of the whole instance, whose idle GPUs are paid for too.
+        ratio: target/source seconds of an epoch or step; 1 on the source's own GPU.
+        seconds: of the job with everything that is paid for, 90 % interval; None where only the ratio is known.
+        fits: whether the GPU has the memory that the job needs; None where that is not known.
+        pareto: no other recommendation is both faster and cheaper.
+        deadline_chance, budget_chance: chance to keep the limit that was given; None without one.
+        why: what the prediction rests on.
+    """
+
+    instance: Instance
+    market: Market
+    usd_per_hour: float
+    ratio: float
+    seconds: Estimate | None
+    fits: bool | None
+    pareto: bool
+    why: str
+    deadline_chance: float | None = None
+    budget_chance: float | None = None
+
+    @property
+    def usd(self) -> Estimate | None:
+        """Cost of the job on this instance [USD], 90 % interval."""
+        return None if self.seconds is None else self.seconds.times(self.usd_per_hour / _HOUR_S)
+
+    def to_json(self) -> dict[str, Any]:
+        """The keys of the command contract, and the price's provenance."""
+        nothing = Estimate(0, 0, 0)
+        seconds = dict.fromkeys(nothing.to_json("seconds")) if self.seconds is None else self.seconds.to_json("seconds")
+        usd = dict.fromkeys(nothing.to_json("usd")) if self.usd is None else self.usd.to_json("usd")
+        return {
+            "instance": self.instance.name,
+            "cloud": self.instance.cloud,
+            "region": self.instance.region,
+            "gpu": self.instance.gpu,
+            "gpu_count": self.instance.count,
+            "vcpus": self.instance.vcpus,
+            "host_memory_bytes": self.instance.memory,
+            "market": self.market,
+            "ratio": self.ratio,
+            **seconds,
+            **usd,
+            "usd_per_hour": self.usd_per_hour,
+            "fits": self.fits,
+            "pareto": self.pareto,
+            "deadline_chance": self.deadline_chance,
+            "budget_chance": self.budget_chance,
+            "price_source": self.instance.source,
+            "price_date": self.instance.date.isoformat(),
+            "why": self.why,
+        }
