@@ -8,15 +8,23 @@ from pathlib import Path
 import click
 
 from ...regressor import Predictor, load_catalog
-from ...regressor.job import estimate_job
+from ..errors import InputError
+from ..figures import cost_figure, save_figure
 from ..instances import load_instances
 from ..profiles import read_source, with_own
-from ..recommendation import Objective, Recommendation
+from ..recommendation import (
+    Limits,
+    MemoryNeed,
+    Objective,
+    Work,
+    decide,
+    memory_need,
+    trial_run,
+    whole_job,
+)
 from ..recommendation import recommend as rank
-from .predict_text import interval_text, job_text
-from .tables import seconds_text, table
-
-_HEADER = ("instance", "cloud", "gpu", "time", "90 % interval", "USD", "USD/h", "priced")
+from ..recommendation.memory_fit import GIB
+from .recommend_text import recommend_text
 
 
 @click.command()
@@ -25,10 +33,18 @@ _HEADER = ("instance", "cloud", "gpu", "time", "90 % interval", "USD", "USD/h", 
 @click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="A TOML file with GPUs of your own.")
 @click.option("--model", type=click.Path(path_type=Path), metavar="DIR", help="A model fitted by `epochcast train regressor`.")
 @click.option("--objective", type=click.Choice(["cost", "time"]), default="cost", show_default=True, help="What to rank by.")
-@click.option("--epochs", type=int, metavar="N", help="Rank the whole job: N epochs (or steps, if so found). [default: one]")
+@click.option("--epochs", type=int, metavar="N", help="Rank the whole job: N epochs (or steps) still to run. [default: one]")
+@click.option("--startup", type=float, metavar="MINUTES", help="From ordering an instance to the first epoch; paid for.")
+@click.option("--idle-share", type=float, metavar="SHARE", help="Of the job's time here, waiting outside its epochs.")
+@click.option("--checkpoint-share", type=float, metavar="SHARE", help="Of it, writing checkpoints outside its epochs.")
+@click.option("--memory", type=float, metavar="GIB", help="GPU memory that the job needs. [default: the most in the trace]")
 @click.option("--prices", type=click.Path(path_type=Path), metavar="FILE", help="Your own price table (CSV), instead of ours.")
+@click.option("--spot", is_flag=True, help="Pay spot prices; instances without one are left out.")
+@click.option("--cloud", "clouds", multiple=True, metavar="NAME", help="Only this cloud (repeatable).")
+@click.option("--region", "regions", multiple=True, metavar="NAME", help="Only this region (repeatable).")
 @click.option("--deadline", type=float, metavar="SECONDS", help="Only instances expected to finish the job in this time.")
 @click.option("--budget", type=float, metavar="USD", help="Only instances expected to finish the job for this much.")
+@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw time against cost (PNG, SVG, PDF).")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def recommend(
     trace_or_profile: str,
@@ -37,28 +53,49 @@ def recommend(
     model: Path | None,
     objective: Objective,
     epochs: int | None,
+    startup: float | None,
+    idle_share: float | None,
+    checkpoint_share: float | None,
+    memory: float | None,
     prices: Path | None,
+    spot: bool,
+    clouds: tuple[str, ...],
+    regions: tuple[str, ...],
     deadline: float | None,
     budget: float | None,
+    plot: Path | None,
     as_json: bool,
 ) -> int:
     """Rank cloud instances by the cost or the time of a job, from a trace or a profile of it. Exits 1 if none qualifies.
 
     With --epochs the first epoch and stalls count as in `epochcast predict --epochs`; without it one epoch after the first is
-    ranked.
+    ranked. Where the first place is not sure, the cheapest run that would decide is named.
 
     \b
-    Example: epochcast recommend run.parquet --epochs 90 --deadline 36000
+    Example: epochcast recommend run.parquet --epochs 90 --startup 5 --deadline 36000
     """
+    work = _work(epochs, startup, idle_share, checkpoint_share)
+    limits = Limits(deadline, budget, regions, clouds, "spot" if spot else "on-demand")
     catalog = load_catalog(gpus)
     source = read_source(trace_or_profile, catalog, gpu)
     profile, catalog = source.profile, with_own(catalog, [source])
-    instances, skipped = load_instances(prices, catalog)
-    for sentence in (*source.notes, *skipped):
+    instances, notes = load_instances(prices, catalog)
+    for sentence in (*source.notes, *notes):
         click.echo(f"epochcast: {sentence}", err=True)
-    predictions = Predictor.load(model, catalog).predict(profile)
-    jobs = None if epochs is None else {one.gpu: estimate_job(profile, one, epochs) for one in predictions}
-    ranked = rank(predictions, instances, jobs=jobs, objective=objective, deadline_s=deadline, budget_usd=budget)
+    predictions = {one.gpu: one for one in Predictor.load(model, catalog).predict(profile)}
+    jobs = None if work is None else {name: whole_job(profile, one, work) for name, one in predictions.items()}
+    need = memory_need(profile, source.gpu) if memory is None else _memory(memory)
+    ranking = rank(predictions.values(), instances, catalog, jobs=jobs, need=need, limits=limits, objective=objective)
+    runs = None
+    if work is not None:
+        rows = {row.instance.gpu: row for row in reversed(ranking.recommendations)}
+        runs = {
+            name: trial_run(profile, predictions[name], row, epochs=work.epochs, startup_s=work.startup_s)
+            for name, row in rows.items()
+        }
+    decision = decide(ranking.recommendations, objective, runs)
+    if plot is not None:
+        save_figure(cost_figure(ranking.recommendations), plot)
     if as_json:
         answer = {
             "source": profile.gpu,
@@ -66,26 +103,33 @@ def recommend(
             "epochs": epochs,
             "unit": profile.unit,
             "objective": objective,
-            "recommendations": [row.to_json() for row in ranked],
+            "market": limits.market,
+            "memory_bytes": None if need is None else need.bytes,
+            "memory_reserved": None if need is None else need.reserved,
+            "cheapest": None if ranking.cheapest is None else ranking.cheapest.instance.name,
+            "fastest": None if ranking.fastest is None else ranking.fastest.instance.name,
+            "recommendations": [row.to_json() for row in ranking.recommendations],
+            "left_out": [one.to_json() for one in ranking.left_out],
+            "decision": None if decision is None else decision.to_json(),
         }
         click.echo(json.dumps(answer, indent=2))
-    elif ranked:
-        simulated = " (simulated telemetry)" if profile.simulated else ""
-        many = f"one {profile.unit}" if epochs is None else f"{epochs} {profile.unit}{'s' * (epochs > 1)}"
-        what = many if profile.unit else "ratios only (no epochs found)"
-        click.echo(f"{what} of a job seen on {profile.gpu}{simulated}, best {objective} first")
-        click.echo(table(_HEADER, [_row(row) for row in ranked]))
-        if jobs is not None:
-            click.echo(job_text(profile, jobs[ranked[0].instance.gpu]))
     else:
-        click.echo("epochcast: no instance meets the deadline and the budget", err=True)
-    return 0 if ranked else 1
+        click.echo(recommend_text(source, ranking, decision, need, epochs, objective), err=not ranking.recommendations)
+    return 0 if ranking.recommendations else 1
 
 
-def _row(row: Recommendation) -> tuple[str, ...]:
-    gpu = row.instance.gpu if row.instance.count == 1 else f"1 of {row.instance.count} {row.instance.gpu}"
-    time = seconds_text(row.seconds.value) if row.seconds is not None else f"{row.ratio:.2f}x"
-    interval = "-" if row.seconds is None else interval_text(row.seconds.low, row.seconds.high)
-    usd = "-" if row.usd is None else f"{row.usd.value:.4f}"
-    per_hour = f"{row.usd_per_hour:.3f}"
-    return row.instance.name, row.instance.cloud, gpu, time, interval, usd, per_hour, row.instance.date.isoformat()
+def _work(
+    epochs: int | None, startup_min: float | None, idle_share: float | None, checkpoint_share: float | None
+) -> Work | None:
+    if epochs is not None:
+        return Work(epochs, idle_share or 0.0, checkpoint_share or 0.0, 60 * (startup_min or 0.0))
+    for option, value in (("--startup", startup_min), ("--idle-share", idle_share), ("--checkpoint-share", checkpoint_share)):
+        if value is not None:
+            raise InputError(f"{option} {value:g} is of a whole job; say how many epochs it has: --epochs N")
+    return None
+
+
+def _memory(gib: float) -> MemoryNeed:
+    if not 0 < gib < 1e6:
+        raise InputError(f"--memory is {gib}; give the GiB of GPU memory that the job needs, above 0")
+    return MemoryNeed(gib * GIB)

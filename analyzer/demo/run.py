@@ -115,15 +115,16 @@ def _replay(out: Path, figures: dict[str, Figure], progress: Callable[[str], obj
 def _predict(profile: Profile, figures: dict[str, Figure]) -> tuple[Sequence[Prediction], dict[str, Any]]:
     """The predictions from a profile, and the cheapest and the fastest instance for it."""
     predictions = Predictor.load().predict(profile)
-    instances, _ = load_instances(None, load_catalog())
-    by_cost, by_time = (recommend(predictions, instances, objective=objective) for objective in ("cost", "time"))
+    catalog = load_catalog()
+    ranking = recommend(predictions, load_instances(None, catalog)[0], catalog)
+    assert ranking.cheapest is not None and ranking.fastest is not None  # nothing is asked that an instance could miss
     figures["predictions"] = predictions_figure(predictions, profile.gpu)
     if profile.epoch_s is not None:
-        figures["cost"] = cost_figure(by_cost)
+        figures["cost"] = cost_figure(ranking.recommendations)
     return predictions, {
         "unit": profile.unit or "epoch",
-        "cheapest": by_cost[0].to_json(),
-        "fastest": by_time[0].to_json(),
+        "cheapest": ranking.cheapest.to_json(),
+        "fastest": ranking.fastest.to_json(),
     }
 
 

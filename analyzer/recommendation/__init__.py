@@ -1,6 +1,23 @@
 """Which instance: time and cost of a job on everything that can be rented, ranked, with what is uncertain said."""
 
-from .rank import Objective, recommend
+from .experiment import Decision, decide, trial_run
+from .memory_fit import MemoryNeed, memory_need
+from .rank import Limits, Objective, Ranking, recommend
 from .recommendation import Recommendation
+from .whole_job import WholeJob, Work, whole_job
 
-__all__ = ["Objective", "Recommendation", "recommend"]
+__all__ = [
+    "Decision",
+    "Limits",
+    "MemoryNeed",
+    "Objective",
+    "Ranking",
+    "Recommendation",
+    "WholeJob",
+    "Work",
+    "decide",
+    "memory_need",
+    "recommend",
+    "trial_run",
+    "whole_job",
+]

@@ -1,67 +1,232 @@
-"""Which instance: every instance of the price table with its predicted time and cost, ranked.
+"""Which instance: every instance with its predicted time and cost, ranked, and why each other one is left out.
 
 One GPU of an instance runs the job, as on the source, and the instance is priced whole (its idle GPUs are paid for too).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from ...regressor import Prediction
+from scipy.stats import norm
+
+from ...regressor import Catalog, Prediction
 from ...regressor.estimate import Estimate
-from ...regressor.job import Job
 from ..errors import InputError
-from ..instances import Instance
+from ..instances import Instance, Market
+from .memory_fit import MemoryNeed
 from .recommendation import Recommendation
+from .whole_job import WholeJob
 
 Objective = Literal["cost", "time"]
+Reason = Literal["memory", "deadline", "budget", "price"]
+
+_TAIL = float(norm.isf(0.05))  # from the middle to either end of a 90 % interval, in standard deviations
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a recommendation must keep.
+
+    Attributes:
+        deadline_s: most seconds of the job, as expected (the chance to keep it stands in every recommendation).
+        budget_usd: most USD of the job, as expected.
+        regions, clouds: only these; empty: all. A price for region ``any`` holds in all of them.
+        market: which price is paid; instances without one are left out.
+
+    Raises:
+        InputError: the deadline or the budget is not above 0.
+    """
+
+    deadline_s: float | None = None
+    budget_usd: float | None = None
+    regions: Sequence[str] = ()
+    clouds: Sequence[str] = ()
+    market: Market = "on-demand"
+
+    def __post_init__(self) -> None:
+        for name, limit in (("--deadline", self.deadline_s), ("--budget", self.budget_usd)):
+            if limit is not None and not limit > 0:
+                raise InputError(f"{name} is {limit}; it must be above 0")
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """An instance in the wanted clouds and regions that keeps a limit not: ``memory``, ``deadline``, ``budget``, ``price``."""
+
+    instance: Instance
+    reason: Reason
+
+    def to_json(self) -> dict[str, str]:
+        """Return where, which GPU, and the reason."""
+        where = {"instance": self.instance.name, "cloud": self.instance.cloud, "region": self.instance.region}
+        return {**where, "gpu": self.instance.gpu, "reason": self.reason}
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The instances that keep the limits, best first by the objective, and those that do not."""
+
+    recommendations: tuple[Recommendation, ...]
+    left_out: tuple[LeftOut, ...]
+
+    @property
+    def cheapest(self) -> Recommendation | None:
+        """Least cost; of equals the faster."""
+        return min(self.recommendations, key=_by_cost, default=None)
+
+    @property
+    def fastest(self) -> Recommendation | None:
+        """Least time; of equals the cheaper."""
+        return min(self.recommendations, key=_by_time, default=None)
 
 
 def recommend(
     predictions: Iterable[Prediction],
     instances: Sequence[Instance],
+    catalog: Catalog,
     *,
-    jobs: Mapping[str, Job] | None = None,
+    jobs: Mapping[str, WholeJob] | None = None,
+    need: MemoryNeed | None = None,
+    limits: Limits | None = None,
     objective: Objective = "cost",
-    deadline_s: float | None = None,
-    budget_usd: float | None = None,
-) -> list[Recommendation]:
-    """Instances that meet the deadline [s] and the budget [USD], best first by ``objective``.
+) -> Ranking:
+    """Rank the instances whose GPU is among ``predictions``.
 
     ``jobs`` has the whole job on each GPU of ``predictions``; without it, time and cost are those of one epoch (or step).
-    Where the profile has no epoch seconds, instances rank by ratio (time) or ratio x price (cost), with no seconds or USD;
-    a deadline or a budget then raises InputError, as does one that is not above 0.
+    Where the profile has no epoch seconds, instances rank by ratio (time) or ratio x price (cost), with no seconds or USD.
+    ``need`` is the memory that the job takes; the source's own GPU (the measured one) has it.
+
+    Raises:
+        InputError: a deadline or a budget without seconds, or a region or cloud that no instance is of.
     """
-    for name, limit in (("--deadline", deadline_s), ("--budget", budget_usd)):
-        if limit is not None and not limit > 0:
-            raise InputError(f"{name} is {limit}; it must be above 0")
+    limits = limits or Limits()
     by_gpu = {prediction.gpu: prediction for prediction in predictions}
-    rows = [_row(by_gpu[instance.gpu], instance, jobs) for instance in instances if instance.gpu in by_gpu]
-    if (deadline_s or budget_usd) and any(row.seconds is None for row in rows):
-        raise InputError("no epochs were found in this trace, so there are only ratios: --deadline and --budget need seconds")
-    if deadline_s is not None:
-        rows = [row for row in rows if row.seconds is not None and row.seconds.value <= deadline_s]
-    if budget_usd is not None:
-        rows = [row for row in rows if row.usd is not None and row.usd.value <= budget_usd]
-    return sorted(rows, key=_by_cost if objective == "cost" else _by_time)
+    left_out: list[LeftOut] = []
+    rows: list[Recommendation] = []
+    for instance in _in_place(instances, limits):
+        if instance.gpu not in by_gpu:
+            continue
+        prediction, price = by_gpu[instance.gpu], instance.price(limits.market)
+        if price is None:
+            left_out.append(LeftOut(instance, "price"))
+            continue
+        row = _row(prediction, instance, limits, price, None if jobs is None else jobs[instance.gpu])
+        if need is not None:
+            measured = prediction.route == "measured"
+            row = replace(row, fits=measured or need.fits(catalog[instance.gpu]))
+        reason = _missed(row, limits)
+        if reason is None:
+            rows.append(row)
+        else:
+            left_out.append(LeftOut(instance, reason))
+    best = _front(rows)
+    marked = [replace(row, pareto=number in best) for number, row in enumerate(rows)]
+    return Ranking(tuple(sorted(marked, key=_by_cost if objective == "cost" else _by_time)), tuple(left_out))
 
 
-def _row(prediction: Prediction, instance: Instance, jobs: Mapping[str, Job] | None) -> Recommendation:
-    if jobs is not None:
-        seconds: Estimate | None = jobs[prediction.gpu].seconds
+def chance_within(estimate: Estimate, limit: float) -> float:
+    """Chance that what is estimated is at most ``limit``: normal in the logarithm, with a width of its own on either side."""
+    ratio = math.log(limit / estimate.value)
+    end = estimate.high if ratio > 0 else estimate.low
+    deviation = abs(math.log(end / estimate.value)) / _TAIL
+    if deviation == 0:
+        return float(ratio >= 0)
+    return float(norm.cdf(ratio / deviation))
+
+
+def _in_place(instances: Sequence[Instance], limits: Limits) -> list[Instance]:
+    for option, wanted, known in (
+        ("--cloud", limits.clouds, {instance.cloud for instance in instances}),
+        ("--region", limits.regions, {instance.region for instance in instances} - {"any"}),
+    ):
+        for name in wanted:
+            if name not in known:
+                raise InputError(f"no instance of the price table has {option} {name!r}; it has {', '.join(sorted(known))}")
+    return [
+        instance
+        for instance in instances
+        if (not limits.clouds or instance.cloud in limits.clouds)
+        and (not limits.regions or instance.region in (*limits.regions, "any"))
+    ]
+
+
+def _row(
+    prediction: Prediction, instance: Instance, limits: Limits, usd_per_hour: float, job: WholeJob | None
+) -> Recommendation:
+    if job is not None:
+        seconds: Estimate | None = job.seconds
     elif prediction.seconds is None or prediction.low is None or prediction.high is None:
         seconds = None
     else:
         seconds = Estimate(prediction.seconds, prediction.low, prediction.high)
-    price = instance.price("on-demand")
-    assert price is not None
-    return Recommendation(instance, "on-demand", price, prediction.ratio, seconds, None, False, prediction.why)
+    row = Recommendation(
+        instance,
+        limits.market,
+        usd_per_hour,
+        prediction.ratio,
+        seconds,
+        None,
+        False,
+        prediction.why,
+        ratio_low=prediction.ratio_low,
+        ratio_high=prediction.ratio_high,
+        job=job,
+    )
+    if row.usd is None or row.seconds is None:
+        if limits.deadline_s is not None or limits.budget_usd is not None:
+            raise InputError(
+                "no epochs were found in this trace, so there are only ratios: --deadline and --budget need seconds"
+            )
+        return row
+    return replace(
+        row,
+        deadline_chance=None if limits.deadline_s is None else chance_within(row.seconds, limits.deadline_s),
+        budget_chance=None if limits.budget_usd is None else chance_within(row.usd, limits.budget_usd),
+    )
 
 
-def _by_cost(row: Recommendation) -> tuple[float, float]:
-    return row.ratio * row.usd_per_hour if row.usd is None else row.usd.value, row.ratio
+def _missed(row: Recommendation, limits: Limits) -> Reason | None:
+    if row.fits is False:
+        return "memory"
+    if limits.deadline_s is not None and row.seconds is not None and row.seconds.value > limits.deadline_s:
+        return "deadline"
+    if limits.budget_usd is not None and row.usd is not None and row.usd.value > limits.budget_usd:
+        return "budget"
+    return None
 
 
-def _by_time(row: Recommendation) -> tuple[float, float]:
-    return row.ratio, row.usd_per_hour
+def _front(rows: Sequence[Recommendation]) -> set[int]:
+    """The rows that no other beats: none is as fast and as cheap, and better in one of the two."""
+    front, least = set(), math.inf
+    points = sorted((time_of(row), cost_of(row), number) for number, row in enumerate(rows))
+    for place, (seconds, usd, number) in enumerate(points):
+        equal_before = place > 0 and points[place - 1][:2] == (seconds, usd) and points[place - 1][2] in front
+        if usd < least or equal_before:
+            front.add(number)
+            least = min(least, usd)
+    return front
+
+
+def time_of(row: Recommendation) -> float:
+    """Expected seconds; without seconds the ratio, which ranks alike."""
+    return row.ratio if row.seconds is None else row.seconds.value
+
+
+def cost_of(row: Recommendation) -> float:
+    """Expected USD; without seconds ratio x price, which ranks alike."""
+    return row.ratio * row.usd_per_hour if row.usd is None else row.usd.value
+
+
+def _name(row: Recommendation) -> tuple[str, str, str]:
+    return row.instance.cloud, row.instance.name, row.instance.region
+
+
+def _by_cost(row: Recommendation) -> tuple[float, float, tuple[str, str, str]]:
+    return cost_of(row), time_of(row), _name(row)
+
+
+def _by_time(row: Recommendation) -> tuple[float, float, tuple[str, str, str]]:
+    return time_of(row), cost_of(row), _name(row)

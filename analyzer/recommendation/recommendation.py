@@ -7,6 +7,7 @@ from typing import Any
 
 from ...regressor.estimate import Estimate
 from ..instances import Instance, Market
+from .whole_job import WholeJob
 
 _HOUR_S = 3600.0
 
@@ -25,6 +26,9 @@ class Recommendation:
         pareto: no other recommendation is both faster and cheaper.
         deadline_chance, budget_chance: chance to keep the limit that was given; None without one.
         why: what the prediction rests on.
+        ratio_low, ratio_high: 90 % interval of ``ratio``, which is what tells two GPUs apart: an error in the source's own
+            seconds is the same for all.
+        job: what ``seconds`` is spent on; None for one epoch.
     """
 
     instance: Instance
@@ -37,6 +41,9 @@ class Recommendation:
     why: str
     deadline_chance: float | None = None
     budget_chance: float | None = None
+    ratio_low: float | None = None
+    ratio_high: float | None = None
+    job: WholeJob | None = None
 
     @property
     def usd(self) -> Estimate | None:
@@ -58,8 +65,11 @@ class Recommendation:
             "host_memory_bytes": self.instance.memory,
             "market": self.market,
             "ratio": self.ratio,
+            "ratio_low": self.ratio_low,
+            "ratio_high": self.ratio_high,
             **seconds,
             **usd,
+            "job": None if self.job is None else self.job.to_json(),
             "usd_per_hour": self.usd_per_hour,
             "fits": self.fits,
             "pareto": self.pareto,

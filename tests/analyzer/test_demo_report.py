@@ -59,7 +59,7 @@ def predictions() -> list[Prediction]:
 def summary(**changes: Any) -> dict[str, Any]:
     hit = compare(trace(), LABELS, found(10.0))
     instances, _ = load_instances(None, load_catalog())
-    ranked = recommend(predictions(), instances)
+    ranked = recommend(predictions(), instances, load_catalog()).recommendations
     base: dict[str, Any] = {
         "headline": "All well.",
         "problems": [],
@@ -84,7 +84,7 @@ def figures() -> dict[str, Figure]:
         "live": drawn,
         "replay": drawn,
         "predictions": predictions_figure(predictions(), "T4"),
-        "cost": cost_figure(recommend(predictions(), instances)),
+        "cost": cost_figure(recommend(predictions(), instances, load_catalog()).recommendations),
     }
 
 

@@ -1,157 +1,158 @@
-"""Ranking instances: order, constraints, whole-instance prices, and the properties that must hold for any input."""
+"""Ranking instances: order, limits, whole-instance prices, memory, and what a whole job is paid for."""
 
 import math
+from dataclasses import replace
 from datetime import date
-from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.instances import Instance, load_instances
-from epochcast.analyzer.recommendation import recommend
-from epochcast.regressor import Prediction, load_catalog
+from epochcast.analyzer.instances import Instance
+from epochcast.analyzer.recommendation import Limits, MemoryNeed, Ranking, Work, memory_need, recommend, whole_job
+from epochcast.analyzer.recommendation.memory_fit import GIB
+from epochcast.analyzer.recommendation.rank import chance_within
+from epochcast.regressor import Prediction, Profile, load_catalog
 from epochcast.regressor.estimate import Estimate
-from epochcast.regressor.job import Job
 
-HEADER = "cloud,instance,gpu,count,region,usd_per_hour,source,date\n"
-
-
-def _instance(name: str, gpu: str, usd_per_hour: float, count: int = 1) -> Instance:
-    return Instance("aws", name, gpu, count, "us-east-1", usd_per_hour, "a page", date(2026, 2, 9))
+CATALOG = load_catalog()
+STATISTICS = ("mean", "std", "min", "p25", "p50", "p75", "max")
 
 
-def _prediction(gpu: str, ratio: float, epoch_s: float | None = 10.0) -> Prediction:
-    if epoch_s is None:
-        return Prediction(gpu, ratio, None, None, None, "test", ratio * 0.9, ratio * 1.1, "prior", 1.0, ())
-    return Prediction(
-        gpu,
-        ratio,
-        epoch_s * ratio,
-        epoch_s * ratio * 0.9,
-        epoch_s * ratio * 1.1,
-        "test",
-        ratio * 0.9,
-        ratio * 1.1,
-        "prior",
-        1.0,
-        (),
-    )
+def _instance(name: str, gpu: str, usd_per_hour: float | None, count: int = 1, **more: object) -> Instance:
+    return Instance("aws", name, gpu, count, "us-east-1", usd_per_hour, "a page", date(2026, 2, 9), **more)  # type: ignore[arg-type]
+
+
+def _prediction(gpu: str, ratio: float, epoch_s: float | None = 10.0, route: str = "prior") -> Prediction:
+    low, high = (1.0, 1.0) if route == "measured" else (0.9, 1.1)
+    seconds = None if epoch_s is None else epoch_s * ratio
+    ends = (None, None) if seconds is None else (seconds * low, seconds * high)
+    return Prediction(gpu, ratio, seconds, *ends, "test", ratio * low, ratio * high, route, 1.0, ())
+
+
+def _profile(metrics: dict[str, dict[str, float]] | None = None, **more: object) -> Profile:
+    known = {"gpu": "T4", "epoch_s": 10.0, "unit": "epoch", "epochs": 5, "metrics": metrics or {}, "feature_set": "none"}
+    return Profile(**known, first_epoch_excluded=True, **more)  # type: ignore[arg-type]
+
+
+def _names(ranking: Ranking) -> list[str]:
+    return [row.instance.name for row in ranking.recommendations]
 
 
 INSTANCES = [_instance("slow", "T4", 0.5), _instance("fast", "A10G", 1.2), _instance("eight", "A100 SXM4 40GB", 24.0, 8)]
-PREDICTIONS = [_prediction("T4", 1.0), _prediction("A10G", 0.5), _prediction("A100 SXM4 40GB", 0.2)]
+PREDICTIONS = [_prediction("T4", 1.0, route="measured"), _prediction("A10G", 0.5), _prediction("A100 SXM4 40GB", 0.2)]
+HOUR = {one.gpu: whole_job(_profile(), one, Work(360)) for one in PREDICTIONS}
 
 
 def test_cost_and_time_order_and_the_whole_instance_is_paid() -> None:
-    by_cost = recommend(PREDICTIONS, INSTANCES, jobs=_jobs(360), objective="cost")
-    assert [row.instance.name for row in by_cost] == ["slow", "fast", "eight"]
-    assert [row.usd.value for row in by_cost if row.usd] == pytest.approx([0.5, 0.6, 4.8])
-    assert [row.instance.name for row in recommend(PREDICTIONS, INSTANCES, objective="time")] == ["eight", "fast", "slow"]
+    by_cost = recommend(PREDICTIONS, INSTANCES, CATALOG, jobs=HOUR)
+    assert _names(by_cost) == ["slow", "fast", "eight"]
+    assert [row.usd.value for row in by_cost.recommendations if row.usd] == pytest.approx([0.5, 0.6, 4.8])
+    assert _names(recommend(PREDICTIONS, INSTANCES, CATALOG, objective="time")) == ["eight", "fast", "slow"]
+    assert by_cost.cheapest and by_cost.cheapest.instance.name == "slow"
+    assert by_cost.fastest and by_cost.fastest.instance.name == "eight"
 
 
-def _jobs(epochs: int, stall_s: float = 0.0) -> dict[str, Job]:
-    def job(seconds: float) -> Job:
-        whole = Estimate(epochs * seconds, epochs * seconds * 0.9, epochs * seconds * 1.1)
-        return Job(epochs, whole.plus(Estimate(stall_s, stall_s, stall_s)), None, stall_s)
-
-    return {prediction.gpu: job(10.0 * prediction.ratio) for prediction in PREDICTIONS}
+def test_the_front_holds_what_no_other_beats() -> None:
+    dearer = _instance("dearer", "T4", 0.7)
+    ranking = recommend(PREDICTIONS, [*INSTANCES, dearer, replace(INSTANCES[0], region="eu-west-1")], CATALOG)
+    assert [row.instance.name for row in ranking.recommendations if row.pareto] == ["slow", "slow", "fast", "eight"]
 
 
-def test_a_whole_job_costs_its_stalls_too() -> None:
-    alone, stalled = (recommend(PREDICTIONS, INSTANCES, jobs=_jobs(10, stall_s)) for stall_s in (0.0, 900.0))
-    assert [row.seconds.value for row in stalled if row.seconds] == [1000.0, 950.0, 920.0]
-    assert stalled[0].seconds == Estimate(1000.0, 990.0, 1010.0)
-    assert [row.usd.value for row in stalled if row.usd] == sorted(row.usd.value for row in stalled if row.usd)
-    assert [row.instance.name for row in alone] == ["slow", "fast", "eight"]
+def test_deadline_and_budget_are_kept_and_their_chances_told() -> None:
+    ranking = recommend(PREDICTIONS, INSTANCES, CATALOG, jobs=HOUR, limits=Limits(deadline_s=2000.0, budget_usd=1.0))
+    assert _names(ranking) == ["fast"]
+    assert {one.instance.name: one.reason for one in ranking.left_out} == {"slow": "deadline", "eight": "budget"}
+    row = ranking.recommendations[0]
+    assert row.deadline_chance is not None and 0.95 < row.deadline_chance < 0.99
+    assert row.budget_chance == pytest.approx(1.0)
+    nothing = recommend(PREDICTIONS, INSTANCES, CATALOG, jobs=HOUR, limits=Limits(budget_usd=0.01))
+    assert not nothing.recommendations and nothing.cheapest is None and nothing.fastest is None
 
 
-def test_deadline_and_budget_are_kept() -> None:
-    rows = recommend(PREDICTIONS, INSTANCES, jobs=_jobs(360), deadline_s=2000.0, budget_usd=1.0)
-    assert [row.instance.name for row in rows] == ["fast"]
-    assert recommend(PREDICTIONS, INSTANCES, jobs=_jobs(360), budget_usd=0.01) == []
+def test_chances_are_those_of_the_interval() -> None:
+    estimate = Estimate(10.0, 8.0, 15.0)
+    assert [chance_within(estimate, limit) for limit in (8.0, 10.0, 15.0)] == pytest.approx([0.05, 0.5, 0.95])
+    assert [chance_within(Estimate(10.0, 10.0, 10.0), limit) for limit in (9.9, 10.0)] == [0.0, 1.0]
+
+
+def test_clouds_regions_and_the_market() -> None:
+    places = [
+        _instance("here", "T4", 1.0, spot_usd_per_hour=0.3),
+        replace(_instance("there", "T4", 0.9), region="eu-west-1"),
+        replace(_instance("anywhere", "T4", 2.0), cloud="lambda", region="any"),
+    ]
+    assert _names(recommend(PREDICTIONS, places, CATALOG, limits=Limits(regions=["eu-west-1"]))) == ["there", "anywhere"]
+    assert _names(recommend(PREDICTIONS, places, CATALOG, limits=Limits(clouds=["aws"]))) == ["there", "here"]
+    spot = recommend(PREDICTIONS, places, CATALOG, limits=Limits(market="spot"))
+    assert [(row.instance.name, row.usd_per_hour, row.market) for row in spot.recommendations] == [("here", 0.3, "spot")]
+    assert {one.reason for one in spot.left_out} == {"price"}
+    for limits, known in ((Limits(regions=["eu-west-9"]), "eu-west-1, us-east-1"), (Limits(clouds=["awz"]), "aws, lambda")):
+        with pytest.raises(InputError, match=f"it has {known}"):
+            recommend(PREDICTIONS, places, CATALOG, limits=limits)
+
+
+def test_a_whole_job_pays_for_stalls_pauses_and_the_start() -> None:
+    profile = _profile(first_epoch_s=30.0, stalls=1, stall_s=12.0)
+    half = whole_job(profile, PREDICTIONS[1], Work(11, idle_share=0.2, checkpoint_share=0.05, startup_s=300.0))
+    assert half.epochs_s.value == pytest.approx(15 + 10 * 5)
+    assert half.stall_s == pytest.approx(10 * 12 / 6)
+    on_source = 30 + 10 * 10 + 20
+    assert half.idle_s == pytest.approx(on_source * 0.2 / 0.75)
+    assert half.checkpoint_s == pytest.approx(on_source * 0.05 / 0.75)
+    assert half.seconds.value == pytest.approx(65 + 20 + half.idle_s + half.checkpoint_s + 300)
+    assert half.seconds.high - half.seconds.value == pytest.approx(half.epochs_s.high - half.epochs_s.value)
+
+
+@pytest.mark.parametrize(
+    ("work", "says"),
+    [
+        ({"idle_share": 1.0}, "--idle-share is 1.0"),
+        ({"checkpoint_share": -0.1}, "--checkpoint-share is -0.1"),
+        ({"idle_share": 0.6, "checkpoint_share": 0.4}, "leave no time"),
+        ({"startup_s": -60.0}, "--startup is -1 minutes"),
+        ({"startup_s": math.nan}, "--startup is nan"),
+    ],
+)
+def test_impossible_work_is_refused(work: dict[str, float], says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        Work(10, **work)
 
 
 def test_without_epochs_ratios_rank_and_limits_are_refused() -> None:
     predictions = [_prediction("T4", 1.0, None), _prediction("A10G", 0.5, None)]
-    rows = recommend(predictions, INSTANCES)
-    assert [row.instance.name for row in rows] == ["slow", "fast"]
-    assert rows[0].usd is None
+    ranking = recommend(predictions, INSTANCES, CATALOG)
+    assert _names(ranking) == ["slow", "fast"]
+    assert ranking.recommendations[0].usd is None
+    assert all(row.pareto for row in ranking.recommendations)
     with pytest.raises(InputError, match="need seconds"):
-        recommend(predictions, INSTANCES, deadline_s=10.0)
+        recommend(predictions, INSTANCES, CATALOG, limits=Limits(deadline_s=10.0))
 
 
 @pytest.mark.parametrize("limits", [{"deadline_s": 0.0}, {"budget_usd": -1.0}, {"budget_usd": math.nan}])
 def test_limits_must_be_above_zero(limits: dict[str, float]) -> None:
     with pytest.raises(InputError, match="must be above 0"):
-        recommend(PREDICTIONS, INSTANCES, **limits)  # type: ignore[arg-type]
+        Limits(**limits)  # type: ignore[arg-type]
 
 
-@given(
-    ratios=st.lists(st.floats(0.01, 100), min_size=3, max_size=3),
-    prices=st.lists(st.floats(0.01, 100), min_size=3, max_size=3),
-    deadline=st.floats(0.1, 1e4),
-    factor=st.floats(0.1, 10),
-)
-def test_constraints_hold_and_prices_scale(ratios: list[float], prices: list[float], deadline: float, factor: float) -> None:
-    gpus = ["T4", "A10G", "L4"]
-    predictions = [_prediction(gpu, ratio) for gpu, ratio in zip(gpus, ratios, strict=True)]
-    instances = [_instance(gpu, gpu, price) for gpu, price in zip(gpus, prices, strict=True)]
-    rows = recommend(predictions, instances, deadline_s=deadline)
-    assert all(row.seconds is not None and row.seconds.value <= deadline for row in rows)
-    costs = [row.usd.value for row in rows if row.usd]
-    assert costs == pytest.approx(sorted(costs)), "equal costs may differ in the last digit, and so stand either way"
-    scaled = recommend(predictions, [_instance(gpu, gpu, price * factor) for gpu, price in zip(gpus, prices, strict=True)])
-    plain = recommend(predictions, instances)
-    assert sorted(row.usd.value for row in scaled if row.usd) == pytest.approx(
-        sorted(row.usd.value * factor for row in plain if row.usd)
-    )
+def _memory(used: float, free: float) -> dict[str, dict[str, float]]:
+    return {name: dict.fromkeys(STATISTICS, value) for name, value in (("memory_used", used), ("memory_free", free))}
 
 
-def test_every_shipped_row_names_a_known_gpu_a_source_and_a_date() -> None:
-    instances, skipped = load_instances(None, load_catalog())
-    assert not skipped
-    assert len(instances) >= 10
-    assert all(instance.source and instance.date for instance in instances)
+def test_a_job_that_is_larger_than_the_memory_does_not_fit() -> None:
+    need = memory_need(_profile(_memory(30 * GIB, 50 * GIB)), CATALOG["A100 SXM4 80GB"])
+    assert need == MemoryNeed(30 * GIB)
+    ranking = recommend(PREDICTIONS[1:], INSTANCES, CATALOG, need=need)
+    assert _names(ranking) == ["eight"] and ranking.recommendations[0].fits is True
+    assert [(one.instance.name, one.reason) for one in ranking.left_out] == [("fast", "memory")]
 
 
-def test_the_users_file_replaces_ours_and_unknown_gpus_are_skipped_by_name(tmp_path: Path) -> None:
-    path = tmp_path / "prices.csv"
-    path.write_text(HEADER + "mine,box,T4,1,attic,0.05,my bill,2026-11-01\nmine,tpu,TPU v5e,1,attic,1,my bill,2026-11-01\n")
-    instances, skipped = load_instances(path, load_catalog())
-    assert [instance.name for instance in instances] == ["box"]
-    assert len(skipped) == 1
-    assert "TPU v5e" in skipped[0]
+def test_memory_that_was_perhaps_only_reserved_leaves_no_gpu_out() -> None:
+    need = memory_need(_profile(_memory(22 * GIB, 0.2 * GIB)), CATALOG["A10G"])
+    assert need and need.reserved
+    ranking = recommend([_prediction("T4", 1.0), PREDICTIONS[1]], INSTANCES, CATALOG, need=need)
+    assert {row.instance.gpu: row.fits for row in ranking.recommendations} == {"T4": None, "A10G": True}
+    assert memory_need(_profile(), CATALOG["T4"]) is None
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("a,b\n1,2\n", "lacks the columns"),
-        (HEADER + "aws,x,T4,1,r,0,page,2026-01-01\n", "usd_per_hour of row 1"),
-        (HEADER + "aws,x,T4,1,r,-3,page,2026-01-01\n", "'-3'"),
-        (HEADER + "aws,x,T4,1,r,€2,page,2026-01-01\n", "'€2'"),
-        (HEADER + "aws,x,T4,none,r,1,page,2026-01-01\n", "count of row 1"),
-        (HEADER + "aws,x,T4,0.5,r,1,page,2026-01-01\n", "'0.5'; it must be a whole number of GPUs"),
-        (HEADER + "aws,x,T4,1,r,1e308,page,2026-01-01\n", "'1e308'"),
-        (HEADER + "aws,x,T4,1,r,1,page,2026-01-01,more\n", "not a readable CSV"),
-        (HEADER + "aws,x,T4,1,r,1,page,\n", "no source or date"),
-        (HEADER + "aws,x,T4,1,r,1, ,2026-01-01\n", "no source or date"),
-        (HEADER + "aws,x,T4,1,r,1,page,last week\n", "YYYY-MM-DD"),
-        (HEADER + "aws,x,TPU,1,r,1,page,2026-01-01\n", "no row with a GPU of the catalogue: row 1"),
-        ("", "not a readable CSV"),
-    ],
-)
-def test_bad_price_files_are_refused_in_one_sentence(tmp_path: Path, text: str, says: str) -> None:
-    path = tmp_path / "prices.csv"
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(InputError) as caught:
-        load_instances(path, load_catalog())
-    assert says in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def test_a_missing_price_file(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no such price file"):
-        load_instances(tmp_path / "none.csv", load_catalog())
+def test_the_gpu_that_the_job_was_seen_on_has_its_memory() -> None:
+    assert _names(recommend(PREDICTIONS, INSTANCES, CATALOG, need=MemoryNeed(60 * GIB))) == ["slow"]

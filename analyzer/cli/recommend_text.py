@@ -1,0 +1,133 @@
+"""What ``epochcast recommend`` prints for people."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+from ..profiles import Source
+from ..recommendation import Decision, MemoryNeed, Objective, Ranking, Recommendation
+from ..recommendation.experiment import Experiment
+from ..recommendation.memory_fit import GIB
+from .predict_text import interval_text
+from .tables import seconds_text, table
+
+_HEADER = ("", "instance", "cloud", "region", "gpu", "time", "90 % interval", "USD", "90 % interval", "USD/h", "priced")
+_MOST_ROWS = 20
+_MISSED = {"deadline": "miss the deadline", "budget": "exceed the budget", "price": "have no price in this market"}
+
+
+def recommend_text(
+    source: Source,
+    ranking: Ranking,
+    decision: Decision | None,
+    need: MemoryNeed | None,
+    epochs: int | None,
+    objective: Objective,
+) -> str:
+    """The table of instances, and what is to know about it, a line each."""
+    profile, rows = source.profile, ranking.recommendations
+    lines = []
+    if rows:
+        simulated = " (simulated telemetry)" if profile.simulated else ""
+        many = f"one {profile.unit}" if epochs is None else f"{epochs} {profile.unit}{'s' * (epochs > 1)}"
+        what = many if profile.unit else "ratios only (no epochs found)"
+        lines.append(f"{what} of a job seen on {profile.gpu}{simulated}, best {objective} first")
+        shown = rows[:_MOST_ROWS]
+        lines.append(table(_HEADER, [_row(row) for row in shown]))
+        if len(rows) > len(shown):
+            lines.append(f"and {len(rows) - len(shown)} more (--json has all)")
+        lines.append("* no other instance is both faster and cheaper" + "; ? may not fit" * any(r.fits is None for r in shown))
+        if rows[0].job is not None:
+            lines.append(_spent(rows[0]))
+    else:
+        lines.append("no instance qualifies")
+    lines += _left_out(ranking)
+    if need is not None:
+        reserved = ", nearly all there is: perhaps only reserved (say what it needs: --memory)" if need.reserved else ""
+        lines.append(f"memory: {need.bytes / GIB:.1f} GiB{reserved}")
+    if decision is not None:
+        lines.append(_decision(decision, objective))
+    return "\n".join(lines)
+
+
+def _row(row: Recommendation) -> tuple[str, ...]:
+    count = row.instance.count
+    gpu = row.instance.gpu if count == 1 else f"1 of {count} {row.instance.gpu}"
+    marks = "*" * row.pareto + "?" * (row.fits is None)
+    where = (marks, row.instance.name, row.instance.cloud, row.instance.region, gpu)
+    price = (f"{row.usd_per_hour:.3f}", row.instance.date.isoformat())
+    if row.seconds is None or row.usd is None:
+        low, high = row.ratio_low or row.ratio, row.ratio_high or row.ratio
+        return (*where, f"{row.ratio:.2f}x", f"{low:.2f}x to {high:.2f}x", "-", "-", *price)
+    return (
+        *where,
+        seconds_text(row.seconds.value),
+        interval_text(row.seconds.low, row.seconds.high),
+        _usd(row.usd.value),
+        f"{_usd(row.usd.low)} to {_usd(row.usd.high)}",
+        *price,
+    )
+
+
+def _spent(row: Recommendation) -> str:
+    """What the first one's time is made of, and what it is promised to keep."""
+    job = row.job
+    assert job is not None
+    parts = [("epochs", job.epochs_s.value), ("stalls", job.stall_s), ("idling", job.idle_s)]
+    parts += [("checkpoints", job.checkpoint_s), ("start-up", job.startup_s)]
+    spent = " + ".join(f"{seconds_text(seconds)} of {name}" for name, seconds in parts if seconds)
+    chances = [("deadline", row.deadline_chance), ("budget", row.budget_chance)]
+    kept = "".join(
+        f"; keeps the {name} with a chance of {100 * chance:.0f} %" for name, chance in chances if chance is not None
+    )
+    return f"{row.instance.name}: {spent}{kept}"
+
+
+def _left_out(ranking: Ranking) -> list[str]:
+    """Instances that do not fit by name of the GPU; the others by their number."""
+    gpus: dict[str, int] = defaultdict(int)
+    others: Counter[str] = Counter()
+    for one in ranking.left_out:
+        if one.reason == "memory":
+            gpus[one.instance.gpu] += 1
+        else:
+            others[one.reason] += 1
+    lines = [f"does not fit: {', '.join(gpus)} ({sum(gpus.values())} instances)"] if gpus else []
+    return lines + [f"left out: {number} instances {_MISSED[reason]}" for reason, number in others.items()]
+
+
+def _decision(decision: Decision, objective: Objective) -> str:
+    first, better = decision.first.instance, "cheaper" if objective == "cost" else "faster"
+    if decision.sure:
+        return f"sure: no other GPU is {better} than {first.gpu} within the intervals"
+    rivals = ", ".join(
+        f"{rival.recommendation.instance.name} ({100 * rival.chance:.0f} % chance)" for rival in decision.rivals[:3]
+    )
+    more = f" and {len(decision.rivals) - 3} more" if len(decision.rivals) > 3 else ""
+    lost = "" if decision.regret is None else f": {_amount(decision.regret, objective)}"
+    lines = [
+        f"not sure: within the intervals {rivals}{more} may be {better} than {first.name}",
+        f"following it loses {100 * decision.regret_share:.1f} % on average{lost}",
+    ]
+    if decision.experiment is not None:
+        lines.append(_experiment(decision.experiment, objective))
+    elif decision.regret is not None:
+        lines.append("what would decide: say how many epochs the job has (--epochs)")
+    return "\n".join(lines)
+
+
+def _experiment(experiment: Experiment, objective: Objective) -> str:
+    runs = " and ".join(
+        f"{run.epochs} epochs on {run.recommendation.instance.name} ({seconds_text(run.seconds)}, {_usd(run.usd)} USD)"
+        for run in experiment.runs
+    )
+    verdict = "worth it" if experiment.worth else "not worth it, take the first"
+    return f"to decide: run {runs}; it saves {_amount(experiment.saves, objective)} on average: {verdict}"
+
+
+def _amount(value: float, objective: Objective) -> str:
+    return f"{_usd(value)} USD" if objective == "cost" else seconds_text(value)
+
+
+def _usd(value: float) -> str:
+    return f"{value:.2f}" if value >= 10 else f"{value:.3g}"

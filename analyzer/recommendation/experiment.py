@@ -1,0 +1,236 @@
+"""How sure the first place is, and the cheapest measurement that would decide where it is not.
+
+Each GPU's ratio is known as a normal distribution in the logarithm, as wide as its 90 % interval; they are drawn
+independently. Following the ranking loses, on average over the draws, what the first one costs above the one that turns out
+best (the expected regret). A short run on a GPU replaces its draw by the truth; what the choice then still loses, on average,
+tells what that run is worth.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from ...regressor import Prediction, Profile
+from .rank import Objective, cost_of, time_of
+from .recommendation import Recommendation
+
+# Enough that the detector finds the epochs of the run (it takes 4.5 on average), and no less than a minute of them.
+_RUN_EPOCHS = 5
+_RUN_S = 60.0
+
+_RIVAL = 0.05  # the chance to beat the first one from which a GPU counts as its rival: their intervals overlap
+_DECIDED = 0.1  # share of the expected regret that may be left by an experiment that decides
+_MOST_RIVALS = 8  # in experiments of two runs; all rivals together are always one experiment
+_DRAWS = 4096
+_TAIL = float(norm.isf(0.05))
+
+
+@dataclass(frozen=True)
+class Run:
+    """A few epochs of the job on one instance, to see how long they take there.
+
+    Attributes:
+        recommendation: where.
+        epochs: how many, the first one included.
+        seconds: with the start-up.
+    """
+
+    recommendation: Recommendation
+    epochs: int
+    seconds: float
+
+    @property
+    def usd(self) -> float:
+        """What it costs."""
+        return self.seconds / 3600 * self.recommendation.usd_per_hour
+
+    def to_json(self) -> dict[str, Any]:
+        """Return where, how long and how much."""
+        where = self.recommendation.instance
+        return {
+            "instance": where.name,
+            "cloud": where.cloud,
+            "region": where.region,
+            "gpu": where.gpu,
+            "epochs": self.epochs,
+            "seconds": self.seconds,
+            "usd": self.usd,
+        }
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """The cheapest runs that decide.
+
+    Attributes:
+        runs: one after the other, each on its own instance.
+        saves: how much the expected regret falls, in the unit of the objective (USD or seconds).
+        worth: it saves more than it takes, USD for USD or second for second.
+    """
+
+    runs: tuple[Run, ...]
+    saves: float
+    worth: bool
+
+    @property
+    def usd(self) -> float:
+        """Cost of all runs."""
+        return sum(run.usd for run in self.runs)
+
+    @property
+    def seconds(self) -> float:
+        """Time of all runs, one after the other."""
+        return sum(run.seconds for run in self.runs)
+
+
+@dataclass(frozen=True)
+class Rival:
+    """An instance that may be better than the first one, with the chance that it is."""
+
+    recommendation: Recommendation
+    chance: float
+
+
+@dataclass(frozen=True)
+class Decision:
+    """How much can be lost by following the first recommendation.
+
+    Attributes:
+        first: the first recommendation.
+        chance: that none is better.
+        rivals: the best instance of every GPU that is better with a chance of 5 % or more, likeliest first; none: it is sure.
+        regret: expected extra cost [USD] or time [s] of the first over the one that turns out best; None without seconds.
+        regret_share: the same as a share of what the first costs or takes.
+        experiment: what would decide; None where it is sure, and where there are no seconds to plan one with.
+    """
+
+    first: Recommendation
+    chance: float
+    rivals: tuple[Rival, ...]
+    regret: float | None
+    regret_share: float
+    experiment: Experiment | None
+
+    @property
+    def sure(self) -> bool:
+        """Whether no other GPU is within the interval."""
+        return not self.rivals
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all of it; instances by name."""
+        rivals = [
+            {"instance": rival.recommendation.instance.name, "gpu": rival.recommendation.instance.gpu, "chance": rival.chance}
+            for rival in self.rivals
+        ]
+        experiment = self.experiment and {
+            "runs": [run.to_json() for run in self.experiment.runs],
+            "seconds": self.experiment.seconds,
+            "usd": self.experiment.usd,
+            "saves": self.experiment.saves,
+            "worth": self.experiment.worth,
+        }
+        return {
+            "first": self.first.instance.name,
+            "sure": self.sure,
+            "chance": self.chance,
+            "rivals": rivals,
+            "regret": self.regret,
+            "regret_share": self.regret_share,
+            "experiment": experiment,
+        }
+
+
+def trial_run(profile: Profile, prediction: Prediction, row: Recommendation, *, epochs: int, startup_s: float) -> Run:
+    """Some epochs of the job of ``epochs`` on the instance of ``row``: five, a minute of them, or all, whichever is less."""
+    assert prediction.seconds is not None
+    count = min(max(_RUN_EPOCHS, math.ceil(_RUN_S / prediction.seconds)), epochs)
+    first_s = prediction.seconds if profile.first_epoch_s is None else profile.first_epoch_s * prediction.ratio
+    return Run(row, count, startup_s + first_s + (count - 1) * prediction.seconds)
+
+
+def decide(
+    recommendations: Sequence[Recommendation], objective: Objective, runs: Mapping[str, Run] | None = None
+) -> Decision | None:
+    """Weigh the first of ``recommendations`` against the best instance of every other GPU; None if there are none.
+
+    ``runs`` has, by GPU, what a measurement there takes (`trial_run`); without it no experiment is planned. A GPU without a
+    width, such as the source's own, needs none.
+    """
+    if not recommendations:
+        return None
+    value = cost_of if objective == "cost" else time_of
+    best: dict[str, Recommendation] = {}
+    for row in recommendations:  # best first, so the first one of each GPU is its best
+        best.setdefault(row.instance.gpu, row)
+    rows = list(best.values())
+    expected = np.array([value(row) for row in rows])
+    drawn = _draws(rows, expected)
+    least = drawn.min(axis=1)
+    regret = float((drawn[:, 0] - least).mean())
+    chances = (drawn < drawn[:, :1]).mean(axis=0)
+    rivals = sorted((Rival(rows[k], float(chances[k])) for k in range(1, len(rows)) if chances[k] >= _RIVAL), key=_by_chance)
+    experiment = None
+    if rivals and runs is not None:
+        numbers = [0, *(rows.index(rival.recommendation) for rival in rivals)]
+        experiment = _cheapest(rows, expected, drawn, numbers, objective, runs)
+    return Decision(
+        first=rows[0],
+        chance=float((drawn[:, 0] <= least).mean()),
+        rivals=tuple(rivals),
+        regret=None if rows[0].seconds is None else regret,
+        regret_share=regret / float(expected[0]),
+        experiment=experiment,
+    )
+
+
+def _by_chance(rival: Rival) -> tuple[float, str]:
+    return -rival.chance, rival.recommendation.instance.gpu
+
+
+def _draws(rows: Sequence[Recommendation], expected: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Cost or time of each row, shape (draws, rows); only the part that is spent in epochs varies."""
+    below, above = (
+        np.array([abs(math.log((end or row.ratio) / row.ratio)) / _TAIL for row, end in zip(rows, ends, strict=True)])
+        for ends in ([row.ratio_low for row in rows], [row.ratio_high for row in rows])
+    )
+    normal = np.random.default_rng(0).standard_normal((_DRAWS, len(rows)))
+    factor = np.exp(normal * np.where(normal < 0, below, above))
+    fixed = np.array([0.0 if row.job is None or not row.seconds else row.job.fixed_s / row.seconds.value for row in rows])
+    drawn: NDArray[np.float64] = expected * (fixed + (1 - fixed) * factor)
+    return drawn
+
+
+def _cheapest(
+    rows: Sequence[Recommendation],
+    expected: NDArray[np.float64],
+    drawn: NDArray[np.float64],
+    numbers: Sequence[int],
+    objective: Objective,
+    runs: Mapping[str, Run],
+) -> Experiment | None:
+    """Of the runs on the first one and its rivals, by ones, by twos and all, the cheapest that leave a tenth of the regret."""
+    among = drawn[:, numbers]
+    least = among.min(axis=1)
+    before = float((among[:, 0] - least).mean())
+    open_ones = [k for k, number in enumerate(numbers) if rows[number].ratio_low != rows[number].ratio_high]
+    few = open_ones[: _MOST_RIVALS + 1]
+    plans = []
+    for chosen in {*combinations(few, 1), *combinations(few, 2), tuple(open_ones)}:
+        known = np.tile(expected[list(numbers)], (len(among), 1))
+        known[:, chosen] = among[:, chosen]
+        picked = np.take_along_axis(among, known.argmin(axis=1, keepdims=True), axis=1)[:, 0]
+        after = float((picked - least).mean())
+        if after <= _DECIDED * before:
+            taken = tuple(runs[rows[numbers[k]].instance.gpu] for k in chosen)
+            saves = before - after
+            spent = sum(run.usd if objective == "cost" else run.seconds for run in taken)
+            plans.append(Experiment(taken, saves, saves > spent))
+    return min(plans, key=lambda plan: (plan.usd, plan.seconds, len(plan.runs)), default=None)

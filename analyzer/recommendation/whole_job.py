@@ -1,0 +1,92 @@
+"""What a whole job takes on one GPU, with everything that an hour of the instance is paid for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...regressor import Prediction, Profile
+from ...regressor.estimate import Estimate
+from ...regressor.job import estimate_job
+from ..errors import InputError
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is still to be done, as the user knows it.
+
+    Attributes:
+        epochs: epochs (or steps, by the profile's unit) that remain.
+        idle_share: share of the job's time on the source in which it waits outside its epochs (staging, queues, people).
+        checkpoint_share: share of it in which it writes checkpoints outside its epochs.
+        startup_s: seconds from the order of an instance to the first epoch (boot, image, data); paid for, and the same
+            everywhere.
+
+    Raises:
+        InputError: a share or a duration is out of bounds.
+    """
+
+    epochs: int
+    idle_share: float = 0.0
+    checkpoint_share: float = 0.0
+    startup_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        for option, share in (("--idle-share", self.idle_share), ("--checkpoint-share", self.checkpoint_share)):
+            if not 0 <= share < 1:
+                raise InputError(f"{option} is {share}; it is a share of the job's time, from 0 to below 1")
+        if not self.idle_share + self.checkpoint_share < 1:
+            raise InputError(
+                f"--idle-share {self.idle_share} and --checkpoint-share {self.checkpoint_share} leave no time for the epochs; "
+                "together they must be below 1"
+            )
+        if not 0 <= self.startup_s < 1e9:
+            raise InputError(f"--startup is {self.startup_s / 60:g} minutes; give 0 or more")
+
+
+@dataclass(frozen=True)
+class WholeJob:
+    """Seconds of a whole job on one GPU, by what they are spent on.
+
+    Attributes:
+        epochs_s: in epochs; the only part that another GPU changes.
+        stall_s: in stalls among the epochs, as the trace shows them.
+        idle_s, checkpoint_s: outside the epochs, as `Work` says.
+        startup_s: before the first epoch.
+    """
+
+    epochs_s: Estimate
+    stall_s: float
+    idle_s: float
+    checkpoint_s: float
+    startup_s: float
+
+    @property
+    def fixed_s(self) -> float:
+        """What stays the same on every GPU [s]."""
+        return self.stall_s + self.idle_s + self.checkpoint_s + self.startup_s
+
+    @property
+    def seconds(self) -> Estimate:
+        """All of it."""
+        return self.epochs_s.plus(Estimate(self.fixed_s, self.fixed_s, self.fixed_s))
+
+    def to_json(self) -> dict[str, float]:
+        """Return the parts; those of the epochs with their interval."""
+        rest = {"stall_s": self.stall_s, "idle_s": self.idle_s, "checkpoint_s": self.checkpoint_s, "startup_s": self.startup_s}
+        return {**self.epochs_s.to_json("epochs_s"), **rest}
+
+
+def whole_job(profile: Profile, prediction: Prediction, work: Work) -> WholeJob:
+    """The job of ``profile`` on the prediction's GPU.
+
+    Pauses take as long there as on the source: disks, networks and people do not get faster with the GPU.
+
+    Raises:
+        InputError: ``work.epochs`` is out of bounds, or no epochs were found.
+    """
+    job = estimate_job(profile, prediction, work.epochs)
+    epochs_s = job.seconds.plus(Estimate(-job.stall_s, -job.stall_s, -job.stall_s))
+    # Of the epochs on the source, from those here.
+    on_source = epochs_s.value / prediction.ratio + job.stall_s
+    pause_s = on_source / (1 - work.idle_share - work.checkpoint_share)
+    return WholeJob(epochs_s, job.stall_s, pause_s * work.idle_share, pause_s * work.checkpoint_share, work.startup_s)
