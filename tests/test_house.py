@@ -16,6 +16,8 @@ AT_IMPORT = {
     "regressor": {"numpy", "scipy", "pandas", "sklearn", "catboost", "pydantic"},
     "analyzer": {"click", "jinja2", "matplotlib", "numpy", "pandas", "pyarrow", "requests", "scipy", "urllib3"},
 }
+# folder -> what its modules may import beyond their room's
+ALSO_AT_IMPORT = {"analyzer/backends": {"torch"}}
 
 
 def _modules(root: Path, room: str) -> list[Path]:
@@ -53,7 +55,10 @@ def test_rooms_load_only_their_own_third_party_packages(root: Path, room: str) -
         if path.parent.name == "demo":  # the demo's trainer is a user's program: torch where there is torch
             continue
         tops = {name.split(".")[0] for name in _imports(path, root, nested=False)}
-        foreign = tops - set(sys.stdlib_module_names) - {"epochcast", "__future__"} - AT_IMPORT[room]
+        allowed = AT_IMPORT[room].union(
+            *(also for folder, also in ALSO_AT_IMPORT.items() if path.is_relative_to(root / folder))
+        )
+        foreign = tops - set(sys.stdlib_module_names) - {"epochcast", "__future__"} - allowed
         assert not foreign, f"{path.relative_to(root)} imports {foreign} at module level"
 
 
@@ -63,6 +68,17 @@ def test_agent_runs_without_the_analyzer_extra() -> None:
         "import sys, epochcast.agent.cli;"
         "heavy = {'pandas', 'scipy', 'sklearn', 'pyarrow', 'requests', 'click', 'torch', 'catboost'} & set(sys.modules);"
         "sys.exit(f'loaded: {heavy}' if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_command_line_starts_without_torch() -> None:
+    """torch takes seconds to load and may be absent: only what needs it loads it, when it is used."""
+    code = (
+        "import importlib, pkgutil, sys, epochcast.analyzer.cli as cli;"
+        "[importlib.import_module(f'{cli.__name__}.{found.name}') for found in pkgutil.iter_modules(cli.__path__)];"
+        "sys.exit('loaded: torch' if 'torch' in sys.modules else 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

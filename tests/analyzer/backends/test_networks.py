@@ -1,0 +1,145 @@
+"""The paper's networks: as large as published, trainable at every image size of the paper's grid, refused with a reason."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed (extra torch)")
+
+from epochcast.analyzer.backends.networks import NETWORKS, build  # noqa: E402
+from epochcast.analyzer.backends.networks.blocks import Residual  # noqa: E402
+from epochcast.analyzer.errors import InputError  # noqa: E402
+
+# The paper's section IV-A: its models and its image sizes.
+PAPER = [
+    *("VGG19", "VGG16", "VGG13", "VGG11", "MobileNetV2", "InceptionV3", "InceptionResNetV2"),
+    *("ResNet50", "ResNet34", "ResNet18", "ResNetSmall", "LeNet5", "CIFAR10_CNN", "MNIST_CNN"),
+]
+IMAGE_SIZES = (32, 64, 128, 224, 256)
+
+# Trainable weights at 224 pixels and 1000 classes as torchvision's documentation states them. The Inceptions as Keras has them
+# (without auxiliary head), plus the scales that Keras leaves out of their normalisations: 17 216 and 30 272.
+PUBLISHED = {
+    "VGG11": 132_863_336,
+    "VGG13": 133_047_848,
+    "VGG16": 138_357_544,
+    "VGG19": 143_667_240,
+    "ResNet18": 11_689_512,
+    "ResNet34": 21_797_672,
+    "ResNet50": 25_557_032,
+    "MobileNetV2": 3_504_872,
+    "InceptionV3": 23_817_352 + 17_216,
+    "InceptionResNetV2": 55_813_192 + 30_272,
+}
+
+
+def weights(name: str, image_size: int, classes: int) -> int:
+    with torch.device("meta"):
+        return sum(parameter.numel() for parameter in build(name, image_size, classes).parameters())
+
+
+def test_all_networks_of_the_paper_are_there() -> None:
+    assert list(NETWORKS) == PAPER
+
+
+@pytest.mark.parametrize(("name", "expected"), PUBLISHED.items())
+def test_networks_have_as_many_weights_as_published(name: str, expected: int) -> None:
+    assert weights(name, 224, 1000) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "image_size", "classes", "expected"),
+    [
+        # By hand from the layers: (5·5·3+1)·6 + (5·5·6+1)·16 + (16·5·5+1)·120 + 121·84 + 85·10.
+        ("LeNet5", 32, 10, 62_006),
+        # The figure that Keras prints for its CIFAR-10 example.
+        ("CIFAR10_CNN", 32, 10, 1_250_858),
+        # (3·3·3+1)·32 + (3·3·32+1)·64 + (64·6·6+1)·10
+        ("MNIST_CNN", 32, 10, 42_442),
+        ("MNIST_CNN", 256, 1000, 246_036_392),
+    ],
+)
+def test_small_networks_have_the_weights_of_their_layers(name: str, image_size: int, classes: int, expected: int) -> None:
+    assert weights(name, image_size, classes) == expected
+
+
+@pytest.mark.parametrize("image_size", IMAGE_SIZES)
+@pytest.mark.parametrize("name", PAPER)
+def test_networks_train_at_every_image_size_of_the_paper(name: str, image_size: int) -> None:
+    with torch.device("meta"):
+        network = build(name, image_size, classes=7)
+        logits = network(torch.empty(2, 3, image_size, image_size))
+    assert logits.shape == (2, 7)
+    logits.sum().backward()
+    assert all(parameter.grad is not None for parameter in network.parameters())
+
+
+@pytest.mark.parametrize("name", ["LeNet5", "ResNetSmall", "MobileNetV2"])
+def test_a_step_on_real_numbers_lowers_the_loss(name: str) -> None:
+    torch.manual_seed(0)
+    network = build(name, 32)
+    images, labels = torch.randn(8, 3, 32, 32), torch.arange(8)
+    optimiser = torch.optim.SGD(network.parameters(), lr=0.05)
+    losses = []
+    for _ in range(10):
+        loss = torch.nn.functional.cross_entropy(network(images), labels)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0]
+
+
+def test_a_residual_block_adds_what_it_was_given() -> None:
+    x = torch.randn(2, 3, 4, 4)
+    assert torch.allclose(Residual(torch.nn.ReLU(), scale=0.5)(x), x + 0.5 * x.clamp(min=0))
+
+
+@pytest.fixture
+def own_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (tmp_path / "my_networks.py").write_text(
+        "import torch\n"
+        "def tiny(image_size, classes):\n"
+        "    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * image_size**2, classes))\n"
+        "def broken(image_size, classes):\n"
+        "    raise RuntimeError('out of ideas')\n"
+        "def text(image_size, classes):\n"
+        "    return 'tiny'\n"
+        "constant = 3\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "my_networks", raising=False)
+    return "my_networks"
+
+
+def test_a_network_of_the_users_own_is_built_from_its_import_path(own_module: str) -> None:
+    network = build(f"{own_module}:tiny", image_size=16, classes=5)
+    assert network(torch.zeros(2, 3, 16, 16)).shape == (2, 5)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("Resnet50", "did you mean ResNet50"),
+        ("Transformer", "known are VGG19"),
+        ("no.such.module:net", "PYTHONPATH"),
+        ("my_networks:missing", "missing"),
+        ("my_networks:broken", "out of ideas"),
+        ("my_networks:text", "must return a torch.nn.Module"),
+        ("my_networks:constant", "callable"),
+    ],
+)
+@pytest.mark.usefixtures("own_module")
+def test_a_network_that_cannot_be_built_is_refused_with_its_name(name: str, said: str) -> None:
+    with pytest.raises(InputError, match=said) as refused:
+        build(name, image_size=32)
+    assert name in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_sizes_that_leave_nothing_of_the_image_are_refused() -> None:
+    with pytest.raises(InputError, match="16 pixels"):
+        build("VGG16", image_size=16)
+    with pytest.raises(InputError, match="0 classes"):
+        build("VGG16", image_size=32, classes=0)
