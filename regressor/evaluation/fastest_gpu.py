@@ -1,7 +1,6 @@
 """Whether following the predictions leads to the fastest GPU, and what it costs where it does not."""
 
 import math
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..pairs import Pair
+from .questions import questions
 
 
 @dataclass(frozen=True)
@@ -37,21 +37,11 @@ def fastest_gpu(pairs: Sequence[Pair], actual: NDArray[np.float64], predicted: N
         actual: seconds, shape (n,).
         predicted: seconds, shape (n,), NaN where there is no answer.
     """
-    questions: dict[int, list[int]] = defaultdict(list)
-    for row, pair in enumerate(pairs):
-        questions[id(pair.source)].append(row)
     regrets = []
-    for rows in questions.values():
-        source = pairs[rows[0]]
-        assert source.source.epoch_s is not None
-        runs: dict[str, list[int]] = defaultdict(list)  # a GPU that was measured twice is one candidate
-        for row in rows:
-            runs[pairs[row].target_gpu.name].append(row)
-        if len(runs) < 2 or not np.isfinite(predicted[rows]).all():
-            continue
-        guess = [source.source.epoch_s, *(float(np.median(predicted[of])) for of in runs.values())]
-        truth = [source.source.epoch_s, *(float(np.median(actual[of])) for of in runs.values())]
-        regrets.append(truth[int(np.argmin(guess))] / min(truth) - 1)
+    for question in questions(pairs):
+        guess, truth = question.seconds(predicted), question.seconds(actual)
+        if len(guess) > 2 and np.isfinite(guess).all():
+            regrets.append(truth[int(np.argmin(guess))] / truth.min() - 1)
     if not regrets:
         return FastestGpu(math.nan, math.nan, 0)
     return FastestGpu(float(np.mean([regret == 0 for regret in regrets])), 100 * float(np.mean(regrets)), len(regrets))
