@@ -16,22 +16,27 @@ from .csv_text import parse_csv, read_text
 from .errors import InputError
 from .trace import Trace, make_trace, read_trace
 
+TRACES = "traces"
+"""The folder of a corpus that holds the traces of its runs and their labels."""
+
 _TRACE_SUFFIXES = (".parquet", ".csv", ".csv.gz")
 
 
 def read_labels(path: Path) -> Labels:
     """Read a label file; InputError with one sentence if it is missing, not JSON, or not labels."""
-    return _labels(_read_json(path), path)
+    return _labels(read_label_file(path), path)
 
 
 def labelled_traces(folder: Path) -> Iterator[tuple[str, Trace, Labels]]:
     """Every trace of ``folder`` that has a label file beside it, and every run of a session of ``record_epochs.py`` in it.
 
-    Yields (name, trace, labels), the former by name, the latter in the order of time. Raises InputError if the folder is
-    missing or holds none.
+    A corpus has a folder for its traces, which is read instead. Yields (name, trace, labels), the former by name, the latter in
+    the order of time. Raises InputError if the folder is missing or holds none.
     """
     if not folder.is_dir():
         raise InputError(f"no such folder of labelled traces: {str(folder)!r}")
+    if (folder / TRACES).is_dir():
+        folder = folder / TRACES
     found = False
     for path in sorted(folder.glob("*.json")):
         traces = [path.with_suffix(suffix) for suffix in _TRACE_SUFFIXES if path.with_suffix(suffix).exists()]
@@ -75,7 +80,7 @@ def _recorded_runs(telemetry: Path, runs: Path) -> Iterator[tuple[str, Trace, La
         )
     table = parse_csv(text, name)
     whole = record_epochs.convert(table, name)
-    for run, rows, marks in record_epochs.labelled(table, _read_json(runs), str(runs)):
+    for run, rows, marks in record_epochs.labelled(table, read_label_file(runs), str(runs)):
         metadata = {"gpu": marks["gpu"], "source": "record_epochs", "missed_ticks": record_epochs.missed(table[rows])}
         yield run, make_trace(whole[rows].reset_index(drop=True), metadata, f"{name} ({run})"), _labels(marks, runs)
 
@@ -87,7 +92,8 @@ def _labels(content: dict[str, Any], path: Path) -> Labels:
         raise InputError(f"{str(path)!r}: {error}") from error
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def read_label_file(path: Path) -> dict[str, Any]:
+    """The object in a label file; InputError if there is none."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

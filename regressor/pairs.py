@@ -55,7 +55,11 @@ def make_pairs(profiles: Sequence[Profile], catalog: Catalog) -> list[Pair]:
         if source_gpu != target_gpu
     ]
     if not pairs:
-        raise InputError(f"no workload of the {len(profiles)} profiles ran on two GPUs; a ratio cannot be learnt from them")
+        gpus = ", ".join(sorted({gpu.name for runs in by_workload.values() for _, gpu in runs}))
+        raise InputError(
+            f"no workload of the {len(profiles)} profiles ran on two GPUs (they are of {gpus or 'none'}); a ratio cannot be "
+            "learnt from them: measure the same workloads on a second GPU, e.g. by the same campaign plan, and give both"
+        )
     return pairs
 
 

@@ -11,8 +11,8 @@ from ...regressor import Predictor, load_catalog
 from ...regressor.anchors import Anchor, anchor_order, expected_seconds
 from ...regressor.calibration import FEWEST
 from ...regressor.pairs import make_pairs
-from ..corpora import load_training_data
 from ..errors import InputError
+from ..training_data import load_training_data
 from .tables import seconds_text, table
 
 
@@ -77,7 +77,10 @@ def anchors(gpu: str, count: int, data: Path | None, model: Path | None, gpus: P
 
 def _order(predictor: Predictor, data: Path | None, count: int) -> list[Anchor]:
     if data is not None:
-        return anchor_order(make_pairs(load_training_data(data, predictor.catalog), predictor.catalog), count)
+        profiles, left_out = load_training_data([data], predictor.catalog)
+        for sentence in left_out:
+            click.echo(f"epochcast: {sentence}", err=True)
+        return anchor_order(make_pairs(profiles, predictor.catalog), count)
     if predictor.reliability.anchoring is None:
         raise InputError(
             f"the model holds no list of anchors, as it was trained on {len(predictor.training['gpus'])} GPUs; "

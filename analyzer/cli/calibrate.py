@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from ...regressor import Predictor, load_catalog
-from ..corpora import load_training_data
+from ..training_data import load_training_data
 
 
 @click.command()
@@ -19,7 +19,7 @@ from ..corpora import load_training_data
     required=True,
     multiple=True,
     metavar="PATH",
-    help="The anchors on the new GPU and on a GPU that the model knows (repeatable): CSV, or a folder of profiles or traces.",
+    help="The anchors on the new GPU and on one that the model knows (repeatable): a corpus, CSV, profiles or traces.",
 )
 @click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="The folder to write the model to.")
 @click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="GPUs of your own beside ours, TOML.")
@@ -32,7 +32,9 @@ def calibrate(model: str, data: tuple[Path, ...], out: Path, gpus: Path | None, 
     """
     # A folder of that name is meant by ./default.
     predictor = Predictor.load(None if model == "default" else Path(model), load_catalog(gpus))
-    profiles = [profile for path in data for profile in load_training_data(path, predictor.catalog)]
+    profiles, left_out = load_training_data(data, predictor.catalog)
+    for sentence in left_out:
+        click.echo(f"epochcast: {sentence}", err=True)
     calibrated = predictor.calibrate(profiles)
     calibrated.save(out)
     before = {one.gpu: one for one in predictor.calibrations}

@@ -49,7 +49,7 @@ def regressor(
     from ...regressor import InputError as RegressorInputError
     from ...regressor.evaluation import BASELINES
     from ...regressor.features import BUSY
-    from ..corpora import load_training_data
+    from ..training_data import load_training_data
 
     if (data is None) == (train is None) or (train is None) != (test is None):
         raise InputError("give either --data PATH or both --train PATH and --test PATH")
@@ -58,7 +58,13 @@ def regressor(
     if anchors is not None and protocol != "P4-anchors":
         raise InputError(f"--anchors {anchors} belongs to --protocol P4-anchors; give both")
     catalog = load_catalog(gpus)
-    corpora = [load_training_data(path, catalog) for path in (data, train, test) if path is not None]
+    corpora = []
+    for path in (data, train, test):
+        if path is not None:
+            profiles, left_out = load_training_data([path], catalog)
+            corpora.append(profiles)
+            for sentence in left_out:
+                click.echo(f"epochcast: {path}: {sentence}", err=True)
 
     def measure(name: str) -> Evaluation:
         profiles, *tested = corpora

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from ...regressor import Predictor, load_catalog
-from ..corpora import load_training_data
+from ..training_data import load_training_data
 from . import progress
 
 _NEW = {"P2": "on a new workload", "P3": "on a new model", "P4": "on a new GPU"}
@@ -25,25 +25,30 @@ def train() -> None:
     "--data",
     type=click.Path(path_type=Path),
     required=True,
+    multiple=True,
     metavar="PATH",
-    help="A corpus: CSV, a folder of profiles, or a folder of traces with label files.",
+    help="A corpus (repeatable): of a campaign, CSV, a folder of profiles, or a folder of traces with label files.",
 )
 @click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="A TOML file with GPUs of your own.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="The folder to write the model to.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-def regressor(data: Path, gpus: Path | None, out: Path, as_json: bool) -> int:
+def regressor(data: tuple[Path, ...], gpus: Path | None, out: Path, as_json: bool) -> int:
     """Fit the black-box latency predictor on profiles of several GPUs.
 
     \b
     Example: epochcast train regressor --data cloud_hw_trainpred.csv --out my-model
+             epochcast train regressor --data corpus-t4/ --data corpus-l4/ --out my-model
              epochcast train regressor --data traces/ --out my-model
 
-    Beside each trace NAME.parquet or NAME.csv stands NAME.json with its "workload", its "group" and, where known, its true
-    epochs ("epoch_starts", "epoch_ends", "training"); otherwise they are detected.
+    Runs of a corpus on a CPU, or on a GPU that no catalogue has, are left out and named. In a folder of traces, beside
+    each NAME.parquet or NAME.csv stands NAME.json with its "workload", its "group" and, where known, its true epochs
+    ("epoch_starts", "epoch_ends", "training"); otherwise they are detected.
     """
     began = time.monotonic()
     catalog = load_catalog(gpus)
-    profiles = load_training_data(data, catalog)
+    profiles, left_out = load_training_data(data, catalog)
+    for sentence in left_out:
+        click.echo(f"epochcast: {sentence}", err=True)
     predictor = Predictor.fit(profiles, catalog, progress=progress.show)
     progress.clear()
     predictor.save(out)

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from epochcast.analyzer.cli import main
-from epochcast.analyzer.corpora import load_training_data
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.trace import Trace, write_trace
+from epochcast.analyzer.training_data import load_training_data
 from epochcast.detector.simulator import simulate
 from epochcast.regressor import Catalog, load_catalog
 
@@ -30,7 +30,7 @@ def _write(folder: Path, name: str, gpu: str, seed: int, told: dict[str, object]
 def test_labels_beside_traces_become_profiles(tmp_path: Path, catalog: Catalog) -> None:
     _write(tmp_path, "a", "Tesla T4", 1, {"workload": "w1", "group": "g"})
     _write(tmp_path, "b", "NVIDIA A10G", 2, {"workload": "w1", "cls": "family", "labelled": False}, ".csv")
-    labelled, detected = load_training_data(tmp_path, catalog)
+    (labelled, detected), _ = load_training_data([tmp_path], catalog)
     assert (labelled.gpu, labelled.workload, labelled.group) == ("T4", "w1", "g")
     assert (detected.gpu, detected.workload, detected.group) == ("A10G", "w1", "family")
     assert labelled.simulated and labelled.first_epoch_excluded and labelled.epochs == 7
@@ -62,7 +62,7 @@ def test_a_bad_file_is_named(tmp_path: Path, catalog: Catalog, told: dict[str, o
     _write(tmp_path, "good", "Tesla T4", 1, {"workload": "w"})
     _write(tmp_path, "worse", "Tesla T4", 2, dict(told))
     with pytest.raises(InputError, match=message) as raised:
-        load_training_data(tmp_path, catalog)
+        load_training_data([tmp_path], catalog)
     assert "worse" in str(raised.value)
 
 
@@ -71,33 +71,33 @@ def test_a_profile_among_traces_is_refused_rather_than_forgotten(tmp_path: Path,
     (tmp_path / "profile.json").write_text("{}")
     (tmp_path / ".hidden.csv").write_text("left by another program")
     with pytest.raises(InputError, match=r"profile\.json' has no trace beside it"):
-        load_training_data(tmp_path, catalog)
+        load_training_data([tmp_path], catalog)
     (tmp_path / "profile.json").unlink()
-    assert len(load_training_data(tmp_path, catalog)) == 1
+    assert len(load_training_data([tmp_path], catalog)[0]) == 1
 
 
 def test_other_bad_files_are_named(tmp_path: Path, catalog: Catalog) -> None:
     _write(tmp_path, "trace", "Voodoo 2", 1, {"workload": "w"})
     with pytest.raises(InputError, match=r"trace\.parquet.*unknown GPU 'Voodoo 2'"):
-        load_training_data(tmp_path, catalog)
+        load_training_data([tmp_path], catalog)
     _write(tmp_path, "trace", "Tesla T4", 1, {"workload": "w"})
     (tmp_path / "trace.json").write_text("[]")
-    with pytest.raises(InputError, match=r"trace\.json' is a JSON list, not an object with a workload"):
-        load_training_data(tmp_path, catalog)
+    with pytest.raises(InputError, match=r"trace\.json' is a JSON list, not an object"):
+        load_training_data([tmp_path], catalog)
     (tmp_path / "trace.json").write_text("{")
     with pytest.raises(InputError, match=r"trace\.json' is not a readable label file"):
-        load_training_data(tmp_path, catalog)
+        load_training_data([tmp_path], catalog)
     (tmp_path / "trace.json").unlink()
     with pytest.raises(InputError, match=r"trace\.parquet.*there is no trace\.json beside it"):
-        load_training_data(tmp_path, catalog)
+        load_training_data([tmp_path], catalog)
     (tmp_path / "trace.json").write_text('{"workload": "w"}')
     pd.DataFrame({"time": [0.0, 1.0], "gpu_utilization": [0.5, 0.5]}).to_csv(tmp_path / "trace.csv", index=False)
     (tmp_path / "trace.parquet").unlink()
     with pytest.raises(InputError, match=r"trace\.csv.*does not say which GPU"):
-        load_training_data(tmp_path, catalog)
+        load_training_data([tmp_path], catalog)
     write_trace(Trace(pd.read_csv(tmp_path / "trace.csv"), gpu="T4"), tmp_path / "trace.csv")
     with pytest.raises(InputError, match=r"trace\.csv.*no epochs were found in it; give its epoch_starts"):
-        load_training_data(tmp_path, catalog)
+        load_training_data([tmp_path], catalog)
     (tmp_path / "trace.csv").write_text("hello")
     with pytest.raises(InputError, match=r"trace\.csv"):
-        load_training_data(tmp_path, catalog)
+        load_training_data([tmp_path], catalog)

@@ -1,0 +1,6 @@
+"""A corpus: the finished runs of campaigns, one row each in ``corpus.parquet``, with their traces and labels."""
+
+from .run import Run
+from .table import append_run, read_runs
+
+__all__ = ["Run", "append_run", "read_runs"]

@@ -1,0 +1,128 @@
+"""One finished run of a corpus: what was trained on which device, and the profile over its true epochs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from ...regressor import Catalog, Profile
+from ...regressor.corpora.run_table import profile_row, row_profile
+from ...regressor.summary import summarise
+from ..errors import InputError
+from ..labels import read_labels
+from ..trace import Trace, read_trace
+from ..workloads import read_workload
+
+Device = Literal["gpu", "cpu"]
+
+CPU_SOURCE = "host"
+"""The agent's source that reads the machine's CPUs."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run, a row of the corpus.
+
+    Attributes:
+        run: its name within the campaign, that of its trace without the suffix.
+        device: what it ran on; a CPU's run has the epoch's seconds and no statistics.
+        recorded_at: when the trace begins [unix s].
+        profile: over the true epochs; ``gpu`` is the catalogue's name, else the device's own.
+        source: what read the telemetry (``nvml``, ``host``, …).
+        missed_ticks: samples that the agent could not take.
+        samples, batch_size, image_size: images of an epoch, of a batch, and pixels of their side, where the labels say them.
+        trace: the trace's file relative to the corpus, None where it did not come along.
+    """
+
+    run: str
+    device: Device
+    recorded_at: float
+    profile: Profile
+    source: str | None = None
+    missed_ticks: int = 0
+    samples: int | None = None
+    batch_size: int | None = None
+    image_size: int | None = None
+    trace: str | None = None
+
+    @property
+    def identity(self) -> tuple[str, str, str, float]:
+        """GPU, workload, name and time: equal for one recording in however many corpora it stands."""
+        return self.profile.gpu, self.profile.workload or "", self.run, self.recorded_at
+
+    def row(self) -> dict[str, Any]:
+        """The columns of this run."""
+        return {name: getattr(self, name) for name in OWN_COLUMNS} | profile_row(self.profile)
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any], number: int, path: Path) -> Run:
+        """The run in a row; its number and ``path`` are for the message of the InputError if it is none."""
+        profile = row_profile(row, number, path)
+        values: dict[str, Any] = {name: row.get(name) for name in OWN_COLUMNS}
+        for name, value in values.items():
+            # pandas makes floats of whole numbers in a column with gaps.
+            if name in _WHOLE and isinstance(value, float) and value.is_integer():
+                values[name] = int(value)
+        values["missed_ticks"] = values["missed_ticks"] or 0
+        for name, (is_right, what) in _CHECKS.items():
+            if not is_right(values[name]):
+                raise InputError(f"row {number} of {str(path)!r} has {name} {values[name]!r}; it must be {what}")
+        if profile.workload is None or profile.epoch_s is None:
+            lacks = "workload" if profile.workload is None else "epoch_s"
+            raise InputError(f"row {number} of {str(path)!r} has no {lacks}; remove it, or record the run anew")
+        return cls(profile=profile, **values)
+
+
+OWN_COLUMNS = tuple(field.name for field in fields(Run) if field.name != "profile")
+"""Columns of a row beside those of its profile."""
+
+_WHOLE = ("samples", "batch_size", "image_size", "missed_ticks")
+_CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "run": (lambda value: isinstance(value, str) and value != "", "a name"),
+    "device": (lambda value: value in ("gpu", "cpu"), "'gpu' or 'cpu'"),
+    "recorded_at": (lambda value: isinstance(value, float), "unix seconds"),
+    **dict.fromkeys(_WHOLE, (lambda value: value is None or type(value) is int, "a whole number, or empty")),
+    **dict.fromkeys(("source", "trace"), (lambda value: value is None or isinstance(value, str), "a text, or empty")),
+}
+
+
+def read_run(trace: Path, labels: Path, catalog: Catalog, name: str) -> Run:
+    """The run of a trace and its label file; ``name`` is where the corpus keeps the trace.
+
+    Raises InputError if either file is not what it must be.
+    """
+    recorded, told = read_trace(trace), read_workload(labels)
+    return Run(
+        run=trace.stem,
+        device="cpu" if recorded.source == CPU_SOURCE else "gpu",
+        recorded_at=float(recorded.time[0]),
+        profile=replace(labelled_profile(recorded, labels, catalog), workload=told.workload, group=told.group),
+        source=recorded.source,
+        missed_ticks=recorded.missed_ticks,
+        samples=told.samples,
+        batch_size=told.batch_size,
+        image_size=told.image_size,
+        trace=name,
+    )
+
+
+def labelled_profile(trace: Trace, labels: Path, catalog: Catalog) -> Profile:
+    """The profile over the true epochs, measured, so that its epoch has the interval of their scatter alone.
+
+    A device that the catalogue lacks keeps its own name: a GPU's run can still be used with a catalogue that has it, and a
+    CPU's profile has no statistics. Raises InputError for labels of no training and for a trace that does not name its device.
+    """
+    marks = read_labels(labels)
+    if not marks.training:
+        raise InputError(f"{labels.name} says that it is no training; remove it")
+    if trace.gpu is None:
+        raise InputError("the trace does not say which GPU it was recorded on; write its name into the metadata ('gpu')")
+    try:
+        gpu = catalog.resolve(trace.gpu).name
+    except ValueError:  # the regressor's InputError: unknown or ambiguous
+        gpu = trace.gpu
+    spans = list(zip(marks.epoch_starts, marks.epoch_ends, strict=True))
+    metrics = {} if trace.source == CPU_SOURCE else trace.metrics()
+    return summarise(gpu, trace.time, metrics, spans, simulated=trace.simulated)

@@ -1,0 +1,101 @@
+"""``CORPUS/corpus.parquet``: the runs of a corpus, read, and written whole (columns: `regressor/corpora/run_table.py`)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from filelock import FileLock, Timeout
+
+from ...regressor import load_catalog
+from ...regressor.corpora.run_table import FILE_NAME, METADATA_KEY, SCHEMA, STATISTIC_COLUMNS, read_rows
+from ..errors import InputError
+from ..files import write_whole
+from .run import Run, read_run
+
+_WAIT_S = 60.0  # writing a table takes milliseconds, on a slow network file system seconds
+
+_TEXT, _WHOLE, _NUMBER, _FLAG = pa.string(), pa.int64(), pa.float64(), pa.bool_()
+_COLUMNS = {
+    "run": _TEXT,
+    "device": _TEXT,
+    "gpu": _TEXT,
+    "workload": _TEXT,
+    "group": _TEXT,
+    "samples": _WHOLE,
+    "batch_size": _WHOLE,
+    "image_size": _WHOLE,
+    "epoch_s": _NUMBER,
+    "epoch_s_low": _NUMBER,
+    "epoch_s_high": _NUMBER,
+    "unit": _TEXT,
+    "epochs": _WHOLE,
+    "first_epoch_excluded": _FLAG,
+    "first_epoch_s": _NUMBER,
+    "stalls": _WHOLE,
+    "stall_s": _NUMBER,
+    "step_s": _NUMBER,
+    "simulated": _FLAG,
+    "feature_set": _TEXT,
+    "source": _TEXT,
+    "recorded_at": _NUMBER,
+    "missed_ticks": _WHOLE,
+    "trace": _TEXT,
+    **dict.fromkeys(STATISTIC_COLUMNS, _NUMBER),
+}
+
+
+def read_runs(corpus: Path) -> list[Run]:
+    """The runs of a corpus, given as its folder or its table, in the order in which they finished.
+
+    Raises InputError if there is none, or naming the row that is no run.
+    """
+    return [Run.of_row(row, number, corpus) for number, row in enumerate(read_rows(corpus), start=1)]
+
+
+def append_run(corpus: Path, trace: Path, labels: Path) -> None:
+    """Add the run of ``trace`` (a file within the folder ``corpus``) and its label file to the corpus.
+
+    A run of the same trace file is replaced: the file was written anew. Whenever it is stopped, the table is the old or the new
+    one. Raises InputError if either file is not what it must be or another process keeps writing, OSError if the table cannot
+    be written (a full disk: the old one stays).
+    """
+    if not trace.resolve().is_relative_to(corpus.resolve()):
+        raise InputError(f"{str(trace)!r} lies outside the corpus {str(corpus)!r}; move it and its labels there")
+    run = read_run(trace, labels, load_catalog(), trace.resolve().relative_to(corpus.resolve()).as_posix())
+    with locked(corpus):
+        runs = read_runs(corpus) if (corpus / FILE_NAME).exists() else []
+        write_runs(corpus, [*(other for other in runs if other.trace != run.trace), run])
+
+
+def write_runs(corpus: Path, runs: Sequence[Run]) -> None:
+    """Write the table of a corpus, whole or not at all; OSError if that is not possible."""
+    metadata = {METADATA_KEY: json.dumps({"schema": SCHEMA})}
+    table = pa.Table.from_pylist([run.row() for run in runs], schema=pa.schema(_COLUMNS, metadata=metadata))
+    try:
+        write_whole(corpus / FILE_NAME, lambda file: pq.write_table(table, file, compression="zstd"))
+    except InputError as error:
+        # A full disk is no fault of this run: whoever runs the next must see that it is the disk.
+        if isinstance(error.__cause__, OSError):
+            raise error.__cause__ from None
+        raise
+
+
+@contextmanager
+def locked(corpus: Path) -> Iterator[None]:
+    """Keep other processes from writing the corpus; InputError if one does so for a minute."""
+    lock = FileLock(corpus / f".{FILE_NAME}.lock", timeout=_WAIT_S)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise InputError(
+            f"another process has been writing to the corpus {str(corpus)!r} for {_WAIT_S:.0f} s; let it end and start again"
+        ) from None
+    try:
+        yield
+    finally:
+        lock.release()

@@ -1,0 +1,88 @@
+"""Training data of the regressor: its own formats, corpora of campaigns, and a folder of our own traces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ..regressor import Catalog, Profile, load_corpus
+from ..regressor.corpora.run_table import table_file
+from .corpus.run import Run, labelled_profile
+from .corpus.selection import on_known_gpus, union
+from .corpus.table import read_runs
+from .errors import InputError
+from .profiles import profile_of
+from .trace import read_trace
+from .workloads import read_workload
+
+_SUFFIXES = (".parquet", ".csv.gz", ".csv")
+
+
+def load_training_data(paths: Sequence[Path], catalog: Catalog) -> tuple[list[Profile], list[str]]:
+    """Read the profiles of all ``paths`` and say what was left out.
+
+    A path is a corpus of ours (its folder or its ``corpus.parquet``), a folder of traces (see `trace_profiles`), or what the
+    regressor reads itself. A recording that several corpora hold counts once. Runs of a corpus on a CPU, or on a GPU that the
+    catalogue lacks, are left out, with a sentence for each device. Raises InputError if nothing is there or left, or naming the
+    file that is not what it must be.
+    """
+    runs: list[Run] = []
+    profiles: list[Profile] = []
+    for path in paths:
+        if _is_corpus(path):
+            runs += read_runs(path)
+        else:
+            profiles += trace_profiles(path, catalog) if path.is_dir() and _traces(path) else load_corpus(path)
+    usable, left_out = on_known_gpus(union(runs), catalog)
+    profiles += [run.profile for run in usable]
+    if not profiles:
+        reason = f": {'; '.join(left_out)}" if left_out else ""
+        raise InputError(f"{', '.join(repr(str(path)) for path in paths)} holds no run to learn from{reason}")
+    return profiles, left_out
+
+
+def _is_corpus(path: Path) -> bool:
+    return table_file(path).suffix == ".parquet" and table_file(path).is_file()
+
+
+def trace_profiles(folder: Path, catalog: Catalog) -> list[Profile]:
+    """A profile of every trace (Parquet, CSV) of a folder, in the order of their names.
+
+    ``NAME.json`` beside a trace says its ``workload`` (text), its ``group`` (text, else the label ``cls``) and, where they are
+    known, the true epochs (`read_labels`: ``epoch_starts``, ``epoch_ends``, ``training``); otherwise the detector finds them.
+    Raises InputError, naming the file, for a trace without such a file, workload or epochs, for one of no known GPU, and for a
+    ``NAME.json`` without a trace (a profile does not belong here).
+    """
+    traces = _traces(folder)
+    if alone := sorted({path.name for path in folder.glob("*.json")} - {f"{_stem(path)}.json" for path in traces}):
+        raise InputError(f"{str(folder / alone[0])!r} has no trace beside it; keep profiles and other JSON in another folder")
+    profiles = []
+    for path in traces:
+        try:
+            profiles.append(_profile(path, catalog))
+        except ValueError as error:  # the InputError of any room
+            sentence = str(error)
+            raise InputError(sentence if str(path) in sentence else f"{str(path)!r}: {sentence}") from error
+    return profiles
+
+
+def _traces(folder: Path) -> list[Path]:
+    files = (path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
+    return sorted(path for path in files if path.name.endswith(_SUFFIXES))
+
+
+def _profile(path: Path, catalog: Catalog) -> Profile:
+    trace = read_trace(path)
+    beside = path.with_name(f"{_stem(path)}.json")
+    told = read_workload(beside)
+    profile = labelled_profile(trace, beside, catalog) if told.has_marks else profile_of(trace, catalog)[0]
+    catalog.resolve(profile.gpu)
+    if profile.unit != "epoch":
+        found = f"only steps of {profile.epoch_s:.3g} s were" if profile.epoch_s is not None else "no epochs were"
+        raise InputError(f"{found} found in it; give its epoch_starts and epoch_ends in {beside.name}, or remove it")
+    return replace(profile, workload=told.workload, group=told.group)
+
+
+def _stem(path: Path) -> str:
+    return next(path.name.removesuffix(suffix) for suffix in _SUFFIXES if path.name.endswith(suffix))

@@ -1,0 +1,115 @@
+"""A corpus of our own: ``corpus.parquet``, one row per run of ``epochcast campaign`` (schema ``epochcast.corpus/v1``).
+
+A row holds the fields of a :class:`~epochcast.regressor.Profile` under their names and its statistics as ``METRIC_STATISTIC``
+(``gpu_utilization_mean``), null where the device has no such metric. What else the analyzer notes about a run stands in columns
+of its own, and other columns are passed over. A run on a CPU has no statistics.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError
+from ..profile import DCGM_METRICS, NVML_METRICS, STATISTICS, Profile
+from ..profile import SCHEMA as PROFILE_SCHEMA
+
+SCHEMA = "epochcast.corpus/v1"
+METADATA_KEY = b"epochcast"
+"""Key of the Parquet metadata under which a JSON object says the schema, as in our traces."""
+
+FILE_NAME = "corpus.parquet"
+
+STATISTIC_COLUMNS = {
+    f"{metric}_{statistic}": (metric, statistic) for metric in NVML_METRICS + DCGM_METRICS for statistic in STATISTICS
+}
+"""Column -> metric and statistic."""
+
+FIELD_COLUMNS = tuple(name for name in Profile.__dataclass_fields__ if name != "metrics")
+
+
+def load(path: Path) -> list[Profile]:
+    """Read the profile of every run, in the order of the rows; those of CPUs name no GPU that a catalogue knows.
+
+    Raises:
+        InputError: as :func:`read_rows`, or there is no row.
+    """
+    profiles = [row_profile(row, number, path) for number, row in enumerate(read_rows(path), start=1)]
+    if not profiles:
+        raise InputError(f"{str(table_file(path))!r} holds no run; run a campaign into it")
+    return profiles
+
+
+def table_file(path: Path) -> Path:
+    """Return the table of a corpus that is given as its folder or as the table itself."""
+    return path / FILE_NAME if path.is_dir() else path
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """Read the rows as column -> value, ``None`` where there is none.
+
+    Args:
+        path: the folder of a corpus, or its table.
+
+    Raises:
+        InputError: the table is missing, no Parquet, of another schema, or lacks a column.
+    """
+    import pyarrow as pa  # what pandas reads Parquet by, which itself does not hand out the metadata
+    import pyarrow.parquet as pq
+
+    file = table_file(path)
+    try:
+        with file.open("rb") as content:
+            table = pq.ParquetFile(content).read()
+    except FileNotFoundError:
+        raise InputError(f"there is no corpus at {str(path)!r}; give a folder with {FILE_NAME}, or that file") from None
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"{str(file)!r} is not a readable Parquet file: {' '.join(str(error).split())}") from error
+    _check_schema(table.schema.metadata or {}, file)
+    if missing := [name for name in (*FIELD_COLUMNS, *STATISTIC_COLUMNS) if name not in table.column_names]:
+        raise InputError(
+            f"{str(file)!r} lacks {len(missing)} columns of a corpus ({', '.join(missing[:3])}, …); "
+            f"give the {FILE_NAME} of a campaign"
+        )
+    # NaN is how pandas fills a gap when it rewrites the file, as somebody does who leaves rows out.
+    return [{name: None if value != value else value for name, value in row.items()} for row in table.to_pylist()]
+
+
+def row_profile(row: Mapping[str, Any], number: int, path: Path) -> Profile:
+    """Return the profile in a row; its number, from 1, and the path are for the message.
+
+    Raises:
+        InputError: it holds a value that no profile can have.
+    """
+    metrics: dict[str, dict[str, float]] = {}
+    for column, (metric, statistic) in STATISTIC_COLUMNS.items():
+        if row[column] is not None:
+            metrics.setdefault(metric, {})[statistic] = row[column]
+    fields = {name: row[name] for name in FIELD_COLUMNS}
+    try:
+        return Profile.from_json({"schema": PROFILE_SCHEMA, **fields, "metrics": metrics})
+    except InputError as error:
+        raise InputError(f"row {number} of {str(table_file(path))!r}: {error}") from error
+
+
+def profile_row(profile: Profile) -> dict[str, Any]:
+    """Return the profile's columns, the opposite of :func:`row_profile`; statistics that it lacks are left out."""
+    statistics = {
+        column: profile.metrics[metric][statistic]
+        for column, (metric, statistic) in STATISTIC_COLUMNS.items()
+        if metric in profile.metrics
+    }
+    return {name: getattr(profile, name) for name in FIELD_COLUMNS} | statistics
+
+
+def _check_schema(metadata: Mapping[bytes, bytes], file: Path) -> None:
+    """Refuse another schema; a table that another tool rewrote has lost it, and is told by its columns."""
+    if METADATA_KEY not in metadata:
+        return
+    try:
+        told = json.loads(metadata[METADATA_KEY])
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"the metadata of {str(file)!r} is not JSON: {error}") from error
+    schema = told.get("schema") if isinstance(told, dict) else None
+    if schema != SCHEMA:
+        raise InputError(f"{str(file)!r} has schema {schema!r}; this version reads {SCHEMA!r}")
