@@ -1,4 +1,4 @@
-"""The generated parts of docs/detector.md and docs/regressor.md: text between markers, and pictures beside it.
+"""The generated parts of pages in docs/: text between markers, and pictures beside it.
 
 Run: python benchmarks/docs_page.py regressor [accuracy accuracy.md]     (puts the file between the markers of that name;
 without a name it lists the parts of the page and their lengths)
@@ -64,12 +64,13 @@ class Page:
 
 DETECTOR = Page("detector")
 REGRESSOR = Page("regressor")
+RECOMMENDATION = Page("recommendation")
 
 
 def main() -> None:
     """Put a Markdown file between its markers, or list the parts of a page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("page", choices=[DETECTOR.name, REGRESSOR.name])
+    parser.add_argument("page", choices=[page.name for page in (DETECTOR, REGRESSOR, RECOMMENDATION)])
     parser.add_argument("part", nargs="?")
     parser.add_argument("markdown", nargs="?", type=Path)
     options = parser.parse_args()

@@ -28,7 +28,7 @@ from epochcast.regressor.recipes.raw_seconds import RawSecondsRecipe
 from epochcast.regressor.scoring import Scores, score
 
 sys.path.append(str(Path(__file__).parents[1]))
-from docs_page import REGRESSOR
+from docs_page import RECOMMENDATION, REGRESSOR, Page
 
 DATA = Path(os.environ.get("EPOCHCAST_SHARED", "../shared")) / "data" / "black_box" / "cloud_hw_trainpred.csv"
 
@@ -119,17 +119,17 @@ def line(*cells: str) -> str:
 def options(description: str) -> argparse.Namespace:
     """The options that the scripts have in common."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="put the part into docs/regressor.md")
+    parser.add_argument("--write", action="store_true", help="put the part into its page of docs/")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="folder for predictions, so that each is made once")
     return parser.parse_args()
 
 
-def report(part: str, lines: Iterable[str], chosen: argparse.Namespace) -> None:
-    """Print the lines as they come, and put them between the markers of ``part`` if asked to."""
+def report(part: str, lines: Iterable[str], chosen: argparse.Namespace, page: Page = REGRESSOR) -> None:
+    """Print the lines as they come, and put them between the markers of ``part`` of the page if asked to."""
     told = []
     for text in lines:
         print(text, flush=True)
         told.append(text)
     if chosen.write:
         command = f"`python benchmarks/regressor/{Path(sys.argv[0]).name} --write`"
-        REGRESSOR.fill(part, [command, "", *told])
+        page.fill(part, [command, "", *told])
