@@ -1,0 +1,193 @@
+"""A campaign's plan: a TOML file that says what to train, read into the list of its runs."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from ..errors import InputError
+
+SHIPPED = Path(__file__).with_name("plans")
+"""The folder of the plans that come with the product."""
+
+
+def _as_list(value: object) -> object:
+    return value if isinstance(value, list) else [value]
+
+
+_Network = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*(:[A-Za-z_]\w*)?$")]
+_Count = Annotated[int, Field(ge=1)]
+_Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_Networks = Annotated[list[_Network], BeforeValidator(_as_list), Field(min_length=1)]
+_Counts = Annotated[list[_Count], BeforeValidator(_as_list), Field(min_length=1)]
+
+
+class _Table(BaseModel):
+    # Strict: TOML has types of its own, and true is no batch size.
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Workload(_Table):
+    """What is trained: it alone decides the length of an epoch on a given GPU.
+
+    Attributes:
+        network: a name of the paper's networks, or ``package.module:factory`` (see `backends.networks.build`).
+        batch_size: images a step.
+        image_size: height and width [pixels].
+        samples: images that an epoch trains on; it validates on a tenth as many more.
+        precision: ``fp32``, or ``amp`` for torch's automatic mixed precision.
+    """
+
+    network: _Network
+    batch_size: _Count
+    image_size: _Count
+    samples: _Count
+    precision: Literal["fp32", "amp"] = "fp32"
+
+    @model_validator(mode="after")
+    def _fills_a_batch(self) -> Workload:
+        if self.batch_size > self.samples:
+            raise ValueError(f"batch_size {self.batch_size} is more than the {self.samples} samples of an epoch; give more")
+        return self
+
+    @property
+    def text(self) -> str:
+        """The workload's name in a corpus, ``NETWORK|BATCH|IMAGE|SAMPLES``, and ``|amp``: equal text is equal work."""
+        parts = [self.network, str(self.batch_size), str(self.image_size), str(self.samples)]
+        return "|".join(parts if self.precision == "fp32" else [*parts, self.precision])
+
+    @property
+    def file_name(self) -> str:
+        """The same as a part of a file's name."""
+        return re.sub(r"[^\w.-]", "_", self.text)
+
+
+class Overhead(Workload):
+    """A workload that is trained in blocks of epochs with and without sampling (the paper's Fig. 13).
+
+    Attributes:
+        epochs: in a block.
+        pairs: how often there is a block of either kind.
+    """
+
+    epochs: _Count = 3
+    pairs: Annotated[int, Field(ge=2)] = 4
+
+
+class _Grid(_Table):
+    """One ``[[workload]]`` table: lists make a grid."""
+
+    network: _Networks
+    batch_size: _Counts
+    image_size: _Counts
+    samples: _Count
+    epochs: Annotated[int, Field(ge=2)] = 10  # the paper's; the first is left out of a profile
+    precision: Literal["fp32", "amp"] = "fp32"
+
+    def workloads(self) -> Iterator[Workload]:
+        """Every cell, network by network."""
+        for network, image_size, batch_size in product(self.network, self.image_size, self.batch_size):
+            yield Workload(
+                network=network,
+                batch_size=batch_size,
+                image_size=image_size,
+                samples=self.samples,
+                precision=self.precision,
+            )
+
+
+class Plan(_Table):
+    """A whole campaign.
+
+    Attributes:
+        workload: grids of workloads to record.
+        overhead: workloads whose slowdown by sampling is measured.
+        time_budget_s: no run is started that is expected to end later than this after the start [s]; None: no limit.
+        run_timeout_s: a training process that lasts longer counts as hung [s].
+        seed: of images, labels, weights and the order in which they are shown.
+    """
+
+    workload: list[_Grid] = Field(default_factory=list)
+    overhead: list[Overhead] = Field(default_factory=list)
+    time_budget_s: _Seconds | None = None
+    run_timeout_s: _Seconds = 3600.0
+    seed: Annotated[int, Field(ge=0)] = 0
+
+    def runs(self) -> list[tuple[Workload, int]]:
+        """What is recorded, in the plan's order: each workload and its epochs."""
+        return [(workload, grid.epochs) for grid in self.workload for workload in grid.workloads()]
+
+
+def shipped_plans() -> dict[str, str]:
+    """Name of each plan that comes with the product -> its first line of comment."""
+    return {path.stem: path.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ") for path in sorted(SHIPPED.glob("*.toml"))}
+
+
+def read_plan(name: str) -> Plan:
+    """The plan in the file ``name``, or the one of that name that comes with the product.
+
+    Raises InputError with one sentence for a missing or unreadable file, a key that is unknown, missing or out of range, a plan
+    without runs, and one that names a workload twice.
+    """
+    path = SHIPPED / f"{name}.toml" if name in shipped_plans() else Path(name)
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"no such plan: {name!r}; give a TOML file, or one of {', '.join(shipped_plans())}") from None
+    except (OSError, ValueError, RecursionError) as error:  # ValueError: not UTF-8, or not TOML
+        raise InputError(f"{name!r} is not a readable plan: {error}") from error
+    try:
+        plan = Plan.model_validate(content)
+        _refuse_repeats([workload for workload, _ in plan.runs()], "workload")
+        _refuse_repeats(plan.overhead, "overhead")
+    except ValidationError as error:
+        raise InputError(f"plan {name!r}: {_sentence(error)}") from error
+    except InputError as error:
+        raise InputError(f"plan {name!r}: {error}") from error
+    return plan
+
+
+def _refuse_repeats(workloads: list[Workload] | list[Overhead], table: str) -> None:
+    """One run has one file: two that would write the same are refused."""
+    seen: set[str] = set()
+    for workload in workloads:
+        if workload.file_name in seen:
+            raise InputError(f"[[{table}]] names {workload.text} twice; name each workload once")
+        seen.add(workload.file_name)
+    if table == "workload" and not seen:
+        raise InputError("it has nothing to record; add a [[workload]] with network, batch_size, image_size and samples")
+
+
+def _sentence(error: ValidationError) -> str:
+    """The first of pydantic's complaints: which key, the value seen, what it should be."""
+    first = error.errors(include_url=False)[0]
+    key, value, message = _key(first["loc"]), first["input"], first["msg"]
+    if first["type"] == "extra_forbidden":
+        table = {"workload": _Grid, "overhead": Overhead}.get(str(first["loc"][0]), Plan)
+        return f"there is no key {key!r}; the keys there are {', '.join(table.model_fields)}"
+    if first["type"] == "missing":
+        return f"{key} is missing; give it"
+    if first["type"] == "string_pattern_mismatch":
+        message = "Input should be a network's name or package.module:factory"
+    if message.startswith("Value error, "):
+        return f"{key}: {message.removeprefix('Value error, ')}"
+    return f"{key} is {_short(value)}; it {message.removeprefix('Input ').removeprefix('List ')}"
+
+
+def _key(places: tuple[int | str, ...]) -> str:
+    """A place in the plan, tables counted from 1: ``workload[2].batch_size``."""
+    key = ""
+    for place in places[:3]:
+        key += f"[{place + 1}]" if isinstance(place, int) else f".{place}" if key else place
+    return key
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."

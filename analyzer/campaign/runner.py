@@ -1,0 +1,238 @@
+"""Runs a plan: what is still missing, in its order, within its time, each failure kept apart from the rest."""
+
+from __future__ import annotations
+
+import errno
+import json
+import signal
+import statistics
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from filelock import FileLock, Timeout
+
+from ..agent_client import AgentError
+from ..corpus import append_run, read_runs
+from ..errors import InputError
+from ..files import write_whole
+from .device import Device
+from .expectation import Measured, expected_s
+from .overhead import append_overhead, measure_overhead, read_overheads
+from .plan import Overhead, Plan, Workload
+from .recording import RunError, Training, record_run
+
+Status = Literal["done", "failed", "skipped", "not reached"]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of one run.
+
+    Attributes:
+        run: its name: workload and device.
+        status: ``skipped`` if an earlier campaign finished it, ``not reached`` if the time budget would not hold it.
+        seconds: that it took, None where it did not start.
+        epochs: that were trained; epoch_s: their median without the first [s].
+        reason: why not, in one sentence.
+    """
+
+    run: str
+    status: Status
+    seconds: float | None = None
+    epochs: int | None = None
+    epoch_s: float | None = None
+    reason: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The result as a JSON object."""
+        return asdict(self)
+
+
+class Runner:
+    """One campaign on one device, into one corpus folder.
+
+    ``failures`` says of (network, image size) why it cannot be built; such a run fails without a start. ``progress`` gets a line
+    before each run.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        corpus: Path,
+        device: Device,
+        *,
+        failures: dict[tuple[str, int], str] | None = None,
+        time_budget_s: float | None = None,
+        retry_failed: bool = False,
+        progress: Callable[[str], object] = lambda line: None,
+    ) -> None:
+        self._plan, self._corpus, self._device = plan, corpus, device
+        self._unbuildable = failures or {}
+        self._budget_s = plan.time_budget_s if time_budget_s is None else time_budget_s
+        self._retry_failed = retry_failed
+        self._progress = progress
+        self._training = Training(device, plan.seed, plan.run_timeout_s)
+        self._began = time.monotonic()
+        self._measured: list[Measured] = []
+
+    def run(self) -> list[Result]:
+        """Run what is missing; one result for each run of the plan, in its order, recordings before overheads.
+
+        Whatever stops it, runs that finished are kept, and the same campaign goes on from there. Raises InputError if the corpus
+        cannot be written or another campaign is writing to it, AgentError if no agent can be had, and SystemExit on SIGINT or
+        SIGTERM, without the present run.
+        """
+        try:
+            self._corpus.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(self._corpus / ".campaign.lock", timeout=0)
+            with lock, _stopping() as stopped:
+                return self._run(stopped)
+        except Timeout:
+            raise InputError(f"another campaign is writing to {str(self._corpus)!r}; wait for it or name another folder") from None
+        except OSError as error:
+            if isinstance(error, AgentError):
+                raise
+            raise InputError(self._stopped(error)) from error
+        except InputError as error:
+            if isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.ENOSPC:
+                raise InputError(self._stopped(error.__cause__)) from error
+            raise
+
+    def _stopped(self, error: OSError) -> str:
+        return (
+            f"the campaign stopped, as {str(self._corpus)!r} cannot be written: {error.strerror or error}; what finished is kept: "
+            "make room and start it again"
+        )
+
+    def _run(self, stopped: Callable[[], int | None]) -> list[Result]:
+        finished = self._finished()
+        jobs: list[tuple[Workload | Overhead, int]] = [*self._plan.runs(), *((entry, entry.epochs) for entry in self._plan.overhead)]
+        results = []
+        for number, (workload, epochs) in enumerate(jobs, start=1):
+            name = self._name(workload)
+            result = self._known(name, finished) or self._out_of_time(name, workload, epochs)
+            if result is None:
+                self._progress(f"run {number} of {len(jobs)}: {name}{self._outlook(workload, epochs)}")
+                result = self._attempt(name, workload, epochs, stopped)
+            results.append(result)
+        return results
+
+    def _name(self, workload: Workload) -> str:
+        # The device is in it: several GPUs may fill one folder.
+        name = f"{workload.file_name}_{self._device.file_name}"
+        return f"overhead_{name}" if isinstance(workload, Overhead) else name
+
+    def _finished(self) -> dict[str, Measured | None]:
+        """The runs that the corpus has; those that were recorded but not yet added, as after a full disk, are added now."""
+        rows = {run.run for run in read_runs(self._corpus)} if (self._corpus / "corpus.parquet").exists() else set()
+        finished: dict[str, Measured | None] = {entry.run: None for entry in read_overheads(self._corpus)}
+        finished |= dict.fromkeys(rows)
+        for labels in sorted((self._corpus / "traces").glob("*.json")):
+            if labels.stem not in rows:
+                append_run(self._corpus, labels.with_suffix(".parquet"), labels)
+            try:
+                told = json.loads(labels.read_text(encoding="utf-8"))
+                finished[labels.stem] = Measured.of_labels(told)
+            except (ValueError, KeyError, TypeError):  # not a campaign's own
+                continue
+            if told.get("device") == self._device.name:
+                self._measured.append(Measured.of_labels(told))
+        return finished
+
+    def _known(self, name: str, finished: dict[str, Measured | None]) -> Result | None:
+        """The result of a run that need not start again."""
+        if name in finished:
+            run = finished[name]
+            reason = "finished before"
+            return Result(name, "skipped", reason=reason) if run is None else _result(name, "skipped", run, reason)
+        log = self._log(name)
+        if log.exists() and not self._retry_failed:
+            reason = log.read_text(encoding="utf-8", errors="replace").partition("\n")[0]
+            return Result(name, "failed", reason=f"{reason} (failed before; --retry-failed tries it again)")
+        return None
+
+    def _out_of_time(self, name: str, workload: Workload, epochs: int) -> Result | None:
+        if self._budget_s is None:
+            return None
+        left = self._budget_s - (time.monotonic() - self._began)
+        expected = self._expected_s(workload, epochs)
+        if left > 0 and (expected is None or expected <= left):
+            return None
+        about = "" if expected is None else f", and it would take about {expected:.0f} s"
+        return Result(name, "not reached", reason=f"{max(0.0, left):.0f} s of the time budget were left{about}")
+
+    def _expected_s(self, workload: Workload, epochs: int) -> float | None:
+        # Pairs of blocks, and the first that does not count.
+        blocks = 2 * workload.pairs + 1 if isinstance(workload, Overhead) else 1
+        return expected_s(workload, blocks * epochs, self._measured)
+
+    def _outlook(self, workload: Workload, epochs: int) -> str:
+        expected = self._expected_s(workload, epochs)
+        used = time.monotonic() - self._began
+        outlook = "" if expected is None else f", about {expected:.0f} s"
+        return outlook + (f" ({used:.0f} s used)" if self._budget_s is None else f" ({used:.0f} of {self._budget_s:.0f} s used)")
+
+    def _attempt(self, name: str, workload: Workload, epochs: int, stopped: Callable[[], int | None]) -> Result:
+        began = time.monotonic()
+        try:
+            if unbuildable := self._unbuildable.get((workload.network, workload.image_size)):
+                raise RunError(unbuildable, [])
+            if isinstance(workload, Overhead):
+                append_overhead(self._corpus, measured := measure_overhead(workload, name, self._training))
+                blocks = [*measured.with_s, *measured.without_s]
+                seconds, trained = time.monotonic() - began, sum(map(len, blocks))
+                result = Result(name, "done", round(seconds, 3), trained, statistics.median(sum(blocks, [])))
+            else:
+                self._measured.append(
+                    run := Measured.of_labels(record_run(workload, epochs, self._corpus, name, self._training))
+                )
+                result = _result(name, "done", run)
+        except RunError as failure:
+            if (number := stopped()) is not None:  # it was ended with the campaign
+                raise SystemExit(128 + number) from failure
+            self._keep(name, failure)
+            return Result(name, "failed", round(time.monotonic() - began, 3), reason=str(failure))
+        self._log(name).unlink(missing_ok=True)
+        return result
+
+    def _keep(self, name: str, failure: RunError) -> None:
+        log = self._log(name)
+        log.parent.mkdir(exist_ok=True)
+        text = "\n".join([str(failure), *failure.said, ""])
+        write_whole(log, lambda file: file.write(text.encode()))
+
+    def _log(self, name: str) -> Path:
+        return self._corpus / "failures" / f"{name}.log"
+
+
+def _result(name: str, status: Status, run: Measured, reason: str | None = None) -> Result:
+    return Result(name, status, run.seconds, run.epochs, run.epoch_s, reason)
+
+
+@contextmanager
+def _stopping() -> Iterator[Callable[[], int | None]]:
+    """Let SIGINT and SIGTERM end the present run and the campaign; yields what says which of them came.
+
+    A recording by itself keeps what it has when it is interrupted, and goes on when SIGINT comes to it alone.
+    """
+    came: list[int] = []
+
+    def stop(number: int, _frame: object) -> None:
+        came.append(number)
+        sys.exit(128 + number)
+
+    if threading.current_thread() is not threading.main_thread():  # which alone gets signals
+        yield lambda: None
+        return
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: came[0] if came else None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,138 @@
+"""The program that a campaign runs for each workload: trains one network on made-up images and tells when its epochs were.
+
+Nothing here is arranged for the detector: an epoch shuffles, trains by SGD and validates on a tenth as many images, without a
+single sleep. Images are noise of the right size: what is in them does not change how long a training takes.
+
+    python -m epochcast.analyzer.campaign.trainer --network LeNet5 --batch-size 32 --image-size 32 --samples 2000 --epochs 5
+
+The labels are the last line of its output, as JSON. With ``--blocks`` it trains ``--epochs`` epochs for each line that it reads
+and answers with their seconds, until its input ends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+_RATE, _MOMENTUM = 0.01, 0.9
+_VALIDATION_SHARE = 10  # one validation image per so many training images
+_CLASSES = 10
+
+
+class Training:
+    """One network with its images and its optimiser on one device."""
+
+    def __init__(
+        self, network: str, *, batch_size: int, image_size: int, samples: int, precision: str, seed: int, device: str
+    ) -> None:
+        # Here, and not above: only this process pays for it.
+        import torch
+        from torch import nn
+        from torch.utils.data import DataLoader, TensorDataset
+
+        from ..backends.networks import build
+
+        torch.manual_seed(seed)
+        self._torch = torch
+        self.device = torch.device(device)
+        self.network = build(network, image_size, classes=_CLASSES).to(self.device)
+        self._loss = nn.CrossEntropyLoss()
+        self._optimizer = torch.optim.SGD(self.network.parameters(), lr=_RATE, momentum=_MOMENTUM)
+        self._mixed = precision == "amp"
+        # A GPU's half precision needs its gradients scaled; a CPU's bfloat16 has the range of float.
+        self._scaler = torch.amp.GradScaler(self.device.type, enabled=self._mixed and self.device.type == "cuda")
+
+        def loader(count: int, *, shuffle: bool) -> DataLoader[Any]:
+            images = torch.randn(count, 3, image_size, image_size)
+            drawn = TensorDataset(images, torch.randint(_CLASSES, (count,)))
+            return DataLoader(drawn, batch_size, shuffle=shuffle, pin_memory=self.device.type == "cuda")
+
+        self._train = loader(samples, shuffle=True)
+        self._validation = loader(max(1, samples // _VALIDATION_SHARE), shuffle=False)
+
+    def epoch(self) -> tuple[float, float]:
+        """Train on every image once, then validate; when that began and when the device had finished it [unix s]."""
+        torch = self._torch
+        start = time.time()
+        self.network.train()
+        for images, labels in self._train:
+            self._optimizer.zero_grad()
+            self._scaler.scale(self._loss_of(images, labels)).backward()
+            self._scaler.step(self._optimizer)
+            self._scaler.update()
+        self.network.eval()
+        with torch.no_grad():
+            for images, labels in self._validation:
+                self._loss_of(images, labels)
+        if self.device.type == "cuda":  # what was launched is not yet done
+            torch.cuda.synchronize(self.device)
+        return start, time.time()
+
+    def _loss_of(self, images: Any, labels: Any) -> Any:
+        images, labels = (tensor.to(self.device, non_blocking=True) for tensor in (images, labels))
+        with self._torch.autocast(self.device.type, enabled=self._mixed):
+            return self._loss(self.network(images), labels)
+
+    def about(self) -> dict[str, Any]:
+        """What trained it, for the labels."""
+        return {
+            "framework": f"torch {self._torch.__version__}",
+            "threads": self._torch.get_num_threads(),
+            "parameters": sum(weights.numel() for weights in self.network.parameters()),
+        }
+
+
+def train(training: Training, epochs: int) -> list[tuple[float, float]]:
+    """Train so many epochs; start and end of each [unix s]. An orphan ends at the next epoch: nobody keeps what it trains."""
+    parent, spans = os.getppid(), []
+    for _ in range(epochs):
+        spans.append(training.epoch())
+        if os.getppid() != parent:
+            raise SystemExit("the campaign that started this training is gone")
+    return spans
+
+
+def train_blocks(training: Training, epochs: int) -> None:
+    """Train a block of epochs for each line of standard input; answer with the list of their seconds."""
+    for _ in sys.stdin:
+        _say([end - start for start, end in train(training, epochs)])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line; any failure ends with Python's traceback, whose last line the campaign quotes."""
+    parser = argparse.ArgumentParser(prog="python -m epochcast.analyzer.campaign.trainer")
+    parser.add_argument("--network", required=True)
+    for size in ("batch-size", "image-size", "samples", "epochs"):
+        parser.add_argument(f"--{size}", type=int, required=True)
+    parser.add_argument("--precision", choices=("fp32", "amp"), default="fp32")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", default="cpu", help="torch's name of it (default %(default)s)")
+    parser.add_argument("--timeout", type=float, default=3600.0, help="seconds after which it ends, saying where it hangs")
+    parser.add_argument("--blocks", action="store_true", help="train --epochs epochs for each line of standard input")
+    options = vars(parser.parse_args(arguments))
+    epochs, blocks = options.pop("epochs"), options.pop("blocks")
+    # A thread in C: it ends the process even where a driver's call never comes back.
+    faulthandler.dump_traceback_later(options.pop("timeout"), exit=True)
+    training = Training(**options)
+    if blocks:
+        train_blocks(training, epochs)
+        return 0
+    spans = train(training, epochs)
+    labels = {"epoch_starts": [start for start, _ in spans], "epoch_ends": [end for _, end in spans], "training": True}
+    _say(labels | training.about())
+    return 0
+
+
+def _say(answer: object) -> None:
+    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

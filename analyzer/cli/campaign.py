@@ -1,0 +1,121 @@
+"""``epochcast campaign``: run a list of trainings and fill a corpus with them."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import click
+
+from ..campaign import MeasuredOverhead, Result, read_overheads, read_plan, run_campaign, shipped_plans
+from . import progress
+from .tables import seconds_text, table
+
+
+@click.group()
+def campaign() -> None:
+    """Train a list of workloads on this machine, record each, and fill a corpus with them."""
+
+
+@campaign.command()
+@click.argument("plan")
+@click.option("--out", type=click.Path(path_type=Path), metavar="CORPUS", help="The corpus' folder. [default: the plan's name]")
+@click.option("--device", metavar="NAME", help="Train on cpu, or cuda:N. [default: the first GPU, else the CPU]")
+@click.option(
+    "--time-budget",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="S",
+    help="Start no run that is expected to end later than S seconds from now. [default: the plan's]",
+)
+@click.option("--source", metavar="NAME", help="What the agent reads (nvml, dcgm, host). [default: the best that works]")
+@click.option("--retry-failed", is_flag=True, help="Try again what failed in an earlier campaign.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def run(
+    plan: str,
+    out: Path | None,
+    device: str | None,
+    time_budget: float | None,
+    source: str | None,
+    retry_failed: bool,
+    as_json: bool,
+) -> int:
+    """Run what CORPUS still lacks of PLAN: a TOML file, or a plan that comes with the product (see: epochcast campaign plans).
+
+    Each workload is trained in a process of its own while an agent samples, and its trace and true epochs become a row of the
+    corpus. What failed is in CORPUS/failures, and the rest goes on. Stopped by Ctrl-C, a full disk or its time budget, the same
+    command goes on from there. Exits 1 if a run failed or was not reached.
+
+    \b
+    Example: epochcast campaign run ten-minutes-gpu --out my-a10g
+             epochcast campaign run plan.toml --device cuda:1 --time-budget 3600
+    """
+    began = time.monotonic()
+    read = read_plan(plan)
+    corpus = out or Path(Path(plan).stem)
+    try:
+        trained_on, results = run_campaign(
+            read,
+            corpus,
+            device=device,
+            source=source,
+            time_budget_s=time_budget,
+            retry_failed=retry_failed,
+            progress=progress.show,
+        )
+    finally:
+        progress.clear()
+    names = {result.run for result in results}
+    overheads = [entry for entry in read_overheads(corpus) if entry.run in names]
+    if as_json:
+        answer = {
+            "runs": [result.to_json() for result in results],
+            "overhead": [entry.to_json() for entry in overheads],
+            "corpus": str(corpus),
+            "device": trained_on.name,
+            "seconds": round(time.monotonic() - began, 1),
+        }
+        click.echo(json.dumps(answer, indent=2))
+    else:
+        click.echo(f"{trained_on.name}, {time.monotonic() - began:.0f} s\n")
+        click.echo(_text(results, overheads))
+        click.echo(f"\ncorpus: {corpus}")
+    return 1 if any(result.status in ("failed", "not reached") for result in results) else 0
+
+
+@campaign.command()
+@click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
+def plans(as_json: bool) -> int:
+    """List the plans that come with the product.
+
+    \b
+    Example: epochcast campaign plans
+    """
+    shipped = shipped_plans()
+    if as_json:
+        click.echo(json.dumps([{"plan": name, "about": about} for name, about in shipped.items()], indent=2))
+    else:
+        click.echo(table(("plan", "about"), list(shipped.items())))
+    return 0
+
+
+def _text(results: list[Result], overheads: list[MeasuredOverhead]) -> str:
+    rows = [
+        (
+            result.run,
+            result.status,
+            "-" if result.epochs is None else str(result.epochs),
+            seconds_text(result.epoch_s),
+            seconds_text(result.seconds),
+            result.reason or "",
+        )
+        for result in results
+    ]
+    text = table(("run", "status", "epochs", "epoch", "whole run", ""), rows)
+    if overheads:
+        costs = [
+            (entry.workload, f"{entry.overhead:+.1%}", f"{entry.low:+.1%} to {entry.high:+.1%}", str(len(entry.with_s)))
+            for entry in overheads
+        ]
+        text += "\n\n" + table(("what sampling cost", "overhead", "90 % interval", "pairs of blocks"), costs)
+    return text
