@@ -29,6 +29,7 @@ _COMMANDS = {
     "anchors": "Choose the workloads to measure on a new GPU.",
     "calibrate": "Sharpen a model with a few measurements on a new GPU.",
     "train": "Fit a predictor on measurements.",
+    "campaign": "Train and record a list of workloads here, to fill a corpus.",
     "evaluate": "Measure accuracy by the project's own protocols.",
     "demo": "The whole path on this machine; no GPU needed.",
 }
