@@ -21,6 +21,7 @@ class Workload:
         group: its family, a model architecture; None where the file does not say.
         has_marks: whether the file holds the true epochs too.
         samples, batch_size, image_size: images of an epoch, of a batch, and pixels of their side, where it says them.
+        precision: of the arithmetic (``fp32``, ``amp``), where it says it.
     """
 
     workload: str
@@ -29,6 +30,7 @@ class Workload:
     samples: int | None
     batch_size: int | None
     image_size: int | None
+    precision: str | None
 
 
 def read_workload(path: Path) -> Workload:
@@ -45,7 +47,10 @@ def read_workload(path: Path) -> Workload:
     if group is not None and not isinstance(group, str):
         raise InputError(f"{str(path)!r} has group {group!r}; give the name of the family, or leave it out")
     sizes = {key: _count(told, key, path) for key in ("samples", "batch_size", "image_size")}
-    return Workload(workload, group, "epoch_starts" in told, **sizes)
+    precision = told.get("precision")
+    if precision is not None and not isinstance(precision, str):
+        raise InputError(f"{str(path)!r} has precision {precision!r:.60}; give its name, or leave it out")
+    return Workload(workload, group, "epoch_starts" in told, precision=precision, **sizes)
 
 
 def _count(told: dict[str, Any], key: str, path: Path) -> int | None:

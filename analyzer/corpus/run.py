@@ -33,6 +33,7 @@ class Run:
         source: what read the telemetry (``nvml``, ``host``, …).
         missed_ticks: samples that the agent could not take.
         samples, batch_size, image_size: images of an epoch, of a batch, and pixels of their side, where the labels say them.
+        precision: of the arithmetic (``fp32``, ``amp``), where the labels say it.
         trace: the trace's file relative to the corpus, None where it did not come along.
     """
 
@@ -45,6 +46,7 @@ class Run:
     samples: int | None = None
     batch_size: int | None = None
     image_size: int | None = None
+    precision: str | None = None
     trace: str | None = None
 
     @property
@@ -84,7 +86,9 @@ _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "device": (lambda value: value in ("gpu", "cpu"), "'gpu' or 'cpu'"),
     "recorded_at": (lambda value: isinstance(value, float), "unix seconds"),
     **dict.fromkeys(_WHOLE, (lambda value: value is None or type(value) is int, "a whole number, or empty")),
-    **dict.fromkeys(("source", "trace"), (lambda value: value is None or isinstance(value, str), "a text, or empty")),
+    **dict.fromkeys(
+        ("source", "precision", "trace"), (lambda value: value is None or isinstance(value, str), "a text, or empty")
+    ),
 }
 
 
@@ -104,6 +108,7 @@ def read_run(trace: Path, labels: Path, catalog: Catalog, name: str) -> Run:
         samples=told.samples,
         batch_size=told.batch_size,
         image_size=told.image_size,
+        precision=told.precision,
         trace=name,
     )
 

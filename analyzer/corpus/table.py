@@ -29,6 +29,7 @@ _COLUMNS = {
     "samples": _WHOLE,
     "batch_size": _WHOLE,
     "image_size": _WHOLE,
+    "precision": _TEXT,
     "epoch_s": _NUMBER,
     "epoch_s_low": _NUMBER,
     "epoch_s_high": _NUMBER,

@@ -36,7 +36,14 @@ def record_run() -> Callable[..., tuple[Path, Path]]:
         columns = {"cpu_utilization": wave} if source == "host" else {"gpu_utilization": wave, "power": 60 * wave}
         trace = Trace(pd.DataFrame({"time": time, **columns}), gpu=gpu, source=source, missed_ticks=1)
         marks = {"epoch_starts": [start, *ends[:-1].tolist()], "epoch_ends": ends.tolist(), "training": True}
-        told = {"workload": f"{name}|500", "group": name.partition("|")[0], "samples": 500, "batch_size": 32, "image_size": 64}
+        told = {
+            "workload": f"{name}|500",
+            "group": name.partition("|")[0],
+            "samples": 500,
+            "batch_size": 32,
+            "image_size": 64,
+            "precision": "fp32",
+        }
         path = write_trace(trace, traces / f"{name.replace('|', '-')}.parquet")
         beside = path.with_suffix(".json")
         beside.write_text(json.dumps(marks | told | labels))

@@ -27,7 +27,7 @@ def test_a_run_becomes_a_row_of_its_profile_over_the_true_epochs(tmp_path: Path,
     append_run(tmp_path, *record_run(tmp_path, "ResNet50|32|64"))
     (run,) = read_runs(tmp_path)
     assert (run.run, run.device, run.source, run.missed_ticks) == ("ResNet50-32-64", "gpu", "nvml", 1)
-    assert (run.samples, run.batch_size, run.image_size) == (500, 32, 64)
+    assert (run.samples, run.batch_size, run.image_size, run.precision) == (500, 32, 64, "fp32")
     assert (run.recorded_at, run.trace) == (1_800_000_000.0, "traces/ResNet50-32-64.parquet")
     profile = run.profile
     assert (profile.gpu, profile.workload, profile.group) == ("T4", "ResNet50|32|64|500", "ResNet50")
@@ -126,6 +126,7 @@ def test_another_process_that_keeps_writing_is_said(
         ({"workload": None}, "has workload None; say what was trained"),
         ({"training": False}, "says that it is no training"),
         ({"batch_size": 0}, "has batch_size 0; it must be a whole number above 0"),
+        ({"precision": 16}, "has precision 16; give its name"),
         ({"samples": 2.5}, "has samples 2.5; it must be a whole number"),
         ({"epoch_starts": [1.0, 2.0]}, "give one end per start"),
     ],
