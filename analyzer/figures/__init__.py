@@ -3,7 +3,16 @@
 from .costs import cost_figure
 from .detection import detection_figure
 from .predictions import predictions_figure
+from .relative import relative_figure
 from .scatter import scatter_figure
 from .style import page_svg, save_figure
 
-__all__ = ["cost_figure", "detection_figure", "page_svg", "predictions_figure", "save_figure", "scatter_figure"]
+__all__ = [
+    "cost_figure",
+    "detection_figure",
+    "page_svg",
+    "predictions_figure",
+    "relative_figure",
+    "save_figure",
+    "scatter_figure",
+]

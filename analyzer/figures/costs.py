@@ -1,39 +1,108 @@
-"""What instances cost and how long they take."""
+"""What instances cost and how long they take: the front of those that none beats in both, with intervals."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter, NullFormatter
+from matplotlib.legend_handler import HandlerTuple
+from matplotlib.lines import Line2D
 
 from ..recommendation import Recommendation
-from .style import BLUE, ORANGE, drawing
+from .log_axis import plain_log_axis, time_unit
+from .recommended import cost_interval, short_name, time_interval
+from .style import BLUE, GREEN, ORANGE, drawing
+
+_DOT: Mapping[str, Any] = {"color": BLUE, "marker": "o", "markersize": 5, "alpha": 0.6, "linestyle": ""}
+_MOST_NAMES = 2  # of instances at the same place; the rest are counted
 
 
-def cost_figure(recommendations: Sequence[Recommendation]) -> Figure:
-    """Time against cost of every instance, log axes; named are those that none beats in both, the rest are dots."""
-    priced = [
-        (r.seconds.value, r.usd.value, r.instance.name) for r in recommendations if r.seconds is not None and r.usd is not None
-    ]
+def cost_figure(
+    recommendations: Sequence[Recommendation], *, deadline_s: float | None = None, budget_usd: float | None = None
+) -> Figure:
+    """Time against cost on log axes; what is on the front (`Recommendation.pareto`) is numbered, named and has its intervals.
+
+    Instances without the memory, or expected past the deadline [s] or above the budget [USD], are hollow, and both limits are
+    lines. Without seconds time is relative to the source GPU, and cost is that of what takes it an hour.
+    """
+    front = _places([row for row in recommendations if row.pareto])
+    hollow = {id(row) for row in recommendations if _misses(row, deadline_s, budget_usd)}
+    known = all(row.seconds is not None for row in recommendations)
+    unit, unit_s = time_unit([time_interval(row).value for row in recommendations]) if known else ("", 1.0)
     with drawing():
-        figure = Figure(figsize=(10, 4.6), layout="constrained")
+        figure = Figure(figsize=(10, max(4.6, 1.5 + 0.25 * len(front))), layout="constrained")
         axes = figure.subplots()
-        best = [p for p in priced if not any(q[0] <= p[0] and q[1] <= p[1] and q[:2] != p[:2] for q in priced)]
-        best.sort()
-        axes.plot([p[0] for p in priced], [p[1] for p in priced], "o", color=BLUE, markersize=5, alpha=0.6)
-        axes.plot([p[0] for p in best], [p[1] for p in best], "D--", color=ORANGE, markersize=6, linewidth=1)
-        for number, (seconds, usd, name) in enumerate(best):
-            # Above and below by turns, so that neighbours' names do not touch; below them no instance can be.
-            place, side = ((7, 5), "left") if number % 2 == 0 else ((-7, -11), "right")
-            axes.annotate(name, (seconds, usd), xytext=place, textcoords="offset points", ha=side)
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        axes.xaxis.set_major_formatter(EngFormatter(unit="s"))
-        axes.xaxis.set_minor_formatter(EngFormatter(unit="s"))
-        axes.yaxis.set_major_formatter(lambda value, _: f"{value:g} USD")
-        axes.yaxis.set_minor_formatter(NullFormatter())
-        axes.margins(x=0.2, y=0.12)
-        axes.set_xlabel("time (diamonds: no other instance is both faster and cheaper)")
-        axes.set_ylabel("cost")
+        for row in recommendations:
+            if not row.pareto:
+                place = time_interval(row).value / unit_s, cost_interval(row).value
+                axes.plot(*place, **_DOT, markerfacecolor="none" if id(row) in hollow else BLUE)
+        discs = [_disc(axes, number, rows[0], unit_s) for number, rows in enumerate(front, start=1)]
+        limits = {}
+        if deadline_s is not None:
+            limits["deadline"] = axes.axvline(deadline_s / unit_s, color=GREEN, linestyle="--", linewidth=1)
+        if budget_usd is not None:
+            limits["budget"] = axes.axhline(budget_usd, color=GREEN, linestyle=":", linewidth=1.4)
+        axes.margins(0.08)
+        plain_log_axis(axes.xaxis)
+        plain_log_axis(axes.yaxis)
+        axes.set_xlabel(f"time [{unit}]" if known else "time, that on the source GPU being 1")
+        axes.set_ylabel("cost [USD]" if known else "cost of what takes the source GPU an hour [USD]")
+        _name_front(figure, discs, [_label(rows) for rows in front])
+        _explain(figure, limits, hollow=bool(hollow))
         return figure
+
+
+def _misses(row: Recommendation, deadline_s: float | None, budget_usd: float | None) -> bool:
+    late = deadline_s is not None and time_interval(row).value > deadline_s
+    dear = budget_usd is not None and cost_interval(row).value > budget_usd
+    return row.fits is False or late or dear
+
+
+def _places(rows: Sequence[Recommendation]) -> list[list[Recommendation]]:
+    """Rows of equal time and cost together (one GPU at one price in several clouds or regions), the fastest first."""
+    places: dict[tuple[float, float], list[Recommendation]] = {}
+    for row in rows:
+        places.setdefault((time_interval(row).value, cost_interval(row).value), []).append(row)
+    return [places[place] for place in sorted(places)]
+
+
+def _label(rows: Sequence[Recommendation]) -> str:
+    names = list(dict.fromkeys(short_name(row) for row in rows))
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return f"{', '.join(names[:_MOST_NAMES])}{more} ({rows[0].instance.gpu})"
+
+
+def _disc(axes: Axes, number: int, row: Recommendation, unit_s: float) -> Any:
+    """Draw a numbered disc with the intervals behind it; returns what a legend draws of it, disc and digits."""
+    seconds, usd = time_interval(row), cost_interval(row)
+    x, y = seconds.value / unit_s, usd.value
+    axes.plot([seconds.low / unit_s, seconds.high / unit_s], [y, y], color=ORANGE, linewidth=1, alpha=0.6)
+    axes.plot([x, x], [usd.low, usd.high], color=ORANGE, linewidth=1, alpha=0.6)
+    (disc,) = axes.plot(x, y, "o", color=ORANGE, markersize=13, linestyle="", zorder=3)
+    (digits,) = axes.plot(x, y, color="white", marker=f"${number}$", markersize=6 + 2 * (number > 9), linestyle="", zorder=3)
+    return disc, digits
+
+
+def _name_front(figure: Figure, discs: Sequence[Any], labels: Sequence[str]) -> None:
+    """Name the discs beside the axes, where names cannot overlap."""
+    legend = figure.legend(
+        discs,
+        labels,
+        loc="outside right upper",
+        handler_map={tuple: HandlerTuple(ndivide=1)},
+        labelspacing=0.9,
+        title="none is both faster and cheaper",
+        alignment="left",
+    )
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+
+
+def _explain(figure: Figure, limits: Mapping[str, Line2D], *, hollow: bool) -> None:
+    marks = {"90 % interval": Line2D([], [], color=ORANGE, linewidth=1), "others": Line2D([], [], **_DOT)}
+    if hollow:
+        marks["too little memory, or past a limit"] = Line2D([], [], **_DOT, markerfacecolor="none")
+    marks |= limits
+    figure.legend(list(marks.values()), list(marks), loc="outside lower left", ncols=len(marks))
