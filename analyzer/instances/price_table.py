@@ -2,98 +2,194 @@
 
 from __future__ import annotations
 
-import math
 import warnings
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from datetime import date
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from ...regressor import Catalog
 from ...regressor.errors import InputError as UnknownGpu
 from ..errors import InputError
+from ..files import write_whole
+from . import price_cells
 from .instance import Instance
 
-_REQUIRED = ("cloud", "instance", "gpu", "count", "region", "usd_per_hour", "source", "date")
-_MOST_USD_PER_HOUR = 1e6  # a typing error; and what JSON cannot hold (infinity) must not come out of the cost
+REQUIRED = ("cloud", "instance", "gpu", "count", "region", "usd_per_hour", "source", "date")
+OPTIONAL = ("spot_usd_per_hour", "vcpus", "memory_gib")
+_OF_SKYPILOT = {"InstanceType", "AcceleratorName"}
 
 
 def load_instances(path: Path | None, catalog: Catalog) -> tuple[Sequence[Instance], Sequence[str]]:
-    """Instances of the user's file (which replaces the shipped table), and one sentence for each row that was skipped.
+    """Instances of the user's file (which replaces the shipped table), and what is to be known about it, a sentence each.
 
-    The file is CSV with columns cloud, instance, gpu, count, region, usd_per_hour, source, date (more are ignored); ``gpu``
-    is any name or alias of the GPU catalogue. Rows of unknown GPUs are skipped; all else that is wrong raises InputError.
+    The file is CSV with the columns cloud, instance, gpu, count, region, usd_per_hour, source and date, and where known
+    spot_usd_per_hour, vcpus and memory_gib (of the host); others are ignored. ``gpu`` is any name or alias of the GPU
+    catalogue, and one of the two prices may be empty. Rows of GPUs that the catalogue does not know are skipped, counted and
+    named; all else that is wrong raises InputError.
     """
     name = str(path) if path else "the shipped price table"
     with resources.as_file(resources.files(__package__) / "prices.csv") as shipped:
         table = _read(path or shipped, name)
-    instances, skipped = [], []
+    # The shipped dates are checked by a test: a node whose clock is behind can use them all the same.
+    today = date.today() if path else None
+    instances: list[Instance] = []
+    unknown: Counter[str] = Counter()
+    rows: dict[tuple[str, str, str, str, int], int] = {}
     for number, row in enumerate(table.to_dict("records"), start=1):
-        where = f"row {number} of {name}"
         try:
-            gpu = catalog.resolve(str(row["gpu"])).name
-        except UnknownGpu as error:
-            skipped.append(f"{where} is skipped: {error}")
+            gpu = catalog.resolve(row["gpu"]).name
+        except UnknownGpu:
+            unknown[row["gpu"]] += 1
             continue
-        instances.append(
-            Instance(
-                cloud=str(row["cloud"]),
-                name=str(row["instance"]),
-                gpu=gpu,
-                count=_count(row["count"], where),
-                region=str(row["region"]),
-                usd_per_hour=_price(row["usd_per_hour"], where),
-                source=str(row["source"]),
-                date=_date(row["date"], where),
+        instance = _instance(row, gpu, f"row {number} of {name}", today)
+        key = (instance.cloud, instance.name, instance.region, instance.gpu, instance.count)
+        if (first := rows.setdefault(key, number)) != number:
+            raise InputError(
+                f"rows {first} and {number} of {name} are both {instance.name} of {instance.cloud} in {instance.region} with "
+                f"{instance.count} {gpu}; keep one"
             )
-        )
+        instances.append(instance)
+    notes = [*_unknown_note(unknown, name), *_spot_note(instances, name)]
     if not instances:
-        reason = f": {skipped[0]}" if skipped else ""
-        raise InputError(f"{name} has no row with a GPU of the catalogue{reason}")
-    return instances, skipped
+        raise InputError(f"{name} has no row with a GPU of the catalogue{''.join(f': {note}' for note in notes)}")
+    return instances, notes
 
 
-def _read(path: Path, name: str) -> pd.DataFrame:
+def write_instances(path: Path, instances: Iterable[Instance]) -> Path:
+    """Write a price file that :func:`load_instances` reads back as equal instances. Raises InputError if it cannot."""
+    rows = [
+        {
+            "cloud": one.cloud,
+            "instance": one.name,
+            "gpu": one.gpu,
+            "count": one.count,
+            "region": one.region,
+            "usd_per_hour": one.usd_per_hour,
+            "spot_usd_per_hour": one.spot_usd_per_hour,
+            "vcpus": one.vcpus,
+            "memory_gib": None if one.memory is None else one.memory / 2**30,
+            "source": one.source,
+            "date": one.date.isoformat(),
+        }
+        for one in instances
+    ]
+    columns = [column for column in REQUIRED if column not in ("source", "date")] + [*OPTIONAL, "source", "date"]
+    # As objects, or pandas would write a column with a gap as floats: 8 vCPUs as 8.0.
+    table = pd.DataFrame(rows, columns=columns, dtype=object)
+    for column in ("usd_per_hour", *OPTIONAL):
+        table[column] = [_plain(value) for value in table[column]]
+    return write_whole(path, lambda file: table.to_csv(file, index=False, lineterminator="\n"))
+
+
+def _plain(value: float | None) -> str:
+    """A float that reads back as the same, whole ones without ``.0``; empty for None."""
+    if value is None:
+        return ""
+    return str(int(value)) if value == int(value) else repr(float(value))
+
+
+def read_csv(path: Path, name: str) -> pd.DataFrame:
+    """The cells of a CSV file as stripped texts, empty where there is none. Raises InputError if it is no readable CSV."""
     try:
         with warnings.catch_warnings():
             # Rows longer than the header would otherwise lose their last cells with no more than a warning.
             warnings.simplefilter("error", pd.errors.ParserWarning)
-            table = pd.read_csv(path, dtype=str, keep_default_na=False, index_col=False)
+            table = pd.read_csv(path, dtype=str, keep_default_na=False, index_col=False, encoding="utf-8-sig")
     except FileNotFoundError:
         raise InputError(f"no such price file: {name!r}") from None
     except (OSError, UnicodeDecodeError, pd.errors.ParserError, pd.errors.ParserWarning, pd.errors.EmptyDataError) as error:
         raise InputError(f"{name!r} is not a readable CSV file: {' '.join(str(error).split())}") from error
-    missing = [column for column in _REQUIRED if column not in table.columns]
-    if missing:
-        raise InputError(f"{name} lacks the columns {', '.join(missing)}; it needs {', '.join(_REQUIRED)}")
-    for column in _REQUIRED:
-        table[column] = table[column].str.strip()
-    empty = table[(table[["source", "date"]] == "").any(axis="columns")]
-    if len(empty):
-        raise InputError(f"row {empty.index[0] + 1} of {name} has no source or date; say where and when the price was seen")
+    # Rows shorter than the header have missing values at their end.
+    for column in table.columns:
+        table[column] = table[column].fillna("").str.strip()
     return table
 
 
-def _price(text: str, where: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value < _MOST_USD_PER_HOUR:
-        raise InputError(f"usd_per_hour of {where} is {text!r}; it must be a number above 0 and below {_MOST_USD_PER_HOUR:g}")
-    return value
+def _read(path: Path, name: str) -> pd.DataFrame:
+    table = read_csv(path, name)
+    if set(table.columns) >= _OF_SKYPILOT:
+        raise InputError(
+            f"{name} is a price list of SkyPilot, which names GPUs and prices hosts in its own way; import it first: "
+            "epochcast prices import VMS.csv --cloud NAME --date YYYY-MM-DD --out FILE"
+        )
+    missing = [column for column in REQUIRED if column not in table.columns]
+    foreign = [column for column in table.columns if column.lower().endswith("per_hour") and "usd" not in column.lower()]
+    if "usd_per_hour" in missing and foreign:
+        raise InputError(f"{name} has {foreign[0]} and no usd_per_hour; prices are in USD, convert them and name the column so")
+    if missing:
+        raise InputError(f"{name} lacks the columns {', '.join(missing)}; it needs {', '.join(REQUIRED)}")
+    if "currency" in table.columns and len(other := table[~table["currency"].str.upper().isin(["", "USD"])]):
+        raise InputError(
+            f"row {other.index[0] + 1} of {name} is in {other['currency'].iloc[0]!r}; prices are in USD per hour, convert them"
+        )
+    for column in REQUIRED:
+        if column != "usd_per_hour" and len(empty := table[table[column] == ""]):
+            raise InputError(f"row {empty.index[0] + 1} of {name} has no {column}; {_WHY[column]}")
+    return table
 
 
-def _count(text: str, where: str) -> int:
-    if not (text.isascii() and text.isdigit() and 0 < len(text) < 6 and int(text) > 0):
-        raise InputError(f"count of {where} is {text!r}; it must be a whole number of GPUs, 1 or more")
-    return int(text)
+_WHY = {
+    "cloud": "name who rents it out",
+    "instance": "give the name that the cloud calls it by",
+    "gpu": "name its GPU (`epochcast gpus` lists them)",
+    "count": "say how many GPUs it has",
+    "region": "name it, or write any where the price is the same everywhere",
+    "source": "say where the price was seen",
+    "date": "say when the price was seen, as YYYY-MM-DD",
+}
 
 
-def _date(text: str, where: str) -> date:
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        raise InputError(f"date of {where} is {text!r}; write it as YYYY-MM-DD") from None
+def _instance(row: Mapping[Hashable, Any], gpu: str, where: str, today: date | None) -> Instance:
+    usd = price_cells.price(row["usd_per_hour"], f"usd_per_hour of {where}")
+    spot = price_cells.price(row.get("spot_usd_per_hour", ""), f"spot_usd_per_hour of {where}")
+    if usd is None and spot is None:
+        raise InputError(f"{where} has no price; fill in usd_per_hour or spot_usd_per_hour, or remove the row")
+    return Instance(
+        cloud=row["cloud"],
+        name=row["instance"],
+        gpu=gpu,
+        count=price_cells.count(row["count"], f"count of {where}"),
+        region=row["region"],
+        usd_per_hour=usd,
+        source=row["source"],
+        date=price_cells.day(row["date"], f"date of {where}", today),
+        spot_usd_per_hour=spot,
+        vcpus=price_cells.vcpus(row.get("vcpus", ""), f"vcpus of {where}"),
+        memory=price_cells.memory(row.get("memory_gib", ""), f"memory_gib of {where}"),
+    )
+
+
+def _unknown_note(unknown: Counter[str], name: str) -> list[str]:
+    if not unknown:
+        return []
+    many = unknown.total()
+    rows = f"{many} rows of {name} are" if many > 1 else f"1 row of {name} is"
+    return [
+        f"{rows} skipped for GPUs that the catalogue does not know, or not by one name: {counted(unknown)} "
+        "(`epochcast gpus` lists the names; a GPU of your own: --gpus FILE)"
+    ]
+
+
+def counted(names: Counter[str]) -> str:
+    """``TPU v5e (2), MI300X (1)``: names with how often they occur, most frequent first, at most ten of them."""
+    text = ", ".join(f"{name} ({many})" for name, many in names.most_common(10))
+    return f"{text} and {len(names) - 10} more" if len(names) > 10 else text
+
+
+def _spot_note(instances: Iterable[Instance], name: str) -> list[str]:
+    above = [
+        one
+        for one in instances
+        if one.usd_per_hour is not None and one.spot_usd_per_hour is not None and one.spot_usd_per_hour > one.usd_per_hour
+    ]
+    if not above:
+        return []
+    return [
+        f"spot is dearer than on demand for {len(above)} of the instances of {name}, the first {above[0].name} in "
+        f"{above[0].region}; see that the two columns are not exchanged"
+    ]

@@ -1,0 +1,146 @@
+"""``epochcast prices``: the instances that can be recommended and what they cost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ...regressor import load_catalog
+from ..errors import InputError
+from ..instances import Instance, load_instances, stale, write_instances
+from ..instances.skypilot_catalog import read_skypilot_catalog
+from .tables import table
+
+_HEADER = ("instance", "cloud", "region", "gpu", "USD/h", "spot USD/h", "vCPUs", "memory GiB", "days old")
+
+
+@click.group()
+def prices() -> None:
+    """List the instances that can be recommended with their prices, and import newer ones."""
+
+
+@prices.command(name="list")
+@click.option(
+    "--prices", "path", type=click.Path(path_type=Path), metavar="FILE", help="Your own price table, instead of ours."
+)
+@click.option("--gpu", metavar="NAME", help="Only instances with this GPU.")
+@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="A TOML file with GPUs of your own.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON, with each price's source.")
+def list_prices(path: Path | None, gpu: str | None, gpus: Path | None, as_json: bool) -> int:
+    """List instances, their prices and how old these are. Exits 1 if none has the GPU.
+
+    \b
+    Example: epochcast prices list --gpu T4
+    """
+    catalog, today = load_catalog(gpus), date.today()
+    instances, notes = load_instances(path, catalog)
+    if gpu is not None:
+        name = catalog.resolve(gpu).name
+        instances = [one for one in instances if one.gpu == name]
+    _tell([*notes, *filter(None, [stale(instances, today)])])
+    if as_json:
+        click.echo(json.dumps({"prices": [_json(one, today) for one in instances]}, indent=2))
+    elif instances:
+        click.echo(table(_HEADER, [_row(one, today) for one in instances]))
+    else:
+        click.echo(f"epochcast: no instance of the price table has the {name}", err=True)
+    return 0 if instances else 1
+
+
+@prices.command(name="import")
+@click.argument("vms", type=click.Path(path_type=Path), metavar="VMS.csv")
+@click.option(
+    "--cloud", required=True, metavar="NAME", help="Whose list it is, by SkyPilot's name: aws, azure, gcp, lambda, ..."
+)
+@click.option("--region", "regions", multiple=True, metavar="NAME", help="Only this region (repeatable). [default: all]")
+@click.option("--date", "day", required=True, metavar="YYYY-MM-DD", help="When the list was got; it does not say so itself.")
+@click.option("--source", metavar="TEXT", help="Where it was got, such as a commit. [default: the SkyPilot catalog]")
+@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="A TOML file with GPUs of your own.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="The price table to write or update."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def import_prices(
+    vms: Path, cloud: str, regions: tuple[str, ...], day: str, source: str | None, gpus: Path | None, out: Path, as_json: bool
+) -> int:
+    """Turn a price list of the SkyPilot catalog into a price table for `epochcast recommend --prices`.
+
+    The lists are github.com/skypilot-org/skypilot-catalog, catalogs/vN/CLOUD/vms.csv. In a price table that is there already
+    the rows of this cloud are replaced and those of others stay, so that several imports make one table.
+
+    \b
+    Example: epochcast prices import vms.csv --cloud aws --region us-east-1 --date 2026-11-01 --out prices.csv
+    """
+    catalog = load_catalog(gpus)
+    origin = f"skypilot-org/skypilot-catalog:{cloud}/vms.csv{f' ({source})' if source else ''}"
+    seen = _past(day)
+    imported, notes = read_skypilot_catalog(vms, cloud, catalog, source=origin, day=seen, regions=regions)
+    kept: Sequence[Instance] = ()
+    if out.exists():
+        present, present_notes = load_instances(out, catalog)
+        kept, notes = [one for one in present if one.cloud != cloud], [*notes, *present_notes]
+    write_instances(out, [*kept, *imported])
+    _tell(notes)
+    found_regions, found_gpus = sorted({one.region for one in imported}), sorted({one.gpu for one in imported})
+    if as_json:
+        answer = {"instances": len(imported), "regions": found_regions, "gpus": found_gpus, "kept": len(kept), "notes": notes}
+        click.echo(json.dumps(answer, indent=2))
+        return 0
+    kept_text = f", beside {len(kept)} of other clouds" if kept else ""
+    click.echo(f"{out}: {len(imported)} prices of {cloud} in {len(found_regions)} regions{kept_text}; {', '.join(found_gpus)}")
+    return 0
+
+
+def _past(text: str) -> date:
+    try:
+        day = date.fromisoformat(text)
+    except ValueError:
+        raise InputError(f"--date is {text!r}; write it as YYYY-MM-DD") from None
+    if day > date.today():
+        raise InputError(f"--date is {text}, after today; give the day on which the list was got")
+    return day
+
+
+def _tell(notes: Sequence[str]) -> None:
+    for sentence in notes:
+        click.echo(f"epochcast: {sentence}", err=True)
+
+
+def _row(one: Instance, today: date) -> tuple[str, ...]:
+    return (
+        one.name,
+        one.cloud,
+        one.region,
+        one.gpu if one.count == 1 else f"{one.count} x {one.gpu}",
+        _number(one.usd_per_hour, ".4g"),
+        _number(one.spot_usd_per_hour, ".4g"),
+        _number(one.vcpus, "g"),
+        _number(None if one.memory is None else one.memory / 2**30, "g"),
+        str((today - one.date).days),
+    )
+
+
+def _number(value: float | None, form: str) -> str:
+    return "-" if value is None else format(value, form)
+
+
+def _json(one: Instance, today: date) -> dict[str, Any]:
+    return {
+        "instance": one.name,
+        "cloud": one.cloud,
+        "region": one.region,
+        "gpu": one.gpu,
+        "gpu_count": one.count,
+        "usd_per_hour": one.usd_per_hour,
+        "spot_usd_per_hour": one.spot_usd_per_hour,
+        "vcpus": one.vcpus,
+        "host_memory_bytes": one.memory,
+        "price_source": one.source,
+        "price_date": one.date.isoformat(),
+        "age_days": (today - one.date).days,
+    }

@@ -1,0 +1,71 @@
+"""SkyPilot's accelerator names as GPUs of the catalogue.
+
+SkyPilot often leaves the form factor out ("A100" is both the PCIe and the SXM4 board), which the cloud or the instance
+decides. Where neither does, there is no answer: a guess would be priced, and predicted for, as another GPU.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ...regressor import Catalog
+from ...regressor.errors import InputError as UnknownGpu
+
+# What `Catalog.resolve` cannot know, as the name alone says it all: the only form that was built, or the form in the name.
+_ANYWHERE = {
+    "A100-80GB-SXM": "A100 SXM4 80GB",
+    "B200": "B200 SXM",
+    "H100-MEGA": "H100 SXM5",
+    "H100-SXM": "H100 SXM5",
+    "H200-SXM": "H200 SXM",
+}
+
+# (cloud, beginning of the instance's name, accelerator) -> GPU; the first that fits. Instance families from the clouds' own
+# pages, forms as nvidia-smi reports them there. GCP's rows of GPUs have no instance.
+_BY_INSTANCE = (
+    ("aws", "p3", "V100", "V100 SXM2 16GB"),
+    ("aws", "p3dn", "V100-32GB", "V100 SXM2 32GB"),
+    ("aws", "p4d", "A100", "A100 SXM4 40GB"),
+    ("aws", "p4de", "A100-80GB", "A100 SXM4 80GB"),
+    ("aws", "p5", "H100", "H100 SXM5"),
+    ("aws", "p5", "H200", "H200 SXM"),
+    ("azure", "Standard_NC", "V100", "V100 PCIe 16GB"),
+    ("azure", "Standard_ND40rs_v2", "V100-32GB", "V100 SXM2 32GB"),
+    ("azure", "Standard_ND", "A100", "A100 SXM4 40GB"),
+    ("azure", "Standard_ND", "A100-80GB", "A100 SXM4 80GB"),
+    ("azure", "Standard_NC", "A100-80GB", "A100 PCIe 80GB"),
+    ("azure", "Standard_ND", "H100", "H100 SXM5"),
+    ("azure", "Standard_ND", "H200", "H200 SXM"),
+    ("gcp", "", "V100", "V100 SXM2 16GB"),
+    ("gcp", "", "A100", "A100 SXM4 40GB"),
+    ("gcp", "", "A100-80GB", "A100 SXM4 80GB"),
+    ("gcp", "", "H100", "H100 SXM5"),
+    ("gcp", "", "H200", "H200 SXM"),
+    ("lambda", "gpu_8x_v100", "V100", "V100 SXM2 16GB"),
+    ("lambda", "gpu_8x_a100", "A100", "A100 SXM4 40GB"),
+)
+
+# Lambda (and others after it) end an instance's name in the form of its GPUs: gpu_1x_h100_pcie.
+_FORM = re.compile(r"_(pcie|sxm)\d?$")
+_BY_FORM = {
+    ("A100", "sxm"): "A100 SXM4 40GB",
+    ("A100", "pcie"): "A100 PCIe 40GB",
+    ("A100-80GB", "sxm"): "A100 SXM4 80GB",
+    ("A100-80GB", "pcie"): "A100 PCIe 80GB",
+    ("H100", "sxm"): "H100 SXM5",
+    ("H100", "pcie"): "H100 PCIe",
+}
+
+
+def gpu_name(cloud: str, instance: str, accelerator: str, catalog: Catalog) -> str | None:
+    """The catalogue's name of an accelerator of SkyPilot's; None where the catalogue has none, or where it could be several."""
+    form = _FORM.search(instance)
+    name = _BY_FORM.get((accelerator, form[1])) if form else None
+    name = name or _ANYWHERE.get(accelerator)
+    if name is None:
+        fits = (row for row in _BY_INSTANCE if (row[0], row[2]) == (cloud, accelerator) and instance.startswith(row[1]))
+        name = next((gpu for *_, gpu in fits), None)
+    try:
+        return catalog.resolve(name or accelerator).name
+    except UnknownGpu:
+        return None

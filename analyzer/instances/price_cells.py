@@ -1,0 +1,59 @@
+"""Cells of a price list as numbers and dates, each checked with a sentence about what is wrong with it."""
+
+from __future__ import annotations
+
+import math
+from datetime import date, timedelta
+
+from ..errors import InputError
+
+_MOST_USD_PER_HOUR = 1e6  # a typing error; and what JSON cannot hold (infinity) must not come out of the cost
+_MOST_VCPUS = 1e5
+_MOST_MEMORY_GIB = 1e6
+
+
+def price(text: str, what: str) -> float | None:
+    """USD per hour; None for an empty cell. Raises InputError for anything but a plain number above 0."""
+    remedy = "write a plain number of USD per hour above 0 (no currency sign; convert other currencies)"
+    return _positive(text, what, _MOST_USD_PER_HOUR, remedy)
+
+
+def vcpus(text: str, what: str) -> float | None:
+    """Virtual CPUs of the host; None for an empty cell."""
+    return _positive(text, what, _MOST_VCPUS, "write a number above 0, or leave it empty")
+
+
+def memory(gib: str, what: str) -> float | None:
+    """Memory of the host [bytes] from GiB; None for an empty cell."""
+    value = _positive(gib, what, _MOST_MEMORY_GIB, "write GiB as a number above 0, or leave it empty")
+    return None if value is None else value * 2**30
+
+
+def count(text: str, what: str) -> int:
+    """How many GPUs, 1 or more."""
+    if not (text.isascii() and text.isdigit() and 0 < len(text) < 6 and int(text) > 0):
+        raise InputError(f"{what} is {text!r}; it must be a whole number of GPUs, 1 or more")
+    return int(text)
+
+
+def day(text: str, what: str, today: date | None) -> date:
+    """A date as YYYY-MM-DD, not after ``today`` (a day of grace for time zones); any date where ``today`` is None."""
+    try:
+        value = date.fromisoformat(text)
+    except ValueError:
+        raise InputError(f"{what} is {text!r}; write it as YYYY-MM-DD") from None
+    if today is not None and value > today + timedelta(days=1):
+        raise InputError(f"{what} is {text}, after today ({today}); give the day on which the price was seen")
+    return value
+
+
+def _positive(text: str, what: str, most: float, remedy: str) -> float | None:
+    if not text:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < most:
+        raise InputError(f"{what} is {text!r}; {remedy}")
+    return value

@@ -1,0 +1,212 @@
+"""Instances from the SkyPilot catalog, the best-kept public price list: one ``vms.csv`` per cloud.
+
+github.com/skypilot-org/skypilot-catalog, ``catalogs/vN/CLOUD/vms.csv``. Its columns are InstanceType, AcceleratorName,
+AcceleratorCount, vCPUs, MemoryGiB, Price, SpotPrice, Region and AvailabilityZone; both prices are USD per hour of the whole
+instance, except on Google Cloud (``gcp_hosts.py``). One row stands for one zone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
+from statistics import median_low
+
+from ...regressor import Catalog
+from ..errors import InputError
+from . import price_cells
+from .accelerator_names import gpu_name
+from .gcp_hosts import accelerators_of
+from .instance import Instance
+from .price_table import counted, read_csv
+
+_REQUIRED = ("InstanceType", "AcceleratorName", "AcceleratorCount", "Price", "Region")
+_OPTIONAL = ("SpotPrice", "vCPUs", "MemoryGiB", "AvailabilityZone")
+# An A10 of Azure is also rented out by the sixth, third and half, with the vCPUs in proportion; some states of the catalog
+# count these fractions as whole GPUs.
+_AZURE_VCPUS_PER_A10 = 36
+_WIDEST_SPREAD = 2
+
+_UNKNOWN = "for accelerators that the GPU catalogue does not know, or not in which form"
+_FRACTION = "for fractions of a GPU"
+_UNPRICED = "without a price"
+_NO_HOST = "for GPUs without a host in their zone"
+_DEARER_SPOT = "with spot dearer than on demand, so that one of the two is no such price"
+
+
+@dataclass(frozen=True)
+class _Row:
+    """One row of the file, or a host with its GPUs; ``number`` is that of the row, from 1."""
+
+    number: int
+    name: str
+    accelerator: str
+    count: str
+    vcpus: float | None
+    memory: float | None
+    usd: float | None
+    spot: float | None
+    region: str
+    zone: str
+
+
+def read_skypilot_catalog(
+    path: Path, cloud: str, catalog: Catalog, *, source: str, day: date, regions: Sequence[str] = ()
+) -> tuple[list[Instance], list[str]]:
+    """Instances of a ``vms.csv`` in the ``regions`` (in all, if none is given), and a sentence for each kind of row skipped.
+
+    ``cloud`` is SkyPilot's name of it (aws, azure, gcp, lambda, ...); ``source`` and ``day`` say where and when the file was
+    got, as it says neither. A region's price is the (lower) median of its zones': on demand they agree, and the cheapest spot
+    price is often that of a place without capacity, as of AWS's local zones. A price of 0 is read as unknown.
+
+    Raises InputError if the file is no such list, holds no GPU of the catalogue, or does not know a region.
+    """
+    rows = list(_rows(path))
+    known = {row.region for row in rows}
+    if unknown := [region for region in regions if region not in known]:
+        raise InputError(f"{path} has no region {unknown[0]!r}; it has {', '.join(sorted(known))}")
+    warnings = _spread_note(rows, path)
+    rows = [row for row in rows if not regions or row.region in regions]
+    skipped: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    if cloud == "gcp":
+        rows = _with_hosts(rows, catalog, skipped)
+    zones: defaultdict[tuple[str, str, int, str], list[Instance]] = defaultdict(list)
+    for row in rows:
+        one = _instance(row, cloud, catalog, source, day, skipped) if row.accelerator else None
+        if one is not None:
+            zones[one.name, one.gpu, one.count, one.region].append(one)
+    notes = [f"{names.total()} rows of {path} are skipped {why}: {counted(names)}" for why, names in skipped.items()]
+    if not zones:
+        raise InputError(f"{path} has no price of a GPU of the catalogue{''.join(f'; {note}' for note in notes)}")
+    found = [_region(one) for one in zones.values()]
+    return sorted(found, key=lambda one: (one.gpu, one.count, one.name, one.region)), [*notes, *warnings]
+
+
+def _rows(path: Path) -> Iterator[_Row]:
+    table = read_csv(path, str(path))
+    if missing := [column for column in _REQUIRED if column not in table.columns]:
+        raise InputError(
+            f"{path} lacks the columns {', '.join(missing)}; it must be a vms.csv of the SkyPilot catalog "
+            "(github.com/skypilot-org/skypilot-catalog)"
+        )
+    for column in _OPTIONAL:
+        if column not in table.columns:
+            table[column] = ""
+    for number, cells in enumerate(table.to_dict("records"), start=1):
+        where = f"of row {number} of {path}"
+        yield _Row(
+            number=number,
+            name=cells["InstanceType"],
+            accelerator=cells["AcceleratorName"],
+            count=cells["AcceleratorCount"],
+            vcpus=price_cells.vcpus(cells["vCPUs"], f"vCPUs {where}"),
+            memory=price_cells.memory(cells["MemoryGiB"], f"MemoryGiB {where}"),
+            usd=price_cells.price(_unless_zero(cells["Price"]), f"Price {where}"),
+            spot=price_cells.price(_unless_zero(cells["SpotPrice"]), f"SpotPrice {where}"),
+            region=cells["Region"],
+            zone=cells["AvailabilityZone"],
+        )
+
+
+def _unless_zero(text: str) -> str:
+    """Empty for 0, which people fill in where the cloud publishes no price (skypilot-catalog, pull request 50)."""
+    return "" if text and not text.strip("0.") else text
+
+
+def _spread_note(rows: Iterable[_Row], path: Path) -> list[str]:
+    """A sentence about GPUs whose on-demand price cannot be one everywhere; regions differ by a third, seldom by half."""
+    by_offer: defaultdict[tuple[str, str, str], list[float]] = defaultdict(list)
+    for row in rows:
+        if row.accelerator and row.usd is not None:
+            by_offer[row.name, row.accelerator, row.count].append(row.usd)
+    wide = sorted({offer[1] for offer, usd in by_offer.items() if max(usd) > _WIDEST_SPREAD * min(usd)})
+    if not wide:
+        return []
+    return [
+        f"on-demand prices of {', '.join(wide)} differ more than {_WIDEST_SPREAD}-fold between regions of {path}, as if some "
+        "were of another kind (reserved, say); compare those you rely on with the cloud's own page"
+    ]
+
+
+def _with_hosts(rows: Iterable[_Row], catalog: Catalog, skipped: defaultdict[str, Counter[str]]) -> list[_Row]:
+    """Google Cloud's hosts, each with the GPUs of its zone, at the sum of both prices (spot: of both spot prices)."""
+    rows = list(rows)
+    gpus = {}
+    for row in rows:
+        if row.accelerator and not row.name:
+            # Here and not for the sum, in which the host's price would hide it.
+            if _is_spot_dearer(row):
+                skipped[_DEARER_SPOT][row.accelerator] += 1
+            else:
+                gpus[row.accelerator, _whole(row.count), row.zone] = row
+    used: set[tuple[str, int | None, str]] = set()
+    paired = [row for row in rows if row.accelerator and row.name]
+    for host in rows:
+        for accelerator, count in [] if host.accelerator else accelerators_of(host.name):
+            key: tuple[str, int | None, str] = (accelerator, count, host.zone)
+            if key in gpus:
+                gpu = gpus[key]
+                used.add(key)
+                usd, spot = _sum(host.usd, gpu.usd), _sum(host.spot, gpu.spot)
+                paired.append(replace(host, accelerator=accelerator, count=gpu.count, usd=usd, spot=spot))
+    for key, row in gpus.items():
+        if key not in used:
+            is_known = gpu_name("gcp", "", row.accelerator, catalog) is not None
+            skipped[_NO_HOST if is_known else _UNKNOWN][row.accelerator] += 1
+    return paired
+
+
+def _sum(host: float | None, gpu: float | None) -> float | None:
+    # The list has five decimals; a sum of two has no more.
+    return None if host is None or gpu is None else round(host + gpu, 5)
+
+
+def _whole(count: str) -> int | None:
+    """``2.0`` as 2; None for a fraction or no number."""
+    try:
+        value = float(count)
+    except ValueError:
+        return None
+    return int(value) if 1 <= value < 1e5 and value == int(value) else None
+
+
+def _instance(
+    row: _Row, cloud: str, catalog: Catalog, source: str, day: date, skipped: defaultdict[str, Counter[str]]
+) -> Instance | None:
+    """The instance of a row; None where it is skipped, which ``skipped`` then counts by reason and accelerator."""
+    gpu, count = gpu_name(cloud, row.name, row.accelerator, catalog), _whole(row.count)
+    is_part = cloud == "azure" and gpu == "A10" and count and row.vcpus and row.vcpus < count * _AZURE_VCPUS_PER_A10
+    if gpu is None:
+        why = _UNKNOWN
+    elif count is None or is_part:
+        why = _FRACTION
+    elif row.usd is None and row.spot is None:
+        why = _UNPRICED
+    elif _is_spot_dearer(row):
+        why = _DEARER_SPOT
+    elif not (row.name and row.region):
+        raise InputError(f"row {row.number} has no InstanceType or no Region; get the file anew from the SkyPilot catalog")
+    else:
+        return Instance(cloud, row.name, gpu, count, row.region, row.usd, source, day, row.spot, row.vcpus, row.memory)
+    skipped[why][row.accelerator] += 1
+    return None
+
+
+def _is_spot_dearer(row: _Row) -> bool:
+    return row.usd is not None and row.spot is not None and row.spot > row.usd
+
+
+def _region(zones: Sequence[Instance]) -> Instance:
+    """One instance for the zones of a region."""
+    return replace(
+        zones[0],
+        usd_per_hour=_median(one.usd_per_hour for one in zones),
+        spot_usd_per_hour=_median(one.spot_usd_per_hour for one in zones),
+    )
+
+
+def _median(prices: Iterable[float | None]) -> float | None:
+    known = [price for price in prices if price is not None]
+    return median_low(known) if known else None
