@@ -14,7 +14,22 @@ AT_IMPORT = {
     "agent": {"numpy", "prometheus_client", "pynvml"},
     "detector": {"numpy", "scipy"},
     "regressor": {"numpy", "scipy", "pandas", "sklearn", "catboost", "pydantic"},
-    "analyzer": {"click", "filelock", "jinja2", "matplotlib", "numpy", "pandas", "pyarrow", "requests", "scipy", "urllib3"},
+    "analyzer": {
+        *(
+            "click",
+            "filelock",
+            "jinja2",
+            "matplotlib",
+            "numpy",
+            "pandas",
+            "pyarrow",
+            "pydantic",
+            "requests",
+            "scipy",
+            "urllib3",
+        ),
+        "yaml",
+    },
 }
 # folder -> what its modules may import beyond their room's
 ALSO_AT_IMPORT = {"analyzer/backends": {"torch"}}

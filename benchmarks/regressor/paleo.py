@@ -31,7 +31,7 @@ from epochcast.regressor.scoring import score
 
 Floats = NDArray[np.float64]
 
-PROTOCOLS = ("P2", "P3")
+PROTOCOLS = ("P2", "P3", "P4")
 BLACK_BOX = ("same-latency", "paper", "default")
 FIXED = {f"{100 * constant:.0f} %": constant for constant in (1.0, PERCENT_OF_PEAK)}
 RATIO = "its ratio times the source epoch"
@@ -113,7 +113,7 @@ def predictors(protocol: str) -> Iterator[tuple[str, str]]:
     """Name in the table and key of :meth:`Comparison.predicted`; a new architecture has no constant of its own."""
     for key in (*FIXED, FITTED):
         yield f"Paleo, {key}", key
-    if protocol == "P2":
+    if protocol != "P3":
         yield f"Paleo, {FITTED_BY_MODEL}", FITTED_BY_MODEL
     yield f"Paleo, {RATIO}", RATIO
     for key in BLACK_BOX:
@@ -175,7 +175,8 @@ def of_profet() -> Iterator[str]:
 def parts(comparison: Comparison) -> Iterator[str]:
     """The part of the page."""
     kept = int(comparison.known.sum())
-    rows = len({(pair.source.workload, pair.target_gpu.name) for pair in comparison.data.pairs})
+    targets = zip(comparison.data.workloads, comparison.data.targets, comparison.known, strict=True)
+    rows = len({(workload, gpu) for workload, gpu, known in targets if known})
     yield (
         f"cloud-hw-trainpred: {kept} pairs of two GPUs into {rows} measured epochs. The black box is given telemetry and epoch "
         "of one GPU, and predicts the epoch on the other. Paleo is given network, batch, images and data sheet of that other "

@@ -33,9 +33,9 @@ class Layer:
 def layers_of(network: nn.Module, image_size: int) -> list[Layer]:
     """List the layers that Paleo counts, in the order that one image of shape (3, image_size, image_size) passes them.
 
-    These are convolutions, dense layers, pooling and dropout; biases, activations, normalisation and additions are left out,
-    as in the authors' code, "for simplicity. And they are by no mean the bottleneck" (TalwalkarLab/paleo,
-    `flops_profiler.py`). A network on torch's meta device costs neither memory nor computing.
+    These are convolutions, dense layers, pooling and dropout. Activations, normalisation and additions are left out, as in the
+    authors' code (TalwalkarLab/paleo, `flops_profiler.py`), which holds that they are no bottleneck. A network on torch's meta
+    device costs neither memory nor computing.
 
     Raises:
         InputError: the network does not take such an image, or none of its layers is counted.
@@ -55,7 +55,7 @@ def layers_of(network: nn.Module, image_size: int) -> list[Layer]:
         network.eval()
         with torch.no_grad():
             network(torch.empty(1, 3, image_size, image_size, device=device))
-    except RuntimeError as error:
+    except Exception as error:  # a user's network may raise anything
         raise InputError(
             f"the network does not take an image of {image_size} pixels: {error}; build it for that size"
         ) from error

@@ -2,8 +2,8 @@
 
 Qi, Sparks and Talwalkar, "Paleo: A Performance Model for Deep Neural Networks", ICLR 2017, section 3, and their code
 (TalwalkarLab/paleo, `flops_profiler.py`). Without its choice between cuDNN's algorithms, which asks cuDNN 4 on a GPU: every
-convolution is a matrix product (its option `--use_only_gemm`). One GPU, so nothing is communicated; neither are the images
-from the host, which at 16 GB/s would take 4 to 75 ms per epoch of the public data.
+convolution is a matrix product (its option `--use_only_gemm`). With one GPU nothing is communicated; the way of the images from
+the host is left out too: at 16 GB/s it would take 15 to 98 ms per epoch of the public data.
 """
 
 from collections.abc import Sequence
