@@ -76,7 +76,7 @@ def import_prices(
     \b
     Example: epochcast prices import vms.csv --cloud aws --region us-east-1 --date 2026-11-01 --out prices.csv
     """
-    catalog = load_catalog(gpus)
+    catalog, cloud = load_catalog(gpus), cloud.lower()
     origin = f"skypilot-org/skypilot-catalog:{cloud}/vms.csv{f' ({source})' if source else ''}"
     seen = _past(day)
     imported, notes = read_skypilot_catalog(vms, cloud, catalog, source=origin, day=seen, regions=regions)

@@ -67,17 +67,24 @@ def read_skypilot_catalog(
     known = {row.region for row in rows}
     if unknown := [region for region in regions if region not in known]:
         raise InputError(f"{path} has no region {unknown[0]!r}; it has {', '.join(sorted(known))}")
-    warnings = _spread_note(rows, path)
+    warnings = _spread_note(
+        [row for row in rows if row.accelerator and gpu_name(cloud, row.name, row.accelerator, catalog)], path
+    )
     rows = [row for row in rows if not regions or row.region in regions]
     skipped: defaultdict[str, Counter[str]] = defaultdict(Counter)
     if cloud == "gcp":
         rows = _with_hosts(rows, catalog, skipped)
+    if nameless := next((row for row in rows if row.accelerator and not (row.name and row.region)), None):
+        raise InputError(
+            f"row {nameless.number} of {path} has no InstanceType or no Region; the list of Google Cloud, where GPUs have "
+            "none, is read with --cloud gcp"
+        )
     zones: defaultdict[tuple[str, str, int, str], list[Instance]] = defaultdict(list)
     for row in rows:
         one = _instance(row, cloud, catalog, source, day, skipped) if row.accelerator else None
         if one is not None:
             zones[one.name, one.gpu, one.count, one.region].append(one)
-    notes = [f"{names.total()} rows of {path} are skipped {why}: {counted(names)}" for why, names in skipped.items()]
+    notes = [f"rows of {path} skipped {why}: {counted(names)}" for why, names in skipped.items()]
     if not zones:
         raise InputError(f"{path} has no price of a GPU of the catalogue{''.join(f'; {note}' for note in notes)}")
     found = [_region(one) for one in zones.values()]
@@ -112,14 +119,17 @@ def _rows(path: Path) -> Iterator[_Row]:
 
 def _unless_zero(text: str) -> str:
     """Empty for 0, which people fill in where the cloud publishes no price (skypilot-catalog, pull request 50)."""
-    return "" if text and not text.strip("0.") else text
+    try:
+        return "" if float(text) == 0 else text
+    except ValueError:
+        return text
 
 
 def _spread_note(rows: Iterable[_Row], path: Path) -> list[str]:
     """A sentence about GPUs whose on-demand price cannot be one everywhere; regions differ by a third, seldom by half."""
     by_offer: defaultdict[tuple[str, str, str], list[float]] = defaultdict(list)
     for row in rows:
-        if row.accelerator and row.usd is not None:
+        if row.usd is not None:
             by_offer[row.name, row.accelerator, row.count].append(row.usd)
     wide = sorted({offer[1] for offer, usd in by_offer.items() if max(usd) > _WIDEST_SPREAD * min(usd)})
     if not wide:
@@ -186,8 +196,6 @@ def _instance(
         why = _UNPRICED
     elif _is_spot_dearer(row):
         why = _DEARER_SPOT
-    elif not (row.name and row.region):
-        raise InputError(f"row {row.number} has no InstanceType or no Region; get the file anew from the SkyPilot catalog")
     else:
         return Instance(cloud, row.name, gpu, count, row.region, row.usd, source, day, row.spot, row.vcpus, row.memory)
     skipped[why][row.accelerator] += 1
