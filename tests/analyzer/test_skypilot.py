@@ -12,11 +12,13 @@ import yaml
 
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.instances import Instance, load_instances
+from epochcast.analyzer.instances.accelerator_names import gpu_name
 from epochcast.analyzer.recommendation import Recommendation
 from epochcast.analyzer.recommendation.skypilot import resources_yaml
 from epochcast.regressor import load_catalog
 from epochcast.regressor.estimate import Estimate
 
+CATALOG = load_catalog()
 JOB = "90 epochs of a job seen on T4"
 
 
@@ -73,16 +75,21 @@ def test_gpus_have_the_names_that_skypilot_knows_in_that_cloud(
 ) -> None:
     resources = yaml.safe_load(resources_yaml([row(name, gpu, cloud, count=count)], JOB))["resources"]
     assert resources["accelerators"] == {accelerator: count}
+    assert gpu_name(cloud.lower(), name, accelerator, CATALOG) == gpu  # as the importer reads it back
 
 
 def test_every_shipped_instance_becomes_a_block_of_documented_fields() -> None:
-    instances, _ = load_instances(None, load_catalog())
+    instances, _ = load_instances(None, CATALOG)
     rows = [replace(row("x", "T4"), instance=instance) for instance in instances]
     candidates = yaml.safe_load(resources_yaml(rows, JOB))["resources"]["ordered"]
     assert len(candidates) == len(instances) > 20
     for candidate in candidates:
         assert set(candidate) == {"infra", "instance_type", "accelerators", "use_spot"}
         assert re.fullmatch(r"(aws|azure|gcp|lambda|runpod)(/[a-z0-9-]+)?", candidate["infra"])
+    for instance, candidate in zip(instances, candidates, strict=True):
+        if "skypilot-catalog" in instance.source:
+            (accelerator,) = candidate["accelerators"]
+            assert gpu_name(instance.cloud, instance.name, accelerator, CATALOG) == instance.gpu
 
 
 @pytest.mark.parametrize(
