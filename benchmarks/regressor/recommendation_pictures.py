@@ -1,0 +1,41 @@
+"""Pictures of a recommendation as `epochcast recommend --plot` draws it, and the paper's Fig. 1 from predictions.
+
+Run: EPOCHCAST_SHARED=../shared python benchmarks/regressor/recommendation_pictures.py
+
+Writes docs/images/recommendation/*.png and prints the lines that show them. They are pictures of the output, not of accuracy:
+the shipped model was trained on these workloads. How good its advice is for new ones: regret.py.
+"""
+
+from public_pairs import DATA, RECOMMENDATION
+
+from epochcast.analyzer.figures import cost_figure, relative_figure
+from epochcast.analyzer.instances import load_instances
+from epochcast.analyzer.recommendation import Work, recommend, whole_job
+from epochcast.regressor import Predictor, load_catalog, load_corpus
+
+SOURCE = "T4"
+EPOCHS = 90
+# A network that leaves a GPU idle and one that fills it, as in the paper's Fig. 1.
+WORKLOADS = {"small": "CIFAR10_CNN", "large": "VGG19"}
+
+
+def main() -> None:
+    """Draw the front and the bars of each workload."""
+    catalog = load_catalog()
+    instances, _ = load_instances(None, catalog)
+    predictor = Predictor.load()
+    measured = [row for row in load_corpus(DATA) if row.gpu == SOURCE]
+    for size, model in WORKLOADS.items():
+        profile = next(row for row in measured if str(row.workload).startswith(f"{model}|"))
+        predictions = predictor.predict(profile)
+        jobs = {one.gpu: whole_job(profile, one, Work(EPOCHS)) for one in predictions}
+        rows = recommend(predictions, instances, catalog, jobs=jobs).recommendations
+        what = f"{EPOCHS} epochs of {profile.workload} seen on {SOURCE}, {len(instances)} instances"
+        front = RECOMMENDATION.save_picture(cost_figure(rows), f"front_{size}")
+        print(f"![{what}: time against cost]({front})\n")
+        bars = RECOMMENDATION.save_picture(relative_figure(rows, SOURCE), f"relative_{size}")
+        print(f"![{what}: relative time and cost by GPU]({bars})\n")
+
+
+if __name__ == "__main__":
+    main()
