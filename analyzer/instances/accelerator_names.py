@@ -18,6 +18,9 @@ _ANYWHERE = {
     "H100-MEGA": "H100 SXM5",
     "H100-SXM": "H100 SXM5",
     "H200-SXM": "H200 SXM",
+    "V100-16GB-PCIe": "V100 PCIe 16GB",
+    "V100-16GB-SXM2": "V100 SXM2 16GB",
+    "V100-32GB-SXM2": "V100 SXM2 32GB",
 }
 
 # (cloud, beginning of the instance's name, accelerator) -> GPU; the first that fits. Instance families from the clouds' own
@@ -43,6 +46,9 @@ _BY_INSTANCE = (
     ("gcp", "", "H200", "H200 SXM"),
     ("lambda", "gpu_8x_v100", "V100", "V100 SXM2 16GB"),
     ("lambda", "gpu_8x_a100", "A100", "A100 SXM4 40GB"),
+    # RunPod has the other form under a name of its own.
+    ("runpod", "", "A100-80GB", "A100 PCIe 80GB"),
+    ("runpod", "", "H100", "H100 PCIe"),
 )
 
 # Lambda (and others after it) end an instance's name in the form of its GPUs: gpu_1x_h100_pcie.

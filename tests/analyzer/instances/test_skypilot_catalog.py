@@ -146,6 +146,8 @@ def test_lambda_names_the_form_in_the_instance(tmp_path: Path) -> None:
         ("aws", "p5en.48xlarge", "H200", "H200 SXM"),
         ("gcp", "", "P100", "P100 PCIe 16GB"),
         ("runpod", "1x_H100-SXM_SECURE", "H100-SXM", "H100 SXM5"),
+        ("runpod", "1x_H100_SECURE", "H100", "H100 PCIe"),
+        ("runpod", "1x_V100-16GB-SXM2_SECURE", "V100-16GB-SXM2", "V100 SXM2 16GB"),
         ("runpod", "1x_RTX4090_SECURE", "RTX4090", "RTX 4090"),
         ("fluidstack", "H100_1x", "H100", None),
         ("vast", "1x-A100", "A100", None),
