@@ -28,7 +28,7 @@ from epochcast.regressor.recipes.raw_seconds import RawSecondsRecipe
 from epochcast.regressor.scoring import Scores, score
 
 sys.path.append(str(Path(__file__).parents[1]))
-from docs_page import RECOMMENDATION, REGRESSOR, Page
+from docs_page import REGRESSOR, Page
 
 DATA = Path(os.environ.get("EPOCHCAST_SHARED", "../shared")) / "data" / "black_box" / "cloud_hw_trainpred.csv"
 
@@ -124,12 +124,12 @@ def options(description: str) -> argparse.Namespace:
     return parser.parse_args()
 
 
-def report(part: str, lines: Iterable[str], chosen: argparse.Namespace, page: Page = REGRESSOR) -> None:
-    """Print the lines as they come, and put them between the markers of ``part`` of the page if asked to."""
+def report(part: str, lines: Iterable[str], chosen: argparse.Namespace, page: str = REGRESSOR.name) -> None:
+    """Print the lines as they come, and put them between the markers of ``part`` of docs/``page``.md if asked to."""
     told = []
     for text in lines:
         print(text, flush=True)
         told.append(text)
     if chosen.write:
         command = f"`python benchmarks/regressor/{Path(sys.argv[0]).name} --write`"
-        page.fill(part, [command, "", *told])
+        Page(page).fill(part, [command, "", *told])

@@ -14,7 +14,7 @@ from itertools import permutations
 
 import numpy as np
 from numpy.typing import NDArray
-from public_pairs import RECOMMENDATION, PublicPairs, header, line, options, report
+from public_pairs import PublicPairs, header, line, options, report
 
 from epochcast.analyzer.instances import Instance, Market, load_instances
 from epochcast.analyzer.recommendation import Objective
@@ -199,4 +199,4 @@ def lines(public: PublicPairs) -> Iterator[str]:
 
 if __name__ == "__main__":
     chosen = options(__doc__ or "")
-    report("regret", lines(PublicPairs.load(chosen.keep)), chosen, RECOMMENDATION)
+    report("regret", lines(PublicPairs.load(chosen.keep)), chosen, page="recommendation")
