@@ -25,24 +25,27 @@ def cost_figure(
     """Time against cost on log axes; what is on the front (`Recommendation.pareto`) is numbered, named and has its intervals.
 
     Instances without the memory, or expected past the deadline [s] or above the budget [USD], are hollow, and both limits are
-    lines. Without seconds time is relative to the source GPU, and cost is that of what takes it an hour.
+    lines where they are near. Without seconds time is relative to the source GPU, and cost is that of what takes it an hour.
+    ``recommendations`` must not be empty.
     """
     front = _places([row for row in recommendations if row.pareto])
-    hollow = {id(row) for row in recommendations if _misses(row, deadline_s, budget_usd)}
+    others = [row for row in recommendations if not row.pareto]
+    missed = [row for row in others if _misses(row, deadline_s, budget_usd)]
+    kept = [row for row in others if not _misses(row, deadline_s, budget_usd)]
+    times, costs = ([interval(row).value for row in recommendations] for interval in (time_interval, cost_interval))
     known = all(row.seconds is not None for row in recommendations)
-    unit, unit_s = time_unit([time_interval(row).value for row in recommendations]) if known else ("", 1.0)
+    unit, unit_s = time_unit(times) if known else ("", 1.0)
     with drawing():
         figure = Figure(figsize=(10, max(4.6, 1.5 + 0.25 * len(front))), layout="constrained")
         axes = figure.subplots()
-        for row in recommendations:
-            if not row.pareto:
-                place = time_interval(row).value / unit_s, cost_interval(row).value
-                axes.plot(*place, **_DOT, markerfacecolor="none" if id(row) in hollow else BLUE)
+        for rows, fill in ((kept, BLUE), (missed, "none")):
+            places = [(time_interval(row).value / unit_s, cost_interval(row).value) for row in rows]
+            axes.plot([x for x, _ in places], [y for _, y in places], **_DOT, markerfacecolor=fill)
         discs = [_disc(axes, number, rows[0], unit_s) for number, rows in enumerate(front, start=1)]
         limits = {}
-        if deadline_s is not None:
+        if deadline_s is not None and _is_near(deadline_s, times):
             limits["deadline"] = axes.axvline(deadline_s / unit_s, color=GREEN, linestyle="--", linewidth=1)
-        if budget_usd is not None:
+        if budget_usd is not None and _is_near(budget_usd, costs):
             limits["budget"] = axes.axhline(budget_usd, color=GREEN, linestyle=":", linewidth=1.4)
         axes.margins(0.08)
         plain_log_axis(axes.xaxis)
@@ -50,7 +53,7 @@ def cost_figure(
         axes.set_xlabel(f"time [{unit}]" if known else "time, that on the source GPU being 1")
         axes.set_ylabel("cost [USD]" if known else "cost of what takes the source GPU an hour [USD]")
         _name_front(figure, discs, [_label(rows) for rows in front])
-        _explain(figure, limits, hollow=bool(hollow))
+        _explain(figure, limits, others=bool(kept), hollow=bool(missed))
         return figure
 
 
@@ -58,6 +61,11 @@ def _misses(row: Recommendation, deadline_s: float | None, budget_usd: float | N
     late = deadline_s is not None and time_interval(row).value > deadline_s
     dear = budget_usd is not None and cost_interval(row).value > budget_usd
     return row.fits is False or late or dear
+
+
+def _is_near(limit: float, values: Sequence[float]) -> bool:
+    """Whether a line there leaves the instances room: at most a decade off."""
+    return min(values) / 10 <= limit <= 10 * max(values)
 
 
 def _places(rows: Sequence[Recommendation]) -> list[list[Recommendation]]:
@@ -100,8 +108,10 @@ def _name_front(figure: Figure, discs: Sequence[Any], labels: Sequence[str]) -> 
         text.set_parse_math(False)
 
 
-def _explain(figure: Figure, limits: Mapping[str, Line2D], *, hollow: bool) -> None:
-    marks = {"90 % interval": Line2D([], [], color=ORANGE, linewidth=1), "others": Line2D([], [], **_DOT)}
+def _explain(figure: Figure, limits: Mapping[str, Line2D], *, others: bool, hollow: bool) -> None:
+    marks = {"90 % interval": Line2D([], [], color=ORANGE, linewidth=1)}
+    if others:
+        marks["others"] = Line2D([], [], **_DOT)
     if hollow:
         marks["too little memory, or past a limit"] = Line2D([], [], **_DOT, markerfacecolor="none")
     marks |= limits

@@ -25,6 +25,7 @@ def relative_figure(recommendations: Sequence[Recommendation], source_gpu: str) 
     """Relative time (a) and cost (b) of each GPU on log axes, fastest first, with 90 % intervals; 1 is the best of the panel.
 
     A GPU's bar is that of its cheapest instance, which is named. ``source_gpu`` is marked by its colour, the best by a star.
+    ``recommendations`` must not be empty.
     """
     cheapest: dict[str, Recommendation] = {}
     for row in sorted(recommendations, key=lambda row: cost_interval(row).value):

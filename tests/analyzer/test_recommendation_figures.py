@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from epochcast.analyzer.figures import cost_figure, page_svg, relative_figure, save_figure
 from epochcast.analyzer.figures.log_axis import time_unit
@@ -52,10 +51,10 @@ def explained(figure: Figure) -> list[str]:
     return [text.get_text() for text in figure.legends[1].get_texts()]
 
 
-def dots(figure: Figure) -> dict[tuple[float, float], Line2D]:
-    """The dots of instances off the front, by their places."""
+def dots(figure: Figure, *, hollow: bool = False) -> list[tuple[float, float]]:
+    """Places of the instances off the front: those that keep the limits, or the hollow ones that do not."""
     lines = [line for line in figure.axes[0].lines if line.get_marker() == "o" and line.get_color() == BLUE]
-    return {(float(line.get_xdata()[0]), float(line.get_ydata()[0])): line for line in lines}  # type: ignore[index]
+    return [tuple(place) for line in lines if (line.get_markerfacecolor() == "none") is hollow for place in line.get_xydata()]  # type: ignore[misc]
 
 
 def test_the_front_is_numbered_and_named_from_the_fastest_on_the_rest_are_dots() -> None:
@@ -67,7 +66,7 @@ def test_the_front_is_numbered_and_named_from_the_fastest_on_the_rest_are_dots()
         pytest.approx((100, 0.02)),
     ]
     assert list(numbers) == ["$1$", "$2$"]
-    assert list(dots(figure)) == [pytest.approx((100, 0.1))]
+    assert dots(figure) == [pytest.approx((100, 0.1))]
 
 
 def test_the_front_has_its_intervals_in_both_directions() -> None:
@@ -84,12 +83,19 @@ def test_instances_at_the_same_place_share_a_number() -> None:
 
 def test_what_misses_a_limit_or_does_not_fit_is_hollow() -> None:
     rows = [FAST, row("late", "T4", 400, 0.1), row("big", "P4", 50, 1.8, fits=False), row("fine", "A10", 60, 6.0)]
-    figure = cost_figure(rows, deadline_s=300, budget_usd=5)
-    hollow = [place for place, dot in dots(figure).items() if dot.get_markerfacecolor() == "none"]
-    assert hollow == [pytest.approx((400, 400 * 0.1 / 3600)), pytest.approx((50, 0.025))]
+    figure = cost_figure(rows, deadline_s=300, budget_usd=0.9)
+    assert dots(figure, hollow=True) == [pytest.approx((400, 400 * 0.1 / 3600)), pytest.approx((50, 0.025))]
+    assert dots(figure) == [pytest.approx((60, 0.1))]
     assert explained(figure) == ["90 % interval", "others", "too little memory, or past a limit", "deadline", "budget"]
-    assert [dot.get_markerfacecolor() for dot in dots(cost_figure([FAST, rows[1]])).values()] == [BLUE]
+    assert dots(cost_figure([FAST, rows[1]]), hollow=True) == []
+
+
+def test_only_what_is_drawn_is_explained_and_a_limit_far_off_is_not_drawn() -> None:
+    assert explained(cost_figure([FAST])) == ["90 % interval"]
     assert explained(cost_figure(THREE)) == ["90 % interval", "others"]
+    far = cost_figure(THREE, deadline_s=1e7, budget_usd=0.3)
+    assert explained(far) == ["90 % interval", "others", "budget"]
+    assert far.axes[0].get_xlim()[1] < 1000
 
 
 def test_time_is_told_in_a_fitting_unit_and_the_deadline_with_it() -> None:
@@ -111,7 +117,7 @@ def test_ratios_are_shown_where_there_are_no_seconds() -> None:
     figure = cost_figure([replace(one, seconds=None) for one in THREE])
     assert "source GPU being 1" in figure.axes[0].get_xlabel()
     assert "an hour [USD]" in figure.axes[0].get_ylabel()
-    assert list(dots(figure)) == [pytest.approx((1.0, 3.6))]
+    assert dots(figure) == [pytest.approx((1.0, 3.6))]
 
 
 @pytest.mark.parametrize("count", [2, 25])
