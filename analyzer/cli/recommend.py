@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from pathlib import Path
+from typing import Literal
 
 import click
 
 from ...regressor import Predictor, load_catalog
 from ..errors import InputError
-from ..figures import cost_figure, save_figure
-from ..instances import load_instances
+from ..figures import cost_figure, relative_figure, save_figure
+from ..instances import load_instances, stale
 from ..profiles import read_source, with_own
 from ..recommendation import (
     Limits,
@@ -24,7 +26,8 @@ from ..recommendation import (
 )
 from ..recommendation import recommend as rank
 from ..recommendation.memory_fit import GIB
-from .recommend_text import recommend_text
+from ..recommendation.skypilot import resources_yaml
+from .recommend_text import job_title, recommend_text
 
 
 @click.command()
@@ -45,6 +48,8 @@ from .recommend_text import recommend_text
 @click.option("--deadline", type=float, metavar="SECONDS", help="Only instances expected to finish the job in this time.")
 @click.option("--budget", type=float, metavar="USD", help="Only instances expected to finish the job for this much.")
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw time against cost (PNG, SVG, PDF).")
+@click.option("--plot-relative", type=click.Path(path_type=Path), metavar="FILE", help="Draw relative time and cost by GPU.")
+@click.option("--format", "form", type=click.Choice(["table", "skypilot"]), default="table", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def recommend(
     trace_or_profile: str,
@@ -64,6 +69,8 @@ def recommend(
     deadline: float | None,
     budget: float | None,
     plot: Path | None,
+    plot_relative: Path | None,
+    form: Literal["table", "skypilot"],
     as_json: bool,
 ) -> int:
     """Rank cloud instances by the cost or the time of a job, from a trace or a profile of it. Exits 1 if none qualifies.
@@ -73,15 +80,16 @@ def recommend(
 
     \b
     Example: epochcast recommend run.parquet --epochs 90 --startup 5 --deadline 36000
+             epochcast recommend run.parquet --epochs 90 --format skypilot > job.yaml
     """
+    if as_json and form == "skypilot":
+        raise InputError("--json and --format skypilot are two forms of one answer; give one of them")
     work = _work(epochs, startup, idle_share, checkpoint_share)
     limits = Limits(deadline, budget, regions, clouds, "spot" if spot else "on-demand")
     catalog = load_catalog(gpus)
     source = read_source(trace_or_profile, catalog, gpu)
     profile, catalog = source.profile, with_own(catalog, [source])
     instances, notes = load_instances(prices, catalog)
-    for sentence in (*source.notes, *notes):
-        click.echo(f"epochcast: {sentence}", err=True)
     predictions = {one.gpu: one for one in Predictor.load(model, catalog).predict(profile)}
     jobs = None if work is None else {name: whole_job(profile, one, work) for name, one in predictions.items()}
     need = memory_need(profile, source.gpu) if memory is None else _memory(memory)
@@ -94,8 +102,14 @@ def recommend(
             for name, row in rows.items()
         }
     decision = decide(ranking.recommendations, objective, runs)
+    old = stale([row.instance for row in ranking.recommendations], date.today())
+    for sentence in (*source.notes, *notes, *([old] if old else [])):
+        click.echo(f"epochcast: {sentence}", err=True)
     if plot is not None:
-        save_figure(cost_figure(ranking.recommendations), plot)
+        drawn = [*ranking.recommendations, *(one.recommendation for one in ranking.left_out if one.recommendation)]
+        save_figure(cost_figure(drawn, deadline_s=deadline, budget_usd=budget), plot)
+    if plot_relative is not None:
+        save_figure(relative_figure(ranking.recommendations, profile.gpu), plot_relative)
     if as_json:
         answer = {
             "source": profile.gpu,
@@ -113,6 +127,10 @@ def recommend(
             "decision": None if decision is None else decision.to_json(),
         }
         click.echo(json.dumps(answer, indent=2))
+    elif form == "skypilot" and decision is not None:
+        # What may be as good is what is worth falling back on where the first one cannot be had.
+        candidates = [decision.first, *(rival.recommendation for rival in decision.rivals)]
+        click.echo(resources_yaml(candidates, job_title(source, epochs)), nl=False)
     else:
         click.echo(recommend_text(source, ranking, decision, need, epochs, objective), err=not ranking.recommendations)
     return 0 if ranking.recommendations else 1

@@ -25,13 +25,10 @@ def recommend_text(
     objective: Objective,
 ) -> str:
     """The table of instances, and what is to know about it, a line each."""
-    profile, rows = source.profile, ranking.recommendations
+    rows = ranking.recommendations
     lines = []
     if rows:
-        simulated = " (simulated telemetry)" if profile.simulated else ""
-        many = f"one {profile.unit}" if epochs is None else f"{epochs} {profile.unit}{'s' * (epochs > 1)}"
-        what = many if profile.unit else "ratios only (no epochs found)"
-        lines.append(f"{what} of a job seen on {profile.gpu}{simulated}, best {objective} first")
+        lines.append(f"{job_title(source, epochs)}, best {objective} first")
         shown = rows[:_MOST_ROWS]
         lines.append(table(_HEADER, [_row(row) for row in shown]))
         if len(rows) > len(shown):
@@ -42,12 +39,22 @@ def recommend_text(
     else:
         lines.append("no instance qualifies")
     lines += _left_out(ranking)
+    if rows and rows[0].market == "spot":
+        lines.append("spot: instances can be taken away; the time lost by that is not in the figures")
     if need is not None:
         reserved = ", nearly all there is: perhaps only reserved (say what it needs: --memory)" if need.reserved else ""
         lines.append(f"memory: {need.bytes / GIB:.1f} GiB{reserved}")
     if decision is not None:
         lines.append(_decision(decision, objective))
     return "\n".join(lines)
+
+
+def job_title(source: Source, epochs: int | None) -> str:
+    """What is to run, in a few words."""
+    profile = source.profile
+    many = f"one {profile.unit}" if epochs is None else f"{epochs} {profile.unit}{'s' * (epochs > 1)}"
+    what = many if profile.unit else "ratios only (no epochs found)"
+    return f"{what} of a job seen on {profile.gpu}{' (simulated telemetry)' * profile.simulated}"
 
 
 def _row(row: Recommendation) -> tuple[str, ...]:
@@ -111,18 +118,24 @@ def _decision(decision: Decision, objective: Objective) -> str:
     ]
     if decision.experiment is not None:
         lines.append(_experiment(decision.experiment, objective))
+    elif decision.small:
+        lines.append("that is less than measuring would tell: take the first")
     elif decision.regret is not None:
         lines.append("what would decide: say how many epochs the job has (--epochs)")
     return "\n".join(lines)
 
 
 def _experiment(experiment: Experiment, objective: Objective) -> str:
-    runs = " and ".join(
-        f"{run.epochs} epochs on {run.recommendation.instance.name} ({seconds_text(run.seconds)}, {_usd(run.usd)} USD)"
-        for run in experiment.runs
-    )
     verdict = "worth it" if experiment.worth else "not worth it, take the first"
-    return f"to decide: run {runs}; it saves {_amount(experiment.saves, objective)} on average: {verdict}"
+    saves = f"saves {_amount(experiment.saves, objective)} on average: {verdict}"
+    runs = [
+        f"{run.epochs} epochs on {run.recommendation.instance.name}, {run.seconds / 60:.0f} min, {_usd(run.usd)} USD"
+        for run in experiment.runs
+    ]
+    if len(runs) == 1:
+        return f"to decide, run {runs[0]}; {saves}"
+    whole = f"{experiment.seconds / 60:.0f} min, {_usd(experiment.usd)} USD together"
+    return "\n".join([f"to decide, run ({whole}; {saves})", *(f"  {run}" for run in runs)])
 
 
 def _amount(value: float, objective: Objective) -> str:

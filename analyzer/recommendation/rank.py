@@ -54,10 +54,17 @@ class Limits:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """An instance in the wanted clouds and regions that keeps a limit not: ``memory``, ``deadline``, ``budget``, ``price``."""
+    """An instance in the wanted clouds and regions that does not keep a limit.
+
+    Attributes:
+        instance: where.
+        reason: ``memory``, ``deadline``, ``budget``, or ``price`` for none in the market.
+        recommendation: what it would have been; None without a price.
+    """
 
     instance: Instance
     reason: Reason
+    recommendation: Recommendation | None = None
 
     def to_json(self) -> dict[str, str]:
         """Return where, which GPU, and the reason."""
@@ -121,7 +128,7 @@ def recommend(
         if reason is None:
             rows.append(row)
         else:
-            left_out.append(LeftOut(instance, reason))
+            left_out.append(LeftOut(instance, reason, row))
     best = _front(rows)
     marked = [replace(row, pareto=number in best) for number, row in enumerate(rows)]
     return Ranking(tuple(sorted(marked, key=_by_cost if objective == "cost" else _by_time)), tuple(left_out))
