@@ -70,20 +70,20 @@ def append_run(corpus: Path, trace: Path, labels: Path) -> None:
     run = read_run(trace, labels, load_catalog(), trace.resolve().relative_to(corpus.resolve()).as_posix())
     with locked(corpus):
         runs = read_runs(corpus) if (corpus / FILE_NAME).exists() else []
-        write_runs(corpus, [*(other for other in runs if other.trace != run.trace), run])
+        try:
+            write_runs(corpus, [*(other for other in runs if other.trace != run.trace), run])
+        except InputError as error:
+            # A full disk is no fault of this run: whoever goes on to the next must see that it is the disk.
+            if isinstance(error.__cause__, OSError):
+                raise error.__cause__ from None
+            raise
 
 
 def write_runs(corpus: Path, runs: Sequence[Run]) -> None:
-    """Write the table of a corpus, whole or not at all; OSError if that is not possible."""
+    """Write the table of a corpus, whole or not at all; InputError if that is not possible."""
     metadata = {METADATA_KEY: json.dumps({"schema": SCHEMA})}
     table = pa.Table.from_pylist([run.row() for run in runs], schema=pa.schema(_COLUMNS, metadata=metadata))
-    try:
-        write_whole(corpus / FILE_NAME, lambda file: pq.write_table(table, file, compression="zstd"))
-    except InputError as error:
-        # A full disk is no fault of this run: whoever runs the next must see that it is the disk.
-        if isinstance(error.__cause__, OSError):
-            raise error.__cause__ from None
-        raise
+    write_whole(corpus / FILE_NAME, lambda file: pq.write_table(table, file, compression="zstd"))
 
 
 @contextmanager

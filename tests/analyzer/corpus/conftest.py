@@ -33,7 +33,8 @@ def record_run() -> Callable[..., tuple[Path, Path]]:
         ends = start + epoch_s * (0.5 + np.arange(1, EPOCHS + 1))
         time = np.arange(start, ends[-1] + 0.5, 0.1)
         wave = busy + 0.05 * np.sin(time)
-        columns = {"cpu_utilization": wave} if source == "host" else {"gpu_utilization": wave, "power": 60 * wave}
+        activity = {"gpu_utilization": wave, "memory_utilization": wave / 2, "power": 60 * wave, "sm_clock": 1e9 * (1 + wave)}
+        columns = {"cpu_utilization": wave} if source == "host" else activity
         trace = Trace(pd.DataFrame({"time": time, **columns}), gpu=gpu, source=source, missed_ticks=1)
         marks = {"epoch_starts": [start, *ends[:-1].tolist()], "epoch_ends": ends.tolist(), "training": True}
         told = {

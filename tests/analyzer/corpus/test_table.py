@@ -33,7 +33,9 @@ def test_a_run_becomes_a_row_of_its_profile_over_the_true_epochs(tmp_path: Path,
     assert (profile.gpu, profile.workload, profile.group) == ("T4", "ResNet50|32|64|500", "ResNet50")
     assert (profile.epochs, profile.unit, profile.first_epoch_excluded) == (3, "epoch", True)
     assert profile.epoch_s == pytest.approx(2.0) and profile.first_epoch_s == pytest.approx(3.0)
-    assert set(profile.metrics) == {"gpu_utilization", "power"} and profile.feature_set == "nvml"
+    assert (
+        set(profile.metrics) == {"gpu_utilization", "memory_utilization", "power", "sm_clock"} and profile.feature_set == "nvml"
+    )
     assert profile.metrics["gpu_utilization"]["mean"] == pytest.approx(0.8, abs=0.05)
     assert load_corpus(tmp_path) == load_corpus(tmp_path / "corpus.parquet") == [profile]
     assert json.loads(pq.read_schema(tmp_path / "corpus.parquet").metadata[b"epochcast"]) == {"schema": "epochcast.corpus/v1"}

@@ -1,0 +1,68 @@
+"""What a corpus covers, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..corpus.coverage import Coverage, DeviceCoverage, Missing, WorkloadCoverage
+from .tables import seconds_text, table
+
+_NEW = {"P2": "new workloads", "P3": "new models", "P4": "new GPUs"}
+_LISTED = 10
+
+
+def coverage_text(found: Coverage) -> str:
+    """Tables of devices and workloads, then what is paired, missing, left out, and can be evaluated."""
+    names = [device.name for device in found.devices]
+    parts = [
+        table(("device", "runs", "workloads", "telemetry", "epoch", "busy"), [_device_row(one) for one in found.devices]),
+        "",
+        table(
+            ("network", "batch", "image", "samples", "precision", *names),
+            [_workload_row(one, names) for one in found.workloads],
+        ),
+        "",
+        f"{found.paired} of {len(found.workloads)} workloads were measured on two or more GPUs: {found.pairs} pairs to learn",
+        *_missing_lines(found.missing),
+        *found.left_out,
+        *_protocol_lines(found.protocols),
+    ]
+    return "\n".join(parts)
+
+
+def _device_row(device: DeviceCoverage) -> tuple[str, ...]:
+    tiers = ", ".join(name if len(device.metrics) == 1 else f"{name} {runs}" for name, runs in device.metrics.items())
+    busy = "-" if device.busy is None else f"{device.busy[0]:.0%} to {device.busy[1]:.0%}"
+    epochs = f"{seconds_text(device.epoch_s[0])} to {seconds_text(device.epoch_s[1])}"
+    return device.name, str(device.runs), str(device.workloads), tiers, epochs, busy
+
+
+def _workload_row(workload: WorkloadCoverage, devices: list[str]) -> tuple[str, ...]:
+    sizes = (workload.batch_size, workload.image_size, workload.samples, workload.precision)
+    # Without sizes the workload's own text is all that tells it.
+    network = workload.workload if workload.network is None or workload.batch_size is None else workload.network
+    counts = (str(workload.runs.get(device, "-")) for device in devices)
+    return network, *("-" if size is None else str(size) for size in sizes), *counts
+
+
+def _missing_lines(missing: tuple[Missing, ...]) -> list[str]:
+    by_gpu: dict[str, list[Missing]] = {}
+    for one in missing:
+        by_gpu.setdefault(one.gpu, []).append(one)
+    lines = []
+    for gpu, own in sorted(by_gpu.items()):
+        listed = ", ".join(f"{one.workload} ({seconds_text(one.epoch_s)})" for one in own[:_LISTED])
+        more = f" and {len(own) - _LISTED} longer ones" if len(own) > _LISTED else ""
+        lines.append(f"missing on {gpu}, with the seconds of an epoch elsewhere: {listed}{more}")
+    return lines
+
+
+def _protocol_lines(protocols: Mapping[str, str | None]) -> list[str]:
+    reasons = set(protocols.values())
+    if len(reasons) == 1 and None not in reasons:
+        return [f"accuracy on {', '.join(_NEW.values())} cannot be evaluated ({', '.join(protocols)}): {reasons.pop()}"]
+    return [
+        f"accuracy on {_NEW[name]} {'can be evaluated' if reason is None else 'cannot be evaluated'} ({name})"
+        + ("" if reason is None else f": {reason}")
+        for name, reason in protocols.items()
+    ]

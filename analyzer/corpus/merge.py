@@ -1,0 +1,96 @@
+"""Several corpora as one: each recording once, with its trace and labels."""
+
+from __future__ import annotations
+
+import filecmp
+import hashlib
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ...regressor.corpora.run_table import FILE_NAME, table_file
+from ..errors import InputError
+from ..files import write_whole
+from ..labels import TRACES
+from .run import Run
+from .selection import union
+from .table import locked, read_runs, write_runs
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What a merge made: runs in all, how many of them are new in it, and how many came without their trace."""
+
+    runs: int
+    added: int
+    without_trace: int
+
+
+def merge(corpora: Sequence[Path], out: Path) -> Merged:
+    """Bring the runs of all corpora into the corpus ``out``, which is made if it is not there; its own runs stay.
+
+    The result is the same in whatever order they are given, and the same again if they are merged once more. A trace is named
+    after its run's identity, so that campaigns of one plan on several GPUs do not collide. Whenever it is stopped, the table is
+    the old or the new one. Raises InputError for what is no corpus and for recordings that contradict each other, before
+    anything is written, and where ``out`` cannot be written.
+    """
+    given = [_placed(run, corpus) for corpus in corpora for run in read_runs(corpus)]
+    _make(out)
+    try:
+        with locked(out):
+            own = read_runs(out) if (out / FILE_NAME).exists() else []
+            in_place = {run.identity: run for run in own if run.trace is not None}
+            whole = union([*given, *(_placed(run, out) for run in own)])
+            runs = [in_place.get(run.identity) or _with_trace(run, out) for run in whole]
+            write_runs(out, runs)
+    except OSError as error:
+        raise InputError(f"cannot write the corpus {str(out)!r}: {error.strerror or error}") from error
+    return Merged(len(runs), len(runs) - len(own), sum(run.trace is None for run in runs))
+
+
+def _placed(run: Run, corpus: Path) -> Run:
+    """The run with its trace's path from here; without one where the file did not come along."""
+    folder = table_file(corpus).parent.resolve()
+    if run.trace is None:
+        return run
+    path = (folder / run.trace).resolve()
+    if not path.is_relative_to(folder):
+        raise InputError(f"{str(corpus)!r} says that the trace of run {run.run!r} is {run.trace!r}, outside of it; correct it")
+    return replace(run, trace=str(path) if path.is_file() else None)
+
+
+def _make(out: Path) -> None:
+    if out.is_dir():
+        if not (out / FILE_NAME).exists() and any(path.name[0] != "." and path.name != TRACES for path in out.iterdir()):
+            raise InputError(f"{str(out)!r} is a folder of something else; name a corpus, or a folder to be made")
+        return
+    try:
+        out.mkdir(parents=True)
+    except OSError as error:
+        raise InputError(f"cannot make the folder {str(out)!r}: {error.strerror}") from error
+
+
+def _with_trace(run: Run, out: Path) -> Run:
+    """The run, its trace and labels copied into ``out``."""
+    if run.trace is None:
+        return run
+    source, name = Path(run.trace), f"{TRACES}/{_file_name(run)}"
+    (out / TRACES).mkdir(exist_ok=True)
+    for suffix in (source.suffix, ".json"):
+        _copy(source.with_suffix(suffix), (out / name).with_name(f"{Path(name).name}{suffix}"))
+    return replace(run, trace=name + source.suffix)
+
+
+def _file_name(run: Run) -> str:
+    """Of the trace, without suffix: the run and the GPU to be read, and the identity to be unique."""
+    readable = re.sub(r"[^\w.-]+", "_", f"{run.run}_{run.profile.gpu}")
+    return f"{readable}_{hashlib.blake2b(repr(run.identity).encode(), digest_size=6).hexdigest()}"
+
+
+def _copy(source: Path, target: Path) -> None:
+    if not source.is_file() or (target.exists() and filecmp.cmp(source, target, shallow=False)):
+        return
+    with source.open("rb") as content:
+        write_whole(target, lambda file: shutil.copyfileobj(content, file))
