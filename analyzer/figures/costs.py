@@ -52,8 +52,9 @@ def cost_figure(
         plain_log_axis(axes.yaxis)
         axes.set_xlabel(f"time [{unit}]" if known else "time, that on the source GPU being 1")
         axes.set_ylabel("cost [USD]" if known else "cost of what takes the source GPU an hour [USD]")
-        _name_front(figure, discs, [_label(rows) for rows in front])
-        _explain(figure, limits, others=bool(kept), hollow=bool(missed))
+        if front:
+            _name_front(figure, discs, [_label(rows) for rows in front])
+        _explain(figure, limits, front=bool(front), others=bool(kept), hollow=bool(missed))
         return figure
 
 
@@ -108,8 +109,10 @@ def _name_front(figure: Figure, discs: Sequence[Any], labels: Sequence[str]) -> 
         text.set_parse_math(False)
 
 
-def _explain(figure: Figure, limits: Mapping[str, Line2D], *, others: bool, hollow: bool) -> None:
-    marks = {"90 % interval": Line2D([], [], color=ORANGE, linewidth=1)}
+def _explain(figure: Figure, limits: Mapping[str, Line2D], *, front: bool, others: bool, hollow: bool) -> None:
+    marks = {}
+    if front:
+        marks["90 % interval"] = Line2D([], [], color=ORANGE, linewidth=1)
     if others:
         marks["others"] = Line2D([], [], **_DOT)
     if hollow:

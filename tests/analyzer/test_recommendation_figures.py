@@ -48,7 +48,7 @@ def names(figure: Figure) -> list[str]:
 
 
 def explained(figure: Figure) -> list[str]:
-    return [text.get_text() for text in figure.legends[1].get_texts()]
+    return [text.get_text() for text in figure.legends[-1].get_texts()]
 
 
 def dots(figure: Figure, *, hollow: bool = False) -> list[tuple[float, float]]:
@@ -96,6 +96,7 @@ def test_only_what_is_drawn_is_explained_and_a_limit_far_off_is_not_drawn() -> N
     far = cost_figure(THREE, deadline_s=1e7, budget_usd=0.3)
     assert explained(far) == ["90 % interval", "others", "budget"]
     assert far.axes[0].get_xlim()[1] < 1000
+    assert explained(cost_figure([DEAR], deadline_s=50)) == ["too little memory, or past a limit", "deadline"]
 
 
 def test_time_is_told_in_a_fitting_unit_and_the_deadline_with_it() -> None:
