@@ -36,6 +36,11 @@ class Instance:
     vcpus: float | None = None
     memory: float | None = None
 
+    @property
+    def place(self) -> dict[str, str]:
+        """What tells it from every other instance: a name alone does not, as Google's hosts take any GPU."""
+        return {"instance": self.name, "cloud": self.cloud, "region": self.region, "gpu": self.gpu}
+
     def price(self, market: Market) -> float | None:
         """USD per hour in that market; None where it is not known."""
         return self.usd_per_hour if market == "on-demand" else self.spot_usd_per_hour

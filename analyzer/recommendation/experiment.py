@@ -56,12 +56,8 @@ class Run:
 
     def to_json(self) -> dict[str, Any]:
         """Return where, how long and how much."""
-        where = self.recommendation.instance
         return {
-            "instance": where.name,
-            "cloud": where.cloud,
-            "region": where.region,
-            "gpu": where.gpu,
+            **self.recommendation.instance.place,
             "epochs": self.epochs,
             "seconds": self.seconds,
             "usd": self.usd,
@@ -133,11 +129,8 @@ class Decision:
         return not self.rivals
 
     def to_json(self) -> dict[str, Any]:
-        """Return all of it; instances by name."""
-        rivals = [
-            {"instance": rival.recommendation.instance.name, "gpu": rival.recommendation.instance.gpu, "chance": rival.chance}
-            for rival in self.rivals
-        ]
+        """Return all of it; instances by their place."""
+        rivals = [{**rival.recommendation.instance.place, "chance": rival.chance} for rival in self.rivals]
         experiment = self.experiment and {
             "runs": [run.to_json() for run in self.experiment.runs],
             "seconds": self.experiment.seconds,
@@ -146,7 +139,7 @@ class Decision:
             "worth": self.experiment.worth,
         }
         return {
-            "first": self.first.instance.name,
+            "first": self.first.instance.place,
             "sure": self.sure,
             "chance": self.chance,
             "rivals": rivals,

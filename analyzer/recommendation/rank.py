@@ -67,9 +67,8 @@ class LeftOut:
     recommendation: Recommendation | None = None
 
     def to_json(self) -> dict[str, str]:
-        """Return where, which GPU, and the reason."""
-        where = {"instance": self.instance.name, "cloud": self.instance.cloud, "region": self.instance.region}
-        return {**where, "gpu": self.instance.gpu, "reason": self.reason}
+        """Return where, and the reason."""
+        return {**self.instance.place, "reason": self.reason}
 
 
 @dataclass(frozen=True)

@@ -56,10 +56,7 @@ class Recommendation:
         seconds = dict.fromkeys(nothing.to_json("seconds")) if self.seconds is None else self.seconds.to_json("seconds")
         usd = dict.fromkeys(nothing.to_json("usd")) if self.usd is None else self.usd.to_json("usd")
         return {
-            "instance": self.instance.name,
-            "cloud": self.instance.cloud,
-            "region": self.instance.region,
-            "gpu": self.instance.gpu,
+            **self.instance.place,
             "gpu_count": self.instance.count,
             "vcpus": self.instance.vcpus,
             "host_memory_bytes": self.instance.memory,

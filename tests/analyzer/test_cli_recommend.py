@@ -1,0 +1,117 @@
+"""``epochcast recommend`` from the command line: what it prints, draws, and refuses."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from epochcast.analyzer.cli import main
+from epochcast.regressor import Profile
+
+Capture = pytest.CaptureFixture[str]
+GIB = 2.0**30
+
+
+def _statistics(mean: float) -> dict[str, float]:
+    return {"mean": mean, "std": 0.0, "min": mean, "p25": mean, "p50": mean, "p75": mean, "max": mean}
+
+
+@pytest.fixture(scope="module")
+def profile(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A job that keeps a T4 busy with 6 GiB of its memory; one without epochs lies beside it."""
+    folder = tmp_path_factory.mktemp("profiles")
+    metrics = {"gpu_utilization": 0.95, "memory_utilization": 0.5, "power": 68.0, "sm_clock": 1.2e9}
+    metrics |= {"memory_used": 6 * GIB, "memory_free": 9 * GIB}
+    known = {"gpu": "T4", "epochs": 5, "feature_set": "nvml", "first_epoch_excluded": True}
+    known["metrics"] = {name: _statistics(mean) for name, mean in metrics.items()}
+    for name, epoch in (("job", {"epoch_s": 40.0, "unit": "epoch"}), ("ratios", {"epoch_s": None, "unit": None})):
+        (folder / f"{name}.json").write_text(json.dumps(Profile(**known, **epoch).to_json()))  # type: ignore[arg-type]
+    return str(folder / "job.json")
+
+
+def _answer(capsys: Capture, *arguments: str) -> Any:
+    assert main(["recommend", *arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_whole_job_under_limits(profile: str, capsys: Capture) -> None:
+    limits = ("--epochs", "90", "--startup", "5", "--checkpoint-share", "0.1", "--deadline", "3000", "--cloud", "aws")
+    answer = _answer(capsys, profile, *limits)
+    rows = answer["recommendations"]
+    assert rows and all(row["seconds"] <= 3000 and row["cloud"] == "aws" and row["fits"] for row in rows)
+    assert all(row["job"]["startup_s"] == 300 and row["job"]["checkpoint_s"] == pytest.approx(400) for row in rows)
+    assert answer["cheapest"] == rows[0]
+    assert answer["fastest"] == min(rows, key=lambda row: row["seconds"])
+    assert {one["reason"] for one in answer["left_out"]} == {"deadline"}
+    assert answer["decision"]["first"].items() <= rows[0].items()
+    assert answer["memory_bytes"] == 6 * GIB and not answer["memory_reserved"]
+
+
+def test_what_does_not_fit_is_said(profile: str, capsys: Capture) -> None:
+    answer = _answer(capsys, profile, "--memory", "30")
+    assert "A10G" in {one["gpu"] for one in answer["left_out"] if one["reason"] == "memory"}
+    assert main(["recommend", profile, "--memory", "30", "--epochs", "9000"]) == 0
+    text = capsys.readouterr().out
+    assert "does not fit: " in text and "A10G" in text and "memory: 30.0 GiB" in text
+    assert main(["recommend", profile, "--memory", "3000"]) == 0, "the GPU that it ran on is always there"
+
+
+def test_a_doubtful_place_names_the_run_that_decides(profile: str, capsys: Capture) -> None:
+    decision = _answer(capsys, profile, "--epochs", "9000", "--objective", "time")["decision"]
+    assert not decision["sure"] and decision["rivals"] and decision["experiment"]["worth"]
+    assert main(["recommend", profile, "--epochs", "9000", "--objective", "time"]) == 0
+    captured = capsys.readouterr()
+    assert "not sure: within the intervals" in captured.out and "to decide, run" in captured.out
+    assert decision["experiment"]["runs"][0]["instance"] in captured.out
+    assert "prices are older than 90 days" in captured.err
+
+
+def test_skypilot_gets_the_first_and_what_may_be_as_good(profile: str, capsys: Capture) -> None:
+    answer = _answer(capsys, profile, "--epochs", "900")
+    assert main(["recommend", profile, "--epochs", "900", "--format", "skypilot"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("# 900 epochs of a job seen on T4")
+    resources = yaml.safe_load(text)["resources"]
+    wanted = [one["instance"] for one in (answer["decision"]["first"], *answer["decision"]["rivals"])]
+    assert [one["instance_type"] for one in resources.get("ordered", [resources])] == wanted
+
+
+def test_spot_prices_say_what_they_leave_out(profile: str, capsys: Capture) -> None:
+    assert main(["recommend", profile, "--spot"]) == 0
+    text = capsys.readouterr().out
+    assert "can be taken away" in text and "have no price in this market" in text
+
+
+def test_plots_are_drawn(profile: str, tmp_path: Path, capsys: Capture) -> None:
+    pareto, relative = tmp_path / "pareto.png", tmp_path / "relative.svg"
+    assert main(["recommend", profile, "--epochs", "90", "--plot", str(pareto), "--plot-relative", str(relative)]) == 0
+    assert pareto.read_bytes().startswith(b"\x89PNG") and "A10G" in relative.read_text()
+
+
+def test_nothing_qualifies(profile: str, capsys: Capture) -> None:
+    assert main(["recommend", profile, "--budget", "1e-9"]) == 1
+    captured = capsys.readouterr()
+    assert not captured.out and "no instance qualifies" in captured.err and "exceed the budget" in captured.err
+    assert main(["recommend", profile, "--budget", "1e-9", "--format", "skypilot"]) == 1
+    assert not capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--startup", "5"], "--startup 5 is of a whole job"),
+        (["--epochs", "3", "--idle-share", "1"], "--idle-share is 1.0"),
+        (["--region", "atlantis-1"], "has --region 'atlantis-1'"),
+        (["--cloud", "acme"], "has --cloud 'acme'"),
+        (["--memory", "0"], "--memory is 0.0"),
+        (["--json", "--format", "skypilot"], "two forms of one answer"),
+        (["--plot", "plot.jpeg"], "name a file that ends in .png"),
+        (["--deadline", "nan"], "--deadline is nan"),
+    ],
+)
+def test_bad_options_are_one_sentence(profile: str, options: list[str], says: str, capsys: Capture) -> None:
+    assert main(["recommend", profile, *options]) == 2
+    errors = [line for line in capsys.readouterr().err.splitlines() if "prices are older" not in line]
+    assert len(errors) == 1 and says in errors[0]
