@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.legend_handler import HandlerTuple
 from matplotlib.lines import Line2D
 
+from ..errors import InputError
 from ..recommendation import Recommendation
 from .log_axis import plain_log_axis, time_unit
 from .recommended import cost_interval, short_name, time_interval
@@ -26,8 +27,11 @@ def cost_figure(
 
     Instances without the memory, or expected past the deadline [s] or above the budget [USD], are hollow, and both limits are
     lines where they are near. Without seconds time is relative to the source GPU, and cost is that of what takes it an hour.
-    ``recommendations`` must not be empty.
+
+    Raises InputError if there are no recommendations.
     """
+    if not recommendations:
+        raise InputError("no instance keeps the limits, so there is nothing to draw; loosen them")
     front = _places([row for row in recommendations if row.pareto])
     others = [row for row in recommendations if not row.pareto]
     missed = [row for row in others if _misses(row, deadline_s, budget_usd)]

@@ -12,6 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from ...regressor.estimate import Estimate
+from ..errors import InputError
 from ..recommendation import Recommendation
 from .log_axis import plain_log_axis
 from .recommended import cost_interval, short_name, time_interval
@@ -25,8 +26,11 @@ def relative_figure(recommendations: Sequence[Recommendation], source_gpu: str) 
     """Relative time (a) and cost (b) of each GPU on log axes, fastest first, with 90 % intervals; 1 is the best of the panel.
 
     A GPU's bar is that of its cheapest instance, which is named. ``source_gpu`` is marked by its colour, the best by a star.
-    ``recommendations`` must not be empty.
+
+    Raises InputError if there are no recommendations.
     """
+    if not recommendations:
+        raise InputError("no instance keeps the limits, so there is nothing to draw; loosen them")
     cheapest: dict[str, Recommendation] = {}
     for row in sorted(recommendations, key=lambda row: cost_interval(row).value):
         cheapest.setdefault(row.instance.gpu, row)

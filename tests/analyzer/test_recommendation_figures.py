@@ -14,6 +14,7 @@ import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
+from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.figures import cost_figure, page_svg, relative_figure, save_figure
 from epochcast.analyzer.figures.log_axis import time_unit
 from epochcast.analyzer.figures.style import BLUE, ORANGE
@@ -146,6 +147,12 @@ def test_names_of_a_price_file_are_drawn_as_they_are_and_cut_where_too_long(tmp_
             assert save_figure(figure, tmp_path / "figure.png").stat().st_size > 5000
             ElementTree.fromstring(page_svg(figure))
     assert names(cost_figure(hostile)) == ["$\\frac{$ & <b> (A10)", "x" * 31 + "… (T4)"]
+
+
+def test_nothing_to_draw_is_one_sentence() -> None:
+    for draw in (cost_figure, lambda rows: relative_figure(rows, "T4")):
+        with pytest.raises(InputError, match="nothing to draw"):
+            draw([])
 
 
 def test_the_same_ranking_makes_the_same_page() -> None:
