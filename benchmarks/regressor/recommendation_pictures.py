@@ -6,12 +6,18 @@ Writes docs/images/recommendation/*.png and prints the lines that show them. The
 the shipped model was trained on these workloads. How good its advice is for new ones: regret.py.
 """
 
-from public_pairs import DATA, RECOMMENDATION
+import sys
+from pathlib import Path
+
+from public_pairs import DATA
 
 from epochcast.analyzer.figures import cost_figure, relative_figure
 from epochcast.analyzer.instances import load_instances
 from epochcast.analyzer.recommendation import Work, recommend, whole_job
 from epochcast.regressor import Predictor, load_catalog, load_corpus
+
+sys.path.append(str(Path(__file__).parents[1]))
+from docs_page import RECOMMENDATION
 
 SOURCE = "T4"
 EPOCHS = 90
