@@ -105,10 +105,10 @@ def recommend(
     old = stale([row.instance for row in ranking.recommendations], date.today())
     for sentence in (*source.notes, *notes, *([old] if old else [])):
         click.echo(f"epochcast: {sentence}", err=True)
-    if plot is not None:
-        drawn = [*ranking.recommendations, *(one.recommendation for one in ranking.left_out if one.recommendation)]
+    drawn = [*ranking.recommendations, *(one.recommendation for one in ranking.left_out if one.recommendation)]
+    if plot is not None and drawn:
         save_figure(cost_figure(drawn, deadline_s=deadline, budget_usd=budget), plot)
-    if plot_relative is not None:
+    if plot_relative is not None and ranking.recommendations:
         save_figure(relative_figure(ranking.recommendations, profile.gpu), plot_relative)
     if as_json:
         answer = {
