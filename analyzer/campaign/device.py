@@ -37,7 +37,7 @@ class Device:
 
 
 def choose_device(wanted: str | None, source: str | None, cuda_devices: int) -> Device:
-    """The device called ``wanted`` (``cpu``, ``cuda:N``; None: the first GPU that PyTorch sees, else the CPU), read by ``source``.
+    """The device called ``wanted`` (``cpu``, ``cuda:N``; None: PyTorch's first GPU, else the CPU), read by ``source``.
 
     N counts as ``nvidia-smi`` does, or along CUDA_VISIBLE_DEVICES where that is set. Raises InputError if it is not there or is
     not what the agent samples, AgentError if no agent starts.

@@ -96,7 +96,7 @@ def measure_overhead(workload: Overhead, name: str, training: Training) -> Measu
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors)
         try:
             with_s, without_s = _blocks(lambda: _block(process), workload.pairs, training.device.source)
-        except BrokenBlock:
+        except BlockError:
             process.stdin.close()  # type: ignore[union-attr]
             status = process.wait()
             said = _lines(errors)
@@ -131,7 +131,7 @@ def slowdown(with_s: list[list[float]], without_s: list[list[float]]) -> tuple[f
     return value, low, high
 
 
-class BrokenBlock(RuntimeError):
+class BlockError(RuntimeError):
     """The training process ended in the middle."""
 
 
@@ -152,14 +152,15 @@ def _block(process: subprocess.Popen[bytes]) -> list[float]:
         process.stdin.write(b"\n")
         process.stdin.flush()
     except BrokenPipeError:
-        raise BrokenBlock from None
+        raise BlockError from None
     line = process.stdout.readline()
     if not line.endswith(b"\n"):
-        raise BrokenBlock
+        raise BlockError
     seconds: list[float] = json.loads(line)
     return seconds
 
 
-def _lines(file: IO[Any]) -> list[str]:
+def _lines(file: IO[bytes]) -> list[str]:
     file.seek(0)
-    return file.read().decode(errors="replace").splitlines()
+    text: bytes = file.read()
+    return text.decode(errors="replace").splitlines()

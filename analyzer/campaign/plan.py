@@ -126,7 +126,11 @@ class Plan(_Table):
 
 def shipped_plans() -> dict[str, str]:
     """Name of each plan that comes with the product -> its first line of comment."""
-    return {path.stem: path.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ") for path in sorted(SHIPPED.glob("*.toml"))}
+    return {path.stem: _first_line(path).lstrip("# ") for path in sorted(SHIPPED.glob("*.toml"))}
+
+
+def _first_line(path: Path) -> str:
+    return path.read_text(encoding="utf-8").partition("\n")[0]
 
 
 def read_plan(name: str) -> Plan:
@@ -169,7 +173,8 @@ def _sentence(error: ValidationError) -> str:
     first = error.errors(include_url=False)[0]
     key, value, message = _key(first["loc"]), first["input"], first["msg"]
     if first["type"] == "extra_forbidden":
-        table = {"workload": _Grid, "overhead": Overhead}.get(str(first["loc"][0]), Plan)
+        tables: dict[str, type[BaseModel]] = {"workload": _Grid, "overhead": Overhead}
+        table = tables.get(str(first["loc"][0]), Plan)
         return f"there is no key {key!r}; the keys there are {', '.join(table.model_fields)}"
     if first["type"] == "missing":
         return f"{key} is missing; give it"
@@ -177,7 +182,7 @@ def _sentence(error: ValidationError) -> str:
         message = "Input should be a network's name or package.module:factory"
     if message.startswith("Value error, "):
         return f"{key}: {message.removeprefix('Value error, ')}"
-    return f"{key} is {_short(value)}; it {message.removeprefix('Input ').removeprefix('List ')}"
+    return f"{key} is {_short(value)}; it {message[message.index('should') :]}"
 
 
 def _key(places: tuple[int | str, ...]) -> str:

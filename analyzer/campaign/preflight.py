@@ -35,8 +35,8 @@ class Preflight:
 def preflight(cells: Sequence[tuple[str, int]]) -> Preflight:
     """Build each (network, image size) without memory for its weights.
 
-    Raises InputError if PyTorch is not installed, if the process dies, and for a network that no size of the plan can be built of:
-    its name is wrong. One that only some sizes are too small for is among the failures.
+    Raises InputError if PyTorch is not installed, if the process dies, and for a network that cannot be built of any size in
+    the plan: its name is wrong. One that only some sizes are too small for is among the failures.
     """
     if importlib.util.find_spec("torch") is None:
         raise InputError("a campaign trains with PyTorch, which is not installed; run: pip install 'epochcast[torch]'")

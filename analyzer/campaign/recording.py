@@ -1,4 +1,4 @@
-"""One run of a campaign: train a workload in a process of its own while the agent samples, and file its trace and its labels."""
+"""One run of a campaign: train a workload in a process of its own while the agent samples, and file its trace and labels."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from ..agent_client import AgentError
 from ..corpus import append_run
-from ..errors import InputError
 from ..files import write_whole
 from ..record import Recording, record
 from ..trace import read_trace
@@ -70,7 +68,7 @@ def record_run(workload: Workload, epochs: int, corpus: Path, name: str, trainin
     write_whole(beside, lambda file: file.write(json.dumps(labels, indent=1).encode()))
     try:
         append_run(corpus, kept, beside)
-    except InputError as error:  # an OSError, the disk's, passes
+    except ValueError as error:  # the InputError of any room; an OSError, the disk's, passes
         kept.unlink()
         beside.unlink()
         raise RunError(str(error), said) from error
@@ -123,7 +121,3 @@ def _labels(workload: Workload, said: list[str]) -> dict[str, Any]:
         **workload.model_dump(),
         **told,
     }
-
-
-RecordRun = Callable[[Workload, int, Path, str, Training], dict[str, Any]]
-"""The type of `record_run`."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import signal
 import statistics
@@ -26,6 +25,8 @@ from .expectation import Measured, expected_s
 from .overhead import append_overhead, measure_overhead, read_overheads
 from .plan import Overhead, Plan, Workload
 from .recording import RunError, Training, record_run
+
+_GO_ON = "the campaign stopped there, and what finished is kept: make room and start it again"
 
 Status = Literal["done", "failed", "skipped", "not reached"]
 
@@ -57,8 +58,8 @@ class Result:
 class Runner:
     """One campaign on one device, into one corpus folder.
 
-    ``failures`` says of (network, image size) why it cannot be built; such a run fails without a start. ``progress`` gets a line
-    before each run.
+    ``failures`` says of (network, image size) why it cannot be built; such a run fails without a start. ``progress`` gets a
+    line before each run.
     """
 
     def __init__(
@@ -84,9 +85,9 @@ class Runner:
     def run(self) -> list[Result]:
         """Run what is missing; one result for each run of the plan, in its order, recordings before overheads.
 
-        Whatever stops it, runs that finished are kept, and the same campaign goes on from there. Raises InputError if the corpus
-        cannot be written or another campaign is writing to it, AgentError if no agent can be had, and SystemExit on SIGINT or
-        SIGTERM, without the present run.
+        Whatever stops it, runs that finished are kept, and the same campaign goes on from there. Raises InputError if the
+        corpus cannot be written or another campaign is writing to it, AgentError if no agent can be had, and SystemExit on
+        SIGINT or SIGTERM, without the present run.
         """
         try:
             self._corpus.mkdir(parents=True, exist_ok=True)
@@ -94,25 +95,22 @@ class Runner:
             with lock, _stopping() as stopped:
                 return self._run(stopped)
         except Timeout:
-            raise InputError(f"another campaign is writing to {str(self._corpus)!r}; wait for it or name another folder") from None
-        except OSError as error:
-            if isinstance(error, AgentError):
-                raise
-            raise InputError(self._stopped(error)) from error
-        except InputError as error:
-            if isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.ENOSPC:
-                raise InputError(self._stopped(error.__cause__)) from error
+            raise InputError(
+                f"another campaign is writing to {str(self._corpus)!r}; wait for it or name another folder"
+            ) from None
+        except AgentError:  # an OSError too
             raise
-
-    def _stopped(self, error: OSError) -> str:
-        return (
-            f"the campaign stopped, as {str(self._corpus)!r} cannot be written: {error.strerror or error}; what finished is kept: "
-            "make room and start it again"
-        )
+        except OSError as error:
+            raise InputError(f"cannot write to {str(self._corpus)!r}: {error.strerror or error}; {_GO_ON}") from error
+        except InputError as error:
+            if isinstance(error.__cause__, OSError | InputError):  # `write_whole`, or what `record` makes of it
+                raise InputError(f"{error}; {_GO_ON}") from error
+            raise
 
     def _run(self, stopped: Callable[[], int | None]) -> list[Result]:
         finished = self._finished()
-        jobs: list[tuple[Workload | Overhead, int]] = [*self._plan.runs(), *((entry, entry.epochs) for entry in self._plan.overhead)]
+        overheads = [(entry, entry.epochs) for entry in self._plan.overhead]
+        jobs: list[tuple[Workload | Overhead, int]] = [*self._plan.runs(), *overheads]
         results = []
         for number, (workload, epochs) in enumerate(jobs, start=1):
             name = self._name(workload)
@@ -134,12 +132,12 @@ class Runner:
         finished: dict[str, Measured | None] = {entry.run: None for entry in read_overheads(self._corpus)}
         finished |= dict.fromkeys(rows)
         for labels in sorted((self._corpus / "traces").glob("*.json")):
-            if labels.stem not in rows:
-                append_run(self._corpus, labels.with_suffix(".parquet"), labels)
             try:
+                if labels.stem not in rows:
+                    append_run(self._corpus, labels.with_suffix(".parquet"), labels)
                 told = json.loads(labels.read_text(encoding="utf-8"))
                 finished[labels.stem] = Measured.of_labels(told)
-            except (ValueError, KeyError, TypeError):  # not a campaign's own
+            except (ValueError, KeyError, TypeError):  # not a campaign's own, or what makes no row: it is recorded anew
                 continue
             if told.get("device") == self._device.name:
                 self._measured.append(Measured.of_labels(told))
@@ -175,8 +173,8 @@ class Runner:
     def _outlook(self, workload: Workload, epochs: int) -> str:
         expected = self._expected_s(workload, epochs)
         used = time.monotonic() - self._began
-        outlook = "" if expected is None else f", about {expected:.0f} s"
-        return outlook + (f" ({used:.0f} s used)" if self._budget_s is None else f" ({used:.0f} of {self._budget_s:.0f} s used)")
+        budget = "" if self._budget_s is None else f"of {self._budget_s:.0f} "
+        return ("" if expected is None else f", about {expected:.0f} s") + f" ({used:.0f} {budget}s used)"
 
     def _attempt(self, name: str, workload: Workload, epochs: int, stopped: Callable[[], int | None]) -> Result:
         began = time.monotonic()
@@ -184,14 +182,14 @@ class Runner:
             if unbuildable := self._unbuildable.get((workload.network, workload.image_size)):
                 raise RunError(unbuildable, [])
             if isinstance(workload, Overhead):
-                append_overhead(self._corpus, measured := measure_overhead(workload, name, self._training))
-                blocks = [*measured.with_s, *measured.without_s]
-                seconds, trained = time.monotonic() - began, sum(map(len, blocks))
-                result = Result(name, "done", round(seconds, 3), trained, statistics.median(sum(blocks, [])))
+                measured = measure_overhead(workload, name, self._training)
+                append_overhead(self._corpus, measured)
+                trained = [epoch for block in (*measured.with_s, *measured.without_s) for epoch in block]
+                seconds = round(time.monotonic() - began, 3)
+                result = Result(name, "done", seconds, len(trained), statistics.median(trained))
             else:
-                self._measured.append(
-                    run := Measured.of_labels(record_run(workload, epochs, self._corpus, name, self._training))
-                )
+                run = Measured.of_labels(record_run(workload, epochs, self._corpus, name, self._training))
+                self._measured.append(run)
                 result = _result(name, "done", run)
         except RunError as failure:
             if (number := stopped()) is not None:  # it was ended with the campaign

@@ -1,0 +1,103 @@
+"""Plans: what a grid holds, what the shipped ones are, and one clear sentence for each that is wrong."""
+
+from pathlib import Path
+
+import pytest
+
+from epochcast.analyzer.campaign import read_plan, shipped_plans
+from epochcast.analyzer.campaign.plan import Workload
+from epochcast.analyzer.errors import InputError
+
+GOOD = 'network = "LeNet5"\nbatch_size = 16\nimage_size = 32\nsamples = 100\n'
+
+
+def _written(folder: Path, text: str) -> str:
+    path = folder / "plan.toml"
+    path.write_text(text)
+    return str(path)
+
+
+def test_lists_make_a_grid_in_the_order_of_the_plan(tmp_path: Path) -> None:
+    text = '[[workload]]\nnetwork = ["A", "b.c:D"]\nbatch_size = [16, 32]\nimage_size = 64\nsamples = 100\nprecision = "amp"\n'
+    runs = read_plan(_written(tmp_path, text)).runs()
+    assert [workload.text for workload, _ in runs] == [
+        "A|16|64|100|amp",
+        "A|32|64|100|amp",
+        "b.c:D|16|64|100|amp",
+        "b.c:D|32|64|100|amp",
+    ]
+    assert {epochs for _, epochs in runs} == {10}
+    assert runs[3][0].file_name == "b.c_D_32_64_100_amp"
+
+
+def test_equal_text_is_equal_work() -> None:
+    one = Workload(network="A", batch_size=16, image_size=32, samples=100)
+    assert one.text == "A|16|32|100"
+    others = [one.model_copy(update=change) for change in ({"samples": 101}, {"precision": "amp"}, {"image_size": 33})]
+    assert len({one.text, *(other.text for other in others)}) == 4
+
+
+def test_the_papers_grid_is_shipped_whole() -> None:
+    runs = read_plan("paper-grid").runs()
+    assert len(runs) == 14 * 5 * 5 == len({workload.text for workload, _ in runs})
+    assert {epochs for _, epochs in runs} == {10}
+    samples = {workload.image_size: workload.samples for workload, _ in runs}
+    assert samples == {32: 50_000, 64: 5000, 128: 5000, 224: 2000, 256: 2000}
+
+
+def test_every_shipped_plan_is_read_and_says_what_it_is() -> None:
+    plans = shipped_plans()
+    assert {"paper-grid", "ten-minutes-cpu", "ten-minutes-gpu"} <= set(plans)
+    for name, about in plans.items():
+        assert len(about) > 20
+        assert read_plan(name).runs()
+    assert read_plan("ten-minutes-cpu").overhead
+
+
+def test_shipped_plans_name_networks_that_exist() -> None:
+    pytest.importorskip("torch", reason="the extra 'torch' is not installed")
+    from epochcast.analyzer.backends.networks import NETWORKS
+
+    named = {workload.network for name in shipped_plans() for workload, _ in read_plan(name).runs()}
+    assert named <= set(NETWORKS)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "it has nothing to record; add a .*workload"),
+        ("[[workload", "is not a readable plan"),
+        (
+            f"[[workload]]\n{GOOD}batchsize = 3",
+            r"there is no key 'workload\[1\].batchsize'; the keys there are network, batch_",
+        ),
+        ("budget = 3", "there is no key 'budget'; the keys there are workload, overhead, time_budget_s"),
+        (
+            f"[[workload]]\n{GOOD}".replace("batch_size = 16", "batch_size = 0"),
+            r"workload\[1\].batch_size is 0; it should be g",
+        ),
+        (f"[[workload]]\n{GOOD}".replace("batch_size = 16", "batch_size = []"), r"workload\[1\].batch_size is \[\]; it should"),
+        (f"[[workload]]\n{GOOD}".replace("= 16", '= "16"'), r"workload\[1\].batch_size is '16'; it should be a valid integer"),
+        (f"[[workload]]\n{GOOD}".replace("= 16", "= true"), r"workload\[1\].batch_size is True; it should be a valid integer"),
+        (f"[[workload]]\n{GOOD}".replace("samples = 100", ""), r"workload\[1\].samples is missing; give it"),
+        (f"[[workload]]\n{GOOD}epochs = 1", r"workload\[1\].epochs is 1; it should be greater than or equal to 2"),
+        (f"[[workload]]\n{GOOD}precision = 'fp8'", r"workload\[1\].precision is 'fp8'; it should be 'fp32' or 'amp'"),
+        (f"[[workload]]\n{GOOD}".replace("LeNet5", "a|b"), r"is 'a\|b'; it should be a network's name or package.module:fact"),
+        (f"[[workload]]\n{GOOD}".replace("= 16", "= 200"), "batch_size 200 is more than the 100 samples of an epoch"),
+        (f"[[workload]]\n{GOOD}[[workload]]\n{GOOD}", r"names LeNet5\|16\|32\|100 twice; name each workload once"),
+        (f"[[workload]]\n{GOOD}[[overhead]]\n{GOOD}pairs = 1", r"overhead\[1\].pairs is 1; it should be greater than or equa"),
+        (f"time_budget_s = -1\n[[workload]]\n{GOOD}", "time_budget_s is -1; it should be greater than 0"),
+        (f"run_timeout_s = inf\n[[workload]]\n{GOOD}", "run_timeout_s is inf; it should be a finite number"),
+        (f"[workload]\n{GOOD}", "workload is .*; it should be a valid list"),
+    ],
+)
+def test_a_wrong_plan_is_refused_in_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence) as refused:
+        read_plan(_written(tmp_path, text))
+    assert "\n" not in str(refused.value)
+    assert "plan.toml" in str(refused.value)
+
+
+def test_an_unknown_plan_is_refused_with_those_that_come_along() -> None:
+    with pytest.raises(InputError, match=r"no such plan: 'ten-minutes'; give a TOML file, or one of .*ten-minutes-cpu"):
+        read_plan("ten-minutes")
