@@ -67,7 +67,7 @@ def splits(pairs: Sequence[Pair], protocol: str, seed: int = 0, anchors: int = 0
         groups = np.array([pair.source.group or "" for pair in pairs])
         if "" in groups or len(set(groups)) < 2:
             raise InputError(
-                f"protocol P3 needs a group (model) in every profile, and two or more; there are {sorted(set(groups))}"
+                f"protocol P3 needs a group (model) in every profile, and two or more; there are {sorted(set(groups.tolist()))}"
             )
         if len(set(groups)) > _MOST_FOLDS:
             yield from GroupKFold(_MOST_FOLDS).split(groups, groups=groups)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -70,8 +71,10 @@ def append_run(corpus: Path, trace: Path, labels: Path) -> None:
     run = read_run(trace, labels, load_catalog(), trace.resolve().relative_to(corpus.resolve()).as_posix())
     with locked(corpus):
         runs = read_runs(corpus) if (corpus / FILE_NAME).exists() else []
+        # A merge renames a trace, but not its run.
+        name = next((other.run for other in runs if other.trace == run.trace), run.run)
         try:
-            write_runs(corpus, [*(other for other in runs if other.trace != run.trace), run])
+            write_runs(corpus, [*(other for other in runs if other.trace != run.trace), replace(run, run=name)])
         except InputError as error:
             # A full disk is no fault of this run: whoever goes on to the next must see that it is the disk.
             if isinstance(error.__cause__, OSError):
