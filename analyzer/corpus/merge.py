@@ -31,18 +31,20 @@ class Merged:
 def merge(corpora: Sequence[Path], out: Path) -> Merged:
     """Bring the runs of all corpora into the corpus ``out``, which is made if it is not there; its own runs stay.
 
-    The result is the same in whatever order they are given, and the same again if they are merged once more. A trace is named
-    after its run's identity, so that campaigns of one plan on several GPUs do not collide. Whenever it is stopped, the table is
-    the old or the new one. Raises InputError for what is no corpus and for recordings that contradict each other, before
-    anything is written, and where ``out`` cannot be written.
+    Runs alone, with traces and labels: failures and what sampling cost belong to the campaigns. The result is the same in
+    whatever order they are given, and the same again if they are merged once more. A trace is named after its run's identity,
+    so that campaigns of one plan on several GPUs do not collide. Whenever it is stopped, the table is the old or the new one.
+    Raises InputError for what is no corpus and for recordings that contradict each other, before anything is written, and where
+    ``out`` cannot be written.
     """
     given = [_placed(run, corpus) for corpus in corpora for run in read_runs(corpus)]
     _make(out)
     try:
         with locked(out):
             own = read_runs(out) if (out / FILE_NAME).exists() else []
-            in_place = {run.identity: run for run in own if run.trace is not None}
-            whole = union([*given, *(_placed(run, out) for run in own)])
+            placed = [_placed(run, out) for run in own]
+            in_place = {run.identity: run for run, found in zip(own, placed, strict=True) if found.trace is not None}
+            whole = union([*given, *placed])
             runs = [in_place.get(run.identity) or _with_trace(run, out) for run in whole]
             write_runs(out, runs)
     except OSError as error:

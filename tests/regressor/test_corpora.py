@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from epochcast.regressor import Catalog, InputError, Profile, load_corpus
+from epochcast.regressor.corpora import run_table
 from epochcast.regressor.corpora.cloud_hw_trainpred import _METRICS, _STATISTICS
 from epochcast.regressor.pairs import make_pairs
 from epochcast.regressor.profile import METRICS
@@ -86,6 +87,31 @@ def test_own_profiles_as_file_folder_and_lines(tmp_path: Path, make_profile: Cal
     lines.write_text("\n\n".join(json.dumps(profile.to_json()) for profile in profiles))
     assert load_corpus(tmp_path) == load_corpus(lines) == profiles
     assert load_corpus(tmp_path / "0.json") == profiles[:1]
+
+
+def test_a_table_of_runs_holds_profiles_as_they_are(tmp_path: Path, make_profile: Callable[..., Profile]) -> None:
+    bare = Profile(
+        "AMD EPYC", 2.0, "epoch", 3, {}, "none", True, workload="b", epoch_s_low=1.9, epoch_s_high=2.1, stalls=1, stall_s=3.0
+    )
+    profiles = [make_profile("T4", workload="a", group="g"), bare]
+    pd.DataFrame([run_table.profile_row(profile) for profile in profiles]).reindex(
+        columns=[*run_table.FIELD_COLUMNS, *run_table.STATISTIC_COLUMNS]
+    ).to_parquet(tmp_path / "corpus.parquet")
+    assert load_corpus(tmp_path) == load_corpus(tmp_path / "corpus.parquet") == profiles
+
+
+def test_the_public_profiles_survive_the_table_of_runs(tmp_path: Path, public_profiles: list[Profile]) -> None:
+    rows = [run_table.profile_row(profile) for profile in public_profiles]
+    columns = [*run_table.FIELD_COLUMNS, *run_table.STATISTIC_COLUMNS]
+    pd.DataFrame(rows).reindex(columns=columns).to_parquet(tmp_path / "corpus.parquet")
+    assert load_corpus(tmp_path) == public_profiles
+
+
+def test_an_empty_table_of_runs_is_no_training_data(tmp_path: Path) -> None:
+    columns = [*run_table.FIELD_COLUMNS, *run_table.STATISTIC_COLUMNS]
+    pd.DataFrame(columns=columns).to_parquet(tmp_path / "corpus.parquet")
+    with pytest.raises(InputError, match="holds no run; run a campaign into it"):
+        load_corpus(tmp_path)
 
 
 def test_bad_own_profiles(tmp_path: Path, make_profile: Callable[..., Profile]) -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.corpus import append_run
-from epochcast.regressor import load_corpus
+from epochcast.analyzer.training_data import load_training_data
+from epochcast.regressor import load_catalog, load_corpus
 
 RecordRun = Callable[..., tuple[Path, Path]]
 Capture = pytest.CaptureFixture[str]
@@ -121,6 +122,8 @@ def test_train_evaluate_and_calibrate_on_corpora(corpus: Path, tmp_path: Path, r
     assert main(["train", "regressor", *data, "--out", str(model), "--json"]) == 0
     streams = capsys.readouterr()
     answer = json.loads(streams.out)
+    once, _ = load_training_data([corpus], load_catalog())
+    assert load_training_data([corpus, corpus / "corpus.parquet"], load_catalog())[0] == once
     assert (answer["rows"], answer["gpus"]) == (17, ["A10G", "L4", "T4"])
     assert streams.err.count("left out") == 2 == streams.err.count("\n")
     assert main(["evaluate", "regressor", "--data", str(corpus), "--protocol", "P4", "--recipe", "prior", "--json"]) == 0

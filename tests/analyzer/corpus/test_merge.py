@@ -95,6 +95,16 @@ def test_campaigns_of_one_plan_on_two_gpus_keep_their_traces(tmp_path: Path, rec
     assert read_runs(tmp_path / "c") == before
 
 
+def test_a_trace_that_was_lost_comes_back(tmp_path: Path) -> None:
+    first = _fill(tmp_path / "1", {("T4", "w", "a", 0): True})
+    merge([first], tmp_path / "out")
+    (run,) = read_runs(tmp_path / "out")
+    (tmp_path / "out" / (run.trace or "")).unlink()
+    assert merge([tmp_path / "out"], tmp_path / "other").without_trace == 1
+    assert merge([first], tmp_path / "out").without_trace == 0
+    assert (tmp_path / "out" / (run.trace or "")).is_file()
+
+
 def test_contradictions_are_named_and_nothing_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recordings = {("T4", "w", name, 0): True for name in "abcd"}
     first, second = _fill(tmp_path / "1", recordings), _fill(tmp_path / "2", recordings)
