@@ -38,47 +38,50 @@ class Asked:
 def _prediction(draw: st.DrawFn, gpu: str, measured: bool, epoch_s: float) -> Prediction:
     if measured:
         return Prediction(gpu, 1.0, epoch_s, epoch_s, epoch_s, "here", 1.0, 1.0, "measured", 1.0, ())
-    ratio, low, high = draw(st.floats(0.05, 20)), draw(st.floats(0.5, 1)), draw(st.floats(1, 2))
+    ratio = draw(st.sampled_from([0.25, 0.5, 1.0, 2.0]) | st.floats(0.05, 20))
+    low, high = draw(st.floats(0.5, 1)), draw(st.floats(1, 2))
     seconds = epoch_s * ratio
     return Prediction(
         gpu, ratio, seconds, seconds * low, seconds * high, "a model", ratio * low, ratio * high, "ensemble", 1.0, ()
     )
 
 
+# Round figures too, so that there are ties.
+PRICES = st.sampled_from([0.5, 1.0, 2.0, 4.0]) | st.floats(0.05, 50)
+KINDS = ("deadline", "budget", "region", "cloud", "market", "memory")
+
+
 @st.composite
 def _instance(draw: st.DrawFn, name: str) -> Instance:
-    price = st.floats(0.05, 50)
+    prices = draw(st.tuples(PRICES, PRICES))
+    unknown = draw(st.sampled_from([None, None, None, 0, 1]))
+    on_demand, spot = (None if number == unknown else price for number, price in enumerate(prices))
+    gpu, cloud, region = (draw(st.sampled_from(known)) for known in (GPUS, CLOUDS, REGIONS))
     return Instance(
-        cloud=draw(st.sampled_from(CLOUDS)),
-        name=name,
-        gpu=draw(st.sampled_from(GPUS)),
-        count=draw(st.integers(1, 8)),
-        region=draw(st.sampled_from(REGIONS)),
-        usd_per_hour=draw(st.none() | price),
-        source="a page",
-        date=date(2026, 2, 9),
-        spot_usd_per_hour=draw(st.none() | price),
+        cloud, name, gpu, draw(st.integers(1, 8)), region, on_demand, "a page", date(2026, 2, 9), spot_usd_per_hour=spot
     )
 
 
 @st.composite
 def asked(draw: st.DrawFn, *, limited: bool = True) -> Asked:
-    gpus = draw(st.lists(st.sampled_from(GPUS), min_size=1, unique=True))
+    """Predictions for three GPUs or more, the first of which is the source, and up to twelve instances; two limits at most."""
+    gpus = draw(st.permutations(GPUS))[: draw(st.integers(3, len(GPUS)))]
     epoch_s = draw(st.floats(0.1, 1e4))
     predictions = tuple(draw(_prediction(gpu, number == 0, epoch_s)) for number, gpu in enumerate(gpus))
-    instances = tuple(draw(_instance(f"i{number}")) for number in range(draw(st.integers(1, 12))))
-    if not limited:
-        return Asked(predictions, instances, Limits(), None)
+    instances = tuple(draw(_instance(f"i{number}")) for number in range(draw(st.integers(3, 12))))
+    kinds = draw(st.sets(st.sampled_from(KINDS), max_size=2)) if limited else set()
+    regions = sorted({one.region for one in instances} - {"any"})
     limits = Limits(
-        deadline_s=draw(st.none() | st.floats(0.1, 20).map(lambda factor: factor * epoch_s)),
-        budget_usd=draw(st.none() | st.floats(0.01, 100).map(lambda factor: factor * epoch_s / 3600)),
-        regions=draw(st.lists(st.sampled_from(sorted({one.region for one in instances} - {"any"}) or [""]), max_size=2)),
-        clouds=draw(st.lists(st.sampled_from(sorted({one.cloud for one in instances})), max_size=2)),
-        market=draw(st.sampled_from(("on-demand", "spot"))),
+        deadline_s=epoch_s * draw(st.floats(0.2, 10)) if "deadline" in kinds else None,
+        budget_usd=epoch_s / 3600 * draw(st.floats(0.1, 50)) if "budget" in kinds else None,
+        regions=[draw(st.sampled_from(regions))] if "region" in kinds and regions else [],
+        clouds=draw(st.permutations(sorted({one.cloud for one in instances})))[:2] if "cloud" in kinds else [],
+        market="spot" if "market" in kinds else "on-demand",
     )
-    assume("" not in limits.regions)
-    need = draw(st.none() | st.builds(MemoryNeed, st.floats(1e9, 1e11), st.booleans()))
-    return Asked(predictions, instances, limits, need)
+    sizes = st.sampled_from([4e9, 13e9, 15e9, 20e9, 60e9])
+    return Asked(
+        predictions, instances, limits, draw(st.builds(MemoryNeed, sizes, st.booleans())) if "memory" in kinds else None
+    )
 
 
 def _places(rows: Sequence[Recommendation]) -> list[str]:
