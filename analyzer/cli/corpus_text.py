@@ -22,7 +22,7 @@ def coverage_text(found: Coverage) -> str:
             [_workload_row(one, names) for one in found.workloads],
         ),
         "",
-        f"{found.paired} of {len(found.workloads)} workloads were measured on two or more GPUs: {found.pairs} pairs to learn",
+        f"{found.paired} of {len(found.workloads)} workloads ran on two or more GPUs: {found.pairs} pairs to learn from",
         *_missing_lines(found.missing),
         *found.left_out,
         *_protocol_lines(found.protocols),

@@ -80,7 +80,7 @@ def test_the_report_counts_what_is_there_and_names_what_is_missing(corpus: Path,
 def test_the_report_as_text(corpus: Path, capsys: Capture) -> None:
     assert main(["corpus", "report", str(corpus)]) == 0
     said = capsys.readouterr().out
-    assert "5 of 6 workloads were measured on two or more GPUs: 30 pairs to learn" in said
+    assert "5 of 6 workloads ran on two or more GPUs: 30 pairs to learn from" in said
     assert "missing on L4, with the seconds of an epoch elsewhere: ResNet18|32|64|500 (1.5 s), LeNet5|37|64|500 (7 s)" in said
     assert "accuracy on new GPUs can be evaluated (P4)" in said
 
@@ -89,7 +89,7 @@ def test_one_gpu_alone_lacks_a_second(tmp_path: Path, record_run: RecordRun, cap
     _add(tmp_path, record_run, "LeNet5|32|32", "Tesla T4")
     assert main(["corpus", "report", str(tmp_path)]) == 1
     said = capsys.readouterr().out
-    assert "0 of 1 workloads were measured on two or more GPUs" in said and "measure the same workloads on a second GPU" in said
+    assert "0 of 1 workloads ran on two or more GPUs" in said and "measure the same workloads on a second GPU" in said
     assert main(["train", "regressor", "--data", str(tmp_path), "--out", str(tmp_path / "model")]) == 2
     said = capsys.readouterr().err
     assert "no workload of the 1 profiles ran on two GPUs (they are of T4)" in said and said.count("\n") == 1
