@@ -12,9 +12,10 @@ from .plan import Workload
 
 @dataclass(frozen=True)
 class Measured:
-    """A finished run: what it trained, its median epoch and all of it, PyTorch's loading included [s]."""
+    """A finished run: what it trained on which device, its median epoch and all of it, PyTorch's loading included [s]."""
 
     workload: Workload
+    device: str
     epochs: int
     epoch_s: float
     seconds: float
@@ -24,7 +25,7 @@ class Measured:
         """From a run's label file; KeyError or ValueError if it is no campaign's."""
         workload = Workload(**{name: labels[name] for name in Workload.model_fields})
         lengths = [end - start for start, end in zip(labels["epoch_starts"], labels["epoch_ends"], strict=True)]
-        return cls(workload, len(lengths), median(lengths[1:] or lengths), labels["seconds"])
+        return cls(workload, labels["device"], len(lengths), median(lengths[1:] or lengths), labels["seconds"])
 
 
 def expected_s(workload: Workload, epochs: int, measured: Sequence[Measured]) -> float | None:

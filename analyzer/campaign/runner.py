@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import statistics
 import sys
@@ -17,11 +16,11 @@ from typing import Any, Literal
 from filelock import FileLock, Timeout
 
 from ..agent_client import AgentError
-from ..corpus import append_run, read_runs
 from ..errors import InputError
 from ..files import write_whole
 from .device import Device
 from .expectation import Measured, expected_s
+from .finished import finished_runs
 from .overhead import append_overhead, measure_overhead, read_overheads
 from .plan import Overhead, Plan, Workload
 from .recording import RunError, Training, record_run
@@ -108,7 +107,9 @@ class Runner:
             raise
 
     def _run(self, stopped: Callable[[], int | None]) -> list[Result]:
-        finished = self._finished()
+        finished = finished_runs(self._corpus)
+        self._measured = [run for run in finished.values() if run is not None and run.device == self._device.name]
+        finished |= {entry.run: None for entry in read_overheads(self._corpus)}
         overheads = [(entry, entry.epochs) for entry in self._plan.overhead]
         jobs: list[tuple[Workload | Overhead, int]] = [*self._plan.runs(), *overheads]
         results = []
@@ -125,23 +126,6 @@ class Runner:
         # The device is in it: several GPUs may fill one folder.
         name = f"{workload.file_name}_{self._device.file_name}"
         return f"overhead_{name}" if isinstance(workload, Overhead) else name
-
-    def _finished(self) -> dict[str, Measured | None]:
-        """The runs that the corpus has; those that were recorded but not yet added, as after a full disk, are added now."""
-        rows = {run.run for run in read_runs(self._corpus)} if (self._corpus / "corpus.parquet").exists() else set()
-        finished: dict[str, Measured | None] = {entry.run: None for entry in read_overheads(self._corpus)}
-        finished |= dict.fromkeys(rows)
-        for labels in sorted((self._corpus / "traces").glob("*.json")):
-            try:
-                if labels.stem not in rows:
-                    append_run(self._corpus, labels.with_suffix(".parquet"), labels)
-                told = json.loads(labels.read_text(encoding="utf-8"))
-                finished[labels.stem] = Measured.of_labels(told)
-            except (ValueError, KeyError, TypeError):  # not a campaign's own, or what makes no row: it is recorded anew
-                continue
-            if told.get("device") == self._device.name:
-                self._measured.append(Measured.of_labels(told))
-        return finished
 
     def _known(self, name: str, finished: dict[str, Measured | None]) -> Result | None:
         """The result of a run that need not start again."""

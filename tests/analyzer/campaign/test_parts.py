@@ -27,8 +27,8 @@ def test_nothing_is_expected_of_nothing() -> None:
 
 
 def test_a_run_is_expected_to_take_what_its_networks_nearest_run_took_a_pixel() -> None:
-    small = Measured(_workload(), epochs=10, epoch_s=2.0, seconds=26.0)
-    large = Measured(_workload(image_size=64), epochs=10, epoch_s=6.0, seconds=66.0)
+    small = Measured(_workload(), "T4", epochs=10, epoch_s=2.0, seconds=26.0)
+    large = Measured(_workload(image_size=64), "T4", epochs=10, epoch_s=6.0, seconds=66.0)
     assert expected_s(_workload(), 10, [small, large]) == pytest.approx(26.0)
     assert expected_s(_workload(samples=300), 5, [small, large]) == pytest.approx(6.0 + 5 * 6.0)
     assert expected_s(_workload(image_size=128), 10, [small, large]) == pytest.approx(6.0 + 10 * 24.0)
