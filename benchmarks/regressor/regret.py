@@ -130,12 +130,12 @@ def figures(runs: Sequence[NDArray[np.float64]]) -> list[str]:
     return [f"{means.mean():.2f}", spread, f"{median:.2f}", f"{p90:.2f}", f"{largest:.1f}", right]
 
 
-def table(data: PublicQuestions, objective: Objective) -> Iterator[str]:
-    """One line per way to choose; then the target and what came of it."""
+def table(data: PublicQuestions, objective: Objective, default: Sequence[NDArray[np.float64]]) -> Iterator[str]:
+    """One line per way to choose; then the target and what came of it. ``default`` is what ours predicts, by shuffle."""
     public = data.public
     extra = "extra cost" if objective == "cost" else "extra time"
     yield from header(f"{extra} above the best choice", *COLUMNS)
-    ours = _runs(data, [out_of_fold(public.pairs, "P2", DefaultRecipe(), seed)[0] for seed in SEEDS], objective)
+    ours = _runs(data, default, objective)
     yield line("**predicted best, `default`**", *figures(ours))
     for name, recipe in (("`paper`", PaperRecipe()), ("`prior`, no training", PriorRecipe())):
         yield line(f"predicted best, {name}", *figures(_runs(data, [public.predicted(recipe, "P2")], objective)))
@@ -173,13 +173,13 @@ def _verdict(ours: NDArray[np.float64], constants: dict[str, NDArray[np.float64]
     )
 
 
-def setting(data: PublicQuestions) -> Iterator[str]:
+def setting(data: PublicQuestions, market: Market) -> Iterator[str]:
     """The questions and the prices."""
     by_count = Counter(len(one.question.gpus) for one in data.asked)
     counts = ", ".join(f"{number} with {count} GPUs" for count, number in sorted(by_count.items()))
     workloads = len({one.question.source.workload for one in data.asked})
-    yield f"{len(data.asked)} questions about {workloads} workloads: {counts}. Prices, USD/h on demand: " + ", ".join(
-        f"{gpu} {instance.usd_per_hour:g} ({instance.cloud} {instance.name}, {instance.date.isoformat()})"
+    yield f"{len(data.asked)} questions about {workloads} workloads: {counts}. Prices, USD/h {market}: " + ", ".join(
+        f"{gpu} {instance.price(market):g} ({instance.cloud} {instance.name}, {instance.date.isoformat()})"
         for gpu, instance in data.instances.items()
     )
     unpriced = sorted(set(data.public.sources) - set(data.instances))
@@ -193,12 +193,15 @@ def setting(data: PublicQuestions) -> Iterator[str]:
 
 
 def lines(public: PublicPairs) -> Iterator[str]:
-    """Both tables."""
-    data = PublicQuestions.of(public)
-    yield from setting(data)
-    yield from table(data, "cost")
-    yield ""
-    yield from table(data, "time")
+    """Cost and time, and the cost at spot prices."""
+    default = [out_of_fold(public.pairs, "P2", DefaultRecipe(), seed)[0] for seed in SEEDS]
+    on_demand, spot = PublicQuestions.of(public), PublicQuestions.of(public, "spot")
+    yield from setting(on_demand, "on-demand")
+    for objective in OBJECTIVES:
+        yield from table(on_demand, objective, default)
+        yield ""
+    yield from setting(spot, "spot")
+    yield from table(spot, "cost", default)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import pytest
 
 from epochcast.regressor import Catalog, Profile
 from epochcast.regressor.evaluation.fastest_gpu import FastestGpu, fastest_gpu
+from epochcast.regressor.evaluation.questions import questions
 from epochcast.regressor.pairs import Pair, make_pairs, target_seconds
 
 
@@ -64,3 +65,16 @@ def test_a_gpu_measured_twice_is_one_candidate(make_profile: Callable[..., Profi
     pairs = make_pairs([*profiles, v100, replace(v100, epoch_s=2.2)], catalog)
     found = fastest_gpu(pairs, target_seconds(pairs), target_seconds(pairs))
     assert found.right == 1 and found.regret == 0 and found.n == 4
+
+
+def test_a_question_names_its_own_gpu_first_and_has_seconds_of_each(
+    make_profile: Callable[..., Profile], catalog: Catalog
+) -> None:
+    seconds = {"T4": 4.0, "V100 SXM2 16GB": 2.0, "A10G": 3.0}
+    profiles = [make_profile(gpu, epoch_s=epoch_s, workload="w") for gpu, epoch_s in seconds.items()]
+    pairs = make_pairs([*profiles, replace(profiles[2], epoch_s=5.0)], catalog)
+    asked = questions(pairs)
+    assert [question.gpus[0] for question in asked] == ["T4", "V100 SXM2 16GB", "A10G", "A10G"]
+    assert asked[0].gpus == ("T4", "V100 SXM2 16GB", "A10G")
+    assert asked[0].seconds(target_seconds(pairs)).tolist() == [4.0, 2.0, 4.0]
+    assert asked[3].seconds(target_seconds(pairs)).tolist() == [5.0, 4.0, 2.0]
