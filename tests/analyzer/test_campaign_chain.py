@@ -1,0 +1,134 @@
+"""The commands of docs/how-to/grow-your-own-corpus.md, one after the other, on a plan of seconds and a driver made of C.
+
+The networks train on the CPU while the agent reads a stub of NVML that shows a T4, or an A100: the chain is real, its telemetry
+is not, so nothing is asserted about accuracy.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from epochcast.analyzer.campaign import read_plan
+from epochcast.analyzer.corpus import read_runs
+from epochcast.regressor import Predictor
+
+# Long enough for a reading of the utilisation, which comes once a second, in the epochs after the first.
+PLAN = """
+[[workload]]
+network = "LeNet5"
+batch_size = [8, 12, 16, 24, 32]
+image_size = 32
+samples = 2000
+epochs = 4
+"""
+# Busy for 1.05 of every 1.5 s, which is what is detected; the user's training program only has to last for some of them.
+SCENARIO = "gpus 1\ngpu 0 {model}\nepoch 0 1.5 0.7\n"
+TRAIN = "import time\ntime.sleep(9)\n"
+
+
+class Machine:
+    """A folder in which the documented commands run, with a GPU that the driver only pretends to have."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def start(self, command: str, gpu: str = "t4") -> subprocess.Popen[str]:
+        """Start a command of the page as it stands, but that PyTorch trains on the CPU."""
+        (self.folder / f"{gpu}.scenario").write_text(SCENARIO.format(model=gpu))
+        words = command.replace("campaign run", "campaign run --device cpu --source nvml").split()
+        environment = {
+            "NVML_STUB_SCENARIO": str(self.folder / f"{gpu}.scenario"),
+            "LD_LIBRARY_PATH": str(self.folder),
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "OMP_NUM_THREADS": "1",
+        }
+        assert words[0] == "epochcast"
+        return subprocess.Popen(
+            [sys.executable, "-m", "epochcast.analyzer", *words[1:]],
+            cwd=self.folder,
+            env=os.environ | environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    @staticmethod
+    def end(process: subprocess.Popen[str]) -> str:
+        """What it said, once it ended well."""
+        said, _ = process.communicate(timeout=300)
+        assert process.returncode == 0, said
+        return said
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Machine:
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler: the stub libnvidia-ml cannot be built")
+    if find_spec("torch") is None:
+        pytest.skip("no torch: a campaign trains its networks with it (extra: torch)")
+    folder = tmp_path_factory.mktemp("machine")
+    flags = ["-std=c11", "-O2", "-pthread", "-shared", "-fPIC", "-o", str(folder / "libnvidia-ml.so.1")]
+    subprocess.run([compiler, *flags, str(root / "tests" / "agent" / "nvml_stub.c"), "-lm"], check=True)
+    (folder / "plan.toml").write_text(PLAN)
+    (folder / "train.py").write_text(TRAIN)
+    return Machine(folder)
+
+
+@pytest.fixture(scope="module")
+def page(root: Path) -> str:
+    return (root / "docs" / "how-to" / "grow-your-own-corpus.md").read_text()
+
+
+def test_the_page_from_its_plan_to_its_recommendation(machine: Machine, page: str) -> None:
+    commands = [
+        line for block in re.findall(r"^```sh\n(.*?)^```", page, re.DOTALL | re.MULTILINE) for line in block.splitlines()
+    ]
+    # What trains comes first, and on machines of its own: here all at once.
+    training = [command for command in commands if command.startswith(("epochcast campaign run", "epochcast record"))]
+    assert len(training) == 3 and commands[:2] == training[:2]
+    gpus = {command: "a100" if "a100" in command else "t4" for command in training}
+    for process in [machine.start(command, gpu) for command, gpu in gpus.items()]:
+        machine.end(process)
+    said = {command.split(" --")[0]: machine.end(machine.start(command)) for command in commands if command not in training}
+
+    assert "5 of 5 workloads ran on two or more GPUs: 10 pairs" in said["epochcast corpus report corpus-t4 corpus-a100"]
+    runs = read_runs(machine.folder / "corpus")
+    assert [sum(run.profile.gpu == gpu for run in runs) for gpu in ("T4", "A100 SXM4 40GB")] == [5, 5]
+    assert {run.profile.feature_set for run in runs if run.profile.gpu == "T4"} == {"nvml"}
+    assert {run.profile.workload for run in runs} == {f"LeNet5|{batch}|32|2000" for batch in (8, 12, 16, 24, 32)}
+    for run in runs:
+        labels = json.loads((machine.folder / "corpus" / (run.trace or "")).with_suffix(".json").read_text())
+        epochs = sorted(end - start for start, end in zip(labels["epoch_starts"], labels["epoch_ends"], strict=True))
+        assert epochs[0] <= (run.profile.epoch_s or 0) <= epochs[-1]
+
+    model = Predictor.load(machine.folder / "my-model")
+    assert (model.training["gpus"], model.training["workloads"], model.training["profiles"]) == (
+        ["A100 SXM4 40GB", "T4"],
+        5,
+        10,
+    )
+    calibrated = Predictor.load(machine.folder / "my-calibrated-model")
+    assert [(one.gpu, one.workloads) for one in calibrated.calibrations] == [("A100 SXM4 40GB", 5)]
+    assert "fitted on 10 profiles of A100 SXM4 40GB, T4" in said["epochcast train regressor"]
+    assert "P2: 10 pairs among 10 profiles" in said["epochcast evaluate regressor"]
+    assert "LeNet5_16_32_2000_Tesla-T4" in said["epochcast evaluate detector"]
+    assert (
+        said["epochcast predict job.parquet"].startswith("from T4: ")
+        and "A100 SXM4 40GB" in said["epochcast predict job.parquet"]
+    )
+    assert "of a job seen on T4, best cost first" in said["epochcast recommend job.parquet"]
+    assert "g4dn.xlarge" in said["epochcast recommend job.parquet"]
+
+
+def test_the_plan_of_the_page_is_one(page: str, tmp_path: Path) -> None:
+    (block,) = re.findall(r"^```toml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    (tmp_path / "plan.toml").write_text(block)
+    assert len(read_plan(str(tmp_path / "plan.toml")).runs()) == 12
