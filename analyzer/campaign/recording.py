@@ -78,7 +78,7 @@ def record_run(workload: Workload, epochs: int, corpus: Path, name: str, trainin
 
 def _recorded(command: list[str], out: Path, training: Training, output: IO[bytes]) -> tuple[Recording, list[str]]:
     """Record ``command``; its recording, and the lines that it said."""
-    # Both streams in one file: the last line that was said is the labels, or why there are none.
+    # Both streams in one file: the last that was said is the labels, or why there are none.
     joined = ["sh", "-c", 'exec "$@" 2>&1', "sh", *command]
 
     def lines() -> list[str]:
@@ -108,16 +108,13 @@ def _trained_device(recording: Recording, device: Device, said: list[str]) -> Pa
 
 
 def _labels(workload: Workload, said: list[str]) -> dict[str, Any]:
-    try:
-        told = json.loads(said[-1])
-        marks = {key: told[key] for key in ("epoch_starts", "epoch_ends", "training")}
-    except (IndexError, ValueError, KeyError, TypeError) as error:
-        raise RunError("the training ended well but gave no labels as the last line of its output", said) from error
-    return {
-        "workload": workload.text,
-        "group": workload.network,
-        "cls": workload.network,
-        **marks,
-        **workload.model_dump(),
-        **told,
-    }
+    """The labels: what was trained, and the last line that tells of epochs. A library may still warn after it."""
+    for line in reversed(said):
+        try:
+            told = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(told, dict) and {"epoch_starts", "epoch_ends", "training"} <= told.keys():
+            names = {"workload": workload.text, "group": workload.network, "cls": workload.network}
+            return names | told | workload.model_dump()
+    raise RunError("the training ended well but did not say when its epochs were", said)

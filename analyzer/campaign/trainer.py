@@ -5,7 +5,7 @@ single sleep. Images are noise of the right size: what is in them does not chang
 
     python -m epochcast.analyzer.campaign.trainer --network LeNet5 --batch-size 32 --image-size 32 --samples 2000 --epochs 5
 
-The labels are the last line of its output, as JSON. With ``--blocks`` it trains ``--epochs`` epochs for each line that it reads
+The labels are a line of its output, as JSON. With ``--blocks`` it trains ``--epochs`` epochs for each line that it reads
 and answers with their seconds, until its input ends.
 """
 

@@ -42,15 +42,16 @@ def test_a_gpu_that_gave_no_sample_is_a_failed_run(tmp_path: Path) -> None:
         recording._trained_device(Recording(traces, 4, 0, 0), GPU, [])
 
 
-def test_labels_are_the_last_line_and_say_what_was_trained() -> None:
-    said = ["a network's own words", json.dumps({"epoch_starts": [1.0], "epoch_ends": [2.0], "training": True, "threads": 2})]
+def test_labels_are_found_among_what_else_was_said_and_say_what_was_trained() -> None:
+    marks = {"epoch_starts": [1.0], "epoch_ends": [2.0], "training": True, "threads": 2}
+    said = ["a network's own words", json.dumps(marks), "[W] a library's, at its end"]
     labels = recording._labels(WORKLOAD, said)
     assert (labels["workload"], labels["group"], labels["samples"], labels["threads"]) == ("Net|16|32|100", "Net", 100, 2)
 
 
 @pytest.mark.parametrize("said", [[], ["done"], ["[1]"], ['{"epoch_starts": [1.0]}']])
 def test_a_training_without_labels_is_a_failed_run(said: list[str]) -> None:
-    with pytest.raises(RunError, match="gave no labels as the last line"):
+    with pytest.raises(RunError, match="did not say when its epochs were"):
         recording._labels(WORKLOAD, said)
 
 
