@@ -46,7 +46,7 @@ def _content(corpus: Path) -> dict[str, object]:
     return {"runs": read_runs(corpus), "files": files}
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(CORPORA)
 def test_a_merge_is_a_union_whatever_the_order_and_however_often(
     recordings: list[dict[tuple[str, str, str, int], bool]],
