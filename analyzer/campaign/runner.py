@@ -18,11 +18,12 @@ from filelock import FileLock, Timeout
 from ..agent_client import AgentError
 from ..errors import InputError
 from ..files import write_whole
-from .device import Device
+from .device import Device, choose_device
 from .expectation import Measured, expected_s
 from .finished import finished_runs
 from .overhead import append_overhead, measure_overhead, read_overheads
 from .plan import Overhead, Plan, Workload
+from .preflight import preflight
 from .recording import RunError, Training, record_run
 
 _GO_ON = "the campaign stopped there, and what finished is kept: make room and start it again"
@@ -195,6 +196,37 @@ class Runner:
 
 def _result(name: str, status: Status, run: Measured, reason: str | None = None) -> Result:
     return Result(name, status, run.seconds, run.epochs, run.epoch_s, reason)
+
+
+def run_campaign(
+    plan: Plan,
+    corpus: Path,
+    *,
+    device: str | None = None,
+    source: str | None = None,
+    time_budget_s: float | None = None,
+    retry_failed: bool = False,
+    progress: Callable[[str], object] = lambda line: None,
+) -> tuple[Device, list[Result]]:
+    """Run what ``corpus`` still lacks of ``plan`` on ``device`` (``cpu``, ``cuda:N``); the device and one result for each run.
+
+    Raises InputError, before anything runs, for a network that cannot be built and a device that is not there; see `Runner.run`
+    for the rest.
+    """
+    progress("building the plan's networks")
+    workloads = [*(workload for workload, _ in plan.runs()), *plan.overhead]
+    found = preflight([(workload.network, workload.image_size) for workload in workloads])
+    chosen = choose_device(device, source, found.cuda_devices)
+    runner = Runner(
+        plan,
+        corpus,
+        chosen,
+        failures=found.failures,
+        time_budget_s=time_budget_s,
+        retry_failed=retry_failed,
+        progress=progress,
+    )
+    return chosen, runner.run()
 
 
 @contextmanager

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import click
 
-from ..campaign import MeasuredOverhead, Result, read_overheads, read_plan, run_campaign, shipped_plans
+from ..campaign.overhead import MeasuredOverhead, read_overheads
+from ..campaign.plan import read_plan, shipped_plans
+from ..campaign.runner import Result, run_campaign
 from . import progress
 from .tables import seconds_text, table
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from epochcast.analyzer.campaign import read_plan
+from epochcast.analyzer.campaign.plan import read_plan
 from epochcast.analyzer.corpus import read_runs
 from epochcast.regressor import Predictor
 

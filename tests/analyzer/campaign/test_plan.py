@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from epochcast.analyzer.campaign import read_plan, shipped_plans
-from epochcast.analyzer.campaign.plan import Workload
+from epochcast.analyzer.campaign.plan import Workload, read_plan, shipped_plans
 from epochcast.analyzer.errors import InputError
 
 GOOD = 'network = "LeNet5"\nbatch_size = 16\nimage_size = 32\nsamples = 100\n'

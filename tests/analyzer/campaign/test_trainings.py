@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from epochcast.analyzer.campaign import read_plan, run_campaign
+from epochcast.analyzer.campaign.plan import read_plan
+from epochcast.analyzer.campaign.runner import run_campaign
 from epochcast.analyzer.corpus import read_runs
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.labels import read_labels
