@@ -2,7 +2,10 @@
 
 import argparse
 import json
+import os
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -46,6 +49,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--port", type=int, metavar="N", help=f"port to listen on, 0 takes a free one (default {Config.port})")
     parser.add_argument("--port-file", type=Path, metavar="FILE", help="file to write the port to once samples flow")
     parser.add_argument(
+        "--while-stdin", action="store_true", help="end when standard input does: with whoever started it, however that ends"
+    )
+    parser.add_argument(
         "--retention", type=float, metavar="SECONDS", help=f"how long samples are kept (default {Config.retention:g})"
     )
     commands = parser.add_subparsers(dest="command", title="commands", parser_class=_Parser)
@@ -81,6 +87,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             said = install(config=path) if command == "install" else uninstall(purge=purge)
             sys.stdout.write("".join(f"{line}\n" for line in said))
             return 0
+        if settings.pop("while_stdin", False):
+            threading.Thread(target=_end_with_stdin, daemon=True).start()
         Daemon(lambda: load(path, settings)).run()
     except InputError as problem:
         sys.stderr.write(f"epochcast-agent: {problem}\n")
@@ -88,3 +96,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:  # before the daemon runs and takes the signal itself: while a long trace is read, say
         return 130
     return 0
+
+
+def _end_with_stdin() -> None:
+    """Ask this process to stop once nobody holds the other end of its standard input any more."""
+    # Not sys.stdin, whose lock the interpreter would miss at its end.
+    while os.read(0, 4096):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)

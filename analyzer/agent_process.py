@@ -22,13 +22,14 @@ def agent_process(arguments: Sequence[str]) -> Iterator[AgentClient]:
     """Run ``epochcast-agent ARGUMENTS`` on a free local port and yield its client once samples flow.
 
     Raises InputError with the agent's own sentence if it refuses its arguments (no GPU for ``nvml``, say), AgentError if it
-    dies or does not start. The child is ended with the block, whatever happens in it.
+    dies or does not start. The child is ended with the block, whatever happens in it, and with this process, even by SIGKILL.
     """
     with tempfile.TemporaryDirectory(prefix="epochcast-") as folder:
         port_file, log = Path(folder) / "port", Path(folder) / "log"
-        command = [sys.executable, "-m", "epochcast.agent", *arguments, "--port", "0", "--port-file", str(port_file)]
+        command = [sys.executable, "-m", "epochcast.agent", *arguments, "--while-stdin", "--port", "0"]
+        command += ["--port-file", str(port_file)]
         with log.open("wb") as stderr:
-            child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr, start_new_session=True)
+            child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=stderr, stderr=stderr, start_new_session=True)
         try:
             yield AgentClient(f"http://127.0.0.1:{_await_port(child, port_file, log)}")
         finally:
@@ -38,6 +39,8 @@ def agent_process(arguments: Sequence[str]) -> Iterator[AgentClient]:
             except subprocess.TimeoutExpired:
                 child.kill()
                 child.wait()
+            assert child.stdin is not None
+            child.stdin.close()
 
 
 def _await_port(child: subprocess.Popen[bytes], port_file: Path, log: Path) -> int:

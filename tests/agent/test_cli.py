@@ -76,6 +76,18 @@ def test_interrupting_it_while_a_long_trace_is_read_is_no_traceback(monkeypatch:
     assert main(["--source", "host"]) == 130
 
 
+def test_an_agent_that_somebody_started_ends_with_him() -> None:
+    command = [sys.executable, "-m", "epochcast.agent", "--source", "host", "--port", "0", "--while-stdin"]
+    agent = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert agent.stdin and agent.stderr
+    while "listening" not in (line := agent.stderr.readline()):
+        assert line, "it ended by itself"
+    with pytest.raises(subprocess.TimeoutExpired):
+        agent.wait(0.3)
+    agent.stdin.close()
+    assert agent.wait(20) == 0
+
+
 def test_a_connection_that_is_reset_leaves_no_traceback(start_agent: Callable[..., Any]) -> None:
     agent = start_agent("--source", "host")
     with socket.create_connection(("127.0.0.1", agent.port)) as connection:
