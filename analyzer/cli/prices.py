@@ -12,7 +12,7 @@ import click
 
 from ...regressor import load_catalog
 from ..errors import InputError
-from ..instances import Instance, load_instances, stale, write_instances
+from ..instances import Instance, load_instances, load_to_update, stale, write_instances
 from ..instances.skypilot_catalog import read_skypilot_catalog
 from .tables import table
 
@@ -76,14 +76,13 @@ def import_prices(
     \b
     Example: epochcast prices import vms.csv --cloud aws --region us-east-1 --date 2026-11-01 --out prices.csv
     """
-    catalog, cloud = load_catalog(gpus), cloud.lower()
+    catalog, cloud = load_catalog(gpus), cloud.strip().lower()
+    if not cloud:
+        raise InputError("--cloud is empty; name whose list it is: aws, azure, gcp, lambda, ...")
     origin = f"skypilot-org/skypilot-catalog:{cloud}/vms.csv{f' ({source})' if source else ''}"
     seen = _past(day)
     imported, notes = read_skypilot_catalog(vms, cloud, catalog, source=origin, day=seen, regions=regions)
-    kept: Sequence[Instance] = ()
-    if out.exists():
-        present, present_notes = load_instances(out, catalog)
-        kept, notes = [one for one in present if one.cloud != cloud], [*notes, *present_notes]
+    kept = [one for one in load_to_update(out, catalog) if one.cloud != cloud] if out.exists() else []
     write_instances(out, [*kept, *imported])
     _tell(notes)
     found_regions, found_gpus = sorted({one.region for one in imported}), sorted({one.gpu for one in imported})

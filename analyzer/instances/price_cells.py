@@ -7,25 +7,25 @@ from datetime import date, timedelta
 
 from ..errors import InputError
 
-_MOST_USD_PER_HOUR = 1e6  # a typing error; and what JSON cannot hold (infinity) must not come out of the cost
-_MOST_VCPUS = 1e5
-_MOST_MEMORY_GIB = 1e6
+_USD_PER_HOUR = (1e-6, 1e6)  # beyond, a typing error; and no cost may come out as 0, or as what JSON cannot hold (infinity)
+_VCPUS = (1e-3, 1e5)
+_MEMORY_GIB = (1e-3, 1e6)
 
 
 def price(text: str, what: str) -> float | None:
     """USD per hour; None for an empty cell. Raises InputError for anything but a plain number above 0."""
     remedy = "write a plain number of USD per hour above 0 (no currency sign; convert other currencies)"
-    return _positive(text, what, _MOST_USD_PER_HOUR, remedy)
+    return _within(text, what, *_USD_PER_HOUR, remedy)
 
 
 def vcpus(text: str, what: str) -> float | None:
     """Virtual CPUs of the host; None for an empty cell."""
-    return _positive(text, what, _MOST_VCPUS, "write a number above 0, or leave it empty")
+    return _within(text, what, *_VCPUS, "write a number above 0, or leave it empty")
 
 
 def memory(gib: str, what: str) -> float | None:
     """Memory of the host [bytes] from GiB; None for an empty cell."""
-    value = _positive(gib, what, _MOST_MEMORY_GIB, "write GiB as a number above 0, or leave it empty")
+    value = _within(gib, what, *_MEMORY_GIB, "write GiB as a number above 0, or leave it empty")
     return None if value is None else value * 2**30
 
 
@@ -47,13 +47,13 @@ def day(text: str, what: str, today: date | None) -> date:
     return value
 
 
-def _positive(text: str, what: str, most: float, remedy: str) -> float | None:
+def _within(text: str, what: str, least: float, most: float, remedy: str) -> float | None:
     if not text:
         return None
     try:
-        value = float(text)
+        value = math.nan if "_" in text else float(text)  # 1_5 is Python's 15, and a slip for 1.5
     except ValueError:
         value = math.nan
-    if not 0 < value < most:
+    if not least <= value < most:
         raise InputError(f"{what} is {text!r}; {remedy}")
     return value

@@ -22,6 +22,7 @@ from .instance import Instance
 REQUIRED = ("cloud", "instance", "gpu", "count", "region", "usd_per_hour", "source", "date")
 OPTIONAL = ("spot_usd_per_hour", "vcpus", "memory_gib")
 _OF_SKYPILOT = {"InstanceType", "AcceleratorName"}
+_CONTROL = r"[\x00-\x1f\x7f-\x9f]"  # of a name that reaches a terminal, it could hide a line
 
 
 def load_instances(path: Path | None, catalog: Catalog) -> tuple[Sequence[Instance], Sequence[str]]:
@@ -33,6 +34,26 @@ def load_instances(path: Path | None, catalog: Catalog) -> tuple[Sequence[Instan
     named; all else that is wrong raises InputError.
     """
     name = str(path) if path else "the shipped price table"
+    instances, unknown = _load(path, catalog, name)
+    notes = [*_unknown_note(unknown, name), *_spot_note(instances, name)]
+    if not instances:
+        raise InputError(f"{name} has no row with a GPU of the catalogue{''.join(f': {note}' for note in notes)}")
+    return instances, notes
+
+
+def load_to_update(path: Path, catalog: Catalog) -> Sequence[Instance]:
+    """Instances of a file that is to be written anew; InputError if that would lose a row, whose GPU the catalogue lacks."""
+    instances, unknown = _load(path, catalog, str(path))
+    if unknown:
+        raise InputError(
+            f"{path} holds rows of GPUs that the catalogue does not know, or not by one name ({counted(unknown)}), and would "
+            "lose them; name these GPUs by --gpus FILE, or write another file"
+        )
+    return instances
+
+
+def _load(path: Path | None, catalog: Catalog, name: str) -> tuple[list[Instance], Counter[str]]:
+    """The instances of a price table, and how often it names which GPU that the catalogue does not know."""
     with resources.as_file(resources.files(__package__) / "prices.csv") as shipped:
         table = _read(path or shipped, name)
     # The shipped dates are checked by a test: a node whose clock is behind can use them all the same.
@@ -54,10 +75,7 @@ def load_instances(path: Path | None, catalog: Catalog) -> tuple[Sequence[Instan
                 f"{instance.count} {gpu}; keep one"
             )
         instances.append(instance)
-    notes = [*_unknown_note(unknown, name), *_spot_note(instances, name)]
-    if not instances:
-        raise InputError(f"{name} has no row with a GPU of the catalogue{''.join(f': {note}' for note in notes)}")
-    return instances, notes
+    return instances, unknown
 
 
 def write_instances(path: Path, instances: Iterable[Instance]) -> Path:
@@ -99,7 +117,8 @@ def read_csv(path: Path, name: str) -> pd.DataFrame:
         with warnings.catch_warnings():
             # Rows longer than the header would otherwise lose their last cells with no more than a warning.
             warnings.simplefilter("error", pd.errors.ParserWarning)
-            table = pd.read_csv(path, dtype=str, keep_default_na=False, index_col=False, encoding="utf-8-sig")
+            # As it is: a damaged archive would raise whatever its library does.
+            table = pd.read_csv(path, dtype=str, keep_default_na=False, index_col=False, encoding="utf-8-sig", compression=None)
     except FileNotFoundError:
         raise InputError(f"no such price file: {name!r}") from None
     except (OSError, UnicodeDecodeError, pd.errors.ParserError, pd.errors.ParserWarning, pd.errors.EmptyDataError) as error:
@@ -107,6 +126,8 @@ def read_csv(path: Path, name: str) -> pd.DataFrame:
     # Rows shorter than the header have missing values at their end.
     for column in table.columns:
         table[column] = table[column].fillna("").str.strip()
+        if len(odd := table[table[column].str.contains(_CONTROL)]):
+            raise InputError(f"{column} of row {odd.index[0] + 1} of {name!r} has a line break or another control character")
     return table
 
 

@@ -150,12 +150,13 @@ def _with_hosts(rows: Iterable[_Row], catalog: Catalog, skipped: defaultdict[str
             if _is_spot_dearer(row):
                 skipped[_DEARER_SPOT][row.accelerator] += 1
             else:
-                gpus[row.accelerator, _whole(row.count), row.zone] = row
-    used: set[tuple[str, int | None, str]] = set()
+                gpus[row.accelerator, _whole(row.count), row.region, row.zone] = row
+    used: set[tuple[str, int | None, str, str]] = set()
     paired = [row for row in rows if row.accelerator and row.name]
     for host in rows:
         for accelerator, count in [] if host.accelerator else accelerators_of(host.name):
-            key: tuple[str, int | None, str] = (accelerator, count, host.zone)
+            # The region too: a list without zones would else price every host with the GPU of its last region.
+            key: tuple[str, int | None, str, str] = (accelerator, count, host.region, host.zone)
             if key in gpus:
                 gpu = gpus[key]
                 used.add(key)

@@ -88,6 +88,12 @@ def test_one_instance_may_take_several_gpus_but_not_twice_the_same(tmp_path: Pat
         (HEADER + "aws,x,T4,1,r,€2,page,2026-01-01\n", "'€2'; write a plain number of USD per hour above 0 (no currency sign"),
         (HEADER + "aws,x,T4,1,r,2 EUR,page,2026-01-01\n", "'2 EUR'"),
         (HEADER + "aws,x,T4,1,r,1e308,page,2026-01-01\n", "'1e308'"),
+        (HEADER + "aws,x,T4,1,r,5e-324,page,2026-01-01\n", "'5e-324'"),
+        (HEADER + "aws,x,T4,1,r,1_5,page,2026-01-01\n", "'1_5'"),
+        (
+            HEADER + "aws,x\x1b[2K,T4,1,r,1,page,2026-01-01\n",
+            "instance of row 1 of '{path}' has a line break or",
+        ),
         (HEADER + "aws,x,T4,1,r,,page,2026-01-01\n", "row 1 of {path} has no price; fill in usd_per_hour or spot_usd_per_hour"),
         (SPOT_HEADER + "aws,x,T4,1,r,1,-1,,,page,2026-01-01\n", "spot_usd_per_hour of row 1 of {path} is '-1'"),
         (SPOT_HEADER + "aws,x,T4,1,r,1,,four,,page,2026-01-01\n", "vcpus of row 1 of {path} is 'four'"),
@@ -118,6 +124,14 @@ def test_bad_price_files_are_refused_in_one_sentence(tmp_path: Path, text: str, 
 def test_a_missing_price_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such price file"):
         load_instances(tmp_path / "none.csv", CATALOG)
+
+
+@pytest.mark.parametrize("suffix", ["gz", "zip", "xz", "tar", "zst"])
+def test_an_archive_is_no_price_file(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"prices.csv.{suffix}"
+    path.write_bytes(b"\x1f\x8b\x08\x00\xff")
+    with pytest.raises(InputError, match="is not a readable CSV file"):
+        load_instances(path, CATALOG)
 
 
 def test_a_byte_order_mark_of_a_spreadsheet_is_no_part_of_the_header(tmp_path: Path) -> None:
@@ -169,12 +183,12 @@ def test_written_tables_read_back_equal(tmp_path: Path, instances: list[Instance
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.floats() | st.integers().map(float))
-def test_no_price_outside_zero_to_a_million_is_ever_read(tmp_path: Path, usd: float) -> None:
+def test_no_price_that_is_a_typing_error_is_ever_read(tmp_path: Path, usd: float) -> None:
     path = tmp_path / "prices.csv"
     path.write_text(f"{HEADER}aws,x,T4,1,r,{usd!r},page,2026-01-01\n")
     try:
         (one,), _ = load_instances(path, CATALOG)
     except InputError:
-        assert math.isnan(usd) or not 0 < usd < 1e6
+        assert math.isnan(usd) or not 1e-6 <= usd < 1e6
     else:
-        assert one.usd_per_hour == usd and 0 < usd < 1e6
+        assert one.usd_per_hour == usd and 1e-6 <= usd < 1e6

@@ -102,6 +102,24 @@ def test_bad_imports_are_one_sentence_and_write_nothing(
     assert not (tmp_path / "prices.csv").exists()
 
 
+def test_an_import_never_loses_rows_of_gpus_that_are_not_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "prices.csv"
+    table.write_text(
+        "cloud,instance,gpu,count,region,usd_per_hour,source,date\n"
+        "mine,one,T4,1,attic,1,my bill,2026-01-01\nmine,two,Voodoo 2,1,attic,1,my bill,2026-01-01\n"
+    )
+    before = table.read_bytes()
+    assert _import(tmp_path, VMS, "aws") == 2
+    err = capsys.readouterr().err
+    assert "(Voodoo 2 (1)), and would lose them; name these GPUs by --gpus FILE" in err and err.count("\n") == 1
+    assert table.read_bytes() == before
+
+
+def test_a_list_of_no_cloud_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _import(tmp_path, VMS, " ") == 2
+    assert "--cloud is empty" in capsys.readouterr().err
+
+
 def test_a_list_given_where_a_table_belongs_is_refused_with_the_import(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -74,6 +74,21 @@ def _read(folder: Path, text: str, cloud: str, *regions: str) -> tuple[dict[tupl
     return {(one.name, one.gpu, one.count): one for one in instances}, notes
 
 
+@pytest.mark.parametrize("zones", [True, False])
+def test_a_google_host_gets_the_gpu_of_its_own_region_even_in_a_list_without_zones(tmp_path: Path, zones: bool) -> None:
+    rows = [
+        "InstanceType,AcceleratorName,AcceleratorCount,Price,SpotPrice,Region,AvailabilityZone",
+        *("n1-standard-8,,,0.4,0.1,us-central1,us-central1-a", ",T4,1,0.3,0.1,us-central1,us-central1-a"),
+        *("n1-standard-8,,,0.5,0.2,europe-west4,europe-west4-a", ",T4,1,0.4,0.2,europe-west4,europe-west4-a"),
+    ]
+    text = "\n".join(row if zones else row.rpartition(",")[0] for row in rows)
+    for region, usd, spot in (("us-central1", 0.7, 0.2), ("europe-west4", 0.9, 0.4)):
+        one = _read(tmp_path, text, "gcp", region)[0]["n1-standard-8", "T4", 1]
+        assert (one.usd_per_hour, one.spot_usd_per_hour) == pytest.approx((usd, spot))
+    found, _ = read_skypilot_catalog(tmp_path / "vms.csv", "gcp", CATALOG, source="a page", day=DAY)
+    assert {one.region: one.usd_per_hour for one in found} == pytest.approx({"us-central1": 0.7, "europe-west4": 0.9})
+
+
 def test_aws_has_one_row_a_zone_and_whole_instances(tmp_path: Path) -> None:
     found, notes = _read(tmp_path, AWS, "aws", "us-east-1")
     assert set(found) == {("g4dn.xlarge", "T4", 1), ("p5.48xlarge", "H100 SXM5", 8), ("g6.4xlarge", "L4", 1)}
