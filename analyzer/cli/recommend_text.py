@@ -45,15 +45,16 @@ def recommend_text(
         reserved = ", nearly all there is: perhaps only reserved (say what it needs: --memory)" if need.reserved else ""
         lines.append(f"memory: {need.bytes / GIB:.1f} GiB{reserved}")
     if decision is not None:
-        lines.append(_decision(decision, objective))
+        lines.append(_decision(decision, objective, source.profile.unit or "epoch"))
     return "\n".join(lines)
 
 
 def job_title(source: Source, epochs: int | None) -> str:
     """What is to run, in a few words."""
     profile = source.profile
-    many = f"one {profile.unit}" if epochs is None else f"{epochs} {profile.unit}{'s' * (epochs > 1)}"
-    what = many if profile.unit else "ratios only (no epochs found)"
+    what = "ratios only (no epochs found)"
+    if profile.unit:
+        what = f"one {profile.unit}" if epochs is None else _many(epochs, profile.unit)
     return f"{what} of a job seen on {profile.gpu}{' (simulated telemetry)' * profile.simulated}"
 
 
@@ -103,7 +104,7 @@ def _left_out(ranking: Ranking) -> list[str]:
     return lines + [f"left out: {number} instances {_MISSED[reason]}" for reason, number in others.items()]
 
 
-def _decision(decision: Decision, objective: Objective) -> str:
+def _decision(decision: Decision, objective: Objective, unit: str) -> str:
     first, better = decision.first.instance, "cheaper" if objective == "cost" else "faster"
     if decision.sure:
         return f"sure: no other GPU is {better} than {first.gpu} within the intervals"
@@ -117,25 +118,29 @@ def _decision(decision: Decision, objective: Objective) -> str:
         f"following it loses {100 * decision.regret_share:.1f} % on average{lost}",
     ]
     if decision.experiment is not None:
-        lines.append(_experiment(decision.experiment, objective))
+        lines.append(_experiment(decision.experiment, objective, unit))
     elif decision.small:
         lines.append("that is less than measuring would tell: take the first")
     elif decision.regret is not None:
-        lines.append("what would decide: say how many epochs the job has (--epochs)")
+        lines.append(f"what would decide: say how many {unit}s the job has (--epochs)")
     return "\n".join(lines)
 
 
-def _experiment(experiment: Experiment, objective: Objective) -> str:
+def _experiment(experiment: Experiment, objective: Objective, unit: str) -> str:
     verdict = "worth it" if experiment.worth else "not worth it, take the first"
     saves = f"saves {_amount(experiment.saves, objective)} on average: {verdict}"
     runs = [
-        f"{run.epochs} epochs on {run.recommendation.instance.name}, {run.seconds / 60:.0f} min, {_usd(run.usd)} USD"
+        f"{_many(run.epochs, unit)} on {run.recommendation.instance.name}, {run.seconds / 60:.0f} min, {_usd(run.usd)} USD"
         for run in experiment.runs
     ]
     if len(runs) == 1:
         return f"to decide, run {runs[0]}; {saves}"
     whole = f"{experiment.seconds / 60:.0f} min, {_usd(experiment.usd)} USD together"
     return "\n".join([f"to decide, run ({whole}; {saves})", *(f"  {run}" for run in runs)])
+
+
+def _many(number: int, unit: str) -> str:
+    return f"{number} {unit}{'s' * (number > 1)}"
 
 
 def _amount(value: float, objective: Objective) -> str:

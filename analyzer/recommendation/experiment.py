@@ -37,7 +37,7 @@ _TAIL = float(norm.isf(0.05))
 
 @dataclass(frozen=True)
 class Run:
-    """A few epochs of the job on one instance, to see how long they take there.
+    """A few epochs (or steps) of the job on one instance, to see how long they take there.
 
     Attributes:
         recommendation: where.

@@ -103,7 +103,7 @@ def recommend(
 
     ``jobs`` has the whole job on each GPU of ``predictions``; without it, time and cost are those of one epoch (or step).
     Where the profile has no epoch seconds, instances rank by ratio (time) or ratio x price (cost), with no seconds or USD.
-    ``need`` is the memory that the job takes; the source's own GPU (the measured one) has it.
+    ``need`` is the memory that the job takes; the source's own GPU (the measured one) had it.
 
     Raises:
         InputError: a deadline or a budget without seconds, or a region or cloud that no instance is of.
@@ -121,8 +121,10 @@ def recommend(
             continue
         row = _row(prediction, instance, limits, price, None if jobs is None else jobs[instance.gpu])
         if need is not None:
-            measured = prediction.route == "measured"
-            row = replace(row, fits=measured or need.fits(catalog[instance.gpu]))
+            gpu = catalog[instance.gpu]
+            # A job took there what it took; but a user can say more than there is.
+            took = prediction.route == "measured" and need.bytes <= gpu.memory
+            row = replace(row, fits=took or need.fits(gpu))
         reason = _missed(row, limits)
         if reason is None:
             rows.append(row)
@@ -135,7 +137,7 @@ def recommend(
 
 def chance_within(estimate: Estimate, limit: float) -> float:
     """Chance that what is estimated is at most ``limit``: normal in the logarithm, with a width of its own on either side."""
-    ratio = math.log(limit / estimate.value)
+    ratio = math.log(limit) - math.log(estimate.value)
     end = estimate.high if ratio > 0 else estimate.low
     deviation = abs(math.log(end / estimate.value)) / _TAIL
     if deviation == 0:

@@ -55,7 +55,7 @@ def test_what_does_not_fit_is_said(profile: str, capsys: Capture) -> None:
     assert main(["recommend", profile, "--memory", "30", "--epochs", "9000"]) == 0
     text = capsys.readouterr().out
     assert "does not fit: " in text and "A10G" in text and "memory: 30.0 GiB" in text
-    assert main(["recommend", profile, "--memory", "3000"]) == 0, "the GPU that it ran on is always there"
+    assert main(["recommend", profile, "--memory", "3000"]) == 1, "not even the GPU that it ran on has that much"
 
 
 def test_a_doubtful_place_names_the_run_that_decides(profile: str, capsys: Capture) -> None:
@@ -64,8 +64,16 @@ def test_a_doubtful_place_names_the_run_that_decides(profile: str, capsys: Captu
     assert main(["recommend", profile, "--epochs", "9000", "--objective", "time"]) == 0
     captured = capsys.readouterr()
     assert "not sure: within the intervals" in captured.out and "to decide, run" in captured.out
-    assert decision["experiment"]["runs"][0]["instance"] in captured.out
+    assert decision["experiment"]["runs"][0]["instance"] in captured.out and "epochs on " in captured.out
     assert "prices are older than 90 days" in captured.err
+
+
+def test_a_job_that_is_known_by_its_steps_is_told_in_steps(profile: str, tmp_path: Path, capsys: Capture) -> None:
+    stepped = json.loads(Path(profile).read_text()) | {"unit": "step"}
+    (tmp_path / "steps.json").write_text(json.dumps(stepped))
+    assert main(["recommend", str(tmp_path / "steps.json"), "--epochs", "9000", "--objective", "time"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("9000 steps of a job") and " steps on " in text and "epochs on" not in text
 
 
 def test_skypilot_gets_the_first_and_what_may_be_as_good(profile: str, capsys: Capture) -> None:

@@ -73,6 +73,7 @@ def test_chances_are_those_of_the_interval() -> None:
     estimate = Estimate(10.0, 8.0, 15.0)
     assert [chance_within(estimate, limit) for limit in (8.0, 10.0, 15.0)] == pytest.approx([0.05, 0.5, 0.95])
     assert [chance_within(Estimate(10.0, 10.0, 10.0), limit) for limit in (9.9, 10.0)] == [0.0, 1.0]
+    assert [chance_within(estimate, limit) for limit in (5e-324, math.inf)] == [0.0, 1.0]
 
 
 def test_clouds_regions_and_the_market() -> None:
@@ -155,4 +156,7 @@ def test_memory_that_was_perhaps_only_reserved_leaves_no_gpu_out() -> None:
 
 
 def test_the_gpu_that_the_job_was_seen_on_has_its_memory() -> None:
-    assert _names(recommend(PREDICTIONS, INSTANCES, CATALOG, need=MemoryNeed(60 * GIB))) == ["slow"]
+    assert _names(recommend(PREDICTIONS[:1], INSTANCES, CATALOG, need=MemoryNeed(15.5 * GIB))) == ["slow"]
+    assert not recommend([_prediction("T4", 1.0)], INSTANCES, CATALOG, need=MemoryNeed(15.5 * GIB)).recommendations
+    more_than_there_is = recommend(PREDICTIONS, INSTANCES, CATALOG, need=MemoryNeed(60 * GIB))
+    assert not more_than_there_is.recommendations and {one.reason for one in more_than_there_is.left_out} == {"memory"}
