@@ -23,7 +23,7 @@ from epochcast.regressor import Predictor
 PLAN = """
 [[workload]]
 network = "LeNet5"
-batch_size = [8, 12, 16, 24, 32]
+batch_size = [4, 6, 8, 12, 16]
 image_size = 32
 samples = 2000
 epochs = 4
@@ -103,7 +103,7 @@ def test_the_page_from_its_plan_to_its_recommendation(machine: Machine, page: st
     runs = read_runs(machine.folder / "corpus")
     assert [sum(run.profile.gpu == gpu for run in runs) for gpu in ("T4", "A100 SXM4 40GB")] == [5, 5]
     assert {run.profile.feature_set for run in runs if run.profile.gpu == "T4"} == {"nvml"}
-    assert {run.profile.workload for run in runs} == {f"LeNet5|{batch}|32|2000" for batch in (8, 12, 16, 24, 32)}
+    assert {run.profile.workload for run in runs} == {f"LeNet5|{batch}|32|2000" for batch in (4, 6, 8, 12, 16)}
     for run in runs:
         labels = json.loads((machine.folder / "corpus" / (run.trace or "")).with_suffix(".json").read_text())
         epochs = sorted(end - start for start, end in zip(labels["epoch_starts"], labels["epoch_ends"], strict=True))
