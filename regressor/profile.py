@@ -46,8 +46,10 @@ METRICS = frozenset(NVML_METRICS + DCGM_METRICS)
 
 RATIOS = frozenset(name for name in METRICS if name.endswith(("_utilization", "_active", "_occupancy")))
 
-# What a model file holds as a name; and no seconds, counts, power, clock, traffic or memory are larger: beyond, sums overflow.
-_LONGEST_NAME = 100
+LONGEST_NAME = 100
+"""Letters of a workload's or a group's name, as a model file holds it."""
+
+# No seconds, counts, power, clock, traffic or memory are larger: beyond, sums overflow.
 _LARGEST = 1e18
 
 _MOST_WATTS = 5000
@@ -122,9 +124,9 @@ class Profile:
             raise InputError(f"the profile's feature_set is {self.feature_set!r}; it must be 'nvml', 'dcgm' or 'none'")
         for key in ("workload", "group"):
             value = getattr(self, key)
-            if value is not None and not (isinstance(value, str) and 1 <= len(value) <= _LONGEST_NAME):
+            if value is not None and not (isinstance(value, str) and 1 <= len(value) <= LONGEST_NAME):
                 raise InputError(
-                    f"the profile's {key} is {value!r:.60}; it must be a text of 1 to {_LONGEST_NAME} letters, or null"
+                    f"the profile's {key} is {value!r:.60}; it must be a text of 1 to {LONGEST_NAME} letters, or null"
                 )
         for key in ("first_epoch_excluded", "simulated"):
             if not isinstance(getattr(self, key), bool):

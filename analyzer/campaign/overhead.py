@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -97,7 +97,8 @@ def measure_overhead(workload: Overhead, name: str, training: Training) -> Measu
         try:
             with_s, without_s = _blocks(lambda: _block(process), workload.pairs, training.device.source)
         except BlockError:
-            process.stdin.close()  # type: ignore[union-attr]
+            with suppress(BrokenPipeError):  # of a line that a dead process did not take
+                process.stdin.close()  # type: ignore[union-attr]
             status = process.wait()
             said = _lines(errors)
             raise RunError(reason_of(status if status >= 0 else 128 - status, said, training.timeout_s), said) from None
@@ -153,11 +154,11 @@ def _block(process: subprocess.Popen[bytes]) -> list[float]:
         process.stdin.flush()
     except BrokenPipeError:
         raise BlockError from None
-    line = process.stdout.readline()
-    if not line.endswith(b"\n"):
-        raise BlockError
-    seconds: list[float] = json.loads(line)
-    return seconds
+    for line in process.stdout:
+        with suppress(ValueError, TypeError, KeyError):  # a user's network may print as well
+            seconds: list[float] = json.loads(line)["epoch_s"]
+            return seconds
+    raise BlockError
 
 
 def _lines(file: IO[bytes]) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from ...regressor.profile import LONGEST_NAME
 from ..errors import InputError
 
 SHIPPED = Path(__file__).with_name("plans")
@@ -54,6 +55,14 @@ class Workload(_Table):
     def _fills_a_batch(self) -> Workload:
         if self.batch_size > self.samples:
             raise ValueError(f"batch_size {self.batch_size} is more than the {self.samples} samples of an epoch; give more")
+        return self
+
+    @model_validator(mode="after")
+    def _has_a_name_that_a_profile_holds(self) -> Workload:
+        if len(self.text) > LONGEST_NAME:
+            raise ValueError(
+                f"the workload's name {_short(self.text)} has {len(self.text)} letters; {LONGEST_NAME} are the most"
+            )
         return self
 
     @property
@@ -117,7 +126,7 @@ class Plan(_Table):
     overhead: list[Overhead] = Field(default_factory=list)
     time_budget_s: _Seconds | None = None
     run_timeout_s: _Seconds = 3600.0
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0  # what torch takes
 
     def runs(self) -> list[tuple[Workload, int]]:
         """What is recorded, in the plan's order: each workload and its epochs."""
@@ -168,20 +177,24 @@ def _refuse_repeats(workloads: list[Workload] | list[Overhead], table: str) -> N
         raise InputError("it has nothing to record; add a [[workload]] with network, batch_size, image_size and samples")
 
 
+_TABLES: dict[str, type[BaseModel]] = {"workload": _Grid, "overhead": Overhead}
+
+
 def _sentence(error: ValidationError) -> str:
     """The first of pydantic's complaints: which key, the value seen, what it should be."""
     first = error.errors(include_url=False)[0]
     key, value, message = _key(first["loc"]), first["input"], first["msg"]
     if first["type"] == "extra_forbidden":
-        tables: dict[str, type[BaseModel]] = {"workload": _Grid, "overhead": Overhead}
-        table = tables.get(str(first["loc"][0]), Plan)
+        table = _TABLES.get(str(first["loc"][0]), Plan)
         return f"there is no key {key!r}; the keys there are {', '.join(table.model_fields)}"
     if first["type"] == "missing":
         return f"{key} is missing; give it"
     if first["type"] == "string_pattern_mismatch":
         message = "Input should be a network's name or package.module:factory"
+    if first["type"] in ("list_type", "model_type") and first["loc"][0] in _TABLES:
+        message = f"Input should be tables, each under [[{first['loc'][0]}]]"
     if message.startswith("Value error, "):
-        return f"{key}: {message.removeprefix('Value error, ')}"
+        return message.removeprefix("Value error, ")
     return f"{key} is {_short(value)}; it {message[message.index('should') :]}"
 
 

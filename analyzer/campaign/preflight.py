@@ -33,7 +33,7 @@ class Preflight:
 
 
 def preflight(cells: Sequence[tuple[str, int]]) -> Preflight:
-    """Build each (network, image size) without memory for its weights.
+    """Build each (network, image size), where that is possible without memory for its weights.
 
     Raises InputError if PyTorch is not installed, if the process dies, and for a network that cannot be built of any size in
     the plan: its name is wrong. One that only some sizes are too small for is among the failures.
@@ -66,15 +66,19 @@ def main() -> int:
     """The process: one line of JSON, ``cuda_devices`` and ``reasons`` (null where a cell can be built)."""
     import torch
 
-    from ..backends.networks import build
+    from ..backends.networks import NETWORKS, build
 
     def reason(network: str, image_size: int) -> str | None:
-        try:
-            with torch.device("meta"):
-                build(network, image_size)
-        except ValueError as error:
-            return str(error)
-        return None
+        # A user's factory may compute with its tensors, which are empty there: such a one is built with its memory.
+        for device in ("meta",) if network in NETWORKS else ("meta", "cpu"):
+            try:
+                with torch.device(device):
+                    build(network, image_size)
+            except ValueError as error:
+                said = str(error)
+            else:
+                return None
+        return said
 
     reasons = [reason(*cell) for cell in json.load(sys.stdin)]
     sys.stdout.write(json.dumps({"cuda_devices": torch.cuda.device_count(), "reasons": reasons}) + "\n")

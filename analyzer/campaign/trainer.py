@@ -6,7 +6,7 @@ single sleep. Images are noise of the right size: what is in them does not chang
     python -m epochcast.analyzer.campaign.trainer --network LeNet5 --batch-size 32 --image-size 32 --samples 2000 --epochs 5
 
 The labels are a line of its output, as JSON. With ``--blocks`` it trains ``--epochs`` epochs for each line that it reads
-and answers with their seconds, until its input ends.
+and answers with their seconds (``epoch_s``, as JSON), until its input ends.
 """
 
 from __future__ import annotations
@@ -99,9 +99,9 @@ def train(training: Training, epochs: int) -> list[tuple[float, float]]:
 
 
 def train_blocks(training: Training, epochs: int) -> None:
-    """Train a block of epochs for each line of standard input; answer with the list of their seconds."""
+    """Train a block of epochs for each line of standard input; answer with their seconds."""
     for _ in sys.stdin:
-        _say([end - start for start, end in train(training, epochs)])
+        _say({"epoch_s": [end - start for start, end in train(training, epochs)]})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import filecmp
 import hashlib
+import os
 import re
 import shutil
 from collections.abc import Sequence
@@ -54,13 +55,13 @@ def merge(corpora: Sequence[Path], out: Path) -> Merged:
 
 def _placed(run: Run, corpus: Path) -> Run:
     """The run with its trace's path from here; without one where the file did not come along."""
-    folder = table_file(corpus).parent.resolve()
     if run.trace is None:
         return run
-    path = (folder / run.trace).resolve()
-    if not path.is_relative_to(folder):
+    folder = table_file(corpus).parent
+    path = Path(os.path.relpath(folder / run.trace, folder))  # no link is followed: traces may lie on another disk
+    if path.is_relative_to(os.pardir):
         raise InputError(f"{str(corpus)!r} says that the trace of run {run.run!r} is {run.trace!r}, outside of it; correct it")
-    return replace(run, trace=str(path) if path.is_file() else None)
+    return replace(run, trace=str(folder / path) if (folder / path).is_file() else None)
 
 
 def _make(out: Path) -> None:

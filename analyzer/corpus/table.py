@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -63,12 +65,14 @@ def append_run(corpus: Path, trace: Path, labels: Path) -> None:
     """Add the run of ``trace`` (a file within the folder ``corpus``) and its label file to the corpus.
 
     A run of the same trace file is replaced: the file was written anew. Whenever it is stopped, the table is the old or the new
-    one. Raises InputError if either file is not what it must be or another process keeps writing, OSError if the table cannot
-    be written (a full disk: the old one stays).
+    one. Raises InputError if either file is not what it must be, OSError if the table cannot be written (a full disk, another
+    process that keeps writing: the old one stays).
     """
-    if not trace.resolve().is_relative_to(corpus.resolve()):
+    # Links are not followed: a folder's traces may lie on another disk.
+    path = Path(os.path.relpath(trace, corpus))
+    if path.is_relative_to(os.pardir):
         raise InputError(f"{str(trace)!r} lies outside the corpus {str(corpus)!r}; move it and its labels there")
-    run = read_run(trace, labels, load_catalog(), trace.resolve().relative_to(corpus.resolve()).as_posix())
+    run = read_run(trace, labels, load_catalog(), path.as_posix())
     with locked(corpus):
         runs = read_runs(corpus) if (corpus / FILE_NAME).exists() else []
         # A merge renames a trace, but not its run.
@@ -91,14 +95,13 @@ def write_runs(corpus: Path, runs: Sequence[Run]) -> None:
 
 @contextmanager
 def locked(corpus: Path) -> Iterator[None]:
-    """Keep other processes from writing the corpus; InputError if one does so for a minute."""
+    """Keep other processes from writing the corpus; TimeoutError (an OSError) if one does so for a minute."""
     lock = FileLock(corpus / f".{FILE_NAME}.lock", timeout=_WAIT_S)
     try:
         lock.acquire()
     except Timeout:
-        raise InputError(
-            f"another process has been writing to the corpus {str(corpus)!r} for {_WAIT_S:.0f} s; let it end and start again"
-        ) from None
+        sentence = f"another process has been writing to it for {_WAIT_S:.0f} s; let it end and start again"
+        raise TimeoutError(errno.ETIMEDOUT, sentence) from None
     try:
         yield
     finally:

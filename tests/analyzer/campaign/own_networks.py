@@ -23,6 +23,11 @@ def good(image_size: int, classes: int) -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(3 * image_size**2, classes))
 
 
+def scheduled(image_size: int, classes: int) -> nn.Module:
+    """Computes with a tensor while it is built, as networks with stochastic depth do: not possible without memory."""
+    return good(image_size, classes) if torch.linspace(0, 1, 3)[1].item() == 0.5 else nn.Flatten()
+
+
 def killed(image_size: int, classes: int) -> nn.Module:
     """As the kernel does it where memory is short."""
     return _Spoilt(lambda: os.kill(os.getpid(), signal.SIGKILL))

@@ -87,7 +87,10 @@ def test_shipped_plans_name_networks_that_exist() -> None:
         (f"[[workload]]\n{GOOD}[[overhead]]\n{GOOD}pairs = 1", r"overhead\[1\].pairs is 1; it should be greater than or equa"),
         (f"time_budget_s = -1\n[[workload]]\n{GOOD}", "time_budget_s is -1; it should be greater than 0"),
         (f"run_timeout_s = inf\n[[workload]]\n{GOOD}", "run_timeout_s is inf; it should be a finite number"),
-        (f"[workload]\n{GOOD}", "workload is .*; it should be a valid list"),
+        (f"[workload]\n{GOOD}", r"workload is .*; it should be tables, each under \[\[workload\]\]"),
+        ("workload = [1]", r"workload\[1\] is 1; it should be tables, each under"),
+        (f"[[workload]]\n{GOOD}".replace("LeNet5", "a" * 99), r"the workload's name 'aaa.* has 109 letters; 100 are the most"),
+        (f"seed = {2**63}\n[[workload]]\n{GOOD}", "seed is 9223372036854775808; it should be less than"),
     ],
 )
 def test_a_wrong_plan_is_refused_in_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:

@@ -60,9 +60,11 @@ def test_a_training_without_labels_is_a_failed_run(said: list[str]) -> None:
     [
         ("import sys; sys.exit('no memory')", "no memory"),
         (
-            "input(); print([1.0], flush=True); input(); raise ValueError('in the second block')",
-            "ValueError: in the second block",
+            """input(); print("[1, 3]"); print('{"epoch_s": [1.0]}', flush=True); input(); raise ValueError('in the second')""",
+            "ValueError: in the second",
         ),
+        # Dead before the line that asks it for the second: while the agent started.
+        ("""input(); print('{"epoch_s": [1.0]}', flush=True); import sys; sys.exit('out of memory')""", "out of memory"),
     ],
 )
 def test_blocks_that_break_say_why(monkeypatch: pytest.MonkeyPatch, program: str, reason: str) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from epochcast.analyzer.campaign.plan import read_plan
+from epochcast.analyzer.campaign.preflight import preflight
 from epochcast.analyzer.campaign.runner import run_campaign
 from epochcast.analyzer.corpus import read_runs
 from epochcast.analyzer.errors import InputError
@@ -71,6 +72,13 @@ def test_a_network_that_nobody_knows_is_refused_before_anything_runs(tmp_path: P
     assert not corpus.exists()
 
 
+def test_a_network_that_computes_while_it_is_built_can_be_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", ENVIRONMENT["PYTHONPATH"])
+    assert preflight(
+        [("own_networks:scheduled", 16), ("own_networks:picky", 16), ("own_networks:picky", 4)]
+    ).failures.keys() == {("own_networks:picky", 4)}
+
+
 def test_sigterm_ends_training_and_campaign_and_leaves_no_half_run(tmp_path: Path) -> None:
     plan, corpus = tmp_path / "plan.toml", tmp_path / "corpus"
     plan.write_text(f'[[workload]]\nnetwork = "own_networks:hanging"\n{GRID}')
@@ -104,6 +112,6 @@ def test_blocks_are_trained_when_they_are_asked_for() -> None:
     command = _trainer("good", "--epochs", "3", "--blocks", "--precision", "amp")
     done = subprocess.run(command, input="\n\n", capture_output=True, text=True, timeout=60, env=ENVIRONMENT)
     assert done.returncode == 0, done.stderr
-    blocks = [json.loads(line) for line in done.stdout.splitlines()]
+    blocks = [json.loads(line)["epoch_s"] for line in done.stdout.splitlines()]
     assert [len(block) for block in blocks] == [3, 3]
     assert all(seconds > 0 for block in blocks for seconds in block)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epochcast.analyzer.cli import main
-from epochcast.analyzer.corpus import Run, append_run, read_runs
+from epochcast.analyzer.corpus import Run, append_run, read_runs, table
 from epochcast.analyzer.corpus.merge import merge
 from epochcast.analyzer.corpus.table import write_runs
 from epochcast.analyzer.errors import InputError
@@ -116,7 +116,7 @@ def test_contradictions_are_named_and_nothing_is_written(tmp_path: Path, capsys:
     assert not (tmp_path / "out" / "corpus.parquet").exists()
 
 
-def test_bad_input_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     good = _fill(tmp_path / "good", {("T4", "w", "a", 0): True})
     (tmp_path / "else").mkdir()
     (tmp_path / "else" / "letter.txt").write_text("dear")
@@ -136,3 +136,7 @@ def test_bad_input_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture
         assert says in said and said.count("\n") == 1
     with pytest.raises(InputError, match="cannot make the folder"):
         merge([good], file / "below")
+    monkeypatch.setattr(table, "_WAIT_S", 0.05)
+    (tmp_path / "out").mkdir()
+    with table.locked(tmp_path / "out"), pytest.raises(InputError, match=r"cannot write .*another process has been writing"):
+        merge([good], tmp_path / "out")

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from epochcast.analyzer.corpus import append_run, read_runs, table
+from epochcast.analyzer.corpus.merge import merge
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import InputError as RegressorInputError
 from epochcast.regressor import load_corpus
@@ -118,7 +119,7 @@ def test_another_process_that_keeps_writing_is_said(
 ) -> None:
     pair = record_run(tmp_path, "a")
     monkeypatch.setattr(table, "_WAIT_S", 0.05)
-    with table.locked(tmp_path), pytest.raises(InputError, match="another process has been writing to the corpus"):
+    with table.locked(tmp_path), pytest.raises(TimeoutError, match="another process has been writing to it"):
         append_run(tmp_path, *pair)
 
 
@@ -146,6 +147,18 @@ def test_a_trace_elsewhere_is_refused(tmp_path: Path, record_run: RecordRun) -> 
     (tmp_path / "corpus").mkdir()
     with pytest.raises(InputError, match="lies outside the corpus"):
         append_run(tmp_path / "corpus", *pair)
+
+
+def test_traces_may_lie_on_another_disk(tmp_path: Path, record_run: RecordRun) -> None:
+    """The folder of the corpus is named by a link, and its traces are one."""
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus" / "traces").symlink_to(tmp_path / "disk")
+    (tmp_path / "link").symlink_to(tmp_path / "corpus")
+    for corpus in (tmp_path / "corpus", tmp_path / "link"):
+        append_run(corpus, *record_run(corpus, "a"))
+    assert [run.trace for run in read_runs(tmp_path / "link")] == ["traces/a.parquet"]
+    assert merge([tmp_path / "link"], tmp_path / "out").without_trace == 0
 
 
 def test_a_table_that_pandas_rewrote_is_still_one(tmp_path: Path, record_run: RecordRun) -> None:
