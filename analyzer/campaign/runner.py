@@ -26,7 +26,7 @@ from .plan import Overhead, Plan, Workload
 from .preflight import preflight
 from .recording import RunError, Training, record_run
 
-_GO_ON = "the campaign stopped there, and what finished is kept: make room and start it again"
+_GO_ON = "the campaign stopped there, and what finished is kept: mend this and start it again"
 
 Status = Literal["done", "failed", "skipped", "not reached"]
 

@@ -44,9 +44,18 @@ def reason_of(status: int, said: Sequence[str], timeout_s: float) -> str:
     """One sentence on why a training ended with ``status`` (as a shell gives it) after it ``said`` these lines."""
     if any(line.startswith("Timeout (") for line in said):  # faulthandler's own word, above the place where it hung
         return f"it hung: not finished after {timeout_s:g} s"
-    last = next((line.strip() for line in reversed(said) if line.strip()), "")
+    last = next((line.strip() for line in reversed(_without_details(said)) if line.strip()), "")
     if status > 128:
         name = signal.Signals(status - 128).name if status - 128 in set(signal.Signals) else str(status - 128)
         why = " (out of memory, unless somebody sent it)" if name == "SIGKILL" else ""
         return f"ended by {name}{why}" + (f": {last}" if last else "")
     return last or f"ended with status {status} and said nothing"
+
+
+def _without_details(said: Sequence[str]) -> Sequence[str]:
+    """The lines up to the last exception's first one: CUDA's errors go on with four lines of advice."""
+    begins = [number for number, line in enumerate(said) if line.startswith("Traceback (most recent call last)")]
+    if not begins:
+        return said
+    raised = (number for number, line in enumerate(said) if number > begins[-1] and line[:1].strip())
+    return said[: next(raised, len(said)) + 1]

@@ -11,6 +11,7 @@ import click
 from ..campaign.overhead import MeasuredOverhead, read_overheads
 from ..campaign.plan import read_plan, shipped_plans
 from ..campaign.runner import Result, run_campaign
+from ..errors import InputError
 from . import progress
 from .tables import seconds_text, table
 
@@ -26,7 +27,7 @@ def campaign() -> None:
 @click.option("--device", metavar="NAME", help="Train on cpu, or cuda:N. [default: the first GPU, else the CPU]")
 @click.option(
     "--time-budget",
-    type=click.FloatRange(min=0, min_open=True),
+    type=float,
     metavar="S",
     help="Start no run that is expected to end later than S seconds from now. [default: the plan's]",
 )
@@ -53,6 +54,8 @@ def run(
              epochcast campaign run plan.toml --device cuda:1 --time-budget 3600
     """
     began = time.monotonic()
+    if time_budget is not None and not time_budget > 0:
+        raise InputError(f"--time-budget is {time_budget:g}; give seconds above 0")
     read = read_plan(plan)
     corpus = out or Path(Path(plan).stem)
     try:
@@ -65,6 +68,10 @@ def run(
             retry_failed=retry_failed,
             progress=progress.show,
         )
+    except SystemExit:  # Ctrl-C, SIGTERM
+        progress.clear()
+        click.echo(f"epochcast: stopped; what finished is kept in {corpus}, and the same command goes on from there", err=True)
+        raise
     finally:
         progress.clear()
     names = {result.run for result in results}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
@@ -34,8 +34,9 @@ from .detector_report import compared, labels_report, mlperf_report
     "--data",
     type=click.Path(path_type=Path),
     required=True,
+    multiple=True,
     metavar="PATH",
-    help="labels: folder of traces, each with NAME.json beside it; mlperf: file of power readings.",
+    help="labels: a corpus, or a folder of traces, each with NAME.json beside it (repeatable); mlperf: file of power readings.",
 )
 @click.option("--events", type=click.Path(path_type=Path), metavar="FILE", help="mlperf: the events of the same runs.")
 @click.option(
@@ -62,7 +63,12 @@ from .detector_report import compared, labels_report, mlperf_report
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def detector(
-    data: Path, events: Path | None, protocol: str, method: str, clock: Literal["auto", "wall", "work"], as_json: bool
+    data: tuple[Path, ...],
+    events: Path | None,
+    protocol: str,
+    method: str,
+    clock: Literal["auto", "wall", "work"],
+    as_json: bool,
 ) -> int:
     """Detected against true epoch periods, beside the trivial answer "length / 10".
 
@@ -86,16 +92,23 @@ def detector(
     return 0
 
 
-def _traces(data: Path, events: Path | None, protocol: str) -> Iterator[tuple[str, Trace, Labels]]:
+def _traces(data: Sequence[Path], events: Path | None, protocol: str) -> Iterator[tuple[str, Trace, Labels]]:
     from ..labels import labelled_traces, mlperf_runs
 
     if protocol == "labels":
         if events is not None:
             raise InputError("--events belongs to --protocol mlperf; leave it out, or name that protocol")
-        return labelled_traces(data)
+        # Several corpora may hold runs of one name.
+        return (
+            (name if len(data) == 1 else str(folder / name), trace, labels)
+            for folder in data
+            for name, trace, labels in labelled_traces(folder)
+        )
     if events is None:
         raise InputError("--protocol mlperf needs the events of the same runs: give --events FILE")
-    return mlperf_runs(data, events)
+    if len(data) > 1:
+        raise InputError(f"--protocol mlperf reads one file of power readings, not {len(data)}; give --data once")
+    return mlperf_runs(data[0], events)
 
 
 def _scores(

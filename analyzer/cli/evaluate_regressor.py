@@ -15,9 +15,9 @@ _FILE = click.Path(path_type=Path)
 
 
 @click.command()
-@click.option("--data", type=_FILE, metavar="PATH", help="A corpus, split by the protocol.")
-@click.option("--train", type=_FILE, metavar="PATH", help="Fit on this corpus and …")
-@click.option("--test", type=_FILE, metavar="PATH", help="… test on pairs within this one.")
+@click.option("--data", type=_FILE, multiple=True, metavar="PATH", help="A corpus (repeatable), split by the protocol.")
+@click.option("--train", type=_FILE, multiple=True, metavar="PATH", help="Fit on this corpus (repeatable) and …")
+@click.option("--test", type=_FILE, multiple=True, metavar="PATH", help="… test on pairs within this one (repeatable).")
 @click.option(
     "--protocol",
     help="P2 new workload, P1 random rows (leaks), P3 new architecture, P4 new GPU, P4-anchors. [default: P2]",
@@ -28,9 +28,9 @@ _FILE = click.Path(path_type=Path)
 @click.option("--gpus", type=_FILE, metavar="FILE", help="A TOML file with GPUs of your own.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def regressor(
-    data: Path | None,
-    train: Path | None,
-    test: Path | None,
+    data: tuple[Path, ...],
+    train: tuple[Path, ...],
+    test: tuple[Path, ...],
     protocol: str | None,
     anchors: int | None,
     recipe: str | None,
@@ -51,20 +51,20 @@ def regressor(
     from ...regressor.features import BUSY
     from ..training_data import load_training_data
 
-    if (data is None) == (train is None) or (train is None) != (test is None):
+    if bool(data) == bool(train) or bool(train) != bool(test):
         raise InputError("give either --data PATH or both --train PATH and --test PATH")
-    if train is not None and (protocol is not None or anchors is not None):
+    if train and (protocol is not None or anchors is not None):
         raise InputError("--protocol and --anchors split one corpus; with --train and --test leave them out")
     if anchors is not None and protocol != "P4-anchors":
         raise InputError(f"--anchors {anchors} belongs to --protocol P4-anchors; give both")
     catalog = load_catalog(gpus)
     corpora = []
-    for path in (data, train, test):
-        if path is not None:
-            profiles, left_out = load_training_data([path], catalog)
+    for paths in (data, train, test):
+        if paths:
+            profiles, left_out = load_training_data(paths, catalog)
             corpora.append(profiles)
             for sentence in left_out:
-                click.echo(f"epochcast: {path}: {sentence}", err=True)
+                click.echo(f"epochcast: {', '.join(str(path) for path in paths)}: {sentence}", err=True)
 
     def measure(name: str) -> Evaluation:
         profiles, *tested = corpora

@@ -121,7 +121,14 @@ def read_csv(path: Path, name: str) -> pd.DataFrame:
             table = pd.read_csv(path, dtype=str, keep_default_na=False, index_col=False, encoding="utf-8-sig", compression=None)
     except FileNotFoundError:
         raise InputError(f"no such price file: {name!r}") from None
-    except (OSError, UnicodeDecodeError, pd.errors.ParserError, pd.errors.ParserWarning, pd.errors.EmptyDataError) as error:
+    except pd.errors.ParserWarning:
+        raise InputError(
+            f"{name!r} has rows with more cells than its header; separate cells by commas, quote a text that holds one, and "
+            "write decimals with a point"
+        ) from None
+    except pd.errors.EmptyDataError:
+        raise InputError(f"{name!r} is empty; the first line of a price list names its columns") from None
+    except (OSError, UnicodeDecodeError, pd.errors.ParserError) as error:
         raise InputError(f"{name!r} is not a readable CSV file: {' '.join(str(error).split())}") from error
     # Rows shorter than the header have missing values at their end.
     for column in table.columns:

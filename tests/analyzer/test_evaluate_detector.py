@@ -110,6 +110,17 @@ def test_methods_side_by_side(folder: Path, few_methods: tuple[str, ...], capsys
     assert [line.split("  ")[0] for line in lines[1:5]] == [*few_methods, "length / 10"]
 
 
+def test_several_corpora_may_hold_runs_of_one_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for gpu, period in (("t4", 15), ("l4", 12)):
+        (tmp_path / gpu).mkdir()
+        put(tmp_path / gpu, "run", "dram_active", period, 1)
+    data = [f"--data={tmp_path / gpu}" for gpu in ("t4", "l4")]
+    assert main(["evaluate", "detector", *data, "--json"]) == 0
+    answer = parsed(capsys.readouterr().out)
+    assert answer["n"] == 2
+    assert set(answer["by"]["trace"]) == {str(tmp_path / gpu / "run") for gpu in ("t4", "l4")}
+
+
 def test_the_report_names_classes_confidence_and_cost(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["evaluate", "detector", "--data", str(folder), "--recipe", "notebook"]) == 0
     text = capsys.readouterr().out

@@ -60,6 +60,17 @@ def test_a_recipe_stands_beside_the_baselines(table: pd.DataFrame, tmp_path: Pat
     assert "1 workloads ran on one GPU only" in text and "bandwidth-ratio" in text and "V100 SXM2 16GB" in text
 
 
+def test_one_corpus_for_each_gpu_is_as_good_as_one_of_all(
+    table: pd.DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parts = [csv(rows, tmp_path / f"{gpu}.csv") for gpu, rows in table.groupby("Instances")]
+    asked = ("--recipe", "flops-ratio")
+    whole = answer(capsys, "--data", csv(table, tmp_path / "a.csv"), *asked)
+    apart = answer(capsys, *(f"--data={part}" for part in parts), *asked)
+    assert apart["n"] == whole["n"] > 0
+    assert apart["mape"] == pytest.approx(whole["mape"])
+
+
 def test_all_recipes_that_cost_nothing_agree_with_themselves(
     table: pd.DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -60,6 +60,24 @@ def test_the_table_shows_reasons_and_what_sampling_cost(
     assert "+50.0%" not in text, "of another plan"
 
 
+def test_a_campaign_that_is_stopped_says_how_it_goes_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def stopped(*_: object, **__: object) -> None:
+        raise SystemExit(130)
+
+    monkeypatch.setattr(command, "run_campaign", stopped)
+    with pytest.raises(SystemExit, match="130"):
+        main(["campaign", "run", "paper-grid", "--out", str(tmp_path)])
+    assert "the same command goes on" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1", "nan"])
+def test_a_time_budget_is_above_0(capsys: pytest.CaptureFixture[str], seconds: str) -> None:
+    assert main(["campaign", "run", "paper-grid", "--time-budget", seconds]) == 2
+    assert capsys.readouterr().err.startswith(f"epochcast: --time-budget is {seconds}; ")
+
+
 def test_shipped_plans_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["campaign", "plans", "--json"]) == 0
     assert {"paper-grid", "ten-minutes-cpu"} <= {entry["plan"] for entry in json.loads(capsys.readouterr().out)}

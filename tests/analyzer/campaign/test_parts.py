@@ -40,6 +40,17 @@ def test_a_run_is_expected_to_take_what_its_networks_nearest_run_took_a_pixel() 
     ("status", "said", "reason"),
     [
         (1, ["Traceback", "torch.OutOfMemoryError: CUDA out of memory", ""], "torch.OutOfMemoryError: CUDA out of memory"),
+        (
+            1,
+            [
+                "A library warns",
+                "Traceback (most recent call last):",
+                '  File "a.py", line 3',
+                "RuntimeError: CUDA error: device-side assert triggered",
+                "For debugging consider passing CUDA_LAUNCH_BLOCKING=1",
+            ],
+            "RuntimeError: CUDA error: device-side assert triggered",
+        ),
         (137, [], "ended by SIGKILL (out of memory, unless somebody sent it)"),
         (139, ["Fatal Python error"], "ended by SIGSEGV: Fatal Python error"),
         (1, ["epoch", "Timeout (0:01:30)!", "Thread 0x1:", '  File "a.py", line 3'], "it hung: not finished after 90 s"),

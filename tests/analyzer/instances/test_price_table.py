@@ -100,7 +100,7 @@ def test_one_instance_may_take_several_gpus_but_not_twice_the_same(tmp_path: Pat
         (SPOT_HEADER + "aws,x,T4,1,r,1,,,0,page,2026-01-01\n", "memory_gib of row 1 of {path} is '0'"),
         (HEADER + "aws,x,T4,none,r,1,page,2026-01-01\n", "count of row 1 of {path} is 'none'"),
         (HEADER + "aws,x,T4,0.5,r,1,page,2026-01-01\n", "'0.5'; it must be a whole number of GPUs"),
-        (HEADER + "aws,x,T4,1,r,1,page,2026-01-01,more\n", "not a readable CSV"),
+        (HEADER + "aws,x,T4,1,r,1,page,2026-01-01,more\n", "more cells than its header"),
         (HEADER + "aws,x,T4,1,r,1,page\n", "row 1 of {path} has no date; say when the price was seen, as YYYY-MM-DD"),
         (HEADER + "aws,x,T4,1,r,1, ,2026-01-01\n", "row 1 of {path} has no source; say where the price was seen"),
         (HEADER + "aws,x,T4,1,,1,page,2026-01-01\n", "row 1 of {path} has no region; name it, or write any"),
@@ -109,7 +109,7 @@ def test_one_instance_may_take_several_gpus_but_not_twice_the_same(tmp_path: Pat
         (HEADER + "aws,x,TPU,1,r,1,page,2026-01-01\n", "has no row with a GPU of the catalogue: 1 row of {path} is skipped"),
         (HEADER, "has no row with a GPU of the catalogue"),
         ("InstanceType,AcceleratorName,Price\n", "price list of SkyPilot, which names GPUs and prices hosts in its own way"),
-        ("", "not a readable CSV"),
+        ("", "is empty"),
     ],
 )
 def test_bad_price_files_are_refused_in_one_sentence(tmp_path: Path, text: str, says: str) -> None:
