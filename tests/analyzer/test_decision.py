@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from epochcast.analyzer.instances import Instance
-from epochcast.analyzer.recommendation import Objective, Recommendation, decide, trial_run
+from epochcast.analyzer.recommendation import Objective, Recommendation, WholeJob, decide, trial_run
 from epochcast.analyzer.recommendation.experiment import Run
 from epochcast.regressor import Prediction, Profile
 from epochcast.regressor.estimate import Estimate
@@ -46,6 +46,49 @@ def test_the_expected_regret_is_that_of_two_lognormals() -> None:
     assert decision.chance == pytest.approx(1 - decision.rivals[0].chance)
 
 
+@pytest.mark.parametrize(("low", "chance"), [(1.0, 0.05), (1.05 / 1.3, None)])
+def test_either_side_of_an_interval_has_its_own_width(low: float, chance: float | None) -> None:
+    """What is measured is beaten by the rival's lower side alone, however far the upper one reaches."""
+    rival = replace(_row("B", 1.05), ratio_low=low, ratio_high=1.05 * 3)
+    decision = decide([_row("A", 1.0, width=1.0), rival], "cost")
+    even = decide([_row("A", 1.0, width=1.0), _row("B", 1.05, width=1.05 / low)], "cost")
+    assert decision and even and 1 - decision.chance == pytest.approx(1 - even.chance, abs=1e-9)
+    assert chance is None or 1 - decision.chance == pytest.approx(chance, abs=0.01)
+
+
+def test_what_is_the_same_on_every_gpu_is_not_uncertain() -> None:
+    """Of 105 s on the rival 100 are a start-up, so that no draw of its epochs makes it the faster one."""
+    rival = _row("B", 1.05)
+    epochs = Estimate(5.0, 5.0 / WIDTH, 5.0 * WIDTH)
+    with_start = replace(rival, job=WholeJob(epochs, 0.0, 0.0, 0.0, 100.0))
+    for row, sure in ((rival, False), (with_start, True)):
+        decision = decide([_row("A", 1.0, width=1.0), row], "time")
+        assert decision and decision.sure is sure
+
+
+def test_a_doubt_that_no_measurement_would_tell_plans_none() -> None:
+    rows = [_row("A", 1.0, width=1.01), _row("B", 1.001, width=1.01)]
+    decision = decide(rows, "cost", _runs(rows, seconds=1e-9))
+    assert decision and decision.rivals and decision.small and decision.experiment is None
+
+
+def test_a_run_may_leave_what_no_measurement_would_tell() -> None:
+    rows = [_row("A", 1.0, width=1.06), _row("B", 1.01, width=1.06)]
+    decision = decide(rows, "cost", _runs(rows))
+    assert decision and decision.experiment and decision.regret
+    assert len(decision.experiment.runs) == 1 and decision.experiment.saves < 0.9 * decision.regret
+
+
+def test_a_pair_is_found_that_growing_by_the_best_run_would_miss() -> None:
+    """By what saves most for its price it would be A, then C, then B; A and B alone decide as well."""
+    kinds = (("A", 1.0, 1.49, 3.0), ("B", 1.07, 1.31, 5.0), ("C", 1.07, 1.14, 1.0), ("D", 1.17, 1.24, 3.0))
+    rows = [_row(gpu, ratio, width=width) for gpu, ratio, width, _ in kinds]
+    runs = {gpu: Run(row, 5, seconds) for row, (gpu, *_, seconds) in zip(rows, kinds, strict=True)}
+    decision = decide(rows, "cost", runs)
+    assert decision and decision.experiment
+    assert {run.recommendation.instance.gpu for run in decision.experiment.runs} == {"A", "B"}
+
+
 def test_one_run_on_the_rival_decides_where_the_first_was_measured() -> None:
     rows = [_row("A", 1.0, width=1.0), _row("B", 1.05)]
     decision = decide(rows, "cost", _runs(rows))
@@ -71,6 +114,14 @@ def test_an_experiment_that_costs_more_than_it_saves_is_not_worth_it() -> None:
     decision = decide(rows, "cost", _runs(rows, seconds=90.0))
     assert decision and decision.experiment and not decision.experiment.worth
     assert decision.experiment.usd == pytest.approx(90.0)
+
+
+def test_a_run_is_weighed_in_the_unit_of_the_objective() -> None:
+    rows = [_row("A", 1.0, usd_per_hour=1.0, width=1.0), _row("B", 1.05, usd_per_hour=1.0)]
+    for seconds, worth in ((1.0, True), (90.0, False)):
+        decision = decide(rows, "time", _runs(rows, seconds=seconds))
+        assert decision and decision.experiment and decision.experiment.worth is worth
+        assert decision.experiment.saves > 90 / 3600, "USD that the longer run costs"
 
 
 def test_only_the_best_instance_of_a_gpu_stands_against_another_gpu() -> None:

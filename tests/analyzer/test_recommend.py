@@ -155,6 +155,15 @@ def test_memory_that_was_perhaps_only_reserved_leaves_no_gpu_out() -> None:
     assert memory_need(_profile(), CATALOG["T4"]) is None
 
 
+@pytest.mark.parametrize(("most_used", "reserved"), [(13.2, False), (13.8, True)])
+def test_nine_tenths_of_the_memory_that_there_is_may_be_reserved(most_used: float, reserved: bool) -> None:
+    """Of 15 GiB; the job starts with 1 and ends with the most."""
+    metrics = _memory(1 * GIB, 14 * GIB)
+    metrics["memory_used"]["max"], metrics["memory_free"]["min"] = most_used * GIB, (15 - most_used) * GIB
+    need = memory_need(_profile(metrics), CATALOG["T4"])
+    assert need and (need.bytes, need.reserved) == (most_used * GIB, reserved)
+
+
 def test_the_gpu_that_the_job_was_seen_on_has_its_memory() -> None:
     assert _names(recommend(PREDICTIONS[:1], INSTANCES, CATALOG, need=MemoryNeed(15.5 * GIB))) == ["slow"]
     assert not recommend([_prediction("T4", 1.0)], INSTANCES, CATALOG, need=MemoryNeed(15.5 * GIB)).recommendations
