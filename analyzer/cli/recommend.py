@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Literal
 
 import click
+from matplotlib.figure import Figure
 
-from ...regressor import Predictor, load_catalog
+from ...regressor import Predictor, Profile, load_catalog
 from ..errors import InputError
 from ..figures import cost_figure, relative_figure, save_figure
 from ..instances import load_instances, stale
@@ -107,9 +108,9 @@ def recommend(
         click.echo(f"epochcast: {sentence}", err=True)
     drawn = [*ranking.recommendations, *(one.recommendation for one in ranking.left_out if one.recommendation)]
     if plot is not None and drawn:
-        save_figure(cost_figure(drawn, deadline_s=deadline, budget_usd=budget), plot)
+        _draw(cost_figure(drawn, deadline_s=deadline, budget_usd=budget), plot, profile)
     if plot_relative is not None and ranking.recommendations:
-        save_figure(relative_figure(ranking.recommendations, profile.gpu), plot_relative)
+        _draw(relative_figure(ranking.recommendations, profile.gpu), plot_relative, profile)
     if as_json:
         answer = {
             "source": profile.gpu,
@@ -147,7 +148,13 @@ def _work(
     return None
 
 
+def _draw(figure: Figure, path: Path, profile: Profile) -> None:
+    if profile.simulated:
+        figure.suptitle("from simulated telemetry", x=0.01, ha="left", fontsize=10)
+    save_figure(figure, path)
+
+
 def _memory(gib: float) -> MemoryNeed:
     if not 0 < gib < 1e6:
-        raise InputError(f"--memory is {gib}; give the GiB of GPU memory that the job needs, above 0")
+        raise InputError(f"--memory is {gib:g}; give the GiB of GPU memory that the job needs, above 0 and below a million")
     return MemoryNeed(gib * GIB)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
+import numpy as np
+
 from ..profiles import Source
 from ..recommendation import Decision, MemoryNeed, Objective, Ranking, Recommendation
 from ..recommendation.experiment import Experiment
@@ -39,6 +41,8 @@ def recommend_text(
     else:
         lines.append("no instance qualifies")
     lines += _left_out(ranking)
+    if not rows:
+        lines += _nearest(ranking)
     if rows and rows[0].market == "spot":
         lines.append("spot: instances can be taken away; the time lost by that is not in the figures")
     if need is not None:
@@ -104,6 +108,19 @@ def _left_out(ranking: Ranking) -> list[str]:
     return lines + [f"left out: {number} instances {_MISSED[reason]}" for reason, number in others.items()]
 
 
+def _nearest(ranking: Ranking) -> list[str]:
+    """How far the limits would have to be loosened: the fastest and the cheapest of what misses them."""
+    rows = [one.recommendation for one in ranking.left_out if one.recommendation and one.reason in ("deadline", "budget")]
+    missed = Ranking(tuple(rows), ())
+    named = (("the fastest of them", missed.fastest), ("the cheapest", missed.cheapest))
+    return [f"{name}: {_place(row)}" for name, row in named if row is not None]
+
+
+def _place(row: Recommendation) -> str:
+    assert row.seconds is not None and row.usd is not None  # or no limit could have been missed
+    return f"{row.instance.name} ({row.instance.gpu}), {seconds_text(row.seconds.value)}, {_usd(row.usd.value)} USD"
+
+
 def _decision(decision: Decision, objective: Objective, unit: str) -> str:
     first, better = decision.first.instance, "cheaper" if objective == "cost" else "faster"
     if decision.sure:
@@ -148,4 +165,4 @@ def _amount(value: float, objective: Objective) -> str:
 
 
 def _usd(value: float) -> str:
-    return f"{value:.2f}" if value >= 10 else f"{value:.3g}"
+    return f"{value:.2f}" if value >= 10 else np.format_float_positional(float(f"{value:.3g}"), trim="-")

@@ -59,8 +59,12 @@ def test_what_does_not_fit_is_said(profile: str, capsys: Capture) -> None:
 
 
 def test_a_doubtful_place_names_the_run_that_decides(profile: str, capsys: Capture) -> None:
-    decision = _answer(capsys, profile, "--epochs", "9000", "--objective", "time")["decision"]
+    answer = _answer(capsys, profile, "--epochs", "9000", "--objective", "time")
+    decision = answer["decision"]
     assert not decision["sure"] and decision["rivals"] and decision["experiment"]["worth"]
+    for run in decision["experiment"]["runs"]:  # on the best instance of its GPU
+        best = next(row for row in answer["recommendations"] if row["gpu"] == run["gpu"])
+        assert (run["instance"], run["region"]) == (best["instance"], best["region"])
     assert main(["recommend", profile, "--epochs", "9000", "--objective", "time"]) == 0
     captured = capsys.readouterr()
     assert "not sure: within the intervals" in captured.out and "to decide, run" in captured.out
@@ -102,6 +106,10 @@ def test_nothing_qualifies(profile: str, capsys: Capture) -> None:
     assert main(["recommend", profile, "--budget", "1e-9"]) == 1
     captured = capsys.readouterr()
     assert not captured.out and "no instance qualifies" in captured.err and "exceed the budget" in captured.err
+    whole = _answer(capsys, profile)
+    for best, says in ((whole["fastest"], "the fastest of them"), (whole["cheapest"], "the cheapest")):
+        assert f"{says}: {best['instance']} ({best['gpu']})" in captured.err, "so that one knows how far to loosen it"
+    assert "e-0" not in captured.err, "no USD in scientific notation"
     assert main(["recommend", profile, "--budget", "1e-9", "--format", "skypilot", "--plot-relative", "none.png"]) == 1
     assert not capsys.readouterr().out and not Path("none.png").exists()
 
@@ -113,7 +121,7 @@ def test_nothing_qualifies(profile: str, capsys: Capture) -> None:
         (["--epochs", "3", "--idle-share", "1"], "--idle-share is 1.0"),
         (["--region", "atlantis-1"], "has --region 'atlantis-1'"),
         (["--cloud", "acme"], "has --cloud 'acme'"),
-        (["--memory", "0"], "--memory is 0.0"),
+        (["--memory", "0"], "--memory is 0;"),
         (["--json", "--format", "skypilot"], "two forms of one answer"),
         (["--plot", "plot.jpeg"], "name a file that ends in .png"),
         (["--deadline", "nan"], "--deadline is nan"),
