@@ -22,6 +22,14 @@ def _workload(network: str = "A", batch_size: int = 16, image_size: int = 32, sa
     return Workload(network=network, batch_size=batch_size, image_size=image_size, samples=samples)
 
 
+def test_what_a_run_measured_is_without_its_first_epoch() -> None:
+    labels = _workload().model_dump() | {"device": "T4", "seconds": 40.0}
+    marks = {"epoch_starts": [0.0, 9.0, 11.0, 14.0], "epoch_ends": [9.0, 11.0, 14.0, 16.5]}
+    assert Measured.of_labels(labels | marks) == Measured(_workload(), "T4", epochs=4, epoch_s=2.5, seconds=40.0)
+    alone = {name: times[:1] for name, times in marks.items()}
+    assert Measured.of_labels(labels | alone).epoch_s == 9.0
+
+
 def test_nothing_is_expected_of_nothing() -> None:
     assert expected_s(_workload(), 10, []) is None
 

@@ -55,10 +55,13 @@ def test_what_is_finished_is_skipped_and_nothing_else(tmp_path: Path, plan: Plan
 
 
 def test_another_device_runs_all_of_it_again(tmp_path: Path, plan: Plan, training: FakeTraining) -> None:
+    """And what the first took tells nothing of the other: the first run there is expected to take nothing."""
     Runner(plan, tmp_path, CPU).run()
     other = runner.Device("cpu", "Other CPU", "host-there", "host")
-    assert [result.status for result in Runner(plan, tmp_path, other).run()] == ["done"] * 3
+    said: list[str] = []
+    assert [result.status for result in Runner(plan, tmp_path, other, progress=said.append).run()] == ["done"] * 3
     assert len(read_runs(tmp_path)) == 6
+    assert ["about" in line for line in said] == [False, True, True]
 
 
 def test_a_failed_run_is_logged_and_the_next_goes_on(tmp_path: Path, plan: Plan, training: FakeTraining) -> None:
@@ -182,7 +185,9 @@ def test_overheads_come_last_and_are_measured_once(
     monkeypatch.setattr(runner, "measure_overhead", measure)
     entry = Overhead(network="Net", batch_size=16, image_size=32, samples=100, epochs=2, pairs=2)
     both = plan.model_copy(update={"overhead": [entry]})
-    results = Runner(both, tmp_path, CPU).run()
+    said: list[str] = []
+    results = Runner(both, tmp_path, CPU, progress=said.append).run()
+    assert "about 58 s" in said[-1], "two blocks of either kind and the first, of two epochs of 5 s each, and 8 s beside them"
     assert (results[-1].run, results[-1].status, results[-1].epochs) == ("overhead_Net_16_32_100_Some-CPU", "done", 8)
     assert Runner(both, tmp_path, CPU).run()[-1].status == "skipped"
     assert [found.overhead for found in overhead_module.read_overheads(tmp_path)] == [0.02]

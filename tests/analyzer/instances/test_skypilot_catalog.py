@@ -184,6 +184,7 @@ def test_the_form_comes_from_cloud_and_instance_or_there_is_none(
         ("a3-megagpu-8g", [("H100-MEGA", 8)]),
         ("a3-edgegpu-8g", []),
         ("a3-edgegpu-8g-nolssd", []),
+        ("g2-standard-24", [("L4", 2)]),
         ("g2-standard-32", [("L4", 1)]),
         ("g2-standard-96", [("L4", 8)]),
         ("n1-standard-4", []),
