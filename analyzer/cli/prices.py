@@ -91,7 +91,9 @@ def import_prices(
         click.echo(json.dumps(answer, indent=2))
         return 0
     kept_text = f", beside {len(kept)} of other clouds" if kept else ""
-    click.echo(f"{out}: {len(imported)} prices of {cloud} in {len(found_regions)} regions{kept_text}; {', '.join(found_gpus)}")
+    places = found_regions[0] if len(found_regions) == 1 else f"{len(found_regions)} regions"
+    prices_text = f"{len(imported)} price{'s' * (len(imported) > 1)}"
+    click.echo(f"{out}: {prices_text} of {cloud} in {places}{kept_text}; {', '.join(found_gpus)}")
     return 0
 
 

@@ -118,20 +118,23 @@ def _nearest(ranking: Ranking) -> list[str]:
 
 def _place(row: Recommendation) -> str:
     assert row.seconds is not None and row.usd is not None  # or no limit could have been missed
-    return f"{row.instance.name} ({row.instance.gpu}), {seconds_text(row.seconds.value)}, {_usd(row.usd.value)} USD"
+    return f"{_short(row)}, {seconds_text(row.seconds.value)}, {_usd(row.usd.value)} USD"
+
+
+def _short(row: Recommendation, more: str = "") -> str:
+    """Instance and GPU (a host of Google takes any)."""
+    return f"{row.instance.name} ({row.instance.gpu}{more})"
 
 
 def _decision(decision: Decision, objective: Objective, unit: str) -> str:
     first, better = decision.first.instance, "cheaper" if objective == "cost" else "faster"
     if decision.sure:
         return f"sure: no other GPU is {better} than {first.gpu} within the intervals"
-    rivals = ", ".join(
-        f"{rival.recommendation.instance.name} ({100 * rival.chance:.0f} % chance)" for rival in decision.rivals[:3]
-    )
+    rivals = ", ".join(_short(rival.recommendation, f", {100 * rival.chance:.0f} % chance") for rival in decision.rivals[:3])
     more = f" and {len(decision.rivals) - 3} more" if len(decision.rivals) > 3 else ""
     lost = "" if decision.regret is None else f": {_amount(decision.regret, objective)}"
     lines = [
-        f"not sure: within the intervals {rivals}{more} may be {better} than {first.name}",
+        f"not sure: within the intervals {rivals}{more} may be {better} than {_short(decision.first)}",
         f"following it loses {100 * decision.regret_share:.1f} % on average{lost}",
     ]
     if decision.experiment is not None:
@@ -147,7 +150,7 @@ def _experiment(experiment: Experiment, objective: Objective, unit: str) -> str:
     verdict = "worth it" if experiment.worth else "not worth it, take the first"
     saves = f"saves {_amount(experiment.saves, objective)} on average: {verdict}"
     runs = [
-        f"{_many(run.epochs, unit)} on {run.recommendation.instance.name}, {run.seconds / 60:.0f} min, {_usd(run.usd)} USD"
+        f"{_many(run.epochs, unit)} on {_short(run.recommendation)}, {run.seconds / 60:.0f} min, {_usd(run.usd)} USD"
         for run in experiment.runs
     ]
     if len(runs) == 1:

@@ -72,7 +72,7 @@ def test_imports_make_one_table_in_which_each_cloud_is_replaced(tmp_path: Path, 
     assert "2 prices of aws in 2 regions; T4" in out
     assert "T4g (1)" in err
     assert _import(tmp_path, LAMBDA, "lambda", "--source", "v9@2c3d7ea") == 0
-    assert "1 prices of lambda in 1 regions, beside 2 of other clouds; A10" in capsys.readouterr().out
+    assert "1 price of lambda in us-east-1, beside 2 of other clouds; A10" in capsys.readouterr().out
     assert _import(tmp_path, VMS, "aws", "--region", "us-east-1", "--json") == 0
     answer = json.loads(capsys.readouterr().out)
     assert (answer["instances"], answer["regions"], answer["gpus"], answer["kept"]) == (1, ["us-east-1"], ["T4"], 1)
