@@ -22,10 +22,10 @@ class Measured:
 
     @classmethod
     def of_labels(cls, labels: dict[str, Any]) -> Measured:
-        """From a run's label file; KeyError or ValueError if it is no campaign's."""
+        """From a run's label file; KeyError, TypeError or ValueError if it is no campaign's."""
         workload = Workload(**{name: labels[name] for name in Workload.model_fields})
         lengths = [end - start for start, end in zip(labels["epoch_starts"], labels["epoch_ends"], strict=True)]
-        return cls(workload, labels["device"], len(lengths), median(lengths[1:] or lengths), labels["seconds"])
+        return cls(workload, labels["device"], len(lengths), median(lengths[1:] or lengths), float(labels["seconds"]))
 
 
 def expected_s(workload: Workload, epochs: int, measured: Sequence[Measured]) -> float | None:

@@ -19,6 +19,7 @@ from statistics import median
 from typing import IO, Any
 
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 from scipy.stats import t as student
 
 from ..agent_client import AgentClient
@@ -70,9 +71,10 @@ def read_overheads(corpus: Path) -> list[MeasuredOverhead]:
     if not path.exists():
         return []
     try:
-        return [MeasuredOverhead(**entry) for entry in json.loads(path.read_text(encoding="utf-8"))]
-    except (OSError, ValueError, TypeError) as error:
-        raise InputError(f"{str(path)!r} is not a readable list of overheads: {error}; remove it to measure anew") from error
+        return TypeAdapter(list[MeasuredOverhead]).validate_json(path.read_bytes())
+    except (OSError, ValidationError) as error:
+        said = error if isinstance(error, OSError) else error.errors(include_url=False)[0]["msg"]
+        raise InputError(f"{str(path)!r} is not a readable list of overheads: {said}; remove it to measure anew") from error
 
 
 def append_overhead(corpus: Path, measured: MeasuredOverhead) -> None:

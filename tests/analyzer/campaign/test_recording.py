@@ -13,7 +13,7 @@ from epochcast.analyzer.agent_client import AgentClient
 from epochcast.analyzer.campaign import overhead as overhead_module
 from epochcast.analyzer.campaign import recording
 from epochcast.analyzer.campaign.device import Device
-from epochcast.analyzer.campaign.overhead import measure_overhead, read_overheads
+from epochcast.analyzer.campaign.overhead import MeasuredOverhead, append_overhead, measure_overhead, read_overheads
 from epochcast.analyzer.campaign.plan import Overhead, Workload
 from epochcast.analyzer.campaign.recording import RunError, Training
 from epochcast.analyzer.errors import InputError
@@ -80,7 +80,10 @@ def test_where_an_agent_samples_all_the_time_its_cost_cannot_be_measured(monkeyp
         measure_overhead(BLOCKS, "run", Training(GPU))
 
 
-def test_a_broken_list_of_overheads_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "overhead.json").write_text('[{"run": 1}]')
+@pytest.mark.parametrize("change", [{"overhead": "much"}, {"with_s": 5}, {"high": None}, None])
+def test_a_broken_list_of_overheads_is_refused(tmp_path: Path, change: dict[str, object] | None) -> None:
+    append_overhead(tmp_path, MeasuredOverhead("run", "Net|16", "CPU", 0.01, -0.01, 0.03, [[1.0]], [[1.0]], 0.1, 1e9))
+    (entry,) = read_overheads(tmp_path)
+    (tmp_path / "overhead.json").write_text("[{" if change is None else json.dumps([entry.to_json() | change]))
     with pytest.raises(InputError, match=r"overhead.json' is not a readable list of overheads: .*; remove it"):
         read_overheads(tmp_path)

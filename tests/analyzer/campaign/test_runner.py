@@ -54,6 +54,14 @@ def test_what_is_finished_is_skipped_and_nothing_else(tmp_path: Path, plan: Plan
     assert training.began == [NAMES[0], NAMES[1], NAMES[1], NAMES[2]]
 
 
+def test_labels_that_somebody_spoilt_tell_nothing_and_stop_nothing(tmp_path: Path, plan: Plan, training: FakeTraining) -> None:
+    Runner(plan, tmp_path, CPU).run()
+    for spoilt in ('{"seconds": 1}', "[]", (tmp_path / "traces" / f"{NAMES[0]}.json").read_text().replace("23.0", '"long"')):
+        (tmp_path / "traces" / f"{NAMES[0]}.json").write_text(spoilt)
+        first, *others = Runner(plan, tmp_path, CPU).run()
+        assert (first.status, first.epoch_s) == ("skipped", None) and all(result.epoch_s == EPOCH_S for result in others)
+
+
 def test_another_device_runs_all_of_it_again(tmp_path: Path, plan: Plan, training: FakeTraining) -> None:
     """And what the first took tells nothing of the other: the first run there is expected to take nothing."""
     Runner(plan, tmp_path, CPU).run()
