@@ -66,9 +66,16 @@ class LeftOut:
     reason: Reason
     recommendation: Recommendation | None = None
 
-    def to_json(self) -> dict[str, str]:
-        """Return where, and the reason."""
-        return {**self.instance.place, "reason": self.reason}
+    def to_json(self) -> dict[str, str | float | None]:
+        """Return where, the reason, and what was expected (None where it is not known): how far a limit is off."""
+        row = self.recommendation
+        seconds, usd = (None, None) if row is None else (row.seconds, row.usd)
+        return {
+            **self.instance.place,
+            "reason": self.reason,
+            "seconds": None if seconds is None else seconds.value,
+            "usd": None if usd is None else usd.value,
+        }
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,7 @@ def test_a_whole_job_under_limits(profile: str, capsys: Capture) -> None:
     assert answer["cheapest"] == rows[0]
     assert answer["fastest"] == min(rows, key=lambda row: row["seconds"])
     assert {one["reason"] for one in answer["left_out"]} == {"deadline"}
+    assert all(one["seconds"] > 3000 and one["usd"] > 0 for one in answer["left_out"])
     assert answer["decision"]["first"].items() <= rows[0].items()
     assert answer["memory_bytes"] == 6 * GIB and not answer["memory_reserved"]
 
