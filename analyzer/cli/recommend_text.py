@@ -32,10 +32,13 @@ def recommend_text(
     if rows:
         lines.append(f"{job_title(source, epochs)}, best {objective} first")
         shown = rows[:_MOST_ROWS]
-        lines.append(table(_HEADER, [_row(row) for row in shown]))
+        lines.append(table(_HEADER, [_row(row, memory_known=need is not None) for row in shown]))
         if len(rows) > len(shown):
             lines.append(f"and {len(rows) - len(shown)} more (--json has all)")
-        lines.append("* no other instance is both faster and cheaper" + "; ? may not fit" * any(r.fits is None for r in shown))
+        lines.append(
+            "* no other instance is both faster and cheaper"
+            + "; ? may not fit" * (need is not None and any(r.fits is None for r in shown))
+        )
         if rows[0].job is not None:
             lines.append(_spent(rows[0]))
     else:
@@ -45,7 +48,9 @@ def recommend_text(
         lines += _nearest(ranking)
     if rows and rows[0].market == "spot":
         lines.append("spot: instances can be taken away; the time lost by that is not in the figures")
-    if need is not None:
+    if need is None:
+        lines.append("memory: not in the trace, so that an instance may be too small (say what the job needs: --memory)")
+    else:
         reserved = ", nearly all there is: perhaps only reserved (say what it needs: --memory)" if need.reserved else ""
         lines.append(f"memory: {need.bytes / GIB:.1f} GiB{reserved}")
     if decision is not None:
@@ -62,10 +67,10 @@ def job_title(source: Source, epochs: int | None) -> str:
     return f"{what} of a job seen on {profile.gpu}{' (simulated telemetry)' * profile.simulated}"
 
 
-def _row(row: Recommendation) -> tuple[str, ...]:
+def _row(row: Recommendation, *, memory_known: bool) -> tuple[str, ...]:
     count = row.instance.count
     gpu = row.instance.gpu if count == 1 else f"1 of {count} {row.instance.gpu}"
-    marks = "*" * row.pareto + "?" * (row.fits is None)
+    marks = "*" * row.pareto + "?" * (memory_known and row.fits is None)
     where = (marks, row.instance.name, row.instance.cloud, row.instance.region, gpu)
     price = (f"{row.usd_per_hour:.3f}", row.instance.date.isoformat())
     if row.seconds is None or row.usd is None:
@@ -153,6 +158,9 @@ def _experiment(experiment: Experiment, objective: Objective, unit: str) -> str:
         f"{_many(run.epochs, unit)} on {_short(run.recommendation)}, {run.seconds / 60:.0f} min, {_usd(run.usd)} USD"
         for run in experiment.runs
     ]
+    if not experiment.worth:
+        takes = f"{experiment.seconds / 60:.0f} min and {_usd(experiment.usd)} USD"
+        return f"to decide takes {len(runs)} run{'s' * (len(runs) > 1)}, {takes}; {saves}"
     if len(runs) == 1:
         return f"to decide, run {runs[0]}; {saves}"
     whole = f"{experiment.seconds / 60:.0f} min, {_usd(experiment.usd)} USD together"

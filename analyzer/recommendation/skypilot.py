@@ -86,17 +86,25 @@ def resources_yaml(recommendations: Sequence[Recommendation], job: str) -> str:
     """Return the block, with what is expected of each instance in comments on top.
 
     Of several recommendations the first is launched that can be had, in their order (``resources.ordered``): hand in only
-    those that are worth falling back on. ``job`` says in the first comment what is to run.
+    those that are worth falling back on. Of these, what SkyPilot does not know is left out, which a comment says. ``job`` says
+    in the first comment what is to run.
 
     Raises:
-        InputError: SkyPilot has no such cloud or GPU, or there is no recommendation.
+        InputError: SkyPilot has no such cloud or GPU as the first one's, or there is no recommendation.
     """
     if not recommendations:
         raise InputError("no instance keeps the limits, so there is nothing that SkyPilot could launch; loosen them")
-    comments = [f"{job}; expected, with 90 % intervals:", *(_expected(row) for row in recommendations)]
+    candidates = [_candidate(recommendations[0])]
+    comments = [f"{job}; expected, with 90 % intervals:", _expected(recommendations[0])]
+    for row in recommendations[1:]:
+        try:
+            candidates.append(_candidate(row))
+        except InputError as error:
+            comments.append(f"left out: {error}")
+        else:
+            comments.append(_expected(row))
     if any(row.market == "spot" for row in recommendations):
         comments.append("spot: `sky jobs launch` starts anew what was preempted, `sky launch` does not")
-    candidates = [_candidate(row) for row in recommendations]
     resources = candidates[0] if len(candidates) == 1 else {"ordered": candidates}
     block = yaml.safe_dump({"resources": resources}, sort_keys=False, allow_unicode=True)
     return "".join(f"# {_one_line(comment)}\n" for comment in comments) + block
@@ -133,7 +141,8 @@ def _expected(row: Recommendation) -> str:
     else:
         cost = f"{_interval(row.seconds, 's')}, {_interval(row.usd, 'USD')}"
     price = f"{row.market} {row.usd_per_hour:g} USD/h by {instance.source} of {instance.date.isoformat()}"
-    return f"{instance.cloud} {instance.name} ({instance.count} x {instance.gpu}): {cost}; {price}"
+    doubt = "; whether the job fits into its memory is not known" if row.fits is None else ""
+    return f"{instance.cloud} {instance.name} ({instance.count} x {instance.gpu}): {cost}; {price}{doubt}"
 
 
 def _interval(estimate: Estimate, unit: str) -> str:

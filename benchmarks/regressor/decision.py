@@ -16,9 +16,10 @@ import numpy as np
 from public_pairs import SEED, PublicPairs, header, line, options, report
 from regret import OBJECTIVES, Asked, PublicQuestions
 
-from epochcast.analyzer.recommendation import Decision, Objective, Work, decide, recommend, trial_run, whole_job
+from epochcast.analyzer.instances import Instance, load_instances
+from epochcast.analyzer.recommendation import Decision, Objective, Ranking, Work, decide, recommend, trial_run, whole_job
 from epochcast.analyzer.recommendation.rank import cost_of, time_of
-from epochcast.regressor import Predictor, load_catalog
+from epochcast.regressor import Catalog, Prediction, Predictor, Profile, load_catalog
 from epochcast.regressor.protocols import splits
 
 PROTOCOLS = {"P2": "new workload", "P3": "new architecture"}
@@ -52,20 +53,37 @@ class Outcome:
         return self.after + self.spent if worth else self.regret
 
 
+def work_of(profile: Profile) -> Work:
+    """Ten hours of the job on its source."""
+    assert profile.epoch_s is not None
+    return Work(epochs=math.ceil(JOB_S / profile.epoch_s), startup_s=STARTUP_S)
+
+
+def ask(
+    profile: Profile,
+    predictions: Sequence[Prediction],
+    instances: Sequence[Instance],
+    catalog: Catalog,
+    objective: Objective,
+) -> tuple[Ranking, Decision]:
+    """What the command answers."""
+    work = work_of(profile)
+    by_gpu = {one.gpu: one for one in predictions}
+    jobs = {gpu: whole_job(profile, one, work) for gpu, one in by_gpu.items()}
+    ranking = recommend(predictions, instances, catalog, jobs=jobs, objective=objective)
+    rows = {row.instance.gpu: row for row in reversed(ranking.recommendations)}
+    runs = {gpu: trial_run(profile, by_gpu[gpu], row, epochs=work.epochs, startup_s=STARTUP_S) for gpu, row in rows.items()}
+    decision = decide(ranking.recommendations, objective, runs)
+    assert decision is not None
+    return ranking, decision
+
+
 def outcome(asked: Asked, predictor: Predictor, objective: Objective) -> Outcome:
     """Ask, and compare with what was measured."""
     profile = asked.question.source
-    assert profile.epoch_s is not None
-    work = Work(epochs=math.ceil(JOB_S / profile.epoch_s), startup_s=STARTUP_S)
-    predictions = {one.gpu: one for one in predictor.predict(profile, asked.question.gpus)}
-    jobs = {gpu: whole_job(profile, one, work) for gpu, one in predictions.items()}
-    ranking = recommend(predictions.values(), asked.instances, predictor.catalog, jobs=jobs, objective=objective)
-    rows = {row.instance.gpu: row for row in ranking.recommendations}
-    runs = {
-        gpu: trial_run(profile, predictions[gpu], row, epochs=work.epochs, startup_s=STARTUP_S) for gpu, row in rows.items()
-    }
-    decision = decide(ranking.recommendations, objective, runs)
-    assert decision is not None
+    predictions = predictor.predict(profile, asked.question.gpus)
+    ranking, decision = ask(profile, predictions, asked.instances, predictor.catalog, objective)
+    work, rows = work_of(profile), {row.instance.gpu: row for row in ranking.recommendations}
     value = cost_of if objective == "cost" else time_of
     known = {gpu: value(row) for gpu, row in rows.items()}
     whole_s = asked.seconds * work.epochs + STARTUP_S
@@ -86,18 +104,35 @@ def outcome(asked: Asked, predictor: Predictor, objective: Objective) -> Outcome
     )
 
 
-def outcomes(data: PublicQuestions, protocol: str) -> dict[Objective, list[Outcome]]:
-    """Of all questions; each is asked of a predictor that has not seen its workload (P2) or its architecture (P3)."""
+@dataclass
+class Asking:
+    """All questions, each asked of a predictor that has not seen its workload (P2) or its architecture (P3).
+
+    Attributes:
+        outcomes: among the GPUs that the workload was measured on.
+        everywhere: what is stated of the whole price table, whose truth is not known.
+    """
+
+    outcomes: dict[Objective, list[Outcome]]
+    everywhere: dict[Objective, list[Decision]]
+
+
+def asking(data: PublicQuestions, protocol: str) -> Asking:
+    """Ask them."""
     public, catalog = data.public, load_catalog()
-    found: dict[Objective, list[Outcome]] = {objective: [] for objective in OBJECTIVES}
+    instances, _ = load_instances(None, catalog)
+    found = Asking({objective: [] for objective in OBJECTIVES}, {objective: [] for objective in OBJECTIVES})
     for train, test in splits(public.pairs, protocol, SEED):
         profiles = {id(public.pairs[row].source): public.pairs[row].source for row in train.tolist()}
         predictor = Predictor.fit(list(profiles.values()), catalog)
         tested = set(public.workloads[test].tolist())
         for asked in data.asked:
-            if asked.question.source.workload in tested:
+            profile = asked.question.source
+            if profile.workload in tested:
+                predictions = predictor.predict(profile)
                 for objective in OBJECTIVES:
-                    found[objective].append(outcome(asked, predictor, objective))
+                    found.outcomes[objective].append(outcome(asked, predictor, objective))
+                    found.everywhere[objective].append(ask(profile, predictions, instances, catalog, objective)[1])
     return found
 
 
@@ -153,10 +188,26 @@ def experiments(protocol: str, objective: Objective, found: Sequence[Outcome]) -
     )
 
 
+def everywhere(protocol: str, objective: Objective, stated: Sequence[Decision]) -> Iterator[str]:
+    """What is said of the whole price table."""
+    regrets = [100 * one.regret_share for one in stated]
+    planned = [one.experiment for one in stated if one.experiment is not None]
+    yield line(
+        f"{objective}, {PROTOCOLS[protocol]} ({protocol})",
+        f"{len(stated)}",
+        f"{np.mean([one.sure for one in stated]):.0%}",
+        f"{np.mean([len(one.rivals) for one in stated]):.1f}",
+        f"{np.median(regrets):.1f} ({np.percentile(regrets, 10):.1f}–{np.percentile(regrets, 90):.1f})",
+        f"{np.mean([len(plan.runs) for plan in planned]):.1f}" if planned else "–",
+        f"{np.mean([plan.worth for plan in planned]):.0%}" if planned else "–",
+    )
+
+
 def lines(public: PublicPairs) -> Iterator[str]:
-    """All three tables."""
+    """All four tables."""
     data = PublicQuestions.of(public)
-    found = {protocol: outcomes(data, protocol) for protocol in PROTOCOLS}
+    asked = {protocol: asking(data, protocol) for protocol in PROTOCOLS}
+    found = {protocol: one.outcomes for protocol, one in asked.items()}
     cells = [(protocol, objective) for objective in OBJECTIVES for protocol in PROTOCOLS]
     yield f"{len(data.asked)} questions; a job of {JOB_S / 3600:g} hours on its source, start-up {STARTUP_S / 60:g} minutes."
     yield ""
@@ -180,6 +231,15 @@ def lines(public: PublicPairs) -> Iterator[str]:
     )
     for protocol, objective in cells:
         yield from experiments(protocol, objective, found[protocol][objective])
+    yield ""
+    gpus = {one.gpu for one in load_instances(None, load_catalog())[0]}
+    yield f"The same questions of the whole shipped table ({len(gpus)} kinds of GPU); what is true there is not known:"
+    yield ""
+    yield from header(
+        "questions about", "n", "sure", "rivals, mean", "regret stated %, median (P10–P90)", "runs each", "worth it"
+    )
+    for protocol, objective in cells:
+        yield from everywhere(protocol, objective, asked[protocol].everywhere[objective])
 
 
 if __name__ == "__main__":

@@ -59,6 +59,15 @@ def test_what_does_not_fit_is_said(profile: str, capsys: Capture) -> None:
     assert main(["recommend", profile, "--memory", "3000"]) == 1, "not even the GPU that it ran on has that much"
 
 
+def test_a_trace_without_memory_doubts_every_instance_at_once(profile: str, tmp_path: Path, capsys: Capture) -> None:
+    content = json.loads(Path(profile).read_text())
+    content["metrics"] = {name: values for name, values in content["metrics"].items() if not name.startswith("memory_used")}
+    (tmp_path / "job.json").write_text(json.dumps(content))
+    assert main(["recommend", str(tmp_path / "job.json")]) == 0
+    text = capsys.readouterr().out
+    assert "memory: not in the trace" in text and "may not fit" not in text and "?" not in text
+
+
 def test_a_doubtful_place_names_the_run_that_decides(profile: str, capsys: Capture) -> None:
     answer = _answer(capsys, profile, "--epochs", "9000", "--objective", "time")
     decision = answer["decision"]

@@ -101,7 +101,14 @@ def test_every_shipped_instance_becomes_a_block_of_documented_fields() -> None:
 )
 def test_what_skypilot_does_not_know_is_named(bad: Recommendation, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        resources_yaml([row("g5.xlarge", "A10G"), bad], JOB)
+        resources_yaml([bad, row("g5.xlarge", "A10G")], JOB)
+    text = resources_yaml([row("g5.xlarge", "A10G"), bad], JOB)
+    assert re.search(f"# left out: SkyPilot {message}", text)
+    assert yaml.safe_load(text)["resources"]["instance_type"] == "g5.xlarge"
+
+
+def test_what_may_not_fit_is_told() -> None:
+    assert "fits into its memory is not known\n" in resources_yaml([row("g5.xlarge", "A10G", fits=None)], JOB)
 
 
 def test_nothing_to_launch_is_refused() -> None:
