@@ -85,30 +85,37 @@ class Overhead(Workload):
         pairs: how often there is a block of either kind.
     """
 
-    epochs: _Count = 3
-    pairs: Annotated[int, Field(ge=2)] = 4
+    epochs: _Count
+    pairs: Annotated[int, Field(ge=2)]
 
 
 class _Grid(_Table):
-    """One ``[[workload]]`` table: lists make a grid."""
+    """A table of the plan: lists make a grid."""
 
     network: _Networks
     batch_size: _Counts
     image_size: _Counts
     samples: _Count
-    epochs: Annotated[int, Field(ge=2)] = 10  # the paper's; the first is left out of a profile
     precision: Literal["fp32", "amp"] = "fp32"
 
-    def workloads(self) -> Iterator[Workload]:
-        """Every cell, network by network."""
+    def cells(self) -> Iterator[dict[str, Any]]:
+        """The fields of each workload, network by network."""
         for network, image_size, batch_size in product(self.network, self.image_size, self.batch_size):
-            yield Workload(
-                network=network,
-                batch_size=batch_size,
-                image_size=image_size,
-                samples=self.samples,
-                precision=self.precision,
-            )
+            sizes = {"batch_size": batch_size, "image_size": image_size, "samples": self.samples}
+            yield {"network": network, **sizes, "precision": self.precision}
+
+
+class _WorkloadGrid(_Grid):
+    """One ``[[workload]]`` table."""
+
+    epochs: Annotated[int, Field(ge=2)] = 10  # the paper's; the first is left out of a profile
+
+
+class _OverheadGrid(_Grid):
+    """One ``[[overhead]]`` table; what its keys mean: `Overhead`."""
+
+    epochs: _Count = 3
+    pairs: Annotated[int, Field(ge=2)] = 4
 
 
 class Plan(_Table):
@@ -116,21 +123,25 @@ class Plan(_Table):
 
     Attributes:
         workload: grids of workloads to record.
-        overhead: workloads whose slowdown by sampling is measured.
+        overhead: grids of workloads whose slowdown by sampling is measured.
         time_budget_s: no run is started that is expected to end later than this after the start [s]; None: no limit.
         run_timeout_s: a training process that lasts longer counts as hung [s].
         seed: of images, labels, weights and the order in which they are shown.
     """
 
-    workload: list[_Grid] = Field(default_factory=list)
-    overhead: list[Overhead] = Field(default_factory=list)
+    workload: list[_WorkloadGrid] = Field(default_factory=list)
+    overhead: list[_OverheadGrid] = Field(default_factory=list)
     time_budget_s: _Seconds | None = None
     run_timeout_s: _Seconds = 3600.0
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0  # what torch takes
 
     def runs(self) -> list[tuple[Workload, int]]:
         """What is recorded, in the plan's order: each workload and its epochs."""
-        return [(workload, grid.epochs) for grid in self.workload for workload in grid.workloads()]
+        return [(Workload(**cell), grid.epochs) for grid in self.workload for cell in grid.cells()]
+
+    def overheads(self) -> list[Overhead]:
+        """What is trained in blocks, in the plan's order."""
+        return [Overhead(**cell, epochs=grid.epochs, pairs=grid.pairs) for grid in self.overhead for cell in grid.cells()]
 
 
 def shipped_plans() -> dict[str, str]:
@@ -158,7 +169,7 @@ def read_plan(name: str) -> Plan:
     try:
         plan = Plan.model_validate(content)
         _refuse_repeats([workload for workload, _ in plan.runs()], "workload")
-        _refuse_repeats(plan.overhead, "overhead")
+        _refuse_repeats(plan.overheads(), "overhead")
     except ValidationError as error:
         raise InputError(f"plan {name!r}: {_sentence(error)}") from error
     except InputError as error:
@@ -177,7 +188,7 @@ def _refuse_repeats(workloads: list[Workload] | list[Overhead], table: str) -> N
         raise InputError("it has nothing to record; add a [[workload]] with network, batch_size, image_size and samples")
 
 
-_TABLES: dict[str, type[BaseModel]] = {"workload": _Grid, "overhead": Overhead}
+_TABLES: dict[str, type[BaseModel]] = {"workload": _WorkloadGrid, "overhead": _OverheadGrid}
 
 
 def _sentence(error: ValidationError) -> str:

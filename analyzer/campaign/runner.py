@@ -111,7 +111,7 @@ class Runner:
         finished = finished_runs(self._corpus)
         self._measured = [run for run in finished.values() if run is not None and run.device == self._device.name]
         finished |= {entry.run: None for entry in read_overheads(self._corpus)}
-        overheads = [(entry, entry.epochs) for entry in self._plan.overhead]
+        overheads = [(entry, entry.epochs) for entry in self._plan.overheads()]
         jobs: list[tuple[Workload | Overhead, int]] = [*self._plan.runs(), *overheads]
         results = []
         for number, (workload, epochs) in enumerate(jobs, start=1):
@@ -214,7 +214,7 @@ def run_campaign(
     for the rest.
     """
     progress("building the plan's networks")
-    workloads = [*(workload for workload, _ in plan.runs()), *plan.overhead]
+    workloads = [*(workload for workload, _ in plan.runs()), *plan.overheads()]
     found = preflight([(workload.network, workload.image_size) for workload in workloads])
     chosen = choose_device(device, source, found.cuda_devices)
     runner = Runner(

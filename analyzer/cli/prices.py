@@ -14,6 +14,7 @@ from ...regressor import load_catalog
 from ..errors import InputError
 from ..instances import Instance, load_instances, load_to_update, stale, write_instances
 from ..instances.skypilot_catalog import read_skypilot_catalog
+from ..instances.skypilot_names import CLOUDS
 from .tables import table
 
 _HEADER = ("instance", "cloud", "region", "gpu", "USD/h", "spot USD/h", "vCPUs", "memory GiB", "days old")
@@ -77,8 +78,8 @@ def import_prices(
     Example: epochcast prices import vms.csv --cloud aws --region us-east-1 --date 2026-11-01 --out prices.csv
     """
     catalog, cloud = load_catalog(gpus), cloud.strip().lower()
-    if not cloud:
-        raise InputError("--cloud is empty; name whose list it is: aws, azure, gcp, lambda, ...")
+    if cloud not in CLOUDS:
+        raise InputError(f"--cloud is {cloud!r}; name whose list it is, one of SkyPilot's clouds: {', '.join(CLOUDS)}")
     origin = f"skypilot-org/skypilot-catalog:{cloud}/vms.csv{f' ({source})' if source else ''}"
     seen = _past(day)
     imported, notes = read_skypilot_catalog(vms, cloud, catalog, source=origin, day=seen, regions=regions)

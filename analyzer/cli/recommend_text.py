@@ -15,6 +15,7 @@ from .tables import seconds_text, table
 
 _HEADER = ("", "instance", "cloud", "region", "gpu", "time", "90 % interval", "USD", "90 % interval", "USD/h", "priced")
 _MOST_ROWS = 20
+_MOST_RUNS = 3  # that are named one by one though they are not worth it
 _MISSED = {"deadline": "miss the deadline", "budget": "exceed the budget", "price": "have no price in this market"}
 
 
@@ -158,9 +159,9 @@ def _experiment(experiment: Experiment, objective: Objective, unit: str) -> str:
         f"{_many(run.epochs, unit)} on {_short(run.recommendation)}, {run.seconds / 60:.0f} min, {_usd(run.usd)} USD"
         for run in experiment.runs
     ]
-    if not experiment.worth:
+    if not experiment.worth and len(runs) > _MOST_RUNS:
         takes = f"{experiment.seconds / 60:.0f} min and {_usd(experiment.usd)} USD"
-        return f"to decide takes {len(runs)} run{'s' * (len(runs) > 1)}, {takes}; {saves}"
+        return f"to decide takes {len(runs)} runs, {takes}; {saves} (--json names them)"
     if len(runs) == 1:
         return f"to decide, run {runs[0]}; {saves}"
     whole = f"{experiment.seconds / 60:.0f} min, {_usd(experiment.usd)} USD together"

@@ -17,10 +17,10 @@ from statistics import median_low
 from ...regressor import Catalog
 from ..errors import InputError
 from . import price_cells
-from .accelerator_names import gpu_name
 from .gcp_hosts import accelerators_of
 from .instance import Instance
 from .price_table import counted, read_csv
+from .skypilot_names import gpu_name
 
 _REQUIRED = ("InstanceType", "AcceleratorName", "AcceleratorCount", "Price", "Region")
 _OPTIONAL = ("SpotPrice", "vCPUs", "MemoryGiB", "AvailabilityZone")

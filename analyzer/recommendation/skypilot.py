@@ -9,77 +9,8 @@ import yaml
 
 from ...regressor.estimate import Estimate
 from ..errors import InputError
-from ..instances import Instance
+from ..instances.skypilot_names import CLOUDS, accelerator_name
 from .recommendation import Recommendation
-
-# SkyPilot's clouds that rent by the instance; Kubernetes, SSH and Slurm have neither instance types nor prices.
-_CLOUDS = (
-    "aws",
-    "azure",
-    "cudo",
-    "do",
-    "fluidstack",
-    "gcp",
-    "hyperbolic",
-    "ibm",
-    "lambda",
-    "mithril",
-    "nebius",
-    "oci",
-    "paperspace",
-    "primeintellect",
-    "runpod",
-    "scp",
-    "seeweb",
-    "shadeform",
-    "vast",
-    "verda",
-    "vsphere",
-    "yotta",
-)
-
-# Catalogue name: SkyPilot's `AcceleratorName`, which tells memory apart but, as a rule, not SXM from PCIe.
-_ACCELERATORS = {
-    "K80": "K80",
-    "M60": "M60",
-    "P4": "P4",
-    "P40": "P40",
-    "P100 PCIe 16GB": "P100",
-    "P100 SXM2 16GB": "P100",
-    "V100 PCIe 16GB": "V100",
-    "V100 PCIe 32GB": "V100-32GB",
-    "V100 SXM2 16GB": "V100",
-    "V100 SXM2 32GB": "V100-32GB",
-    "T4": "T4",
-    "A10": "A10",
-    "A10G": "A10G",
-    "A30": "A30",
-    "A100 PCIe 40GB": "A100",
-    "A100 SXM4 40GB": "A100",
-    "A100 PCIe 80GB": "A100-80GB",
-    "A100 SXM4 80GB": "A100-80GB",
-    "L4": "L4",
-    "L40": "L40",
-    "L40S": "L40S",
-    "RTX 6000 Ada": "RTX6000-Ada",
-    "H100 PCIe": "H100",
-    "H100 SXM5": "H100",
-    "H200 SXM": "H200",
-    "B200 SXM": "B200",
-    "RTX 3090": "RTX3090",
-    "RTX 4090": "RTX4090",
-}
-
-# Where a cloud's GPU, or one instance of it, has another name than elsewhere.
-_EXCEPTIONS = {
-    ("gcp", "a3-megagpu-8g"): "H100-MEGA",
-    ("runpod", "A100 SXM4 80GB"): "A100-80GB-SXM",
-    ("runpod", "H100 SXM5"): "H100-SXM",
-    ("runpod", "H200 SXM"): "H200-SXM",
-    ("runpod", "V100 PCIe 16GB"): "V100-16GB-PCIe",
-    ("runpod", "V100 SXM2 16GB"): "V100-16GB-SXM2",
-    ("runpod", "V100 SXM2 32GB"): "V100-32GB-SXM2",
-}
 
 
 def resources_yaml(recommendations: Sequence[Recommendation], job: str) -> str:
@@ -113,25 +44,19 @@ def resources_yaml(recommendations: Sequence[Recommendation], job: str) -> str:
 def _candidate(row: Recommendation) -> dict[str, Any]:
     instance = row.instance
     cloud = instance.cloud.lower()
-    if cloud not in _CLOUDS:
-        known = ", ".join(_CLOUDS)
+    if cloud not in CLOUDS:
+        known = ", ".join(CLOUDS)
         raise InputError(f"SkyPilot has no cloud {instance.cloud!r} (of {instance.name}); it has {known}; choose by --cloud")
+    accelerator = accelerator_name(cloud, instance.name, instance.gpu)
+    if accelerator is None:
+        raise InputError(f"SkyPilot has no name for the GPU {instance.gpu!r} (of {instance.name}); start this one by hand")
     return {
         "infra": cloud if instance.region == "any" else f"{cloud}/{instance.region}",
         "instance_type": instance.name,
         # Google's N1 hosts have no GPU until one is asked for; elsewhere SkyPilot compares this with the instance.
-        "accelerators": {_accelerator(cloud, instance): instance.count},
+        "accelerators": {accelerator: instance.count},
         "use_spot": row.market == "spot",
     }
-
-
-def _accelerator(cloud: str, instance: Instance) -> str:
-    for key in ((cloud, instance.name), (cloud, instance.gpu)):
-        if key in _EXCEPTIONS:
-            return _EXCEPTIONS[key]
-    if instance.gpu not in _ACCELERATORS:
-        raise InputError(f"SkyPilot has no name for the GPU {instance.gpu!r} (of {instance.name}); start this one by hand")
-    return _ACCELERATORS[instance.gpu]
 
 
 def _expected(row: Recommendation) -> str:

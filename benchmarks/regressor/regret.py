@@ -157,6 +157,7 @@ def table(data: PublicQuestions, objective: Objective, default: Sequence[NDArray
     yield line(f"at random, {DRAWS} draws", *figures(at_random))
     yield ""
     yield _verdict(np.array(ours), constants)
+    yield _worst(data, np.array(ours))
 
 
 def _runs(data: PublicQuestions, predicted: Sequence[NDArray[np.float64]], objective: Objective) -> list[NDArray[np.float64]]:
@@ -171,6 +172,15 @@ def _verdict(ours: NDArray[np.float64], constants: dict[str, NDArray[np.float64]
         f"Target (median 0 %, mean at most half of the best constant choice's): {kept}; "
         f"median {median:.2f} %, mean {mean:.2f} % beside {best:.2f} %, {mean / best:.2f} of it."
     )
+
+
+def _worst(data: PublicQuestions, ours: NDArray[np.float64]) -> str:
+    """How much of the mean is one workload's."""
+    of_question, workloads = ours.mean(axis=0), np.array([one.question.source.workload for one in data.asked])
+    worst = max(sorted(set(workloads)), key=lambda name: float(of_question[workloads == name].sum()))
+    here = workloads == worst
+    rest = 100 * float(of_question[~here].mean())
+    return f"The workload that loses most is {worst}: without its {here.sum()} questions the mean is {rest:.2f} %."
 
 
 def setting(data: PublicQuestions, market: Market) -> Iterator[str]:

@@ -12,7 +12,7 @@ import yaml
 
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.instances import Instance, load_instances
-from epochcast.analyzer.instances.accelerator_names import gpu_name
+from epochcast.analyzer.instances.skypilot_names import gpu_name
 from epochcast.analyzer.recommendation import Recommendation
 from epochcast.analyzer.recommendation.skypilot import resources_yaml
 from epochcast.regressor import load_catalog

@@ -50,7 +50,8 @@ def test_every_shipped_plan_is_read_and_says_what_it_is() -> None:
     for name, about in plans.items():
         assert len(about) > 20
         assert read_plan(name).runs()
-    assert read_plan("ten-minutes-cpu").overhead
+    assert read_plan("ten-minutes-cpu").overheads()
+    assert [(one.network, one.pairs) for one in read_plan("paper-grid").overheads()][::13] == [("VGG19", 4), ("MNIST_CNN", 4)]
 
 
 def test_shipped_plans_name_networks_that_exist() -> None:

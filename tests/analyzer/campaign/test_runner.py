@@ -191,8 +191,8 @@ def test_overheads_come_last_and_are_measured_once(
         return MeasuredOverhead(name, workload.text, training.device.name, 0.02, 0.01, 0.03, epochs, epochs, 0.5, 1e9)
 
     monkeypatch.setattr(runner, "measure_overhead", measure)
-    entry = Overhead(network="Net", batch_size=16, image_size=32, samples=100, epochs=2, pairs=2)
-    both = plan.model_copy(update={"overhead": [entry]})
+    entry = {"network": "Net", "batch_size": 16, "image_size": 32, "samples": 100, "epochs": 2, "pairs": 2}
+    both = Plan.model_validate({**plan.model_dump(), "overhead": [entry]})
     said: list[str] = []
     results = Runner(both, tmp_path, CPU, progress=said.append).run()
     assert "about 58 s" in said[-1], "two blocks of either kind and the first, of two epochs of 5 s each, and 8 s beside them"

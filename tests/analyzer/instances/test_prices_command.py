@@ -115,9 +115,10 @@ def test_an_import_never_loses_rows_of_gpus_that_are_not_known(tmp_path: Path, c
     assert table.read_bytes() == before
 
 
-def test_a_list_of_no_cloud_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _import(tmp_path, VMS, " ") == 2
-    assert "--cloud is empty" in capsys.readouterr().err
+@pytest.mark.parametrize("cloud", [" ", "nocloud"])
+def test_a_list_of_no_cloud_is_refused(cloud: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _import(tmp_path, VMS, cloud) == 2
+    assert f"--cloud is {cloud.strip()!r}; name whose list it is" in capsys.readouterr().err
 
 
 def test_a_list_given_where_a_table_belongs_is_refused_with_the_import(

@@ -1,4 +1,4 @@
-"""SkyPilot's accelerator names as GPUs of the catalogue.
+"""SkyPilot's names: its clouds, and its accelerators from and to GPUs of the catalogue.
 
 SkyPilot often leaves the form factor out ("A100" is both the PCIe and the SXM4 board), which the cloud or the instance
 decides. Where neither does, there is no answer: a guess would be priced, and predicted for, as another GPU.
@@ -10,6 +10,32 @@ import re
 
 from ...regressor import Catalog
 from ...regressor.errors import InputError as UnknownGpu
+
+# SkyPilot's clouds that rent by the instance; Kubernetes, SSH and Slurm have neither instance types nor prices.
+CLOUDS = (
+    "aws",
+    "azure",
+    "cudo",
+    "do",
+    "fluidstack",
+    "gcp",
+    "hyperbolic",
+    "ibm",
+    "lambda",
+    "mithril",
+    "nebius",
+    "oci",
+    "paperspace",
+    "primeintellect",
+    "runpod",
+    "scp",
+    "seeweb",
+    "shadeform",
+    "vast",
+    "verda",
+    "vsphere",
+    "yotta",
+)
 
 # What `Catalog.resolve` cannot know, as the name alone says it all: the only form that was built, or the form in the name.
 _ANYWHERE = {
@@ -62,6 +88,49 @@ _BY_FORM = {
     ("H100", "pcie"): "H100 PCIe",
 }
 
+# Catalogue name: SkyPilot's `AcceleratorName`, which tells memory apart but, as a rule, not SXM from PCIe.
+_ACCELERATORS = {
+    "K80": "K80",
+    "M60": "M60",
+    "P4": "P4",
+    "P40": "P40",
+    "P100 PCIe 16GB": "P100",
+    "P100 SXM2 16GB": "P100",
+    "V100 PCIe 16GB": "V100",
+    "V100 PCIe 32GB": "V100-32GB",
+    "V100 SXM2 16GB": "V100",
+    "V100 SXM2 32GB": "V100-32GB",
+    "T4": "T4",
+    "A10": "A10",
+    "A10G": "A10G",
+    "A30": "A30",
+    "A100 PCIe 40GB": "A100",
+    "A100 SXM4 40GB": "A100",
+    "A100 PCIe 80GB": "A100-80GB",
+    "A100 SXM4 80GB": "A100-80GB",
+    "L4": "L4",
+    "L40": "L40",
+    "L40S": "L40S",
+    "RTX 6000 Ada": "RTX6000-Ada",
+    "H100 PCIe": "H100",
+    "H100 SXM5": "H100",
+    "H200 SXM": "H200",
+    "B200 SXM": "B200",
+    "RTX 3090": "RTX3090",
+    "RTX 4090": "RTX4090",
+}
+
+# Where a cloud's GPU, or one instance of it, has another name than elsewhere.
+_ACCELERATORS_OF_CLOUD = {
+    ("gcp", "a3-megagpu-8g"): "H100-MEGA",
+    ("runpod", "A100 SXM4 80GB"): "A100-80GB-SXM",
+    ("runpod", "H100 SXM5"): "H100-SXM",
+    ("runpod", "H200 SXM"): "H200-SXM",
+    ("runpod", "V100 PCIe 16GB"): "V100-16GB-PCIe",
+    ("runpod", "V100 SXM2 16GB"): "V100-16GB-SXM2",
+    ("runpod", "V100 SXM2 32GB"): "V100-32GB-SXM2",
+}
+
 
 def gpu_name(cloud: str, instance: str, accelerator: str, catalog: Catalog) -> str | None:
     """The catalogue's name of an accelerator of SkyPilot's; None where the catalogue has none, or where it could be several."""
@@ -75,3 +144,9 @@ def gpu_name(cloud: str, instance: str, accelerator: str, catalog: Catalog) -> s
         return catalog.resolve(name or accelerator).name
     except UnknownGpu:
         return None
+
+
+def accelerator_name(cloud: str, instance: str, gpu: str) -> str | None:
+    """SkyPilot's name of a GPU of the catalogue on that instance; None where SkyPilot has none."""
+    of_cloud = _ACCELERATORS_OF_CLOUD.get((cloud, instance)) or _ACCELERATORS_OF_CLOUD.get((cloud, gpu))
+    return of_cloud or _ACCELERATORS.get(gpu)
