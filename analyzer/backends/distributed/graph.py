@@ -1,0 +1,152 @@
+"""The computation graph of a training step as plain data: operators with their shapes and dtypes, in blocks.
+
+A :class:`Graph` is what one GPU runs for one micro-batch: what comes before the repeated blocks (embedding, stem), the blocks
+in order, and what comes after them (last norm, head, loss), forward and backward. Nothing here needs torch.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Kind = Literal[
+    "matmul",  # mm, addmm, bmm, baddbmm: forward, dgrad and wgrad alike
+    "attention",  # fused scaled dot product attention
+    "convolution",
+    "normalisation",  # layer, RMS, batch and group norm
+    "softmax",  # softmax and log-softmax
+    "embedding",  # gather, and its scattered gradient
+    "loss",
+    "elementwise",  # one pass over memory: add, mul, gelu, dropout, cast
+    "reduction",
+    "copy",  # clone, cat, index: bytes moved and nothing computed
+    "communication",  # what tensor parallelism must exchange at this place
+]
+Phase = Literal["forward", "backward"]
+
+DTYPE_BYTES = {
+    **{"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2},
+    **{"int64": 8, "int32": 4, "uint8": 1, "int8": 1, "bool": 1},
+}
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """Shape and dtype of one tensor; ``dtype`` is torch's name without ``torch.``."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def elements(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of a contiguous copy."""
+        return self.elements * DTYPE_BYTES[self.dtype]
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One operator as it runs on the device, below autograd and autocast.
+
+    Attributes:
+        name: aten name with its overload (``aten.addmm.default``), ``epochcast.attention`` and
+            ``epochcast.attention_backward`` for scaled dot product attention, or for communication ``all_reduce``,
+            ``all_gather`` and ``reduce_scatter`` (whose one input is what a rank holds of the whole).
+        kind: class of the operator, by which times are added up.
+        phase: the pass that it runs in.
+        inputs: tensors read; views count as the tensor that they show.
+        outputs: tensors written.
+        flops: floating-point operations; a multiplication and its addition are two. 0 where memory bounds it.
+        fused_bytes: bytes moved when neighbouring one-pass operators run as one kernel (Megatron's fused kernels,
+            torch.compile); equal to ``bytes`` for an operator of its own, 0 for one that joined an earlier kernel.
+        arguments: arguments to run it again, tensors as :class:`Tensor`, nested as aten takes them.
+        module: path of the module that it belongs to, such as ``blocks.3.attention``.
+    """
+
+    name: str
+    kind: Kind
+    phase: Phase
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    flops: float = 0.0
+    fused_bytes: float = 0.0
+    arguments: tuple[Any, ...] = ()
+    module: str = field(default="", compare=False)
+
+    @property
+    def bytes(self) -> float:
+        """Least traffic of the operator alone: every input read once, every output written once."""
+        return float(sum(tensor.bytes for tensor in (*self.inputs, *self.outputs)))
+
+    @property
+    def dtype(self) -> str:
+        """The dtype that it computes in: that of the first floating input, else of the first output."""
+        floating = [tensor.dtype for tensor in (*self.inputs, *self.outputs) if "float" in tensor.dtype]
+        return floating[0] if floating else "int64"
+
+    @property
+    def gemm(self) -> tuple[int, int, int, int]:
+        """``(batch, m, n, k)`` of a matrix product; only for kind ``matmul``."""
+        left, right = [tensor.shape for tensor in self.inputs if len(tensor.shape) >= 2][-2:]
+        batch = math.prod(left[:-2])
+        return batch, left[-2], right[-1], left[-1]
+
+
+@dataclass(frozen=True)
+class Weight:
+    """One trainable tensor of a rank: its name, shape, and the dtypes that it and its gradient have."""
+
+    name: str
+    tensor: Tensor
+    gradient: str
+    sliced: bool = False
+
+
+@dataclass(frozen=True)
+class Block:
+    """A part of the model that no stage boundary cuts.
+
+    Attributes:
+        name: path of the module, or ``before`` and ``after``.
+        operators: in the order of running, forward then backward.
+        weights: trainable tensors, sliced where the partition slices them.
+        saved_bytes: bytes kept from the forward to the backward pass of one micro-batch (autograd's saved tensors, each
+            storage once, without weights).
+        output: what the next block, or the next stage, receives.
+    """
+
+    name: str
+    operators: tuple[Operator, ...]
+    weights: tuple[Weight, ...] = ()
+    saved_bytes: float = 0.0
+    output: Tensor | None = None
+
+    @property
+    def parameters(self) -> int:
+        """Trainable elements."""
+        return sum(weight.tensor.elements for weight in self.weights)
+
+
+@dataclass(frozen=True)
+class Graph:
+    """One micro-batch of ``micro_batch`` samples through the whole model on one rank; equal blocks may be one object."""
+
+    model: str
+    precision: str
+    micro_batch: int
+    before: Block
+    blocks: tuple[Block, ...]
+    after: Block
+    tied: tuple[str, ...] = ()
+    """Weights of ``after`` that ``before`` holds too (tied embeddings): stored once, reduced over both ends of a pipeline."""
+
+    @property
+    def parameters(self) -> int:
+        """Trainable elements of a rank, tied ones once."""
+        tied = sum(weight.tensor.elements for weight in self.after.weights if weight.name in self.tied)
+        return sum(block.parameters for block in (self.before, *self.blocks, self.after)) - tied
