@@ -26,8 +26,15 @@ Kind = Literal[
 Phase = Literal["forward", "backward"]
 
 DTYPE_BYTES = {
-    **{"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2},
-    **{"int64": 8, "int32": 4, "uint8": 1, "int8": 1, "bool": 1},
+    "float64": 8,
+    "float32": 4,
+    "bfloat16": 2,
+    "float16": 2,
+    "int64": 8,
+    "int32": 4,
+    "uint8": 1,
+    "int8": 1,
+    "bool": 1,
 }
 
 
