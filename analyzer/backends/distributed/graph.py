@@ -70,9 +70,10 @@ class Operator:
         outputs: tensors written.
         flops: floating-point operations; a multiplication and its addition are two. 0 where memory bounds it.
         fused_bytes: bytes moved when neighbouring one-pass operators run as one kernel (Megatron's fused kernels,
-            torch.compile); equal to ``bytes`` for an operator of its own, 0 for one that joined an earlier kernel.
+            torch.compile): those of the whole kernel at its first operator, 0 at the others.
         arguments: arguments to run it again, tensors as :class:`Tensor`, nested as aten takes them.
-        module: path of the module that it belongs to, such as ``blocks.3.attention``.
+        module: path of the module that it belongs to, such as ``blocks.3.attention``; scores, softmax and dropout of eager
+            attention belong to a module ``core``.
     """
 
     name: str
@@ -106,11 +107,20 @@ class Operator:
 
 @dataclass(frozen=True)
 class Weight:
-    """One trainable tensor of a rank: its name, shape, and the dtypes that it and its gradient have."""
+    """One trainable tensor of a rank.
+
+    Attributes:
+        name: path of the parameter.
+        tensor: its shape and dtype.
+        gradient: dtype of the gradient that is reduced and stepped with (torch: that of the parameter).
+        computed: dtype of the operators that use it, below autocast.
+        sliced: whether tensor parallelism split it.
+    """
 
     name: str
     tensor: Tensor
     gradient: str
+    computed: str = ""
     sliced: bool = False
 
 
@@ -124,6 +134,8 @@ class Block:
         weights: trainable tensors, sliced where the partition slices them.
         saved_bytes: bytes kept from the forward to the backward pass of one micro-batch (autograd's saved tensors, each
             storage once, without weights).
+        core_saved_bytes: the part of ``saved_bytes`` that attention's scores, softmax and dropout keep (module ``core``), which
+            selective recomputation gives up (Korthikanti et al. 2022, section 5).
         output: what the next block, or the next stage, receives.
     """
 
@@ -131,6 +143,7 @@ class Block:
     operators: tuple[Operator, ...]
     weights: tuple[Weight, ...] = ()
     saved_bytes: float = 0.0
+    core_saved_bytes: float = 0.0
     output: Tensor | None = None
 
     @property

@@ -3,7 +3,7 @@
 from torch import Tensor, add, cat, nn
 
 
-class Branches(nn.Module):  # type: ignore[misc]  # torch stays untyped for mypy, as everywhere here
+class Branches(nn.Module):
     """Give the same input to every branch, and join what they answer along the channels."""
 
     def __init__(self, *branches: nn.Module) -> None:
@@ -15,7 +15,7 @@ class Branches(nn.Module):  # type: ignore[misc]  # torch stays untyped for mypy
         return cat([branch(x) for branch in self.branches], dim=1)
 
 
-class Residual(nn.Module):  # type: ignore[misc]
+class Residual(nn.Module):
     """``activation(shortcut(x) + scale * body(x))``: He et al. 2016, equation 1; the scale is Inception-ResNet's."""
 
     def __init__(

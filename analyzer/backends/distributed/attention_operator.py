@@ -1,0 +1,66 @@
+"""Scaled dot product attention as one operator, forward and backward, whichever kernel a device has for it.
+
+torch takes flash, memory-efficient or plain attention by device and shape; on the meta device it would always be the plain one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+@torch.library.custom_op("epochcast::attention", mutates_args=())
+def attention(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float, causal: bool
+) -> tuple[Tensor, Tensor]:
+    """Shapes (batch, heads, s, d); the answer and the log of the softmax's sums (batch, heads, s), which backward needs.
+
+    Only ever traced: it has shapes and no arithmetic.
+    """
+    raise NotImplementedError("epochcast::attention is for tracing alone")
+
+
+@attention.register_fake
+def _(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float, causal: bool) -> tuple[Tensor, Tensor]:
+    answer = query.new_empty((*query.shape[:-1], value.shape[-1]))
+    return answer, query.new_empty(query.shape[:-1], dtype=torch.float32)
+
+
+@torch.library.custom_op("epochcast::attention_backward", mutates_args=())
+def attention_backward(
+    gradient: Tensor, query: Tensor, key: Tensor, value: Tensor, answer: Tensor, sums: Tensor, dropout: float, causal: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of query, key and value."""
+    raise NotImplementedError("epochcast::attention_backward is for tracing alone")
+
+
+@attention_backward.register_fake
+def _(
+    gradient: Tensor, query: Tensor, key: Tensor, value: Tensor, answer: Tensor, sums: Tensor, dropout: float, causal: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    return torch.empty_like(query), torch.empty_like(key), torch.empty_like(value)
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    query, key, value, _, ctx.dropout, ctx.causal = inputs
+    ctx.save_for_backward(query, key, value, *output)
+
+
+def _backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Any, ...]:
+    return *attention_backward(gradient, *ctx.saved_tensors, ctx.dropout, ctx.causal), None, None, None
+
+
+attention.register_autograd(_backward, setup_context=_keep)
+
+
+def attention_flops(query: tuple[int, ...], key: tuple[int, ...], value: tuple[int, ...], backward: bool) -> float:
+    """FLOPs of fused attention: two matrix products forward, five backward (the scores are computed again).
+
+    Dao et al. 2022 (FlashAttention), algorithms 1 and 4. A causal mask halves what a kernel may skip; it is not subtracted, as
+    plain attention computes everything.
+    """
+    batch_heads, length, width = query[0] * query[1], query[2], query[3]
+    scores, mix = 2 * batch_heads * length * key[2] * width, 2 * batch_heads * length * key[2] * value[3]
+    return float(3 * scores + 2 * mix if backward else scores + mix)

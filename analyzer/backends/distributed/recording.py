@@ -1,0 +1,229 @@
+"""The forward pass as a list of aten calls, under the autocast of a device that need not be there.
+
+Tensors that say they lie on that device wrap tensors of the meta device. torch's dispatcher takes them through the device's
+real autocast rules, and what comes out below it is recorded: which operator, on which dtypes, for which module. Nothing is
+computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.attention
+from torch import Tensor, nn
+from torch.nn.modules import module as hooks
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map, tree_map_only
+
+from .attention_operator import attention
+from .precision import Precision
+
+
+@dataclass(frozen=True)
+class Place:
+    """Stands for a tensor in a recorded call: its number in the order in which tensors appeared."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Call:
+    """One aten call; tensors are :class:`Place`."""
+
+    operator: Any
+    arguments: tuple[Any, ...]
+    options: Mapping[str, Any]
+    answer: Any
+    module: str
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A forward pass: its calls, the tensors that were there before it, and what it answered."""
+
+    calls: tuple[Call, ...]
+    given: Mapping[int, Tensor]
+    parameters: Mapping[str, int]
+    answer: Any
+
+
+class _OnDevice(torch.Tensor):
+    """A meta tensor that says it lies on another device."""
+
+    meta: Tensor
+    number: int
+
+    @staticmethod
+    def __new__(cls, meta: Tensor, device: str, number: int) -> _OnDevice:
+        made: _OnDevice = torch.Tensor._make_wrapper_subclass(
+            cls, meta.shape, strides=meta.stride(), storage_offset=meta.storage_offset(), dtype=meta.dtype, device=device
+        )
+        made.meta, made.number = meta, number
+        return made
+
+    @classmethod
+    def __torch_dispatch__(cls, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise RuntimeError(f"{operator} was called on a traced tensor after the forward pass")
+
+
+class _Recorder(TorchDispatchMode):
+    """Runs every aten call on the meta device and writes it down."""
+
+    def __init__(self, device: str, where: Callable[[], str]) -> None:
+        super().__init__()
+        self.device, self.where = device, where
+        self.calls: list[Call] = []
+        self.given: dict[int, Tensor] = {}
+        self.paused = False
+        self._wrapped: dict[int, _OnDevice] = {}  # by identity of the meta tensor, which the wrapper keeps alive
+        self._constants: dict[int, tuple[Tensor, _OnDevice]] = {}
+
+    def wrap(self, meta: Tensor) -> _OnDevice:
+        known = self._wrapped.get(id(meta))
+        if known is None:
+            known = _OnDevice(meta, self.device, len(self._wrapped))
+            self._wrapped[id(meta)] = known
+        return known
+
+    def give(self, tensor: Tensor) -> _OnDevice:
+        """A tensor from outside the forward pass: a parameter, a buffer, an input or a constant of the module."""
+        meta = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
+        wrapped = self.wrap(meta)
+        self.given[wrapped.number] = meta
+        return wrapped
+
+    def _constant(self, tensor: Tensor) -> _OnDevice:
+        if isinstance(tensor, _OnDevice):
+            return tensor
+        if id(tensor) not in self._constants:
+            self._constants[id(tensor)] = (tensor, self.give(tensor))
+        return self._constants[id(tensor)][1]
+
+    def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = dict(kwargs or {})
+        if operator is torch.ops.prim.device.default:
+            return torch.device(self.device)
+        if "device" in kwargs:
+            kwargs["device"] = torch.device("meta")
+        args, kwargs = tree_map_only(Tensor, self._constant, (args, kwargs))
+        answer = operator(*tree_map_only(_OnDevice, _meta, args), **tree_map_only(_OnDevice, _meta, kwargs))
+        answer = tree_map_only(Tensor, self.wrap, answer)
+        if not self.paused:
+            places = tree_map_only(_OnDevice, _place, (args, kwargs, answer))
+            self.calls.append(Call(operator, tuple(places[0]), places[1], places[2], self.where()))
+        return answer
+
+
+class _OneAttention(TorchFunctionMode):
+    """Replaces scaled dot product attention by one operator, in the dtype that autocast gives to it."""
+
+    def __init__(self, recorder: _Recorder) -> None:
+        super().__init__()
+        self.recorder = recorder
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = dict(kwargs or {})
+        if function is not nn.functional.scaled_dot_product_attention:
+            return function(*args, **kwargs)
+        names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        query, key, value = given["query"], given["key"], given["value"]
+        self.recorder.paused = True
+        try:
+            with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+                dtype = function(**given).dtype
+        finally:
+            self.recorder.paused = False
+        query, key, value = (tensor.to(dtype) for tensor in (query, key, value))
+        answer, _ = attention(
+            query, key, value, given.get("attn_mask"), float(given.get("dropout_p", 0.0)), bool(given.get("is_causal", False))
+        )
+        return answer
+
+
+def _meta(tensor: _OnDevice) -> Tensor:
+    return tensor.meta
+
+
+def _place(tensor: _OnDevice) -> Place:
+    return Place(tensor.number)
+
+
+def record(module: nn.Module, inputs: tuple[Any, ...], precision: Precision, device_type: str) -> Recording:
+    """Record ``module(*inputs)`` in training as a device of ``device_type`` (``cuda``, ``cpu``) would run it.
+
+    Parameters, buffers and floating inputs count as of the precision's dtype, whatever the module holds; the module itself is
+    not touched. Errors of the module pass through.
+    """
+    device = "cpu" if device_type == "cpu" else f"{device_type}:0"
+    dtype = getattr(torch, precision.weights)
+    path: list[str] = []
+    recorder = _Recorder(device, lambda: path[-1] if path else "")
+
+    def give(tensor: Tensor) -> _OnDevice:
+        shape = torch.empty_strided(
+            tensor.shape, tensor.stride(), dtype=dtype if tensor.is_floating_point() else tensor.dtype, device="meta"
+        )
+        return recorder.give(shape)
+
+    shared: dict[int, _OnDevice] = {}
+    state: dict[str, _OnDevice] = {}
+    for name, tensor in [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]:
+        if id(tensor) not in shared:
+            shared[id(tensor)] = give(tensor)
+        state[name] = shared[id(tensor)]
+    parameters = {name: state[name].number for name, one in module.named_parameters() if one.requires_grad}
+    given = tree_map_only(Tensor, give, inputs)
+    with ExitStack() as stack:
+        stack.enter_context(torch.no_grad())
+        stack.enter_context(_module_paths(module, path))
+        stack.enter_context(_autocast(device_type, precision))
+        stack.enter_context(recorder)
+        stack.enter_context(_OneAttention(recorder))
+        answer = torch.func.functional_call(module, state, given, tie_weights=False)
+    places = tree_map(lambda leaf: _place(leaf) if isinstance(leaf, _OnDevice) else leaf, answer)
+    return Recording(tuple(recorder.calls), recorder.given, parameters, places)
+
+
+@contextmanager
+def _module_paths(root: nn.Module, path: list[str]) -> Iterator[None]:
+    """Keep in ``path`` the names of the modules whose forward is running."""
+    names = {id(module): name for name, module in root.named_modules()}
+
+    def enter(module: nn.Module, _: Any) -> None:
+        path.append(names.get(id(module), path[-1] if path else ""))
+
+    def leave(module: nn.Module, _: Any, __: Any) -> None:
+        path.pop()
+
+    before = hooks.register_module_forward_pre_hook(enter)
+    after = hooks.register_module_forward_hook(leave, always_call=True)
+    try:
+        yield
+    finally:
+        before.remove()
+        after.remove()
+
+
+@contextmanager
+def _autocast(device_type: str, precision: Precision) -> Iterator[None]:
+    """Switch on the device's autocast; ``torch.autocast`` would refuse for a device that is not there."""
+    if precision.autocast is None:
+        yield
+        return
+    enabled, dtype = torch.is_autocast_enabled(device_type), torch.get_autocast_dtype(device_type)
+    torch.set_autocast_enabled(device_type, True)
+    torch.set_autocast_dtype(device_type, getattr(torch, precision.autocast))
+    torch.autocast_increment_nesting()
+    try:
+        yield
+    finally:
+        if torch.autocast_decrement_nesting() == 0:
+            torch.clear_autocast_cache()
+        torch.set_autocast_enabled(device_type, enabled)
+        torch.set_autocast_dtype(device_type, dtype)

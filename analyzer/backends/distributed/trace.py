@@ -1,0 +1,331 @@
+"""From a module to its graph: the recorded forward pass, run again on the meta device with torch's own autograd.
+
+Every backward operator is counted at the forward operator whose gradient it computes.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from ...errors import InputError
+from . import graph as g
+from .fusion import Traffic, fused_bytes
+from .operator_kinds import flops_of, kind_of
+from .precision import Precision
+from .recording import Place, Recording, record
+
+_CORE = "core"
+
+
+def trace(
+    module: nn.Module,
+    inputs: tuple[Any, ...],
+    precision: Precision,
+    device_type: str = "cuda",
+    blocks: str | None = "blocks",
+    name: str = "",
+) -> g.Graph:
+    """Trace one training micro-batch: ``module(*inputs)`` and the backward pass of what it answers.
+
+    Args:
+        module: on any device, best ``meta``; it is neither changed nor computed.
+        inputs: example inputs; the first axis of the first tensor is the micro-batch.
+        precision: what the module trains in.
+        device_type: whose autocast rules and layouts count, ``cuda`` or ``cpu``; the device need not be there.
+        blocks: path of the container of repeated blocks; None or a path that is not there: all of the module is ``before``.
+        name: of the model, for messages.
+
+    Raises:
+        InputError: the module's forward fails without values, or its answer has no gradient.
+    """
+    what = name or type(module).__name__
+    try:
+        recording = record(module, inputs, precision, device_type)
+    except Exception as error:  # the user's module may raise anything
+        raise InputError(_why(what, error)) from error
+    replay = _Replay(recording)
+    replay.forward()
+    replay.backward(what)
+    return _graph(what, module, precision, inputs, recording, replay, blocks)
+
+
+def _why(what: str, error: Exception) -> str:
+    """Where a module cannot be traced, and what to do."""
+    ours = Path(__file__).parent
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if Path(frame.filename).parent != ours and "torch" not in Path(frame.filename).parts
+    ]
+    place = f" at {Path(frames[-1].filename).name} line {frames[-1].lineno} ({frames[-1].line})" if frames else ""
+    text = " ".join(str(error).split()) or type(error).__name__
+    valued = any(word in text for word in ("meta tensors", "_local_scalar_dense", "item()", "Meta", "data-dependent"))
+    remedy = (
+        "its shapes or branches depend on values; take `.item()`, `if tensor` and boolean indexing out of forward"
+        if valued
+        else "it must run on its example inputs as it is"
+    )
+    return f"{what} cannot be traced{place}: {text[:200]}; {remedy}"
+
+
+@dataclass
+class _Event:
+    """One operator that ran in the replay: ``call`` is the index of the forward call that it belongs to."""
+
+    operator: Any
+    call: int
+    phase: g.Phase
+    arguments: Any
+    inputs: list[Tensor]
+    outputs: list[Tensor]
+    flops: float
+
+
+class _Events(TorchDispatchMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.events: list[_Event] = []
+        self.call = -1
+        self.phase: g.Phase = "forward"
+
+    def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        answer = operator(*args, **(kwargs or {}))
+        node = torch._C._current_autograd_node() if self.phase == "backward" else None
+        if node is not None:
+            self.call = node.metadata.get("call", self.call)  # gradients that meet are added between nodes: counted at the last
+        # What AccumulateGrad copies here, because the recorder holds a reference too, it takes over as it is in training.
+        if kind_of(operator) is not None and not (node is not None and node.name().endswith("AccumulateGrad")):
+            tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+            outputs = [leaf for leaf in tree_leaves(answer) if isinstance(leaf, Tensor)]
+            self.events.append(
+                _Event(
+                    operator=operator,
+                    call=self.call,
+                    phase=self.phase,
+                    arguments=(*args, *(kwargs or {}).values()),
+                    inputs=tensors,
+                    outputs=outputs,
+                    flops=flops_of(operator, args, answer),
+                )
+            )
+        return answer
+
+
+@dataclass
+class _Replay:
+    """The second run of a recording, on the meta device with gradients."""
+
+    recording: Recording
+    tensors: dict[int, Tensor] = field(default_factory=dict)
+    saved: dict[int, float] = field(default_factory=lambda: defaultdict(float))
+    """Bytes that a call saves for backward, by the call's index."""
+    events: _Events = field(default_factory=_Events)
+
+    def forward(self) -> None:
+        trained = set(self.recording.parameters.values())
+        for number, meta in self.recording.given.items():
+            self.tensors[number] = meta.detach().requires_grad_(number in trained)
+        known = {_storage(tensor) for tensor in self.tensors.values()}
+
+        def pack(tensor: Tensor) -> Tensor:
+            if _storage(tensor) not in known:
+                known.add(_storage(tensor))
+                self.saved[self.events.call] += tensor.untyped_storage().nbytes()
+            return tensor
+
+        with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor), self.events:
+            for index, call in enumerate(self.recording.calls):
+                self.events.call = index
+                args, kwargs = tree_map_only(Place, self._tensor, (call.arguments, call.options))
+                answer = call.operator(*args, **kwargs)
+                for place, tensor in zip(tree_leaves(call.answer), tree_leaves(answer), strict=True):
+                    if isinstance(place, Place):
+                        self.tensors[place.number] = tensor
+                        if tensor.grad_fn is not None:
+                            tensor.grad_fn.metadata.setdefault("call", index)
+
+    def backward(self, what: str) -> None:
+        ends = [self._tensor(leaf) for leaf in tree_leaves(self.recording.answer) if isinstance(leaf, Place)]
+        ends = [tensor for tensor in ends if tensor.requires_grad]
+        if not ends:
+            raise InputError(
+                f"{what} answers no tensor with a gradient; return its loss or its output, with parameters to train"
+            )
+        gradients = [torch.ones_like(tensor) for tensor in ends]
+        self.events.phase = "backward"
+        with self.events:
+            torch.autograd.backward(ends, cast("Sequence[Tensor]", gradients))
+
+    def _tensor(self, place: Place) -> Tensor:
+        return self.tensors[place.number]
+
+
+def _storage(tensor: Tensor) -> int:
+    return int(tensor.untyped_storage()._cdata)
+
+
+def _spec(tensor: Tensor) -> g.Tensor:
+    return g.Tensor(tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
+
+
+def _plain(value: Any) -> Any:
+    """An argument as hashable data: tensors as :class:`.graph.Tensor`, lists as tuples, torch's own types by name."""
+    if isinstance(value, Tensor):
+        return _spec(value)
+    if isinstance(value, (list, tuple)):
+        return tuple(_plain(one) for one in value)
+    if isinstance(value, (torch.dtype, torch.device, torch.memory_format, torch.layout)):
+        return str(value)
+    return value
+
+
+def _graph(
+    what: str,
+    module: nn.Module,
+    precision: Precision,
+    inputs: tuple[Any, ...],
+    recording: Recording,
+    replay: _Replay,
+    container: str | None,
+) -> g.Graph:
+    events = replay.events.events
+    traffic = [
+        Traffic(
+            cast("g.Kind", kind_of(event.operator)),
+            event.phase,
+            tuple((_storage(tensor), _spec(tensor).bytes) for tensor in event.inputs),
+            tuple((_storage(tensor), _spec(tensor).bytes) for tensor in event.outputs),
+            max((tensor.numel() for tensor in event.outputs), default=0),
+        )
+        for event in events
+    ]
+    paths = [call.module for call in recording.calls]
+    names = _block_names(paths, container)
+    places = _places(paths, names)
+    operators: dict[str, list[g.Operator]] = defaultdict(list)
+    for event, one, fused in zip(events, traffic, fused_bytes(traffic), strict=True):
+        operators[places[event.call]].append(
+            g.Operator(
+                name=_name(event.operator),
+                kind=one.kind,
+                phase=event.phase,
+                inputs=tuple(_spec(tensor) for tensor in event.inputs),
+                outputs=tuple(_spec(tensor) for tensor in event.outputs),
+                flops=event.flops,
+                fused_bytes=fused,
+                arguments=_plain(event.arguments),
+                module=paths[event.call],
+            )
+        )
+    saved: dict[str, float] = defaultdict(float)
+    core: dict[str, float] = defaultdict(float)
+    for call, size in replay.saved.items():
+        saved[places[call]] += size
+        if _CORE in paths[call].split("."):
+            core[places[call]] += size
+    weights, tied = _weights(module, recording, replay, places)
+    ends = _ends(recording, replay, places)
+
+    def block(name: str) -> g.Block:
+        return g.Block(name, tuple(operators[name]), tuple(weights[name]), saved[name], core[name], ends.get(name))
+
+    first = next((leaf for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor)), None)
+    return g.Graph(
+        model=what,
+        precision=precision.name,
+        micro_batch=int(first.shape[0]) if first is not None and first.dim() else 1,
+        before=block("before"),
+        blocks=tuple(block(name) for name in names),
+        after=block("after"),
+        tied=tied,
+    )
+
+
+def _name(operator: Any) -> str:
+    namespace, name = operator.namespace, str(operator)
+    return name.removesuffix(".default") if namespace == "epochcast" else name
+
+
+def _block_names(paths: Sequence[str], container: str | None) -> list[str]:
+    """Paths of the blocks that ran, in the order of running."""
+    if container is None:
+        return []
+    inside = f"{container}."
+    depth = inside.count(".")
+    return list(dict.fromkeys(".".join(path.split(".")[: depth + 1]) for path in paths if path.startswith(inside)))
+
+
+def _places(paths: Sequence[str], names: Sequence[str]) -> list[str]:
+    """The block of each call: ``before`` ahead of the first block, ``after`` behind the last; between two, the earlier."""
+    known, places, current = set(names), [], "before"
+    remaining = [index for index, path in enumerate(paths) if _owner(path, known) is not None]
+    last = remaining[-1] if remaining else len(paths)
+    for index, path in enumerate(paths):
+        current = _owner(path, known) or ("after" if index > last else current)
+        places.append(current)
+    return places
+
+
+def _owner(path: str, names: set[str]) -> str | None:
+    parts = path.split(".")
+    return next((name for end in range(len(parts), 0, -1) if (name := ".".join(parts[:end])) in names), None)
+
+
+def _weights(
+    module: nn.Module, recording: Recording, replay: _Replay, places: Sequence[str]
+) -> tuple[dict[str, list[g.Weight]], tuple[str, ...]]:
+    """Each trained tensor at the blocks that use it, and the names of those that ``before`` and ``after`` share."""
+    users: dict[int, list[int]] = defaultdict(list)
+    for index, call in enumerate(recording.calls):
+        for leaf in tree_leaves((call.arguments, call.options)):
+            if isinstance(leaf, Place):
+                users[leaf.number].append(index)
+    sliced = {name for name, one in module.named_parameters() if getattr(one, "tensor_sliced", False)}
+    weights: dict[str, list[g.Weight]] = defaultdict(list)
+    tied = []
+    for name, number in recording.parameters.items():
+        tensor = replay.tensors[number]
+        calls = users[number]
+        spec = _spec(tensor)
+        casts = [
+            replay.tensors[leaf.number].dtype
+            for index in calls
+            if recording.calls[index].operator is torch.ops.aten._to_copy.default
+            for leaf in tree_leaves(recording.calls[index].answer)
+        ]
+        weight = g.Weight(name, spec, spec.dtype, str(casts[0]).removeprefix("torch.") if casts else spec.dtype, name in sliced)
+        homes = list(dict.fromkeys(places[index] for index in calls)) or ["before"]
+        if "before" in homes and "after" in homes:
+            tied.append(name)
+            homes = ["before", "after"]
+        else:
+            homes = homes[:1]
+        for home in homes:
+            weights[home].append(weight)
+    return weights, tuple(tied)
+
+
+def _ends(recording: Recording, replay: _Replay, places: Sequence[str]) -> dict[str, g.Tensor]:
+    """The last floating tensor that each block made."""
+    ends: dict[str, g.Tensor] = {}
+    for call, place in zip(recording.calls, places, strict=True):
+        for leaf in tree_leaves(call.answer):
+            if isinstance(leaf, Place) and replay.tensors[leaf.number].is_floating_point():
+                ends[place] = _spec(replay.tensors[leaf.number])
+    return ends
+
+
+def repeat_block(graph: g.Graph, times: int) -> g.Graph:
+    """The graph with its one block ``times`` times, for models whose blocks are all alike."""
+    (block,) = graph.blocks
+    return replace(graph, blocks=(block,) * times)
