@@ -1,0 +1,30 @@
+"""What communication costs: links and clusters, collectives over them, measured all-reduces where there are some."""
+
+from .cluster import Cluster, cluster_for
+from .collectives import (
+    all_gather_seconds,
+    all_reduce_seconds,
+    broadcast_seconds,
+    point_to_point_seconds,
+    reduce_scatter_seconds,
+)
+from .links import Link, link_named, load_links
+from .measured import AllReduceFit, AllReduceTable, fit_all_reduce, fitted_all_reduces, read_all_reduces
+
+__all__ = [
+    "AllReduceFit",
+    "AllReduceTable",
+    "Cluster",
+    "Link",
+    "all_gather_seconds",
+    "all_reduce_seconds",
+    "broadcast_seconds",
+    "cluster_for",
+    "fit_all_reduce",
+    "fitted_all_reduces",
+    "link_named",
+    "load_links",
+    "point_to_point_seconds",
+    "read_all_reduces",
+    "reduce_scatter_seconds",
+]

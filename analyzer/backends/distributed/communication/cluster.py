@@ -1,0 +1,170 @@
+"""A cluster: GPUs in nodes, what links them within a node and between nodes, and how a group of ranks lies on it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from epochcast.regressor import Gpu, load_catalog
+from epochcast.regressor import InputError as RegressorInputError
+
+from ....errors import InputError
+from .links import Link, link_named
+from .measured import AllReduceTime, fitted_all_reduces
+
+# Per step of NCCL's ring with the Simple protocol (NCCL 2.10, src/graph/tuning.cc, hwLat).
+_NVLINK_LATENCY = 3.4e-6
+
+# What NVIDIA's own systems of eight have as network (links.toml gives the sources).
+_USUAL_NETWORK = {
+    "Volta": "4x InfiniBand EDR",
+    "Ampere": "InfiniBand HDR",
+    "Hopper": "InfiniBand NDR",
+    "Blackwell": "InfiniBand NDR",
+}
+_OTHER_NETWORK = "Ethernet 100G"
+
+
+class Placement(NamedTuple):
+    """How a group lies on the nodes: ranks that share a node, and the nodes that it spans."""
+
+    members: int
+    nodes: int
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """GPUs in nodes; global ranks fill one node after the other.
+
+    Attributes:
+        gpu: the GPU, of which every node holds ``gpus_per_node``.
+        intra: link within a node.
+        inter: link between nodes; None: there is one node.
+        measured: all-reduce times within a node by number of GPUs, which take the place of the formulas.
+        intra_efficiency: share of the line rate of ``intra`` that collectives reach; 0.75 is what was fitted to 8 A100 SXM4
+            (``measured_links.toml``: 224 of 300 GB/s).
+        inter_efficiency: the same of ``inter``; 1 is the line rate, as NCCL reckons it, and is for calibration to lower.
+        assumptions: sentences on what was not given.
+    """
+
+    gpu: Gpu
+    gpus_per_node: int
+    intra: Link
+    inter: Link | None = None
+    measured: Mapping[int, AllReduceTime] = field(default_factory=dict)
+    intra_efficiency: float = 0.75
+    inter_efficiency: float = 1.0
+    assumptions: tuple[str, ...] = ()
+
+    @property
+    def intra_bandwidth(self) -> float:
+        """Bytes/s that a GPU sends to the next of its node."""
+        return self.intra_efficiency * self.intra.bandwidth / (1 if self.intra.per == "gpu" else self.gpus_per_node)
+
+    def inter_bandwidth(self, senders: int) -> float:
+        """Bytes/s to other nodes that each of ``senders`` GPUs of a node has while all of them send.
+
+        Raises:
+            InputError: the cluster has no link between nodes.
+        """
+        if self.inter is None:
+            raise InputError(f"the job spans nodes of {self.gpus_per_node} GPUs but no link between nodes is given; name one")
+        return self.inter_efficiency * self.inter.bandwidth / (1 if self.inter.per == "gpu" else senders)
+
+    def placement(self, ranks: int, stride: int) -> Placement:
+        """Where the worst placed group of ``ranks`` global ranks, ``stride`` apart, lies.
+
+        A group that fills no whole part of a node (3 ranks in nodes of 8) has neighbours that straddle two.
+        """
+        span = ranks * stride
+        if span <= self.gpus_per_node and (self.gpus_per_node % span == 0 or self.inter is None):
+            return Placement(ranks, 1)
+        if span <= self.gpus_per_node:
+            return Placement(math.ceil(ranks / 2), 2)
+        members = min(ranks, max(1, self.gpus_per_node // stride))
+        return Placement(members, math.ceil(ranks / members))
+
+
+def _catalogue_gpu(name: str) -> Gpu:
+    try:
+        return load_catalog().resolve(name)
+    except RegressorInputError as error:
+        raise InputError(str(error)) from error
+
+
+def _link_within(gpu: Gpu, gpus_per_node: int) -> tuple[Link, tuple[str, ...]]:
+    """The link that a GPU of the catalogue has to its neighbours, and what is assumed of it."""
+    # Boards other than SXM have bridges over two slots, the NVL ones over up to four (their product briefs).
+    bridged = math.inf if "SXM" in gpu.name else 4 if "NVL" in gpu.name else 2
+    if gpu.nvlink_bandwidth and gpus_per_node <= bridged:
+        link = Link(
+            name=f"NVLink of {gpu.name}",
+            kind="nvlink",
+            bandwidth=gpu.nvlink_bandwidth / 2,  # the catalogue has data sheets' totals of both directions
+            latency=_NVLINK_LATENCY,
+            unverified="nvlink_bandwidth" in gpu.unverified,
+            source="GPU catalogue",
+        )
+        return link, (f"{gpu.name} are linked by NVLink bridges",) if bridged != math.inf else ()
+    if gpu.pcie_gen is None:
+        raise InputError(
+            f"the catalogue has no PCIe generation for {gpu.name}; name the link within a node, such as 'PCIe 4 x16'"
+        )
+    name = f"PCIe {gpu.pcie_gen} x16"
+    if gpu.nvlink_bandwidth:
+        return link_named(name), (f"{gpus_per_node} {gpu.name} per node are linked by {name}: bridges join {bridged} of them",)
+    return link_named(name), ()
+
+
+def cluster_for(
+    gpu: Gpu | str,
+    gpus: int,
+    gpus_per_node: int | None = None,
+    intra: Link | str | None = None,
+    inter: Link | str | None = None,
+) -> Cluster:
+    """Build the cluster of a job on ``gpus`` GPUs, with the usual links for what is not given.
+
+    Within a node: NVLink of the catalogue's bandwidth, else PCIe of its generation; measured all-reduces where we have some
+    and no link was given. Between nodes: the network of NVIDIA's own system with that GPU, else 100 Gb/s Ethernet per node;
+    ``assumptions`` says so.
+
+    Raises:
+        InputError: unknown GPU or link, or the GPUs do not fill the nodes.
+    """
+    gpu = _catalogue_gpu(gpu) if isinstance(gpu, str) else gpu
+    if gpus < 1:
+        raise InputError(f"{gpus} GPUs; a job needs 1 or more")
+    assumptions: list[str] = []
+    if gpus_per_node is None:
+        gpus_per_node = min(gpus, 8)
+        if gpus > gpus_per_node:
+            assumptions.append(f"nodes have {gpus_per_node} GPUs")
+    if gpus_per_node < 1:
+        raise InputError(f"{gpus_per_node} GPUs per node; it must be 1 or more")
+    gpus_per_node = min(gpus, gpus_per_node)
+    if gpus % gpus_per_node:
+        raise InputError(f"{gpus} GPUs do not fill nodes of {gpus_per_node}; take a multiple or other nodes")
+    measured: Mapping[int, AllReduceTime] = {}
+    if intra is None:
+        intra, assumed = _link_within(gpu, gpus_per_node)
+        measured = fitted_all_reduces(gpu.name)
+        if gpus_per_node > 1:
+            assumptions += assumed
+    elif isinstance(intra, str):
+        intra = link_named(intra)
+    if gpus == gpus_per_node:
+        inter = None
+    elif inter is None:
+        usual = _USUAL_NETWORK.get(gpu.architecture or "") if "SXM" in gpu.name else None
+        inter = link_named(usual or _OTHER_NETWORK)
+        assumptions.append(f"nodes are linked by {inter.name}, {inter.bandwidth * 8 / 1e9:g} Gb/s per {_whose(inter)}")
+    elif isinstance(inter, str):
+        inter = link_named(inter)
+    return Cluster(gpu, gpus_per_node, intra, inter, measured, assumptions=tuple(assumptions))
+
+
+def _whose(link: Link) -> str:
+    return "GPU" if link.per == "gpu" else "node"

@@ -1,0 +1,105 @@
+"""Links between GPUs and between nodes: presets with their sources (``links.toml``), and a user's own."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from difflib import get_close_matches
+from importlib.resources import files
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ....errors import InputError
+
+_SEVERAL = re.compile(r"(\d+)\s*[x×]\s*(?=[^\d\s])", re.IGNORECASE)
+
+
+class Link(BaseModel):
+    """One kind of link.
+
+    Attributes:
+        name: what it is called on the command line.
+        kind: medium; ``cloud`` is the network of a cloud's instance type, ``loopback`` processes of one host.
+        bandwidth: bytes/s in one direction, line rate.
+        latency: seconds of one step of a collective over it.
+        per: whether each GPU has this bandwidth to itself or the GPUs of a node share it.
+        unverified: whether no source at hand confirms the bandwidth.
+        source: where the figures come from.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(min_length=1)
+    kind: Literal["nvlink", "pcie", "infiniband", "ethernet", "cloud", "loopback"]
+    bandwidth: float = Field(gt=0, lt=1e15, allow_inf_nan=False)
+    latency: float = Field(ge=0, lt=1, allow_inf_nan=False)
+    per: Literal["gpu", "node"] = "gpu"
+    unverified: bool = False
+    source: str = ""
+
+
+def _read(text: str, origin: str) -> list[Link]:
+    try:
+        tables = tomllib.loads(text).get("link")
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{origin} is not TOML: {error}") from error
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise InputError(f"{origin} holds no [[link]] table; add one per link (name, kind, bandwidth, latency, per)")
+    links = []
+    for table in tables:
+        try:
+            links.append(Link.model_validate(table))
+        except ValidationError as error:
+            first = error.errors()[0]
+            what = f"{origin}: link {table.get('name', 'without a name')!r}"
+            at = ".".join(str(part) for part in first["loc"])
+            raise InputError(
+                f"{what}: {at} is {first['input']!r}: {first['msg'].lower()}; base units: bytes/s, seconds"
+            ) from error
+    names = [link.name for link in links]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise InputError(f"{origin} holds link {twice[0]!r} twice; keep one")
+    return links
+
+
+def load_links(extra: Path | None = None) -> dict[str, Link]:
+    """Load the presets by name, followed by the links of a user's own TOML file, which replace ours of the same name.
+
+    Raises:
+        InputError: ``extra`` is missing, not TOML, or holds a link with a missing, unknown or impossible figure.
+    """
+    links = _read((files(__package__) / "links.toml").read_text("utf-8"), "links.toml")
+    if extra is not None:
+        try:
+            links += _read(extra.read_text("utf-8"), str(extra))
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"cannot read the link file {str(extra)!r}: {error}") from error
+    return {link.name: link for link in links}
+
+
+def _key(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def link_named(name: str, links: Mapping[str, Link] | None = None) -> Link:
+    """Return the link of this name; case, spaces and dashes do not count.
+
+    ``4x InfiniBand HDR`` is a node with four such links, which its GPUs share.
+
+    Raises:
+        InputError: there is no such link.
+    """
+    links = load_links() if links is None else links
+    by_key = {_key(known): link for known, link in links.items()}
+    if link := by_key.get(_key(name)):
+        return link
+    if several := _SEVERAL.match(name.strip()):
+        count, one = int(several[1]), link_named(name.strip()[several.end() :], links)
+        if count:
+            return one.model_copy(update={"name": f"{count}x {one.name}", "bandwidth": count * one.bandwidth, "per": "node"})
+    close = [by_key[known].name for known in get_close_matches(_key(name), by_key, n=3, cutoff=0.5)]
+    remedy = f"did you mean {' or '.join(close)}?" if close else f"known are {', '.join(links)}"
+    raise InputError(f"unknown link {name!r}; {remedy} (a link of your own is a few lines of TOML: docs/distributed.md)")
