@@ -29,8 +29,12 @@ def copy_to_tensor_ranks(tensor: Tensor, ranks: int) -> Tensor:
 
 
 @torch.library.custom_op("epochcast::all_gather", mutates_args=())
-def all_gather(tensor: Tensor, ranks: int, dim: int) -> Tensor:
-    """The parts of all ranks, ``ranks`` times as long along ``dim``; its gradient is reduce-scattered."""
+def all_gather(tensor: Tensor, ranks: int, dim: int, partial: bool = True) -> Tensor:
+    """The parts of all ranks, ``ranks`` times as long along ``dim``.
+
+    Its gradient is reduce-scattered where the ranks compute different things with the whole, each a part of the gradient
+    (``partial``); where all compute the same, each keeps its own part.
+    """
     return torch.cat([tensor] * ranks, dim)
 
 
@@ -50,7 +54,7 @@ def _same(tensor: Tensor, ranks: int) -> Tensor:
     return torch.empty_like(tensor)
 
 
-def _longer(tensor: Tensor, ranks: int, dim: int) -> Tensor:
+def _longer(tensor: Tensor, ranks: int, dim: int, partial: bool = True) -> Tensor:
     shape = list(tensor.shape)
     shape[dim] *= ranks
     return tensor.new_empty(shape)
@@ -75,12 +79,17 @@ def _conjugate(operator: Any) -> Any:
     return lambda ctx, gradient: (operator(gradient, *ctx.group), *(None for _ in ctx.group))
 
 
+def _gather_backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
+    ranks, dim, partial = ctx.group
+    return (reduce_scatter if partial else scatter_sequence)(gradient, ranks, dim), None, None, None
+
+
 all_reduce.register_fake(_same)
 all_reduce.register_autograd(_unchanged)
 copy_to_tensor_ranks.register_fake(_same)
 copy_to_tensor_ranks.register_autograd(_conjugate(all_reduce), setup_context=_keep)
 all_gather.register_fake(_longer)
-all_gather.register_autograd(_conjugate(reduce_scatter), setup_context=_keep)
+all_gather.register_autograd(_gather_backward, setup_context=_keep)
 reduce_scatter.register_fake(_shorter)
 reduce_scatter.register_autograd(_conjugate(all_gather), setup_context=_keep)
 scatter_sequence.register_fake(_shorter)

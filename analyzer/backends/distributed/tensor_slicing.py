@@ -1,0 +1,232 @@
+"""Tensor parallelism on a module: which weights a rank holds only a slice of, and the slicing (Algorithm 1, lines 12-15).
+
+Which slices are needed is told by the module's classes (``TENSOR_PARALLEL``), by a plan, or by the module's own data flow
+(:mod:`.linear_pairs`).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ...errors import InputError
+from . import markers
+from .linear_pairs import linear_pairs
+from .tensor_parallel_layers import (
+    SEQUENCE_AXIS,
+    ColumnParallelLinear,
+    Region,
+    RowParallelLinear,
+    VocabularyParallelEmbedding,
+    VocabularyParallelHead,
+)
+
+RULES = ("column", "row", "vocabulary", "heads")
+"""Split a linear layer's output features, or its input features; the rows of an embedding or the words of a head; divide a
+number of heads. ``column:NAME`` splits by whole heads, as many as the owner's attribute NAME; more ranks than heads share them.
+"""
+
+
+def slice_for_tensor_parallel(
+    model: nn.Module, tensor: int, sequence_parallel: bool = False, plan: Mapping[str, str] | None = None, rank: int = 0
+) -> nn.Module:
+    """A copy of ``model`` as tensor rank ``rank`` of ``tensor`` holds it, with :mod:`.markers` where the ranks communicate.
+
+    Sliced parameters carry ``tensor_sliced = True``. Words are padded to a multiple of the ranks, as Megatron pads them.
+
+    Args:
+        model: on the meta device, or on the CPU to have the rank's real values.
+        tensor: tensor ranks; with 1 the answer is the model itself.
+        sequence_parallel: split norms and dropout along axis 1 of the activations (Korthikanti et al. 2022, section 4.2); the
+            model must have the modules ``before``, ``blocks`` and ``after``.
+        plan: patterns (:mod:`fnmatch`) of module paths -> ``column``, ``row`` or ``vocabulary``, and of attribute paths ->
+            ``heads``; None: as the model's classes say, else its pairs of linear layers.
+        rank: whose slices.
+
+    Raises:
+        InputError: nothing can be sliced, a pattern matches nothing, or a size does not divide.
+    """
+    if tensor == 1:
+        return model
+    rules = dict(_planned(model, plan)) if plan is not None else slices_needed(model)
+    if not rules:
+        raise InputError(
+            f"nothing of {type(model).__name__} is known to split over {tensor} tensor ranks; give a plan, such as "
+            '{"*.fc1": "column", "*.fc2": "row"}, or train with 1'
+        )
+    sliced = copy.deepcopy(model)
+    slicer = _Slicer(sliced, tensor, rank, sequence_parallel)
+    # Layers first: those split by heads ask how many there were.
+    for path, rule in sorted(rules.items(), key=lambda one: one[1] == "heads"):
+        slicer.apply(path, rule)
+    if sequence_parallel:
+        _split_sequence(sliced, tensor)
+    return sliced
+
+
+def slices_needed(model: nn.Module) -> dict[str, str]:
+    """The rule of each layer and attribute to be sliced, by path: SliceNeeded of Algorithm 1 for all layers at once."""
+    declared = {
+        f"{path}.{name}" if path else name: rule
+        for path, module in model.named_modules()
+        for name, rule in getattr(type(module), "TENSOR_PARALLEL", {}).items()
+    }
+    return declared or linear_pairs(model)
+
+
+def slice_weight(weight: nn.Parameter, dim: int, part: int, parts: int) -> nn.Parameter:
+    """Part ``part`` of ``parts`` of a weight along ``dim``, with zeros behind its end where it does not divide."""
+    size = -(-weight.shape[dim] // parts)
+    start = min(part * size, weight.shape[dim])
+    stop = min(start + size, weight.shape[dim])
+    piece = weight.detach().narrow(dim, start, stop - start).clone()
+    if missing := size - (stop - start):
+        behind = [0, 0] * (weight.dim() - dim - 1)
+        piece = functional.pad(piece, [*behind, 0, missing])
+    made = nn.Parameter(piece, requires_grad=weight.requires_grad)
+    made.tensor_sliced = True
+    return made
+
+
+def _planned(model: nn.Module, plan: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The layers and attributes that a plan's patterns match."""
+    modules = dict(model.named_modules(remove_duplicate=False))
+    layers = [path for path, module in modules.items() if isinstance(module, (nn.Linear, nn.Embedding))]
+    for pattern, rule in plan.items():
+        if rule.partition(":")[0] not in RULES:
+            raise InputError(f"the tensor plan asks for {rule!r} at {pattern!r}; it knows {', '.join(RULES)}")
+        names = layers
+        if rule == "heads":
+            names = [
+                f"{path}.{name}" if path else name
+                for path, module in modules.items()
+                for name, value in vars(module).items()
+                if type(value) is int
+            ]
+        if not (matches := [name for name in names if fnmatchcase(name, pattern)]):
+            what = "integer attribute" if rule == "heads" else "linear layer or embedding"
+            raise InputError(
+                f"the tensor plan's {pattern!r} matches no {what} of {type(model).__name__}; it has {_some(names)}"
+            )
+        yield from ((name, rule) for name in matches)
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "") if names else "none"
+
+
+@dataclass
+class _Slicer:
+    """Slices layer by layer in place; what two layers share is sliced once."""
+
+    model: nn.Module
+    ranks: int
+    rank: int
+    sequence_parallel: bool
+    _regions: dict[nn.Module, Region] = field(default_factory=dict)
+    _layers: dict[nn.Module, nn.Module] = field(default_factory=dict)
+    _weights: dict[nn.Parameter, tuple[tuple[int, int], nn.Parameter]] = field(default_factory=dict)
+    _divided: set[tuple[nn.Module, str]] = field(default_factory=set)
+
+    def apply(self, path: str, rule: str) -> None:
+        """Put the slice of the layer, or of the attribute, at ``path`` in its place."""
+        parent, _, name = path.rpartition(".")
+        owner = self.model.get_submodule(parent)
+        if rule == "heads":
+            if (owner, name) not in self._divided:
+                self._divided.add((owner, name))
+                setattr(owner, name, getattr(owner, name) // self._parts(path, getattr(owner, name)))
+            return
+        layer = owner.get_submodule(name)
+        if layer not in self._layers:
+            self._layers[layer] = self._sliced(path, owner, layer, rule)
+            self._layers[self._layers[layer]] = self._layers[layer]  # reached again where two owners share a layer
+        setattr(owner, name, self._layers[layer])
+
+    def _parts(self, path: str, heads: int) -> int:
+        """Into how many parts a number of heads goes: one per rank, or one per head, copied to several ranks."""
+        if heads % self.ranks and self.ranks % heads:
+            raise InputError(
+                f"{path} is {heads}, which does not divide over {self.ranks} tensor ranks; take a divisor of it, or a multiple"
+            )
+        return min(self.ranks, heads)
+
+    def _sliced(self, path: str, owner: nn.Module, layer: nn.Module, rule: str) -> nn.Module:
+        rule, _, heads = rule.partition(":")
+        if isinstance(layer, nn.Embedding) and rule == "vocabulary":
+            return self._embedding(path, owner, layer)
+        if not isinstance(layer, nn.Linear):
+            raise InputError(
+                f"{path} is a {type(layer).__name__}, which cannot be split by {rule}; linear layers can, and embeddings by "
+                "vocabulary"
+            )
+        parts = self._parts(f"{path} by {heads}", getattr(owner, heads)) if heads else self.ranks
+        size = layer.in_features if rule == "row" else layer.out_features
+        if rule != "vocabulary" and size % parts:
+            raise InputError(
+                f"{path} has {size} {'input' if rule == 'row' else 'output'} features, which do not divide over {parts} tensor "
+                "ranks; take a divisor"
+            )
+        made: ColumnParallelLinear | RowParallelLinear
+        part, bias = self.rank * parts // self.ranks, layer.bias
+        if rule == "row":
+            weight = self._weight(path, layer.weight, 1, part, parts)
+            made = RowParallelLinear(weight.shape[1], weight.shape[0], bias=bias is not None, device="meta")
+        else:
+            weight = self._weight(path, layer.weight, 0, part, parts)
+            bias = bias if bias is None else self._weight(path, bias, 0, part, parts)
+            kind = VocabularyParallelHead if rule == "vocabulary" else ColumnParallelLinear
+            made = kind(weight.shape[1], weight.shape[0], bias=bias is not None, device="meta")
+        made.weight, made.bias, made.region = weight, bias, self._region(owner)
+        return made.train(layer.training)
+
+    def _embedding(self, path: str, owner: nn.Module, layer: nn.Embedding) -> nn.Module:
+        weight = self._weight(path, layer.weight, 0, self.rank, self.ranks)
+        made = VocabularyParallelEmbedding(*weight.shape, device="meta")
+        made.weight, made.region, made.first = weight, self._region(owner), self.rank * weight.shape[0]
+        return made.train(layer.training)
+
+    def _weight(self, path: str, weight: nn.Parameter, dim: int, part: int, parts: int) -> nn.Parameter:
+        """The slice of a weight, one for all layers that are tied by it."""
+        if weight not in self._weights:
+            self._weights[weight] = (dim, parts), slice_weight(weight, dim, part, parts)
+        how, made = self._weights[weight]
+        if how != (dim, parts):
+            raise InputError(f"the weight of {path} is tied to one split otherwise; split both by vocabulary, or neither")
+        return made
+
+    def _region(self, owner: nn.Module) -> Region:
+        if owner not in self._regions:
+            self._regions[owner] = Region(self.ranks, self.sequence_parallel)
+            owner.register_forward_hook(self._regions[owner].forget)
+        return self._regions[owner]
+
+
+def _split_sequence(model: nn.Module, ranks: int) -> None:
+    """Hand the blocks their part of the sequence, and put it together ahead of what is after them."""
+    before, after = getattr(model, "before", None), getattr(model, "after", None)
+    if not isinstance(before, nn.Module) or not isinstance(after, nn.Module):
+        raise InputError(
+            f"{type(model).__name__} does not say where sequence parallelism starts and ends; give it the modules before, "
+            "blocks and after, or leave sequence parallelism out"
+        )
+
+    def scatter(_: nn.Module, __: object, hidden: Tensor) -> Tensor:
+        if hidden.shape[SEQUENCE_AXIS] % ranks:
+            raise InputError(
+                f"a sequence of {hidden.shape[SEQUENCE_AXIS]} does not divide over {ranks} tensor ranks; take a multiple, or "
+                "leave sequence parallelism out"
+            )
+        return markers.scatter_sequence(hidden, ranks, SEQUENCE_AXIS)
+
+    def gather(_: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        return markers.all_gather(inputs[0], ranks, SEQUENCE_AXIS, partial=False), *inputs[1:]
+
+    before.register_forward_hook(scatter)
+    if not any(isinstance(module, VocabularyParallelHead) for module in after.modules()):  # the head gathers for itself
+        after.register_forward_pre_hook(gather)

@@ -1,0 +1,350 @@
+"""Tensor parallelism: ranks that really exchange at the markers compute what the whole model computes."""
+
+import threading
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import pytest
+
+torch = pytest.importorskip("torch")
+from torch import Tensor, nn  # noqa: E402
+from torch.nn import functional  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+
+from epochcast.analyzer.backends.distributed import markers  # noqa: E402
+from epochcast.analyzer.backends.distributed.linear_pairs import linear_pairs  # noqa: E402
+from epochcast.analyzer.backends.distributed.tensor_slicing import slice_for_tensor_parallel, slice_weight  # noqa: E402
+from epochcast.analyzer.errors import InputError  # noqa: E402
+
+HIDDEN, HEADS, WORDS, LENGTH = 16, 4, 11, 6
+
+
+class Attention(nn.Module):
+    TENSOR_PARALLEL: ClassVar[dict[str, str]] = {
+        "query": "column",
+        "key": "column:kv_heads",
+        "value": "column:kv_heads",
+        "output": "row",
+        "heads": "heads",
+        "kv_heads": "heads",
+    }
+
+    def __init__(self, kv_heads: int) -> None:
+        super().__init__()
+        self.heads, self.kv_heads, self.width = HEADS, kv_heads, HIDDEN // HEADS
+        self.query, self.output = nn.Linear(HIDDEN, HIDDEN), nn.Linear(HIDDEN, HIDDEN)
+        self.key, self.value = (nn.Linear(HIDDEN, kv_heads * self.width) for _ in range(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        def split(projected: Tensor, heads: int) -> Tensor:
+            return projected.unflatten(-1, (heads, self.width)).transpose(1, 2)
+
+        query = split(self.query(x), self.heads)
+        key, value = (
+            split(one(x), self.kv_heads).repeat_interleave(self.heads // self.kv_heads, 1) for one in (self.key, self.value)
+        )
+        return self.output(functional.scaled_dot_product_attention(query, key, value).transpose(1, 2).flatten(2))
+
+
+class Mlp(nn.Module):
+    TENSOR_PARALLEL: ClassVar[dict[str, str]] = {"gate": "column", "up": "column", "down": "row"}
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate, self.up = nn.Linear(HIDDEN, 24), nn.Linear(HIDDEN, 24)
+        self.down = nn.Linear(24, HIDDEN)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.down(functional.silu(self.gate(x)) * self.up(x))
+
+
+class Block(nn.Module):
+    def __init__(self, kv_heads: int) -> None:
+        super().__init__()
+        self.norms = nn.ModuleList(nn.LayerNorm(HIDDEN) for _ in range(2))
+        self.attention, self.mlp = Attention(kv_heads), Mlp()
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.attention(self.norms[0](x))
+        return x + self.mlp(self.norms[1](x))
+
+
+class Before(nn.Module):
+    TENSOR_PARALLEL: ClassVar[dict[str, str]] = {"words": "vocabulary"}
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(WORDS, HIDDEN)
+
+    def forward(self, words: Tensor) -> Tensor:
+        return self.words(words)
+
+
+class After(nn.Module):
+    TENSOR_PARALLEL: ClassVar[dict[str, str]] = {"head": "vocabulary"}
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.head = nn.LayerNorm(HIDDEN), nn.Linear(HIDDEN, WORDS, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.norm(x)).square().sum()  # the sum over ranks is that over all words
+
+
+class Pooled(nn.Module):
+    """An end that all ranks compute alike."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x[:, 0].square().sum()
+
+
+class Model(nn.Module):
+    def __init__(self, kv_heads: int = HEADS, tied: bool = True, pooled: bool = False) -> None:
+        super().__init__()
+        self.before, self.blocks = Before(), nn.ModuleList(Block(kv_heads) for _ in range(2))
+        self.after = Pooled() if pooled else After()
+        if tied and not pooled:
+            self.after.head.weight = self.before.words.weight
+
+    def forward(self, words: Tensor) -> Tensor:
+        x = self.before(words)
+        for block in self.blocks:
+            x = block(x)
+        return self.after(x)
+
+
+class Exchange(TorchDispatchMode):
+    """One rank of several, each in its own thread: markers exchange among them for real."""
+
+    def __init__(self, rank: int, board: list[Any], barrier: threading.Barrier) -> None:
+        super().__init__()
+        self.rank, self.board, self.barrier = rank, board, barrier
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func._schema.name.removeprefix("epochcast::")
+        if func.namespace != "epochcast" or name == "copy_to_tensor_ranks":
+            return func(*args, **(kwargs or {}))
+        tensor, dim = args[0], args[2] if len(args) > 2 else 0
+        if name == "scatter_sequence":
+            return tensor.chunk(len(self.board), dim)[self.rank].clone()
+        self.board[self.rank] = tensor
+        self.barrier.wait()
+        whole = torch.cat(self.board, dim) if name == "all_gather" else torch.stack(self.board).sum(0)
+        self.barrier.wait()
+        return whole.chunk(len(self.board), dim)[self.rank].clone() if name == "reduce_scatter" else whole
+
+
+def _run_ranks(model: nn.Module, words: Tensor, ranks: int, **options: Any) -> tuple[list[nn.Module], list[float]]:
+    """Loss and gradients of each rank."""
+    sliced = [slice_for_tensor_parallel(model, ranks, rank=rank, **options) for rank in range(ranks)]
+    board, barrier, losses = [None] * ranks, threading.Barrier(ranks, timeout=20), [0.0] * ranks
+
+    def run(rank: int) -> None:
+        try:
+            with Exchange(rank, board, barrier):
+                loss = sliced[rank](words)
+                loss.backward()
+            losses[rank] = loss.item()
+        except BaseException:
+            barrier.abort()
+            raise
+
+    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(ranks)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sliced, losses
+
+
+@pytest.mark.parametrize("sequence_parallel", [False, True])
+@pytest.mark.parametrize(("ranks", "kv_heads", "tied"), [(2, 4, True), (2, 2, False), (2, 1, True)])
+def test_ranks_compute_what_the_whole_computes(ranks: int, kv_heads: int, tied: bool, sequence_parallel: bool) -> None:
+    torch.manual_seed(0)
+    model, words = Model(kv_heads, tied).double(), torch.randint(WORDS, (3, LENGTH))
+    sliced, losses = _run_ranks(model, words, ranks, sequence_parallel=sequence_parallel)
+    loss = model(words)
+    loss.backward()
+    assert sum(losses) == pytest.approx(loss.item(), rel=1e-12)
+    gradients = {name: one.grad for name, one in model.named_parameters()}
+    parts = [dict(one.named_parameters()) for one in sliced]
+    assert parts[0].keys() == gradients.keys()
+    rows = torch.cat([one["before.words.weight"].grad for one in parts])
+    torch.testing.assert_close(rows[:WORDS], gradients["before.words.weight"])
+    assert not rows[WORDS:].any()
+    for name, dim in (
+        ("attention.query.weight", 0),
+        ("attention.output.weight", 1),
+        ("mlp.up.bias", 0),
+        ("mlp.down.weight", 1),
+    ):
+        name = f"blocks.0.{name}"
+        assert parts[0][name].tensor_sliced
+        torch.testing.assert_close(torch.cat([one[name].grad for one in parts], dim), gradients[name])
+    key = [one["blocks.1.attention.key.weight"].grad for one in parts]  # copied heads: each rank has a part of the gradient
+    torch.testing.assert_close(sum(key) if kv_heads == 1 else torch.cat(key), gradients["blocks.1.attention.key.weight"])
+    norms = [one["blocks.1.norms.1.weight"].grad for one in parts]  # under sequence parallelism of the rank's part of it
+    torch.testing.assert_close(sum(norms) if sequence_parallel else norms[1], gradients["blocks.1.norms.1.weight"])
+
+
+def test_an_end_that_all_ranks_compute_alike_gathers_the_sequence_and_passes_its_own_part_back() -> None:
+    torch.manual_seed(0)
+    model, words = Model(pooled=True).double(), torch.randint(WORDS, (2, LENGTH))
+    sliced, losses = _run_ranks(model, words, 2, sequence_parallel=True)
+    loss = model(words)
+    loss.backward()
+    assert losses == pytest.approx([loss.item()] * 2, rel=1e-12)
+    rows = torch.cat([one.before.words.weight.grad for one in sliced])
+    torch.testing.assert_close(rows[:WORDS], model.before.words.weight.grad)
+
+
+class Names(TorchDispatchMode):
+    """Which markers run, on which dtype."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[tuple[str, Any]] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func.namespace == "epochcast" and func._schema.name.split("::")[1] not in markers.FREE:
+            self.seen.append((str(func), args[0].dtype))
+        return func(*args, **(kwargs or {}))
+
+
+def _seen(model: nn.Module, run: Callable[[nn.Module], Tensor]) -> tuple[list[Any], list[Any]]:
+    with Names() as names:
+        answer = run(model)
+        forward = list(names.seen)
+        answer.sum().backward()
+    return forward, names.seen[len(forward) :]
+
+
+def test_a_block_reduces_once_per_sublayer_forward_and_once_backward() -> None:
+    """Shoeybi et al. 2019, figure 4: two all-reduces forward and two backward, though q, k and v are three layers."""
+    sliced = slice_for_tensor_parallel(Model(), 2).to("meta")
+    x = torch.randn(1, LENGTH, HIDDEN, device="meta", requires_grad=True)
+    reduce = [("epochcast.all_reduce.default", torch.float32)] * 2
+    assert _seen(sliced.blocks[0], lambda block: block(x)) == (reduce, reduce)
+
+
+def test_sequence_parallelism_gathers_and_scatters_instead() -> None:
+    """Korthikanti et al. 2022, figure 5: an all-gather ahead of each sublayer, a reduce-scatter behind it."""
+    sliced = slice_for_tensor_parallel(Model(), 2, sequence_parallel=True)
+    x = torch.randn(1, LENGTH // 2, HIDDEN, requires_grad=True)
+    both = ["epochcast.all_gather.default", "epochcast.reduce_scatter.default"] * 2
+    forward, backward = _seen(sliced.blocks[0], lambda block: block(x))
+    assert [name for name, _ in forward] == both
+    assert [name for name, _ in backward] == both
+
+
+def test_autocast_leaves_the_markers_alone() -> None:
+    """Partial sums of a BF16 product travel as BF16; gradients of a layer's FP32 input as FP32."""
+    sliced = slice_for_tensor_parallel(Model(), 2)
+    x = torch.randn(1, LENGTH, HIDDEN, requires_grad=True)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        forward, backward = _seen(sliced.blocks[0].mlp, lambda mlp: mlp(x))
+    assert forward == [("epochcast.all_reduce.default", torch.bfloat16)]
+    assert backward == [("epochcast.all_reduce.default", torch.float32)]
+
+
+def test_a_head_reduces_what_its_loss_needs() -> None:
+    sliced = slice_for_tensor_parallel(Model(), 2)
+    x = torch.randn(1, LENGTH, HIDDEN, requires_grad=True)
+    forward, backward = _seen(sliced.after, lambda after: after(x))
+    assert [len(part) for part in (forward, backward)] == [3, 1]
+
+
+class Perceptron(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc1, self.drop, self.fc2, self.heads = nn.Linear(8, 12), nn.Dropout(0.0), nn.Linear(12, 8), 4
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fc2(self.drop(functional.gelu(self.fc1(x))))
+
+
+class Forked(Perceptron):
+    """Something else reads the hidden features."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = self.fc1(x)
+        return self.fc2(functional.relu(hidden)) * hidden.mean()
+
+
+class Normed(Perceptron):
+    """Not element-wise."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fc2(functional.softmax(self.fc1(x), -1))
+
+
+class Branching(Perceptron):
+    """Cannot be followed without values."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) if x.sum() > 0 else x
+
+
+def test_pairs_of_linear_layers_are_found_in_the_data_flow() -> None:
+    chain = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))
+    assert linear_pairs(chain) == {"0": "column", "2": "row", "4": "column", "6": "row"}
+    assert linear_pairs(nn.ModuleList([Perceptron()])) == {"0.fc1": "column", "0.fc2": "row"}
+    assert linear_pairs(Mlp()) == {"gate": "column", "up": "column", "down": "row"}
+    for other in (Forked(), Normed(), Branching(), Attention(4)):
+        assert linear_pairs(other) == {}
+    sliced = slice_for_tensor_parallel(Perceptron(), 4)
+    assert (sliced.fc1.weight.shape, sliced.fc2.weight.shape) == ((3, 8), (8, 3))
+
+
+def test_a_plan_names_layers_and_heads_by_pattern() -> None:
+    model = nn.Sequential(Perceptron(), Perceptron())
+    sliced = slice_for_tensor_parallel(model, 2, plan={"*.fc1": "column", "*.fc2": "row", "1.heads": "heads"})
+    assert [one.fc1.out_features for one in sliced] == [6, 6]
+    assert [one.heads for one in sliced] == [4, 2]
+    assert model[0].fc1.out_features == 12  # the model itself stays whole
+    assert sliced(torch.zeros(1, 8)).shape == (1, 8)
+
+
+def test_a_layer_with_two_owners_is_sliced_once() -> None:
+    one = Perceptron()
+    sliced = slice_for_tensor_parallel(nn.ModuleList([one, one]), 2, plan={"*.fc1": "column", "*.fc2": "row"})
+    assert sliced[0] is sliced[1]
+    assert sliced[0].fc1.out_features == 6
+
+
+def test_one_rank_holds_the_model_itself() -> None:
+    model = Perceptron()
+    assert slice_for_tensor_parallel(model, 1) is model
+
+
+def test_a_weight_that_does_not_divide_ends_in_zeros() -> None:
+    weight = nn.Parameter(torch.arange(10.0).reshape(5, 2) + 1)
+    parts = [slice_weight(weight, 0, part, 4) for part in range(4)]
+    assert [tuple(part.shape) for part in parts] == [(2, 2)] * 4
+    assert torch.equal(torch.cat(parts)[:5], weight)
+    assert not torch.cat(parts)[5:].any()
+
+
+@pytest.mark.parametrize(
+    ("model", "ranks", "options", "message"),
+    [
+        (nn.Sequential(nn.Conv2d(3, 8, 3)), 2, {}, "give a plan"),
+        (Perceptron(), 5, {}, "fc1 has 12 output features, which do not divide over 5 tensor ranks"),
+        (Perceptron(), 2, {"plan": {"*.fc9": "column"}}, "matches no linear layer or embedding of Perceptron; it has fc1, fc2"),
+        (Perceptron(), 2, {"plan": {"fc1": "rows"}}, "knows column, row, vocabulary, heads"),
+        (Perceptron(), 3, {"plan": {"heads": "heads"}}, "heads is 4, which does not divide over 3"),
+        (Before(), 2, {"plan": {"words": "row"}}, "words is a Embedding, which cannot be split by row"),
+        (Perceptron(), 2, {"sequence_parallel": True}, "give it the modules before, blocks and after"),
+        (Model(tied=True), 2, {"plan": {"before.words": "vocabulary", "after.head": "row"}}, "tied"),
+    ],
+)
+def test_what_cannot_be_sliced_is_one_sentence(model: nn.Module, ranks: int, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        slice_for_tensor_parallel(model, ranks, **options)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_sequence_that_does_not_divide_is_refused_when_it_comes() -> None:
+    sliced = slice_for_tensor_parallel(Model(), 4, sequence_parallel=True)
+    with pytest.raises(InputError, match="sequence of 6 does not divide over 4"):
+        sliced(torch.zeros(1, LENGTH, dtype=torch.int64))
