@@ -1,0 +1,76 @@
+"""The repeated part of a transformer, and RMSNorm."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from ..job import Attention as AttentionKind
+from .architecture import Architecture
+from .attention import Attention, JointAttention
+from .mlp import GatedMlp, Mlp
+
+
+class RMSNorm(nn.Module):
+    """Root mean square normalisation, computed in FP32 whatever comes in (Zhang and Sennrich 2019, equation 4)."""
+
+    def __init__(self, hidden: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(hidden))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Shape (…, hidden) to the same, in the dtype that came in."""
+        wide = x.float()
+        wide = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-5)
+        return self.weight * wide.to(x.dtype)
+
+
+class LlamaBlock(nn.Module):
+    """Norm before each part, rotary positions, gated MLP (Touvron et al. 2023, section 2.2)."""
+
+    def __init__(self, of: Architecture, core: AttentionKind) -> None:
+        super().__init__()
+        self.attention_norm = RMSNorm(of.hidden)
+        self.attention = Attention(of, core)
+        self.mlp_norm = RMSNorm(of.hidden)
+        self.mlp = GatedMlp(of)
+
+    def forward(self, x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
+        """Shape (batch, s, hidden) to the same; ``rotation`` as :class:`.attention.Rotary` answers it."""
+        x = x + self.attention(self.attention_norm(x), rotation)
+        return x + self.mlp(self.mlp_norm(x))
+
+
+class PreNormBlock(nn.Module):
+    """LayerNorm before each part, dropout after it: GPT-2 (Radford et al. 2019, section 2.3), OPT and ViT."""
+
+    def __init__(self, of: Architecture, core: AttentionKind) -> None:
+        super().__init__()
+        self.attention_norm = nn.LayerNorm(of.hidden)
+        # GPT-2 and ViT project to queries, keys and values at once, OPT one by one.
+        self.attention = Attention(of, core) if of.style == "opt" else JointAttention(of, core)
+        self.mlp_norm = nn.LayerNorm(of.hidden)
+        self.mlp = Mlp(of)
+        self.dropout = nn.Dropout(of.dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Shape (batch, s, hidden) to the same."""
+        x = x + self.dropout(self.attention(self.attention_norm(x)))
+        return x + self.dropout(self.mlp(self.mlp_norm(x)))
+
+
+class PostNormBlock(nn.Module):
+    """LayerNorm after each part: BERT, as the transformer was first (Vaswani et al. 2017, section 3.1)."""
+
+    def __init__(self, of: Architecture, core: AttentionKind) -> None:
+        super().__init__()
+        self.attention = Attention(of, core)
+        self.attention_norm = nn.LayerNorm(of.hidden)
+        self.mlp = Mlp(of)
+        self.mlp_norm = nn.LayerNorm(of.hidden)
+        self.dropout = nn.Dropout(of.dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Shape (batch, s, hidden) to the same."""
+        x = self.attention_norm(x + self.dropout(self.attention(x)))
+        return self.mlp_norm(x + self.dropout(self.mlp(x)))
