@@ -1,0 +1,189 @@
+"""Pipeline schedules: which micro-batch runs when on which rank, how long all of them take, what is in flight.
+
+GPipe (Huang et al. 2019): all forward passes, then all backward passes. 1F1B (Narayanan et al. 2019, PipeDream-Flush in
+Narayanan et al. 2021, section 2.2.1): as few micro-batches in flight as keep the pipeline busy. Interleaved 1F1B (the same,
+section 2.2.2): several chunks of layers per rank, chunk i on rank i mod p. What a chunk sends goes beside the computation,
+one transfer after the other in each direction between two ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+from ...errors import InputError
+from .job import ScheduleName
+from .timeline import Event, Timeline
+
+
+class StageTimes(NamedTuple):
+    """Seconds of one micro-batch in one chunk of layers.
+
+    Attributes:
+        forward: the forward pass, its tensor-parallel communication included.
+        backward: the backward pass, what is recomputed included.
+        send: the transfer of the output to the next chunk, and as long of its gradient back; ignored of the last chunk.
+    """
+
+    forward: float
+    backward: float
+    send: float = 0.0
+
+
+class Step(NamedTuple):
+    """One entry of a rank's order."""
+
+    forward: bool
+    chunk: int
+    micro_batch: int
+
+
+def rank_order(rank: int, ranks: int, micro_batches: int, schedule: ScheduleName, virtual: int = 1) -> Iterator[Step]:
+    """What a rank computes, in order."""
+    total = micro_batches * virtual
+    warm_up = in_flight(rank, ranks, micro_batches, schedule, virtual) - 1 if schedule == "1f1b" else total
+    for number in range(total + warm_up):
+        if number < total:
+            yield _step(True, number, rank, ranks, virtual)
+        if number >= warm_up:
+            yield _step(False, number - warm_up, rank, ranks, virtual)
+
+
+def _step(forward: bool, number: int, rank: int, ranks: int, virtual: int) -> Step:
+    """The ``number``-th pass of a rank: ``ranks`` micro-batches through each of its chunks in turn."""
+    if virtual == 1:
+        return Step(forward, rank, number)
+    round_, within = divmod(number, ranks * virtual)
+    turn, micro_batch = divmod(within, ranks)
+    turn = turn if forward else virtual - 1 - turn
+    return Step(forward, turn * ranks + rank, round_ * ranks + micro_batch)
+
+
+def in_flight(rank: int, ranks: int, micro_batches: int, schedule: ScheduleName, virtual: int = 1) -> int:
+    """Most micro-batches whose activations a rank holds at once; with ``virtual`` chunks per rank, those of one chunk each.
+
+    1F1B: p - rank (Narayanan et al. 2021, section 2.2.1). Interleaved: 2 (p - rank - 1) + (v - 1) p + 1 as Megatron-LM
+    schedules it, all m v where m = p.
+    """
+    total = micro_batches * virtual
+    if schedule == "gpipe" or (virtual > 1 and micro_batches == ranks):
+        return total
+    if virtual == 1:
+        return min(ranks - rank, total)
+    return min(2 * (ranks - rank - 1) + (virtual - 1) * ranks + 1, total)
+
+
+def _virtual_stages(chunks: Sequence[StageTimes], ranks: int, micro_batches: int, schedule: ScheduleName) -> int:
+    """Chunks per rank, after checking that the schedule exists."""
+    if micro_batches < 1 or ranks < 1:
+        raise InputError(f"a pipeline of {ranks} ranks and {micro_batches} micro-batches; both must be 1 or more")
+    virtual, rest = divmod(len(chunks), ranks)
+    if rest or not virtual:
+        raise InputError(f"{len(chunks)} chunks of layers do not spread evenly over {ranks} pipeline ranks")
+    if virtual > 1 and schedule == "gpipe":
+        raise InputError(f"GPipe has one chunk per rank, not {virtual}; take the schedule 1f1b")
+    if virtual > 1 and micro_batches % ranks:
+        raise InputError(f"interleaved 1F1B needs micro-batches in multiples of the {ranks} ranks, not {micro_batches}")
+    return virtual
+
+
+def simulate(chunks: Sequence[StageTimes], ranks: int, micro_batches: int, schedule: ScheduleName) -> Timeline:
+    """Run one iteration of the pipeline, event by event, in O(chunks x micro-batches).
+
+    Raises:
+        InputError: the chunks or micro-batches do not suit the ranks or the schedule.
+    """
+    virtual = _virtual_stages(chunks, ranks, micro_batches, schedule)
+    last = len(chunks) - 1
+    # When the input of (forward, chunk, micro-batch) is there; the first chunk's always is.
+    ready: dict[Step, float] = {Step(True, 0, micro_batch): 0.0 for micro_batch in range(micro_batches)}
+    orders = [rank_order(rank, ranks, micro_batches, schedule, virtual) for rank in range(ranks)]
+    upcoming: list[Step | None] = [next(order) for order in orders]
+    free = [0.0] * ranks
+    link_free = {(rank, forward): 0.0 for rank in range(ranks) for forward in (True, False)}
+    events: list[Event] = []
+    sends: list[Event] = []
+    runnable = list(range(ranks))
+    while runnable:
+        rank = runnable.pop()
+        while (step := upcoming[rank]) is not None and step in ready:
+            forward, chunk, micro_batch = step
+            start = max(free[rank], ready.pop(step))
+            end = free[rank] = start + (chunks[chunk].forward if forward else chunks[chunk].backward)
+            events.append(Event(rank, chunk, micro_batch, "forward" if forward else "backward", start, end))
+            upcoming[rank] = next(orders[rank], None)
+            if forward and chunk == last:
+                ready[Step(False, last, micro_batch)] = end
+                continue
+            target = chunk + 1 if forward else chunk - 1
+            if target < 0:
+                continue
+            seconds = chunks[min(chunk, target)].send
+            if seconds:
+                begin = max(end, link_free[rank, forward])
+                end = link_free[rank, forward] = begin + seconds
+                sends.append(Event(rank, chunk, micro_batch, "send activation" if forward else "send gradient", begin, end))
+            ready[Step(forward, target, micro_batch)] = end
+            if (neighbour := target % ranks) != rank:
+                runnable.append(neighbour)
+    return Timeline(ranks, tuple(events), tuple(sends))
+
+
+def pipeline_seconds(chunks: Sequence[StageTimes], ranks: int, micro_batches: int, schedule: ScheduleName) -> float:
+    """Seconds of one iteration of the pipeline in O(chunks), without simulating it.
+
+    GPipe: exact, a flow shop of equal jobs: one micro-batch through all stages, and (m - 1) times the slowest stage or link.
+    1F1B: exact for equal chunks whose sends take no time, (m v + p - 1) passes of a chunk; never above :func:`simulate`
+    otherwise, as it is the longest of paths that all have to be gone: over a link, and through each rank.
+
+    Raises:
+        InputError: the chunks or micro-batches do not suit the ranks or the schedule.
+    """
+    virtual = _virtual_stages(chunks, ranks, micro_batches, schedule)
+    sends = [chunk.send for chunk in chunks[:-1]]
+    once = sum(chunk.forward + chunk.backward for chunk in chunks) + 2 * sum(sends)
+    slowest_link = max(sends, default=0.0)
+    if schedule == "gpipe":
+        slowest = max(max(chunk.forward for chunk in chunks), slowest_link) + max(
+            max(chunk.backward for chunk in chunks), slowest_link
+        )
+        return once + (micro_batches - 1) * slowest
+    return max(once + (micro_batches - 1) * slowest_link, *_through_ranks(chunks, ranks, micro_batches, virtual))
+
+
+def _through_ranks(chunks: Sequence[StageTimes], ranks: int, micro_batches: int, virtual: int) -> Iterator[float]:
+    """Seconds of each rank's path under 1F1B: its first micro-batch in, all that it computes or waits for, its last one out.
+
+    A rank holds ``in_flight`` passes at most: from the start of its first forward pass to the end of its first backward pass,
+    and again from its last forward pass to its last backward pass, it waits for the way to the end of the pipeline and back
+    as far as its own passes in flight do not fill the time.
+    """
+    # Seconds that the chunks before one take to hand it a micro-batch, and to hand its gradient on.
+    there = [0.0, *accumulate(chunk.forward + chunk.send for chunk in chunks[:-1])]
+    back = [0.0, *accumulate(chunk.backward + chunk.send for chunk in chunks[:-1])]
+    turn = there[-1] + chunks[-1].forward + chunks[-1].backward + back[-1]
+    total = micro_batches * virtual
+    for rank in range(ranks):
+        own = chunks[rank::ranks]
+        first, last = rank, rank + (virtual - 1) * ranks
+        held = in_flight(rank, ranks, micro_batches, "1f1b", virtual)
+        passes = _passes(held, ranks, virtual)
+        forward = sum(count * chunk.forward for count, chunk in zip(passes, own, strict=True))
+        backward = sum(count * chunk.backward for count, chunk in zip(passes, own, strict=True))
+        at_first = max(0.0, turn - there[first] - back[last] - forward - own[-1].backward)
+        at_last = max(0.0, turn - there[last] - back[first] - backward - own[-1].forward)
+        waits = at_first + at_last if total > held else max(at_first, at_last)
+        if virtual == 1:  # every `held` micro-batches wait for a way there and back again
+            turns = max(0, (total - held - 1) // held)
+            waits += turns * max(0.0, turn - there[first] - back[first] - forward - backward)
+        work = micro_batches * sum(chunk.forward + chunk.backward for chunk in own)
+        yield there[first] + work + waits + back[first]
+
+
+def _passes(held: int, ranks: int, virtual: int) -> list[int]:
+    """How many of a rank's first ``held`` forward passes, or last backward passes, are of each of its chunks."""
+    if virtual == 1:
+        return [held]
+    rounds, rest = divmod(held, ranks * virtual)
+    return [rounds * ranks + min(max(rest - turn * ranks, 0), ranks) for turn in range(virtual)]
