@@ -1,0 +1,152 @@
+"""Memory of a GPU: weights, gradients, optimizer states and activations, and whether they fit.
+
+States: Rajbhandari et al. 2020 (ZeRO), section 3.1. Activations: what the traced graph saves for the backward pass, times the
+micro-batches in flight; what recomputation gives up: Korthikanti et al. 2022, sections 4 and 5.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import islice
+
+from .graph import DTYPE_BYTES, Block, Tensor, Weight
+from .job import Job
+from .partition import Stage, sum_over
+from .prediction import Memory
+from .schedule import in_flight, rank_order
+
+_GIB = 2.0**30
+
+CONTEXT_BYTES = 0.5 * _GIB
+"""CUDA context and kernels of a process: 0.3 GB and more since CUDA 11.7 loads them when used (pytorch issue 107667)."""
+COMMUNICATOR_BYTES = 0.6 * _GIB
+"""Buffers of one NCCL communicator: 544 MB among 2 GPUs, 688 MB among more (NCCL issue 964, A100 with NVLink)."""
+FRAGMENTED = 0.04
+"""Share of a GPU's memory that error correction and the allocator's gaps keep from use; assumed, not measured."""
+
+
+def memory_of(stages: Sequence[Stage], job: Job, capacity_bytes: float) -> Memory:
+    """Bytes on the fullest GPU.
+
+    ``capacity`` is what is left to the job: less the CUDA context, a communicator for each kind of parallelism in use and
+    :data:`FRAGMENTED`.
+    """
+    return _fullest(stages, job, capacity_bytes)[1]
+
+
+def out_of_memory(stages: Sequence[Stage], job: Job, capacity_bytes: float) -> str | None:
+    """One sentence on which rank needs how much of what, and what would help; None if all ranks fit."""
+    rank, memory = _fullest(stages, job, capacity_bytes)
+    if memory.fits:
+        return None
+    parts = ", ".join(
+        f"{name} {size / _GIB:.1f}"
+        for name, size in (
+            ("weights", memory.weights),
+            ("gradients", memory.gradients),
+            ("optimizer states", memory.optimizer),
+            ("activations", memory.activations),
+        )
+    )
+    where = f"pipeline rank {rank} needs" if job.pipeline > 1 else "each GPU needs"
+    return (
+        f"out of memory: {where} {memory.total / _GIB:.1f} GiB ({parts}) and has {memory.capacity / _GIB:.1f} of "
+        f"{capacity_bytes / _GIB:.1f} GiB; {_remedy(stages, job, capacity_bytes)}"
+    )
+
+
+def _fullest(stages: Sequence[Stage], job: Job, capacity_bytes: float) -> tuple[int, Memory]:
+    groups = sum(degree > 1 for degree in (job.data, job.tensor, job.pipeline))
+    capacity = max(0.0, capacity_bytes * (1 - FRAGMENTED) - CONTEXT_BYTES - groups * COMMUNICATOR_BYTES)
+    ranks = [(rank, _rank_memory(stages, job, rank, capacity)) for rank in range(job.pipeline)]
+    return max(ranks, key=lambda one: one[1].total)
+
+
+def _rank_memory(stages: Sequence[Stage], job: Job, rank: int, capacity: float) -> Memory:
+    own = [stage for stage in stages if stage.rank == rank]
+    return Memory(
+        weights=sum(stage.weight_bytes for stage in own),
+        gradients=sum(stage.gradient_bytes for stage in own),
+        optimizer=sum(sum_over(stage.blocks, lambda block: _optimizer_bytes(block.weights, job)) for stage in own),
+        activations=_activation_bytes(own, job, rank),
+        capacity=capacity,
+    )
+
+
+def _optimizer_bytes(weights: Iterable[Weight], job: Job) -> float:
+    """Moments, and FP32 master copies of 16-bit weights; a data rank's share under ZeRO stage 1.
+
+    Per parameter with Adam, weight and gradient included: 16 bytes in FP32, under autocast, and in 16 bit with master weights
+    (K = 12 of Rajbhandari et al. 2020; Megatron-LM, which adds gradients up in FP32, has 18), 8 in 16 bit without.
+    """
+    moments = 2 if job.optimizer == "adam" else 1
+    total = 0.0
+    for weight in weights:
+        size = DTYPE_BYTES[weight.tensor.dtype]
+        master = job.master_weights and size < 4
+        total += weight.tensor.elements * (4 * (moments + 1) if master else size * moments)
+    return total / (job.data if job.zero else 1)
+
+
+def _activation_bytes(stages: Sequence[Stage], job: Job, rank: int) -> float:
+    """Saved tensors of the micro-batches in flight, and the most that the backward pass has beside them."""
+    most = in_flight(rank, job.pipeline, job.micro_batches, job.schedule, job.virtual_stages)
+    if job.virtual_stages == 1:
+        held = Counter({stages[0].chunk: most})
+    else:  # a rank begins with as many forward passes as are ever in flight, through its chunks in turn
+        order = rank_order(rank, job.pipeline, job.micro_batches, job.schedule, job.virtual_stages)
+        held = Counter(step.chunk for step in islice(order, most))
+    kept = sum(held[stage.chunk] * _kept_bytes(stage, job) for stage in stages)
+    different = {id(block): block for stage in stages for block in stage.blocks}.values()
+    return kept + max((_working_bytes(block, job) for block in different), default=0.0)
+
+
+def _kept_bytes(stage: Stage, job: Job) -> float:
+    """Bytes of one micro-batch from its forward to its backward pass."""
+    if job.recomputation == "full":
+        outputs = [block.output for block in stage.blocks]
+        kept = 0.0
+        for block, given in zip(stage.blocks, [stage.received, *outputs[:-1]], strict=True):
+            kept += block.saved_bytes if _whole(block) else _bytes(given)
+        return kept
+    saved = sum_over(stage.blocks, lambda block: block.saved_bytes)
+    if job.recomputation == "selective":
+        saved -= sum_over(stage.blocks, lambda block: 0.0 if _whole(block) else block.core_saved_bytes)
+    return saved
+
+
+def _working_bytes(block: Block, job: Job) -> float:
+    """What a block's backward pass holds for a while: what it recomputed, a gradient that it reads and what it makes."""
+    again = {"none": 0.0, "selective": block.core_saved_bytes, "full": block.saved_bytes}[job.recomputation]
+    operators = [(operator.inputs[:1], operator.outputs) for operator in block.backward]
+    moving = max((sum(tensor.bytes for tensor in (*read, *made)) for read, made in operators), default=0)
+    return moving + (0.0 if _whole(block) else again)
+
+
+def _whole(block: Block) -> bool:
+    """Whether recomputation leaves the block alone: Megatron-LM recomputes layers, not embedding and loss."""
+    return block.name in ("before", "after")
+
+
+def _bytes(tensor: Tensor | None) -> float:
+    return float(tensor.bytes) if tensor is not None else 0.0
+
+
+def _remedy(stages: Sequence[Stage], job: Job, capacity_bytes: float) -> str:
+    """What would help: computed where the graph stays the same, named where it would not."""
+    choices: list[tuple[str, Job]] = []
+    if job.recomputation != "full":
+        choices.append(("full recomputation", replace(job, recomputation="full")))
+    if job.data > 1 and not job.zero:
+        choices.append(("ZeRO stage 1", replace(job, zero=1)))
+    if len(choices) == 2:
+        choices.append(("both", replace(job, recomputation="full", zero=1)))
+    named = [(name, memory_of(stages, other, capacity_bytes)) for name, other in choices]
+    computed = [f"{name} leaves {memory.total / _GIB:.1f} GiB" for name, memory in named]
+    smaller = "a smaller micro-batch or " if job.micro_batch > 1 else ""
+    more = f"{smaller}more tensor or pipeline ranks"
+    if any(memory.fits for _, memory in named):
+        return f"{', '.join(computed)}; else take {more}"
+    return f"take {more}" + (f" ({', '.join(computed)})" if computed else "")

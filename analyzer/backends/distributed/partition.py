@@ -1,0 +1,101 @@
+"""The graph cut into what each GPU runs (Algorithm 1 of the paper).
+
+Algorithm 1 makes d x t x p subgraphs, one per GPU. Those of one pipeline stage are all equal: data ranks run the same on other
+samples, and a tensor rank's slice has the same shapes as its neighbours'. So a stage is kept once; :func:`subgraphs` tells
+which GPU runs which. The weights are sliced before the graph is traced (:mod:`.tensor_slicing`, lines 12-15).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+from .graph import DTYPE_BYTES, Block, Graph, Operator, Tensor
+from .job import Job
+from .layer_assignment import assign_layers
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One chunk of a pipeline: what each of its d x t GPUs runs for one micro-batch.
+
+    Attributes:
+        rank: pipeline rank that runs it.
+        chunk: its place in the model, 0 to p x virtual stages - 1.
+        blocks: in the order of running; the first chunk starts with the graph's ``before``, the last ends with ``after``.
+        received: what the chunk before it hands over for each micro-batch; None for the first.
+    """
+
+    rank: int
+    chunk: int
+    blocks: tuple[Block, ...]
+    received: Tensor | None = None
+
+    @property
+    def operators(self) -> Iterator[Operator]:
+        """Operators of one micro-batch, block by block."""
+        return (operator for block in self.blocks for operator in block.operators)
+
+    @property
+    def parameters(self) -> int:
+        """Trainable elements on one GPU."""
+        return int(sum_over(self.blocks, lambda block: block.parameters))
+
+    @property
+    def weight_bytes(self) -> float:
+        """Bytes of the weights on one GPU."""
+        return sum_over(self.blocks, lambda block: sum(weight.tensor.bytes for weight in block.weights))
+
+    @property
+    def gradient_bytes(self) -> float:
+        """Bytes of the gradients on one GPU, each in the dtype that it is reduced in: V_dp of Eq. 2."""
+        return sum_over(self.blocks, lambda block: _gradient_bytes(block, sliced_only=False))
+
+    @property
+    def sliced_gradient_bytes(self) -> float:
+        """Of these, the bytes of weights that tensor parallelism sliced: V_tp of Eq. 3."""
+        return sum_over(self.blocks, lambda block: _gradient_bytes(block, sliced_only=True))
+
+
+def _gradient_bytes(block: Block, *, sliced_only: bool) -> float:
+    return sum(
+        weight.tensor.elements * DTYPE_BYTES[weight.gradient] for weight in block.weights if weight.sliced or not sliced_only
+    )
+
+
+def sum_over(blocks: Sequence[Block], of: Callable[[Block], float]) -> float:
+    """The sum of ``of`` over blocks, computed once for each that stands there several times."""
+    times = Counter(map(id, blocks))
+    return float(sum(times[key] * of(block) for key, block in {id(block): block for block in blocks}.items()))
+
+
+def partition(graph: Graph, job: Job) -> tuple[Stage, ...]:
+    """Cut the graph of one tensor rank into the p x virtual stages chunks of ``job``, in the order of the model.
+
+    Tied weights count at both ends of a pipeline, and once where both ends lie in one chunk.
+
+    Raises:
+        InputError: the layers do not fill the stages, or the given numbers of layers do not suit.
+    """
+    chunks = assign_layers(len(graph.blocks), job.pipeline, job.virtual_stages, job.layers_per_stage)
+    after = graph.after
+    if len(chunks) == 1 and graph.tied:
+        after = replace(after, weights=tuple(weight for weight in after.weights if weight.name not in graph.tied))
+    stages: list[Stage] = []
+    for chunk, layers in enumerate(chunks):
+        blocks = graph.blocks[layers.start : layers.stop]
+        if chunk == 0:
+            blocks = (graph.before, *blocks)
+        if chunk == len(chunks) - 1:
+            blocks = (*blocks, after)
+        received = stages[-1].blocks[-1].output if stages else None
+        stages.append(Stage(chunk % job.pipeline, chunk, blocks, received))
+    return tuple(stages)
+
+
+def subgraphs(stages: Sequence[Stage], job: Job) -> Iterator[tuple[tuple[int, int, int], tuple[Stage, ...]]]:
+    """The paper's set S: ranks (data, tensor, pipeline) of each GPU and the chunks that it runs."""
+    for pipeline, data, tensor in product(range(job.pipeline), range(job.data), range(job.tensor)):
+        yield (data, tensor, pipeline), tuple(stage for stage in stages if stage.rank == pipeline)

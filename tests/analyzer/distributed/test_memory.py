@@ -1,0 +1,152 @@
+"""Memory of a GPU, against the papers' formulas."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from epochcast.analyzer.backends.distributed.graph import Block, Graph, Operator, Tensor, Weight
+from epochcast.analyzer.backends.distributed.job import Job
+from epochcast.analyzer.backends.distributed.memory import memory_of, out_of_memory
+from epochcast.analyzer.backends.distributed.partition import partition
+from epochcast.analyzer.backends.distributed.precision import precision_named
+from epochcast.analyzer.backends.distributed.prediction import Memory
+from epochcast.analyzer.backends.distributed.schedule import StageTimes, simulate
+
+GIB = 2.0**30
+S, B, H, A = 1024, 1, 512, 8  # sequence, micro-batch, hidden and heads of a layer in 16 bit
+SBH = S * B * H
+HIDDEN = Tensor((B, S, H), "bfloat16")
+LAYER = SBH * (34 + 5 * A * S / H)  # Korthikanti et al. 2022, equation 1
+CORE = SBH * 5 * A * S / H
+WORDS = 100_000
+
+
+def _layer(parameters: int = 1_000_000, dtype: str = "bfloat16") -> Block:
+    weight = Weight("weight", Tensor((parameters,), dtype), dtype)
+    product = Operator("aten.mm.default", "matmul", "backward", (HIDDEN, Tensor((H, H), "bfloat16")), (HIDDEN,))
+    return Block("blocks.0", (product,), (weight,), LAYER, CORE, HIDDEN)
+
+
+def _graph(layers: int, layer: Block | None = None, logits: float = 0.0) -> Graph:
+    before = Block("before", (), (), 0.0, 0.0, HIDDEN)
+    return Graph("model", "bf16", B, before, ((layer or _layer()),) * layers, Block("after", (), (), logits), ())
+
+
+def _memory(job: Job, graph: Graph) -> Memory:
+    return memory_of(partition(graph, job), job, 80 * GIB)
+
+
+WORKING = 2 * HIDDEN.bytes  # of the one backward operator: the gradient that it reads and the one that it makes
+
+
+@pytest.mark.parametrize(
+    ("dtype", "options", "per_parameter"),
+    [
+        ("float32", {"precision": "fp32"}, 16),  # 4 + 4 + 8
+        ("float32", {"precision": "amp-bf16"}, 16),
+        ("bfloat16", {"precision": "bf16"}, 16),  # 2 + 2 + 12, Rajbhandari et al. 2020, section 3.1
+        ("bfloat16", {"precision": "bf16", "master_weights": False}, 8),
+        ("float32", {"precision": "fp32", "optimizer": "sgd"}, 12),
+        ("bfloat16", {"precision": "bf16", "optimizer": "sgd"}, 12),  # 2 + 2 + 4 + 4
+        ("bfloat16", {"precision": "bf16", "data": 4, "global_batch": 4, "zero": 1}, 7),  # 2 + 2 + 12/4
+    ],
+)
+def test_states_by_precision_and_optimizer(dtype: str, options: dict[str, object], per_parameter: float) -> None:
+    memory = _memory(Job(**options), _graph(4, _layer(dtype=dtype)))
+    assert memory.weights + memory.gradients + memory.optimizer == per_parameter * 4_000_000
+
+
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
+@pytest.mark.parametrize(("pipeline", "micro_batches"), [(1, 4), (4, 8), (4, 2)])
+def test_activations_of_the_micro_batches_in_flight(schedule: str, pipeline: int, micro_batches: int) -> None:
+    """1F1B: the first of p stages holds p micro-batches of L/p layers, as many as one GPU of all layers holds of one."""
+    job = Job(pipeline=pipeline, global_batch=micro_batches, schedule=schedule)
+    flying = micro_batches if schedule == "gpipe" else min(pipeline, micro_batches)
+    assert _memory(job, _graph(16)).activations == flying * 16 / pipeline * LAYER + WORKING
+
+
+@pytest.mark.parametrize(("pipeline", "virtual", "micro_batches"), [(4, 2, 8), (4, 4, 4), (2, 3, 8), (8, 2, 16)])
+def test_interleaving_holds_what_its_schedule_runs(pipeline: int, virtual: int, micro_batches: int) -> None:
+    """The most that is in flight at any time of the simulated schedule."""
+    job = Job(pipeline=pipeline, virtual_stages=virtual, global_batch=micro_batches)
+    stages = partition(_graph(2 * pipeline * virtual), job)
+    events = simulate([StageTimes(1.0, 2.0)] * len(stages), pipeline, micro_batches, "1f1b").events
+    held = most = 0
+    for event in sorted((one for one in events if one.rank == 0), key=lambda one: one.start):
+        held += 1 if event.phase == "forward" else -1
+        most = max(most, held)
+    assert memory_of(stages, job, 80 * GIB).activations == most * 2 * LAYER + WORKING
+    if micro_batches > pipeline:  # Korthikanti et al. 2022, section 4.2.3: L layers' times 1 + (p - 1) / (p v)
+        assert most == pipeline * virtual * (1 + (pipeline - 1) / (pipeline * virtual))
+
+
+def test_recomputation_keeps_inputs_or_gives_up_the_attention_core() -> None:
+    job, graph = Job(pipeline=2, global_batch=4), _graph(8)
+    selective = _memory(replace(job, recomputation="selective"), graph).activations
+    assert selective == 8 * SBH * 34 + CORE + WORKING  # Korthikanti et al. 2022, equation 6; one core is back at a time
+    full = _memory(replace(job, recomputation="full"), graph).activations
+    assert full == 8 * SBH * 2 + LAYER + WORKING  # the same, section 5; one layer is back at a time
+
+
+def test_recomputation_leaves_the_loss_alone() -> None:
+    graph = _graph(2, logits=1e9)
+    for recomputation, layers in (("full", 2 * SBH * 2 + LAYER), ("none", 2 * LAYER)):
+        assert _memory(Job(recomputation=recomputation), graph).activations == 1e9 + layers + WORKING
+
+
+def test_the_fullest_rank_counts() -> None:
+    """The last stage has the logits, the first more micro-batches."""
+    job = Job(pipeline=2, global_batch=4)
+    stages = partition(_graph(4, logits=1e6 * LAYER), job)
+    assert memory_of(stages, job, 80 * GIB).activations == 1e6 * LAYER + 2 * LAYER + WORKING
+    assert "pipeline rank 1 needs" in str(out_of_memory(stages, job, 80 * GIB))
+
+
+def test_each_kind_of_parallelism_takes_its_communicator() -> None:
+    alone = _memory(Job(), _graph(1)).capacity
+    job = Job(data=2, tensor=2, global_batch=2)
+    assert 70 * GIB < _memory(job, _graph(1)).capacity < alone < 80 * GIB
+
+
+def test_what_fits_has_no_verdict() -> None:
+    job = Job()
+    assert out_of_memory(partition(_graph(4), job), job, 80 * GIB) is None
+
+
+@pytest.mark.parametrize(
+    ("parameters", "options", "message"),
+    [
+        (2_000_000_000, {}, r"each GPU needs 1\d\d\.. GiB \(weights 14.9, gradients 14.9, optimizer states 89.4"),
+        (2_000_000_000, {"micro_batch": 2, "global_batch": 2}, "take a smaller micro-batch or more tensor or pipeline ranks"),
+        (1_500_000_000, {"data": 8, "global_batch": 8}, r"ZeRO stage 1 leaves \d\d\.\d GiB, both leaves .* else take more"),
+        (2_000_000_000, {"pipeline": 2, "global_batch": 2, "recomputation": "full"}, "more tensor or pipeline ranks"),
+    ],
+)
+def test_out_of_memory_says_how_much_of_what_and_what_would_help(
+    parameters: int, options: dict[str, object], message: str
+) -> None:
+    job = Job(precision="bf16", **options)
+    verdict = out_of_memory(partition(_graph(4 * job.pipeline, _layer(parameters)), job), job, 80 * GIB)
+    assert verdict is not None
+    assert "\n" not in verdict
+    assert re.search(message, verdict)
+
+
+@pytest.mark.parametrize(("tensor", "sequence_parallel"), [(1, False), (2, False), (2, True)])
+def test_a_traced_layer_keeps_what_korthikanti_counts(tensor: int, sequence_parallel: bool) -> None:
+    """Korthikanti et al. 2022, table 2, in bytes per s b h; torch keeps the causal mask besides, and gathered inputs whole."""
+    pytest.importorskip("torch")
+    from epochcast.analyzer.backends.distributed.models.building import build, example_inputs
+    from epochcast.analyzer.backends.distributed.models.named import named
+    from epochcast.analyzer.backends.distributed.tensor_slicing import slice_for_tensor_parallel
+    from epochcast.analyzer.backends.distributed.trace import trace
+
+    architecture, length = named("gpt2"), 256
+    module = slice_for_tensor_parallel(build(architecture, "eager", 1), tensor, sequence_parallel)
+    graph = trace(module, example_inputs(architecture, 2, length), precision_named("bf16"))
+    sbh = length * 2 * architecture.hidden
+    scores = 5 * architecture.heads * length / architecture.hidden
+    shared = 10 / tensor + 2 * 2 * (1 - 1 / tensor) if sequence_parallel else 10
+    mask = length * length
+    assert graph.blocks[0].saved_bytes == pytest.approx(sbh * (shared + (24 + scores) / tensor) + mask, rel=1e-3)

@@ -1,0 +1,77 @@
+"""Algorithm 1: stages of a graph, and the GPUs that run them."""
+
+from collections import Counter
+
+import pytest
+
+from epochcast.analyzer.backends.distributed.graph import Block, Graph, Operator, Tensor, Weight
+from epochcast.analyzer.backends.distributed.job import Job
+from epochcast.analyzer.backends.distributed.partition import partition, subgraphs
+from epochcast.analyzer.errors import InputError
+
+HIDDEN = Tensor((2, 4), "bfloat16")
+
+
+def _weight(name: str, elements: int, *, sliced: bool = False, gradient: str = "float32") -> Weight:
+    return Weight(name, Tensor((elements,), "bfloat16"), gradient, sliced=sliced)
+
+
+def _block(name: str, *weights: Weight) -> Block:
+    add = Operator("aten.add.Tensor", "elementwise", "forward", (HIDDEN, HIDDEN), (HIDDEN,), module=name)
+    return Block(name, (add,), weights, output=HIDDEN)
+
+
+def _graph(layers: int, *, tied: bool = True) -> Graph:
+    words = _weight("words", 1000, sliced=True)
+    one = _block("blocks.0", _weight("norm", 3), _weight("up", 50, sliced=True, gradient="bfloat16"))
+    return Graph(
+        model="model",
+        precision="bf16",
+        micro_batch=2,
+        before=_block("before", words),
+        blocks=(one,) * layers,
+        after=_block("after", _weight("last", 7), words if tied else _weight("head", 1000)),
+        tied=("words",) if tied else (),
+    )
+
+
+def test_chunks_hold_all_blocks_in_order_and_run_on_ranks_in_turn() -> None:
+    graph = _graph(5)
+    stages = partition(graph, Job(pipeline=2, virtual_stages=2, global_batch=2))
+    assert [(stage.rank, stage.chunk) for stage in stages] == [(0, 0), (1, 1), (0, 2), (1, 3)]
+    assert [len(stage.blocks) for stage in stages] == [3, 1, 1, 2]
+    assert [block for stage in stages for block in stage.blocks] == [graph.before, *graph.blocks, graph.after]
+    assert [stage.received for stage in stages] == [None, HIDDEN, HIDDEN, HIDDEN]
+    assert sum(1 for stage in stages for _ in stage.operators) == 7
+
+
+def test_one_chunk_holds_the_whole_model_and_its_tied_weight_once() -> None:
+    graph = _graph(4)
+    (stage,) = partition(graph, Job())
+    assert stage.parameters == graph.parameters == 1000 + 4 * 53 + 7
+    assert stage.weight_bytes == 2 * stage.parameters
+    assert stage.gradient_bytes == 4 * (1000 + 4 * 3 + 7) + 2 * 4 * 50
+    assert stage.sliced_gradient_bytes == 4 * 1000 + 2 * 4 * 50
+
+
+def test_a_pipeline_holds_a_tied_weight_at_both_ends() -> None:
+    first, last = partition(_graph(4), Job(pipeline=2))
+    assert (first.parameters, last.parameters) == (1000 + 2 * 53, 1000 + 2 * 53 + 7)
+    untied = partition(_graph(4, tied=False), Job(pipeline=2))
+    assert sum(stage.parameters for stage in untied) == _graph(4, tied=False).parameters
+
+
+def test_every_gpu_has_its_subgraph() -> None:
+    job = Job(data=3, tensor=2, pipeline=2, virtual_stages=2, global_batch=6)
+    found = dict(subgraphs(partition(_graph(4), job), job))
+    assert len(found) == job.gpus
+    assert found[0, 0, 1] == found[2, 1, 1]
+    assert [stage.chunk for stage in found[1, 1, 1]] == [1, 3]
+    assert Counter(stage.chunk for own in found.values() for stage in own) == dict.fromkeys(range(4), 6)
+
+
+def test_given_layers_are_kept_and_too_many_stages_refused() -> None:
+    stages = partition(_graph(4), Job(pipeline=2, layers_per_stage=(3, 1)))
+    assert [len(stage.blocks) for stage in stages] == [4, 2]
+    with pytest.raises(InputError, match="4 layers cannot fill 8 pipeline ranks"):
+        partition(_graph(4), Job(pipeline=8))
