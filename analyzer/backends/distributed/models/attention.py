@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar
 
 import torch
@@ -59,8 +60,8 @@ class Rotary(nn.Module):
     def forward(self, tokens: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """For tokens (batch, s): two tensors (s, head_dim) of ``dtype``, computed in FP32."""
         places = torch.arange(tokens.shape[1], device=tokens.device, dtype=torch.float32)
-        exponents = torch.arange(0, self.head_dim, 2, device=tokens.device, dtype=torch.float32) / self.head_dim
-        angles = places[:, None] * ROTARY_BASE**-exponents
+        pairs = torch.arange(0, self.head_dim, 2, device=tokens.device, dtype=torch.float32)
+        angles = places.unsqueeze(-1) * torch.exp(pairs * (-math.log(ROTARY_BASE) / self.head_dim))
         angles = torch.cat((angles, angles), dim=-1)
         return angles.cos().to(dtype), angles.sin().to(dtype)
 
@@ -76,9 +77,9 @@ class Attention(nn.Module):
     """Self-attention with a projection each to queries, keys and values; key and value heads may be shared by groups."""
 
     TENSOR_PARALLEL: ClassVar[dict[str, str]] = {
-        "query": "column",
-        "key": "column",
-        "value": "column",
+        "query": "column:heads",
+        "key": "column:kv_heads",
+        "value": "column:kv_heads",
         "output": "row",
         "heads": "heads",
         "kv_heads": "heads",
@@ -110,7 +111,7 @@ class Attention(nn.Module):
 class JointAttention(nn.Module):
     """Self-attention with one projection to queries, keys and values, laid out head by head so that a slice is whole heads."""
 
-    TENSOR_PARALLEL: ClassVar[dict[str, str]] = {"qkv": "column", "output": "row", "heads": "heads"}
+    TENSOR_PARALLEL: ClassVar[dict[str, str]] = {"qkv": "column:heads", "output": "row", "heads": "heads"}
 
     def __init__(self, of: Architecture, core: AttentionKind) -> None:
         super().__init__()
@@ -132,7 +133,7 @@ def _split(x: Tensor, heads: int) -> Tensor:
 
 def _share(x: Tensor, times: int) -> Tensor:
     """Each head ``times`` times in a row: (batch, heads, s, d) to (batch, heads x times, s, d), a copy."""
-    return x[:, :, None].expand(-1, -1, times, -1, -1).flatten(1, 2)
+    return x.unsqueeze(2).expand(-1, -1, times, -1, -1).flatten(1, 2)
 
 
 def _join(x: Tensor) -> Tensor:

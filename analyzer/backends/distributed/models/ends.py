@@ -108,7 +108,7 @@ class ClassHead(nn.Module):
 
     def forward(self, x: Tensor, labels: Tensor) -> Tensor:
         """Shapes (batch, patches + 1, hidden) and (batch,) to the scalar loss."""
-        return self.loss(self.head(self.norm(x)[:, 0]), labels)
+        return self.loss(self.head(self.norm(x).select(1, 0)), labels)
 
 
 def _table(rows: int, hidden: int) -> nn.Embedding:

@@ -1,0 +1,112 @@
+"""A module of the user's own, by import path, with its example inputs and its repeated blocks."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from inspect import signature
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
+
+from ....errors import InputError
+
+
+@dataclass(frozen=True)
+class UserModule:
+    """What a factory made.
+
+    Attributes:
+        name: the import path.
+        module: on the meta device, if its factory works there.
+        inputs: example inputs, positional; the first axis of the first tensor is the micro-batch.
+        blocks: path of the container of repeated blocks; None if there is none.
+    """
+
+    name: str
+    module: nn.Module
+    inputs: tuple[Any, ...]
+    blocks: str | None
+
+
+def load(path: str, batch: int, sequence_length: int) -> UserModule:
+    """Call ``package.module:factory``, which gives ``(module, example_inputs)``.
+
+    ``batch`` and ``sequence_length`` are handed to a factory that has parameters of these names. The current folder is
+    searched first, as by ``python -m``. It runs code of that module: take import paths from the user's own files alone.
+
+    Raises:
+        InputError: the factory cannot be imported, fails, or does not give a module and example inputs of ``batch`` samples.
+    """
+    factory = _import(path)
+    wanted = {"batch": batch, "sequence_length": sequence_length}
+    try:
+        takes = signature(factory).parameters
+        options = {name: value for name, value in wanted.items() if name in takes}
+        made = _call(factory, options)
+    except (Exception, SystemExit) as error:  # a user's code may raise anything
+        raise InputError(f"the model {path!r} cannot be built: {_said(error)}; mend its factory") from error
+    module, inputs = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
+    if not isinstance(module, nn.Module):
+        raise InputError(
+            f"the model {path!r} gives a {type(module).__name__}; its factory must return (torch.nn.Module, example_inputs)"
+        )
+    if isinstance(inputs, Tensor):
+        inputs = (inputs,)
+    tensors = [leaf for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor) and leaf.dim()]
+    if not isinstance(inputs, (tuple, list)) or not tensors:
+        raise InputError(
+            f"the model {path!r} comes without example inputs; its factory must return (module, example_inputs), "
+            "a tuple of what the module is called with"
+        )
+    if len(tensors[0]) != batch:
+        raise InputError(
+            f"the model {path!r} gives example inputs of {len(tensors[0])} samples for a micro-batch of {batch}; "
+            "let its factory take batch=, or ask for that micro-batch"
+        )
+    return UserModule(path, module, tuple(inputs), find_blocks(module))
+
+
+def find_blocks(module: nn.Module) -> str | None:
+    """Path of the longest ModuleList or Sequential of two or more modules of one class; None if there is none.
+
+    Of two as long ones the first counts. What lies within such a container (a block's experts) is no candidate.
+    """
+    found: dict[str, int] = {}
+    for path, one in module.named_modules():
+        if any(path.startswith(f"{outer}.") for outer in found) or not isinstance(one, (nn.ModuleList, nn.Sequential)):
+            continue
+        if path and len(one) >= 2 and len({type(child) for child in one}) == 1:
+            found[path] = len(one)
+    return max(found, key=lambda path: found[path]) if found else None
+
+
+def _import(path: str) -> Callable[..., object]:
+    name, _, attribute = path.partition(":")
+    if (folder := os.getcwd()) not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        found: object = getattr(import_module(name), attribute)
+    except (Exception, SystemExit) as error:  # an import runs a user's code
+        raise InputError(f"the model {path!r} cannot be imported: {_said(error)}; is its folder the current one?") from error
+    if not callable(found):
+        raise InputError(f"the model {path!r} is a {type(found).__name__}; it must be a callable that builds one")
+    return found
+
+
+def _call(factory: Callable[..., object], options: dict[str, int]) -> object:
+    """On the meta device, where weights take no memory; a factory that needs values is called once more without it."""
+    try:
+        with torch.device("meta"):
+            return factory(**options)
+    except Exception:
+        return factory(**options)
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
