@@ -1,7 +1,8 @@
 """Memory of a GPU: weights, gradients, optimizer states and activations, and whether they fit.
 
 States: Rajbhandari et al. 2020 (ZeRO), section 3.1. Activations: what the traced graph saves for the backward pass, times the
-micro-batches in flight; what recomputation gives up: Korthikanti et al. 2022, sections 4 and 5.
+micro-batches in flight; what recomputation gives up: Korthikanti et al. 2022, sections 4 and 5. Under sequence parallelism
+torch keeps gathered inputs whole, and so do we; Megatron-LM keeps a rank's part and gathers again.
 """
 
 from __future__ import annotations
@@ -144,9 +145,9 @@ def _remedy(stages: Sequence[Stage], job: Job, capacity_bytes: float) -> str:
     if len(choices) == 2:
         choices.append(("both", replace(job, recomputation="full", zero=1)))
     named = [(name, memory_of(stages, other, capacity_bytes)) for name, other in choices]
-    computed = [f"{name} leaves {memory.total / _GIB:.1f} GiB" for name, memory in named]
+    computed = ", ".join(f"{memory.total / _GIB:.1f} with {name}" for name, memory in named)
     smaller = "a smaller micro-batch or " if job.micro_batch > 1 else ""
     more = f"{smaller}more tensor or pipeline ranks"
     if any(memory.fits for _, memory in named):
-        return f"{', '.join(computed)}; else take {more}"
-    return f"take {more}" + (f" ({', '.join(computed)})" if computed else "")
+        return f"it would need {computed}; else take {more}"
+    return f"take {more}" + (f" (it would still need {computed})" if computed else "")

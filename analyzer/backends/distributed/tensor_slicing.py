@@ -132,6 +132,8 @@ class _Slicer:
     _layers: dict[nn.Module, nn.Module] = field(default_factory=dict)
     _weights: dict[nn.Parameter, tuple[tuple[int, int], nn.Parameter]] = field(default_factory=dict)
     _divided: set[tuple[nn.Module, str]] = field(default_factory=set)
+    _shared: set[tuple[nn.Module, str]] = field(default_factory=set)
+    """Owners and their attributes whose heads several ranks may share, as a layer is split by whole heads."""
 
     def apply(self, path: str, rule: str) -> None:
         """Put the slice of the layer, or of the attribute, at ``path`` in its place."""
@@ -140,7 +142,7 @@ class _Slicer:
         if rule == "heads":
             if (owner, name) not in self._divided:
                 self._divided.add((owner, name))
-                setattr(owner, name, getattr(owner, name) // self._parts(path, getattr(owner, name)))
+                setattr(owner, name, self._heads(path, owner, name))
             return
         layer = owner.get_submodule(name)
         if layer not in self._layers:
@@ -148,13 +150,13 @@ class _Slicer:
             self._layers[self._layers[layer]] = self._layers[layer]  # reached again where two owners share a layer
         setattr(owner, name, self._layers[layer])
 
-    def _parts(self, path: str, heads: int) -> int:
-        """Into how many parts a number of heads goes: one per rank, or one per head, copied to several ranks."""
-        if heads % self.ranks and self.ranks % heads:
-            raise InputError(
-                f"{path} is {heads}, which does not divide over {self.ranks} tensor ranks; take a divisor of it, or a multiple"
-            )
-        return min(self.ranks, heads)
+    def _heads(self, path: str, owner: nn.Module, name: str) -> int:
+        """How many of the owner's heads a rank has; one that others have too where the ranks are more."""
+        heads: int = getattr(owner, name)
+        shared = (owner, name) in self._shared and self.ranks % heads == 0
+        if heads % self.ranks and not shared:
+            raise InputError(f"{path} is {heads}, which does not divide over {self.ranks} tensor ranks; take a divisor of it")
+        return max(1, heads // self.ranks)
 
     def _sliced(self, path: str, owner: nn.Module, layer: nn.Module, rule: str) -> nn.Module:
         rule, _, heads = rule.partition(":")
@@ -165,7 +167,10 @@ class _Slicer:
                 f"{path} is a {type(layer).__name__}, which cannot be split by {rule}; linear layers can, and embeddings by "
                 "vocabulary"
             )
-        parts = self._parts(f"{path} by {heads}", getattr(owner, heads)) if heads else self.ranks
+        parts = self.ranks
+        if heads:
+            self._shared.add((owner, heads))
+            parts = getattr(owner, heads) // self._heads(f"{heads} of {path}", owner, heads)
         size = layer.in_features if rule == "row" else layer.out_features
         if rule != "vocabulary" and size % parts:
             raise InputError(

@@ -312,6 +312,14 @@ def test_a_layer_with_two_owners_is_sliced_once() -> None:
     assert sliced[0].fc1.out_features == 6
 
 
+def test_more_ranks_than_heads_need_layers_that_are_split_by_whole_heads() -> None:
+    sliced = slice_for_tensor_parallel(Attention(2), 4)
+    assert (sliced.heads, sliced.kv_heads, sliced.key.out_features) == (1, 1, sliced.width)
+    plan = {"key": "column", "value": "column", "query": "column", "output": "row", "kv_heads": "heads"}
+    with pytest.raises(InputError, match="kv_heads is 2, which does not divide over 4 tensor ranks"):
+        slice_for_tensor_parallel(Attention(2), 4, plan=plan)
+
+
 def test_one_rank_holds_the_model_itself() -> None:
     model = Perceptron()
     assert slice_for_tensor_parallel(model, 1) is model
