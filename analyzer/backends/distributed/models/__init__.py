@@ -1,29 +1,26 @@
 """Models to predict for: built in, by Hugging Face configuration, or the user's own.
 
-Only ``building``, ``user_module`` and the files of layers need torch; they are loaded by whoever needs them.
+Only ``building`` and the files of layers load torch when they are imported.
 """
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from .architecture import Architecture
 from .huggingface import read_config
 from .named import NAMED, from_text, named
-
-if TYPE_CHECKING:
-    from .user_module import UserModule
+from .user_module import UserModule, load
 
 _IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
-def resolve(text: str, batch: int = 1, sequence_length: int = 2048) -> Architecture | UserModule:
+def resolve(text: str, batch: int | None = None, sequence_length: int | None = None) -> Architecture | UserModule:
     """What the user calls a model, by the form of the text.
 
-    ``….json`` is a Hugging Face configuration, ``style:key=value,…`` a model by its numbers, ``package.module:factory`` a module
-    of the user's own (built for ``batch`` and ``sequence_length``), and anything else a built-in model's name.
+    ``….json`` is a Hugging Face configuration, ``style:key=value,…`` a model by its numbers, ``package.module:factory`` a
+    module of the user's own (whose factory may take ``batch`` and ``sequence_length``), anything else a built-in model's name.
 
     Raises:
         InputError: there is no such model, or it cannot be read or built.
@@ -31,10 +28,8 @@ def resolve(text: str, batch: int = 1, sequence_length: int = 2048) -> Architect
     if text.endswith(".json"):
         return read_config(Path(text))
     if _IMPORT_PATH.fullmatch(text):
-        from .user_module import load
-
         return load(text, batch, sequence_length)
     return from_text(text) if ":" in text else named(text)
 
 
-__all__ = ["NAMED", "Architecture", "from_text", "named", "read_config", "resolve"]
+__all__ = ["NAMED", "Architecture", "UserModule", "from_text", "load", "named", "read_config", "resolve"]

@@ -1,7 +1,7 @@
 """A Hugging Face ``config.json``, without weights and without transformers, as an architecture.
 
-Each class holds what one ``model_type`` says, checked; whatever else stands in the file is not read. What a configuration leaves
-out is as transformers' own class has it.
+Each class holds what one ``model_type`` says, checked; whatever else stands in the file is not read. What a configuration
+leaves out is as transformers' own class has it.
 """
 
 from __future__ import annotations
@@ -236,7 +236,7 @@ def read_config(path: Path) -> Architecture:
     """Read a configuration file.
 
     Raises:
-        InputError: the file cannot be read, is not a configuration, is of another ``model_type``, or holds an impossible number.
+        InputError: the file cannot be read, is not a configuration, is of another ``model_type`` or is impossible.
     """
     config = _json(path)
     kind = config.get("model_type") if isinstance(config, dict) else None

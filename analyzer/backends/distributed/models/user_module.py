@@ -1,20 +1,19 @@
-"""A module of the user's own, by import path, with its example inputs and its repeated blocks."""
+"""A module of the user's own, by import path, with its example inputs and its repeated blocks; torch is loaded when one is."""
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from inspect import signature
-from typing import Any
-
-import torch
-from torch import Tensor, nn
-from torch.utils._pytree import tree_leaves
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ....errors import InputError
+
+if TYPE_CHECKING:
+    from torch import nn
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,7 @@ class UserModule:
         name: the import path.
         module: on the meta device, if its factory works there.
         inputs: example inputs, positional; the first axis of the first tensor is the micro-batch.
-        blocks: path of the container of repeated blocks; None if there is none.
+        blocks: path of the container of repeated blocks, as :func:`find_blocks` finds it.
     """
 
     name: str
@@ -34,21 +33,29 @@ class UserModule:
     blocks: str | None
 
 
-def load(path: str, batch: int, sequence_length: int) -> UserModule:
+def load(path: str, batch: int | None = None, sequence_length: int | None = None) -> UserModule:
     """Call ``package.module:factory``, which gives ``(module, example_inputs)``.
 
     ``batch`` and ``sequence_length`` are handed to a factory that has parameters of these names. The current folder is
     searched first, as by ``python -m``. It runs code of that module: take import paths from the user's own files alone.
 
     Raises:
-        InputError: the factory cannot be imported, fails, or does not give a module and example inputs of ``batch`` samples.
+        InputError: the factory cannot be imported, fails, gives no module, or no example inputs of ``batch`` samples.
     """
+    import torch
+    from torch import Tensor, nn
+    from torch.utils._pytree import tree_leaves
+
     factory = _import(path)
     wanted = {"batch": batch, "sequence_length": sequence_length}
     try:
         takes = signature(factory).parameters
-        options = {name: value for name, value in wanted.items() if name in takes}
-        made = _call(factory, options)
+        options = {name: value for name, value in wanted.items() if name in takes and value is not None}
+        try:
+            with torch.device("meta"):  # where weights take no memory
+                made = factory(**options)
+        except Exception:  # it needs values, or fails anywhere
+            made = factory(**options)
     except (Exception, SystemExit) as error:  # a user's code may raise anything
         raise InputError(f"the model {path!r} cannot be built: {_said(error)}; mend its factory") from error
     module, inputs = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
@@ -64,7 +71,7 @@ def load(path: str, batch: int, sequence_length: int) -> UserModule:
             f"the model {path!r} comes without example inputs; its factory must return (module, example_inputs), "
             "a tuple of what the module is called with"
         )
-    if len(tensors[0]) != batch:
+    if batch is not None and len(tensors[0]) != batch:
         raise InputError(
             f"the model {path!r} gives example inputs of {len(tensors[0])} samples for a micro-batch of {batch}; "
             "let its factory take batch=, or ask for that micro-batch"
@@ -77,6 +84,8 @@ def find_blocks(module: nn.Module) -> str | None:
 
     Of two as long ones the first counts. What lies within such a container (a block's experts) is no candidate.
     """
+    from torch import nn
+
     found: dict[str, int] = {}
     for path, one in module.named_modules():
         if any(path.startswith(f"{outer}.") for outer in found) or not isinstance(one, (nn.ModuleList, nn.Sequential)):
@@ -88,7 +97,7 @@ def find_blocks(module: nn.Module) -> str | None:
 
 def _import(path: str) -> Callable[..., object]:
     name, _, attribute = path.partition(":")
-    if (folder := os.getcwd()) not in sys.path:
+    if (folder := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, folder)
     try:
         found: object = getattr(import_module(name), attribute)
@@ -97,15 +106,6 @@ def _import(path: str) -> Callable[..., object]:
     if not callable(found):
         raise InputError(f"the model {path!r} is a {type(found).__name__}; it must be a callable that builds one")
     return found
-
-
-def _call(factory: Callable[..., object], options: dict[str, int]) -> object:
-    """On the meta device, where weights take no memory; a factory that needs values is called once more without it."""
-    try:
-        with torch.device("meta"):
-            return factory(**options)
-    except Exception:
-        return factory(**options)
 
 
 def _said(error: BaseException) -> str:
