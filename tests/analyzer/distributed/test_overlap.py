@@ -1,0 +1,55 @@
+"""Gradient reduction beside the backward pass: against buckets run one by one."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from epochcast.analyzer.backends.distributed.overlap import BUCKET_BYTES, exposed_data_parallel, exposed_zero
+
+
+def one_by_one(backward: float, nbytes: float, latency: float, bandwidth: float, bucket: float) -> float:
+    """Each bucket starts when it is full and the one before is done."""
+    done, ready = 0.0, 0.0
+    while ready < nbytes:
+        size = min(bucket, nbytes - ready)
+        ready += size
+        done = max(done, backward * ready / nbytes) + latency + size / bandwidth
+    return done - backward
+
+
+@given(backward=st.floats(0, 2), buckets=st.floats(0.01, 60), latency=st.floats(0, 0.05), bandwidth=st.floats(1e7, 1e12))
+def test_it_agrees_with_buckets_one_by_one(backward: float, buckets: float, latency: float, bandwidth: float) -> None:
+    nbytes = buckets * BUCKET_BYTES
+    exposed = exposed_data_parallel(backward, nbytes, lambda size: latency + size / bandwidth)
+    assert exposed == pytest.approx(one_by_one(backward, nbytes, latency, bandwidth, BUCKET_BYTES), rel=1e-6, abs=1e-9)
+
+
+def test_a_long_backward_pass_hides_all_but_the_last_bucket() -> None:
+    nbytes = 10 * BUCKET_BYTES
+    assert exposed_data_parallel(100.0, nbytes, lambda size: size / 1e9) == pytest.approx(BUCKET_BYTES / 1e9)
+
+
+def test_a_slow_network_hides_the_backward_pass_instead() -> None:
+    nbytes = 10 * BUCKET_BYTES
+    exposed = exposed_data_parallel(1.0, nbytes, lambda size: size / 1e6)
+    assert exposed == pytest.approx(nbytes / 1e6 - 1.0 + 0.1)  # the first bucket is ready after a tenth of the pass
+
+
+def test_without_overlap_everything_is_reduced_at_once() -> None:
+    sizes: list[float] = []
+
+    def reduce(size: float) -> float:
+        sizes.append(size)
+        return 3.0
+
+    assert exposed_data_parallel(5.0, 1e9, reduce, overlap=False) == 3.0
+    assert sizes == [1e9]
+    assert exposed_data_parallel(5.0, 0, reduce) == 0.0
+
+
+def test_zero_gathers_the_parameters_in_the_open() -> None:
+    exposed = exposed_zero(100.0, 4e9, 2e9, lambda size: size / 2e9, lambda size: size / 1e9)
+    assert exposed == pytest.approx(2.0 + exposed_data_parallel(100.0, 4e9, lambda size: size / 2e9))
+    assert math.isclose(exposed_zero(0.0, 4e9, 0, lambda size: 1.0, lambda size: 1.0, overlap=False), 1.0)

@@ -1,0 +1,198 @@
+"""Pipeline schedules: against a slow reference, closed forms, what is in flight."""
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from epochcast.analyzer.backends.distributed.schedule import (
+    StageTimes,
+    in_flight,
+    pipeline_seconds,
+    rank_order,
+    simulate,
+)
+from epochcast.analyzer.errors import InputError
+
+seconds = st.floats(0.05, 5.0)
+
+
+@st.composite
+def pipelines(draw: st.DrawFn, equal: bool = False) -> tuple[list[StageTimes], int, int, str]:
+    """Chunks, ranks, micro-batches and schedule."""
+    schedule, virtual = draw(st.sampled_from([("gpipe", 1), ("1f1b", 1), ("1f1b", 2), ("1f1b", 3)]))
+    ranks = draw(st.integers(1 if virtual == 1 else 2, 4))
+    micro_batches = draw(st.integers(1, 9)) if virtual == 1 else ranks * draw(st.integers(1, 3))
+    count = ranks * virtual
+    if equal:
+        return [StageTimes(draw(seconds), draw(seconds))] * count, ranks, micro_batches, schedule
+    sends = st.one_of(st.just(0.0), st.floats(0.0, 3.0))
+    return [StageTimes(draw(seconds), draw(seconds), draw(sends)) for _ in range(count)], ranks, micro_batches, schedule
+
+
+def plain_order(rank: int, ranks: int, micro_batches: int, schedule: str, virtual: int) -> list[tuple[str, int, int]]:
+    """A rank's order written out from the papers: all passes in turn, the backward ones dealt in after the warm-up."""
+    rounds = [range(start, min(start + ranks, micro_batches)) for start in range(0, micro_batches, ranks)]
+    own = [turn * ranks + rank for turn in range(virtual)]
+    forwards = [("F", chunk, batch) for batches in rounds for chunk in own for batch in batches]
+    backwards = [("B", chunk, batch) for batches in rounds for chunk in reversed(own) for batch in batches]
+    if schedule == "gpipe":
+        return forwards + backwards
+    warm_up = ranks - 1 - rank if virtual == 1 else 2 * (ranks - 1 - rank) + (virtual - 1) * ranks
+    if virtual > 1 and micro_batches == ranks:
+        warm_up = len(forwards)
+    warm_up = min(warm_up, len(forwards))
+    order = forwards[:warm_up]
+    for forward, backward in zip(forwards[warm_up:], backwards, strict=False):
+        order += [forward, backward]
+    return order + backwards[len(forwards) - warm_up :]
+
+
+def plain_ends(chunks: list[StageTimes], ranks: int, micro_batches: int, schedule: str) -> dict[tuple[str, int, int], float]:
+    """When each pass ends: times are raised until nothing contradicts, pass by pass and transfer by transfer."""
+    virtual, last = len(chunks) // ranks, len(chunks) - 1
+    orders = [plain_order(rank, ranks, micro_batches, schedule, virtual) for rank in range(ranks)]
+    end = {key: 0.0 for order in orders for key in order}
+    arrived = dict.fromkeys(end, 0.0)
+    changed = True
+    while changed:
+        changed = False
+        for order in orders:
+            free, link = 0.0, {"F": 0.0, "B": 0.0}
+            for key in order:
+                phase, chunk, batch = key
+                if phase == "F":
+                    given_at = arrived["F", chunk - 1, batch] if chunk else 0.0
+                else:
+                    given_at = end["F", last, batch] if chunk == last else arrived["B", chunk + 1, batch]
+                free = max(free, given_at) + (chunks[chunk].forward if phase == "F" else chunks[chunk].backward)
+                send = chunks[chunk].send if phase == "F" else chunks[chunk - 1].send if chunk else 0.0
+                link[phase] = max(link[phase], free) + send if send else link[phase]
+                there = link[phase] if send else free
+                if (end[key], arrived[key]) != (free, there):
+                    end[key], arrived[key], changed = free, there, True
+    return end
+
+
+@settings(max_examples=120, deadline=None)
+@given(pipelines())
+def test_the_simulation_agrees_with_a_plain_fixed_point(pipeline: tuple[list[StageTimes], int, int, str]) -> None:
+    chunks, ranks, micro_batches, _ = pipeline
+    timeline = simulate(*pipeline)
+    ends = plain_ends(*pipeline)
+    assert len(timeline.events) == len(ends) == 2 * len(chunks) * micro_batches
+    for event in timeline.events:
+        assert event.end == pytest.approx(ends["F" if event.phase == "forward" else "B", event.chunk, event.micro_batch])
+        assert event.rank == event.chunk % ranks
+
+
+@settings(max_examples=150, deadline=None)
+@given(pipelines(equal=True))
+def test_the_closed_form_is_exact_for_equal_stages(pipeline: tuple[list[StageTimes], int, int, str]) -> None:
+    chunks, ranks, micro_batches, schedule = pipeline
+    virtual = len(chunks) // ranks
+    expected = simulate(*pipeline).seconds
+    assert pipeline_seconds(*pipeline) == pytest.approx(expected)
+    if schedule == "1f1b":
+        assert expected == pytest.approx((micro_batches * virtual + ranks - 1) * (chunks[0].forward + chunks[0].backward))
+
+
+@settings(max_examples=150, deadline=None)
+@given(pipelines())
+def test_the_closed_form_is_exact_for_gpipe_and_a_lower_bound_for_1f1b(
+    pipeline: tuple[list[StageTimes], int, int, str],
+) -> None:
+    simulated, closed = simulate(*pipeline).seconds, pipeline_seconds(*pipeline)
+    if pipeline[-1] == "gpipe":
+        assert closed == pytest.approx(simulated)
+    assert closed <= simulated * (1 + 1e-9)
+
+
+@st.composite
+def nearly_equal(draw: st.DrawFn, virtual: int) -> tuple[list[StageTimes], int, int, str]:
+    ranks = draw(st.integers(2, 8))
+    micro_batches = ranks * draw(st.integers(1, 4))
+    uneven = st.floats(0.9, 1.1)
+    return [StageTimes(draw(uneven), 2 * draw(uneven), 0.05) for _ in range(ranks * virtual)], ranks, micro_batches, "1f1b"
+
+
+@settings(max_examples=60, deadline=None)
+@given(nearly_equal(virtual=1))
+def test_the_closed_form_of_1f1b_is_within_three_percent_for_nearly_equal_stages(
+    pipeline: tuple[list[StageTimes], int, int, str],
+) -> None:
+    assert pipeline_seconds(*pipeline) >= 0.97 * simulate(*pipeline).seconds
+
+
+@settings(max_examples=60, deadline=None)
+@given(nearly_equal(virtual=2))
+def test_the_closed_form_of_the_interleaved_schedule_is_within_fifteen_percent(
+    pipeline: tuple[list[StageTimes], int, int, str],
+) -> None:
+    assert pipeline_seconds(*pipeline) >= 0.85 * simulate(*pipeline).seconds
+
+
+@settings(max_examples=60, deadline=None)
+@given(pipelines())
+def test_in_flight_is_what_the_order_holds(pipeline: tuple[list[StageTimes], int, int, str]) -> None:
+    chunks, ranks, micro_batches, schedule = pipeline
+    virtual = len(chunks) // ranks
+    for rank in range(ranks):
+        order = rank_order(rank, ranks, micro_batches, schedule, virtual)
+        held = itertools.accumulate(1 if step.forward else -1 for step in order)
+        assert in_flight(rank, ranks, micro_batches, schedule, virtual) == max(held)
+
+
+def test_the_bubble_is_that_of_the_papers() -> None:
+    """(p - 1)/m of the ideal time, and (p - 1)/(v m) interleaved (Narayanan et al. 2021, section 2.2)."""
+    ranks, micro_batches = 4, 8
+    plain = simulate([StageTimes(1.0, 2.0)] * ranks, ranks, micro_batches, "1f1b")
+    gpipe = simulate([StageTimes(1.0, 2.0)] * ranks, ranks, micro_batches, "gpipe")
+    interleaved = simulate([StageTimes(0.5, 1.0)] * ranks * 2, ranks, micro_batches, "1f1b")
+    for rank in range(ranks):
+        assert plain.bubble(rank) / plain.busy(rank) == pytest.approx((ranks - 1) / micro_batches)
+        assert gpipe.bubble(rank) / gpipe.busy(rank) == pytest.approx((ranks - 1) / micro_batches)
+        assert interleaved.bubble(rank) / interleaved.busy(rank) == pytest.approx((ranks - 1) / (2 * micro_batches))
+
+
+def test_1f1b_holds_fewer_micro_batches_than_gpipe_in_the_same_time() -> None:
+    assert [in_flight(rank, 4, 8, "1f1b") for rank in range(4)] == [4, 3, 2, 1]
+    assert [in_flight(rank, 4, 8, "gpipe") for rank in range(4)] == [8] * 4
+    assert [in_flight(rank, 4, 8, "1f1b", 2) for rank in range(4)] == [11, 9, 7, 5]
+    assert [in_flight(rank, 4, 4, "1f1b", 2) for rank in range(4)] == [8] * 4
+
+
+@settings(max_examples=60, deadline=None)
+@given(pipelines(), st.floats(1.0, 3.0), st.data())
+def test_a_slower_chunk_never_makes_the_pipeline_faster(
+    pipeline: tuple[list[StageTimes], int, int, str], factor: float, data: st.DataObject
+) -> None:
+    chunks, *rest = pipeline
+    slower = list(chunks)
+    at = data.draw(st.integers(0, len(chunks) - 1))
+    slower[at] = StageTimes(*(factor * value for value in chunks[at]))
+    assert simulate(slower, *rest).seconds >= simulate(chunks, *rest).seconds * (1 - 1e-9)
+    assert pipeline_seconds(slower, *rest) >= pipeline_seconds(chunks, *rest) * (1 - 1e-9)
+
+
+def test_a_large_pipeline_has_every_pass_and_transfer_once() -> None:
+    timeline = simulate([StageTimes(1.0, 2.0, 0.01)] * 32, 32, 256, "1f1b")
+    assert len({event[:4] for event in timeline.events}) == len(timeline.events) == 2 * 32 * 256
+    assert len({event[:4] for event in timeline.sends}) == len(timeline.sends) == 2 * 31 * 256
+
+
+@pytest.mark.parametrize(
+    ("count", "ranks", "micro_batches", "schedule", "says"),
+    [
+        (6, 4, 8, "1f1b", "6 chunks of layers do not spread evenly over 4"),
+        (8, 4, 8, "gpipe", "GPipe has one chunk per rank, not 2"),
+        (8, 4, 6, "1f1b", "multiples of the 4 ranks, not 6"),
+        (4, 4, 0, "1f1b", "0 micro-batches"),
+    ],
+)
+def test_what_does_not_suit_is_refused(count: int, ranks: int, micro_batches: int, schedule: str, says: str) -> None:
+    chunks = [StageTimes(1.0, 2.0)] * count
+    for answer in (simulate, pipeline_seconds):
+        with pytest.raises(InputError, match=says):
+            answer(chunks, ranks, micro_batches, schedule)

@@ -1,0 +1,87 @@
+"""Timelines: what ranks do when, and the Chrome trace of it."""
+
+import itertools
+import json
+from pathlib import Path
+
+import pytest
+
+from epochcast.analyzer.backends.distributed.schedule import StageTimes, simulate
+from epochcast.analyzer.backends.distributed.timeline import Timeline, write_chrome_trace
+from epochcast.analyzer.errors import InputError
+
+CHUNKS = [StageTimes(0.010, 0.020, 0.003), StageTimes(0.012, 0.024, 0.003), StageTimes(0.009, 0.018, 0.003)] * 2
+
+
+@pytest.fixture
+def timeline() -> Timeline:
+    return simulate(CHUNKS, 3, 6, "1f1b").then("gradient reduction", [0.005, 0.004, 0.006]).then("optimizer", [0.002] * 3)
+
+
+def test_seconds_busy_and_bubble_add_up(timeline: Timeline) -> None:
+    for rank in range(3):
+        own = [chunk for index, chunk in enumerate(CHUNKS) if index % 3 == rank]
+        work = 6 * sum(chunk.forward + chunk.backward for chunk in own)
+        assert timeline.busy(rank) == pytest.approx(work + [0.005, 0.004, 0.006][rank] + 0.002)
+        assert timeline.bubble(rank) == pytest.approx(timeline.seconds - timeline.busy(rank))
+        assert timeline.bubble(rank) > 0
+
+
+def test_each_rank_goes_on_after_its_own_last_event() -> None:
+    before = simulate(CHUNKS, 3, 6, "1f1b")
+    after = before.then("optimizer", [1.0, 2.0, 3.0])
+    for rank, seconds in enumerate([1.0, 2.0, 3.0]):
+        done = max(event.end for event in before.events if event.rank == rank)
+        assert [event.start for event in after.events if event.rank == rank and event.phase == "optimizer"] == [done]
+        assert max(event.end for event in after.events if event.rank == rank) == pytest.approx(done + seconds)
+
+
+def test_the_trace_opens_and_no_two_events_of_a_thread_overlap(timeline: Timeline, tmp_path: Path) -> None:
+    trace = json.loads(write_chrome_trace(tmp_path / "trace.json", timeline, "3 ranks").read_text("utf-8"))
+    entries = [entry for entry in trace["traceEvents"] if entry["ph"] == "X"]
+    assert {entry["cat"] for entry in entries} == {
+        *("forward", "backward", "send activation", "send gradient", "gradient reduction", "optimizer")
+    }
+    threads: dict[tuple[int, int], list[tuple[float, float]]] = {}
+    for entry in entries:
+        threads.setdefault((entry["pid"], entry["tid"]), []).append((entry["ts"], entry["ts"] + entry["dur"]))
+    assert {pid for pid, _ in threads} == {0, 1, 2}
+    for spans in threads.values():
+        for (_, end), (start, _) in itertools.pairwise(sorted(spans)):
+            assert start >= end - 1e-6
+    for rank in range(3):
+        computing = sum(entry["dur"] for entry in entries if (entry["pid"], entry["tid"]) == (rank, 0))
+        assert computing == pytest.approx(timeline.busy(rank) * 1e6)
+    assert max(entry["ts"] + entry["dur"] for entry in entries) == pytest.approx(trace["otherData"]["seconds"] * 1e6)
+
+
+def test_the_trace_names_ranks_threads_and_micro_batches(timeline: Timeline, tmp_path: Path) -> None:
+    trace = json.loads(write_chrome_trace(tmp_path / "trace.json", timeline, "3 ranks").read_text("utf-8"))["traceEvents"]
+    named = {entry["args"]["name"] for entry in trace if entry["ph"] == "M"}
+    assert {"pipeline rank 0", "pipeline rank 2", "compute", "send activations", "send gradients"} == named - {
+        "pipeline rank 1"
+    }
+    one = next(entry for entry in trace if entry["name"] == "backward 4" and entry["pid"] == 1)
+    assert one["args"]["micro_batch"] == 4
+    assert one["args"]["chunk"] in (1, 4)
+    steps = [entry for entry in trace if entry["name"] == "optimizer"]
+    assert len(steps) == 3
+    assert all(not entry["args"] for entry in steps)
+
+
+def test_a_gradient_follows_the_activation_by_way_of_the_last_chunk(timeline: Timeline) -> None:
+    end = {event[1:4]: event for event in timeline.events if event.micro_batch is not None}
+    sent = {event[1:4]: event for event in timeline.sends}
+    for micro_batch in range(6):
+        for chunk in range(5):
+            onward = sent[chunk, micro_batch, "send activation"]
+            assert end[chunk, micro_batch, "forward"].end <= onward.start + 1e-12
+            assert onward.end <= end[chunk + 1, micro_batch, "forward"].start + 1e-12
+            back = sent[chunk + 1, micro_batch, "send gradient"]
+            assert end[chunk + 1, micro_batch, "backward"].end <= back.start + 1e-12
+            assert back.end <= end[chunk, micro_batch, "backward"].start + 1e-12
+
+
+def test_a_trace_that_cannot_be_written_is_one_sentence(timeline: Timeline, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot write"):
+        write_chrome_trace(tmp_path / "absent" / "trace.json", timeline, "3 ranks")
