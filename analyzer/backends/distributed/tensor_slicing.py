@@ -7,6 +7,7 @@ Which slices are needed is told by the module's classes (``TENSOR_PARALLEL``), b
 from __future__ import annotations
 
 import copy
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -28,7 +29,8 @@ from .tensor_parallel_layers import (
 
 RULES = ("column", "row", "vocabulary", "heads")
 """Split a linear layer's output features, or its input features; the rows of an embedding or the words of a head; divide a
-number of heads. ``column:NAME`` splits by whole heads, as many as the owner's attribute NAME; more ranks than heads share them.
+number of heads. ``column:NAME`` splits by whole heads, as many as the owner's attribute NAME: ranks share them where they are
+fewer than the ranks and the owner has others that are not (grouped queries).
 """
 
 
@@ -60,10 +62,7 @@ def slice_for_tensor_parallel(
             '{"*.fc1": "column", "*.fc2": "row"}, or train with 1'
         )
     sliced = copy.deepcopy(model)
-    slicer = _Slicer(sliced, tensor, rank, sequence_parallel)
-    # Layers first: those split by heads ask how many there were.
-    for path, rule in sorted(rules.items(), key=lambda one: one[1] == "heads"):
-        slicer.apply(path, rule)
+    _Slicer(sliced, tensor, rank, sequence_parallel).run(rules)
     if sequence_parallel:
         _split_sequence(sliced, tensor)
     return sliced
@@ -131,29 +130,45 @@ class _Slicer:
     _regions: dict[nn.Module, Region] = field(default_factory=dict)
     _layers: dict[nn.Module, nn.Module] = field(default_factory=dict)
     _weights: dict[nn.Parameter, tuple[tuple[int, int], nn.Parameter]] = field(default_factory=dict)
-    _divided: set[tuple[nn.Module, str]] = field(default_factory=set)
-    _shared: set[tuple[nn.Module, str]] = field(default_factory=set)
-    """Owners and their attributes whose heads several ranks may share, as a layer is split by whole heads."""
+    _heads: dict[nn.Module, dict[str, int]] = field(default_factory=lambda: defaultdict(dict))
+    """How many heads an owner has over all ranks, by attribute."""
+    _whole: set[tuple[nn.Module, str]] = field(default_factory=set)
+    """Owners and the attributes by whose heads a layer of theirs is split."""
 
-    def apply(self, path: str, rule: str) -> None:
-        """Put the slice of the layer, or of the attribute, at ``path`` in its place."""
+    def run(self, rules: Mapping[str, str]) -> None:
+        """Put the slice of every layer, and the rank's number of heads, in its place."""
+        for path, rule in rules.items():
+            owner, name = self._place(path)
+            rule, _, attribute = rule.partition(":")
+            if rule == "heads" or attribute:
+                heads = getattr(owner, attribute or name, None)
+                if type(heads) is not int:
+                    raise InputError(
+                        f"{path} is to be split by {attribute or name!r}, which is no integer attribute of "
+                        f"{type(owner).__name__}; name the one with its number of heads"
+                    )
+                self._heads[owner][attribute or name] = heads
+            if attribute:
+                self._whole.add((owner, attribute))
+        for path, rule in rules.items():
+            owner, name = self._place(path)
+            if rule == "heads":
+                setattr(owner, name, self._rank_heads(path, owner, name))
+                continue
+            layer = owner.get_submodule(name)
+            if layer not in self._layers:
+                self._layers[layer] = self._sliced(path, owner, layer, rule)
+                self._layers[self._layers[layer]] = self._layers[layer]  # reached again where two owners share a layer
+            setattr(owner, name, self._layers[layer])
+
+    def _place(self, path: str) -> tuple[nn.Module, str]:
         parent, _, name = path.rpartition(".")
-        owner = self.model.get_submodule(parent)
-        if rule == "heads":
-            if (owner, name) not in self._divided:
-                self._divided.add((owner, name))
-                setattr(owner, name, self._heads(path, owner, name))
-            return
-        layer = owner.get_submodule(name)
-        if layer not in self._layers:
-            self._layers[layer] = self._sliced(path, owner, layer, rule)
-            self._layers[self._layers[layer]] = self._layers[layer]  # reached again where two owners share a layer
-        setattr(owner, name, self._layers[layer])
+        return self.model.get_submodule(parent), name
 
-    def _heads(self, path: str, owner: nn.Module, name: str) -> int:
-        """How many of the owner's heads a rank has; one that others have too where the ranks are more."""
-        heads: int = getattr(owner, name)
-        shared = (owner, name) in self._shared and self.ranks % heads == 0
+    def _rank_heads(self, path: str, owner: nn.Module, name: str) -> int:
+        """How many of the owner's heads a rank has; one that others have too where ranks share them."""
+        heads, most = self._heads[owner][name], max(self._heads[owner].values())
+        shared = (owner, name) in self._whole and heads < most and not self.ranks % heads and not most % self.ranks
         if heads % self.ranks and not shared:
             raise InputError(f"{path} is {heads}, which does not divide over {self.ranks} tensor ranks; take a divisor of it")
         return max(1, heads // self.ranks)
@@ -169,8 +184,7 @@ class _Slicer:
             )
         parts = self.ranks
         if heads:
-            self._shared.add((owner, heads))
-            parts = getattr(owner, heads) // self._heads(f"{heads} of {path}", owner, heads)
+            parts = self._heads[owner][heads] // self._rank_heads(f"{heads} of {path}", owner, heads)
         size = layer.in_features if rule == "row" else layer.out_features
         if rule != "vocabulary" and size % parts:
             raise InputError(

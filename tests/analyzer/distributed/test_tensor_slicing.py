@@ -318,6 +318,8 @@ def test_more_ranks_than_heads_need_layers_that_are_split_by_whole_heads() -> No
     plan = {"key": "column", "value": "column", "query": "column", "output": "row", "kv_heads": "heads"}
     with pytest.raises(InputError, match="kv_heads is 2, which does not divide over 4 tensor ranks"):
         slice_for_tensor_parallel(Attention(2), 4, plan=plan)
+    with pytest.raises(InputError, match="kv_heads of key is 4, which does not divide over 8 tensor ranks"):
+        slice_for_tensor_parallel(Attention(4), 8)  # no group of queries shares these
 
 
 def test_one_rank_holds_the_model_itself() -> None:
@@ -341,6 +343,7 @@ def test_a_weight_that_does_not_divide_ends_in_zeros() -> None:
         (Perceptron(), 2, {"plan": {"*.fc9": "column"}}, "matches no linear layer or embedding of Perceptron; it has fc1, fc2"),
         (Perceptron(), 2, {"plan": {"fc1": "rows"}}, "knows column, row, vocabulary, heads"),
         (Perceptron(), 3, {"plan": {"heads": "heads"}}, "heads is 4, which does not divide over 3"),
+        (Perceptron(), 2, {"plan": {"fc1": "column:groups"}}, "'groups', which is no integer attribute of Perceptron"),
         (Before(), 2, {"plan": {"words": "row"}}, "words is a Embedding, which cannot be split by row"),
         (Perceptron(), 2, {"sequence_parallel": True}, "give it the modules before, blocks and after"),
         (Model(tied=True), 2, {"plan": {"before.words": "vocabulary", "after.head": "row"}}, "tied"),
