@@ -1,0 +1,241 @@
+"""The built-in models: published sizes, the same loss by either attention, and what is refused."""
+
+import subprocess
+import sys
+
+import pytest
+
+from epochcast.analyzer.backends.distributed.models import NAMED, Architecture, from_text, named, resolve
+from epochcast.analyzer.errors import InputError
+
+SMALL = {
+    "llama": "llama:hidden=32,layers=2,heads=4,kv_heads=2,ffn=48,vocab=50,qkv_bias=yes",
+    "gpt2": "gpt:hidden=32,layers=2,heads=4,vocab=50,dropout=0,attention_dropout=0",
+    "opt": "opt:hidden=32,layers=2,heads=4,vocab=50,dropout=0",
+    "bert": "bert:hidden=32,layers=2,heads=4,vocab=50,dropout=0,attention_dropout=0",
+    "vit": "vit:hidden=32,layers=2,heads=4,image_size=32,patch=8,classes=7",
+    "resnet": "resnet:stages=1-2-1-1,bottleneck=yes,image_size=32,classes=7",
+}
+
+# Trainable parameters of the released weights, as their model cards and torchvision's documentation count them. BERT has the
+# head for masked tokens and no pooler, as transformers' BertForMaskedLM: the encoder with its pooler alone has 109,482,240.
+PUBLISHED = {
+    "LLaMA-3.1-8B": 8_030_261_248,
+    "LLaMA-3.1-70B": 70_553_706_496,
+    "LLaMA-3.2-1B": 1_235_814_400,
+    "LLaMA-2-7B": 6_738_415_616,
+    "TinyLlama-1.1B": 1_100_048_384,
+    "GPT-2-small": 124_439_808,
+    "GPT-2-xl": 1_557_611_200,
+    "OPT-1.3B": 1_315_758_080,
+    "BERT-base": 109_514_298,
+    "ViT-B/16": 86_567_656,
+    "ViT-L/16": 304_326_632,
+    "ViT-H/14": 632_045_800,
+    "ResNet-18": 11_689_512,
+    "ResNet-50": 25_557_032,
+    "ResNet-152": 60_192_808,
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_named_model_has_as_many_parameters_as_published(name: str) -> None:
+    assert named(name).parameters == PUBLISHED[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "billions"),
+    [("LLaMA-3.1-405B", 405), ("LLaMA-2-70B", 69), ("GPT-3-175B", 175), ("GPT-3-XL", 1.3), ("GPT-3-13B", 13)],
+)
+def test_where_only_a_round_number_is_published_it_is_met(name: str, billions: float) -> None:
+    assert named(name).parameters / 1e9 == pytest.approx(billions, rel=0.025)
+
+
+@pytest.mark.parametrize("name", ["llama-3.1-8b", "LLAMA 3.1 8B", "llama3.1_8b"])
+def test_a_name_is_read_whatever_its_case_and_dashes(name: str) -> None:
+    assert named(name).name == "LLaMA-3.1-8B"
+
+
+def test_gpt_2_alone_is_the_small_one() -> None:
+    assert named("gpt2") is NAMED["GPT-2-small"]
+
+
+def test_numbers_stand_beside_the_defaults_of_their_style() -> None:
+    read = from_text("gpt:hidden=12288,layers=96,heads=96,dropout=0,tied=no")
+    assert (read.style, read.vocab, read.ffn, read.kv_heads, read.head_dim) == ("gpt2", 51200, 49152, 96, 128)
+    assert (read.dropout, read.attention_dropout, read.tied) == (0.0, 0.1, False)
+    assert from_text("resnet:stages=3-4-6-3,bottleneck=yes").parameters == PUBLISHED["ResNet-50"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("lama-3.1-8b", "did you mean LLaMA-3.1-8B"),
+        ("xyz", "known are LLaMA-3.1-8B"),
+        ("gbt:hidden=3", "choose one of llama, gpt2, gpt"),
+        ("gpt:hiden=64,layers=2,heads=2", "did you mean hidden"),
+        ("gpt:name=x", "unknown key 'name'"),
+        ("gpt:hidden=64,hidden=32", "hidden twice"),
+        ("gpt:hidden=big,layers=2", "give hidden=… with a whole number"),
+        ("gpt:hidden=64,layers=2,heads=3", "3 heads in a width of 64"),
+        ("gpt:hidden=64,layers=0,heads=2", "layers=0"),
+        ("gpt:hidden=64,layers=2,heads=2,dropout=1", "dropout of 1"),
+        ("gpt:hidden=64,layers=2,heads=2,dropout=nan", "dropout of nan"),
+        ("gpt:hidden=64,layers=2,heads=2,tied=maybe", "yes or no"),
+        ("gpt:hidden=64,layers=2,heads=2,activation=tanh", "silu, gelu, gelu_tanh, relu"),
+        ("gpt:hidden=64,layers=2,heads=4,kv_heads=2", "only the style llama"),
+        ("llama:hidden=64,layers=2,heads=4,kv_heads=3", "3 key-value heads for 4 heads"),
+        ("llama:hidden=12,layers=2,heads=4", "rotary positions need an even one"),
+        ("vit:hidden=64,layers=2,heads=4,patch=15", "the patch must divide the image"),
+        ("resnet:stages=3-4-6", "four counts of blocks"),
+        ("resnet:stages=3-x", "give stages=… with counts such as 3-4-6-3"),
+        ("resnet:stages=1-1-1-1,image_size=8", "give 32 or more"),
+    ],
+)
+def test_bad_input_is_one_sentence_with_the_remedy(text: str, says: str) -> None:
+    with pytest.raises(InputError, match=says.replace("(", r"\(")) as caught:
+        resolve(text)
+    assert "\n" not in str(caught.value)
+
+
+def test_names_and_numbers_need_no_torch() -> None:
+    code = (
+        "import sys; from epochcast.analyzer.backends.distributed.models import resolve;"
+        "resolve('bert-base'); sys.exit('loaded: torch' if 'torch' in sys.modules else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_the_built_module_has_as_many_parameters_as_its_numbers_say(name: str) -> None:
+    pytest.importorskip("torch")
+    from epochcast.analyzer.backends.distributed.models.building import build
+
+    of = NAMED[name]
+    module = build(of)
+    assert sum(parameter.numel() for parameter in module.parameters()) == of.parameters
+    assert len(module.blocks) == of.layers
+    assert all(parameter.is_meta for parameter in module.parameters())
+
+
+@pytest.mark.parametrize(
+    "text", [*SMALL.values(), "bert:hidden=32,layers=1,heads=4,tied=no", "gpt:hidden=32,layers=1,heads=2,tied=no"]
+)
+def test_numbers_count_right_where_they_are_not_the_usual_ones(text: str) -> None:
+    pytest.importorskip("torch")
+    from epochcast.analyzer.backends.distributed.models.building import build
+
+    of = from_text(text)
+    assert sum(parameter.numel() for parameter in build(of).parameters()) == of.parameters
+
+
+@pytest.mark.parametrize("style", SMALL)
+def test_a_small_one_trains_and_its_two_attentions_agree(style: str) -> None:
+    torch = pytest.importorskip("torch")
+    from epochcast.analyzer.backends.distributed.models.building import build, example_inputs
+
+    of = from_text(SMALL[style])
+    torch.manual_seed(1)
+    inputs = example_inputs(of, 3, 12, device="cpu")
+    losses, gradients = [], []
+    for attention in ("fused", "eager"):
+        torch.manual_seed(2)
+        module = build(of, attention, device="cpu").double()
+        loss = module(*(tensor.double() if tensor.is_floating_point() else tensor for tensor in inputs))
+        loss.backward()
+        assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in module.parameters())
+        losses.append(loss.item())
+        gradients.append(torch.cat([parameter.grad.flatten() for parameter in module.parameters()]))
+    assert 0 < losses[0] < 10
+    assert losses[1] == pytest.approx(losses[0], rel=1e-5)
+    torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("style", ["llama", "gpt2", "opt", "bert"])
+@pytest.mark.parametrize("attention", ["fused", "eager"])
+def test_a_token_sees_what_is_before_it_and_only_bert_what_comes(style: str, attention: str) -> None:
+    torch = pytest.importorskip("torch")
+    from epochcast.analyzer.backends.distributed.models.building import build, example_inputs
+
+    of = from_text(SMALL[style])
+    torch.manual_seed(1)
+    module = build(of, attention, device="cpu")
+    ids, _ = example_inputs(of, 1, 12, device="cpu")
+    states = []
+    module.blocks[-1].register_forward_hook(lambda _, __, answer: states.append(answer.detach()))
+    for changed in (ids, ids.index_fill(1, torch.tensor([6]), int(ids[0, 6] + 1) % of.vocab)):
+        module(changed, changed)
+    moved = (states[0] - states[1]).abs().amax(-1)[0] > 1e-7
+    assert moved[6:].all()
+    assert moved[:6].all() == (not of.causal)
+    assert moved[:6].any() == (not of.causal)
+
+
+def test_rotary_scores_depend_on_distances_alone() -> None:
+    torch = pytest.importorskip("torch")
+    from epochcast.analyzer.backends.distributed.models.attention import Rotary, rotate
+
+    torch.manual_seed(1)
+    query, key = torch.randn(8), torch.randn(8)
+    rotation = Rotary(8)(torch.zeros(1, 10, dtype=torch.int64), torch.float32)
+    turned = [rotate(vector.expand(1, 1, 10, 8), rotation)[0, 0] for vector in (query, key)]
+    scores = turned[0] @ turned[1].T
+    for distance in range(-5, 6):
+        along = scores.diagonal(distance)
+        torch.testing.assert_close(along, along[0].expand_as(along), rtol=1e-4, atol=1e-4)
+    assert scores.diagonal(1)[0] != pytest.approx(scores.diagonal(3)[0].item(), rel=1e-3)
+
+
+def test_rms_norm_computes_in_fp32_and_answers_what_came_in() -> None:
+    torch = pytest.importorskip("torch")
+    from epochcast.analyzer.backends.distributed.models.blocks import RMSNorm
+
+    x = torch.full((2, 4), 300.0, dtype=torch.float16)  # its square is no FP16 number
+    answer = RMSNorm(4).half()(x)
+    assert answer.dtype == torch.float16
+    torch.testing.assert_close(answer, torch.ones_like(x))
+
+
+def test_one_block_can_stand_for_all_where_all_are_alike() -> None:
+    pytest.importorskip("torch")
+    from epochcast.analyzer.backends.distributed.models.building import build
+
+    assert len(build(named("gpt-3-175b"), layers=1).blocks) == 1
+    with pytest.raises(InputError, match="blocks of ResNet-50 differ; build all 16"):
+        build(named("resnet-50"), layers=1)
+
+
+def test_a_sequence_must_fit_learned_positions_and_none_of_rotary_ones() -> None:
+    pytest.importorskip("torch")
+    from epochcast.analyzer.backends.distributed.models.building import example_inputs
+
+    with pytest.raises(InputError, match="2048 tokens is longer than the 1024 positions of GPT-2-small"):
+        example_inputs(named("gpt2"), 1, 2048)
+    ids, targets = example_inputs(named("llama-3.1-8b"), 2, 300_000)
+    assert ids.shape == targets.shape == (2, 300_000)
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("style", ["llama", "gpt2", "opt", "bert", "vit"])
+def test_tensor_slices_run_unchanged_and_hold_their_share(style: str, ranks: int) -> None:
+    """Each class says itself what to slice; with 4 ranks the llama's 2 key-value heads are shared by two ranks each."""
+    pytest.importorskip("torch")
+    from epochcast.analyzer.backends.distributed.models.building import build, example_inputs
+    from epochcast.analyzer.backends.distributed.tensor_slicing import slice_for_tensor_parallel
+
+    of = from_text(SMALL[style])
+    whole = build(of)
+    sliced = slice_for_tensor_parallel(whole, ranks)
+    loss = sliced(*example_inputs(of, 2, 16))
+    assert loss.shape == ()
+    weights = dict(sliced.blocks[0].named_parameters())
+    for name, weight in whole.blocks[0].named_parameters():
+        if weight.dim() == 2:
+            parts = min(ranks, of.kv_heads) if name.startswith(("attention.key", "attention.value")) else ranks
+            assert weights[name].numel() * parts == weight.numel(), name
+
+
+def test_an_architecture_of_no_style_is_refused() -> None:
+    with pytest.raises(InputError, match="unknown style 'mamba'"):
+        Architecture(style="mamba", hidden=8, layers=1, heads=1)  # type: ignore[arg-type]

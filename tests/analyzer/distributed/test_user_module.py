@@ -1,0 +1,151 @@
+"""A user's own module by import path: built, given its inputs, searched for blocks, or refused with the reason."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+from torch import nn  # noqa: E402
+
+from epochcast.analyzer.backends.distributed.models import UserModule, resolve  # noqa: E402
+from epochcast.analyzer.backends.distributed.models.user_module import find_blocks  # noqa: E402
+from epochcast.analyzer.errors import InputError  # noqa: E402
+
+SOURCE = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self, width=8):
+        super().__init__()
+        self.stem = nn.Linear(4, width)
+        self.layers = nn.ModuleList(nn.Sequential(nn.Linear(width, width), nn.ReLU()) for _ in range(3))
+
+    def forward(self, x):
+        x = self.stem(x)
+        for layer in self.layers:
+            x = layer(x)
+        return x.sum()
+
+def fixed():
+    return Net(), (torch.randn(5, 4),)
+
+def sized(batch, sequence_length):
+    return Net(), (torch.randn(batch, sequence_length, 4),)
+
+def one_tensor(batch=2):
+    return Net(), torch.randn(batch, 4)
+
+def needs_values():
+    module = Net(width=int(torch.tensor([8.0]).item()))
+    return module, (torch.randn(5, 4),)
+
+def module_alone():
+    return Net()
+
+def no_tensor():
+    return Net(), (3,)
+
+def keywords():
+    return Net(), {"x": torch.randn(5, 4)}
+
+def no_module():
+    return "a net", (torch.randn(5, 4),)
+
+def fails():
+    raise KeyError("config\\nof two lines")
+
+def exits():
+    raise SystemExit(2)
+
+def asks_more(width):
+    return Net(width), (torch.randn(5, 4),)
+
+number = 3
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A module in the current folder, which is not on Python's path yet."""
+    (tmp_path / "own_network.py").write_text(SOURCE, encoding="utf-8")
+    (tmp_path / "exits_when_imported.py").write_text("import sys\nsys.exit('usage: train.py --data')\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
+    monkeypatch.delitem(sys.modules, "own_network", raising=False)
+    return "own_network"
+
+
+def _resolved(text: str, batch: int | None = None, sequence_length: int | None = None) -> UserModule:
+    made = resolve(text, batch, sequence_length)
+    assert isinstance(made, UserModule)
+    return made
+
+
+def test_a_factory_gives_the_module_on_the_meta_device_and_its_inputs(own: str) -> None:
+    made = _resolved(f"{own}:fixed")
+    assert made.inputs[0].shape == (5, 4)
+    assert all(tensor.is_meta for tensor in (*made.module.parameters(), *made.inputs))
+    assert made.blocks == "layers"
+    assert made.module(*made.inputs).shape == ()
+
+
+def test_sizes_are_handed_to_a_factory_that_takes_them(own: str) -> None:
+    assert _resolved(f"{own}:sized", 3, 7).inputs[0].shape == (3, 7, 4)
+    assert _resolved(f"{own}:one_tensor", 3, 7).inputs[0].shape == (3, 4)
+    assert _resolved(f"{own}:one_tensor").inputs[0].shape == (2, 4)
+
+
+def test_a_factory_that_needs_values_is_called_off_the_meta_device(own: str) -> None:
+    made = _resolved(f"{own}:needs_values")
+    assert not next(made.module.parameters()).is_meta
+
+
+@pytest.mark.parametrize(
+    ("factory", "says"),
+    [
+        ("module_alone", "without example inputs; its factory must return"),
+        ("no_tensor", "without example inputs"),
+        ("keywords", "without example inputs"),
+        ("no_module", "gives a str"),
+        ("fails", "cannot be built: KeyError"),
+        ("exits", "cannot be built: SystemExit"),
+        ("asks_more", "cannot be built: TypeError.*width"),
+        ("number", "is a int; it must be a callable"),
+        ("absent", "cannot be imported: AttributeError"),
+    ],
+)
+def test_what_is_wrong_with_a_factory_is_said_in_one_sentence(own: str, factory: str, says: str) -> None:
+    with pytest.raises(InputError, match=says) as caught:
+        resolve(f"{own}:{factory}")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_module_that_is_not_there_or_ends_the_program_is_refused(own: str) -> None:
+    with pytest.raises(InputError, match=r"ModuleNotFoundError.*is its folder the current one"):
+        resolve("no_such_network:build")
+    with pytest.raises(InputError, match="SystemExit: usage"):
+        resolve("exits_when_imported:build")
+
+
+def test_inputs_of_another_micro_batch_than_asked_for_are_refused(own: str) -> None:
+    with pytest.raises(InputError, match="inputs of 5 samples for a micro-batch of 8; let its factory take batch="):
+        resolve(f"{own}:fixed", batch=8)
+
+
+class _Experts(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.experts = nn.ModuleList(nn.Linear(2, 2) for _ in range(8))
+
+
+def test_blocks_are_the_longest_row_of_one_class_and_not_what_is_within_one() -> None:
+    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16), 3, enable_nested_tensor=False)
+    assert find_blocks(encoder) == "layers"
+    stages = nn.ModuleDict(
+        {"a": nn.Sequential(*[_Experts() for _ in range(2)]), "b": nn.ModuleList(_Experts() for _ in range(4))}
+    )
+    assert find_blocks(stages) == "b"
+    assert find_blocks(nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2))) is None
+    assert find_blocks(nn.Linear(2, 2)) is None
