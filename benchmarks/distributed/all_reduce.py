@@ -78,9 +78,8 @@ def main() -> None:
             cells = "   ".join(f"{way} {mean:5.1f} ({worst:5.1f})" for way, (mean, worst) in errors.items())
             print(f"{name} x{gpus}  n={len(table.nbytes)}  {cells}")
     for way, means in every.items():
-        print(
-            f"{way:22s} mean {np.mean(means):5.1f}  sd over {len(means)} tables {np.std(means):4.1f}  worst {np.max(means):5.1f}"
-        )
+        spread = f"sd over {len(means)} tables {np.std(means):4.1f}  worst {np.max(means):5.1f}"
+        print(f"{way:22s} mean {np.mean(means):5.1f}  {spread}")
 
 
 if __name__ == "__main__":

@@ -77,6 +77,16 @@ def test_small_buffers_between_many_nodes_go_by_tree() -> None:
     assert all_reduce_seconds(cluster, 8, 64, 8) == pytest.approx(2 * 6 * 1e-4, rel=0.1)  # 2 log2(64) hops, not 2 x 63
 
 
+def test_efficiencies_lower_line_rates_and_not_what_was_measured() -> None:
+    rated = dataclasses.replace(plain(), intra_efficiency=0.5, inter_efficiency=0.25)
+    assert all_reduce_seconds(rated, GIB, 8) == pytest.approx(2 * all_reduce_seconds(plain(), GIB, 8), rel=0.01)
+    assert all_reduce_seconds(rated, GIB, 8, 8) == pytest.approx(4 * all_reduce_seconds(plain(), GIB, 8, 8), rel=0.01)
+    links = {which: getattr(rated, which).model_copy(update={"measured": True}) for which in ("intra", "inter")}
+    reached = dataclasses.replace(rated, **links)
+    for stride in (1, 8):
+        assert all_reduce_seconds(reached, GIB, 8, stride) == all_reduce_seconds(plain(), GIB, 8, stride)
+
+
 @pytest.mark.parametrize(
     ("ranks", "stride", "expected"),
     [

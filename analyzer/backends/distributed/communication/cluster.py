@@ -61,7 +61,8 @@ class Cluster:
     @property
     def intra_bandwidth(self) -> float:
         """Bytes/s that a GPU sends to the next of its node."""
-        return self.intra_efficiency * self.intra.bandwidth / (1 if self.intra.per == "gpu" else self.gpus_per_node)
+        efficiency = 1.0 if self.intra.measured else self.intra_efficiency
+        return efficiency * self.intra.bandwidth / (1 if self.intra.per == "gpu" else self.gpus_per_node)
 
     def inter_bandwidth(self, senders: int) -> float:
         """Bytes/s to other nodes that each of ``senders`` GPUs of a node has while all of them send.
@@ -71,7 +72,8 @@ class Cluster:
         """
         if self.inter is None:
             raise InputError(f"the job spans nodes of {self.gpus_per_node} GPUs but no link between nodes is given; name one")
-        return self.inter_efficiency * self.inter.bandwidth / (1 if self.inter.per == "gpu" else senders)
+        efficiency = 1.0 if self.inter.measured else self.inter_efficiency
+        return efficiency * self.inter.bandwidth / (1 if self.inter.per == "gpu" else senders)
 
     def placement(self, ranks: int, stride: int) -> Placement:
         """Where the worst placed group of ``ranks`` global ranks, ``stride`` apart, lies.

@@ -23,9 +23,10 @@ class Link(BaseModel):
     Attributes:
         name: what it is called on the command line.
         kind: medium; ``cloud`` is the network of a cloud's instance type, ``loopback`` processes of one host.
-        bandwidth: bytes/s in one direction, line rate.
+        bandwidth: bytes/s in one direction, at line rate unless ``measured``.
         latency: seconds of one step of a collective over it.
         per: whether each GPU has this bandwidth to itself or the GPUs of a node share it.
+        measured: whether the bandwidth is what transfers were measured to reach, so that no efficiency lowers it.
         unverified: whether no source at hand confirms the bandwidth.
         source: where the figures come from.
     """
@@ -37,6 +38,7 @@ class Link(BaseModel):
     bandwidth: float = Field(gt=0, lt=1e15, allow_inf_nan=False)
     latency: float = Field(ge=0, lt=1, allow_inf_nan=False)
     per: Literal["gpu", "node"] = "gpu"
+    measured: bool = False
     unverified: bool = False
     source: str = ""
 
