@@ -17,8 +17,8 @@ def build(of: Architecture, attention: Attention = "fused", layers: int | None =
 
     Its attributes ``before``, ``blocks`` (a ModuleList) and ``after`` are called in this order; ``module(*example_inputs(…))``
     is the scalar loss. Module classes say in ``TENSOR_PARALLEL`` which children and attributes tensor parallelism splits:
-    ``column`` (outputs), ``row`` (inputs), ``vocabulary`` (rows of an embedding, outputs of a head), ``heads`` (a count).
-    All ``column`` children of a module read its first input, and its ``row`` child makes its answer.
+    ``column`` (outputs; ``column:NAME`` by whole heads, as many as attribute NAME), ``row`` (inputs), ``vocabulary`` (rows of
+    an embedding, outputs of a head), ``heads`` (a count).
 
     Args:
         of: the architecture.

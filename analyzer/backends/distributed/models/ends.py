@@ -63,7 +63,7 @@ class TokenHead(nn.Module):
 class MaskedTokenHead(nn.Module):
     """BERT's head for masked tokens: a dense layer, GELU, a norm and the logits (Devlin et al. 2019, section 3.1).
 
-    All positions count, as in the released pre-training of most frameworks; there is no pooler and no next-sentence head.
+    Logits are computed of all positions, masked or not, as transformers does; no pooler, no next-sentence head.
     """
 
     TENSOR_PARALLEL: ClassVar[dict[str, str]] = {"head": "vocabulary"}

@@ -21,7 +21,11 @@ _LLAMA = {"vocab": 128256, "activation": "silu"}
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "llama": _LLAMA,
     "gpt2": _GPT,
-    "gpt": {**_GPT, "positions": 2048, "vocab": 51200},  # Megatron-LM: GPT-2's vocabulary padded (Narayanan et al. 2021, 5.1)
+    "gpt": {
+        **_GPT,
+        "positions": 2048,
+        "vocab": 51200,
+    },  # Megatron-LM: GPT-2's vocabulary padded (Narayanan et al. 2021, section 5)
     "opt": _OPT,
     "bert": _BERT,
     "vit": {"activation": "gelu"},
@@ -52,11 +56,11 @@ _ALL = (
     _llama(name="LLaMA-3.1-405B", hidden=16384, layers=126, heads=128, kv_heads=8, ffn=53248),
     _llama(name="LLaMA-3.2-1B", hidden=2048, layers=16, heads=32, kv_heads=8, ffn=8192, tied=True),
     _llama(name="LLaMA-3.2-3B", hidden=3072, layers=28, heads=24, kv_heads=8, ffn=8192, tied=True),
-    # Touvron et al. 2023 ("Llama 2"), table 1, and the released configurations.
+    # The released configurations of Touvron et al. 2023 ("Llama 2").
     _llama(name="LLaMA-2-7B", hidden=4096, layers=32, heads=32, ffn=11008, vocab=32000),
     _llama(name="LLaMA-2-13B", hidden=5120, layers=40, heads=40, ffn=13824, vocab=32000),
     _llama(name="LLaMA-2-70B", hidden=8192, layers=80, heads=64, kv_heads=8, ffn=28672, vocab=32000),
-    # Zhang et al. 2024 ("TinyLlama"), table 2.
+    # The released configuration of Zhang et al. 2024 ("TinyLlama").
     _llama(name="TinyLlama-1.1B", hidden=2048, layers=22, heads=32, kv_heads=4, ffn=5632, vocab=32000),
     # Radford et al. 2019, table 2; heads of the released configurations.
     _gpt2(name="GPT-2-small", hidden=768, layers=12, heads=12),

@@ -24,13 +24,11 @@ class UserModule:
         name: the import path.
         module: on the meta device, if its factory works there.
         inputs: example inputs, positional; the first axis of the first tensor is the micro-batch.
-        blocks: path of the container of repeated blocks, as :func:`find_blocks` finds it.
     """
 
     name: str
     module: nn.Module
     inputs: tuple[Any, ...]
-    blocks: str | None
 
 
 def load(path: str, batch: int | None = None, sequence_length: int | None = None) -> UserModule:
@@ -76,13 +74,14 @@ def load(path: str, batch: int | None = None, sequence_length: int | None = None
             f"the model {path!r} gives example inputs of {len(tensors[0])} samples for a micro-batch of {batch}; "
             "let its factory take batch=, or ask for that micro-batch"
         )
-    return UserModule(path, module, tuple(inputs), find_blocks(module))
+    return UserModule(path, module, tuple(inputs))
 
 
 def find_blocks(module: nn.Module) -> str | None:
     """Path of the longest ModuleList or Sequential of two or more modules of one class; None if there is none.
 
-    Of two as long ones the first counts. What lies within such a container (a block's experts) is no candidate.
+    Of two as long ones the first counts. What lies within such a container (a block's experts) is no candidate,
+    nor is the module itself.
     """
     from torch import nn
 
