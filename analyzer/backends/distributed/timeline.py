@@ -65,7 +65,7 @@ class Timeline:
         """Let each rank do something of ``seconds[rank]`` after all else that it does, such as the optimizer step."""
         ends = [0.0] * self.ranks
         for event in self.events:
-            ends[event.rank] = max(ends[event.rank], event.end)
+            ends[event.rank] = event.end
         steps = [Event(rank, None, None, phase, ends[rank], ends[rank] + seconds[rank]) for rank in range(self.ranks)]
         return replace(self, events=(*self.events, *steps))
 

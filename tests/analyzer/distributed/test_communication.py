@@ -77,6 +77,16 @@ def test_small_buffers_between_many_nodes_go_by_tree() -> None:
     assert all_reduce_seconds(cluster, 8, 64, 8) == pytest.approx(2 * 6 * 1e-4, rel=0.1)  # 2 log2(64) hops, not 2 x 63
 
 
+def test_a_ring_through_nodes_goes_at_its_slowest_link_and_waits_for_each() -> None:
+    """16 ranks in 2 nodes: of 15 steps one crosses; both media have 1e9 bytes/s, so that the flat ring is the fastest."""
+    cluster = plain(nvlink=1e9, network=1e9 / 8)
+    slow = {which: getattr(cluster, which).model_copy(update={"latency": 0.005}) for which in ("intra", "inter")}
+    late = dataclasses.replace(cluster, intra=slow["intra"], inter=slow["inter"].model_copy(update={"latency": 0.1}))
+    assert all_gather_seconds(late, 1e9, 16) == pytest.approx(15 / 16 + 14 * 0.005 + 0.1, rel=1e-4)
+    assert all_reduce_seconds(late, 1e9, 16) == pytest.approx(2 * (15 / 16 + 14 * 0.005 + 0.1), rel=1e-4)
+    assert all_gather_seconds(plain(nvlink=40e9), GIB, 16, 2) == pytest.approx(15 / 16 * GIB / 40e9, rel=0.01)
+
+
 def test_efficiencies_lower_line_rates_and_not_what_was_measured() -> None:
     rated = dataclasses.replace(plain(), intra_efficiency=0.5, inter_efficiency=0.25)
     assert all_reduce_seconds(rated, GIB, 8) == pytest.approx(2 * all_reduce_seconds(plain(), GIB, 8), rel=0.01)
@@ -90,7 +100,16 @@ def test_efficiencies_lower_line_rates_and_not_what_was_measured() -> None:
 @pytest.mark.parametrize(
     ("ranks", "stride", "expected"),
     [
-        *((8, 1, (8, 1)), (2, 1, (2, 1)), (4, 2, (4, 1)), (16, 1, (8, 2)), (8, 8, (1, 8)), (32, 4, (2, 16)), (2, 64, (1, 2))),
+        *(
+            (8, 1, (8, 1)),
+            (2, 1, (2, 1)),
+            (4, 2, (4, 1)),
+            (16, 1, (8, 2)),
+            (8, 8, (1, 8)),
+            (32, 4, (2, 16)),
+            (2, 64, (1, 2)),
+            (12, 1, (8, 2)),
+        ),
         (3, 1, (2, 2)),  # ranks 6, 7, 8 of nodes of 8
     ],
 )

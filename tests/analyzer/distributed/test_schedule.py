@@ -109,6 +109,16 @@ def test_the_closed_form_is_exact_for_gpipe_and_a_lower_bound_for_1f1b(
     assert closed <= simulated * (1 + 1e-9)
 
 
+@pytest.mark.parametrize(("ranks", "micro_batches"), [(2, 9), (2, 10), (3, 99), (3, 100), (4, 32), (8, 64)])
+@pytest.mark.parametrize("send", [0.1, 0.6])
+def test_1f1b_waits_for_sends_in_every_turn(ranks: int, micro_batches: int, send: float) -> None:
+    """Equal stages cannot hide their sends: a way there and back is longer than the passes in flight."""
+    chunks = [StageTimes(1.0, 2.0, send)] * ranks
+    simulated = simulate(chunks, ranks, micro_batches, "1f1b").seconds
+    assert simulated > (micro_batches + ranks - 1) * 3.0 + (micro_batches - 1) * send
+    assert 0.98 * simulated <= pipeline_seconds(chunks, ranks, micro_batches, "1f1b") <= simulated * (1 + 1e-9)
+
+
 @st.composite
 def nearly_equal(draw: st.DrawFn, virtual: int) -> tuple[list[StageTimes], int, int, str]:
     ranks = draw(st.integers(2, 8))
