@@ -248,11 +248,11 @@ def test_links_of_ones_own_are_added_and_replace_ours(tmp_path: Path) -> None:
     [
         ("[[link", "is not TOML"),
         ("a = 1", "holds no .*link.* table"),
-        (OWN.replace("5e9", "-1"), "link 'Ours': bandwidth is -1"),
-        (OWN.replace("5e9", '"fast"'), "link 'Ours': bandwidth is 'fast'"),
-        (OWN + "speed = 3\n", "link 'Ours': speed is 3"),
-        (OWN.replace('"ethernet"', '"tin cans"'), "kind is 'tin cans'"),
-        (OWN.replace("latency = 2e-5\n", ""), "latency"),
+        (OWN.replace("5e9", "-1"), "link 'Ours' has bandwidth = -1"),
+        (OWN.replace("5e9", '"fast"'), "link 'Ours' has bandwidth = 'fast'"),
+        (OWN + "speed = 3\n", "link 'Ours' has speed = 3"),
+        (OWN.replace('"ethernet"', '"tin cans"'), "has kind = 'tin cans'"),
+        (OWN.replace("latency = 2e-5\n", ""), "link 'Ours' lacks latency;"),
         (OWN + OWN, "holds link 'Ours' twice"),
     ],
 )

@@ -56,11 +56,10 @@ def _read(text: str, origin: str) -> list[Link]:
             links.append(Link.model_validate(table))
         except ValidationError as error:
             first = error.errors()[0]
-            what = f"{origin}: link {table.get('name', 'without a name')!r}"
-            at = ".".join(str(part) for part in first["loc"])
-            raise InputError(
-                f"{what}: {at} is {first['input']!r}: {first['msg'].lower()}; base units: bytes/s, seconds"
-            ) from error
+            key = ".".join(str(part) for part in first["loc"])
+            wrong = f"lacks {key}" if first["type"] == "missing" else f"has {key} = {first['input']!r}: {first['msg'].lower()}"
+            name = table.get("name", "without a name")
+            raise InputError(f"{origin}: link {name!r} {wrong}; figures are in bytes/s and seconds") from error
     names = [link.name for link in links]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise InputError(f"{origin} holds link {twice[0]!r} twice; keep one")
