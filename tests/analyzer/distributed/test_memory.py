@@ -2,7 +2,9 @@
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from epochcast.analyzer.backends.distributed.graph import Block, Graph, Operator, Tensor, Weight
@@ -154,3 +156,35 @@ def test_a_traced_layer_keeps_what_korthikanti_counts(tensor: int, sequence_para
     shared = 10 / tensor + 2 * 2 * (1 - 1 / tensor) if sequence_parallel else 10
     mask = length * length
     assert graph.blocks[0].saved_bytes == pytest.approx(sbh * (shared + (24 + scores) / tensor) + mask, rel=1e-3)
+
+
+def test_measured_runs_fit_with_recomputation_and_most_would_not_without(shared_data: Path) -> None:
+    """vTrain's runs of Megatron-LM on A100 80 GB: those of the largest micro-batch of each model and tensor degree."""
+    pytest.importorskip("torch")
+    from epochcast.analyzer.backends.distributed.models import resolve
+    from epochcast.analyzer.backends.distributed.models.building import build, example_inputs
+    from epochcast.analyzer.backends.distributed.tensor_slicing import slice_for_tensor_parallel
+    from epochcast.analyzer.backends.distributed.trace import repeat_block, trace
+
+    table = pd.read_csv(shared_data / "distributed" / "vtrain_multi_node.csv")
+    fits: dict[str, list[bool]] = {"full": [], "none": []}
+    for (hidden, tensor), rows in table.groupby(["hidden size", "tensor parallelism"]):
+        row = rows.loc[rows["micro batch"].idxmax()].astype(int)
+        micro_batch, layers = row["micro batch"], row["# layers"]
+        model = resolve(f"gpt:hidden={hidden},layers={layers},heads={row['attention heads']},vocab=51200")
+        module = slice_for_tensor_parallel(build(model, "eager", 1), tensor)
+        inputs = example_inputs(model, micro_batch, row["sequence length"])
+        graph = repeat_block(trace(module, inputs, precision_named("fp16")), layers)
+        for recomputation, found in fits.items():
+            job = Job(
+                data=row["data parallelism"],
+                tensor=tensor,
+                pipeline=row["pipeline parallelism"],
+                micro_batch=micro_batch,
+                global_batch=row["global batch"],
+                precision="fp16",
+                recomputation=recomputation,
+            )
+            found.append(memory_of(partition(graph, job), job, 80 * GIB).fits)
+    assert all(fits["full"])
+    assert sum(fits["none"]) < len(fits["none"]) / 2
