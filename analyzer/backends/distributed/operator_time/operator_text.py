@@ -1,0 +1,66 @@
+"""An operator as one line of JSON and back: the key of the cache of profiles, and the column ``shape`` of operator corpora."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast, get_args
+
+from ....errors import InputError
+from ..graph import DTYPE_BYTES, Kind, Operator, Phase, Tensor
+
+
+def operator_text(operator: Operator) -> str:
+    """JSON object with ``kind``, ``inputs``, ``outputs`` and ``arguments``; tensors are objects of ``dtype`` and ``shape``."""
+    parts = {
+        "kind": operator.kind,
+        "inputs": _plain(operator.inputs),
+        "outputs": _plain(operator.outputs),
+        "arguments": _plain(operator.arguments),
+    }
+    return json.dumps(parts, separators=(",", ":"))
+
+
+def operator_from_text(name: str, phase: str, flops: float, text: str) -> Operator:
+    """The operator that :func:`operator_text` wrote down.
+
+    Raises:
+        InputError: the text is no such object, or phase or kind is unknown.
+    """
+    try:
+        parts = json.loads(text)
+        kind, inputs, outputs, arguments = (parts[part] for part in ("kind", "inputs", "outputs", "arguments"))
+        if kind not in get_args(Kind) or phase not in get_args(Phase):
+            raise ValueError(f"{kind!r} in pass {phase!r}")
+        passed = cast("Phase", phase)
+        return Operator(name, kind, passed, _tensors(inputs), _tensors(outputs), flops, arguments=_value(arguments))
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"operator {name!r} has the shape {text[:60]!r}, which cannot be read ({error}); "
+            "it must be as `epochcast benchmark operators` writes it"
+        ) from error
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return {"dtype": value.dtype, "shape": list(value.shape)}
+    if isinstance(value, tuple):
+        return [_plain(one) for one in value]
+    return value
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, dict):
+        dtype, shape = value["dtype"], value["shape"]
+        if dtype not in DTYPE_BYTES or not all(isinstance(size, int) and size >= 0 for size in shape):
+            raise ValueError(f"tensor {value}")
+        return Tensor(tuple(shape), dtype)
+    if isinstance(value, list):
+        return tuple(_value(one) for one in value)
+    return value
+
+
+def _tensors(values: Any) -> tuple[Tensor, ...]:
+    tensors = _value(values)
+    if not isinstance(tensors, tuple) or not all(isinstance(one, Tensor) for one in tensors):
+        raise ValueError(f"tensors {values}")
+    return tensors

@@ -1,0 +1,180 @@
+"""Operator times measured here: every unique operator runs on the device at hand, at its own shapes and dtypes."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ....errors import InputError
+from ..graph import Operator, Weight
+from ..precision import Precision
+from .arguments import RandomMemory, runnable
+from .operator_text import operator_text
+from .optimizer_step import optimizer_step
+from .profile_cache import ProfileCache
+from .timing import Clock, Timing, clock_of, time_in_rounds
+
+Device = Literal["cpu", "cuda"]
+
+
+class ProfiledTimes:
+    """The source ``profile``; an :class:`OperatorTimes`.
+
+    Args:
+        device: ``cuda`` (the current one) or ``cpu`` (with torch's number of threads).
+        precision: what trains; it switches TF32.
+        cache: where timings are kept from run to run; None: nowhere.
+        budget_seconds: no new round of measurements begins after it (five rounds are always run).
+        most_rounds: at which measuring ends before the budget does.
+        progress: told rounds done and rounds in all.
+
+    Attributes:
+        estimated: operators that could not be run, with the reason; they take the time of their bytes at the bandwidth
+            measured here.
+        timings: what was measured or read from the cache, with its spread.
+
+    Raises:
+        InputError: there is no such device here.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        precision: Precision,
+        cache: ProfileCache | None = None,
+        budget_seconds: float = 60.0,
+        most_rounds: int = 25,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        if device not in ("cpu", "cuda"):
+            raise InputError(f"no operators can be measured on {device!r}; choose cpu or cuda")
+        if device == "cuda" and not torch.cuda.is_available():
+            raise InputError("torch finds no CUDA device here; measure with --device cpu, or where the GPU is")
+        self.device, self.precision, self.cache = device, precision, cache
+        self.budget_seconds, self.most_rounds, self.progress = budget_seconds, most_rounds, progress
+        self.estimated: dict[Operator, str] = {}
+        self.timings: dict[Operator, Timing] = {}
+        self._clock: Clock | None = None
+        self._bandwidth = 0.0
+
+    @property
+    def name(self) -> str:
+        """Device, software and settings that the times hold for: the cache's key."""
+        settings = ", TF32" if self.device == "cuda" and self.precision.tf32 else ""
+        return f"{device_name(self.device)}, torch {torch.__version__}{settings}"
+
+    def seconds(self, operators: Sequence[Operator]) -> NDArray[np.float64]:
+        """Seconds of each operator, shape (n,); communication counts as 0. Measures those not known yet."""
+        computing = [one for one in dict.fromkeys(operators) if one.kind != "communication"]
+        self._read_cache([one for one in computing if one not in self.timings])
+        self._measure([one for one in computing if one not in self.timings])
+        return np.array([0.0 if one.kind == "communication" else self.timings[one].seconds for one in operators])
+
+    def optimizer_seconds(self, weights: Sequence[Weight], optimizer: Literal["adam", "sgd"]) -> float:
+        """Seconds of one update of these weights by torch's optimizer."""
+        key = json.dumps(["optimizer", optimizer, [[*one.tensor.shape, one.tensor.dtype] for one in weights]])
+        known = self.cache.get(self.name, [key]) if self.cache else {}
+        if key not in known:
+            step = optimizer_step(weights, optimizer, self.device)
+            step()  # makes its states
+            known = {key: time_in_rounds([[step]], self._clock_here(), self.budget_seconds, self.most_rounds)[0]}
+            if self.cache:
+                self.cache.put(self.name, known)
+        return known[key].seconds
+
+    def _read_cache(self, operators: Sequence[Operator]) -> None:
+        if self.cache is None or not operators:
+            return
+        keys = {_key(one): one for one in operators}
+        self.timings.update({keys[key]: timing for key, timing in self.cache.get(self.name, keys).items()})
+
+    def _measure(self, operators: Sequence[Operator]) -> None:
+        if not operators:
+            return
+        clock = self._clock_here()
+        memory = RandomMemory(self.device, max(3 * clock.cache_bytes, *(int(2 * one.bytes) for one in operators)))
+        round_bytes = sum(one.bytes for one in operators)
+        calls: dict[Operator, list[Callable[[], Any]]] = {}
+        with tf32(self.precision.tf32), torch.no_grad():
+            for one in operators:
+                try:
+                    copies = [runnable(one, memory) for _ in range(clock.copies(one.bytes, round_bytes))]
+                    copies[0]()
+                    calls[one] = copies
+                except (RuntimeError, ValueError, TypeError, IndexError, NotImplementedError) as error:
+                    self._estimate(one, " ".join(str(error).split())[:200], memory)
+            timings = time_in_rounds(
+                list(calls.values()), clock, self.budget_seconds, self.most_rounds, lambda done: self._tell(done)
+            )
+        measured = dict(zip(calls, timings, strict=True))
+        self.timings.update(measured)
+        if self.cache is not None:
+            self.cache.put(self.name, {_key(one): timing for one, timing in measured.items()})
+
+    def _estimate(self, operator: Operator, reason: str, memory: RandomMemory) -> None:
+        self.estimated[operator] = reason
+        if not self._bandwidth:
+            self._bandwidth = _bandwidth(self._clock_here(), self.device)
+        self.timings[operator] = Timing(operator.bytes / self._bandwidth, 0.0, 0)
+
+    def _clock_here(self) -> Clock:
+        if self._clock is None:
+            self._clock = clock_of(self.device)
+        return self._clock
+
+    def _tell(self, done: int) -> None:
+        if self.progress is not None:
+            self.progress(done, self.most_rounds)
+
+
+def device_name(device: Device) -> str:
+    """GPU and driver, or CPU and threads."""
+    if device == "cuda":
+        version = Path("/sys/module/nvidia/version")
+        driver = version.read_text().strip() if version.exists() else "unknown"
+        return f"{torch.cuda.get_device_name()}, driver {driver}"
+    return f"{cpu_name()}, {torch.get_num_threads()} threads"
+
+
+def cpu_name() -> str:
+    """The CPU's model as Linux tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+@contextmanager
+def tf32(enabled: bool) -> Iterator[None]:
+    """Run with TF32 matrix products and convolutions on or off, whatever it was before."""
+    switches = (torch.backends.cuda.matmul, torch.backends.cudnn)
+    before = [switch.allow_tf32 for switch in switches]
+    for switch in switches:
+        switch.allow_tf32 = enabled
+    try:
+        yield
+    finally:
+        for switch, was in zip(switches, before, strict=True):
+            switch.allow_tf32 = was
+
+
+def _bandwidth(clock: Clock, device: str) -> float:
+    """Bytes per second, read and written, of a copy that no cache holds."""
+    source = torch.ones(4 * clock.cache_bytes, dtype=torch.uint8, device=device)
+    target = torch.empty_like(source)
+    (timing,) = time_in_rounds([[lambda: target.copy_(source)]], clock, 0.0, 5)
+    return 2.0 * float(source.numel()) / timing.seconds
+
+
+def _key(operator: Operator) -> str:
+    return f"{operator.phase} {operator.name} {operator_text(operator)}"
