@@ -2,9 +2,9 @@
 
     python benchmarks/distributed/cpu_iterations.py [--out FILE.csv] [--threads 1] [--blocks 3] [--report]
 
-Every cell (model x batch size x precision) is trained by a plain loop in another process; in turn with it, every unique operator
-of its traced graph is profiled here, so that whatever else the machine does disturbs both. Measured: the median over all
-iterations. Predicted: the median over blocks of the sum of operators and optimizer step. Nothing is fitted.
+Every cell (model x batch size x precision) is trained by a plain loop in another process; in turn with it, every unique
+operator of its traced graph is profiled here, so that whatever else the machine does disturbs both. Measured: the median over
+all iterations. Predicted: the median over blocks of the sum of operators and optimizer step. Nothing is fitted.
 
 Beside it, what a predictor that is blind to precision gives on the same rows: the FP32 operators of the same model and batch
 (as vTrain profiles), and these divided by one speed-up, the median of the other models' measured ones.
@@ -84,7 +84,7 @@ def measure(cell: Cell, loop: Trainer, blocks: int) -> dict[str, object]:
 
 
 def with_blind(rows: pd.DataFrame) -> pd.DataFrame:
-    """Add ``error``, ``blind_s`` (the FP32 operators of the same model and batch) and ``speed_up_s`` (these over one factor)."""
+    """Add ``blind_s`` (FP32 operators of the same model and batch), ``speed_up_s`` (these over one factor), and errors in %."""
     fp32 = rows[rows.precision == "fp32"].set_index(["model", "batch"])
     keys = pd.MultiIndex.from_frame(rows[["model", "batch"]])
     rows = rows.assign(blind_s=fp32.predicted_s.reindex(keys).to_numpy())

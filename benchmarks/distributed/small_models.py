@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -28,14 +29,14 @@ class WithLoss(nn.Module):
 
 def _mlp() -> nn.Module:
     widths = (784, 1024, 1024, 1024)
-    layers = [part for a, b in zip(widths, widths[1:], strict=False) for part in (nn.Linear(a, b), nn.ReLU())]
+    layers = [part for a, b in itertools.pairwise(widths) for part in (nn.Linear(a, b), nn.ReLU())]
     return WithLoss(nn.Sequential(*layers, nn.Linear(widths[-1], 10)))
 
 
 def _cnn() -> nn.Module:
     channels = (3, 32, 64, 128)
     layers: list[nn.Module] = []
-    for a, b in zip(channels, channels[1:], strict=False):
+    for a, b in itertools.pairwise(channels):
         layers += [nn.Conv2d(a, b, 3, padding=1), nn.BatchNorm2d(b), nn.ReLU(), nn.MaxPool2d(2)]
     return WithLoss(nn.Sequential(*layers, nn.Flatten(), nn.Linear(channels[-1] * 16, 100)))
 
