@@ -16,7 +16,7 @@ from epochcast.analyzer.backends.distributed.linear_pairs import linear_pairs  #
 from epochcast.analyzer.backends.distributed.tensor_slicing import slice_for_tensor_parallel, slice_weight  # noqa: E402
 from epochcast.analyzer.errors import InputError  # noqa: E402
 
-HIDDEN, HEADS, WORDS, LENGTH = 16, 4, 11, 6
+HIDDEN, HEADS, WORDS, LENGTH = 16, 4, 11, 8
 
 
 class Attention(nn.Module):
@@ -158,7 +158,7 @@ def _run_ranks(model: nn.Module, words: Tensor, ranks: int, **options: Any) -> t
 
 
 @pytest.mark.parametrize("sequence_parallel", [False, True])
-@pytest.mark.parametrize(("ranks", "kv_heads", "tied"), [(2, 4, True), (2, 2, False), (2, 1, True)])
+@pytest.mark.parametrize(("ranks", "kv_heads", "tied"), [(2, 4, True), (2, 2, False), (2, 1, True), (4, 2, True)])
 def test_ranks_compute_what_the_whole_computes(ranks: int, kv_heads: int, tied: bool, sequence_parallel: bool) -> None:
     torch.manual_seed(0)
     model, words = Model(kv_heads, tied).double(), torch.randint(WORDS, (3, LENGTH))
@@ -181,8 +181,10 @@ def test_ranks_compute_what_the_whole_computes(ranks: int, kv_heads: int, tied: 
         name = f"blocks.0.{name}"
         assert parts[0][name].tensor_sliced
         torch.testing.assert_close(torch.cat([one[name].grad for one in parts], dim), gradients[name])
-    key = [one["blocks.1.attention.key.weight"].grad for one in parts]  # copied heads: each rank has a part of the gradient
-    torch.testing.assert_close(sum(key) if kv_heads == 1 else torch.cat(key), gradients["blocks.1.attention.key.weight"])
+    key = torch.stack([one["blocks.1.attention.key.weight"].grad for one in parts])
+    sharing = (min(ranks, kv_heads), -1)  # ranks that share heads have a part of the gradient each
+    whole = key.unflatten(0, sharing).sum(1).flatten(0, 1)
+    torch.testing.assert_close(whole, gradients["blocks.1.attention.key.weight"])
     norms = [one["blocks.1.norms.1.weight"].grad for one in parts]  # under sequence parallelism of the rank's part of it
     torch.testing.assert_close(sum(norms) if sequence_parallel else norms[1], gradients["blocks.1.norms.1.weight"])
 
@@ -358,4 +360,4 @@ def test_what_cannot_be_sliced_is_one_sentence(model: nn.Module, ranks: int, opt
 def test_a_sequence_that_does_not_divide_is_refused_when_it_comes() -> None:
     sliced = slice_for_tensor_parallel(Model(), 4, sequence_parallel=True)
     with pytest.raises(InputError, match="sequence of 6 does not divide over 4"):
-        sliced(torch.zeros(1, LENGTH, dtype=torch.int64))
+        sliced(torch.zeros(1, 6, dtype=torch.int64))
