@@ -1,0 +1,217 @@
+"""Measured operators as one table, whoever measured them; units become seconds here and nowhere else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .....regressor import Catalog
+from .....regressor import InputError as RegressorInputError
+from ....errors import InputError
+from .operator_text import operator_from_text
+from .shapes import SHAPE_COLUMNS, check_finite, pass_row, product_row, shapes_of
+
+CORPUS_COLUMNS = ("gpu", "op", "pass", *SHAPE_COLUMNS, "seconds")
+"""``gpu`` is the catalogue's name; ``pass`` is forward or backward; the others as in :mod:`.shapes`."""
+
+_LONGEST = 3600.0
+"""An operator of more than an hour is milliseconds or microseconds read as seconds."""
+
+_MAX_BYTES = 500_000_000
+
+
+def read_corpus(path: Path, catalog: Catalog) -> pd.DataFrame:
+    """Read measured operators from a CSV file, or from every CSV file of a folder that holds any.
+
+    Three formats are told apart by their columns: NeuSight's collection (``OPName, Latency, Device`` and ``B, M, N, K`` or
+    ``B, H``; ms, FP32, forward), ``epochcast benchmark operators`` (``gpu, op, shape, precision, pass, seconds``) and
+    ``op_bench.py`` (``op, shape, precision, pass, median_us``, with the GPU in ``meta.json`` beside it).
+
+    Returns:
+        One row per measured operator, columns :data:`CORPUS_COLUMNS`.
+
+    Raises:
+        InputError: nothing to read, a GPU that the catalogue does not know, or a row that is no measurement.
+    """
+    if path.is_dir():
+        tables = [table for file in _files(path) if (table := _read(file, catalog)) is not None]
+        if not tables:
+            raise InputError(f"{str(path)!r} holds no CSV file of operators; `epochcast benchmark operators` writes one")
+        return pd.concat(tables, ignore_index=True)
+    table = _read(path, catalog)
+    if table is None:
+        raise InputError(
+            f"{path.name} holds no measured operators; it needs the columns gpu, op, shape, precision, pass and seconds "
+            "(`epochcast benchmark operators` writes them)"
+        )
+    return table
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(file for file in folder.iterdir() if file.name.endswith((".csv", ".csv.gz")))
+
+
+def _read(file: Path, catalog: Catalog) -> pd.DataFrame | None:
+    """The operators of one file; None if its columns are of none of the formats."""
+    try:
+        if file.stat().st_size > _MAX_BYTES:
+            raise InputError(f"{file.name} is larger than {_MAX_BYTES} bytes; split it")
+        raw = pd.read_csv(file, low_memory=False)
+    except (OSError, UnicodeDecodeError, EOFError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+        raise InputError(f"cannot read {file.name}: {' '.join(str(error).split())[:200]}; give a CSV file") from error
+    for columns, reader in _FORMATS:
+        if columns <= set(raw):
+            return _checked(reader(raw, file, catalog), file)
+    return None
+
+
+def _checked(table: pd.DataFrame, file: Path) -> pd.DataFrame:
+    """Refuse rows that are no measurement; a row that gives a time of 0 or a negative size would spoil every fit."""
+    seconds = table["seconds"].to_numpy(dtype=float)
+    good = np.isfinite(seconds) & (seconds > 0) & (seconds < _LONGEST) & check_finite(table).to_numpy()
+    if not good.all():
+        row = int(np.argmin(good))
+        raise InputError(
+            f"{file.name}: measurement {row + 1} ({table['op'].iloc[row]} on {table['gpu'].iloc[row]}) has {seconds[row]:g} "
+            f"seconds and {table['bytes'].iloc[row]:g} bytes; both must be positive and below an hour; remove the row"
+        )
+    return table
+
+
+def _neusight(raw: pd.DataFrame, file: Path, catalog: Catalog) -> pd.DataFrame:
+    """NeuSight's `data/dataset/train`: FP32 with TF32 off, forward; latency in ms, the mean of the 5 fastest of 25 runs."""
+    names = {device: catalog.resolve(str(device)).name for device in raw["Device"].unique()}
+    rows = [
+        _neusight_row(str(one["OPName"]), {key: int(one[key]) for key in "BMNKH" if key in one}, file)
+        for one in raw.to_dict("records")
+    ]
+    table = pd.DataFrame(rows, columns=list(SHAPE_COLUMNS))
+    return table.assign(
+        gpu=raw["Device"].map(names).to_numpy(),
+        op=raw["OPName"].to_numpy(),
+        seconds=raw["Latency"].to_numpy(dtype=float) * 1e-3,
+        **{"pass": "forward"},
+    )[list(CORPUS_COLUMNS)]
+
+
+# Tensors of the operator's size that it reads and writes; the suffix u of NeuSight is an operand that is a number.
+_TENSORS = {
+    **dict.fromkeys(("add", "sub", "mul", "div", "pow"), 3),
+    **dict.fromkeys(("addu", "subu", "mulu", "divu", "powu", "gelu", "relu", "silu", "tanh", "sigmoid", "neg", "dropout"), 2),
+}
+_NORMS = {"ln": "normalisation", "layer_norm": "normalisation", "softmax": "softmax"}
+
+
+def _neusight_row(op: str, sizes: Mapping[str, int], file: Path) -> tuple[object, ...]:
+    if op in ("bmm", "linear"):
+        return product_row(sizes["B"], sizes["M"], sizes["N"], sizes["K"], "float32")
+    if op in _NORMS:
+        return pass_row(_NORMS[op], sizes["B"], sizes["H"], "float32", 2)
+    if op in _TENSORS:
+        return pass_row("elementwise", sizes["B"], sizes["H"], "float32", _TENSORS[op])
+    raise InputError(f"{file.name}: unknown operator {op!r}; known are bmm, linear, {', '.join((*_NORMS, *_TENSORS))}")
+
+
+_DTYPES = {"fp32": "float32", "tf32": "tf32", "fp16": "float16", "bf16": "bfloat16"}
+
+
+def _op_bench(raw: pd.DataFrame, file: Path, catalog: Catalog) -> pd.DataFrame:
+    """``op_bench.py``'s ``ops.csv``: rows that failed, FP8 and operators of several kernels are left out."""
+    gpu = catalog.resolve(_op_bench_gpu(file)).name
+    rows, kept = [], []
+    for number, one in enumerate(raw.to_dict("records")):
+        if one.get("status", "ok") == "ok" and one["precision"] in _DTYPES:
+            row = _op_bench_row({str(key): value for key, value in one.items()}, _json(one["shape"], file, number))
+            if row is not None:
+                rows.append(row)
+                kept.append(number)
+    if not rows:
+        raise InputError(f"{file.name} holds no operator that was measured; look at its status and note columns")
+    kept_rows = raw.iloc[kept]
+    return pd.DataFrame(rows, columns=list(SHAPE_COLUMNS)).assign(
+        gpu=gpu,
+        op=kept_rows["op"].to_numpy(),
+        seconds=kept_rows["median_us"].to_numpy(dtype=float) * 1e-6,
+        **{"pass": np.where(kept_rows["pass"] == "fwd", "forward", "backward")},
+    )[list(CORPUS_COLUMNS)]
+
+
+def _op_bench_gpu(file: Path) -> str:
+    meta = file.with_name("meta.json")
+    try:
+        text = str(json.loads(meta.read_text("utf-8"))["device"]["gpu"])
+        return text.split("name='", 1)[1].split("'", 1)[0]
+    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+        raise InputError(f"{file.name} does not say its GPU; put op_bench's meta.json of a CUDA run beside it") from error
+
+
+def _op_bench_row(one: Mapping[str, Any], s: Mapping[str, Any]) -> tuple[object, ...] | None:
+    op, step, dtype = one["op"], one["pass"], _DTYPES[one["precision"]]
+    element = "float32" if dtype == "tf32" else dtype
+    if op in ("linear", "reference_gemm", "bmm"):
+        m, n, k = {"fwd": ("m", "n", "k"), "dgrad": ("m", "k", "n"), "wgrad": ("n", "k", "m")}[step]
+        if op == "bmm" and step == "wgrad":
+            m, n = n, m  # of a batched product the second operand is (k, n), of a linear layer (n, k)
+        return product_row(s.get("b", 1), s[m], s[n], s[k], dtype)
+    if op == "sdpa":
+        flops, size = float(one["flops"]) * (2 if s["causal"] else 1), float(one["bytes"])
+        batch, length = s["b"] * s["heads"], s["s"]
+        return "bmm", batch, length, length, max(round(flops / (2 * batch * length**2)), 1), flops, size, dtype
+    if op in ("layer_norm", "softmax", "cross_entropy"):
+        family = "normalisation" if op == "layer_norm" else "softmax"
+        return family, 1, s["rows"], s.get("cols", s.get("vocab")), 1, 0.0, float(one["bytes"]), element
+    if op in ("gelu", "relu", "silu", "add", "mul"):
+        return "elementwise", 1, s["rows"], s["cols"], 1, 0.0, float(one["bytes"]), element
+    return None
+
+
+def _json(text: object, file: Path, number: int) -> dict[str, Any]:
+    try:
+        shape = json.loads(str(text))
+    except ValueError as error:
+        raise InputError(f"{file.name}: the shape of row {number + 1} is {str(text)[:60]!r}; it must be JSON") from error
+    if not isinstance(shape, dict):
+        raise InputError(f"{file.name}: the shape of row {number + 1} is {str(text)[:60]!r}; it must be a JSON object")
+    return shape
+
+
+def _benchmark(raw: pd.DataFrame, file: Path, catalog: Catalog) -> pd.DataFrame:
+    """``epochcast benchmark operators``: aten operators with the JSON of :func:`.operator_text.operator_text`, seconds."""
+    devices = {device: _device(str(device), catalog) for device in raw["gpu"].unique()}
+    flops = raw["flops"].fillna(0.0) if "flops" in raw else pd.Series(0.0, index=raw.index)
+    tables = []
+    for tf32, rows in raw.groupby(raw["precision"] == "tf32"):
+        operators = [
+            operator_from_text(str(name), str(step), float(count), str(shape))
+            for name, step, count, shape in zip(rows["op"], rows["pass"], flops[rows.index], rows["shape"], strict=True)
+        ]
+        tables.append(shapes_of(operators, bool(tf32)).set_index(rows.index))
+    if not tables:
+        raise InputError(f"{file.name} holds no operators; run `epochcast benchmark operators` for longer")
+    return (
+        pd.concat(tables)
+        .sort_index()
+        .assign(gpu=raw["gpu"].map(devices), op=raw["op"], seconds=raw["seconds"].astype(float), **{"pass": raw["pass"]})
+        .loc[:, list(CORPUS_COLUMNS)]
+    )
+
+
+def _device(name: str, catalog: Catalog) -> str:
+    """The catalogue's name of a GPU; a CPU, or a GPU that the catalogue does not have, keeps its own and serves as a table."""
+    try:
+        return catalog.resolve(name).name
+    except RegressorInputError:
+        return name
+
+
+_Reader = Callable[[pd.DataFrame, Path, Catalog], pd.DataFrame]
+_FORMATS: tuple[tuple[set[str], _Reader], ...] = (
+    ({"OPName", "Latency", "Device"}, _neusight),
+    ({"op", "shape", "precision", "pass", "median_us"}, _op_bench),
+    ({"gpu", "op", "shape", "precision", "pass", "seconds"}, _benchmark),
+)

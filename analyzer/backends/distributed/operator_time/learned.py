@@ -1,0 +1,146 @@
+"""Operator times of any GPU of the catalogue, learned from operators measured on others.
+
+An operator takes ``max(c · compute, m · traffic) · exp(g(x))``: the ideal seconds of :mod:`.features`, two rates of the GPU,
+and boosted trees over properties without a unit, shared by all GPUs. What measuring adds to every operator (the host's dispatch
+to an idle GPU) is fitted beside them and left out of the answer: in training, launches are queued ahead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from .....regressor import Gpu
+from ....errors import InputError
+from ..graph import Operator
+from .boosting import Boosting
+from .features import Rates, features_of, ideal_of
+from .shapes import PRODUCTS, places_by, shapes_of
+
+_REACH = 0.25
+"""Distance at which a GPU's weight falls to 1/e; see :func:`distance`."""
+
+_CAPABILITY = 0.25
+_OTHER_DTYPE = 1.0
+
+
+@dataclass(frozen=True)
+class Board:
+    """A measured GPU, as far as likeness to others goes: W and compute capability."""
+
+    tdp: float
+    compute_capability: float
+
+
+def distance(one: Board, other: Board) -> float:
+    """How unlike two GPUs are in the share of their data sheet that they reach.
+
+    The logarithm of the ratio of their power limits counts first: a card of 70 W cannot hold its boost clock in matrix products
+    whatever its architecture, one of 250 W can. Then the architecture, whose kernels are alike.
+    """
+    return abs(float(np.log(one.tdp / other.tdp))) + _CAPABILITY * abs(one.compute_capability - other.compute_capability)
+
+
+@dataclass(frozen=True)
+class FamilyModel:
+    """One family of operators: the trees, and the rates of each (GPU, dtype) that was measured."""
+
+    boosting: Boosting
+    rates: Mapping[tuple[str, str], Rates]
+
+
+@dataclass(frozen=True)
+class OperatorModel:
+    """What :func:`.fitting.fit_operators` learned; ``boards`` are the GPUs by catalogue name."""
+
+    families: Mapping[str, FamilyModel]
+    boards: Mapping[str, Board]
+
+    def rates(self, family: str, gpu: Gpu, dtype: str) -> Rates:
+        """The rates of a GPU: its own where measured, else those of the most similar ones, weighted by :func:`distance`.
+
+        A dtype that was measured nowhere takes the rates of the others: the share of the peak that a GPU reaches is assumed to
+        be alike in all.
+
+        Raises:
+            InputError: the family was measured nowhere.
+        """
+        if family not in self.families:
+            raise InputError(f"the operator model knows no {family} operators; fit it to a corpus that holds some")
+        known = self.families[family].rates
+        if (gpu.name, dtype) in known:
+            return known[gpu.name, dtype]
+        board = Board(gpu.tdp, gpu.compute_capability)
+        far = np.array([distance(board, self.boards[name]) + _OTHER_DTYPE * (dtype != other) for name, other in known])
+        weight = np.exp(-(far - far.min()) / _REACH)
+        compute = weight @ [self._compute(key) for key in known] / weight.sum()
+        memory = weight @ [one.memory for one in known.values()] / weight.sum()
+        return Rates(float(compute), float(memory), float(np.median([one.dispatch for one in known.values()])))
+
+    def _compute(self, device: tuple[str, str]) -> float:
+        """The compute rate of a measured GPU over both families of products: its clock under load is one."""
+        measured = [self.families[family].rates.get(device) for family in PRODUCTS if family in self.families]
+        return float(np.mean([rates.compute for rates in measured if rates is not None] or [0.0]))
+
+    def kernel_seconds(self, shapes: pd.DataFrame, gpu: Gpu) -> NDArray[np.float64]:
+        """Seconds that operators run on a GPU, without dispatch: rows of :data:`.shapes.SHAPE_COLUMNS` -> shape (n,).
+
+        Raises:
+            InputError: the GPU lacks a dtype, or a family was measured nowhere.
+        """
+        seconds = np.zeros(len(shapes))
+        for (family, dtype), place in places_by(shapes, "family", "dtype").items():
+            rows = shapes.iloc[place]
+            ideal, rates = ideal_of(rows, gpu, dtype), self.rates(family, gpu, dtype)
+            X = features_of(family, rows, gpu, ideal, rates)
+            seconds[place] = rates.bound(ideal) * np.exp(self.families[family].boosting.predict(X))
+        return seconds
+
+    def dispatch_seconds(self, shapes: pd.DataFrame, gpu: Gpu) -> NDArray[np.float64]:
+        """Seconds that measuring each operator by itself adds, shape (n,)."""
+        seconds = np.zeros(len(shapes))
+        for (family, dtype), place in places_by(shapes, "family", "dtype").items():
+            seconds[place] = np.exp(self.rates(family, gpu, dtype).dispatch)
+        return seconds
+
+
+@dataclass(frozen=True)
+class LearnedTimes:
+    """Operator times of one GPU.
+
+    Attributes:
+        gpu: of the catalogue, measured or not.
+        model: what was learned.
+        tf32: whether FP32 products run on TF32 tensor cores.
+        corrections: log factor by family, from a probe of the GPU (:func:`.probe.correct`).
+    """
+
+    gpu: Gpu
+    model: OperatorModel
+    tf32: bool = False
+    corrections: Mapping[str, float] = field(default_factory=dict)
+
+    def seconds(self, operators: Sequence[Operator]) -> NDArray[np.float64]:
+        """Seconds of each operator, shape (n,); communication counts as 0.
+
+        Raises:
+            InputError: the GPU lacks a dtype, or an operator is of a family that was measured nowhere.
+        """
+        computing = [index for index, operator in enumerate(operators) if operator.kind != "communication"]
+        seconds = np.zeros(len(operators))
+        seconds[computing] = self.seconds_of(shapes_of([operators[index] for index in computing], self.tf32))
+        return seconds
+
+    def seconds_of(self, shapes: pd.DataFrame) -> NDArray[np.float64]:
+        """Seconds of rows of :data:`.shapes.SHAPE_COLUMNS`, shape (n,)."""
+        factor = shapes["family"].map(lambda family: np.exp(self.corrections.get(family, 0.0))).to_numpy(dtype=float)
+        answer: NDArray[np.float64] = self.model.kernel_seconds(shapes, self.gpu) * factor
+        return answer
+
+    def measured_seconds_of(self, shapes: pd.DataFrame) -> NDArray[np.float64]:
+        """What measuring each row by itself would answer: with the host's dispatch, shape (n,)."""
+        return self.seconds_of(shapes) + self.model.dispatch_seconds(shapes, self.gpu)
