@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 Kind = Literal[
@@ -145,6 +146,21 @@ class Block:
     saved_bytes: float = 0.0
     core_saved_bytes: float = 0.0
     output: Tensor | None = None
+
+    @cached_property
+    def forward(self) -> tuple[Operator, ...]:
+        """Operators of the forward pass."""
+        return tuple(operator for operator in self.operators if operator.phase == "forward")
+
+    @cached_property
+    def backward(self) -> tuple[Operator, ...]:
+        """Operators of the backward pass."""
+        return tuple(operator for operator in self.operators if operator.phase == "backward")
+
+    @cached_property
+    def core(self) -> tuple[Operator, ...]:
+        """Forward operators of attention's scores, softmax and dropout, which selective recomputation runs again."""
+        return tuple(operator for operator in self.forward if "core" in operator.module.split("."))
 
     @property
     def parameters(self) -> int:

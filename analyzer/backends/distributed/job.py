@@ -33,6 +33,9 @@ class Job:
         master_weights: FP32 copies of FP16/BF16 weights, as Megatron and DeepSpeed keep; nothing under fp32 or amp.
         attention: fused (flash) kernels or matrix products and softmax of their own.
         fused_kernels: whether neighbouring one-pass operators run as one kernel.
+        overlap: whether the reduction of gradients runs beside the backward pass (torch DDP, Megatron's overlap-grad-reduce).
+        tensor_overlap: whether backward exchanges of the tensor ranks run beside the products of weight gradients
+            (Megatron-LM's asynchronous all-reduce in tensor-parallel layers).
     """
 
     data: int = 1
@@ -52,6 +55,8 @@ class Job:
     master_weights: bool = True
     attention: Attention = "fused"
     fused_kernels: bool = False
+    overlap: bool = False
+    tensor_overlap: bool = False
 
     def __post_init__(self) -> None:
         precision_named(self.precision)

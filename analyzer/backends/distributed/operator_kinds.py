@@ -43,6 +43,11 @@ _KINDS: dict[str, Kind] = {
     ),
 }
 
+_OURS: dict[str, Kind] = {
+    **dict.fromkeys(("attention", "attention_backward"), "attention"),
+    **dict.fromkeys(("all_reduce", "all_gather", "reduce_scatter"), "communication"),
+}
+
 _FREE = {"empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided", "_unsafe_view", "_reshape_alias", "device"}
 """Operators that compute nothing and move nothing, beside views."""
 
@@ -54,7 +59,7 @@ def kind_of(operator: Any) -> Kind | None:
     """
     namespace, name = operator.namespace, operator._schema.name.split("::")[1]
     if namespace == "epochcast":
-        return "attention" if name.startswith("attention") else "communication"
+        return _OURS.get(name)
     if operator.is_view or name in _FREE:
         return None
     return _KINDS.get(name, "elementwise")

@@ -37,7 +37,6 @@ class Iteration:
         bubble: seconds in which that rank waits for others of its pipeline.
         tensor_parallel, data_parallel, pipeline_parallel: seconds of communication that computation does not hide.
         optimizer: seconds of the weight update, loss scaling included.
-        other: what a calibrated model adds as a whole (jitter between nodes).
         memory: of the fullest GPU; None where the recipe does not say.
     """
 
@@ -48,6 +47,5 @@ class Iteration:
     data_parallel: float = 0.0
     pipeline_parallel: float = 0.0
     optimizer: float = 0.0
-    other: float = 0.0
     memory: Memory | None = None
     notes: tuple[str, ...] = field(default=())

@@ -119,8 +119,15 @@ class _Recorder(TorchDispatchMode):
         return answer
 
 
-class _OneAttention(TorchFunctionMode):
-    """Replaces scaled dot product attention by one operator, in the dtype that autocast gives to it."""
+_MOVES = (torch.Tensor.to, torch.Tensor.cuda, torch.Tensor.cpu)
+
+
+class _Functions(TorchFunctionMode):
+    """What must be caught above the dispatcher.
+
+    Scaled dot product attention becomes one operator, in the dtype that autocast gives to it. Tensors made on the device, or
+    moved there, would have Python look for the device first: they are made on the meta device, and stay where they are.
+    """
 
     def __init__(self, recorder: _Recorder) -> None:
         super().__init__()
@@ -128,8 +135,15 @@ class _OneAttention(TorchFunctionMode):
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
+        if function in _MOVES:
+            kept = [one for one in args[1:] if not isinstance(one, torch.device) and not _is_device_name(one)]
+            kwargs.pop("device", None)
+            return args[0].to(*kept, **kwargs) if function is torch.Tensor.to and (kept or kwargs) else args[0]
+        name = getattr(function, "__name__", "")
+        if "device" in kwargs or name.startswith("new_") or name.endswith("_like"):
+            kwargs["device"] = torch.device("meta")
         if function is not nn.functional.scaled_dot_product_attention:
-            return function(*args, **kwargs)
+            return self._call(function, args, kwargs)
         names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
         given = {**dict(zip(names, args, strict=False)), **kwargs}
         query, key, value = given["query"], given["key"], given["value"]
@@ -144,6 +158,30 @@ class _OneAttention(TorchFunctionMode):
             query, key, value, given.get("attn_mask"), float(given.get("dropout_p", 0.0)), bool(given.get("is_causal", False))
         )
         return answer
+
+    def _call(self, function: Any, args: Any, kwargs: Any) -> Any:
+        """Call it; where torch looks for the device itself (indexing does), call it on tensors that say they are on meta.
+
+        Autocast does not see those; it does not change indexing, masks and comparisons either.
+        """
+        recorded = len(self.recorder.calls)
+        try:
+            return function(*args, **kwargs)
+        except RuntimeError as error:
+            if "not linked with support" not in str(error):
+                raise
+        del self.recorder.calls[recorded:]
+        args, kwargs = tree_map_only(_OnDevice, _alias, (args, kwargs))
+        return function(*args, **kwargs)
+
+
+def _alias(tensor: _OnDevice) -> _OnDevice:
+    """The same tensor, which says that it lies on the meta device."""
+    return _OnDevice(tensor.meta, "meta", tensor.number)
+
+
+def _is_device_name(value: Any) -> bool:
+    return isinstance(value, str) and value.split(":")[0] in ("cpu", "cuda", "meta")
 
 
 def _meta(tensor: _OnDevice) -> Tensor:
@@ -184,7 +222,7 @@ def record(module: nn.Module, inputs: tuple[Any, ...], precision: Precision, dev
         stack.enter_context(_module_paths(module, path))
         stack.enter_context(_autocast(device_type, precision))
         stack.enter_context(recorder)
-        stack.enter_context(_OneAttention(recorder))
+        stack.enter_context(_Functions(recorder))
         answer = torch.func.functional_call(module, state, given, tie_weights=False)
     places = tree_map(lambda leaf: _place(leaf) if isinstance(leaf, _OnDevice) else leaf, answer)
     return Recording(tuple(recorder.calls), recorder.given, parameters, places)

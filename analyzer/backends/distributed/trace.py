@@ -51,6 +51,8 @@ def trace(
     what = name or type(module).__name__
     try:
         recording = record(module, inputs, precision, device_type)
+    except InputError:
+        raise
     except Exception as error:  # the user's module may raise anything
         raise InputError(_why(what, error)) from error
     replay = _Replay(recording)
@@ -127,8 +129,8 @@ class _Replay:
 
     recording: Recording
     tensors: dict[int, Tensor] = field(default_factory=dict)
-    saved: dict[int, float] = field(default_factory=lambda: defaultdict(float))
-    """Bytes that a call saves for backward, by the call's index."""
+    saved: dict[tuple[int, int], float] = field(default_factory=lambda: defaultdict(float))
+    """Bytes kept for backward, by the call that keeps them and the call that made them."""
     events: _Events = field(default_factory=_Events)
 
     def forward(self) -> None:
@@ -136,11 +138,13 @@ class _Replay:
         for number, meta in self.recording.given.items():
             self.tensors[number] = meta.detach().requires_grad_(number in trained)
         known = {_storage(tensor) for tensor in self.tensors.values()}
+        makers: dict[int, int] = {}
 
         def pack(tensor: Tensor) -> Tensor:
             if _storage(tensor) not in known:
                 known.add(_storage(tensor))
-                self.saved[self.events.call] += tensor.untyped_storage().nbytes()
+                keeper = self.events.call
+                self.saved[keeper, makers.get(_storage(tensor), keeper)] += tensor.untyped_storage().nbytes()
             return tensor
 
         with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor), self.events:
@@ -151,6 +155,7 @@ class _Replay:
                 for place, tensor in zip(tree_leaves(call.answer), tree_leaves(answer), strict=True):
                     if isinstance(place, Place):
                         self.tensors[place.number] = tensor
+                        makers.setdefault(_storage(tensor), index)
                         if tensor.grad_fn is not None:
                             tensor.grad_fn.metadata.setdefault("call", index)
 
@@ -229,10 +234,10 @@ def _graph(
         )
     saved: dict[str, float] = defaultdict(float)
     core: dict[str, float] = defaultdict(float)
-    for call, size in replay.saved.items():
-        saved[places[call]] += size
-        if _CORE in paths[call].split("."):
-            core[places[call]] += size
+    for (keeper, maker), size in replay.saved.items():
+        saved[places[keeper]] += size
+        if _CORE in paths[maker].split("."):  # what the core was given, selective recomputation keeps
+            core[places[keeper]] += size
     weights, tied = _weights(module, recording, replay, places)
     ends = _ends(recording, replay, places)
 
@@ -316,12 +321,12 @@ def _weights(
 
 
 def _ends(recording: Recording, replay: _Replay, places: Sequence[str]) -> dict[str, g.Tensor]:
-    """The last floating tensor that each block made."""
+    """The first floating tensor of each block's last call that made one (a norm makes its statistics after its answer)."""
     ends: dict[str, g.Tensor] = {}
     for call, place in zip(recording.calls, places, strict=True):
-        for leaf in tree_leaves(call.answer):
-            if isinstance(leaf, Place) and replay.tensors[leaf.number].is_floating_point():
-                ends[place] = _spec(replay.tensors[leaf.number])
+        made = [replay.tensors[leaf.number] for leaf in tree_leaves(call.answer) if isinstance(leaf, Place)]
+        if floating := [tensor for tensor in made if tensor.is_floating_point()]:
+            ends[place] = _spec(floating[0])
     return ends
 
 

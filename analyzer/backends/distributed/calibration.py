@@ -1,0 +1,87 @@
+"""Fit the coefficients on measured runs: a few efficiencies, held by what is believed of each, so that ten runs are enough.
+
+Residuals are logs of predicted over measured time. Whatever disturbs a run only ever slows it, so a run that is slower than the
+model explains less and less the slower it is (Cauchy's loss), while one that is faster counts by the square. Each coefficient's
+log has a normal prior around what is believed of it (:data:`.coefficients.SPREAD`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import least_squares
+
+from ...errors import InputError
+from .coefficients import BOUNDS, SPREAD, Coefficients
+from .iteration import PreparedJob, iteration
+from .operator_time.calibrated import CalibratedTimes
+from .precision import precision_named
+
+_NOISE = 0.05
+"""Standard deviation of the log of a time that the model explains."""
+
+_NAMES = tuple(one.name for one in fields(Coefficients))
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A run ready to be fitted: its prepared job, where the work of its operators is kept, and its seconds."""
+
+    prepared: PreparedJob
+    times: CalibratedTimes
+    seconds: float
+
+    @classmethod
+    def of(cls, prepared: PreparedJob, seconds: float) -> Measured:
+        """Collect what no coefficient changes."""
+        job = prepared.job
+        times = CalibratedTimes(prepared.cluster.gpu, precision_named(job.precision), Coefficients(), job.fused_kernels)
+        return cls(prepared, times, seconds)
+
+    def predict(self, coefficients: Coefficients) -> float:
+        """Seconds of one iteration."""
+        return iteration(self.prepared, replace(self.times, coefficients=coefficients), coefficients).seconds
+
+
+def fit(
+    runs: Sequence[Measured], belief: Coefficients | None = None, progress: Callable[[int], object] | None = None
+) -> Coefficients:
+    """Fit all coefficients on measured runs, starting from and held by ``belief`` (default: what is believed without any run).
+
+    Raises:
+        InputError: there is no run.
+    """
+    if not runs:
+        raise InputError("there is no measured run to calibrate on; give one or more")
+    belief = belief or Coefficients()
+    start = _logs(belief)
+    spread = np.array([SPREAD[name] for name in _NAMES])
+    measured = np.log([run.seconds for run in runs])
+    low, high = (np.log([BOUNDS[name][end] for name in _NAMES]) for end in (0, 1))
+    calls = 0
+
+    def residuals(x: NDArray[np.float64]) -> NDArray[np.float64]:
+        nonlocal calls
+        calls += 1
+        if progress:
+            progress(calls)
+        coefficients = _coefficients(x)
+        errors = (np.log([run.predict(coefficients) for run in runs]) - measured) / _NOISE
+        # Squared by least_squares, the left side is Cauchy's loss, log(1 + e^2).
+        errors = np.where(errors < 0, -np.sqrt(np.log1p(errors**2)), errors)
+        return np.concatenate([errors, (x - start) / spread])
+
+    start = np.clip(start, low, high)
+    found = least_squares(residuals, start, bounds=(low, high), x_scale=spread, xtol=1e-3, ftol=1e-3)
+    return _coefficients(found.x)
+
+
+def _logs(coefficients: Coefficients) -> NDArray[np.float64]:
+    return np.log([getattr(coefficients, name) for name in _NAMES])
+
+
+def _coefficients(logs: NDArray[np.float64]) -> Coefficients:
+    return Coefficients(**{name: float(value) for name, value in zip(_NAMES, np.exp(logs), strict=True)})

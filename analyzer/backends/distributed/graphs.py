@@ -1,0 +1,107 @@
+"""Graphs of a model for any job: built, sliced and traced once, then scaled to each micro-batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_map_only
+
+from ...errors import InputError
+from .graph import Graph
+from .job import Job
+from .micro_batches import at_micro_batch
+from .models import Architecture, UserModule, resolve
+from .models.building import build, example_inputs
+from .models.user_module import find_blocks, load
+from .precision import precision_named
+from .tensor_slicing import slice_for_tensor_parallel
+from .trace import repeat_block, trace
+
+_TRACED = (2, 4)
+"""Micro-batches that are traced; at 1, torch leaves out copies that it makes at any other."""
+
+
+@dataclass
+class ModelGraphs:
+    """The graphs of one model.
+
+    Attributes:
+        model: as resolved from a name, numbers, a Hugging Face configuration or an import path.
+        device_type: whose autocast rules hold, ``cuda`` or ``cpu``.
+        plan: how tensor parallelism splits a user's module; None: as its pairs of linear layers ask.
+    """
+
+    model: Architecture | UserModule
+    device_type: str = "cuda"
+    plan: Mapping[str, str] | None = None
+    _known: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, text: str, device_type: str = "cuda", plan: Mapping[str, str] | None = None) -> ModelGraphs:
+        """Resolve a model by :func:`.models.resolve`; raises InputError."""
+        return cls(resolve(text), device_type, plan)
+
+    def graph(self, job: Job) -> Graph:
+        """The graph of one micro-batch of the job on one of its tensor ranks.
+
+        Raises:
+            InputError: the model cannot be traced, or does not divide over the tensor ranks.
+        """
+        key = (job.tensor, job.sequence_parallel, job.precision, job.attention, job.sequence_length, job.micro_batch)
+        if key not in self._known:
+            self._known[key] = self._at(job)
+        return cast("Graph", self._known[key])
+
+    def _at(self, job: Job) -> Graph:
+        if isinstance(self.model, UserModule):
+            return self._traced(job, job.micro_batch)
+        small, large = (self._cached(job, size) for size in _TRACED)
+        return at_micro_batch(small, large, job.micro_batch)
+
+    def _cached(self, job: Job, micro_batch: int) -> Graph:
+        key = (job.tensor, job.sequence_parallel, job.precision, job.attention, job.sequence_length, "traced", micro_batch)
+        if key not in self._known:
+            self._known[key] = self._traced(job, micro_batch)
+        return cast("Graph", self._known[key])
+
+    def _traced(self, job: Job, micro_batch: int) -> Graph:
+        precision = precision_named(job.precision)
+        if isinstance(self.model, UserModule):
+            made = load(self.model.name, sequence_length=job.sequence_length)
+            module, inputs = made.module, _batch_of(made, micro_batch)
+            blocks, name = find_blocks(module), made.name
+        else:
+            alike = self.model.alike
+            module = self._built(job, 1 if alike else None)
+            inputs = example_inputs(self.model, micro_batch, job.sequence_length)
+            blocks, name = "blocks", self.model.name or self.model.style
+        sliced = slice_for_tensor_parallel(module, job.tensor, job.sequence_parallel, self.plan)
+        graph = trace(sliced, inputs, precision, self.device_type, blocks, name)
+        if isinstance(self.model, Architecture) and self.model.alike:
+            return repeat_block(graph, self.model.layers)
+        return graph
+
+    def _built(self, job: Job, layers: int | None) -> nn.Module:
+        key = ("module", job.attention)
+        if key not in self._known:
+            self._known[key] = build(cast("Architecture", self.model), job.attention, layers)
+        return cast("nn.Module", self._known[key])
+
+
+def _batch_of(model: UserModule, micro_batch: int) -> tuple[Any, ...]:
+    """The example inputs with ``micro_batch`` samples: every tensor that has the example's batch as its first axis."""
+    tensors = [one for one in torch.utils._pytree.tree_leaves(model.inputs) if isinstance(one, Tensor)]
+    batch = next((one.shape[0] for one in tensors if one.dim()), None)
+    if batch is None:
+        raise InputError(f"the example inputs of {model.name} hold no tensor with a batch axis; return one from the factory")
+
+    def resized(tensor: Tensor) -> Tensor:
+        if tensor.dim() == 0 or tensor.shape[0] != batch:
+            return tensor
+        return torch.empty((micro_batch, *tensor.shape[1:]), dtype=tensor.dtype, device="meta")
+
+    return cast("tuple[Any, ...]", tree_map_only(Tensor, resized, model.inputs))

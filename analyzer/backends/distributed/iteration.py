@@ -1,0 +1,288 @@
+"""The pieces put together: one iteration from the stages of a job, the times of their operators and its links.
+
+Narayanan et al. 2021 (Megatron-LM), sections 2 and 3, with what micro-batches, activations and recomputation add to the
+paper's Eq. 1: the bubble is (p - 1) slots of one micro-batch, and tensor parallelism reduces activations in every layer.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from .coefficients import Coefficients
+from .communication import Cluster, all_gather_seconds, all_reduce_seconds, point_to_point_seconds, reduce_scatter_seconds
+from .graph import Block, Graph, Operator
+from .job import Job
+from .memory import memory_of
+from .operator_time import OperatorTimes
+from .overlap import exposed_data_parallel, exposed_zero
+from .partition import Stage, partition
+from .precision import precision_named
+from .prediction import Iteration, Memory
+from .schedule import StageTimes, pipeline_seconds
+
+_EXCHANGES = {
+    "epochcast.all_reduce": all_reduce_seconds,
+    "epochcast.all_gather": all_gather_seconds,
+    "epochcast.reduce_scatter": reduce_scatter_seconds,
+}
+
+
+class _Pass(NamedTuple):
+    """One pass of one block: seconds by kind of operator, and of its exchanges between tensor ranks."""
+
+    compute: Mapping[str, float]
+    exchange: float
+
+    @property
+    def seconds(self) -> float:
+        return sum(self.compute.values()) + self.exchange
+
+
+class _Chunk(NamedTuple):
+    """One micro-batch in one chunk: seconds by kind, ``recomputation`` among them, exchanges, and the two passes in all."""
+
+    compute: Mapping[str, float]
+    exchange: float
+    forward: float
+    backward: float
+
+
+@dataclass(frozen=True)
+class PreparedJob:
+    """All of a job that does not depend on how fast its operators are: its stages, and what its links ask for by themselves."""
+
+    job: Job
+    cluster: Cluster
+    stages: tuple[Stage, ...]
+    tied_bytes: float
+
+    @cached_property
+    def exchanges(self) -> Mapping[tuple[int, str], float]:
+        """Seconds that the tensor ranks exchange in each part of each different block, by (id of the block, part)."""
+        blocks = {id(block): block for stage in self.stages for block in stage.blocks}
+        return {
+            (key, part): sum(self._exchange(operator) for operator in getattr(block, part))
+            for key, block in blocks.items()
+            for part in ("forward", "backward", "core")
+        }
+
+    def _exchange(self, operator: Operator) -> float:
+        if operator.kind != "communication":
+            return 0.0
+        whole = max(tensor.bytes for tensor in (*operator.inputs, *operator.outputs))
+        return _EXCHANGES[operator.name](self.cluster, whole, self.job.tensor, 1)
+
+    @cached_property
+    def tied(self) -> float:
+        """Seconds to sum the gradient of embeddings that the first and the last stage share (Megatron-LM)."""
+        if self.job.pipeline == 1:
+            return 0.0
+        ends = self.job.data * self.job.tensor * (self.job.pipeline - 1)
+        return all_reduce_seconds(self.cluster, self.tied_bytes, 2, ends) if self.tied_bytes else 0.0
+
+    @cached_property
+    def sends(self) -> tuple[float, ...]:
+        """Seconds to hand one micro-batch's activations to the next chunk, for each chunk; 0 after the last."""
+        job = self.job
+        answer = []
+        for stage, following in zip(self.stages, [*self.stages[1:], None], strict=True):
+            output = stage.blocks[-1].output
+            if following is None or output is None or job.pipeline == 1:
+                answer.append(0.0)
+            else:
+                # Each tensor rank hands on its share, which the next stage gathers (Narayanan et al. 2021, section 4.1).
+                share = output.bytes / job.tensor
+                answer.append(point_to_point_seconds(self.cluster, share, job.data * job.tensor, job.pipeline))
+        return tuple(answer)
+
+    @cached_property
+    def update_bytes(self) -> float:
+        """Bytes that the optimizer moves on the rank with most parameters: every state read, and written again."""
+        job, precision = self.job, precision_named(self.job.precision)
+        ranks = [0.0] * job.pipeline
+        for stage in self.stages:
+            for block in stage.blocks:
+                for weight in block.weights:
+                    size, count = weight.tensor.bytes / max(weight.tensor.elements, 1), weight.tensor.elements
+                    master = job.master_weights and size < 4
+                    state = 4.0 if master else size
+                    moments = 2 if job.optimizer == "adam" else 1
+                    moved = 2 * state + 2 * moments * state + size + (size if master else 0.0)
+                    unscale = 2 * size if precision.loss_scaling else 0.0
+                    ranks[stage.rank] += count * (moved / (job.data if job.zero else 1) + unscale)
+        return max(ranks)
+
+    @cached_property
+    def accumulation_bytes(self) -> float:
+        """Bytes to add one micro-batch's gradients to those before: two reads and a write."""
+        return 3 * max(self._by_rank([stage.gradient_bytes for stage in self.stages]))
+
+    @cached_property
+    def memory(self) -> Memory:
+        """Bytes on the fullest GPU."""
+        return memory_of(self.stages, self.job, self.cluster.gpu.memory)
+
+    def _by_rank(self, values: Sequence[float]) -> list[float]:
+        ranks = [0.0] * self.job.pipeline
+        for stage, value in zip(self.stages, values, strict=True):
+            ranks[stage.rank] += value
+        return ranks
+
+
+def prepare(graph: Graph, job: Job, cluster: Cluster) -> PreparedJob:
+    """Cut the graph for the job; raises InputError for what does not divide."""
+    tied = sum(weight.tensor.bytes for weight in graph.after.weights if weight.name in graph.tied)
+    return PreparedJob(job, cluster, partition(graph, job), tied)
+
+
+def stage_times(prepared: PreparedJob, times: OperatorTimes, coefficients: Coefficients) -> list[StageTimes]:
+    """Seconds of one micro-batch in each chunk, with its exchanges and the way to the next: what a timeline is drawn from."""
+    return _slots(prepared, _chunks(prepared, times, coefficients), coefficients)
+
+
+def _reached(cluster: Cluster, ranks: int, stride: int, c: Coefficients) -> float:
+    """Share of the modelled speed that a group reaches."""
+    return c.node_link if cluster.placement(ranks, stride).nodes == 1 else c.network
+
+
+def _slots(prepared: PreparedJob, chunks: Sequence[_Chunk], c: Coefficients) -> list[StageTimes]:
+    job = prepared.job
+    speed = _reached(prepared.cluster, job.pipeline, job.data * job.tensor, c)
+    return [
+        StageTimes(chunk.forward, chunk.backward, seconds / speed)
+        for chunk, seconds in zip(chunks, prepared.sends, strict=True)
+    ]
+
+
+def _chunks(prepared: PreparedJob, times: OperatorTimes, c: Coefficients) -> list[_Chunk]:
+    known: dict[tuple[int, str], _Pass] = {}
+    speed = _reached(prepared.cluster, prepared.job.tensor, 1, c)
+
+    def run(block: Block, part: str) -> _Pass:
+        key = (id(block), part)
+        if key not in known:
+            operators: tuple[Operator, ...] = getattr(block, part)
+            compute: dict[str, float] = defaultdict(float)
+            if operators:
+                for operator, seconds in zip(operators, times.seconds(operators), strict=True):
+                    compute[operator.kind] += float(seconds)
+            compute.pop("communication", None)  # counted by the links, below
+            exchange = prepared.exchanges[key] / speed
+            if part == "backward" and prepared.job.tensor_overlap:
+                # Of the two products of a layer's backward pass, the weight gradient's is free of the exchange.
+                exchange = max(0.0, exchange - compute.get("matmul", 0.0) / 2)
+            known[key] = _Pass(compute, exchange)
+        return known[key]
+
+    again = {"none": None, "selective": "core", "full": "forward"}[prepared.job.recomputation]
+    return [_chunk(stage.blocks, again, run) for stage in prepared.stages]
+
+
+def _chunk(blocks: Sequence[Block], again: str | None, run: Callable[[Block, str], _Pass]) -> _Chunk:
+    """Add up blocks; ``again`` is the part of each layer that the backward pass runs once more."""
+    compute: dict[str, float] = defaultdict(float)
+    exchange = forward = backward = 0.0
+    for block in blocks:
+        ahead, back = run(block, "forward"), run(block, "backward")
+        for kind, seconds in (*ahead.compute.items(), *back.compute.items()):
+            compute[kind] += seconds
+        exchange += ahead.exchange + back.exchange
+        forward += ahead.seconds
+        backward += back.seconds
+        if again and block.name not in ("before", "after"):  # Megatron recomputes layers, not embedding and loss
+            repeated = run(block, again)
+            compute["recomputation"] += sum(repeated.compute.values())
+            exchange += repeated.exchange
+            backward += repeated.seconds
+    return _Chunk(compute, exchange, forward, backward)
+
+
+def rank_compute(prepared: PreparedJob, times: OperatorTimes, coefficients: Coefficients) -> dict[str, float]:
+    """Seconds by kind of operator that the slowest rank computes in an iteration, all micro-batches: the paper's T_comp."""
+    ranks = _on_ranks(prepared, _chunks(prepared, times, coefficients))
+    computes = [_compute(own, prepared.job.micro_batches) for own in ranks]
+    return max(computes, key=_total)
+
+
+def _total(compute: Mapping[str, float]) -> float:
+    return sum(compute.values())
+
+
+def _reduction(prepared: PreparedJob, rank: int, backward: float, c: Coefficients) -> float:
+    """Seconds of a rank's gradient reduction that its last micro-batch's backward pass does not hide."""
+    job, cluster = prepared.job, prepared.cluster
+    own = [stage for stage in prepared.stages if stage.rank == rank]
+    speed = _reached(cluster, job.data, job.tensor, c)
+
+    def over_data_ranks(collective: Callable[..., float]) -> Callable[[float], float]:
+        return lambda size: collective(cluster, size, job.data, job.tensor) / speed
+
+    if job.data == 1:
+        return 0.0
+    gradients = sum(stage.gradient_bytes for stage in own)
+    if job.zero:
+        return exposed_zero(
+            backward_seconds=backward,
+            gradient_bytes=gradients,
+            parameter_bytes=sum(stage.weight_bytes for stage in own),
+            reduce_scatter=over_data_ranks(reduce_scatter_seconds),
+            all_gather=over_data_ranks(all_gather_seconds),
+            overlap=job.overlap,
+        )
+    return exposed_data_parallel(backward, gradients, over_data_ranks(all_reduce_seconds), overlap=job.overlap)
+
+
+def _on_ranks(prepared: PreparedJob, chunks: Sequence[_Chunk]) -> list[list[_Chunk]]:
+    ranks: list[list[_Chunk]] = [[] for _ in range(prepared.job.pipeline)]
+    for stage, chunk in zip(prepared.stages, chunks, strict=True):
+        ranks[stage.rank].append(chunk)
+    return ranks
+
+
+def _compute(chunks: Sequence[_Chunk], micro_batches: int) -> dict[str, float]:
+    compute: dict[str, float] = defaultdict(float)
+    for chunk in chunks:
+        for kind, seconds in chunk.compute.items():
+            compute[kind] += seconds * micro_batches
+    return compute
+
+
+def iteration(prepared: PreparedJob, times: OperatorTimes, coefficients: Coefficients) -> Iteration:
+    """Seconds of one iteration, by parts, with the memory of the fullest GPU.
+
+    Raises:
+        InputError: the source of times has no answer for an operator.
+    """
+    job, c = prepared.job, coefficients
+    chunks = _chunks(prepared, times, c)
+    slots = _slots(prepared, chunks, c)
+    whole = pipeline_seconds(slots, job.pipeline, job.micro_batches, job.schedule)
+    unsent = [StageTimes(slot.forward, slot.backward, 0.0) for slot in slots]
+    without = pipeline_seconds(unsent, job.pipeline, job.micro_batches, job.schedule)
+    ranks = _on_ranks(prepared, chunks)
+    busy = [sum(chunk.forward + chunk.backward for chunk in own) for own in ranks]
+    slowest = ranks[busy.index(max(busy))]
+    compute = _compute(slowest, job.micro_batches)
+    exchange = sum(chunk.exchange for chunk in slowest) * job.micro_batches
+    bandwidth = prepared.cluster.gpu.memory_bandwidth
+    if job.micro_batches > 1 and not job.fused_kernels:  # Megatron adds into the product's output
+        compute["elementwise"] += (job.micro_batches - 1) * prepared.accumulation_bytes / (bandwidth * c.bandwidth)
+    reduction = max(_reduction(prepared, rank, sum(chunk.backward for chunk in own), c) for rank, own in enumerate(ranks))
+    reduction += prepared.tied / c.network
+    update = prepared.update_bytes / (bandwidth * c.optimizer)
+    bubble = max(0.0, without - max(busy) * job.micro_batches)
+    return Iteration(
+        seconds=sum(compute.values()) + exchange + bubble + (whole - without) + reduction + update,
+        compute=dict(compute),
+        bubble=bubble,
+        tensor_parallel=exchange,
+        data_parallel=reduction,
+        pipeline_parallel=whole - without,
+        optimizer=update,
+        memory=prepared.memory,
+        notes=prepared.cluster.assumptions,
+    )

@@ -1,0 +1,170 @@
+"""Measured training runs on several GPUs: vTrain's public table and a user's own CSV."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError
+
+from ...errors import InputError
+from .job import Job
+
+_VTRAIN = {
+    "Parameters (billion)": "parameters",
+    "# GPUs": "gpus",
+    "global batch": "global_batch",
+    "micro batch": "micro_batch",
+    "hidden size": "hidden",
+    "attention heads": "heads",
+    "# layers": "layers",
+    "sequence length": "sequence_length",
+    "tensor parallelism": "tensor",
+    "data parallelism": "data",
+    "pipeline parallelism": "pipeline",
+    "iteration time (ms)": "milliseconds",
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One measured run.
+
+    Attributes:
+        model: the network as :func:`.models.resolve` takes it.
+        job: how it was spread.
+        gpu: name in the GPU catalogue.
+        gpus_per_node: GPUs in one host.
+        intra, inter: links within and between hosts, names of presets; None: the defaults of the GPU.
+        seconds: measured time of one iteration.
+        group: what is left out together in evaluation: the model's size.
+    """
+
+    model: str
+    job: Job
+    gpu: str
+    gpus_per_node: int
+    intra: str | None
+    inter: str | None
+    seconds: float
+    group: str
+
+
+class _Row(BaseModel):
+    """A row of a user's own table; the columns are these names."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    model: str = Field(min_length=1)
+    gpu: str
+    seconds: PositiveFloat
+    gpus_per_node: PositiveInt = 8
+    intra: str | None = None
+    inter: str | None = None
+    data: PositiveInt = 1
+    tensor: PositiveInt = 1
+    pipeline: PositiveInt = 1
+    micro_batch: PositiveInt = 1
+    global_batch: PositiveInt = 1
+    sequence_length: PositiveInt = 2048
+    precision: str = "amp-bf16"
+    schedule: Literal["gpipe", "1f1b"] = "1f1b"
+    virtual_stages: PositiveInt = 1
+    recomputation: Literal["none", "selective", "full"] = "none"
+    sequence_parallel: bool = False
+    zero: Literal[0, 1] = 0
+    optimizer: Literal["adam", "sgd"] = "adam"
+    master_weights: bool = True
+    attention: Literal["fused", "eager"] = "fused"
+    fused_kernels: bool = False
+    overlap: bool = False
+    tensor_overlap: bool = False
+
+
+_OF_RUN = ("model", "gpu", "seconds", "gpus_per_node", "intra", "inter")
+
+
+def read_runs(path: Path) -> list[Run]:
+    """Read a CSV of measured runs: vTrain's columns, or our own (the settings of :class:`Job`, model, gpu, seconds, links).
+
+    Configurations that stand twice are averaged (formats.md: rows are de-duplicated configurations).
+
+    Raises:
+        InputError: the file cannot be read, a column is missing or unknown, or a value is impossible.
+    """
+    try:
+        table = pd.read_csv(path)
+    except (OSError, ValueError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read {str(path)!r} as CSV: {error}") from error
+    if table.empty:
+        raise InputError(f"{str(path)!r} holds no row; give measured runs")
+    runs = _vtrain(table, path) if _VTRAIN.keys() <= set(table.columns) else _own(table, path)
+    merged: dict[Any, list[Run]] = {}
+    for run in runs:
+        merged.setdefault((run.model, run.job, run.gpu, run.gpus_per_node, run.intra, run.inter), []).append(run)
+    return [Run(**{**vars(same[0]), "seconds": sum(run.seconds for run in same) / len(same)}) for same in merged.values()]
+
+
+def _vtrain(table: pd.DataFrame, path: Path) -> list[Run]:
+    """vTrain's runs: Megatron-LM in FP16 with full recomputation on hosts of eight A100, 4 x HDR InfiniBand each.
+
+    Bae et al. 2024 (vTrain), section V; recomputation and the split of the network cards follow from the table itself
+    (research: without them the model is far off). Megatron pads the vocabulary of GPT-2 to 51 200.
+    """
+    numbers = table.rename(columns=_VTRAIN)[list(_VTRAIN.values())]
+    runs = []
+    for index, row in enumerate(numbers.to_dict("records")):
+        values = {str(name): value for name, value in row.items()}
+        if not all(pd.notna(value) and isinstance(value, (int, float)) and value > 0 for value in values.values()):
+            raise InputError(f"{str(path)!r} row {index + 2}: {values}; every figure must be a number above 0")
+        whole = {name: int(value) for name, value in values.items()}
+        job = Job(
+            data=whole["data"],
+            tensor=whole["tensor"],
+            pipeline=whole["pipeline"],
+            micro_batch=whole["micro_batch"],
+            global_batch=whole["global_batch"],
+            sequence_length=whole["sequence_length"],
+            precision="fp16",
+            recomputation="full",
+            attention="eager",
+            fused_kernels=True,
+            tensor_overlap=True,
+        )
+        if job.gpus != whole["gpus"]:
+            raise InputError(f"{str(path)!r} row {index + 2}: {job.gpus} ranks on {whole['gpus']} GPUs; make them equal")
+        model = f"gpt:hidden={whole['hidden']},layers={whole['layers']},heads={whole['heads']},vocab=51200"
+        runs.append(
+            Run(
+                model=model,
+                job=job,
+                gpu="A100 SXM4 80GB",
+                gpus_per_node=8,
+                intra=None,
+                inter="4x InfiniBand HDR",
+                seconds=values["milliseconds"] / 1e3,
+                group=f"{values['parameters']:g}B",
+            )
+        )
+    return runs
+
+
+def _own(table: pd.DataFrame, path: Path) -> list[Run]:
+    runs = []
+    for index, values in enumerate(table.to_dict("records")):
+        given = {str(name): value for name, value in values.items() if pd.notna(value)}
+        try:
+            row = _Row.model_validate(given)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise InputError(
+                f"{str(path)!r} row {index + 2}: {where}: {first['msg']} (seen: {given.get(where)!r}); columns are those of "
+                "vTrain's table or model, gpu, seconds and the settings of docs/distributed.md"
+            ) from error
+        settings = row.model_dump()
+        job = Job(**{name: value for name, value in settings.items() if name not in _OF_RUN})
+        runs.append(Run(job=job, group=row.model, **{name: settings[name] for name in _OF_RUN}))
+    return runs
