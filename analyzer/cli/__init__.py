@@ -32,6 +32,7 @@ _COMMANDS = {
     "corpus": "Show what own measurements cover, and merge them.",
     "train": "Fit a predictor on measurements.",
     "campaign": "Train and record a list of workloads here, to fill a corpus.",
+    "benchmark": "Measure what the white-box backends learn from, on the device at hand.",
     "evaluate": "Measure accuracy by the project's own protocols.",
     "demo": "The whole path on this machine; no GPU needed.",
 }

@@ -54,10 +54,7 @@ class ProfiledTimes:
         most_rounds: int = 25,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        if device not in ("cpu", "cuda"):
-            raise InputError(f"no operators can be measured on {device!r}; choose cpu or cuda")
-        if device == "cuda" and not torch.cuda.is_available():
-            raise InputError("torch finds no CUDA device here; measure with --device cpu, or where the GPU is")
+        check_device(device)
         self.device, self.precision, self.cache = device, precision, cache
         self.budget_seconds, self.most_rounds, self.progress = budget_seconds, most_rounds, progress
         self.estimated: dict[Operator, str] = {}
@@ -133,6 +130,14 @@ class ProfiledTimes:
     def _tell(self, done: int) -> None:
         if self.progress is not None:
             self.progress(done, self.most_rounds)
+
+
+def check_device(device: str) -> None:
+    """Raise InputError unless operators can be measured there."""
+    if device not in ("cpu", "cuda"):
+        raise InputError(f"no operators can be measured on {device!r}; choose cpu or cuda")
+    if device == "cuda" and not torch.cuda.is_available():
+        raise InputError("torch finds no CUDA device here; measure with --device cpu, or where the GPU is")
 
 
 def device_name(device: Device) -> str:

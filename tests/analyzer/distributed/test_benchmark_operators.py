@@ -1,0 +1,125 @@
+"""``epochcast benchmark operators``: a fair order, a corpus that others read, and runs that continue one another."""
+
+import itertools
+import json
+import random
+
+import pandas as pd
+import pytest
+
+from epochcast.analyzer.cli import main
+from epochcast.analyzer.errors import InputError
+
+pytest.importorskip("torch")
+
+import torch
+
+from epochcast.analyzer.backends.distributed.operator_time.collection import COLUMNS, Item, collect, plan
+from epochcast.analyzer.backends.distributed.operator_time.corpus import read_corpus
+from epochcast.analyzer.backends.distributed.operator_time.random_operators import random_operators
+from epochcast.analyzer.backends.distributed.precision import PRECISIONS
+from epochcast.regressor import load_catalog
+
+MODEL = "gpt2:hidden=16,layers=1,heads=2,vocab=32,positions=8"
+FP32 = PRECISIONS["fp32"]
+
+
+@pytest.fixture(scope="module")
+def items():
+    return plan([MODEL], [FP32], "cpu", seed=1)
+
+
+@pytest.fixture(scope="module")
+def small(items):
+    """Items that take a millisecond at most."""
+    return [item for item in items if item.operator.bytes < 1e5 and item.operator.flops < 1e6]
+
+
+def silent(*_):
+    pass
+
+
+def test_every_kind_is_in_any_prefix_and_no_operator_twice(items):
+    kinds = {item.operator.kind for item in items}
+    assert {item.operator.kind for item in items[: len(kinds)]} == kinds >= {"matmul", "attention", "normalisation", "softmax"}
+    assert len({item.operator for item in items}) == len(items)
+    assert all(item.operator.flops <= 3e10 for item in items)
+    other = plan([MODEL], [FP32], "cpu", seed=2)
+    assert [item.operator for item in other] != [item.operator for item in items]
+
+
+def test_precision_is_that_of_the_operator_itself():
+    assert {item.computed for item in plan([MODEL], [PRECISIONS["amp-bf16"]], "cpu", seed=0)} >= {"fp32", "bf16"}
+    product = next(one for one in random_operators("float32", random.Random(0)) if one.kind == "matmul")
+    assert [Item(product, PRECISIONS[name]).computed for name in ("fp32", "tf32")] == ["fp32", "tf32"]
+
+
+def test_every_other_random_operator_is_aligned():
+    some = list(itertools.islice(random_operators("bfloat16", random.Random(0)), 140))
+    assert {one.dtype for one in some} == {"bfloat16"}
+    products = [one for one in some if one.name == "aten.mm.default"]
+    assert len(products) == 20
+    aligned = [all(size % 64 == 0 for size in one.gemm[1:]) for one in products]
+    assert aligned[1::2] == [True] * 10
+    assert not any(aligned[::2])
+    assert all(one.flops == 2.0 * one.gemm[1] * one.gemm[2] * one.gemm[3] for one in products)
+
+
+def test_a_corpus_grows_and_is_read_again(small, tmp_path):
+    path = tmp_path / "operators.csv"
+    first = collect(small[:30], path, "cpu", 0.0, silent)
+    assert (first.rows, first.new, first.left, first.failed) == (24, 24, 6, 0)
+    told = []
+    second = collect(small[:30], path, "cpu", 60.0, lambda *done: told.append(done))
+    assert (second.rows, second.new, second.left) == (30, 6, 0)
+    assert told == [(6, 6)]
+    assert collect(small[:30], path, "cpu", 60.0, silent).new == 0
+    table = pd.read_csv(path)
+    assert list(table) == list(COLUMNS)
+    assert (table["seconds"] > 0).all()
+    assert (table["driver"] == f"{torch.get_num_threads()} threads").all()
+    corpus = read_corpus(path, load_catalog())
+    assert len(corpus) == 30
+    assert set(corpus["dtype"]) == {"float32"}
+
+
+@pytest.mark.parametrize("content", ["", "a,b\n1,2\n", "\x00\xff"])
+def test_another_file_is_not_overwritten(small, tmp_path, content):
+    path = tmp_path / "operators.csv"
+    path.write_bytes(content.encode("latin-1"))
+    with pytest.raises(InputError, match="give another file"):
+        collect(small[:1], path, "cpu", 0.0, silent)
+    assert path.read_bytes() == content.encode("latin-1")
+
+
+def test_the_command_says_what_it_did(tmp_path, capsys):
+    path = tmp_path / "operators.csv"
+    arguments = ["benchmark", "operators", "--device", "cpu", "--model", MODEL, "--precision", "fp32", "--budget", "0"]
+    assert main([*arguments, "--out", str(path), "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["rows"] == answer["new"] == len(pd.read_csv(path)) == 24 - answer["failed"]
+    assert answer["left"] > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--precision", "fp12"], "unknown precision 'fp12'"),
+        (["--model", "gtp-2-small"], "did you mean GPT-2-small"),
+        (["--out", "nowhere/x.csv"], "cannot write"),
+    ],
+)
+def test_bad_input_is_one_sentence(tmp_path, monkeypatch, capsys, arguments, said):
+    monkeypatch.chdir(tmp_path)
+    given = {"--device": "cpu", "--model": MODEL, "--precision": "fp32", "--budget": "0", "--out": "x.csv"}
+    given[arguments[0]] = arguments[1]
+    assert main(["benchmark", "operators", *itertools.chain(*given.items())]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_a_device_that_is_not_there_is_one_sentence(tmp_path, capsys):
+    assert main(["benchmark", "operators", "--device", "cuda", "--out", str(tmp_path / "x.csv")]) == 2
+    assert "no CUDA device" in capsys.readouterr().err
