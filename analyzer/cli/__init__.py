@@ -17,13 +17,14 @@ from ... import __version__
 from ..agent_client import AgentError
 from ..errors import InputError
 
-# Every command is the function of its name in the file of its name. The summaries stand here so that `--help` need not
-# import them all: `epochcast record` must not wait for scikit-learn.
+# Every command is the function of its name (a dash as an underscore) in the file of its name. The summaries stand here so
+# that `--help` need not import them all: `epochcast record` must not wait for scikit-learn.
 _COMMANDS = {
     "record": "Run a command while sampling this node at 10 Hz, and write a trace.",
     "detect": "Find the epochs of a trace.",
     "profile": "Summarise a trace into the profile that predictions start from.",
     "predict": "Predict the epoch time on every other GPU.",
+    "predict-model": "Predict from the model itself, before anything has run.",
     "recommend": "Rank cloud instances by cost or time.",
     "prices": "List the instances that can be recommended with their prices, and import newer ones.",
     "gpus": "List the GPUs that can be predicted for.",
@@ -47,7 +48,8 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        command: click.Command = getattr(importlib.import_module(f".{cmd_name}", __name__), cmd_name)
+        name = cmd_name.replace("-", "_")
+        command: click.Command = getattr(importlib.import_module(f".{name}", __name__), name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

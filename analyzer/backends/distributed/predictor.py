@@ -1,0 +1,111 @@
+"""All questions about one model: its graphs, a recipe with its coefficients, and where operator times come from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ....regressor import Gpu
+from .coefficients import Coefficients
+from .communication import Cluster, cluster_for
+from .graph import Graph
+from .iteration import PreparedJob, prepare, stage_times
+from .job import Job
+from .operator_time import OperatorTimes
+from .operator_time.calibrated import CalibratedTimes
+from .operator_time.remembered import RememberedTimes
+from .precision import Precision, peak_flops, precision_named, require
+from .prediction import Iteration
+from .recipes import RECIPES, Graphs
+from .schedule import simulate
+from .timeline import Timeline
+
+TimesOf = Callable[[Gpu, Precision], OperatorTimes]
+"""Operator times of a GPU at a precision."""
+
+BLIND = ("vtrain-style", "neusight-style")
+"""Recipes whose operators are always FP32."""
+
+
+@dataclass
+class Predictor:
+    """Answers for any job and GPU; what jobs share is computed once.
+
+    Attributes:
+        graphs: of the model.
+        recipe: a name of :data:`.recipes.RECIPES`.
+        coefficients: of the recipes that take some.
+        times_of: source of operator times; None: the calibrated roofline.
+        gpus_per_node, intra, inter: of the cluster, as :func:`.communication.cluster_for` takes them.
+    """
+
+    graphs: Graphs
+    recipe: str = "default"
+    coefficients: Coefficients = field(default_factory=Coefficients)
+    times_of: TimesOf | None = None
+    gpus_per_node: int | None = None
+    intra: str | None = None
+    inter: str | None = None
+    _clusters: dict[tuple[str, int], Cluster] = field(default_factory=dict, init=False, repr=False)
+    _times: dict[tuple[str, str, bool], OperatorTimes] = field(default_factory=dict, init=False, repr=False)
+
+    def cluster(self, gpu: Gpu, gpus: int) -> Cluster:
+        """The cluster of a job on ``gpus`` GPUs; raises InputError if they do not fill its nodes."""
+        if (gpu.name, gpus) not in self._clusters:
+            self._clusters[gpu.name, gpus] = cluster_for(gpu, gpus, self.gpus_per_node, self.intra, self.inter)
+        return self._clusters[gpu.name, gpus]
+
+    def iteration(self, gpu: Gpu, job: Job) -> Iteration:
+        """Predict one iteration.
+
+        Raises:
+            InputError: the GPU lacks the precision, the model cannot be traced, or something does not divide.
+        """
+        require(gpu, precision_named(job.precision))
+        cluster = self.cluster(gpu, job.gpus)
+        return RECIPES[self.recipe](self.graphs, job, cluster, self.coefficients, self.times(gpu, job))
+
+    def prepared(self, gpu: Gpu, job: Job) -> PreparedJob:
+        """Stages and memory of a job, without any time; raises InputError as :meth:`iteration` does."""
+        require(gpu, precision_named(job.precision))
+        return prepare(self.graphs.graph(job), job, self.cluster(gpu, job.gpus))
+
+    def times(self, gpu: Gpu, job: Job) -> OperatorTimes:
+        """Operator times as the recipe asks for them; they remember what they were asked."""
+        precision = precision_named("fp32" if self.recipe in BLIND else job.precision)
+        key = (gpu.name, precision.name, job.fused_kernels)
+        if key not in self._times:
+            self._times[key] = (
+                CalibratedTimes(gpu, precision, self.coefficients, job.fused_kernels)
+                if self.times_of is None
+                else RememberedTimes(self.times_of(gpu, precision))
+            )
+        return self._times[key]
+
+    def timeline(self, gpu: Gpu, job: Job) -> Timeline:
+        """The iteration as events: the pipeline simulated, then the exposed reduction of gradients, and the update."""
+        iteration, prepared = self.iteration(gpu, job), self.prepared(gpu, job)
+        slots = stage_times(prepared, self.times(gpu, job), self.coefficients)
+        timeline = simulate(slots, job.pipeline, job.micro_batches, job.schedule)
+        for phase, seconds in (("gradient reduction", iteration.data_parallel), ("optimizer", iteration.optimizer)):
+            if seconds:
+                timeline = timeline.then(phase, [seconds] * job.pipeline)
+        return timeline
+
+
+def model_flops(graph: Graph, job: Job) -> float:
+    """Floating-point operations of one iteration over all GPUs, without what is recomputed.
+
+    Matrix products, attention and convolutions, forward and backward, as the graph has them: for a language model close to the
+    6 operations per parameter and token of Kaplan et al. 2020, section 2.1, with attention's on top. What tensor ranks do in
+    common counts for each.
+    """
+    counts = (operator.flops for block in (graph.before, *graph.blocks, graph.after) for operator in block.operators)
+    return sum(counts) * job.tensor * job.micro_batches * job.data
+
+
+def utilisation(graph: Graph, job: Job, gpu: Gpu, seconds: float) -> float:
+    """Model FLOP utilisation (Chowdhery et al. 2022, appendix B): share of the GPUs' peak that :func:`model_flops` make up."""
+    precision = precision_named(job.precision)
+    peak = peak_flops(gpu, precision.autocast or precision.weights, precision.tf32)
+    return model_flops(graph, job) / (seconds * job.gpus * peak)

@@ -1,0 +1,33 @@
+"""What the GPUs of a job cost: the cheapest instances that hold them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...instances import Instance
+
+
+@dataclass(frozen=True)
+class Rent:
+    """``count`` instances of one kind, paid whole and on demand."""
+
+    instance: Instance
+    count: int
+    usd_per_hour: float
+
+    def usd(self, seconds: float) -> float:
+        """USD for so many seconds."""
+        return self.usd_per_hour * seconds / 3600
+
+
+def cheapest_rent(instances: Sequence[Instance], gpu: str, gpus: int, gpus_per_node: int) -> Rent | None:
+    """The cheapest way to rent ``gpus`` of a GPU in hosts of ``gpus_per_node`` or more; None where no price is known.
+
+    Hosts with fewer count only if there are no others: single GPUs are not linked as those of a node are.
+    """
+    priced = [(one, one.usd_per_hour) for one in instances if one.gpu == gpu and one.usd_per_hour is not None]
+    whole = [(one, usd) for one, usd in priced if one.count >= gpus_per_node]
+    rents = [Rent(one, count := math.ceil(gpus / one.count), count * usd) for one, usd in whole or priced]
+    return min(rents, key=lambda rent: rent.usd_per_hour, default=None)

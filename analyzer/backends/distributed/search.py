@@ -1,0 +1,186 @@
+"""All ways to spread one training over a number of GPUs that fit into their memory, the fastest or cheapest first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from ....regressor import Gpu
+from ...errors import InputError
+from .job import Job, Recomputation
+from .precision import PRECISIONS, precision_named, require
+from .prediction import Iteration
+from .predictor import Predictor
+from .rent import Rent
+
+RECOMPUTATIONS: tuple[Recomputation, ...] = ("none", "selective", "full")
+
+
+@dataclass(frozen=True)
+class Space:
+    """What is tried; None: everything.
+
+    Attributes:
+        data, tensor, pipeline, micro_batch: given degrees and samples.
+        precisions: empty: all that the GPU has.
+        recomputation: None: the least that fits, as more is only slower.
+        zero: stage of the optimizer's sharding.
+    """
+
+    data: int | None = None
+    tensor: int | None = None
+    pipeline: int | None = None
+    micro_batch: int | None = None
+    precisions: tuple[str, ...] = ()
+    recomputation: Recomputation | None = None
+    zero: Literal[0, 1] | None = None
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One configuration that fits."""
+
+    gpu: Gpu
+    job: Job
+    iteration: Iteration
+    rent: Rent | None
+
+    @property
+    def usd(self) -> float | None:
+        """USD per iteration; None where no price is known."""
+        return None if self.rent is None else self.rent.usd(self.iteration.seconds)
+
+
+@dataclass
+class Found:
+    """What a search found.
+
+    Attributes:
+        candidates: what fits, ranked.
+        too_large: configurations that do not fit into memory; of larger micro-batches than one of them none was tried.
+        refused: the first reason why others are impossible, by what is refused.
+    """
+
+    candidates: list[Candidate] = field(default_factory=list)
+    too_large: int = 0
+    refused: dict[str, str] = field(default_factory=dict)
+
+    def rank(self, by: Literal["time", "cost"]) -> None:
+        """Sort the candidates; by cost those without a price are the last."""
+
+        def key(one: Candidate) -> tuple[bool, float]:
+            value = one.iteration.seconds if by == "time" else one.usd
+            return value is None, value or 0.0
+
+        self.candidates.sort(key=key)
+
+
+def search(
+    predictor: Predictor,
+    template: Job,
+    gpus: Sequence[tuple[Gpu, int]],
+    space: Space,
+    rent_of: Callable[[Gpu, int], Rent | None] = lambda gpu, count: None,
+    progress: Callable[[int], object] | None = None,
+) -> Found:
+    """Predict every configuration of ``space`` on each (GPU, count) that fits into memory, in no order yet.
+
+    Degrees are all d x t x p of the count, micro-batches all divisors of a data rank's share of the global batch up to the
+    first that does not fit (memory grows with them); everything else is as in ``template``.
+
+    Raises:
+        InputError: every configuration is impossible, with the first reason.
+    """
+    found = Found()
+    for gpu, count in gpus:
+        try:
+            rent = rent_of(gpu, count)
+            for job in _outlines(predictor, template, gpu, count, space, found):
+                _fill(predictor, gpu, job, space, rent, found)
+                if progress is not None:
+                    progress(len(found.candidates))
+        except InputError as error:
+            if len(gpus) == 1:
+                raise
+            found.refused.setdefault(f"{count} {gpu.name}", str(error))
+    if not found.candidates and not found.too_large:
+        raise InputError(next(iter(found.refused.values()), "the search has nothing to try; free a degree of parallelism"))
+    return found
+
+
+def _outlines(predictor: Predictor, template: Job, gpu: Gpu, count: int, space: Space, found: Found) -> Iterator[Job]:
+    """Jobs of one sample per micro-batch, one for each precision, sharding and (d, t, p) that is possible at all."""
+    predictor.cluster(gpu, count)
+    for tensor, precision in _slices(predictor, template, gpu, count, space, found):
+        for pipeline in divisors(count // tensor):
+            data = count // (tensor * pipeline)
+            if space.pipeline not in (None, pipeline) or space.data not in (None, data):
+                continue
+            stages = (0, 1) if space.zero is None and data > 1 else (space.zero or 0,)
+            spread = {"data": data, "tensor": tensor, "pipeline": pipeline}
+            try:
+                jobs = [replace(template, **spread, precision=precision, zero=zero, micro_batch=1) for zero in stages]
+                predictor.prepared(gpu, jobs[0])
+            except InputError as error:
+                found.refused.setdefault(f"({data}, {tensor}, {pipeline})", str(error))
+                continue
+            yield from jobs
+
+
+def _slices(predictor: Predictor, template: Job, gpu: Gpu, count: int, space: Space, found: Found) -> Iterator[tuple[int, str]]:
+    """Tensor ranks over which the model divides, with each precision that the GPU has."""
+    precisions = []
+    for name in space.precisions or PRECISIONS:
+        try:
+            require(gpu, precision_named(name))
+            precisions.append(name)
+        except InputError as error:
+            if space.precisions:
+                raise
+            found.refused.setdefault(name, str(error))
+    whole = replace(template, data=1, pipeline=1, micro_batch=1)
+    for tensor in divisors(count):
+        if space.tensor not in (None, tensor):
+            continue
+        for name in precisions:
+            try:
+                predictor.graphs.graph(replace(whole, tensor=tensor, precision=name))
+            except InputError as error:
+                found.refused.setdefault(f"{tensor} tensor ranks", str(error))
+                break
+            yield tensor, name
+
+
+def degrees(count: int) -> Iterator[tuple[int, int, int]]:
+    """All (data, tensor, pipeline) whose product is ``count``."""
+    for tensor in divisors(count):
+        for pipeline in divisors(count // tensor):
+            yield count // (tensor * pipeline), tensor, pipeline
+
+
+def divisors(number: int) -> list[int]:
+    """Divisors, ascending."""
+    return [one for one in range(1, number + 1) if number % one == 0]
+
+
+def _fill(predictor: Predictor, gpu: Gpu, outline: Job, space: Space, rent: Rent | None, found: Found) -> None:
+    """Every micro-batch of an outline, with the least recomputation that fits."""
+    for micro_batch in divisors(outline.global_batch // outline.data):
+        if space.micro_batch not in (None, micro_batch):
+            continue
+        fitting = None
+        for recomputation in RECOMPUTATIONS if space.recomputation is None else (space.recomputation,):
+            try:
+                job = replace(outline, micro_batch=micro_batch, recomputation=recomputation)
+            except InputError as error:  # interleaved schedules ask for more of the number of micro-batches
+                found.refused.setdefault(f"micro-batches of {micro_batch}", str(error))
+                break
+            if predictor.prepared(gpu, job).memory.fits:
+                fitting = job
+                break
+        else:
+            found.too_large += 1
+            return
+        if fitting is not None:
+            found.candidates.append(Candidate(gpu, fitting, predictor.iteration(gpu, fitting), rent))

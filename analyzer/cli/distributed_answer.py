@@ -1,0 +1,89 @@
+"""Answers of ``epochcast predict-model distributed`` as JSON has them; the texts are made from these."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+from typing import Any
+
+from ...regressor import Gpu
+from ..backends.distributed.job import Job
+from ..backends.distributed.memory import out_of_memory
+from ..backends.distributed.prediction import Iteration, Memory
+from ..backends.distributed.predictor import Predictor, model_flops, utilisation
+from ..backends.distributed.rent import Rent
+from ..instances import stale
+
+
+def job_json(job: Job) -> dict[str, Any]:
+    """The settings of a job."""
+    return vars(job) | {"gpus": job.gpus, "micro_batches": job.micro_batches}
+
+
+def parts_json(iteration: Iteration) -> dict[str, Any]:
+    """What the seconds of an iteration are made of; they add up to it."""
+    names = ("bubble", "tensor_parallel", "data_parallel", "pipeline_parallel", "optimizer")
+    return {"compute": dict(iteration.compute), **{name: getattr(iteration, name) for name in names}}
+
+
+def memory_json(memory: Memory) -> dict[str, float | bool]:
+    """Bytes on the fullest GPU."""
+    return vars(memory) | {"total": memory.total, "fits": memory.fits}
+
+
+def cost_json(rent: Rent | None, seconds: float, iterations: int | None) -> dict[str, Any] | None:
+    """What an iteration of ``seconds`` costs, and N of them; None where no price is known."""
+    if rent is None:
+        return None
+    return {
+        **rent.instance.place,
+        "gpus_each": rent.instance.count,
+        "count": rent.count,
+        "usd_per_hour": rent.usd_per_hour,
+        "usd_per_iteration": rent.usd(seconds),
+        "usd": None if iterations is None else rent.usd(seconds * iterations),
+        "price_of": rent.instance.date.isoformat(),
+    }
+
+
+def price_notes(rents: Sequence[Rent | None]) -> list[str]:
+    """What is to be said of prices that are old."""
+    old = stale(list({id(rent.instance): rent.instance for rent in rents if rent is not None}.values()), date.today())
+    return [] if old is None else [old]
+
+
+def iteration_json(
+    predictor: Predictor, gpu: Gpu, job: Job, tokens_per_sample: int | None, rent: Rent | None, iterations: int | None
+) -> dict[str, Any]:
+    """The whole answer on one job; raises InputError for what cannot be predicted."""
+    iteration, prepared, graph = predictor.iteration(gpu, job), predictor.prepared(gpu, job), predictor.graphs.graph(job)
+    samples = job.global_batch / iteration.seconds
+    cluster, memory = prepared.cluster, prepared.memory
+    return {
+        "fits": memory.fits,
+        "verdict": out_of_memory(prepared.stages, job, gpu.memory) or _fitting(memory, job),
+        "seconds": iteration.seconds,
+        "iterations": iterations,
+        "total_seconds": None if iterations is None else iterations * iteration.seconds,
+        "samples_per_second": samples,
+        "tokens_per_second": None if tokens_per_sample is None else samples * tokens_per_sample,
+        "model_flops": model_flops(graph, job),
+        "mfu": utilisation(graph, job, gpu, iteration.seconds),
+        "parts": parts_json(iteration),
+        "memory": memory_json(memory),
+        "cost": cost_json(rent, iteration.seconds, iterations),
+        "gpu": gpu.name,
+        "gpus": job.gpus,
+        "gpus_per_node": cluster.gpus_per_node,
+        "intra": cluster.intra.name,
+        "inter": None if cluster.inter is None else cluster.inter.name,
+        "recipe": predictor.recipe,
+        "job": job_json(job),
+        "assumptions": list(iteration.notes),
+        "notes": price_notes([rent]),
+    }
+
+
+def _fitting(memory: Memory, job: Job) -> str:
+    which = "the fullest GPU" if job.pipeline > 1 else "each GPU"
+    return f"fits: {which} needs {memory.total / 2**30:.1f} of {memory.capacity / 2**30:.1f} GiB"

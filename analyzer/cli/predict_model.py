@@ -1,0 +1,15 @@
+"""``epochcast predict-model``: the white-box backends, which know the model rather than a trace; one file each."""
+
+from __future__ import annotations
+
+import click
+
+from .predict_distributed import distributed
+
+
+@click.group()
+def predict_model() -> None:
+    """Predict from the model itself, before anything has run."""
+
+
+predict_model.add_command(distributed)
