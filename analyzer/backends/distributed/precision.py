@@ -62,7 +62,8 @@ def peak_flops(gpu: Gpu, dtype: str, tf32: bool = False) -> float:
     if dtype == "bfloat16" and gpu.bf16_tensor_flops:
         return gpu.bf16_tensor_flops
     if dtype == "float16" and (gpu.fp16_tensor_flops or gpu.fp16_flops):
-        return gpu.fp16_tensor_flops or gpu.fp16_flops or 0.0
+        # Where half arithmetic is slow (Pascal but for the P100), libraries compute halves in FP32.
+        return gpu.fp16_tensor_flops or max(gpu.fp16_flops or 0.0, plain)
     if dtype == "float64" and gpu.fp64_flops:
         return gpu.fp64_tensor_flops or gpu.fp64_flops
     asked = "tf32" if tf32 else dtype

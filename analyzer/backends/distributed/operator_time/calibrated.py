@@ -45,8 +45,9 @@ def products_of(operator: Operator) -> tuple[int, int, int, int]:
     if operator.kind == "attention":
         query, key = operator.inputs[:2] if len(operator.inputs) < 6 else operator.inputs[1:3]
         return query.shape[0] * query.shape[1], query.shape[2], key.shape[2], query.shape[3]
-    weight = next(one.shape for one in operator.inputs[1:] if len(one.shape) >= 3)
-    image = operator.inputs[0] if operator.name.startswith("aten.convolution_backward") else operator.outputs[0]
+    backward = operator.name.startswith("aten.convolution_backward")
+    weight = operator.inputs[2 if backward else 1].shape
+    image = operator.inputs[0] if backward else operator.outputs[0]
     pixels = image.shape[0] * int(np.prod(image.shape[2:]))
     return 1, pixels, weight[0], int(np.prod(weight[1:]))
 
@@ -62,7 +63,7 @@ def work_of(operators: Sequence[Operator], gpu: Gpu, precision: Precision, fused
         if operator.flops:
             batch, m, n, k = products_of(operator)
             flops[index] = operator.flops * _padding(m) * _padding(n)
-            tiles[index] = -(-m // _TILE) * -(-n // _TILE) * batch / gpu.sm_count
+            tiles[index] = _waves(batch, m, n, gpu.sm_count)
             depth[index] = k
             peak[index] = peak_flops(gpu, operator.dtype, precision.tf32)
     return Work(*(np.array(one, dtype=float) for one in (flops, sizes, tiles, depth, peak)))
@@ -78,6 +79,13 @@ _TWO_PASSES = {
 
 def _read_again(operator: Operator) -> float:
     return float(sum(tensor.bytes for tensor in operator.inputs[: _TWO_PASSES.get(operator.name, 0)]))
+
+
+def _waves(batch: int, m: int, n: int, sm_count: int) -> float:
+    """Tiles per processor; libraries fill a processor that large tiles would leave empty with narrow ones, up to one each."""
+    wide = -(-m // _TILE) * -(-n // _TILE) * batch / sm_count
+    narrow = -(-m // _NARROW) * -(-n // _NARROW) * batch / sm_count
+    return max(wide, min(1.0, narrow))
 
 
 def _padding(size: int) -> float:
