@@ -74,7 +74,7 @@ _TWO_PASSES = {
     "aten.native_batch_norm.default": 1,
     "aten.native_batch_norm_backward.default": 2,
 }
-"""Operators whose first inputs are read by two kernels: torch sums up for scale and shift (batch norm: for its statistics) apart."""
+"""Operators whose first inputs two kernels read: torch sums up for scale and shift (batch norm: for its statistics) apart."""
 
 
 def _read_again(operator: Operator) -> float:

@@ -1,0 +1,89 @@
+"""Predicted against measured iterations of vTrain's runs (64 to 512 A100), every recipe on the same rows.
+
+Run: EPOCHCAST_SHARED=../shared python benchmarks/distributed/runs.py [--write]
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+sys.path.append(str(Path(__file__).parents[1]))
+from docs_page import DISTRIBUTED
+
+from epochcast.analyzer.backends.distributed.evaluation.by_runs import Answers, RunEvaluator, by_rows, by_size, strategy
+from epochcast.analyzer.backends.distributed.recipes import RECIPES
+from epochcast.analyzer.backends.distributed.runs import Run, read_runs
+
+DISTURBED = 10
+"""Percent: a run so much slower than the model that was fitted on it and all others is called disturbed."""
+
+
+def main() -> None:
+    """Print the tables; --write puts them into docs/distributed.md."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", help="fill docs/distributed.md")
+    write = parser.parse_args().write
+    table = Path(os.environ.get("EPOCHCAST_SHARED", "../shared")) / "data/distributed/vtrain_multi_node.csv"
+    if not table.exists():
+        sys.exit(f"{table} is not there; set EPOCHCAST_SHARED")
+    lines = report(read_runs(table))
+    print("\n".join(lines))
+    if write:
+        DISTRIBUTED.fill("RUNS", lines)
+
+
+def report(runs: list[Run]) -> list[str]:
+    """Markdown tables over the runs."""
+    evaluator = RunEvaluator()
+    sizes = sorted({run.group for run in runs}, key=lambda name: float(name.rstrip("B")))
+    answers = {name: by_size(evaluator, runs, name) for name in RECIPES}
+    lines = [
+        f"{len(runs)} runs; coefficients fitted without the size that is told. Percent.",
+        "",
+        "| recipe | MAPE | median | " + " | ".join(sizes) + " | " + " | ".join(sorted({strategy(run) for run in runs})) + " |",
+        "|" + "---|" * (3 + len(sizes) + len({strategy(run) for run in runs})),
+    ]
+    for name, answer in answers.items():
+        lines.append(f"| {name} | {_figures(answer)} | {_by(answer, lambda run: run.group, sizes)} | {_by(answer, strategy)} |")
+    default = answers["default"]
+    regret = ", ".join(f"{size} {answers['default'].regret()[size]:.1f}" for size in sizes)
+    lines += [
+        "",
+        f"What the configuration predicted to be fastest takes longer than the fastest (default, unseen size): {regret} %.",
+    ]
+    lines += ["", "| learnt from | MAPE | median | over seeds |", "|---|---|---|---|"]
+    for rows in (0, 5, 10, 20):
+        answer = by_rows(evaluator, runs, rows)
+        spread = f"{min(answer.spread):.1f} to {max(answer.spread):.1f}" if answer.spread else ""
+        label = "no run: what is believed" if rows == 0 else f"{rows} random runs, 12 seeds"
+        lines.append(f"| {label} | {_figures(answer)} | {spread} |")
+    fitted = evaluator.predict(runs, evaluator.fit(runs))
+    measured = np.array([run.seconds for run in runs])
+    errors = 100 * np.abs(fitted / measured - 1)
+    lines.append(f"| all, told themselves (the floor) | {errors.mean():.1f} | {np.median(errors):.1f} | |")
+    slow, fast = fitted / measured < 1 - DISTURBED / 100, fitted / measured > 1 + DISTURBED / 100
+    kept = 100 * np.abs(default.predicted[~slow] / default.measured[~slow] - 1)
+    lines += [
+        "",
+        f"{slow.sum()} of {len(runs)} runs are more than {DISTURBED} % slower than the model fitted on all of them, {fast.sum()} "
+        f"so much faster. Without the slow ones the default is {kept.mean():.1f} % off for an unseen size (median "
+        f"{np.median(kept):.1f}).",
+    ]
+    return lines
+
+
+def _figures(answer: Answers) -> str:
+    return f"{answer.scores.mape:.1f} | {answer.scores.median_ape:.1f}"
+
+
+def _by(answer: Answers, of: Callable[[Run], str], names: list[str] | None = None) -> str:
+    figures = answer.by(of)
+    return " | ".join(f"{figures[name].mape:.1f}" for name in names or figures)
+
+
+if __name__ == "__main__":
+    main()
