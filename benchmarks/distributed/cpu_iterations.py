@@ -1,6 +1,6 @@
 """Real training iterations on this CPU against the sum of their profiled operators.
 
-    python benchmarks/distributed/cpu_iterations.py [--out FILE.csv] [--threads 1] [--blocks 3] [--report]
+    python benchmarks/distributed/cpu_iterations.py [--out FILE.csv] [--clock wall] [--threads 1] [--blocks 3] [--report]
 
 Every cell (model x batch size x precision) is trained by a plain loop in another process; in turn with it, every unique
 operator of its traced graph is profiled here, so that whatever else the machine does disturbs both. Measured: the median over
@@ -8,6 +8,9 @@ all iterations. Predicted: the median over blocks of the sum of operators and op
 
 Beside it, what a predictor that is blind to precision gives on the same rows: the FP32 operators of the same model and batch
 (as vTrain profiles), and these divided by one speed-up, the median of the other models' measured ones.
+
+On a machine that others use, ``--clock cpu`` counts the processor time of both processes instead of the wall clock; with one
+thread that is what the wall clock would show on an idle one, but for the caches and the memory that others use.
 
 Cells that FILE.csv already holds are not measured again; ``--report`` measures nothing.
 """
@@ -25,9 +28,10 @@ from pathlib import Path
 import pandas as pd
 import torch
 from small_models import SMALL_MODELS
-from training_loop import Cell, Trainer, trainer
+from training_loop import CLOCKS, Cell, Trainer, trainer
 
 from epochcast.analyzer.backends.distributed.operator_time.profile import ProfiledTimes, cpu_name
+from epochcast.analyzer.backends.distributed.operator_time.timing import CpuClock
 from epochcast.analyzer.backends.distributed.precision import precision_named
 from epochcast.analyzer.backends.distributed.trace import trace
 
@@ -38,7 +42,7 @@ BLOCK_SECONDS = 0.8  # of training, between two profiles
 ROUNDS = 5  # of one profile
 
 
-def measure(cell: Cell, loop: Trainer, blocks: int) -> dict[str, object]:
+def measure(cell: Cell, loop: Trainer, blocks: int, clock: str) -> dict[str, object]:
     """Train and profile one cell in turn."""
     model = next(one for one in SMALL_MODELS if one.name == cell.model)
     precision = precision_named(cell.precision)
@@ -51,7 +55,7 @@ def measure(cell: Cell, loop: Trainer, blocks: int) -> dict[str, object]:
     iterations = min(max(round(BLOCK_SECONDS / warm[-1][0]), 3), 20)
     runs, sums, steps = loop.run(cell, iterations), [], []
     for _ in range(blocks):
-        times = ProfiledTimes("cpu", precision, most_rounds=ROUNDS)
+        times = ProfiledTimes("cpu", precision, most_rounds=ROUNDS, clock=CpuClock(CLOCKS[clock]))
         sums.append(float(times.seconds(operators).sum()))
         steps.append(times.optimizer_seconds(weights, model.optimizer))
         runs += loop.run(cell, iterations)
@@ -62,6 +66,7 @@ def measure(cell: Cell, loop: Trainer, blocks: int) -> dict[str, object]:
         "model": cell.model,
         "batch": cell.batch,
         "precision": cell.precision,
+        "clock": clock,
         "measured_s": middle,
         "measured_iqr_s": high - low,
         "iterations": len(seconds),
@@ -102,7 +107,7 @@ def report(rows: pd.DataFrame) -> None:
     """Print errors over all rows and by precision, model and batch size."""
     rows = with_blind(rows)
     print(f"{rows.cpu[0]}, {rows.threads[0]} thread(s), torch {rows.torch[0]}, {', '.join(sorted(set(rows.date)))}")
-    print(f"load average {rows.load.min():.1f} to {rows.load.max():.1f} while measuring\n")
+    print(f"{rows.clock.iloc[0]} clock, load average {rows.load.min():.1f} to {rows.load.max():.1f} while measuring\n")
     print("| rows | n | profile: MAPE / median / worst, bias | FP32 operators: MAPE | one speed-up: MAPE |")
     print("|---|---|---|---|---|")
     size = rows.batch.where(rows.batch != rows.groupby("model").batch.transform("min"), 0).map(
@@ -127,20 +132,22 @@ def main() -> None:
     """Measure what is missing and report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--clock", choices=list(CLOCKS), default="wall")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--blocks", type=int, default=3)
     parser.add_argument("--report", action="store_true", help="measure nothing")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    rows = pd.read_csv(options.out) if options.out.exists() else pd.DataFrame(columns=["model", "batch", "precision"])
-    known = set(rows[["model", "batch", "precision"]].itertuples(index=False, name=None))
+    key = ["clock", "model", "batch", "precision"]
+    rows = pd.read_csv(options.out) if options.out.exists() else pd.DataFrame(columns=key)
+    known = set(rows[key].itertuples(index=False, name=None))
     cells = [Cell(model.name, batch, name) for model in SMALL_MODELS for batch in model.batches for name in PRECISIONS]
-    missing = [cell for cell in cells if (cell.model, cell.batch, cell.precision) not in known]
+    missing = [cell for cell in cells if (options.clock, cell.model, cell.batch, cell.precision) not in known]
     if missing and not options.report:
         begin = time.monotonic()
-        with trainer(options.threads) as loop:
+        with trainer(options.threads, options.clock) as loop:
             for number, cell in enumerate(missing, 1):
-                row = measure(cell, loop, options.blocks)
+                row = measure(cell, loop, options.blocks, options.clock)
                 rows = pd.concat([rows, pd.DataFrame([row])], ignore_index=True) if len(rows) else pd.DataFrame([row])
                 rows.to_csv(options.out, index=False, float_format="%.6g")
                 print(
@@ -148,7 +155,8 @@ def main() -> None:
                     f"predicted {row['predicted_s']:.4f} s",
                     file=sys.stderr,
                 )
-    report(pd.read_csv(options.out))
+    rows = pd.read_csv(options.out)
+    report(rows[rows.clock == options.clock].reset_index(drop=True))
 
 
 if __name__ == "__main__":

@@ -25,8 +25,12 @@ class Cell:
     precision: str
 
 
-def train(pipe: Connection, threads: int) -> None:
+CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
+
+
+def train(pipe: Connection, threads: int, clock: str) -> None:
     """Serve ``(cell, iterations)``: answer the seconds and the page faults of each iteration; end at None."""
+    now = CLOCKS[clock]
     torch.set_num_threads(threads)
     current, trained = None, None
     while (asked := pipe.recv()) is not None:
@@ -36,9 +40,9 @@ def train(pipe: Connection, threads: int) -> None:
             trained, current = _iteration(cell), cell
         answer = []
         for _ in range(iterations):
-            faults, begin = resource.getrusage(resource.RUSAGE_SELF).ru_minflt, time.perf_counter()
+            faults, begin = resource.getrusage(resource.RUSAGE_SELF).ru_minflt, now()
             trained()
-            answer.append((time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_SELF).ru_minflt - faults))
+            answer.append((now() - begin, resource.getrusage(resource.RUSAGE_SELF).ru_minflt - faults))
         pipe.send(answer)
 
 
@@ -74,11 +78,11 @@ class Trainer:
 
 
 @contextmanager
-def trainer(threads: int) -> Iterator[Trainer]:
+def trainer(threads: int, clock: str) -> Iterator[Trainer]:
     """Start the loop's process; it ends with the block."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    process = context.Process(target=train, args=(theirs, threads), daemon=True)
+    process = context.Process(target=train, args=(theirs, threads, clock), daemon=True)
     process.start()
     theirs.close()
     try:

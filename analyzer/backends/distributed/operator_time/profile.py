@@ -35,6 +35,7 @@ class ProfiledTimes:
         budget_seconds: no new round of measurements begins after it (five rounds are always run).
         most_rounds: at which measuring ends before the budget does.
         progress: told rounds done and rounds in all.
+        clock: another one than the device's; leave out the cache then.
 
     Attributes:
         estimated: operators that could not be run, with the reason; they take the time of their bytes at the bandwidth
@@ -53,13 +54,14 @@ class ProfiledTimes:
         budget_seconds: float = 60.0,
         most_rounds: int = 25,
         progress: Callable[[int, int], None] | None = None,
+        clock: Clock | None = None,
     ) -> None:
         check_device(device)
         self.device, self.precision, self.cache = device, precision, cache
         self.budget_seconds, self.most_rounds, self.progress = budget_seconds, most_rounds, progress
         self.estimated: dict[Operator, str] = {}
         self.timings: dict[Operator, Timing] = {}
-        self._clock: Clock | None = None
+        self._clock = clock
         self._bandwidth = 0.0
 
     @property
