@@ -1,0 +1,194 @@
+"""The learned operator model: what it recovers, carries over to other GPUs and keeps on disk."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.typing import NDArray
+from sklearn.ensemble import HistGradientBoostingRegressor
+
+from epochcast.analyzer.backends.distributed.graph import Operator, Tensor
+from epochcast.analyzer.backends.distributed.operator_time.boosting import Boosting
+from epochcast.analyzer.backends.distributed.operator_time.corpus import CORPUS_COLUMNS, read_corpus
+from epochcast.analyzer.backends.distributed.operator_time.fitting import fit_operators
+from epochcast.analyzer.backends.distributed.operator_time.learned import Board, LearnedTimes, distance
+from epochcast.analyzer.backends.distributed.operator_time.model_file import load_model, save_model
+from epochcast.analyzer.backends.distributed.operator_time.probe import choose_probe, correct
+from epochcast.analyzer.backends.distributed.operator_time.roofline import Roofline
+from epochcast.analyzer.backends.distributed.operator_time.shapes import SHAPE_COLUMNS, pass_row, product_row, shapes_of
+from epochcast.analyzer.errors import InputError
+from epochcast.regressor import load_catalog
+
+CATALOG = load_catalog()
+DISPATCH = 20e-6
+
+
+def synthetic(gpu: str, slower: float = 1.0, seed: int = 0, rows: int = 300) -> pd.DataFrame:
+    """Operators by a plain law: 1.25 times the data sheet's time, times ``slower``, and 20 us of dispatch."""
+    rng = np.random.default_rng(seed)
+
+    def side() -> int:
+        return int(2 ** rng.uniform(6, 13))
+
+    shapes = [product_row(1, side(), side(), side(), "float32") for _ in range(rows)]
+    shapes += [
+        product_row(int(2 ** rng.uniform(2, 8)), *(int(2 ** rng.uniform(5, 11)) for _ in "mnk"), "float32") for _ in range(rows)
+    ]
+    for family in ("normalisation", "softmax", "elementwise"):
+        shapes += [pass_row(family, side() * 8, side(), "float32", 2) for _ in range(rows // 3)]
+    table = pd.DataFrame(shapes, columns=list(SHAPE_COLUMNS))
+    of = CATALOG[gpu]
+    ideal = np.maximum(table["flops"] / (of.fp32_flops or 1.0), table["bytes"] / of.memory_bandwidth)
+    seconds = slower * 1.25 * ideal + DISPATCH
+    return table.assign(gpu=gpu, op="x", seconds=seconds, **{"pass": "forward"})[list(CORPUS_COLUMNS)]
+
+
+CORPUS = pd.concat([synthetic("A100 PCIe 40GB"), synthetic("V100 PCIe 32GB", seed=1)], ignore_index=True)
+
+
+@pytest.fixture(scope="module")
+def model():  # type: ignore[no-untyped-def]
+    return fit_operators(CORPUS, CATALOG)
+
+
+def errors(times: LearnedTimes, rows: pd.DataFrame) -> NDArray[np.float64]:
+    return np.abs(times.measured_seconds_of(rows) / rows["seconds"].to_numpy() - 1)
+
+
+def product(m: int, n: int, k: int, dtype: str = "float32") -> Operator:
+    inputs = Tensor((m, k), dtype), Tensor((k, n), dtype)
+    return Operator("aten.mm.default", "matmul", "forward", inputs, (Tensor((m, n), dtype),), flops=2.0 * m * n * k)
+
+
+def test_a_law_that_all_gpus_share_carries_over(model) -> None:  # type: ignore[no-untyped-def]
+    unseen = synthetic("A100 SXM4 80GB", seed=2)
+    assert np.median(errors(LearnedTimes(CATALOG["A100 SXM4 80GB"], model), unseen)) < 0.05
+
+
+def test_dispatch_is_measured_but_not_answered(model) -> None:  # type: ignore[no-untyped-def]
+    times = LearnedTimes(CATALOG["A100 PCIe 40GB"], model)
+    rows = CORPUS[CORPUS["gpu"] == "A100 PCIe 40GB"]
+    added = times.measured_seconds_of(rows) - times.seconds_of(rows)
+    products = rows["family"].isin(["linear", "bmm"]).to_numpy()
+    assert added[products] == pytest.approx(DISPATCH, rel=0.4)
+
+
+def test_a_probe_tells_how_much_slower_a_gpu_is(model) -> None:  # type: ignore[no-untyped-def]
+    unseen = synthetic("T4", slower=1.6, seed=3)
+    zero = LearnedTimes(CATALOG["T4"], model)
+    probe = choose_probe(unseen, 20, seed=0)
+    assert len(probe) == 20
+    assert probe["family"].value_counts().to_dict() == {
+        "linear": 8,
+        "bmm": 6,
+        "normalisation": 2,
+        "softmax": 2,
+        "elementwise": 2,
+    }
+    large = unseen[unseen["bytes"] > 1e7]
+    before, after = errors(zero, large).mean(), errors(correct(zero, probe), large).mean()
+    assert before > 0.25
+    assert after < 0.5 * before
+
+
+def test_a_probe_of_few_rows_takes_what_there_is() -> None:
+    few = synthetic("T4", rows=6)
+    assert 0 < len(choose_probe(few, 20, seed=1)) <= 20
+    assert choose_probe(few.iloc[:0], 20, seed=1).empty
+
+
+def test_unlike_boards_are_far_apart() -> None:
+    t4, p4, a100 = (Board(CATALOG[name].tdp, CATALOG[name].compute_capability) for name in ("T4", "P4", "A100 PCIe 40GB"))
+    assert distance(t4, p4) < distance(t4, a100)
+    assert distance(t4, t4) == 0
+
+
+def test_kept_trees_answer_as_scikit_learn_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 4))
+    y, weight = X[:, 0] * X[:, 1] + np.sin(3 * X[:, 2]), rng.uniform(0.5, 1, 400)
+    fitted = []
+
+    class Kept(HistGradientBoostingRegressor):  # type: ignore[misc]
+        def fit(self, *args: object, **options: object) -> object:
+            fitted.append(self)
+            return super().fit(*args, **options)
+
+    monkeypatch.setattr("sklearn.ensemble.HistGradientBoostingRegressor", Kept)
+    ours = Boosting.fit(X, y, weight)
+    fresh = rng.normal(size=(200, 4))
+    assert ours.predict(fresh) == pytest.approx(fitted[0].predict(fresh.astype(np.float32)), abs=1e-5)
+    assert np.corrcoef(ours.predict(X), y)[0, 1] > 0.9
+
+
+def test_a_model_on_disk_answers_the_same(model, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    save_model(model, tmp_path / "m")
+    again = load_model(tmp_path / "m")
+    rows = synthetic("T4", rows=30)
+    assert again.kernel_seconds(rows, CATALOG["T4"]) == pytest.approx(model.kernel_seconds(rows, CATALOG["T4"]), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda m: (m / "operators.json").unlink(), "holds no operator model"),
+        (lambda m: (m / "operators.json").write_text("{"), "is wrong"),
+        (lambda m: (m / "operators.json").write_text((m / "operators.json").read_text().replace("T4", "X", 1)), "boards"),
+        (lambda m: (m / "linear.npz").write_bytes(b"no archive"), "cannot be used"),
+        (lambda m: (m / "linear.npz").write_bytes((m / "softmax.npz").read_bytes()[:100]), "cannot be used"),
+    ],
+)
+def test_a_damaged_model_is_refused(tmp_path: Path, spoil, message: str) -> None:  # type: ignore[no-untyped-def]
+    save_model(load_model(), tmp_path)
+    spoil(tmp_path)
+    with pytest.raises(InputError, match=message):
+        load_model(tmp_path)
+
+
+def test_the_shipped_model_stays_near_what_the_data_sheet_allows() -> None:
+    shipped = load_model()
+    large = [product(4096, 4096, 4096), product(8192, 1024, 4096)]
+    for name in ("H100 SXM5", "A100 SXM4 80GB", "L4", "T4", "RTX 4090"):
+        ratio = LearnedTimes(CATALOG[name], shipped).seconds(large) / Roofline(CATALOG[name]).seconds(large)
+        assert ((ratio > 0.9) & (ratio < 5)).all(), (name, ratio)
+
+
+def test_half_precision_is_faster_and_communication_free() -> None:
+    times = LearnedTimes(CATALOG["A100 SXM4 80GB"], load_model())
+    reduced = Operator("all_reduce", "communication", "forward", (Tensor((8,), "float32"),), ())
+    full, half, none = times.seconds([product(4096, 4096, 4096), product(4096, 4096, 4096, "float16"), reduced])
+    assert 8 < full / half < 24  # 312 over 19.5 TFLOP/s
+    assert none == 0
+    tf32 = LearnedTimes(CATALOG["A100 SXM4 80GB"], load_model(), tf32=True).seconds([product(4096, 4096, 4096)])[0]
+    assert half < tf32 < full
+
+
+def test_attention_costs_its_products_and_not_its_scores() -> None:
+    heads = Tensor((4, 16, 2048, 64), "float32")
+    flops = 4.0 * 4 * 16 * 2048**2 * 64
+    fused = Operator("epochcast.attention", "attention", "forward", (heads, heads, heads), (heads,), flops=flops)
+    (row,) = shapes_of([fused]).to_dict("records")
+    assert (row["family"], row["batch"], row["flops"], row["bytes"]) == ("bmm", 64, flops, 4.0 * heads.bytes)
+    assert 2.0 * row["batch"] * row["m"] * row["n"] * row["k"] == flops
+
+
+def test_too_small_and_foreign_corpora_are_refused() -> None:
+    with pytest.raises(InputError, match="the corpus has 10 operators"):
+        fit_operators(CORPUS.iloc[:10], CATALOG)
+    with pytest.raises(InputError, match="which the catalogue does not have"):
+        fit_operators(CORPUS.assign(gpu="A CPU"), CATALOG)
+
+
+def test_a_family_that_was_measured_nowhere_is_refused() -> None:
+    only = fit_operators(CORPUS[CORPUS["family"] == "softmax"], CATALOG)
+    with pytest.raises(InputError, match="knows no linear operators"):
+        LearnedTimes(CATALOG["T4"], only).seconds([product(64, 64, 64)])
+
+
+def test_public_elementwise_operators_carry_over_to_a_gpu_left_out(shared_data: Path) -> None:
+    corpus = read_corpus(shared_data / "distributed" / "neusight_ops_elem.csv.gz", CATALOG)
+    for gpu, limit in (("T4", 0.03), ("A100 PCIe 40GB", 0.08)):
+        own = corpus[corpus["gpu"] == gpu]
+        zero = LearnedTimes(CATALOG[gpu], fit_operators(corpus[corpus["gpu"] != gpu], CATALOG))
+        assert errors(zero, own).mean() < limit
