@@ -9,6 +9,7 @@ import click
 
 from ...regressor import Predictor, load_catalog
 from ..training_data import load_training_data
+from .calibrate_distributed import calibrate_distributed, is_distributed
 
 
 @click.command()
@@ -19,17 +20,21 @@ from ..training_data import load_training_data
     required=True,
     multiple=True,
     metavar="PATH",
-    help="The anchors on the new GPU and on one that the model knows (repeatable): a corpus, CSV, profiles or traces.",
+    help="The anchors on the new GPU and on one that the model knows (repeatable): a corpus, CSV, profiles or traces; for "
+    "`distributed` measured runs (CSV).",
 )
 @click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="The folder to write the model to.")
 @click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="GPUs of your own beside ours, TOML.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def calibrate(model: str, data: tuple[Path, ...], out: Path, gpus: Path | None, as_json: bool) -> int:
-    """Sharpen MODEL (a folder, or `default` for the one that comes with epochcast) with a few measurements on a new GPU.
+    """Sharpen MODEL (a folder, or `default` or `distributed` for those that come with epochcast) with a few measurements.
 
     \b
     Example: epochcast calibrate default --data anchors-on-t4/ --data anchors-on-l4/ --out my-model
+             epochcast calibrate distributed --data my-runs.csv --out my-cluster
     """
+    if is_distributed(model):
+        return calibrate_distributed(model, data, out, as_json)
     # A folder of that name is meant by ./default.
     predictor = Predictor.load(None if model == "default" else Path(model), load_catalog(gpus))
     profiles, left_out = load_training_data(data, predictor.catalog)

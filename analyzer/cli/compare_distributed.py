@@ -17,6 +17,8 @@ from .distributed_answer import job_json, memory_json
 from .distributed_options import Asked, one_of
 from .tables import seconds_text, table
 
+Degrees = tuple[int, int, int]
+
 _STRATEGY = re.compile(r"(\d+),(\d+),(\d+)")
 
 
@@ -29,7 +31,8 @@ def compare(question: Asked, gpus_total: Sequence[int], strategies: str | None, 
     chosen = list(degrees(total)) if strategies is None else _read(strategies)
     if options["global_batch"] is None:
         raise InputError("--compare trains the same in every way; give --global-batch N")
-    rows, refused = [], {}
+    rows: list[dict[str, Any]] = []
+    refused: dict[Degrees, str] = {}
     for precision in _precisions(question, gpu):
         for data, tensor, pipeline in chosen:
             try:
@@ -44,7 +47,7 @@ def compare(question: Asked, gpus_total: Sequence[int], strategies: str | None, 
     if not rows:
         raise InputError(next(iter(refused.values())))
     answer = {
-        "model": options["model"],
+        "model": question.name,
         "gpu": gpu.name,
         "rows": rows,
         "refused": [{"data": d, "tensor": t, "pipeline": p, "why": why} for (d, t, p), why in refused.items()],
@@ -54,12 +57,14 @@ def compare(question: Asked, gpus_total: Sequence[int], strategies: str | None, 
         from ..figures.precisions import precisions_figure
 
         seconds = {_key(row): row["seconds"] if row["fits"] else None for row in rows}
-        save_figure(precisions_figure(seconds, f"{options['model']}, {gpu.name}"), plot)
+        counts = sorted({row["job"]["gpus"] for row in rows})
+        title = f"{question.name}, {' or '.join(map(str, counts))} {gpu.name}, global batch {options['global_batch']}"
+        save_figure(precisions_figure(seconds, title), plot)
     click.echo(json.dumps(answer, indent=2) if as_json else _text(answer))
     return 0 if any(row["fits"] for row in rows) else 1
 
 
-def _read(text: str) -> list[tuple[int, int, int]]:
+def _read(text: str) -> list[Degrees]:
     found = []
     for part in text.split():
         match = _STRATEGY.fullmatch(part)
@@ -87,22 +92,22 @@ def _precisions(question: Asked, gpu: Any) -> Sequence[str]:
     return able
 
 
-def _key(row: dict[str, Any]) -> tuple[tuple[int, int, int], str]:
+def _key(row: dict[str, Any]) -> tuple[Degrees, str]:
     job = row["job"]
     return (job["data"], job["tensor"], job["pipeline"]), job["precision"]
 
 
 def _text(answer: dict[str, Any]) -> str:
     cells = {_key(row): seconds_text(row["seconds"]) if row["fits"] else "OOM" for row in answer["rows"]}
-    strategies, precisions = (list(dict.fromkeys(key[part] for key in cells)) for part in (0, 1))
-    rows = [[str(one), *(cells.get((one, name), "-") for name in precisions)] for one in strategies]  # type: ignore[list-item]
+    strategies, precisions = dict.fromkeys(degrees for degrees, _ in cells), dict.fromkeys(name for _, name in cells)
+    rows = [[str(one), *(cells.get((one, name), "-") for name in precisions)] for one in strategies]
     refused = [f"({one['data']}, {one['tensor']}, {one['pipeline']}): {one['why']}" for one in answer["refused"]]
     fastest = [row["seconds"] for row in answer["rows"] if row["fits"]]
     spread = f"the slowest takes {max(fastest) / min(fastest):.2g} times as long as the fastest" if fastest else "nothing fits"
     return "\n".join(
         [
             f"{answer['model']} on {answer['gpu']}: seconds of one iteration by (data, tensor, pipeline) and precision",
-            table(("(d, t, p)", *precisions), rows),  # type: ignore[arg-type]
+            table(("(d, t, p)", *precisions), rows),
             spread,
             *refused,
         ]

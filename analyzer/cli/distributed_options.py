@@ -126,6 +126,11 @@ class Asked:
     options: Mapping[str, Any]
 
     @property
+    def name(self) -> str:
+        """What the model is called."""
+        return getattr(getattr(self.predictor.graphs, "model", None), "name", "") or str(self.options["model"])
+
+    @property
     def tokens_per_sample(self) -> int | None:
         """None where samples are no sequences of tokens, or a user's module does not say."""
         from ..backends.distributed.models import Architecture
@@ -182,7 +187,7 @@ def asked(options: Mapping[str, Any]) -> Asked:
         ModelGraphs.of(options["model"], plan=_plan(options["tensor_plan"])),
         options["recipe"],
         coefficients,
-        _times_of(operators, corpus, catalog),
+        _times_of(operators, corpus, calibration, catalog),
         options["gpus_per_node"],
         options["intra"],
         options["inter"],
@@ -196,13 +201,14 @@ def require_torch() -> None:
         raise InputError("models are traced with torch, which is not installed here; run: pip install 'epochcast[torch]'")
 
 
-def _times_of(source: str, corpus: Path | None, catalog: Catalog) -> TimesOf | None:
+def _times_of(source: str, corpus: Path | None, calibration: Path | None, catalog: Catalog) -> TimesOf | None:
     """Where operator times come from; None: the calibrated roofline."""
     if source == "learned":
         from ..backends.distributed.operator_time.learned import LearnedTimes
-        from ..backends.distributed.operator_time.model_file import load_model
+        from ..backends.distributed.operator_time.model_file import SHIPPED, load_model
 
-        model = load_model()
+        own = calibration is not None and (calibration / "operators.json").is_file()
+        model = load_model(calibration if own and calibration else SHIPPED)
         return lambda gpu, precision: LearnedTimes(gpu, model, precision.tf32)
     if corpus is not None:
         from ..backends.distributed.operator_time.corpus import read_corpus

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -27,6 +25,7 @@ from ..errors import InputError
 from ..trace import Trace
 from . import progress
 from .detector_report import compared, labels_report, mlperf_report
+from .plain_json import plain_json
 
 
 @click.command()
@@ -84,7 +83,7 @@ def detector(
     answer = {"labels": _labels_answer, "mlperf": _mlperf_answer}[protocol]
     answers = [{"recipe": name, "protocol": protocol, "clock": clock, **answer(scored)} for name, scored in scores.items()]
     if as_json:
-        click.echo(json.dumps(_plain(answers[0] if len(answers) == 1 else answers), indent=2, allow_nan=False))
+        click.echo(plain_json(answers[0] if len(answers) == 1 else answers))
     elif len(answers) > 1:
         click.echo(compared(answers, scores))
     else:
@@ -179,12 +178,3 @@ def _grouped(rows: list[TraceScore], keys: list[str]) -> dict[str, list[TraceSco
     for key, row in zip(keys, rows, strict=True):
         groups.setdefault(key, []).append(row)
     return dict(sorted(groups.items()))
-
-
-def _plain(value: Any) -> Any:
-    """The same without NaN and infinity, which JSON does not know."""
-    if isinstance(value, dict):
-        return {key: _plain(entry) for key, entry in value.items()}
-    if isinstance(value, list):
-        return [_plain(entry) for entry in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -45,7 +45,7 @@ def distributed(
     search: bool,
     gpus_total: tuple[int, ...],
     budget: float | None,
-    rank_by: str | None,
+    rank_by: Literal["time", "cost"] | None,
     top: int,
     comparing: bool,
     strategies: str | None,
@@ -109,5 +109,5 @@ def _one(question: Asked, instances: Sequence[Instance], iterations: int | None,
     if timeline is not None:
         if predictor.recipe != "default":
             raise InputError(f"--timeline shows the schedule of the recipe default, not of {predictor.recipe}; leave one out")
-        write_chrome_trace(timeline, predictor.timeline(gpu, job), f"{question.options['model']} on {gpu.name}")
-    return {"model": predictor.graphs.graph(job).model, "operators": question.options["operators"], **answer}
+        write_chrome_trace(timeline, predictor.timeline(gpu, job), f"{question.name} on {gpu.name}")
+    return {"model": question.name, "operators": question.options["operators"], **answer}

@@ -73,7 +73,7 @@ def search_all(
     found.rank(by)
     if as_json:
         answer = {
-            "model": options["model"],
+            "model": question.name,
             "ranked_by": by,
             "fitting": fitting,
             "too_large": found.too_large,
@@ -129,7 +129,7 @@ def _text(question: Asked, found: Found, fitting: int, iterations: int | None, t
         rows.append(row)
     where = ", ".join(dict.fromkeys(f"{one.job.gpus} {one.gpu.name}" for one in found.candidates[:top]))
     lines = [
-        f"{question.options['model']}, global batch {question.options['global_batch']}, on {where}",
+        f"{question.name}, global batch {question.options['global_batch']}, on {where}",
         f"{fitting} configurations fit, {found.too_large} do not; {len(found.candidates)} ranked, the best {len(rows)}:",
         "",
         table(header, rows),

@@ -11,6 +11,7 @@ import click
 from ...regressor import Predictor, load_catalog
 from ..training_data import load_training_data
 from . import progress
+from .train_distributed import distributed
 
 _NEW = {"P2": "on a new workload", "P3": "on a new model", "P4": "on a new GPU"}
 
@@ -18,6 +19,9 @@ _NEW = {"P2": "on a new workload", "P3": "on a new model", "P4": "on a new GPU"}
 @click.group()
 def train() -> None:
     """Fit a predictor on measurements."""
+
+
+train.add_command(distributed)
 
 
 @train.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from matplotlib.figure import Figure
@@ -41,7 +42,7 @@ def precisions_figure(seconds: Mapping[tuple[Degrees, str], float | None], title
         for number, precision in enumerate(precisions):
             color, hatch = _LOOKS.get(precision, (ORANGE, ""))
             places = [group + (number - (len(precisions) - 1) / 2) * width for group in range(len(strategies))]
-            heights = [scale * (seconds.get((degrees, precision)) or 0.0) for degrees in strategies]
+            heights = [scale * (seconds.get((degrees, precision)) or math.nan) for degrees in strategies]
             look = {"color": color} if not hatch else {"facecolor": "none", "edgecolor": color, "hatch": hatch}
             axes.bar(places, heights, 0.9 * width, label=precision, linewidth=0.8, **look)  # type: ignore[arg-type]
             for place, degrees in zip(places, strategies, strict=True):

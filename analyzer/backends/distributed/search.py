@@ -117,10 +117,10 @@ def _outlines(predictor: Predictor, template: Job, gpu: Gpu, count: int, space: 
             data = count // (tensor * pipeline)
             if space.pipeline not in (None, pipeline) or space.data not in (None, data):
                 continue
-            stages = (0, 1) if space.zero is None and data > 1 else (space.zero or 0,)
-            spread = {"data": data, "tensor": tensor, "pipeline": pipeline}
+            stages: tuple[Literal[0, 1], ...] = (0, 1) if space.zero is None and data > 1 else (space.zero or 0,)
             try:
-                jobs = [replace(template, **spread, precision=precision, zero=zero, micro_batch=1) for zero in stages]
+                job = replace(template, data=data, tensor=tensor, pipeline=pipeline, precision=precision, micro_batch=1)
+                jobs = [replace(job, zero=zero) for zero in stages]
                 predictor.prepared(gpu, jobs[0])
             except InputError as error:
                 found.refused.setdefault(f"({data}, {tensor}, {pipeline})", str(error))
