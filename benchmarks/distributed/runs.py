@@ -69,7 +69,7 @@ def report(runs: list[Run]) -> list[str]:
     kept = 100 * np.abs(default.predicted[~slow] / default.measured[~slow] - 1)
     lines += [
         "",
-        f"{slow.sum()} of {len(runs)} runs are more than {DISTURBED} % slower than the model fitted on all of them, {fast.sum()} "
+        f"{slow.sum()} of {len(runs)} runs are more than {DISTURBED} % slower than the model fitted on all, {fast.sum()} "
         f"so much faster. Without the slow ones the default is {kept.mean():.1f} % off for an unseen size (median "
         f"{np.median(kept):.1f}).",
     ]

@@ -1,0 +1,185 @@
+"""One iteration from its pieces, on graphs written by hand; the paper's equations by the calculator."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hand_made import Given, graph
+
+from epochcast.analyzer.backends.distributed.coefficients import Coefficients
+from epochcast.analyzer.backends.distributed.communication import all_reduce_seconds, cluster_for
+from epochcast.analyzer.backends.distributed.iteration import iteration, prepare, rank_compute, stage_times
+from epochcast.analyzer.backends.distributed.job import Job
+from epochcast.analyzer.backends.distributed.operator_time.calibrated import CalibratedTimes
+from epochcast.analyzer.backends.distributed.precision import precision_named
+from epochcast.analyzer.backends.distributed.recipes import RECIPES
+from epochcast.analyzer.backends.distributed.recipes.roofline import IDEAL
+
+GPU = "A100 SXM4 80GB"
+
+
+class Second:
+    """A source of times under which every product takes a second."""
+
+    def seconds(self, operators):
+        return np.array([float(operator.kind == "matmul") for operator in operators])
+
+
+def run(job, one=None, coefficients=IDEAL, times=None, gpus_per_node=None):
+    prepared = prepare(one or graph(), job, cluster_for(GPU, job.gpus, gpus_per_node))
+    return iteration(prepared, times or Second(), coefficients)
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        Job(precision="fp32"),
+        Job(data=4, global_batch=8, precision="fp32", zero=1),
+        Job(data=2, tensor=2, pipeline=2, global_batch=8, precision="fp32", recomputation="full"),
+        Job(data=2, pipeline=4, global_batch=16, precision="fp32", overlap=True, schedule="gpipe"),
+        Job(pipeline=2, virtual_stages=2, global_batch=4, precision="fp32"),
+    ],
+)
+def test_the_parts_make_up_the_whole(job) -> None:
+    answer = run(job, graph(exchanges=2), Coefficients())
+    parts = (*answer.compute.values(), answer.bubble, answer.tensor_parallel, answer.data_parallel, answer.pipeline_parallel)
+    assert answer.seconds == pytest.approx(sum(parts) + answer.optimizer)
+    assert all(part >= 0 for part in parts)
+    assert answer.memory is not None
+
+
+def test_a_pipeline_waits_for_its_depth_and_not_for_its_micro_batches() -> None:
+    for micro_batches in (1, 4, 16):
+        answer = run(
+            Job(pipeline=4, global_batch=micro_batches, precision="fp32"),
+            coefficients=replace(IDEAL, network=1e9, node_link=1e9),
+        )
+        assert answer.compute["matmul"] == pytest.approx(3.0 * micro_batches)  # one layer on each of four stages
+        assert answer.bubble == pytest.approx(3 * 3.0)
+
+
+def test_recomputation_runs_each_layer_forward_once_more() -> None:
+    none, full = (run(Job(precision="fp32", recomputation=how), graph(exchanges=1)) for how in ("none", "full"))
+    assert full.compute["recomputation"] == pytest.approx(4.0)
+    assert full.compute["matmul"] == none.compute["matmul"] == pytest.approx(12.0)
+
+
+def test_tensor_ranks_exchange_in_every_layer_and_pass_and_micro_batch() -> None:
+    cluster = cluster_for(GPU, 2)
+    once = all_reduce_seconds(cluster, 2048 * 1024 * 4, 2, 1)
+    job = Job(tensor=2, global_batch=4, precision="fp32")
+    answer = run(job, graph(exchanges=2))
+    assert answer.tensor_parallel == pytest.approx(4 * 4 * 4 * once)
+    hidden = run(replace(job, tensor_overlap=True), graph(exchanges=2))
+    assert hidden.tensor_parallel == pytest.approx(4 * 4 * 2 * once)  # the weight gradient's second hides all of backward
+    again = run(replace(job, recomputation="full"), graph(exchanges=2))
+    assert again.tensor_parallel == pytest.approx(4 * 4 * 6 * once)
+
+
+def test_gradients_are_reduced_once_and_hidden_only_by_the_backward_pass() -> None:
+    cluster = cluster_for(GPU, 8)
+    gradients = 4 * 1024 * 1024 * 4
+    job = Job(data=8, global_batch=8, precision="fp32")
+    assert run(job).data_parallel == pytest.approx(all_reduce_seconds(cluster, gradients, 8, 1))
+    wide = graph(width=4096)  # several buckets
+    assert run(replace(job, overlap=True), wide).data_parallel < run(job, wide).data_parallel / 2
+    assert run(Job(precision="fp32")).data_parallel == 0
+
+
+def test_links_that_reach_half_their_speed_take_twice_as_long() -> None:
+    job = Job(data=8, global_batch=8, precision="fp32")
+    whole, half = run(job), run(job, coefficients=replace(IDEAL, node_link=0.5))
+    assert half.data_parallel == pytest.approx(2 * whole.data_parallel)
+    apart = run(job, coefficients=replace(IDEAL, network=0.5), gpus_per_node=1)
+    assert apart.data_parallel == pytest.approx(2 * run(job, gpus_per_node=1).data_parallel)
+
+
+@pytest.mark.parametrize(
+    ("precision", "dtype", "options", "bytes_per_parameter"),
+    [
+        ("fp32", "float32", {}, 28),  # weight, gradient and two moments read; weight and moments written
+        ("fp32", "float32", {"optimizer": "sgd"}, 20),
+        ("bf16", "bfloat16", {}, 28),  # FP32 master and moments, gradient read and weight written in 16 bits
+        ("bf16", "bfloat16", {"master_weights": False}, 14),
+        ("fp16", "float16", {}, 32),  # loss scaling reads and writes the gradient
+    ],
+)
+def test_the_optimizer_moves_every_state_once(precision, dtype, options, bytes_per_parameter) -> None:
+    prepared = prepare(graph(dtype=dtype), Job(precision=precision, **options), cluster_for(GPU, 1))
+    assert prepared.update_bytes == bytes_per_parameter * 4 * 1024 * 1024
+
+
+def test_a_timeline_starts_from_the_same_times() -> None:
+    job = Job(pipeline=2, global_batch=4, precision="fp32")
+    prepared = prepare(graph(), job, cluster_for(GPU, 2))
+    slots = stage_times(prepared, Second(), IDEAL)
+    assert [(slot.forward, slot.backward) for slot in slots] == [(2.0, 4.0), (2.0, 4.0)]
+    assert slots[-1].send == 0 < slots[0].send
+
+
+def test_seed_is_the_papers_equations_by_the_calculator() -> None:
+    job = Job(data=2, tensor=2, pipeline=2, global_batch=8, precision="fp32")
+    one = graph(sliced=True, exchanges=2)
+    cluster = cluster_for(GPU, 8)
+    answer = RECIPES["seed"](Given(one), job, cluster, Coefficients(), Second())
+    t_comp = 2 * 3.0 * 4  # two layers of three products on a stage, four micro-batches
+    volume = 2 * 1024 * 1024 * 4
+    t_dp = t_tp = volume / cluster.intra.bandwidth
+    assert answer.seconds == pytest.approx(t_comp + t_dp + t_tp + t_comp * (2 - 1))
+    alone = RECIPES["seed"](Given(one), Job(precision="fp32"), cluster_for(GPU, 1), Coefficients(), Second())
+    assert alone.seconds == pytest.approx(12.0)
+
+
+def test_seed_counts_gradients_in_the_precision_of_their_operators() -> None:
+    one = graph(sliced=True)
+    halves = replace(one.blocks[0], weights=tuple(replace(weight, computed="bfloat16") for weight in one.blocks[0].weights))
+    job, cluster = Job(data=2, global_batch=2, precision="amp-bf16"), cluster_for(GPU, 2)
+    full, half = (
+        RECIPES["seed"](Given(replace(one, blocks=(block,) * 4)), job, cluster, Coefficients(), Second()).data_parallel
+        for block in (one.blocks[0], halves)
+    )
+    assert full == pytest.approx(2 * half)
+
+
+def test_neusight_style_models_one_parallelism() -> None:
+    one, cluster = graph(exchanges=2), cluster_for(GPU, 8)
+    data = RECIPES["neusight-style"](Given(one), Job(data=4, tensor=2, global_batch=4), cluster, Coefficients(), Second())
+    assert data.data_parallel > 0 == data.tensor_parallel == data.bubble
+    pipeline = RECIPES["neusight-style"](
+        Given(one), Job(tensor=2, pipeline=4, global_batch=4), cluster, Coefficients(), Second()
+    )
+    assert pipeline.bubble > 0 == pipeline.tensor_parallel == pipeline.data_parallel
+    for answer in (data, pipeline):
+        parts = (answer.bubble, answer.tensor_parallel, answer.data_parallel, answer.pipeline_parallel, answer.optimizer)
+        assert answer.seconds == pytest.approx(sum(answer.compute.values()) + sum(parts))
+
+
+def test_blind_recipes_ask_for_the_graph_in_single_precision() -> None:
+    asked = []
+
+    class Asked(Given):
+        def graph(self, job):
+            asked.append(job.precision)
+            return super().graph(job)
+
+    for recipe in ("vtrain-style", "neusight-style"):
+        RECIPES[recipe](Asked(graph()), Job(precision="amp-bf16"), cluster_for(GPU, 1), Coefficients())
+    assert asked == ["fp32", "fp32"]
+
+
+def test_roofline_is_no_slower_than_anything_calibrated() -> None:
+    job, cluster = Job(tensor=2, global_batch=4, precision="fp32"), cluster_for(GPU, 2)
+    ideal, real = (RECIPES[name](Given(graph(exchanges=2)), job, cluster, Coefficients()) for name in ("roofline", "default"))
+    assert ideal.seconds < real.seconds
+    gpu = cluster.gpu
+    assert ideal.compute["matmul"] == pytest.approx(4 * 4 * 3 * 2 * 2048 * 1024 * 1024 / gpu.fp32_flops)
+
+
+def test_small_kernels_wait_for_their_launches() -> None:
+    gpu = cluster_for(GPU, 1).gpu
+    tiny = graph(width=8, rows=8)
+    coefficients = replace(Coefficients(), launch=1e-3)
+    times = CalibratedTimes(gpu, precision_named("fp32"), coefficients)
+    assert times.seconds(tiny.blocks[0].backward).sum() == pytest.approx(2e-3, rel=1e-3)
+    prepared = prepare(tiny, Job(precision="fp32"), cluster_for(GPU, 1))
+    assert sum(rank_compute(prepared, times, coefficients).values()) == pytest.approx(4 * 3e-3, rel=1e-3)
