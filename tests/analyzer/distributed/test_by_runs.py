@@ -7,17 +7,17 @@ import pytest
 
 pytest.importorskip("torch")
 
-from epochcast.analyzer.backends.distributed.coefficients import Coefficients  # noqa: E402
-from epochcast.analyzer.backends.distributed.evaluation.by_runs import (  # noqa: E402
+from epochcast.analyzer.backends.distributed.coefficients import Coefficients
+from epochcast.analyzer.backends.distributed.evaluation.by_runs import (
     RunEvaluator,
     by_rows,
     by_size,
     by_split,
     strategy,
 )
-from epochcast.analyzer.backends.distributed.job import Job  # noqa: E402
-from epochcast.analyzer.backends.distributed.runs import Run  # noqa: E402
-from epochcast.analyzer.errors import InputError  # noqa: E402
+from epochcast.analyzer.backends.distributed.job import Job
+from epochcast.analyzer.backends.distributed.runs import Run
+from epochcast.analyzer.errors import InputError
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from epochcast.regressor import Gpu, load_catalog
-from epochcast.regressor import InputError as RegressorInputError
-
+from .....regressor import Gpu, load_catalog
+from .....regressor import InputError as RegressorInputError
 from ....errors import InputError
 from .links import Link, link_named
 from .measured import AllReduceTime, fitted_all_reduces
@@ -80,8 +79,10 @@ class Cluster:
 
         A group that fills no whole part of a node (3 ranks in nodes of 8) has neighbours that straddle two.
         """
+        if self.inter is None and (ranks - 1) * stride < self.gpus_per_node:
+            return Placement(ranks, 1)
         span = ranks * stride
-        if span <= self.gpus_per_node and (self.gpus_per_node % span == 0 or self.inter is None):
+        if span <= self.gpus_per_node and self.gpus_per_node % span == 0:
             return Placement(ranks, 1)
         if span <= self.gpus_per_node:
             return Placement(math.ceil(ranks / 2), 2)
