@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from ..backends.distributed.precision import PRECISIONS, precision_named, require
-from ..backends.distributed.search import degrees
+from ..backends.distributed.precision import precision_named, require
+from ..backends.distributed.search import available, degrees
 from ..errors import InputError
 from .distributed_answer import job_json, memory_json
 from .distributed_options import Asked, one_of
@@ -78,18 +78,10 @@ def _read(text: str) -> list[Degrees]:
 
 def _precisions(question: Asked, gpu: Any) -> Sequence[str]:
     """Those asked for, which the GPU must have; else all that it has."""
-    if given := question.options["precisions"]:
-        for name in given:
-            require(gpu, precision_named(name))
-        return tuple(dict.fromkeys(given))
-    able = []
-    for name, precision in PRECISIONS.items():
-        try:
-            require(gpu, precision)
-        except InputError:
-            continue
-        able.append(name)
-    return able
+    given = dict.fromkeys(question.options["precisions"])
+    for name in given:
+        require(gpu, precision_named(name))
+    return tuple(given) or available(gpu)
 
 
 def _key(row: dict[str, Any]) -> tuple[Degrees, str]:

@@ -127,7 +127,9 @@ def _text(question: Asked, found: Found, fitting: int, iterations: int | None, t
         if iterations is not None:
             row += [duration_text(iterations * one.iteration.seconds), "-" if usd is None else f"{usd * iterations:,.0f}"]
         rows.append(row)
-    where = ", ".join(dict.fromkeys(f"{one.job.gpus} {one.gpu.name}" for one in found.candidates[:top]))
+    counts = sorted({one.job.gpus for one in found.candidates})
+    many = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else str(counts[0])
+    where = f"{many} {' or '.join(dict.fromkeys(one.gpu.name for one in found.candidates))}"
     lines = [
         f"{question.name}, global batch {question.options['global_batch']}, on {where}",
         f"{fitting} configurations fit, {found.too_large} do not; {len(found.candidates)} ranked, the best {len(rows)}:",

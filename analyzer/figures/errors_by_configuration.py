@@ -23,7 +23,7 @@ def errors_figure(errors: Mapping[str, Mapping[Configuration, float]]) -> Figure
     """A mark per recipe at each (data, tensor, pipeline), log axis; a panel for each precision, in rows of 30 at most.
 
     Args:
-        errors: MAPE in percent by recipe, then by precision and degrees; the first recipe is drawn filled and joined.
+        errors: MAPE in percent by recipe, then by precision and degrees; the first recipe is drawn larger.
     """
     known = {configuration for by in errors.values() for configuration in by}
     rows: list[tuple[str, Sequence[tuple[int, int, int]]]] = []
@@ -64,8 +64,7 @@ def _panel(
             markersize=5.5 if number == 0 else 4,
             alpha=1.0 if number == 0 else 0.75,
             markeredgewidth=1.0 if marker == "x" else 0,
-            linestyle="-" if number == 0 else "",
-            linewidth=0.8,
+            linestyle="",
         )
     axes.set_xticks(range(len(row)), [f"{d},{t},{p}" for d, t, p in row], rotation=60, ha="right", rotation_mode="anchor")
     axes.set_ylabel("MAPE")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -130,15 +131,9 @@ def _outlines(predictor: Predictor, template: Job, gpu: Gpu, count: int, space: 
 
 def _slices(predictor: Predictor, template: Job, gpu: Gpu, count: int, space: Space, found: Found) -> Iterator[tuple[int, str]]:
     """Tensor ranks over which the model divides, with each precision that the GPU has."""
-    precisions = []
-    for name in space.precisions or PRECISIONS:
-        try:
-            require(gpu, precision_named(name))
-            precisions.append(name)
-        except InputError as error:
-            if space.precisions:
-                raise
-            found.refused.setdefault(name, str(error))
+    for name in space.precisions:
+        require(gpu, precision_named(name))
+    precisions = space.precisions or available(gpu)
     whole = replace(template, data=1, pipeline=1, micro_batch=1)
     for tensor in divisors(count):
         if space.tensor not in (None, tensor):
@@ -164,23 +159,27 @@ def divisors(number: int) -> list[int]:
     return [one for one in range(1, number + 1) if number % one == 0]
 
 
+def available(gpu: Gpu) -> tuple[str, ...]:
+    """The precisions that a GPU computes in."""
+    able = []
+    for name, precision in PRECISIONS.items():
+        with suppress(InputError):
+            require(gpu, precision)
+            able.append(name)
+    return tuple(able)
+
+
 def _fill(predictor: Predictor, gpu: Gpu, outline: Job, space: Space, rent: Rent | None, found: Found) -> None:
     """Every micro-batch of an outline, with the least recomputation that fits."""
+    choices = RECOMPUTATIONS if space.recomputation is None else (space.recomputation,)
     for micro_batch in divisors(outline.global_batch // outline.data):
         if space.micro_batch not in (None, micro_batch):
             continue
-        fitting = None
-        for recomputation in RECOMPUTATIONS if space.recomputation is None else (space.recomputation,):
-            try:
-                job = replace(outline, micro_batch=micro_batch, recomputation=recomputation)
-            except InputError as error:  # interleaved schedules ask for more of the number of micro-batches
-                found.refused.setdefault(f"micro-batches of {micro_batch}", str(error))
-                break
-            if predictor.prepared(gpu, job).memory.fits:
-                fitting = job
-                break
-        else:
+        jobs = (replace(outline, micro_batch=micro_batch, recomputation=choice) for choice in choices)
+        fitting = next((job for job in jobs if predictor.prepared(gpu, job).memory.fits), None)
+        if fitting is None:
             found.too_large += 1
             return
-        if fitting is not None:
-            found.candidates.append(Candidate(gpu, fitting, predictor.iteration(gpu, fitting), rent))
+        found.candidates.append(Candidate(gpu, fitting, predictor.iteration(gpu, fitting), rent))
+        # What a smaller micro-batch had no room for, a larger one has not either.
+        choices = choices[choices.index(fitting.recomputation) :]
