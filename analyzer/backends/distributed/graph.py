@@ -7,6 +7,7 @@ in order, and what comes after them (last norm, head, loss), forward and backwar
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -37,6 +38,9 @@ DTYPE_BYTES = {
     "int8": 1,
     "bool": 1,
 }
+
+
+_GATHERS = {"aten.embedding.default", "aten.index_select.default", "aten.gather.default"}
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,7 @@ class Operator:
     @property
     def bytes(self) -> float:
         """Least traffic of the operator alone: every input read once, every output written once."""
-        return float(sum(tensor.bytes for tensor in (*self.inputs, *self.outputs)))
+        return float(sum(read_bytes(self.name, self.inputs, self.outputs)) + sum(tensor.bytes for tensor in self.outputs))
 
     @property
     def dtype(self) -> str:
@@ -104,6 +108,14 @@ class Operator:
         left, right = [tensor.shape for tensor in self.inputs if len(tensor.shape) >= 2][-2:]
         batch = math.prod(left[:-2])
         return batch, left[-2], right[-1], left[-1]
+
+
+def read_bytes(name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> list[int]:
+    """Bytes that an operator reads of each input: all of it, but of a table only the rows that are looked up."""
+    sizes = [tensor.bytes for tensor in inputs]
+    if name in _GATHERS:
+        sizes[0] = outputs[0].bytes
+    return sizes
 
 
 @dataclass(frozen=True)

@@ -175,6 +175,10 @@ class _Replay:
         return self.tensors[place.number]
 
 
+def _read(event: _Event) -> list[int]:
+    return g.read_bytes(_name(event.operator), [_spec(one) for one in event.inputs], [_spec(one) for one in event.outputs])
+
+
 def _storage(tensor: Tensor) -> int:
     return int(tensor.untyped_storage()._cdata)
 
@@ -208,7 +212,7 @@ def _graph(
         Traffic(
             cast("g.Kind", kind_of(event.operator)),
             event.phase,
-            tuple((_storage(tensor), _spec(tensor).bytes) for tensor in event.inputs),
+            tuple(zip(map(_storage, event.inputs), _read(event), strict=True)),
             tuple((_storage(tensor), _spec(tensor).bytes) for tensor in event.outputs),
             max((tensor.numel() for tensor in event.outputs), default=0),
         )

@@ -24,8 +24,6 @@ PRODUCTS = ("linear", "bmm")
 
 _LARGEST_SIDE, _LEAST_SIDE, _LEAST_FLOPS = 16384, 32, 1e9
 
-_GATHERS = ("aten.embedding.default", "aten.index_select.default", "aten.gather.default")
-
 
 def shapes_of(operators: Sequence[Operator], tf32: bool = False) -> pd.DataFrame:
     """One row of :data:`SHAPE_COLUMNS` per operator.
@@ -65,14 +63,7 @@ def _row(operator: Operator, tf32: bool) -> tuple[object, ...]:
     family = operator.kind if operator.kind in ("normalisation", "softmax") else "elementwise"
     columns = _channel_size(largest) if "batch_norm" in operator.name else largest[-1]
     rows = math.prod(largest) // max(columns, 1)
-    return family, 1, max(rows, 1), max(columns, 1), 1, 0.0, _traffic(operator), dtype
-
-
-def _traffic(operator: Operator) -> float:
-    """Bytes that one pass moves; a gather reads the rows that it writes and not the whole table."""
-    if operator.name in _GATHERS:
-        return 2.0 * sum(tensor.bytes for tensor in operator.outputs)
-    return max(operator.bytes, 1.0)
+    return family, 1, max(rows, 1), max(columns, 1), 1, 0.0, max(operator.bytes, 1.0), dtype
 
 
 def _channel_size(shape: tuple[int, ...]) -> int:
