@@ -1,0 +1,155 @@
+"""The search over ways to spread a training, against a plain loop over all of them."""
+
+from dataclasses import replace
+from datetime import date
+from itertools import product
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+from epochcast.analyzer.backends.distributed import memory
+from epochcast.analyzer.backends.distributed.coefficients import Coefficients
+from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
+from epochcast.analyzer.backends.distributed.job import Job
+from epochcast.analyzer.backends.distributed.predictor import Predictor, model_flops, utilisation
+from epochcast.analyzer.backends.distributed.rent import Rent, cheapest_rent
+from epochcast.analyzer.backends.distributed.search import Space, available, degrees, search
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.instances import Instance
+from epochcast.regressor import Gpu, load_catalog
+
+MODEL = "gpt:hidden=128,layers=4,heads=4,vocab=512,positions=128"
+T4 = load_catalog()["T4"]
+TEMPLATE = Job(global_batch=24, sequence_length=128, attention="eager")
+
+
+@pytest.fixture(scope="module")
+def predictor() -> Predictor:
+    return Predictor(ModelGraphs.of(MODEL), coefficients=Coefficients.shipped())
+
+
+def test_every_configuration_is_tried_with_the_least_recomputation_that_fits(
+    predictor: Predictor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("CONTEXT_BYTES", "COMMUNICATOR_BYTES"):
+        monkeypatch.setattr(memory, name, 0.0)
+    gpu = replace(T4, name="T4 with 26 MiB", memory=26 * 2**20)
+    found = search(predictor, TEMPLATE, [(gpu, 4)], Space(precisions=("fp32",)))
+    expected, too_large = {}, 0
+    for precision, data, tensor, pipeline, zero in product(("fp32",), (1, 2, 4), (1, 2, 4), (1, 2, 4), (0, 1)):
+        if data * tensor * pipeline != 4 or (zero and data == 1):
+            continue
+        for micro_batch in (size for size in range(1, 25) if 24 // data % size == 0 and 24 % data == 0):
+            settings = {"data": data, "tensor": tensor, "pipeline": pipeline, "zero": zero, "micro_batch": micro_batch}
+            jobs = [
+                replace(TEMPLATE, precision=precision, recomputation=choice, **settings)
+                for choice in ("none", "selective", "full")
+            ]
+            fitting = [job for job in jobs if predictor.prepared(gpu, job).memory.fits]
+            if fitting:
+                expected[fitting[0]] = predictor.iteration(gpu, fitting[0]).seconds
+            else:
+                too_large += 1
+    assert {job.recomputation for job in expected} == {"none", "selective", "full"}, "the memory tells them apart"
+    assert {one.job: one.iteration.seconds for one in found.candidates} == expected
+    assert 0 < found.too_large <= too_large
+    found.rank("time")
+    seconds = [one.iteration.seconds for one in found.candidates]
+    assert seconds == sorted(seconds)
+
+
+def test_what_is_given_stays(predictor: Predictor) -> None:
+    space = Space(tensor=2, micro_batch=3, precisions=("fp16",), recomputation="full", zero=1)
+    found = search(predictor, TEMPLATE, [(T4, 4)], space)
+    assert {(one.job.data, one.job.tensor, one.job.pipeline) for one in found.candidates} == {(2, 2, 1), (1, 2, 2)}
+    for one in found.candidates:
+        assert (one.job.micro_batch, one.job.precision, one.job.recomputation, one.job.zero) == (3, "fp16", "full", 1)
+
+
+def test_all_precisions_of_the_gpu_and_degrees_that_divide(predictor: Predictor) -> None:
+    found = search(predictor, TEMPLATE, [(T4, 6)], Space(micro_batch=1))
+    assert {one.job.precision for one in found.candidates} == set(available(T4)) == {"fp32", "fp16", "amp-fp16"}
+    assert {one.job.tensor for one in found.candidates} == {1, 2}, "3 and 6 do not divide 4 heads"
+    assert {one.job.pipeline for one in found.candidates} == {1, 2, 3}, "4 layers do not fill 6 stages"
+    assert "3 tensor ranks" in found.refused and "4" in found.refused["3 tensor ranks"]
+
+
+def test_nothing_possible_tells_the_reason(predictor: Predictor) -> None:
+    with pytest.raises(InputError, match="bfloat16"):
+        search(predictor, TEMPLATE, [(T4, 4)], Space(precisions=("bf16",)))
+    with pytest.raises(InputError, match="does not divide over 3 tensor ranks"):
+        search(predictor, TEMPLATE, [(T4, 3)], Space(tensor=3))
+    with pytest.raises(InputError, match="do not fill nodes"):
+        search(predictor, TEMPLATE, [(T4, 12)], Space())
+
+
+def test_degrees_are_all_products() -> None:
+    assert sorted(degrees(12)) == sorted(one for one in product(range(1, 13), repeat=3) if one[0] * one[1] * one[2] == 12)
+
+
+def _instance(name: str, count: int, usd: float | None, gpu: str = "T4") -> Instance:
+    return Instance("cloud", name, gpu, count, "any", usd, "a test", date(2026, 1, 1))
+
+
+def test_the_cheapest_instances_hold_whole_nodes() -> None:
+    single, four, eight = _instance("one", 1, 0.5), _instance("four", 4, 2.6), _instance("eight", 8, 4.8)
+    others = [_instance("spot", 8, None), _instance("another", 8, 0.1, gpu="A100 SXM4 80GB")]
+    rent = cheapest_rent([single, four, eight, *others], "T4", 12, 4)
+    assert rent == Rent(four, 3, pytest.approx(7.8)), "two of eight cost 9.6, and single GPUs are not linked as a node is"
+    assert cheapest_rent([single, *others], "T4", 12, 4) == Rent(single, 12, 6.0)
+    assert cheapest_rent(others, "T4", 12, 4) is None
+    assert rent is not None and rent.usd(1800) == pytest.approx(3.9)
+
+
+def test_ranking_by_cost_leaves_unpriced_gpus_to_the_end(predictor: Predictor) -> None:
+    l4 = load_catalog()["L4"]
+    dear = Rent(_instance("dear", 1, 9.0), 2, 18.0)
+    cheap = Rent(_instance("cheap", 1, 1.0), 2, 1.0)
+    space = Space(precisions=("fp16",), micro_batch=1, zero=0, recomputation="none")
+    prices = {("L4", 2): dear, ("T4", 2): cheap}
+    gpus = [(l4, 2), (T4, 2), (T4, 4)]
+    found = search(predictor, TEMPLATE, gpus, space, lambda gpu, count: prices.get((gpu.name, count)))
+    found.rank("cost")
+    known = [one.usd for one in found.candidates if one.usd is not None]
+    assert known == sorted(known) and len(set(known)) > 2
+    assert [one.usd is None for one in found.candidates] == sorted(one.usd is None for one in found.candidates)
+    assert found.candidates[-1].job.gpus == 4
+    found.rank("time")
+    assert found.candidates[0].iteration.seconds == min(one.iteration.seconds for one in found.candidates)
+
+
+def test_model_flops_are_six_per_parameter_and_token_and_attention(predictor: Predictor) -> None:
+    """Narayanan et al. 2021, equation 3, without recomputation: 72 b s l h² (1 + s / 6h + V / 12 l h)."""
+    job = replace(TEMPLATE, data=2, tensor=2, micro_batch=4, precision="fp16")
+    flops = model_flops(predictor.graphs.graph(job), job)
+    b, s, l, h, vocab = 24, 128, 4, 128, 512  # noqa: E741
+    assert flops == pytest.approx(72 * b * s * l * h**2 * (1 + s / (6 * h) + vocab / (12 * l * h)), rel=0.01)
+    assert T4.fp16_tensor_flops is not None
+    assert utilisation(predictor.graphs.graph(job), job, T4, 2.0) == pytest.approx(flops / (2 * 4 * T4.fp16_tensor_flops))
+
+
+def test_a_timeline_ends_when_the_prediction_does(predictor: Predictor) -> None:
+    job = replace(TEMPLATE, data=2, pipeline=2, micro_batch=1, precision="fp16")
+    timeline = predictor.timeline(T4, job)
+    assert timeline.seconds == pytest.approx(predictor.iteration(T4, job).seconds, rel=0.05)
+    assert {event.phase for event in timeline.events} == {"forward", "backward", "gradient reduction", "optimizer"}
+
+
+def test_precision_blind_recipes_ask_for_fp32_operators() -> None:
+    asked = []
+
+    class Times:
+        def seconds(self, operators):  # type: ignore[no-untyped-def]
+            return np.full(len(operators), 1e-5)
+
+    def times_of(gpu: Gpu, precision):  # type: ignore[no-untyped-def]
+        asked.append(precision.name)
+        return Times()
+
+    job = replace(TEMPLATE, precision="fp16")
+    graphs = ModelGraphs.of(MODEL)
+    for recipe in ("default", "vtrain-style"):
+        Predictor(graphs, recipe, times_of=times_of).iteration(T4, job)
+    assert asked == ["fp16", "fp32"]
