@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from ..backends.distributed.coefficients import Coefficients
-from .train_distributed import coefficients_text, fit_runs
+from .train_distributed import fit_runs, fitted_text
 
 
 def is_distributed(model: str) -> bool:
@@ -23,10 +23,5 @@ def calibrate_distributed(model: str, data: tuple[Path, ...], out: Path, as_json
     if as_json:
         click.echo(json.dumps(answer))
         return 0
-    click.echo(f"{out}: calibrated on {answer['rows']} runs of {', '.join(answer['gpus'])}")
-    click.echo(
-        f"error on these very runs: mean {answer['in_sample_mape']:.1f} %, median {answer['in_sample_median_ape']:.1f} % "
-        "(on new ones: epochcast evaluate distributed)"
-    )
-    click.echo("\n".join(coefficients_text(answer["coefficients"])))
+    click.echo(fitted_text(answer, out, belief))
     return 0

@@ -18,6 +18,7 @@ from ..backends.distributed.precision import PRECISIONS, Precision
 from ..backends.distributed.predictor import Predictor, TimesOf
 from ..backends.distributed.recipes import RECIPES
 from ..errors import InputError
+from . import progress
 
 if TYPE_CHECKING:
     from ..backends.distributed.operator_time import OperatorTimes
@@ -227,11 +228,16 @@ def _profiled(gpu: Gpu, precision: Precision) -> OperatorTimes:
     from ..backends.distributed.operator_time.profile import ProfiledTimes
     from ..backends.distributed.operator_time.profile_cache import ProfileCache
 
-    times = ProfiledTimes("cuda", precision, ProfileCache())
+    if not torch.cuda.is_available():
+        raise InputError(
+            f"--operators profile measures here, where torch finds no GPU; run it on a {gpu.name}, or take learned"
+        )
     here = load_catalog().resolve(torch.cuda.get_device_name())
     if here.name != gpu.name:
         raise InputError(f"--operators profile measures on the GPU here, a {here.name}; ask for that, or take learned")
-    return times
+    return ProfiledTimes(
+        "cuda", precision, ProfileCache(), progress=lambda done, most: progress.show(f"round {done} of {most}")
+    )
 
 
 def _layers(text: str | None) -> tuple[int, ...] | None:

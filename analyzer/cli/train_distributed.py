@@ -89,24 +89,22 @@ def _fit_operators(path: Path, gpus: Path | None, out: Path) -> dict[str, Any]:
 
 
 def _text(answer: Mapping[str, Any], out: Path) -> str:
-    lines = []
-    if answer["rows"]:
-        lines += [
-            f"{out}: fitted on {answer['rows']} runs of {', '.join(answer['gpus'])}",
-            f"error on these very runs: mean {answer['in_sample_mape']:.1f} %, median {answer['in_sample_median_ape']:.1f} % "
-            "(on new ones: epochcast evaluate distributed)",
-            *coefficients_text(answer["coefficients"]),
-        ]
-    else:
-        lines.append(f"{out}: no runs, so the efficiencies that come with epochcast")
+    runs = fitted_text(answer, out, Coefficients()) if answer["rows"] else f"{out}: without runs, the efficiencies are ours"
+    lines = [runs]
     if "operators" in answer:
         fitted = answer["operators"]
         lines.append(f"{out}: operator model fitted on {fitted['rows']} operators of {', '.join(fitted['gpus'])}")
     return "\n".join([*lines, f"took {answer['seconds']} s"])
 
 
-def coefficients_text(values: Mapping[str, float]) -> list[str]:
-    """One line per coefficient beside what is believed of it without any run."""
-    believed = vars(Coefficients())
-    rows = [(name, f"{value:.3g}", f"{believed[name]:.3g}") for name, value in values.items()]
-    return [table(("coefficient", "fitted", "believed before"), rows)]
+def fitted_text(answer: Mapping[str, Any], out: Path, belief: Coefficients) -> str:
+    """What :func:`fit_runs` found: the error on these very runs, and each coefficient beside what it was believed to be."""
+    rows = [(name, f"{value:.3g}", f"{vars(belief)[name]:.3g}") for name, value in answer["coefficients"].items()]
+    return "\n".join(
+        [
+            f"{out}: fitted on {answer['rows']} runs of {', '.join(answer['gpus'])}",
+            f"error on these very runs: mean {answer['in_sample_mape']:.1f} %, median {answer['in_sample_median_ape']:.1f} % "
+            "(on new ones: epochcast evaluate distributed)",
+            table(("coefficient", "fitted", "believed"), rows),
+        ]
+    )

@@ -210,7 +210,7 @@ def test_train_and_calibrate_change_the_prediction(tables: tuple[Path, Path], tm
     mine = _answer(capsys, *job, "--calibration", str(tmp_path / "mine"))["seconds"]
     assert abs(mine / row["seconds"] - 1) < abs(shipped / row["seconds"] - 1)
     assert main(["calibrate", str(tmp_path / "mine"), "--data", str(test), "--out", str(tmp_path / "again")]) == 0
-    assert "calibrated on 6 runs" in capsys.readouterr().out
+    assert "fitted on 6 runs" in capsys.readouterr().out
     assert Coefficients.load(tmp_path / "again") != Coefficients.load(tmp_path / "mine")
 
 
