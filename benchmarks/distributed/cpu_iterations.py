@@ -125,7 +125,7 @@ def report(rows: pd.DataFrame) -> None:
         )
     spread = 100 * rows.measured_iqr_s / rows.measured_s
     print(f"\nspread of measured iterations (IQR): median {spread.median():.1f} %, worst {spread.max():.1f} %")
-    print(f"not run but estimated by bytes: {sorted(set(' '.join(rows.estimated.fillna('')).split())) or 'none'}")
+    print(f"not run but estimated by bytes: {sorted(set(' '.join(rows.estimated.dropna().astype(str)).split())) or 'none'}")
 
 
 def main() -> None:

@@ -138,6 +138,22 @@ def test_every_round_runs_every_operator_once_and_the_budget_ends_it():
     assert slow[0].iqr >= 0.0
 
 
+def test_a_clock_of_ones_own_times_every_operator():
+    class Ticking:
+        cache_bytes = 1024
+
+        def copies(self, nbytes, round_bytes):
+            return 2
+
+        def time(self, calls, turn):
+            assert len(calls) == 2
+            calls[turn % 2]()
+            return 1e-3 * (turn + 1)
+
+    times = ProfiledTimes("cpu", PRECISIONS["fp32"], most_rounds=5, clock=Ticking())
+    assert times.seconds([operator("aten.relu.default", (X,))]) == pytest.approx([4e-3])  # rounds of 2 to 6 ms
+
+
 def test_timings_come_back_from_the_cache(tmp_path):
     one = operator("aten.relu.default", (X,))
     cache = ProfileCache(tmp_path / "times.sqlite")

@@ -96,15 +96,18 @@ def plan(models: Sequence[str], precisions: Sequence[Precision], device: Device,
 
 def _of_model(name: str, precision: Precision, device: Device) -> Iterator[Item]:
     dtype = getattr(torch, precision.weights)
+    seen = set()
     for batch, length in itertools.product(_BATCHES, _SEQUENCES):
         found = resolve(name, batch, length)
         if isinstance(found, Architecture):
-            if found.images and length != _SEQUENCES[0]:
-                continue
             module: torch.nn.Module = build(found, layers=1 if found.alike else None)
             inputs: tuple[Any, ...] = example_inputs(found, batch, min(length, found.positions or length))
         else:
             module, inputs = found.module, found.inputs
+        sizes = tuple(tuple(one.shape) for one in inputs if isinstance(one, torch.Tensor))
+        if sizes in seen:  # images have no sequence, and a model may have fewer positions than the longest
+            continue
+        seen.add(sizes)
         inputs = tuple(one.to(dtype) if isinstance(one, torch.Tensor) and one.is_floating_point() else one for one in inputs)
         graph = trace(module.to(dtype), inputs, precision, device, name=name)
         for block in (graph.before, *graph.blocks, graph.after):
