@@ -48,8 +48,8 @@ def operators(
 ) -> int:
     """Time the operators of models, at several batch sizes, and random ones, into a corpus.
 
-    The order is random, so that a run that is stopped early has measured a fair sample; the same command continues it. `train
-    distributed` learns operator times from such a corpus. Exits 1 if nothing could be measured.
+    The order is random, so that a run that is stopped early has measured a fair sample; the same command continues it.
+    Operator times are learned from such a corpus, or looked up in it. Exits 1 if nothing could be measured.
 
     \b
     Example: epochcast benchmark operators --device cuda --precision bf16 --budget 900 --out operators.csv
