@@ -28,12 +28,15 @@ Kind = Literal[
 Phase = Literal["forward", "backward"]
 
 DTYPE_BYTES = {
+    "complex128": 16,
+    "complex64": 8,
     "float64": 8,
     "float32": 4,
     "bfloat16": 2,
     "float16": 2,
     "int64": 8,
     "int32": 4,
+    "int16": 2,
     "uint8": 1,
     "int8": 1,
     "bool": 1,

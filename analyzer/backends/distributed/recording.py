@@ -33,13 +33,14 @@ class Place:
 
 @dataclass(frozen=True)
 class Call:
-    """One aten call; tensors are :class:`Place`."""
+    """One aten call; tensors are :class:`Place`. ``trained`` is False within ``torch.no_grad()``."""
 
     operator: Any
     arguments: tuple[Any, ...]
     options: Mapping[str, Any]
     answer: Any
     module: str
+    trained: bool
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,7 @@ class _Recorder(TorchDispatchMode):
         self.calls: list[Call] = []
         self.given: dict[int, Tensor] = {}
         self.paused = False
+        self.trained = True
         self._wrapped: dict[int, _OnDevice] = {}  # by identity of the meta tensor, which the wrapper keeps alive
         self._constants: dict[int, tuple[Tensor, _OnDevice]] = {}
 
@@ -115,7 +117,7 @@ class _Recorder(TorchDispatchMode):
         answer = tree_map_only(Tensor, self.wrap, answer)
         if not self.paused:
             places = tree_map_only(_OnDevice, _place, (args, kwargs, answer))
-            self.calls.append(Call(operator, tuple(places[0]), places[1], places[2], self.where()))
+            self.calls.append(Call(operator, tuple(places[0]), places[1], places[2], self.where(), self.trained))
         return answer
 
 
@@ -135,8 +137,11 @@ class _Functions(TorchFunctionMode):
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
+        if function is torch._C._set_grad_enabled:
+            # Switched off already is what runs in an autograd.Function, whose backward pass is traced like any other.
+            self.recorder.trained = bool(args[0]) or (self.recorder.trained and not torch.is_grad_enabled())
         if function in _MOVES:
-            kept = [one for one in args[1:] if not isinstance(one, torch.device) and not _is_device_name(one)]
+            kept = [one.dtype if isinstance(one, Tensor) else one for one in args[1:] if not _is_device(one)]
             kwargs.pop("device", None)
             return args[0].to(*kept, **kwargs) if function is torch.Tensor.to and (kept or kwargs) else args[0]
         name = getattr(function, "__name__", "")
@@ -153,11 +158,11 @@ class _Functions(TorchFunctionMode):
                 dtype = function(**given).dtype
         finally:
             self.recorder.paused = False
-        query, key, value = (tensor.to(dtype) for tensor in (query, key, value))
+        heads = [_with_heads(tensor.to(dtype)) for tensor in (query, key, value)]
         answer, _ = attention(
-            query, key, value, given.get("attn_mask"), float(given.get("dropout_p", 0.0)), bool(given.get("is_causal", False))
+            *heads, given.get("attn_mask"), float(given.get("dropout_p", 0.0)), bool(given.get("is_causal", False))
         )
-        return answer
+        return answer.view(*query.shape[:-1], value.shape[-1])
 
     def _call(self, function: Any, args: Any, kwargs: Any) -> Any:
         """Call it; where torch looks for the device itself (indexing does), call it on tensors that say they are on meta.
@@ -175,13 +180,19 @@ class _Functions(TorchFunctionMode):
         return function(*args, **kwargs)
 
 
+def _with_heads(tensor: Tensor) -> Tensor:
+    """As (batch, heads, s, d), whatever stands before s and d."""
+    return tensor.unsqueeze(0) if tensor.dim() == 3 else tensor.flatten(0, -4)
+
+
 def _alias(tensor: _OnDevice) -> _OnDevice:
     """The same tensor, which says that it lies on the meta device."""
     return _OnDevice(tensor.meta, "meta", tensor.number)
 
 
-def _is_device_name(value: Any) -> bool:
-    return isinstance(value, str) and value.split(":")[0] in ("cpu", "cuda", "meta")
+def _is_device(value: Any) -> bool:
+    number = isinstance(value, int) and not isinstance(value, bool)
+    return number or isinstance(value, (str, torch.device))
 
 
 def _meta(tensor: _OnDevice) -> Tensor:
@@ -218,7 +229,8 @@ def record(module: nn.Module, inputs: tuple[Any, ...], precision: Precision, dev
     parameters = {name: state[name].number for name, one in module.named_parameters() if one.requires_grad}
     given = tree_map_only(Tensor, give, inputs)
     with ExitStack() as stack:
-        stack.enter_context(torch.no_grad())
+        stack.enter_context(torch.enable_grad())  # which no tensor here asks for: only so that torch.no_grad() shows
+        stack.enter_context(_torch_as_on_the_device())
         stack.enter_context(_module_paths(module, path))
         stack.enter_context(_autocast(device_type, precision))
         stack.enter_context(recorder)
@@ -226,6 +238,29 @@ def record(module: nn.Module, inputs: tuple[Any, ...], precision: Precision, dev
         answer = torch.func.functional_call(module, state, given, tie_weights=False)
     places = tree_map(lambda leaf: _place(leaf) if isinstance(leaf, _OnDevice) else leaf, answer)
     return Recording(tuple(recorder.calls), recorder.given, parameters, places)
+
+
+@contextmanager
+def _torch_as_on_the_device() -> Iterator[None]:
+    """Let what torch has in Python run as if the device were there.
+
+    Functions in Python (multi-head attention) call what they are made of with each call caught by itself, where they would be
+    caught whole; ``torch.autocast`` within a module does not switch itself off.
+    """
+    checks = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
+    replaced: dict[tuple[Any, str], Any] = {
+        (owner, name): lambda *_: False for owner in (nn.functional, torch.functional) for name in checks
+    }
+    replaced[torch.cuda.amp.common, "amp_definitely_not_available"] = lambda: False
+    replaced[torch.cuda, "is_bf16_supported"] = lambda *_: True
+    kept = {(owner, name): getattr(owner, name) for owner, name in replaced}
+    try:
+        for (owner, name), function in replaced.items():
+            setattr(owner, name, function)
+        yield
+    finally:
+        for (owner, name), function in kept.items():
+            setattr(owner, name, function)
 
 
 @contextmanager

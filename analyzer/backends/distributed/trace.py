@@ -38,7 +38,8 @@ def trace(
     """Trace one training micro-batch: ``module(*inputs)`` and the backward pass of what it answers.
 
     Args:
-        module: on any device, best ``meta``; it is neither changed nor computed.
+        module: on any device, best ``meta``; it is neither changed nor computed. What it checkpoints by itself is traced as if
+            it did not: recomputation is the job's.
         inputs: example inputs; the first axis of the first tensor is the micro-batch.
         precision: what the module trains in.
         device_type: whose autocast rules and layouts count, ``cuda`` or ``cpu``; the device need not be there.
@@ -56,8 +57,7 @@ def trace(
     except Exception as error:  # the user's module may raise anything
         raise InputError(_why(what, error)) from error
     replay = _Replay(recording)
-    replay.forward()
-    replay.backward(what)
+    replay.run(what)
     return _graph(what, module, precision, inputs, recording, replay, blocks)
 
 
@@ -70,14 +70,24 @@ def _why(what: str, error: Exception) -> str:
         if Path(frame.filename).parent != ours and "torch" not in Path(frame.filename).parts
     ]
     place = f" at {Path(frames[-1].filename).name} line {frames[-1].lineno} ({frames[-1].line})" if frames else ""
-    text = " ".join(str(error).split()) or type(error).__name__
-    valued = any(word in text for word in ("meta tensors", "_local_scalar_dense", "item()", "Meta", "data-dependent"))
-    remedy = (
-        "its shapes or branches depend on values; take `.item()`, `if tensor` and boolean indexing out of forward"
-        if valued
-        else "it must run on its example inputs as it is"
-    )
-    return f"{what} cannot be traced{place}: {text[:200]}; {remedy}"
+    return f"{what} cannot be traced{place}: {_line(error)}; {_remedy(error, found=bool(frames))}"
+
+
+def _remedy(error: Exception, found: bool) -> str:
+    text = str(error)
+    if "Meta kernel" in text:
+        return "torch cannot tell what this operator answers without running it; put others in its place"
+    if any(
+        word in text for word in ("meta tensors", "_local_scalar_dense", "item()", "Meta", "numpy", "nonzero", "data-dependent")
+    ):
+        return "its shapes or branches depend on values; take `.item()`, `if tensor` and boolean indexing out of forward"
+    if isinstance(error, TypeError) and not found:
+        return "forward is called with the example inputs in order; wrap a module that takes them by name"
+    return "it must run on its example inputs as it is"
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__
 
 
 @dataclass
@@ -133,7 +143,23 @@ class _Replay:
     """Bytes kept for backward, by the call that keeps them and the call that made them."""
     events: _Events = field(default_factory=_Events)
 
-    def forward(self) -> None:
+    def run(self, what: str) -> None:
+        """Forward and backward; raises InputError if torch's meta device or autograd cannot."""
+        try:
+            self._forward()
+            ends = [self._tensor(leaf) for leaf in tree_leaves(self.recording.answer) if isinstance(leaf, Place)]
+            if ends := [tensor for tensor in ends if tensor.requires_grad]:
+                self._backward(ends)
+                return
+        except RuntimeError as error:
+            call = self.recording.calls[self.events.call]
+            raise InputError(
+                f"{what} cannot be traced in the {self.events.phase} pass of {call.operator} in its module "
+                f"{call.module or what!r}: {_line(error)}; compute this with operators that torch differentiates"
+            ) from error
+        raise InputError(f"{what} answers no tensor with a gradient; return its loss or its output, with parameters to train")
+
+    def _forward(self) -> None:
         trained = set(self.recording.parameters.values())
         for number, meta in self.recording.given.items():
             self.tensors[number] = meta.detach().requires_grad_(number in trained)
@@ -151,7 +177,8 @@ class _Replay:
             for index, call in enumerate(self.recording.calls):
                 self.events.call = index
                 args, kwargs = tree_map_only(Place, self._tensor, (call.arguments, call.options))
-                answer = call.operator(*args, **kwargs)
+                with torch.set_grad_enabled(call.trained):
+                    answer = call.operator(*args, **kwargs)
                 for place, tensor in zip(tree_leaves(call.answer), tree_leaves(answer), strict=True):
                     if isinstance(place, Place):
                         self.tensors[place.number] = tensor
@@ -159,13 +186,7 @@ class _Replay:
                         if tensor.grad_fn is not None:
                             tensor.grad_fn.metadata.setdefault("call", index)
 
-    def backward(self, what: str) -> None:
-        ends = [self._tensor(leaf) for leaf in tree_leaves(self.recording.answer) if isinstance(leaf, Place)]
-        ends = [tensor for tensor in ends if tensor.requires_grad]
-        if not ends:
-            raise InputError(
-                f"{what} answers no tensor with a gradient; return its loss or its output, with parameters to train"
-            )
+    def _backward(self, ends: list[Tensor]) -> None:
         gradients = [torch.ones_like(tensor) for tensor in ends]
         self.events.phase = "backward"
         with self.events:
