@@ -29,10 +29,8 @@ def compared(answers: Sequence[Mapping[str, Any]]) -> str:
         )
         for answer in answers
     ]
-    return (
-        f"{table(_HEADER, rows)}\nregret: how much longer the configuration predicted to be fastest takes than the fastest, "
-        "where it is worst"
-    )
+    regret = "regret: how much longer the configuration predicted to be fastest takes than the fastest, where it is worst"
+    return "\n".join([table(_HEADER, rows), *([regret] if any(answer["regret"] for answer in answers) else [])])
 
 
 def _asked(answer: Mapping[str, Any]) -> str:

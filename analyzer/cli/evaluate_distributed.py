@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
 
 from ...regressor import load_catalog
+from ...regressor.scoring import score
 from ..backends.distributed.recipes import RECIPES
 from ..backends.distributed.runs import Run, read_runs
 from ..errors import InputError
@@ -170,6 +172,9 @@ def _by_gpu(data: tuple[Path, ...], operators: Path, probe: int, gpus: Path | No
     progress.show("fitting one operator model per GPU")
     found = evaluate_by_gpu(read_corpus(operators, catalog), measured, operators_of, catalog, probe)
     progress.clear()
-    answer = {"protocol": "gpu", "probe": probe, **found.summary()}
+    columns = [f"probe_{draw}" for draw in range(found.draws)] if probe else ["zero"]
+    rows = found.end_to_end.dropna(subset=columns)
+    scores = score(np.tile(rows["seconds"], len(columns)), rows[columns].to_numpy(dtype=float).T.ravel())
+    answer = {"protocol": "gpu", "probe": probe, **found.summary(), "rmse": scores.rmse, "r2": scores.r2}
     click.echo(plain_json(answer) if as_json else by_gpu_report(answer))
     return 0

@@ -30,7 +30,9 @@ _FILE = click.Path(path_type=Path)
 @click.option(
     "--search", is_flag=True, help="Rank all degrees, micro-batches and precisions that fit; what is given stays fixed."
 )
-@click.option("--gpus-total", type=click.IntRange(min=1), multiple=True, metavar="N", help="GPUs of a --search (repeatable).")
+@click.option(
+    "--gpus-total", type=click.IntRange(min=1), multiple=True, metavar="N", help="GPUs of a --search (repeatable) or --compare."
+)
 @click.option("--budget", type=float, metavar="USD", help="--search: only what trains --iterations N for this much.")
 @click.option("--rank-by", type=click.Choice(["time", "cost"]), help="--search. [default: time; cost with several --gpu]")
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, metavar="K", help="Lines of a --search.")

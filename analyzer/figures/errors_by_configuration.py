@@ -33,7 +33,7 @@ def errors_figure(errors: Mapping[str, Mapping[Configuration, float]]) -> Figure
         rows += [(precision, own[begin : begin + size]) for begin in range(0, len(own), size)]
     widest = max(len(row) for _, row in rows)
     with drawing():
-        figure = Figure(figsize=(max(5.0, 1.3 + 0.31 * widest), 0.7 + 2.5 * len(rows)), layout="constrained")
+        figure = Figure(figsize=(max(7.5, 1.3 + 0.31 * widest), 0.7 + 2.5 * len(rows)), layout="constrained")
         panels = figure.subplots(len(rows), 1, squeeze=False, sharey=True)[:, 0]
         for axes, (precision, row) in zip(panels, rows, strict=True):
             _panel(axes, errors, precision, row)

@@ -37,7 +37,7 @@ def precisions_figure(seconds: Mapping[tuple[Degrees, str], float | None], title
     scale, unit = (1e3, "ms") if milli else (1.0, "s")
     width = 0.84 / len(precisions)
     with drawing():
-        figure = Figure(figsize=(max(5.0, 1.2 + 0.26 * len(precisions) * len(strategies)), 3.6), layout="constrained")
+        figure = Figure(figsize=(max(6.4, 1.2 + 0.26 * len(precisions) * len(strategies)), 3.6), layout="constrained")
         axes = figure.subplots()
         for number, precision in enumerate(precisions):
             color, hatch = _LOOKS.get(precision, (ORANGE, ""))
