@@ -13,6 +13,7 @@ import click
 
 from ...regressor import Catalog, Gpu, load_catalog
 from ..backends.distributed.coefficients import Coefficients
+from ..backends.distributed.communication import link_named, load_links
 from ..backends.distributed.job import Attention, Job, Recomputation, ScheduleName
 from ..backends.distributed.precision import PRECISIONS, Precision
 from ..backends.distributed.predictor import Predictor, TimesOf
@@ -83,6 +84,7 @@ _CLUSTER = (
     click.option("--gpus-per-node", type=_COUNT, metavar="N", help="GPUs in one host. [default: 8 or all]"),
     click.option("--intra", metavar="LINK", help="Link within a host, e.g. 'PCIe 4 x16'. [default: the GPU's own]"),
     click.option("--inter", metavar="LINK", help="Link between hosts, e.g. '4x InfiniBand HDR'. [default: usual for the GPU]"),
+    click.option("--links", type=_FILE, metavar="FILE", help="A TOML file with links of your own, for --intra and --inter."),
 )
 
 _PREDICTOR = (
@@ -181,6 +183,8 @@ def asked(options: Mapping[str, Any]) -> Asked:
     operators, corpus = options["operators"], options["corpus"]
     if (operators == "table") != (corpus is not None):
         raise InputError("--corpus PATH is what --operators table looks operators up in; give both or neither")
+    links = load_links(options["links"])
+    intra, inter = (link_named(name, links) if name else None for name in (options["intra"], options["inter"]))
     require_torch()
     from ..backends.distributed.graphs import ModelGraphs
 
@@ -190,8 +194,8 @@ def asked(options: Mapping[str, Any]) -> Asked:
         coefficients,
         _times_of(operators, corpus, calibration, catalog),
         options["gpus_per_node"],
-        options["intra"],
-        options["inter"],
+        intra,
+        inter,
     )
     return Asked(predictor, catalog, gpus, options)
 

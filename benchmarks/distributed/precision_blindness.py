@@ -9,7 +9,7 @@ dtype, bytes over the memory's bandwidth, kernels. Every figure leaves the model
 - unseen: fitted on FP32 steps, the FP16 graph told for FP16;
 - aware: fitted on both, FLOPs of each precision a term of their own.
 
-Usage: EPOCHCAST_SHARED=../shared python benchmarks/distributed/precision_blindness.py
+Usage: EPOCHCAST_SHARED=../shared python benchmarks/distributed/precision_blindness.py [--write]
 """
 
 import os
@@ -20,6 +20,9 @@ import numpy as np
 import pandas as pd
 import torch
 from scipy.optimize import nnls
+
+sys.path.append(str(Path(__file__).parents[1]))
+from docs_page import DISTRIBUTED
 
 from epochcast.analyzer.backends import networks
 from epochcast.analyzer.backends.distributed.graph import Graph
@@ -33,6 +36,7 @@ GPUS = {"A100-SXM4-40GB": "A100 SXM4 40GB", "GeForce RTX 2080 Ti": "RTX 2080 Ti"
 RESNETS = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152")
 NETWORKS = {"vgg11": "VGG11", "vgg13": "VGG13", "vgg16": "VGG16", "vgg19": "VGG19", "mobilenet_v2": "MobileNetV2"}
 BATCH, SIDE = 12, 224
+GUESSES = ("blind", "unseen", "aware")
 
 
 def graph_of(name: str, precision: str) -> Graph:
@@ -92,13 +96,17 @@ def main() -> None:
             ):
                 truth = y[name, "float" if precision == "FP32" else "half"]
                 rows.append((gpu_name, name, precision, 1e3 * truth, *(100 * abs(guess / truth - 1) for guess in guesses)))
-    result = pd.DataFrame(rows, columns=["gpu", "model", "precision", "ms", "blind", "unseen", "aware"])
+    result = pd.DataFrame(rows, columns=["gpu", "model", "precision", "ms", *GUESSES])
     print(result.round(1).to_string(index=False))
+    lines = [f"| steps | n | {' | '.join(GUESSES)} |", "|---|---|---|---|---|"]
     for keys, own in [*result.groupby(["gpu", "precision"]), *result.groupby("precision")]:
-        errors = ", ".join(
-            f"{one} {own[one].mean():.1f} % (median {own[one].median():.1f})" for one in ("blind", "unseen", "aware")
-        )
-        print(f"{' '.join(keys) if isinstance(keys, tuple) else keys}: n {len(own)}, {errors}")
+        label = ", ".join(keys) if isinstance(keys, tuple) else f"all, {keys}"
+        errors = " | ".join(f"{own[one].mean():.1f} ({own[one].median():.1f})" for one in GUESSES)
+        lines.append(f"| {label} | {len(own)} | {errors} |")
+    lines += ["", "MAPE and median in percent."]
+    print("\n".join(lines))
+    if "--write" in sys.argv:
+        DISTRIBUTED.fill("PRECISION", lines)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ....regressor import Gpu
 from .coefficients import Coefficients
-from .communication import Cluster, cluster_for
+from .communication import Cluster, Link, cluster_for
 from .graph import Graph
 from .iteration import PreparedJob, prepare, stage_times
 from .job import Job
@@ -44,8 +44,8 @@ class Predictor:
     coefficients: Coefficients = field(default_factory=Coefficients)
     times_of: TimesOf | None = None
     gpus_per_node: int | None = None
-    intra: str | None = None
-    inter: str | None = None
+    intra: Link | None = None
+    inter: Link | None = None
     _clusters: dict[tuple[str, int], Cluster] = field(default_factory=dict, init=False, repr=False)
     _times: dict[tuple[str, str, bool], OperatorTimes] = field(default_factory=dict, init=False, repr=False)
 

@@ -35,6 +35,16 @@ def _answer(capsys: Capture, *arguments: str, code: int = 0) -> Any:
     return json.loads(capsys.readouterr().out)
 
 
+def test_a_link_of_ones_own_is_used(capsys: Capture, tmp_path: Path) -> None:
+    link = '[[link]]\nname = "mine"\nkind = "ethernet"\nbandwidth = {}\nlatency = 1e-5\nper = "node"\nsource = "measured"\n'
+    seconds = []
+    for bandwidth in (1e9, 1e10):
+        (tmp_path / "links.toml").write_text(link.format(bandwidth))
+        named = ("--links", str(tmp_path / "links.toml"), "--inter", "mine")
+        seconds.append(_answer(capsys, *_ONE, "--dp", "16", *named)["parts"]["data_parallel"])
+    assert 5 < seconds[0] / seconds[1] < 10
+
+
 def test_one_job_adds_up(capsys: Capture, tmp_path: Path) -> None:
     trace = tmp_path / "iteration.json"
     spread = ("--dp", "2", "--tp", "2", "--pp", "2", "--micro-batch", "2", "--global-batch", "32", "--precision", "fp16")

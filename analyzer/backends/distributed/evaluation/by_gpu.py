@@ -108,7 +108,7 @@ def read_end_to_end(path: Path, catalog: Catalog, models: Sequence[str]) -> EndT
         InputError: the file cannot be read or has other columns.
     """
     try:
-        raw = pd.read_csv(path)
+        raw = pd.read_csv(path, dtype={"option": str})  # a column without any entry would be one of numbers
     except (OSError, UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
         raise InputError(f"cannot read {path.name}: {' '.join(str(error).split())[:200]}; give a CSV file") from error
     if missing := [name for name in _COLUMNS if name not in raw]:

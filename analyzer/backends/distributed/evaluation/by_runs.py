@@ -68,6 +68,7 @@ class RunEvaluator:
     def __init__(self, progress: Progress | None = None) -> None:
         self._graphs: dict[str, ModelGraphs] = {}
         self._measured: dict[Run, Measured] = {}
+        self._fits: dict[tuple[Run, ...], Coefficients] = {}
         self._progress = progress or (lambda _: None)
 
     def graphs(self, run: Run) -> ModelGraphs:
@@ -75,9 +76,19 @@ class RunEvaluator:
         return self._graphs.setdefault(run.model, ModelGraphs.of(run.model))
 
     def fit(self, runs: Sequence[Run], belief: Coefficients | None = None) -> Coefficients:
-        """Fit the coefficients on runs; raises InputError for a run that cannot be predicted."""
+        """Fit the coefficients on runs, once where the belief is the default.
+
+        Raises:
+            InputError: a run cannot be predicted.
+        """
+        key = tuple(runs)
+        if belief is None and key in self._fits:
+            return self._fits[key]
         measured = [self._prepared(run) for run in runs]
-        return fit(measured, belief, lambda calls: self._progress(f"fitting {len(runs)} runs: {calls} evaluations"))
+        fitted = fit(measured, belief, lambda calls: self._progress(f"fitting {len(runs)} runs: {calls} evaluations"))
+        if belief is None:
+            self._fits[key] = fitted
+        return fitted
 
     def _prepared(self, run: Run) -> Measured:
         if run not in self._measured:
