@@ -79,10 +79,12 @@ class PreparedJob:
     @cached_property
     def tied(self) -> float:
         """Seconds to sum the gradient of embeddings that the first and the last stage share (Megatron-LM)."""
-        if self.job.pipeline == 1:
-            return 0.0
-        ends = self.job.data * self.job.tensor * (self.job.pipeline - 1)
-        return all_reduce_seconds(self.cluster, self.tied_bytes, 2, ends) if self.tied_bytes else 0.0
+        return all_reduce_seconds(self.cluster, self.tied_bytes, 2, self.ends_apart) if self.job.pipeline > 1 else 0.0
+
+    @property
+    def ends_apart(self) -> int:
+        """Global ranks from the first to the last stage of a pipeline."""
+        return self.job.data * self.job.tensor * (self.job.pipeline - 1)
 
     @cached_property
     def sends(self) -> tuple[float, ...]:
@@ -94,8 +96,9 @@ class PreparedJob:
             if following is None or output is None or job.pipeline == 1:
                 answer.append(0.0)
             else:
-                # Each tensor rank hands on its share, which the next stage gathers (Narayanan et al. 2021, section 4.1).
-                share = output.bytes / job.tensor
+                # Each tensor rank hands on its share, which the next stage gathers (Narayanan et al. 2021, section 4.1); under
+                # sequence parallelism it has no more than that (Korthikanti et al. 2022, section 4.2.2).
+                share = output.bytes / (1 if job.sequence_parallel else job.tensor)
                 answer.append(point_to_point_seconds(self.cluster, share, job.data * job.tensor, job.pipeline))
         return tuple(answer)
 
@@ -113,7 +116,7 @@ class PreparedJob:
                     moments = 2 if job.optimizer == "adam" else 1
                     moved = 2 * state + 2 * moments * state + size + (size if master else 0.0)
                     unscale = 2 * size if precision.loss_scaling else 0.0
-                    ranks[stage.rank] += count * (moved / (job.data if job.zero else 1) + unscale)
+                    ranks[stage.rank] += count * (moved + unscale) / (job.data if job.zero else 1)
         return max(ranks)
 
     @cached_property
@@ -272,7 +275,8 @@ def iteration(prepared: PreparedJob, times: OperatorTimes, coefficients: Coeffic
     if job.micro_batches > 1 and not job.fused_kernels:  # Megatron adds into the product's output
         compute["elementwise"] += (job.micro_batches - 1) * prepared.accumulation_bytes / (bandwidth * c.bandwidth)
     reduction = max(_reduction(prepared, rank, sum(chunk.backward for chunk in own), c) for rank, own in enumerate(ranks))
-    reduction += prepared.tied / c.network
+    if prepared.tied:
+        reduction += prepared.tied / _reached(prepared.cluster, 2, prepared.ends_apart, c)
     update = prepared.update_bytes / (bandwidth * c.optimizer)
     bubble = max(0.0, without - max(busy) * job.micro_batches)
     return Iteration(

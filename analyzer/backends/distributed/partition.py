@@ -50,19 +50,12 @@ class Stage:
 
     @property
     def gradient_bytes(self) -> float:
-        """Bytes of the gradients on one GPU, each in the dtype that it is reduced in: V_dp of Eq. 2."""
-        return sum_over(self.blocks, lambda block: _gradient_bytes(block, sliced_only=False))
-
-    @property
-    def sliced_gradient_bytes(self) -> float:
-        """Of these, the bytes of weights that tensor parallelism sliced: V_tp of Eq. 3."""
-        return sum_over(self.blocks, lambda block: _gradient_bytes(block, sliced_only=True))
+        """Bytes of the gradients on one GPU, each in the dtype that it is reduced in."""
+        return sum_over(self.blocks, _gradient_bytes)
 
 
-def _gradient_bytes(block: Block, *, sliced_only: bool) -> float:
-    return sum(
-        weight.tensor.elements * DTYPE_BYTES[weight.gradient] for weight in block.weights if weight.sliced or not sliced_only
-    )
+def _gradient_bytes(block: Block) -> float:
+    return sum(weight.tensor.elements * DTYPE_BYTES[weight.gradient] for weight in block.weights)
 
 
 def sum_over(blocks: Sequence[Block], of: Callable[[Block], float]) -> float:

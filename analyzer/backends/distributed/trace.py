@@ -1,30 +1,25 @@
-"""From a module to its graph: the recorded forward pass, run again on the meta device with torch's own autograd.
-
-Every backward operator is counted at the forward operator whose gradient it computes.
-"""
+"""From a module to its graph: recorded (:mod:`.recording`), run again with autograd (:mod:`.replay`), cut into blocks."""
 
 from __future__ import annotations
 
 import traceback
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_leaves
 
 from ...errors import InputError
 from . import graph as g
 from .fusion import Traffic, fused_bytes
-from .operator_kinds import flops_of, kind_of
+from .operator_kinds import kind_of
 from .precision import Precision
 from .recording import Place, Recording, record
-
-_CORE = "core"
+from .replay import Event, Replay, in_core, one_line, storage_of
 
 
 def trace(
@@ -56,7 +51,7 @@ def trace(
         raise
     except Exception as error:  # the user's module may raise anything
         raise InputError(_why(what, error)) from error
-    replay = _Replay(recording)
+    replay = Replay(recording)
     replay.run(what)
     return _graph(what, module, precision, inputs, recording, replay, blocks)
 
@@ -70,7 +65,7 @@ def _why(what: str, error: Exception) -> str:
         if Path(frame.filename).parent != ours and "torch" not in Path(frame.filename).parts
     ]
     place = f" at {Path(frames[-1].filename).name} line {frames[-1].lineno} ({frames[-1].line})" if frames else ""
-    return f"{what} cannot be traced{place}: {_line(error)}; {_remedy(error, found=bool(frames))}"
+    return f"{what} cannot be traced{place}: {one_line(error)}; {_remedy(error, found=bool(frames))}"
 
 
 def _remedy(error: Exception, found: bool) -> str:
@@ -86,122 +81,8 @@ def _remedy(error: Exception, found: bool) -> str:
     return "it must run on its example inputs as it is"
 
 
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__
-
-
-@dataclass
-class _Event:
-    """One operator that ran in the replay: ``call`` is the index of the forward call that it belongs to."""
-
-    operator: Any
-    call: int
-    phase: g.Phase
-    arguments: Any
-    inputs: list[Tensor]
-    outputs: list[Tensor]
-    flops: float
-
-
-class _Events(TorchDispatchMode):
-    def __init__(self) -> None:
-        super().__init__()
-        self.events: list[_Event] = []
-        self.call = -1
-        self.phase: g.Phase = "forward"
-
-    def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        answer = operator(*args, **(kwargs or {}))
-        node = torch._C._current_autograd_node() if self.phase == "backward" else None
-        if node is not None:
-            self.call = node.metadata.get("call", self.call)  # gradients that meet are added between nodes: counted at the last
-        # What AccumulateGrad copies here, because the recorder holds a reference too, it takes over as it is in training.
-        if kind_of(operator) is not None and not (node is not None and node.name().endswith("AccumulateGrad")):
-            tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
-            outputs = [leaf for leaf in tree_leaves(answer) if isinstance(leaf, Tensor)]
-            self.events.append(
-                _Event(
-                    operator=operator,
-                    call=self.call,
-                    phase=self.phase,
-                    arguments=(*args, *(kwargs or {}).values()),
-                    inputs=tensors,
-                    outputs=outputs,
-                    flops=flops_of(operator, args, answer),
-                )
-            )
-        return answer
-
-
-@dataclass
-class _Replay:
-    """The second run of a recording, on the meta device with gradients."""
-
-    recording: Recording
-    tensors: dict[int, Tensor] = field(default_factory=dict)
-    saved: dict[tuple[int, int], float] = field(default_factory=lambda: defaultdict(float))
-    """Bytes kept for backward, by the call that keeps them and the call that made them."""
-    events: _Events = field(default_factory=_Events)
-
-    def run(self, what: str) -> None:
-        """Forward and backward; raises InputError if torch's meta device or autograd cannot."""
-        try:
-            self._forward()
-            ends = [self._tensor(leaf) for leaf in tree_leaves(self.recording.answer) if isinstance(leaf, Place)]
-            if ends := [tensor for tensor in ends if tensor.requires_grad]:
-                self._backward(ends)
-                return
-        except RuntimeError as error:
-            call = self.recording.calls[self.events.call]
-            raise InputError(
-                f"{what} cannot be traced in the {self.events.phase} pass of {call.operator} in its module "
-                f"{call.module or what!r}: {_line(error)}; compute this with operators that torch differentiates"
-            ) from error
-        raise InputError(f"{what} answers no tensor with a gradient; return its loss or its output, with parameters to train")
-
-    def _forward(self) -> None:
-        trained = set(self.recording.parameters.values())
-        for number, meta in self.recording.given.items():
-            self.tensors[number] = meta.detach().requires_grad_(number in trained)
-        known = {_storage(tensor) for tensor in self.tensors.values()}
-        makers: dict[int, int] = {}
-
-        def pack(tensor: Tensor) -> Tensor:
-            if _storage(tensor) not in known:
-                known.add(_storage(tensor))
-                keeper = self.events.call
-                self.saved[keeper, makers.get(_storage(tensor), keeper)] += tensor.untyped_storage().nbytes()
-            return tensor
-
-        with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor), self.events:
-            for index, call in enumerate(self.recording.calls):
-                self.events.call = index
-                args, kwargs = tree_map_only(Place, self._tensor, (call.arguments, call.options))
-                with torch.set_grad_enabled(call.trained):
-                    answer = call.operator(*args, **kwargs)
-                for place, tensor in zip(tree_leaves(call.answer), tree_leaves(answer), strict=True):
-                    if isinstance(place, Place):
-                        self.tensors[place.number] = tensor
-                        makers.setdefault(_storage(tensor), index)
-                        if tensor.grad_fn is not None:
-                            tensor.grad_fn.metadata.setdefault("call", index)
-
-    def _backward(self, ends: list[Tensor]) -> None:
-        gradients = [torch.ones_like(tensor) for tensor in ends]
-        self.events.phase = "backward"
-        with self.events:
-            torch.autograd.backward(ends, cast("Sequence[Tensor]", gradients))
-
-    def _tensor(self, place: Place) -> Tensor:
-        return self.tensors[place.number]
-
-
-def _read(event: _Event) -> list[int]:
+def _read(event: Event) -> list[int]:
     return g.read_bytes(_name(event.operator), [_spec(one) for one in event.inputs], [_spec(one) for one in event.outputs])
-
-
-def _storage(tensor: Tensor) -> int:
-    return int(tensor.untyped_storage()._cdata)
 
 
 def _spec(tensor: Tensor) -> g.Tensor:
@@ -225,7 +106,7 @@ def _graph(
     precision: Precision,
     inputs: tuple[Any, ...],
     recording: Recording,
-    replay: _Replay,
+    replay: Replay,
     container: str | None,
 ) -> g.Graph:
     events = replay.events.events
@@ -233,8 +114,8 @@ def _graph(
         Traffic(
             cast("g.Kind", kind_of(event.operator)),
             event.phase,
-            tuple(zip(map(_storage, event.inputs), _read(event), strict=True)),
-            tuple((_storage(tensor), _spec(tensor).bytes) for tensor in event.outputs),
+            tuple(zip(map(storage_of, event.inputs), _read(event), strict=True)),
+            tuple((storage_of(tensor), _spec(tensor).bytes) for tensor in event.outputs),
             max((tensor.numel() for tensor in event.outputs), default=0),
         )
         for event in events
@@ -261,13 +142,15 @@ def _graph(
     core: dict[str, float] = defaultdict(float)
     for (keeper, maker), size in replay.saved.items():
         saved[places[keeper]] += size
-        if _CORE in paths[maker].split("."):  # what the core was given, selective recomputation keeps
+        if in_core(paths[maker]):  # what the core was given, selective recomputation keeps
             core[places[keeper]] += size
+    for call, size in replay.core_inputs.values():  # of which nobody else keeps anything
+        core[places[call]] -= size
     weights, tied = _weights(module, recording, replay, places)
     ends = _ends(recording, replay, places)
 
     def block(name: str) -> g.Block:
-        return g.Block(name, tuple(operators[name]), tuple(weights[name]), saved[name], core[name], ends.get(name))
+        return g.Block(name, tuple(operators[name]), tuple(weights[name]), saved[name], max(0.0, core[name]), ends.get(name))
 
     first = next((leaf for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor)), None)
     return g.Graph(
@@ -312,7 +195,7 @@ def _owner(path: str, names: set[str]) -> str | None:
 
 
 def _weights(
-    module: nn.Module, recording: Recording, replay: _Replay, places: Sequence[str]
+    module: nn.Module, recording: Recording, replay: Replay, places: Sequence[str]
 ) -> tuple[dict[str, list[g.Weight]], tuple[str, ...]]:
     """Each trained tensor at the blocks that use it, and the names of those that ``before`` and ``after`` share."""
     users: dict[int, list[int]] = defaultdict(list)
@@ -345,7 +228,7 @@ def _weights(
     return weights, tuple(tied)
 
 
-def _ends(recording: Recording, replay: _Replay, places: Sequence[str]) -> dict[str, g.Tensor]:
+def _ends(recording: Recording, replay: Replay, places: Sequence[str]) -> dict[str, g.Tensor]:
     """The first floating tensor of each block's last call that made one (a norm makes its statistics after its answer)."""
     ends: dict[str, g.Tensor] = {}
     for call, place in zip(recording.calls, places, strict=True):

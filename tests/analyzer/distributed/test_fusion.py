@@ -22,6 +22,11 @@ def test_what_another_reads_is_written() -> None:
     assert fused_bytes(chain)[:2] == [400 + 800, 0]
 
 
+def test_what_another_kind_writes_anew_starts_no_chain() -> None:
+    chain = [one("elementwise", "a", "b"), one("matmul", "cd", "b"), one("elementwise", "b", "e"), one("matmul", "e", "f")]
+    assert fused_bytes(chain) == [800, 1200, 800, 800]
+
+
 def test_backward_does_not_join_a_forward_chain() -> None:
     chain = [one("elementwise", "a", "b"), one("matmul", "b", "c"), one("elementwise", "b", "d", phase="backward")]
     assert fused_bytes(chain) == [800, 800, 800]

@@ -125,9 +125,23 @@ def test_seed_is_the_papers_equations_by_the_calculator() -> None:
     t_comp = 2 * 3.0 * 4  # two layers of three products on a stage, four micro-batches
     volume = 2 * 1024 * 1024 * 4
     t_dp = t_tp = volume / cluster.intra.bandwidth
+    assert (answer.data_parallel, answer.tensor_parallel) == (pytest.approx(t_dp), pytest.approx(t_tp))
+    assert answer.bubble == pytest.approx(t_comp)
     assert answer.seconds == pytest.approx(t_comp + t_dp + t_tp + t_comp * (2 - 1))
     alone = RECIPES["seed"](Given(one), Job(precision="fp32"), cluster_for(GPU, 1), Coefficients(), Second())
     assert alone.seconds == pytest.approx(12.0)
+
+
+def test_seed_reduces_sliced_weights_over_tensor_ranks_at_the_line_rate_between_nodes() -> None:
+    one = graph(sliced=True)
+    whole = replace(one.blocks[0], weights=tuple(replace(weight, sliced=False) for weight in one.blocks[0].weights))
+    mixed = replace(one, blocks=(one.blocks[0], whole, whole, whole))
+    job = Job(data=8, tensor=2, global_batch=8, precision="fp32")
+    cluster = cluster_for(GPU, 16, 8, inter="4x InfiniBand HDR")
+    answer = RECIPES["seed"](Given(mixed), job, cluster, Coefficients(), Second())
+    per_gpu = 4 * 200e9 / 8 / 8
+    assert answer.data_parallel == pytest.approx(4 * 1024 * 1024 * 4 / per_gpu)
+    assert answer.tensor_parallel == pytest.approx(answer.data_parallel / 4)
 
 
 def test_seed_counts_gradients_in_the_precision_of_their_operators() -> None:

@@ -51,7 +51,9 @@ WORKING = 2 * HIDDEN.bytes  # of the one backward operator: the gradient that it
         ("bfloat16", {"precision": "bf16", "master_weights": False}, 8),
         ("float32", {"precision": "fp32", "optimizer": "sgd"}, 12),
         ("bfloat16", {"precision": "bf16", "optimizer": "sgd"}, 12),  # 2 + 2 + 4 + 4
+        ("float32", {"precision": "fp32", "optimizer": "sgd", "master_weights": True}, 12),
         ("bfloat16", {"precision": "bf16", "data": 4, "global_batch": 4, "zero": 1}, 7),  # 2 + 2 + 12/4
+        ("bfloat16", {"precision": "bf16", "data": 4, "global_batch": 4, "zero": 1, "master_weights": False}, 5),  # 2 + 2 + 4/4
     ],
 )
 def test_states_by_precision_and_optimizer(dtype: str, options: dict[str, object], per_parameter: float) -> None:
@@ -91,6 +93,12 @@ def test_recomputation_keeps_inputs_or_gives_up_the_attention_core() -> None:
     assert full == 8 * SBH * 2 + LAYER + WORKING  # the same, section 5; one layer is back at a time
 
 
+def test_full_recomputation_keeps_what_each_layer_received() -> None:
+    graph, wide = _graph(1), replace(_layer(), output=Tensor((B, S, 2 * H), "bfloat16"))
+    full = _memory(Job(recomputation="full"), replace(graph, blocks=(*graph.blocks, wide)))
+    assert full.activations == 2 * HIDDEN.bytes + LAYER + WORKING
+
+
 def test_recomputation_leaves_the_loss_alone() -> None:
     graph = _graph(2, logits=1e9)
     for recomputation, layers in (("full", 2 * SBH * 2 + LAYER), ("none", 2 * LAYER)):
@@ -109,6 +117,8 @@ def test_each_kind_of_parallelism_takes_its_communicator() -> None:
     alone = _memory(Job(), _graph(1)).capacity
     job = Job(data=2, tensor=2, global_batch=2)
     assert 70 * GIB < _memory(job, _graph(1)).capacity < alone < 80 * GIB
+    one = _memory(Job(data=2, global_batch=2), _graph(1)).capacity
+    assert alone - one == pytest.approx(one - _memory(job, _graph(1)).capacity)
 
 
 def test_what_fits_has_no_verdict() -> None:
@@ -155,6 +165,7 @@ def test_a_traced_layer_keeps_what_korthikanti_counts(tensor: int, sequence_para
     scores = 5 * architecture.heads * length / architecture.hidden
     shared = 10 / tensor + 2 * 2 * (1 - 1 / tensor) if sequence_parallel else 10
     mask = length * length
+    assert graph.blocks[0].core_saved_bytes == pytest.approx(sbh * scores / tensor + mask, rel=1e-3)
     assert graph.blocks[0].saved_bytes == pytest.approx(sbh * (shared + (24 + scores) / tensor) + mask, rel=1e-3)
 
 

@@ -23,7 +23,9 @@ def test_a_row_of_vtrain_is_a_job_of_megatron(tmp_path) -> None:
     assert (run.seconds, run.group, run.gpu, run.gpus_per_node) == (4.0, "3.6B", "A100 SXM4 80GB", 8)
     assert run.model == "gpt:hidden=3072,layers=30,heads=32,vocab=51200"
     assert (run.job.data, run.job.tensor, run.job.pipeline, run.job.micro_batches) == (16, 2, 2, 4)
-    assert (run.job.precision, run.job.recomputation) == ("fp16", "full")
+    assert (run.job.precision, run.job.recomputation, run.job.attention) == ("fp16", "full", "eager")
+    assert (run.job.fused_kernels, run.job.tensor_overlap, run.job.overlap) == (True, True, False)
+    assert (run.intra, run.inter) == (None, "4x InfiniBand HDR")
 
 
 def test_a_configuration_measured_twice_is_one_run(tmp_path) -> None:

@@ -9,9 +9,9 @@ import torch.nn.functional as F  # noqa: E402, N812
 from torch import nn  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch.utils._pytree import tree_leaves  # noqa: E402
-from torch.utils.checkpoint import checkpoint  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
+from epochcast.analyzer.backends.distributed.graph import Tensor  # noqa: E402
 from epochcast.analyzer.backends.distributed.micro_batches import at_micro_batch  # noqa: E402
 from epochcast.analyzer.backends.distributed.operator_kinds import kind_of  # noqa: E402
 from epochcast.analyzer.backends.distributed.precision import PRECISIONS  # noqa: E402
@@ -194,6 +194,7 @@ def test_blocks_hold_their_own_operators_weights_and_backward() -> None:
         products = Counter(op.phase for op in block.operators if op.kind == "matmul")
         assert products == {"forward": 6, "backward": 12}
     assert graph.tied == ("embedding.weight",)
+    assert graph.blocks[0].output == Tensor((2, 8, 32), "float32")
     assert graph.parameters == sum(parameter.numel() for parameter in Text().parameters())
 
 
@@ -234,70 +235,6 @@ def test_what_stands_within_no_grad_has_no_backward_and_autocast_within_counts(d
     assert [op.dtype for op in operators if op.name == "aten.exp.default"] == ["float32"]
 
 
-@pytest.mark.parametrize(("device", "precision", "dtype"), [("cuda", "amp-fp16", "float16"), ("cpu", "bf16", "bfloat16")])
-def test_attention_within_torchs_own_layers_is_one_operator(device, precision, dtype) -> None:
-    class Masked(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True)
-
-        def forward(self, x):
-            mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1]).to(x)
-            return self.layer(x, src_mask=mask).sum()
-
-    graph = trace(Masked(), (torch.zeros(2, 8, 16),), PRECISIONS[precision], device, blocks=None)
-    forward, backward = (op for op in graph.before.operators if op.kind == "attention")
-    assert (forward.dtype, backward.dtype, forward.inputs[0].shape) == (dtype, dtype, (2, 4, 8, 4))
-    assert {op.dtype for op in graph.before.operators if op.kind == "matmul"} == {dtype}
-    assert sum(op.flops for op in graph.before.forward) == 2 * 2 * 8 * 16 * (48 + 16 + 32 + 32) + 4 * (2 * 4) * 8 * 8 * 4
-
-
-@pytest.mark.parametrize("reentrant", [True, False])
-def test_checkpoints_of_the_module_itself_are_traced_through(reentrant) -> None:
-    class Checkpointed(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
-
-        def forward(self, x):
-            return checkpoint(self.second, self.first(x), use_reentrant=reentrant).sum()
-
-    graph = trace(Checkpointed(), (torch.zeros(2, 4),), PRECISIONS["fp32"], blocks=None)
-    assert Counter(op.phase for op in graph.before.operators if op.kind == "matmul") == {"forward": 2, "backward": 3}
-
-
-@pytest.mark.parametrize("shape", [(6, 16, 8), (2, 3, 4, 16, 8)])
-def test_attention_of_any_number_of_axes_has_heads(shape) -> None:
-    class Attend(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = nn.Linear(8, 8)
-
-        def forward(self, x):
-            y = self.layer(x)
-            answer = F.scaled_dot_product_attention(y, y, y)
-            assert answer.shape == x.shape
-            return answer.sum()
-
-    graph = trace(Attend(), (torch.zeros(shape),), PRECISIONS["fp32"], blocks=None)
-    forward, _ = (op for op in graph.before.operators if op.kind == "attention")
-    assert forward.flops == 4 * 16 * 16 * torch.zeros(shape)[..., 0, :].numel()
-
-
-def test_tensors_are_moved_to_where_they_are() -> None:
-    class Moved(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = nn.Linear(4, 4)
-
-        def forward(self, x):
-            y = self.layer(x.cuda(0).to(0)).to("cuda", torch.float64)
-            return (y + torch.arange(4).to(y) + torch.ones(4).type_as(y)).sum()
-
-    graph = trace(Moved(), (torch.zeros(2, 4),), PRECISIONS["fp32"], blocks=None)
-    assert {op.dtype for op in graph.before.operators if op.name == "aten.add.Tensor"} == {"float64"}
-
-
 def test_the_module_and_autocast_are_left_as_they_were() -> None:
     model = Text()
     before = {name: value.clone() for name, value in model.state_dict().items()}
@@ -329,35 +266,6 @@ def test_a_branch_on_values_is_named_by_its_line() -> None:
         InputError, match=r"Branching cannot be traced at test_trace.py line \d+ .*sum\(\) > 0.*branches depend on values"
     ):
         trace(Branching(), (torch.zeros(2, 4),), PRECISIONS["fp32"])
-
-
-class Refused(nn.Module):
-    def __init__(self, how) -> None:
-        super().__init__()
-        self.layer, self.how = nn.Linear(4, 4), how
-
-    def forward(self, x):
-        return self.how(self.layer(x))
-
-
-class ByName(nn.Linear):
-    def forward(self, *, x):
-        return super().forward(x)
-
-
-@pytest.mark.parametrize(
-    ("module", "message"),
-    [
-        (Refused(lambda x: x[x > 0].sum()), r"at test_trace.py line \d+ .*boolean indexing out of forward"),
-        (Refused(lambda x: x * float(x.numpy()[0, 0])), r"at test_trace.py line \d+ .*depend on values"),
-        (nn.GRU(4, 4), r"GRU cannot be traced: .*put others in its place"),
-        (Refused(lambda x: torch.exp(x, out=x.detach())), r"in the forward pass of aten.exp.out in its module 'Refused'"),
-        (ByName(4, 4), "wrap a module that takes them by name"),
-    ],
-)
-def test_what_cannot_be_traced_says_where_and_what_to_do(module, message) -> None:
-    with pytest.raises(InputError, match=message):
-        trace(module, (torch.zeros(2, 4),), PRECISIONS["fp32"])
 
 
 def test_a_wrong_input_and_a_module_without_gradient_are_one_sentence() -> None:

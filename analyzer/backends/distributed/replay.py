@@ -1,0 +1,157 @@
+"""The recorded forward pass run again on the meta device with torch's own autograd.
+
+Every backward operator is counted at the forward operator whose gradient it computes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from ...errors import InputError
+from .graph import Phase
+from .operator_kinds import flops_of, kind_of
+from .recording import Place, Recording
+
+
+@dataclass
+class Event:
+    """One operator that ran in the replay: ``call`` is the index of the forward call that it belongs to."""
+
+    operator: Any
+    call: int
+    phase: Phase
+    arguments: Any
+    inputs: list[Tensor]
+    outputs: list[Tensor]
+    flops: float
+
+
+class _Events(TorchDispatchMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.events: list[Event] = []
+        self.call = -1
+        self.phase: Phase = "forward"
+
+    def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        answer = operator(*args, **(kwargs or {}))
+        node = torch._C._current_autograd_node() if self.phase == "backward" else None
+        if node is not None:
+            self.call = node.metadata.get("call", self.call)  # gradients that meet are added between nodes: counted at the last
+        # What AccumulateGrad copies here, because the recorder holds a reference too, it takes over as it is in training.
+        if kind_of(operator) is not None and not (node is not None and node.name().endswith("AccumulateGrad")):
+            tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+            outputs = [leaf for leaf in tree_leaves(answer) if isinstance(leaf, Tensor)]
+            self.events.append(
+                Event(
+                    operator=operator,
+                    call=self.call,
+                    phase=self.phase,
+                    arguments=(*args, *(kwargs or {}).values()),
+                    inputs=tensors,
+                    outputs=outputs,
+                    flops=flops_of(operator, args, answer),
+                )
+            )
+        return answer
+
+
+@dataclass
+class Replay:
+    """The second run of a recording, on the meta device with gradients.
+
+    Attributes:
+        recording: what is run again.
+        tensors: by their number in the recording.
+        saved: bytes kept for backward, by the call that keeps them and the call that made them.
+        core_inputs: of each storage that attention's core reads and that nothing keeps, a call of the core and its bytes.
+        events: what ran.
+    """
+
+    recording: Recording
+    tensors: dict[int, Tensor] = field(default_factory=dict)
+    saved: dict[tuple[int, int], float] = field(default_factory=lambda: defaultdict(float))
+    core_inputs: dict[int, tuple[int, float]] = field(default_factory=dict)
+    events: _Events = field(default_factory=_Events)
+
+    def run(self, what: str) -> None:
+        """Forward and backward; raises InputError if torch's meta device or autograd cannot."""
+        try:
+            self._forward()
+            ends = [self._tensor(leaf) for leaf in tree_leaves(self.recording.answer) if isinstance(leaf, Place)]
+            if ends := [tensor for tensor in ends if tensor.requires_grad]:
+                self._backward(ends)
+                return
+        except RuntimeError as error:
+            call = self.recording.calls[self.events.call]
+            raise InputError(
+                f"{what} cannot be traced in the {self.events.phase} pass of {call.operator} in its module "
+                f"{call.module or what!r}: {one_line(error)}; compute this with operators that torch differentiates"
+            ) from error
+        raise InputError(f"{what} answers no tensor with a gradient; return its loss or its output, with parameters to train")
+
+    def _forward(self) -> None:
+        trained = set(self.recording.parameters.values())
+        for number, meta in self.recording.given.items():
+            self.tensors[number] = meta.detach().requires_grad_(number in trained)
+        known = {storage_of(tensor) for tensor in self.tensors.values()}
+        makers: dict[int, int] = {}
+
+        def pack(tensor: Tensor) -> Tensor:
+            if storage_of(tensor) not in known:
+                known.add(storage_of(tensor))
+                keeper = self.events.call
+                self.saved[keeper, makers.get(storage_of(tensor), keeper)] += tensor.untyped_storage().nbytes()
+            return tensor
+
+        with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor), self.events:
+            for index, call in enumerate(self.recording.calls):
+                self.events.call = index
+                args, kwargs = tree_map_only(Place, self._tensor, (call.arguments, call.options))
+                if in_core(call.module):
+                    for tensor in (leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)):
+                        maker = makers.get(storage_of(tensor))
+                        if maker is not None and not in_core(self.recording.calls[maker].module):
+                            self.core_inputs[storage_of(tensor)] = index, float(tensor.untyped_storage().nbytes())
+                with torch.set_grad_enabled(call.trained):
+                    answer = call.operator(*args, **kwargs)
+                for place, tensor in zip(tree_leaves(call.answer), tree_leaves(answer), strict=True):
+                    if isinstance(place, Place):
+                        self.tensors[place.number] = tensor
+                        makers.setdefault(storage_of(tensor), index)
+                        if tensor.grad_fn is not None:
+                            tensor.grad_fn.metadata.setdefault("call", index)
+        for storage in self.core_inputs.keys() & known:
+            del self.core_inputs[storage]
+
+    def _backward(self, ends: list[Tensor]) -> None:
+        gradients = [torch.ones_like(tensor) for tensor in ends]
+        self.events.phase = "backward"
+        with self.events:
+            torch.autograd.backward(ends, cast("Sequence[Tensor]", gradients))
+
+    def _tensor(self, place: Place) -> Tensor:
+        return self.tensors[place.number]
+
+
+def storage_of(tensor: Tensor) -> int:
+    """What two tensors have in common that show the same memory."""
+    return int(tensor.untyped_storage()._cdata)
+
+
+def in_core(module: str) -> bool:
+    """Whether a module's path is that of attention's scores, softmax and dropout (:attr:`.graph.Block.core`)."""
+    return "core" in module.split(".")
+
+
+def one_line(error: Exception) -> str:
+    """What an error says, for a sentence."""
+    return " ".join(str(error).split())[:200] or type(error).__name__
