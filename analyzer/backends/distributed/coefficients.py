@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from io import BytesIO
 from pathlib import Path
 
 from ...errors import InputError
@@ -47,7 +46,7 @@ class Coefficients:
         except OSError as error:
             raise InputError(f"cannot make the folder {str(folder)!r}: {error.strerror}; name another") from error
         text = json.dumps({"schema": SCHEMA, **asdict(self)}, indent=2) + "\n"
-        write_whole(folder / "coefficients.json", lambda file: file.write(BytesIO(text.encode()).getvalue()))
+        write_whole(folder / "coefficients.json", lambda file: file.write(text.encode()))
 
     @classmethod
     def shipped(cls) -> Coefficients:

@@ -18,9 +18,9 @@ from .graph import Block, Graph, Operator
 from .job import Job
 from .memory import memory_of
 from .operator_time import OperatorTimes
+from .optimizer import moved_bytes
 from .overlap import exposed_data_parallel, exposed_zero
-from .partition import Stage, partition
-from .precision import precision_named
+from .partition import Stage, partition, sum_over
 from .prediction import Iteration, Memory
 from .schedule import StageTimes, pipeline_seconds
 
@@ -104,20 +104,10 @@ class PreparedJob:
 
     @cached_property
     def update_bytes(self) -> float:
-        """Bytes that the optimizer moves on the rank with most parameters: every state read, and written again."""
-        job, precision = self.job, precision_named(self.job.precision)
-        ranks = [0.0] * job.pipeline
-        for stage in self.stages:
-            for block in stage.blocks:
-                for weight in block.weights:
-                    size, count = weight.tensor.bytes / max(weight.tensor.elements, 1), weight.tensor.elements
-                    master = job.master_weights and size < 4
-                    state = 4.0 if master else size
-                    moments = 2 if job.optimizer == "adam" else 1
-                    moved = 2 * state + 2 * moments * state + size + (size if master else 0.0)
-                    unscale = 2 * size if precision.loss_scaling else 0.0
-                    ranks[stage.rank] += count * (moved + unscale) / (job.data if job.zero else 1)
-        return max(ranks)
+        """Bytes that the optimizer moves on the rank with most to move."""
+        return max(
+            self._by_rank([sum_over(stage.blocks, lambda block: moved_bytes(block.weights, self.job)) for stage in self.stages])
+        )
 
     @cached_property
     def accumulation_bytes(self) -> float:

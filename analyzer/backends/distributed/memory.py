@@ -8,12 +8,13 @@ torch keeps gathered inputs whole, and so do we; Megatron-LM keeps a rank's part
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 
-from .graph import DTYPE_BYTES, Block, Tensor, Weight
+from .graph import Block, Tensor
 from .job import Job
+from .optimizer import kept_bytes
 from .partition import Stage, sum_over
 from .prediction import Memory
 from .schedule import in_flight, rank_order
@@ -70,25 +71,10 @@ def _rank_memory(stages: Sequence[Stage], job: Job, rank: int, capacity: float) 
     return Memory(
         weights=sum(stage.weight_bytes for stage in own),
         gradients=sum(stage.gradient_bytes for stage in own),
-        optimizer=sum(sum_over(stage.blocks, lambda block: _optimizer_bytes(block.weights, job)) for stage in own),
+        optimizer=sum(sum_over(stage.blocks, lambda block: kept_bytes(block.weights, job)) for stage in own),
         activations=_activation_bytes(own, job, rank),
         capacity=capacity,
     )
-
-
-def _optimizer_bytes(weights: Iterable[Weight], job: Job) -> float:
-    """Moments, and FP32 master copies of 16-bit weights; a data rank's share under ZeRO stage 1.
-
-    Per parameter with Adam, weight and gradient included: 16 bytes in FP32, under autocast, and in 16 bit with master weights
-    (K = 12 of Rajbhandari et al. 2020; Megatron-LM, which adds gradients up in FP32, has 18), 8 in 16 bit without.
-    """
-    moments = 2 if job.optimizer == "adam" else 1
-    total = 0.0
-    for weight in weights:
-        size = DTYPE_BYTES[weight.tensor.dtype]
-        master = job.master_weights and size < 4
-        total += weight.tensor.elements * (4 * (moments + 1) if master else size * moments)
-    return total / (job.data if job.zero else 1)
 
 
 def _activation_bytes(stages: Sequence[Stage], job: Job, rank: int) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -104,7 +104,7 @@ def read_runs(path: Path) -> list[Run]:
     merged: dict[Any, list[Run]] = {}
     for run in runs:
         merged.setdefault((run.model, run.job, run.gpu, run.gpus_per_node, run.intra, run.inter), []).append(run)
-    return [Run(**{**vars(same[0]), "seconds": sum(run.seconds for run in same) / len(same)}) for same in merged.values()]
+    return [replace(same[0], seconds=sum(run.seconds for run in same) / len(same)) for same in merged.values()]
 
 
 def _vtrain(table: pd.DataFrame, path: Path) -> list[Run]:

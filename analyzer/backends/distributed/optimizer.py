@@ -1,0 +1,55 @@
+"""What the optimizer keeps for the weights of a rank, and what it moves to update them.
+
+Adam (AdamW too) has two moments, SGD its momentum. Weights of 16 bits have an FP32 master copy beside them, as Megatron-LM and
+DeepSpeed keep it, and FP32 moments. Under ZeRO stage 1 a data rank has its share of all of it (Rajbhandari et al. 2020,
+section 5.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .graph import DTYPE_BYTES, Weight
+from .job import Job
+from .precision import precision_named
+
+
+def kept_bytes(weights: Iterable[Weight], job: Job) -> float:
+    """Bytes of moments and master copies.
+
+    Per parameter with Adam, weight and gradient included: 16 bytes in FP32, under autocast, and in 16 bit with master weights
+    (K = 12 of Rajbhandari et al. 2020, section 3.1; Megatron-LM, which adds gradients up in FP32, has 18), 8 in 16 bit without.
+    """
+    total = 0.0
+    for weight in weights:
+        state, master = _state(weight, job)
+        total += weight.tensor.elements * (_moments(job) * state + (state if master else 0))
+    return total / _sharers(job)
+
+
+def moved_bytes(weights: Iterable[Weight], job: Job) -> float:
+    """Bytes read and written in one update: every state both ways, the gradient read, a weight of 16 bits written from its
+    master; loss scaling reads and writes the gradients once more.
+    """
+    unscaled = 2 if precision_named(job.precision).loss_scaling else 0
+    total = 0.0
+    for weight in weights:
+        state, master = _state(weight, job)
+        size = DTYPE_BYTES[weight.tensor.dtype]
+        total += weight.tensor.elements * (2 * state * (1 + _moments(job)) + size * (1 + unscaled + (1 if master else 0)))
+    return total / _sharers(job)
+
+
+def _state(weight: Weight, job: Job) -> tuple[int, bool]:
+    """Bytes of one number of a weight's states, and whether a master copy is among them."""
+    size = DTYPE_BYTES[weight.tensor.dtype]
+    master = job.master_weights and size < 4
+    return 4 if master else size, master
+
+
+def _moments(job: Job) -> int:
+    return 2 if job.optimizer == "adam" else 1
+
+
+def _sharers(job: Job) -> int:
+    return job.data if job.zero else 1
