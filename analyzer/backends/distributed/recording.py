@@ -7,6 +7,7 @@ computed.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -266,10 +267,14 @@ def _torch_as_on_the_device() -> Iterator[None]:
 @contextmanager
 def _module_paths(root: nn.Module, path: list[str]) -> Iterator[None]:
     """Keep in ``path`` the names of the modules whose forward is running."""
-    names = {id(module): name for name, module in root.named_modules()}
+    names: dict[int, list[str]] = defaultdict(list)
+    for name, module in root.named_modules(remove_duplicate=False):
+        names[id(module)].append(name)
 
     def enter(module: nn.Module, _: Any) -> None:
-        path.append(names.get(id(module), path[-1] if path else ""))
+        caller = path[-1] if path else ""
+        known = names.get(id(module), [caller])
+        path.append(next((name for name in known if name.startswith(f"{caller}.")), known[0]))  # one of a layer that two share
 
     def leave(module: nn.Module, _: Any, __: Any) -> None:
         path.pop()

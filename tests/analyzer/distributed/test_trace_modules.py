@@ -32,6 +32,7 @@ def test_a_weight_that_blocks_share_counts_at_the_first_and_a_norm_hands_on_its_
 
     graph = trace(Shared(), (torch.zeros(2, 3, 8),), PRECISIONS["bf16"])
     assert [block.parameters for block in graph.blocks] == [72 + 16, 16]
+    assert [len([op for op in block.forward if op.kind == "matmul"]) for block in graph.blocks] == [1, 1]
     assert [block.output for block in graph.blocks] == [Tensor((2, 3, 8), "bfloat16")] * 2
 
 
