@@ -14,9 +14,11 @@ from epochcast.analyzer.backends.distributed.communication import (
     reduce_scatter_seconds,
 )
 from epochcast.analyzer.backends.distributed.graph import Block, Operator, Tensor, Weight
-from epochcast.analyzer.backends.distributed.iteration import iteration, prepare
+from epochcast.analyzer.backends.distributed.iteration import iteration, prepare, stage_times
 from epochcast.analyzer.backends.distributed.job import Job
+from epochcast.analyzer.backends.distributed.overlap import exposed_data_parallel
 from epochcast.analyzer.backends.distributed.recipes.roofline import IDEAL
+from epochcast.analyzer.backends.distributed.schedule import pipeline_seconds
 
 GPU = "A100 SXM4 80GB"
 WORDS = Tensor((50_000, 1024), "float32")
@@ -138,3 +140,23 @@ def test_only_the_last_micro_batch_hides_the_reduction() -> None:
         for count in (1, 4)
     )
     assert 0 < once.data_parallel == pytest.approx(often.data_parallel)
+    cluster, gradients = cluster_for(GPU, 8), 4 * 4096 * 4096 * 4
+    hidden = exposed_data_parallel(4 * 2 * 1e-5, gradients, lambda size: all_reduce_seconds(cluster, size, 8))
+    assert once.data_parallel == pytest.approx(hidden)
+
+
+def test_half_of_the_backward_products_hide_exchanges_of_the_tensor_ranks() -> None:
+    once = all_reduce_seconds(cluster_for(GPU, 2), 2048 * 1024 * 4, 2)
+    job = Job(tensor=2, precision="fp32", tensor_overlap=True)
+    answer = run(job, graph(exchanges=2), times=Each(once / 4))
+    assert answer.tensor_parallel == pytest.approx(4 * (2 * once + 2 * once - 2 * once / 4 / 2))
+
+
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
+def test_pipeline_reduction_and_update_make_up_the_iteration(schedule) -> None:
+    job = Job(data=2, pipeline=4, global_batch=16, precision="fp32", schedule=schedule, fused_kernels=True)
+    prepared = prepare(graph(layers=8), job, cluster_for(GPU, 8))
+    answer = iteration(prepared, Each(1e-5), IDEAL)
+    pipeline = pipeline_seconds(stage_times(prepared, Each(1e-5), IDEAL), 4, 8, schedule)
+    assert answer.pipeline_parallel > 1e-5
+    assert answer.seconds == pytest.approx(pipeline + answer.data_parallel + answer.optimizer)
