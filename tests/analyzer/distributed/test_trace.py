@@ -187,6 +187,9 @@ def test_cuda_autocast_computes_products_in_half_and_norms_in_single_precision()
 def test_blocks_hold_their_own_operators_weights_and_backward() -> None:
     graph = trace(Text(), text_inputs(), PRECISIONS["fp32"], "cuda")
     assert [block.name for block in graph.blocks] == ["blocks.0", "blocks.1"]
+    assert not {op.name for op in graph.blocks[0].operators} & {
+        f"aten.{view}.default" for view in ("t", "view", "permute", "expand")
+    }
     first, second = ({(op.name, op.inputs, op.phase) for op in block.operators} for block in graph.blocks)
     assert first == second
     for block in graph.blocks:
