@@ -114,6 +114,16 @@ class PreparedJob:
         """Bytes to add one micro-batch's gradients to those before: two reads and a write."""
         return 3 * max(self._by_rank([stage.gradient_bytes for stage in self.stages]))
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences on what was assumed, or asked for in vain."""
+        if self.job.recomputation == "selective" and not any(block.core for stage in self.stages for block in stage.blocks):
+            return (
+                *self.cluster.assumptions,
+                "selective recomputation changes nothing: the model has no attention in a module core",
+            )
+        return self.cluster.assumptions
+
     @cached_property
     def memory(self) -> Memory:
         """Bytes on the fullest GPU."""
@@ -278,5 +288,5 @@ def iteration(prepared: PreparedJob, times: OperatorTimes, coefficients: Coeffic
         pipeline_parallel=whole - without,
         optimizer=update,
         memory=prepared.memory,
-        notes=prepared.cluster.assumptions,
+        notes=prepared.notes,
     )

@@ -85,6 +85,11 @@ def test_recomputation_leaves_the_ends_alone_and_selective_takes_the_core() -> N
         for how in ("none", "selective", "full")
     }
     assert again == {"none": None, "selective": 4.0, "full": 8.0}
+    selective = Job(precision="fp32", recomputation="selective")
+    assert run(selective, one).notes == ()
+    assert run(selective, graph()).notes == (
+        "selective recomputation changes nothing: the model has no attention in a module core",
+    )
 
 
 def test_zero_scatters_gradients_and_gathers_weights_each_in_their_dtype() -> None:
