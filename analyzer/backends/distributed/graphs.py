@@ -71,7 +71,7 @@ class ModelGraphs:
     def _traced(self, job: Job, micro_batch: int) -> Graph:
         precision = precision_named(job.precision)
         if isinstance(self.model, UserModule):
-            made = load(self.model.name, sequence_length=job.sequence_length)
+            made = load(self.model.name, micro_batch, job.sequence_length)
             module, inputs = made.module, _batch_of(made, micro_batch)
             blocks, name = find_blocks(module), made.name
         else:
@@ -93,7 +93,10 @@ class ModelGraphs:
 
 
 def _batch_of(model: UserModule, micro_batch: int) -> tuple[Any, ...]:
-    """The example inputs with ``micro_batch`` samples: every tensor that has the example's batch as its first axis."""
+    """The example inputs with ``micro_batch`` samples: every tensor that has the example's batch as its first axis.
+
+    They are as they should be where the factory takes ``batch``.
+    """
     tensors = [one for one in torch.utils._pytree.tree_leaves(model.inputs) if isinstance(one, Tensor)]
     batch = next((one.shape[0] for one in tensors if one.dim()), None)
     if batch is None:

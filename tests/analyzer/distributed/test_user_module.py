@@ -8,6 +8,8 @@ import pytest
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
+from epochcast.analyzer.backends.distributed.graphs import ModelGraphs  # noqa: E402
+from epochcast.analyzer.backends.distributed.job import Job  # noqa: E402
 from epochcast.analyzer.backends.distributed.models import UserModule, resolve  # noqa: E402
 from epochcast.analyzer.backends.distributed.models.user_module import find_blocks  # noqa: E402
 from epochcast.analyzer.errors import InputError  # noqa: E402
@@ -33,6 +35,9 @@ def fixed():
 
 def sized(batch, sequence_length):
     return Net(), (torch.randn(batch, sequence_length, 4),)
+
+def deaf(batch):
+    return Net(), (torch.randn(5, 4),)
 
 def one_tensor(batch=2):
     return Net(), torch.randn(batch, 4)
@@ -130,8 +135,17 @@ def test_a_module_that_is_not_there_or_ends_the_program_is_refused(own: str) -> 
 
 
 def test_inputs_of_another_micro_batch_than_asked_for_are_refused(own: str) -> None:
-    with pytest.raises(InputError, match="inputs of 5 samples for a micro-batch of 8; let its factory take batch="):
-        resolve(f"{own}:fixed", batch=8)
+    with pytest.raises(InputError, match="inputs of 5 samples for batch=8; let the first axis of its first input"):
+        resolve(f"{own}:deaf", batch=8)
+    assert _resolved(f"{own}:fixed", batch=8).inputs[0].shape == (5, 4)  # the graph is traced with 8 of them
+
+
+def test_a_factory_that_must_be_told_its_batch_is_traced_at_each_micro_batch(own: str) -> None:
+    graphs = ModelGraphs.of(f"{own}:sized")
+    for micro_batch in (1, 3):
+        graph = graphs.graph(Job(micro_batch=micro_batch, global_batch=micro_batch, sequence_length=16, precision="fp32"))
+        products = [one for block in graph.blocks for one in block.forward if one.kind == "matmul"]
+        assert products[0].outputs[0].shape == (micro_batch * 16, 8)
 
 
 class _Experts(nn.Module):

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from inspect import signature
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,10 @@ from ....errors import InputError
 
 if TYPE_CHECKING:
     from torch import nn
+
+
+_UNASKED = {"batch": 1, "sequence_length": 128}
+"""What a factory is called with that must have them, before a job says."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,8 @@ def load(path: str, batch: int | None = None, sequence_length: int | None = None
     searched first, as by ``python -m``. It runs code of that module: take import paths from the user's own files alone.
 
     Raises:
-        InputError: the factory cannot be imported, fails, gives no module, or no example inputs of ``batch`` samples.
+        InputError: the factory cannot be imported, fails, gives no module, no example inputs, or others than of the
+            ``batch`` samples that it was asked for.
     """
     import torch
     from torch import Tensor, nn
@@ -49,6 +54,8 @@ def load(path: str, batch: int | None = None, sequence_length: int | None = None
     try:
         takes = signature(factory).parameters
         options = {name: value for name, value in wanted.items() if name in takes and value is not None}
+        needed = {name for name in wanted if name in takes and takes[name].default is Parameter.empty}
+        options = {name: _UNASKED[name] for name in needed} | options
         try:
             with torch.device("meta"):  # where weights take no memory
                 made = factory(**options)
@@ -69,10 +76,10 @@ def load(path: str, batch: int | None = None, sequence_length: int | None = None
             f"the model {path!r} comes without example inputs; its factory must return (module, example_inputs), "
             "a tuple of what the module is called with"
         )
-    if batch is not None and len(tensors[0]) != batch:
+    if "batch" in options and len(tensors[0]) != options["batch"]:
         raise InputError(
-            f"the model {path!r} gives example inputs of {len(tensors[0])} samples for a micro-batch of {batch}; "
-            "let its factory take batch=, or ask for that micro-batch"
+            f"the model {path!r} gives example inputs of {len(tensors[0])} samples for batch={options['batch']}; "
+            "let the first axis of its first input be the batch"
         )
     return UserModule(path, module, tuple(inputs))
 
