@@ -145,7 +145,7 @@ def _text(question: Asked, found: Found, fitting: int, iterations: int | None, t
 def _nothing(found: Found, fitting: int, budget: float | None, iterations: int | None) -> str:
     if fitting:
         return (
-            f"none of the {fitting} configurations that fit into memory trains {iterations} iterations for {budget:,.2f} USD "
+            f"none of the {fitting} configurations that fit into memory trains {iterations} iterations for {budget:,g} USD "
             "at known prices; raise the budget or name other GPUs"
         )
     return f"none of the {found.too_large} configurations fits into memory; take more GPUs or such with more memory"
