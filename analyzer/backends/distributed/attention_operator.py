@@ -55,12 +55,14 @@ def _backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Any, ...]:
 attention.register_autograd(_backward, setup_context=_keep)
 
 
-def attention_flops(query: tuple[int, ...], key: tuple[int, ...], value: tuple[int, ...], backward: bool) -> float:
+def attention_flops(
+    query: tuple[int, ...], key: tuple[int, ...], value: tuple[int, ...], backward: bool, causal: bool
+) -> float:
     """FLOPs of fused attention: two matrix products forward, five backward (the scores are computed again).
 
-    Dao et al. 2022 (FlashAttention), algorithms 1 and 4. A causal mask halves what a kernel may skip; it is not subtracted, as
-    plain attention computes everything.
+    Dao et al. 2022 (FlashAttention), algorithms 1 and 4. Of a causal mask's scores the upper half is skipped (Dao 2023,
+    FlashAttention-2, section 3.1).
     """
     batch_heads, length, width = query[0] * query[1], query[2], query[3]
     scores, mix = 2 * batch_heads * length * key[2] * width, 2 * batch_heads * length * key[2] * value[3]
-    return float(3 * scores + 2 * mix if backward else scores + mix)
+    return (3 * scores + 2 * mix if backward else scores + mix) * (0.5 if causal else 1.0)

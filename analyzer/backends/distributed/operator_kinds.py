@@ -71,6 +71,6 @@ def flops_of(operator: Any, arguments: tuple[Any, ...], answer: Any) -> float:
     if name in ("epochcast::attention", "epochcast::attention_backward"):
         backward = name.endswith("backward")
         query, key, value = (tuple(tensor.shape) for tensor in arguments[1 if backward else 0 :][:3])
-        return attention_flops(query, key, value, backward)
+        return attention_flops(query, key, value, backward, causal=bool(arguments[-1]))
     count = flop_registry.get(operator._overloadpacket)
     return float(count(*arguments, out_val=answer)) if count is not None else 0.0

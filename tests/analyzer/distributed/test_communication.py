@@ -14,7 +14,6 @@ from epochcast.analyzer.backends.distributed.communication import (
     Link,
     all_gather_seconds,
     all_reduce_seconds,
-    broadcast_seconds,
     cluster_for,
     fit_all_reduce,
     fitted_all_reduces,
@@ -29,7 +28,7 @@ from epochcast.regressor import load_catalog
 
 GIB = 2**30
 A100 = load_catalog().resolve("A100 SXM4 80GB")
-COLLECTIVES = [all_reduce_seconds, all_gather_seconds, reduce_scatter_seconds, broadcast_seconds, point_to_point_seconds]
+COLLECTIVES = [all_reduce_seconds, all_gather_seconds, reduce_scatter_seconds, point_to_point_seconds]
 
 
 def plain(nvlink: float = 300e9, network: float = 25e9, per: str = "gpu") -> Cluster:
@@ -46,7 +45,6 @@ def test_a_gibibyte_over_eight_gpus_takes_two_times_seven_eighths_over_the_bandw
     assert all_gather_seconds(cluster, GIB, 8) == pytest.approx(expected / 2, rel=0.01)
     assert reduce_scatter_seconds(cluster, GIB, 8) == pytest.approx(expected / 2, rel=0.01)
     assert point_to_point_seconds(cluster, GIB) == pytest.approx(GIB / 300e9, rel=0.01)
-    assert broadcast_seconds(cluster, GIB, 8) == pytest.approx(GIB / 300e9, rel=0.01)
 
 
 def test_between_nodes_each_gpu_has_its_card_or_a_share_of_the_nodes() -> None:

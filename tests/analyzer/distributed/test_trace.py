@@ -219,7 +219,7 @@ def test_attention_is_one_operator_in_the_dtype_of_autocast() -> None:
         graph = trace(Attend(), (x,), PRECISIONS[precision], device, blocks=None)
         forward, backward = (op for op in graph.before.operators if op.kind == "attention")
         assert (forward.phase, backward.phase, forward.dtype, backward.dtype) == ("forward", "backward", dtype, dtype)
-        assert forward.flops == 2 * 2 * (2 * 4) * 16 * 16 * 8
+        assert forward.flops == 2 * 2 * (2 * 4) * 16 * 16 * 8 / 2  # causal
         assert backward.flops == 2.5 * forward.flops
 
 

@@ -4,7 +4,6 @@ from .cluster import Cluster, cluster_for
 from .collectives import (
     all_gather_seconds,
     all_reduce_seconds,
-    broadcast_seconds,
     point_to_point_seconds,
     reduce_scatter_seconds,
 )
@@ -18,7 +17,6 @@ __all__ = [
     "Link",
     "all_gather_seconds",
     "all_reduce_seconds",
-    "broadcast_seconds",
     "cluster_for",
     "fit_all_reduce",
     "fitted_all_reduces",

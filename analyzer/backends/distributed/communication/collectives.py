@@ -44,17 +44,6 @@ def all_gather_seconds(cluster: Cluster, nbytes: float, ranks: int, stride: int 
     return _ring_seconds(cluster, nbytes, ranks, stride, passes=1)
 
 
-def broadcast_seconds(cluster: Cluster, nbytes: float, ranks: int, stride: int = 1) -> float:
-    """Seconds to hand ``nbytes`` of one rank to the group: a pipelined chain, as NCCL's ring does it."""
-    if ranks == 1 or nbytes == 0:
-        return 0.0
-    members, nodes = cluster.placement(ranks, stride)
-    hops = (ranks - nodes) * cluster.intra.latency
-    if nodes == 1:
-        return LAUNCH_SECONDS + hops + nbytes / cluster.intra_bandwidth
-    return LAUNCH_SECONDS + hops + (nodes - 1) * _latency_between(cluster) + nbytes / _slowest_bandwidth(cluster, members)
-
-
 def point_to_point_seconds(cluster: Cluster, nbytes: float, stride: int = 1, ranks: int = 2) -> float:
     """Seconds of the slowest transfer of ``nbytes`` between neighbours of a group of ``ranks`` ranks ``stride`` apart."""
     if ranks == 1 or nbytes == 0:

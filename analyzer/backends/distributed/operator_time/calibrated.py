@@ -64,7 +64,8 @@ def work_of(operators: Sequence[Operator], gpu: Gpu, precision: Precision, fused
             batch, m, n, k = products_of(operator)
             flops[index] = operator.flops * _padding(m) * _padding(n)
             tiles[index] = _waves(batch, m, n, gpu.sm_count)
-            depth[index] = k
+            # A kernel of attention streams over the keys, which are its depth as K is a product's.
+            depth[index] = n if operator.kind == "attention" else k
             peak[index] = peak_flops(gpu, operator.dtype, precision.tf32)
     return Work(*(np.array(one, dtype=float) for one in (flops, sizes, tiles, depth, peak)))
 

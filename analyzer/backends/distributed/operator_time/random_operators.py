@@ -31,8 +31,9 @@ def random_operators(dtype: str, rng: random.Random) -> Iterator[Operator]:
         length, width = size(6, 11), rng.choice(_HEAD_DIMS)
         yield _product((batch, length, width), (batch, width, length), dtype)
         heads = Tensor((rng.choice((1, 2, 4)), rng.choice((8, 12, 16, 32)), length, width), dtype)
-        flops = attention_flops(heads.shape, heads.shape, heads.shape, backward=False)
-        arguments = (heads, heads, heads, None, 0.0, rng.random() < 0.7)
+        causal = rng.random() < 0.7
+        flops = attention_flops(heads.shape, heads.shape, heads.shape, backward=False, causal=causal)
+        arguments = (heads, heads, heads, None, 0.0, causal)
         yield Operator("epochcast.attention", "attention", "forward", (heads,) * 3, (heads,), flops, arguments=arguments)
         norm = (x, (columns,), gain, gain, 1e-5)
         yield Operator("aten.native_layer_norm.default", "normalisation", "forward", (x, gain, gain), (x,), arguments=norm)
