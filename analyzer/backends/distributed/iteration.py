@@ -143,8 +143,18 @@ def prepare(graph: Graph, job: Job, cluster: Cluster) -> PreparedJob:
 
 
 def stage_times(prepared: PreparedJob, times: OperatorTimes, coefficients: Coefficients) -> list[StageTimes]:
-    """Seconds of one micro-batch in each chunk, with its exchanges and the way to the next: what a timeline is drawn from."""
-    return _slots(prepared, _chunks(prepared, times, coefficients), coefficients)
+    """What a timeline is drawn from: one micro-batch in each chunk; all backward passes share the adding up of gradients."""
+    adding = _accumulation(prepared, coefficients) / prepared.job.micro_batches / prepared.job.virtual_stages
+    slots = _slots(prepared, _chunks(prepared, times, coefficients), coefficients)
+    return [StageTimes(slot.forward, slot.backward + adding, slot.send) for slot in slots]
+
+
+def _accumulation(prepared: PreparedJob, c: Coefficients) -> float:
+    """Seconds in which the rank with most parameters adds up the gradients of its micro-batches."""
+    if prepared.job.fused_kernels:  # Megatron adds into the product's output
+        return 0.0
+    bandwidth = prepared.cluster.gpu.memory_bandwidth * c.bandwidth
+    return (prepared.job.micro_batches - 1) * prepared.accumulation_bytes / bandwidth
 
 
 def _reached(cluster: Cluster, ranks: int, stride: int, c: Coefficients) -> float:
@@ -271,13 +281,12 @@ def iteration(prepared: PreparedJob, times: OperatorTimes, coefficients: Coeffic
     slowest = ranks[busy.index(max(busy))]
     compute = _compute(slowest, job.micro_batches)
     exchange = sum(chunk.exchange for chunk in slowest) * job.micro_batches
-    bandwidth = prepared.cluster.gpu.memory_bandwidth
-    if job.micro_batches > 1 and not job.fused_kernels:  # Megatron adds into the product's output
-        compute["elementwise"] += (job.micro_batches - 1) * prepared.accumulation_bytes / (bandwidth * c.bandwidth)
+    if adding := _accumulation(prepared, c):
+        compute["elementwise"] += adding
     reduction = max(_reduction(prepared, rank, sum(chunk.backward for chunk in own), c) for rank, own in enumerate(ranks))
     if prepared.tied:
         reduction += prepared.tied / _reached(prepared.cluster, 2, prepared.ends_apart, c)
-    update = prepared.update_bytes / (bandwidth * c.optimizer)
+    update = prepared.update_bytes / (prepared.cluster.gpu.memory_bandwidth * c.optimizer)
     bubble = max(0.0, without - max(busy) * job.micro_batches)
     return Iteration(
         seconds=sum(compute.values()) + exchange + bubble + (whole - without) + reduction + update,

@@ -110,11 +110,21 @@ def test_the_optimizer_moves_every_state_once(precision, dtype, options, bytes_p
 
 
 def test_a_timeline_starts_from_the_same_times() -> None:
-    job = Job(pipeline=2, global_batch=4, precision="fp32")
+    job = Job(pipeline=2, global_batch=4, precision="fp32", fused_kernels=True)
     prepared = prepare(graph(), job, cluster_for(GPU, 2))
     slots = stage_times(prepared, Second(), IDEAL)
     assert [(slot.forward, slot.backward) for slot in slots] == [(2.0, 4.0), (2.0, 4.0)]
     assert slots[-1].send == 0 < slots[0].send
+
+
+def test_a_timeline_holds_the_adding_up_of_gradients() -> None:
+    """Three of four micro-batches read and add their gradients: 3 x (two reads, a write) over four backward passes."""
+    prepared = prepare(graph(), Job(global_batch=4, precision="fp32"), cluster_for(GPU, 1))
+    adding = 3 * 3 * prepared.stages[0].gradient_bytes / prepared.cluster.gpu.memory_bandwidth
+    (slot,) = stage_times(prepared, Second(), IDEAL)
+    assert adding > 0
+    assert 4 * (slot.backward - 8.0) == pytest.approx(adding)
+    assert iteration(prepared, Second(), IDEAL).compute["elementwise"] == pytest.approx(adding)
 
 
 def test_seed_is_the_papers_equations_by_the_calculator() -> None:
