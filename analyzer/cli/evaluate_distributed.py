@@ -111,6 +111,8 @@ def _by_runs(
     measure: Callable[[str], Answers]
     if others:
         settings = {"train_runs": len(fitted), "runs": len(others[0])}
+        if known := sum(run in fitted for run in others[0]):
+            click.echo(f"epochcast: {known} of the {len(others[0])} runs of --test are in --train too: no test", err=True)
         measure = lambda name: by_split(evaluator, fitted, others[0], name)  # noqa: E731
     elif protocol == "rows":
         settings = {"runs": len(fitted), "rows": rows}
