@@ -18,6 +18,7 @@ from ..backends.distributed.job import Attention, Job, Recomputation, ScheduleNa
 from ..backends.distributed.precision import PRECISIONS, Precision
 from ..backends.distributed.predictor import Predictor, TimesOf
 from ..backends.distributed.recipes import RECIPES
+from ..backends.distributed.search import available
 from ..errors import InputError
 from . import progress
 
@@ -40,7 +41,7 @@ _JOB = (
         "precisions",
         multiple=True,
         metavar="NAME",
-        help=f"{', '.join(PRECISIONS)}; several for --compare and --search. [default: amp-bf16; there all of the GPU]",
+        help=f"{', '.join(PRECISIONS)}; several for --compare and --search. [default: amp-bf16, or what the GPU has of amp-fp16, fp32; there all of the GPU]",
     ),
     click.option(
         "--schedule",
@@ -155,13 +156,18 @@ class Asked:
         settings = {name: given[name] for name in _AS_GIVEN} | {
             "global_batch": given["global_batch"] or degrees["data"] * degrees["pipeline"] * degrees["micro_batch"],
             "sequence_length": self.sequence_length,
-            "precision": given["precisions"][0] if given["precisions"] else "amp-bf16",
+            "precision": given["precisions"][0] if given["precisions"] else self._usual_precision(),
             "layers_per_stage": _layers(given["layers_per_stage"]),
             "recomputation": given["recomputation"] or "none",
             "zero": given["zero"] or 0,
             "master_weights": not given["no_master_weights"],
         }
         return Job(**(settings | degrees))
+
+    def _usual_precision(self) -> str:
+        """Mixed precision as the first GPU has it; FP32 where it has none."""
+        able = available(self.gpus[0])
+        return next(name for name in ("amp-bf16", "amp-fp16", "fp32") if name in able)
 
 
 _AS_GIVEN = (
