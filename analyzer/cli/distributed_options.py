@@ -41,7 +41,8 @@ _JOB = (
         "precisions",
         multiple=True,
         metavar="NAME",
-        help=f"{', '.join(PRECISIONS)}; several for --compare and --search. [default: amp-bf16, or what the GPU has of amp-fp16, fp32; there all of the GPU]",
+        help=f"{', '.join(PRECISIONS)}; several for --compare and --search. [default: amp-bf16, else amp-fp16, else fp32; "
+        "there all of the GPU]",
     ),
     click.option(
         "--schedule",

@@ -128,8 +128,13 @@ def test_bad_input_is_one_sentence(options: tuple[str, ...], said: str, capsys: 
     assert said in error and error.count("\n") == 1
 
 
+def test_mixed_precision_is_the_default_as_the_gpu_has_it(capsys: Capture) -> None:
+    for gpu, precision in ((A100, "amp-bf16"), ("T4", "amp-fp16"), ("M60", "fp32")):
+        assert _answer(capsys, "--model", MODEL, "--gpu", gpu)["job"]["precision"] == precision
+
+
 def test_a_gpu_without_the_precision_names_those_it_has(capsys: Capture) -> None:
-    assert _ask("--model", MODEL, "--gpu", "T4") == 2
+    assert _ask("--model", MODEL, "--gpu", "T4", "--precision", "amp-bf16") == 2
     assert "train in fp32 or fp16" in capsys.readouterr().err
 
 
@@ -162,7 +167,7 @@ def test_a_budget_keeps_what_it_pays_for(capsys: Capture) -> None:
     assert everything["ranked_by"] == "cost"
     costs = [one["cost"]["usd"] for one in everything["configurations"]]
     assert costs == sorted(costs) and len({one["gpu"] for one in everything["configurations"]}) == 2
-    middle = costs[len(costs) // 2]
+    middle = sum(costs[len(costs) // 2 :][:2]) / 2
     within = _answer(capsys, *search, "--budget", str(middle))
     assert within["ranked_by"] == "time"
     assert {one["cost"]["usd"] for one in within["configurations"]} == {cost for cost in costs if cost <= middle}
