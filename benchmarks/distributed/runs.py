@@ -7,6 +7,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,9 @@ import numpy as np
 sys.path.append(str(Path(__file__).parents[1]))
 from docs_page import DISTRIBUTED
 
+from epochcast.analyzer.backends.distributed.communication import cluster_for
 from epochcast.analyzer.backends.distributed.evaluation.by_runs import Answers, RunEvaluator, by_rows, by_size, strategy
+from epochcast.analyzer.backends.distributed.iteration import prepare
 from epochcast.analyzer.backends.distributed.recipes import RECIPES
 from epochcast.analyzer.backends.distributed.runs import Run, read_runs
 
@@ -73,7 +76,20 @@ def report(runs: list[Run]) -> list[str]:
         f"so much faster. Without the slow ones the default is {kept.mean():.1f} % off for an unseen size (median "
         f"{np.median(kept):.1f}).",
     ]
+    unfit = {how: sum(not _fits(evaluator, run, how) for run in runs) for how in ("none", "selective", "full")}
+    lines += [
+        "",
+        f"Memory, by the model: {unfit['none']} of the {len(runs)} would not fit without recomputation, {unfit['selective']} "
+        f"with selective, {unfit['full']} with full recomputation, which is why the runs are taken to have used it.",
+    ]
     return lines
+
+
+def _fits(evaluator: RunEvaluator, run: Run, recomputation: str) -> bool:
+    """Whether a run would fit into its GPUs with another kind of recomputation."""
+    job = replace(run.job, recomputation=recomputation)
+    cluster = cluster_for(run.gpu, job.gpus, run.gpus_per_node, run.intra, run.inter)
+    return prepare(evaluator.graphs(run).graph(job), job, cluster).memory.fits
 
 
 def _figures(answer: Answers) -> str:
