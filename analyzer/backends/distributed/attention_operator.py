@@ -10,36 +10,32 @@ from typing import Any
 import torch
 from torch import Tensor
 
+torch.library.define(
+    "epochcast::attention",
+    "(Tensor query, Tensor key, Tensor value, Tensor? mask, float dropout, bool causal) -> (Tensor, Tensor)",
+)
+torch.library.define(
+    "epochcast::attention_backward",
+    "(Tensor gradient, Tensor query, Tensor key, Tensor value, Tensor answer, Tensor sums, float dropout, bool causal) "
+    "-> (Tensor, Tensor, Tensor)",
+)
+# Shapes and no kernel: they are only ever traced.
+attention = torch.ops.epochcast.attention.default
+attention_backward = torch.ops.epochcast.attention_backward.default
 
-@torch.library.custom_op("epochcast::attention", mutates_args=())
-def attention(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float, causal: bool
-) -> tuple[Tensor, Tensor]:
-    """Shapes (batch, heads, s, d); the answer and the log of the softmax's sums (batch, heads, s), which backward needs.
 
-    Only ever traced: it has shapes and no arithmetic.
-    """
-    raise NotImplementedError("epochcast::attention is for tracing alone")
-
-
-@attention.register_fake
+@torch.library.register_fake("epochcast::attention")
 def _(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float, causal: bool) -> tuple[Tensor, Tensor]:
+    """The answer (batch, heads, s, d) and the log of the softmax's sums (batch, heads, s), which backward needs."""
     answer = query.new_empty((*query.shape[:-1], value.shape[-1]))
     return answer, query.new_empty(query.shape[:-1], dtype=torch.float32)
 
 
-@torch.library.custom_op("epochcast::attention_backward", mutates_args=())
-def attention_backward(
-    gradient: Tensor, query: Tensor, key: Tensor, value: Tensor, answer: Tensor, sums: Tensor, dropout: float, causal: bool
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of query, key and value."""
-    raise NotImplementedError("epochcast::attention_backward is for tracing alone")
-
-
-@attention_backward.register_fake
+@torch.library.register_fake("epochcast::attention_backward")
 def _(
     gradient: Tensor, query: Tensor, key: Tensor, value: Tensor, answer: Tensor, sums: Tensor, dropout: float, causal: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of query, key and value."""
     return torch.empty_like(query), torch.empty_like(key), torch.empty_like(value)
 
 
@@ -52,7 +48,7 @@ def _backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Any, ...]:
     return *attention_backward(gradient, *ctx.saved_tensors, ctx.dropout, ctx.causal), None, None, None
 
 
-attention.register_autograd(_backward, setup_context=_keep)
+torch.library.register_autograd("epochcast::attention", _backward, setup_context=_keep)
 
 
 def attention_flops(

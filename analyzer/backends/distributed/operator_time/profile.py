@@ -108,7 +108,7 @@ class ProfiledTimes:
                     copies = [runnable(one, memory) for _ in range(clock.copies(one.bytes, round_bytes))]
                     copies[0]()
                     calls[one] = copies
-                except (RuntimeError, ValueError, TypeError, IndexError, NotImplementedError) as error:
+                except (RuntimeError, ValueError, TypeError, IndexError) as error:
                     self._estimate(one, " ".join(str(error).split())[:200], memory)
             timings = time_in_rounds(
                 list(calls.values()), clock, self.budget_seconds, self.most_rounds, lambda done: self._tell(done)
