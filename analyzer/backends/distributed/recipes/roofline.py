@@ -1,4 +1,8 @@
-"""Data sheets alone: every operator at the GPU's peak or its memory's, every link at its line rate, the same schedule."""
+"""Data sheets alone: every operator at the GPU's peak or its memory's, every link at its line rate, the same schedule.
+
+The calibrated roofline with nothing lost, not :class:`..operator_time.roofline.Roofline`: it knows fused kernels, so that the
+default and this baseline differ in what was fitted and in nothing else.
+"""
 
 from __future__ import annotations
 
