@@ -1,0 +1,55 @@
+"""Measured points: one row per device, precision, network or block, image size, batch and number of devices.
+
+A table of points is a DataFrame with the columns :data:`KEYS`, the measured seconds :data:`TIMES` (NaN where a phase was not
+measured) and the metrics of the network at batch 1 (:data:`.metrics.COLUMNS`). `benchmark convmeter` writes it as CSV; the
+tables of others are brought into it by ``adapters``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from ...csv_text import parse_csv, read_text
+from ...errors import InputError
+from .metrics import COLUMNS
+
+KEYS = ("device", "precision", "network", "block", "family", "image_size", "batch", "devices", "nodes")
+"""``device``: name of the GPU or processor. ``block``: path of a submodule, empty for a whole network. ``family``: networks of
+one design, which evaluation leaves out together. ``batch``: images per device and step. ``devices``: in all nodes together."""
+
+PHASES = ("inference", "forward", "backward", "update", "step")
+"""``forward`` keeps what the backward pass needs, ``inference`` does not. ``update`` is the optimiser's, on several devices with
+the exchange of gradients where that can be told apart; ``step`` is all of forward, backward and update."""
+
+TIMES = tuple(f"{phase}_seconds" for phase in PHASES)
+
+_COUNTS = ("image_size", "batch", "devices", "nodes")
+
+
+def read_points(path: str | Path) -> pd.DataFrame:
+    """Read a table of `benchmark convmeter`.
+
+    Raises:
+        InputError: the file is no such table, or a cell is no number.
+    """
+    table = parse_csv(read_text(path), str(path))
+    if missing := [name for name in (*KEYS, *COLUMNS) if name not in table]:
+        raise InputError(
+            f"{str(path)!r} lacks the column {missing[0]!r}; give a table of `epochcast benchmark convmeter` "
+            "or one of the formats that `epochcast evaluate convmeter --help` names"
+        )
+    table = table.assign(block=table["block"].fillna("").astype(str))
+    for name in (*_COUNTS, *TIMES, *COLUMNS):
+        given = table[name] if name in table else pd.Series(np.nan, table.index)
+        values = pd.to_numeric(given, errors="coerce").astype(float)
+        bad = given.notna() & ~np.isfinite(values) | (values < 0)
+        if name not in TIMES:
+            bad |= values.isna()
+        if bad.any():
+            row = int(bad.to_numpy().argmax())
+            raise InputError(f"column {name!r} of {str(path)!r} holds {given.iloc[row]!r} in row {row + 1}; give a number of 0 or more")
+        table[name] = values
+    return table[[*KEYS, *TIMES, *COLUMNS]]
