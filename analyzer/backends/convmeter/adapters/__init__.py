@@ -1,0 +1,129 @@
+"""Tables that others measured, brought into the table of points; a format is one file here and one line in ``_FORMATS``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import pandas as pd
+
+from ....csv_text import parse_csv, read_text
+from ....errors import InputError
+from ..metrics import COLUMNS
+from ..points import KEYS, TIMES, read_points
+from . import convnet_bench, cpu_phases, timm_benchmark, torchvision_times
+from .families import Families, read_families
+from .layer_features import read_layer_features
+
+NO_METRICS = "metrics unknown"
+NO_FAMILY = "family unknown"
+NO_CONVNET = "no ConvNet"
+
+
+class _Format(Protocol):
+    NAME: str
+
+    def recognises(self, table: pd.DataFrame) -> bool:
+        """Whether the columns are those of this format."""
+        ...
+
+    def read(self, table: pd.DataFrame, path: Path, features: pd.DataFrame | None) -> pd.DataFrame:
+        """Points, NaN in the metrics of networks of which they are not known, and in ``family`` where the table tells none."""
+        ...
+
+
+_FORMATS: Sequence[_Format] = (timm_benchmark, torchvision_times, cpu_phases, convnet_bench)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What was read.
+
+    Attributes:
+        points: usable rows (``points.py``), index from 0.
+        left_out: how many rows were not usable, by the reason; :data:`NO_CONVNET` are those that were not asked for.
+    """
+
+    points: pd.DataFrame
+    left_out: Mapping[str, int]
+
+    @property
+    def lacking(self) -> int:
+        """Rows that were asked for and cannot be predicted."""
+        return sum(count for reason, count in self.left_out.items() if reason != NO_CONVNET)
+
+
+def read_all(
+    paths: Sequence[Path], features: Path | None = None, families: Path | None = None, *, convnets_only: bool = True
+) -> Reading:
+    """Read tables of `benchmark convmeter` and of the known formats, as one.
+
+    Args:
+        paths: at least one; the format is told by the columns.
+        features: layer metrics of timm's networks; its tables need it, no other does.
+        families: family of each network and whether it is a ConvNet; timm's tables need it, in others it overrides their own.
+        convnets_only: leave out networks that ``families`` says are none.
+
+    Raises:
+        InputError: a file is missing or of no known format, a companion is missing or fits no row, or no row is left.
+    """
+    metrics = None if features is None else read_layer_features(features)
+    names = None if families is None else read_families(families)
+    points, left_out = [], dict.fromkeys((NO_METRICS, NO_FAMILY, NO_CONVNET), 0)
+    for path in paths:
+        reading = _usable(_read(path, metrics, names), path, names, convnets_only)
+        points.append(reading.points)
+        for reason, count in reading.left_out.items():
+            left_out[reason] += count
+    return Reading(pd.concat(points, ignore_index=True), {reason: count for reason, count in left_out.items() if count})
+
+
+def read_any(path: Path, features: Path | None = None, families: Path | None = None) -> pd.DataFrame:
+    """The usable points of one table, arguments and errors as :func:`read_all`."""
+    return read_all([path], features, families).points
+
+
+def _read(path: Path, features: pd.DataFrame | None, families: Families | None) -> pd.DataFrame:
+    table = parse_csv(read_text(path), str(path))
+    if {*KEYS, *COLUMNS}.issubset(table.columns):
+        return read_points(path)
+    found = next((one for one in _FORMATS if one.recognises(table)), None)
+    if found is None:
+        known = ", ".join(one.NAME for one in _FORMATS)
+        seen = ", ".join(map(str, table.columns[:4]))
+        raise InputError(
+            f"{str(path)!r} has the columns {seen} …, which are those of no known table of measured networks; give one of "
+            f"`epochcast benchmark convmeter` or of: {known}"
+        )
+    if table.empty:
+        raise InputError(f"{str(path)!r} holds no row below its header; give a table of measured networks")
+    if found is timm_benchmark and (features is None or families is None):
+        raise InputError(
+            f"{str(path)!r} is {found.NAME}, which tells neither layers nor families of its networks; "
+            "give --features timm_layer_features.csv.gz and --families timm_families.csv"
+        )
+    return found.read(table, path, features)
+
+
+def _usable(points: pd.DataFrame, path: Path, families: Families | None, convnets_only: bool) -> Reading:
+    """Put the families in, and leave out what cannot be predicted or was not asked for."""
+    asked = pd.Series(True, points.index)
+    if families is not None:
+        points = points.assign(family=points["network"].map(families.family).fillna(points["family"]))
+        if convnets_only:
+            asked = points["network"].map(families.convnet).fillna(True).astype(bool)
+    without_metrics = asked & points[list(COLUMNS)].isna().any(axis=1)
+    without_family = asked & ~without_metrics & points["family"].isna()
+    kept = points[asked & ~without_metrics & ~without_family]
+    if kept.empty:
+        lack = f"the metrics of {points['network'][without_metrics].iloc[0]!r} are not" if without_metrics.any() else "none is"
+        raise InputError(
+            f"{str(path)!r} holds no network to go by: of {len(points)} rows {int((~asked).sum())} are no ConvNets and {lack} "
+            "known; give the --features and --families made for its networks, or --all-networks"
+        )
+    left_out = {NO_METRICS: without_metrics, NO_FAMILY: without_family, NO_CONVNET: ~asked}
+    return Reading(
+        kept[[*KEYS, *TIMES, *COLUMNS]].reset_index(drop=True), {reason: int(rows.sum()) for reason, rows in left_out.items()}
+    )
