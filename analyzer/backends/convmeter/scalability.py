@@ -1,0 +1,164 @@
+"""What more devices and larger batches bring: throughput, epoch time, and where they stop paying (section 4.3).
+
+All of it follows from the seconds of a step, predicted or measured; nothing here knows how they were got.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ...errors import InputError
+
+LEAST_GAIN = 0.1
+"""Doubling the devices pays if it raises throughput by this share or more; ideal is 1."""
+
+NEAR_HIGHEST = 0.95
+"""A batch is large enough if its throughput is this share of the highest."""
+
+
+def weak_scaling(metrics: pd.DataFrame, batch: int, devices: Sequence[int], devices_per_node: int | None) -> pd.DataFrame:
+    """Points of one network with ``batch`` images per device on each number of devices, in ascending order.
+
+    Args:
+        metrics: one row of :func:`.metrics.table_of`.
+        batch: images per device and step.
+        devices: how many, in all nodes together.
+        devices_per_node: how many a node holds; None: one node holds all.
+    """
+    counts = sorted(set(devices))
+    return _points(metrics, [batch] * len(counts), counts, devices_per_node)
+
+
+def strong_scaling(
+    metrics: pd.DataFrame, global_batch: int, devices: Sequence[int], devices_per_node: int | None
+) -> pd.DataFrame:
+    """The same with ``global_batch`` images per step shared by all devices.
+
+    Raises:
+        InputError: the images cannot be shared equally by some number of devices.
+    """
+    counts = sorted(set(devices))
+    if uneven := [count for count in counts if global_batch % count]:
+        raise InputError(
+            f"a global batch of {global_batch} cannot be shared equally by {uneven[0]} devices; give a multiple, or leave "
+            f"{uneven[0]} out"
+        )
+    return _points(metrics, [global_batch // count for count in counts], counts, devices_per_node)
+
+
+def batch_scaling(metrics: pd.DataFrame, batches: Sequence[int], devices: int, devices_per_node: int | None) -> pd.DataFrame:
+    """Points of one network with each number of images per device, in ascending order; Fig. 9."""
+    sizes = sorted(set(batches))
+    return _points(metrics, sizes, [devices] * len(sizes), devices_per_node)
+
+
+def _points(
+    metrics: pd.DataFrame, batches: Sequence[int], devices: Sequence[int], devices_per_node: int | None
+) -> pd.DataFrame:
+    points = pd.concat([metrics] * len(devices), ignore_index=True)
+    nodes = [1 if devices_per_node is None else -(-count // devices_per_node) for count in devices]
+    return points.assign(batch=batches, devices=devices, nodes=nodes)
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Steps of one network, by devices or by batch in ascending order; all arrays of shape (n,).
+
+    Attributes:
+        batch: images per device and step (B of section 2).
+        devices: in all nodes together (N).
+        step_seconds: of a whole training step (T_iter).
+    """
+
+    batch: NDArray[np.float64]
+    devices: NDArray[np.float64]
+    step_seconds: NDArray[np.float64]
+
+    @property
+    def images_per_second(self) -> NDArray[np.float64]:
+        """Throughput of all devices."""
+        return self.batch * self.devices / self.step_seconds
+
+    @property
+    def speed_up(self) -> NDArray[np.float64]:
+        """Throughput relative to that on the fewest devices."""
+        rates = self.images_per_second
+        return rates / rates[0]
+
+    @property
+    def efficiency(self) -> NDArray[np.float64]:
+        """Speed-up per device added: 1 is ideal."""
+        return self.speed_up * self.devices[0] / self.devices
+
+    def epoch_seconds(self, dataset_size: int) -> NDArray[np.float64]:
+        """D / (B · N) · T_iter of section 2, for ``dataset_size`` images."""
+        return dataset_size / self.images_per_second
+
+    @property
+    def gain_per_doubling(self) -> NDArray[np.float64]:
+        """By how much doubling the devices raised throughput on the way to each entry, shape (n,); the first is NaN.
+
+        Between counts that are no doubling apart, such as 3 and 4, what a doubling at that rate would have brought.
+        """
+        rates = self.images_per_second
+        doublings = np.log2(self.devices[1:] / self.devices[:-1])
+        return np.concatenate([[np.nan], (rates[1:] / rates[:-1]) ** (1 / doublings) - 1])
+
+    @property
+    def turning_point(self) -> int | None:
+        """Devices from which on more do not pay: the last count before a gain per doubling below :data:`LEAST_GAIN`.
+
+        None where all the counts pay, so that it lies beyond them, and where there is only one count.
+        """
+        short = np.flatnonzero(self.gain_per_doubling < LEAST_GAIN)
+        return int(self.devices[short[0] - 1]) if len(short) else None
+
+    @property
+    def fastest(self) -> int:
+        """Devices of the highest throughput; the fewest of those with the same."""
+        return int(self.devices[self.images_per_second.argmax()])
+
+    @property
+    def large_enough(self) -> int:
+        """The smallest batch whose throughput is :data:`NEAR_HIGHEST` of the highest here, or more."""
+        rates = self.images_per_second
+        return int(self.batch[rates >= NEAR_HIGHEST * rates.max()].min())
+
+
+@dataclass(frozen=True)
+class CostPoints:
+    """Which numbers of devices to rent; of those with a known price.
+
+    Attributes:
+        cheapest: of the lowest cost per epoch.
+        knee: of the lowest product of time and cost: beyond it a per cent of time saved costs more than a per cent of money.
+        front: those that no other beats in both time and cost, in ascending order.
+    """
+
+    cheapest: int
+    knee: int
+    front: tuple[int, ...]
+
+
+def cost_points(
+    devices: NDArray[np.float64], epoch_seconds: NDArray[np.float64], usd: NDArray[np.float64]
+) -> CostPoints | None:
+    """Where time and cost meet, shape (n,) each; ``usd`` is NaN where no price is known, None if none is."""
+    known = np.isfinite(usd)
+    if not known.any():
+        return None
+    counts, seconds, cost = devices[known], epoch_seconds[known], usd[known]
+    beaten = [
+        bool(((seconds <= time) & (cost <= price) & ((seconds < time) | (cost < price))).any())
+        for time, price in zip(seconds, cost, strict=True)
+    ]
+    return CostPoints(
+        cheapest=int(counts[cost.argmin()]),
+        knee=int(counts[(seconds * cost).argmin()]),
+        front=tuple(int(count) for count, worse in zip(counts, beaten, strict=True) if not worse),
+    )
