@@ -10,6 +10,7 @@ import click
 
 from ..errors import InputError
 from . import progress
+from .benchmark_convmeter import convmeter
 
 _MODELS = ("llama-3.1-8b", "gpt-2-small", "bert-base", "vit-b/16", "resnet-50")
 
@@ -17,6 +18,9 @@ _MODELS = ("llama-3.1-8b", "gpt-2-small", "bert-base", "vit-b/16", "resnet-50")
 @click.group()
 def benchmark() -> None:
     """Measure what the white-box backends learn from, on the device at hand."""
+
+
+benchmark.add_command(convmeter)
 
 
 @benchmark.command()

@@ -1,0 +1,202 @@
+"""Collecting points: measure what the file does not hold yet, until the time is over."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from ....errors import InputError
+from ...distributed.operator_time.profile import cpu_name, tf32
+from ...distributed.operator_time.timing import Timing
+from ..points import PHASES
+from ..training_memory import training_memory
+from .memory import free_bytes
+from .networks import Networks
+from .phases import CudaTimeline, HostTimeline, Optimizer, Timeline, inference, time_phases, training
+from .plan import Device, Item, Plan
+from .points_file import PointsFile
+from .workers import Workers
+
+_MOST_OF_FREE = 0.5
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What a collection came to.
+
+    Attributes:
+        rows: in the file.
+        new: of them.
+        left: items for another run.
+        failed: items without a row.
+        reasons: why these, or a phase of others, could not be run, and how often.
+    """
+
+    rows: int
+    new: int
+    left: int
+    failed: int
+    reasons: Mapping[str, int] = field(default_factory=dict)
+
+
+def device_name(device: Device) -> str:
+    """The GPU, or the processor with the number of threads that compute."""
+    if device == "cuda":
+        return str(torch.cuda.get_device_name())
+    threads = torch.get_num_threads()
+    return f"{cpu_name()} ({threads} thread{'s' if threads > 1 else ''})"
+
+
+def collect(
+    plan: Plan,
+    path: Path,
+    device: Device,
+    optimizer: Optimizer,
+    budget_seconds: float,
+    workers: Workers,
+    progress: Callable[[int, int], None],
+) -> Collected:
+    """Measure the plan's items in order; each is a row of the file as soon as it is measured.
+
+    With several workers every one runs the same items in DistributedDataParallel, and the first writes what it saw.
+
+    Args:
+        plan: what to measure.
+        path: the file, begun or continued.
+        device: where to measure.
+        optimizer: what updates the weights.
+        budget_seconds: no new item begins after it.
+        workers: the processes that measure.
+        progress: told items done and items in all.
+
+    Raises:
+        InputError: the file holds something else, or cannot be written; the GPU has failed.
+    """
+    begin = time.monotonic()
+    place = {"device": device_name(device), "optimizer": optimizer, "software": f"torch {torch.__version__}"}
+    file = PointsFile(path, place) if workers.rank == 0 else None
+    missing = [number for number, item in enumerate(plan.items) if file is None or _identity(item, workers) not in file]
+    missing = workers.as_first(missing)
+    bench = _Bench(device, optimizer, workers)
+    done = new = failed = 0
+    while done < len(missing) and workers.as_first(done == 0 or time.monotonic() - begin < budget_seconds):
+        item = plan.items[missing[done]]
+        measured = bench.measure(item)
+        done += 1
+        new += bool(measured)
+        failed += not measured
+        if file is not None and measured:
+            file.append({**_identity(item, workers), **measured, **item.metrics.values})
+        progress(done, len(missing))
+    return Collected(file.rows if file else 0, new, len(missing) - done, failed, bench.reasons)
+
+
+def _identity(item: Item, workers: Workers) -> dict[str, Any]:
+    return {
+        "precision": item.precision.name,
+        "network": item.metrics.network,
+        "block": item.metrics.block,
+        "image_size": item.metrics.image_size,
+        "batch": item.batch,
+        "devices": workers.devices,
+        "nodes": workers.nodes,
+    }
+
+
+class _Bench:
+    """Measures items on a device, and counts why it could not."""
+
+    def __init__(self, device: Device, optimizer: Optimizer, workers: Workers) -> None:
+        self._device, self._optimizer, self._workers = device, optimizer, workers
+        self._networks = Networks(device)
+        self._timeline = _timeline(device, workers)
+        self.reasons: Counter[str] = Counter()
+
+    def measure(self, item: Item) -> dict[str, Any]:
+        """Columns of the item's row: the family, seconds by phase and their spread, rounds; empty if nothing could be run."""
+        timings: dict[str, Timing] = {}
+        ready: list[tuple[nn.Module, tuple[Any, ...], str]] = []
+        with tf32(item.precision.tf32):
+            if not self._succeeds(lambda: ready.append(self._ready(item)), item):
+                return {}
+            module, inputs, family = ready[0]
+            if self._workers.devices == 1:
+                if self._succeeds(lambda: timings.update(self._inference(module, inputs, item)), item):
+                    self._succeeds(lambda: timings.update(self._training(module, inputs, item)), item)
+            # Alone first: where one process fails the others would wait for its gradients.
+            elif self._succeeds(self._trainer(module, inputs, item), item):
+                timings.update(self._training(DistributedDataParallel(module), inputs, item))
+        if not timings:
+            return {}
+        seconds = {f"{phase}_seconds": timing.seconds for phase, timing in timings.items()}
+        spreads = {f"{phase}_iqr": timing.iqr for phase, timing in timings.items()}
+        return {"family": family, **seconds, **spreads, "rounds": min(timing.rounds for timing in timings.values())}
+
+    def _ready(self, item: Item) -> tuple[nn.Module, tuple[Any, ...], str]:
+        # A GPU tells when its memory is full; of a CPU's, the system ends the process.
+        if self._device == "cpu":
+            needed = training_memory(item.metrics.values, item.batch, item.precision.name, None)
+            if needed is not None and needed.high > _MOST_OF_FREE * free_bytes("cpu") / self._workers.on_this_node:
+                raise MemoryError
+        return self._networks.ready(item)
+
+    def _inference(self, module: nn.Module, inputs: tuple[Any, ...], item: Item) -> dict[str, Timing]:
+        _, timing = time_phases(inference(module, inputs, item.precision, self._timeline), self._workers.as_first)
+        return {"inference": timing}
+
+    def _training(self, module: nn.Module, inputs: tuple[Any, ...], item: Item) -> dict[str, Timing]:
+        phases, whole = time_phases(self._trainer(module, inputs, item), self._workers.as_first)
+        return dict(zip(PHASES[1:], [*phases, whole], strict=True))
+
+    def _trainer(self, module: nn.Module, inputs: tuple[Any, ...], item: Item) -> Callable[[], tuple[float, ...]]:
+        return training(module, inputs, item.precision, self._optimizer, self._timeline)
+
+    def _succeeds(self, attempt: Callable[[], object], item: Item) -> bool:
+        """Whether the attempt succeeds in every process; counts why not."""
+        reason = ""
+        try:
+            attempt()
+        except (RuntimeError, ValueError, MemoryError) as error:  # torch's, of all kinds
+            reason = _reason(error)
+        if reason:
+            self._recover(reason, item)
+        succeeded = self._workers.all_are(not reason)
+        if not succeeded:
+            self.reasons[reason or "failed in another process"] += 1
+        return succeeded
+
+    def _recover(self, reason: str, item: Item) -> None:
+        """Free memory; raises InputError if the GPU no longer answers."""
+        try:
+            self._networks.clear()
+            if self._device == "cuda":
+                torch.cuda.synchronize()
+        except RuntimeError as error:
+            one = item.metrics
+            raise InputError(
+                f"the GPU no longer answers after {one.network} at {one.image_size} px and batch {item.batch} ({reason}); "
+                "start the command again with another --seed, it continues the file"
+            ) from error
+
+
+def _timeline(device: Device, workers: Workers) -> Timeline:
+    if device == "cuda":
+        return CudaTimeline()
+    # One thread's own time leaves out what other programs take of the processors; processes wait for one another.
+    alone = torch.get_num_threads() == 1 and not workers.launched
+    return HostTimeline(time.process_time if alone else time.perf_counter)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error):
+        return "out of memory"
+    return re.split(r"[.,;:(]", " ".join(str(error).split()))[0][:100] or type(error).__name__

@@ -1,0 +1,77 @@
+"""Networks with random weights on the device, ready to run."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_map_only
+
+from ..find_network import find_network
+from .memory import free_bytes
+from .plan import Item
+
+_MOST_KEPT = 0.25  # of the memory that is free
+
+
+class Networks:
+    """Builds networks, and keeps them from item to item while they take little memory.
+
+    Args:
+        device: torch's name.
+    """
+
+    def __init__(self, device: str) -> None:
+        self._device = device
+        self._kept: dict[tuple[str, int], tuple[nn.Module, tuple[Any, ...]]] = {}
+
+    def ready(self, item: Item) -> tuple[nn.Module, tuple[Any, ...], str]:
+        """The network or block, what it is called with at the item's batch, and the network's family.
+
+        A block is given random tensors as large as those that it is given in its network, of which the gradient is asked for as
+        well. Networks of one Python module are one family, as the design's module is in torchvision and timm.
+        """
+        network, image = self._network(item.metrics.network, item.metrics.image_size)
+        family = type(network).__module__.rpartition(".")[2]
+        block = item.metrics.block
+        module = network.get_submodule(block)
+        inputs = _given(network, image, module) if block else image
+
+        def random(one: Tensor) -> Tensor:
+            if not one.is_floating_point():
+                return torch.zeros((item.batch, *one.shape[1:]), dtype=one.dtype, device=self._device)
+            return torch.randn((item.batch, *one.shape[1:]), device=self._device).requires_grad_(bool(block))
+
+        return module, tree_map_only(Tensor, random, inputs), family
+
+    def clear(self) -> None:
+        """Give all memory back."""
+        self._kept.clear()
+        gc.collect()
+        if self._device == "cuda":
+            torch.cuda.empty_cache()
+
+    def _network(self, name: str, image_size: int) -> tuple[nn.Module, tuple[Any, ...]]:
+        if (name, image_size) not in self._kept:
+            held = sum(one.nbytes for network, _ in self._kept.values() for one in network.parameters())
+            if held > _MOST_KEPT * free_bytes(self._device):
+                self.clear()
+            network, image = find_network(name, image_size, "cpu")
+            image = tree_map_only(Tensor, lambda one: one.to(self._device), image)
+            self._kept[name, image_size] = network.to(self._device), image
+        return self._kept[name, image_size]
+
+
+def _given(network: nn.Module, image: tuple[Any, ...], block: nn.Module) -> tuple[Any, ...]:
+    """What the block is called with."""
+    seen: list[tuple[Any, ...]] = []
+    watch = block.register_forward_pre_hook(lambda _, inputs: seen.append(inputs))
+    try:
+        network.eval()
+        with torch.no_grad():
+            network(*image)
+    finally:
+        watch.remove()
+    return seen[0]

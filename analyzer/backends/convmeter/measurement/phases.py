@@ -1,0 +1,146 @@
+"""Timing one network or block: inference, and training iterations with a mark between their phases."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from ...distributed.operator_time.timing import FEWEST_ROUNDS, Timing, timing_of
+from ...distributed.precision import Precision
+
+Optimizer = Literal["adam", "sgd"]
+
+_WARM_UP = 2  # the first makes the optimiser's states, and on a GPU loads the kernels
+_MOST_ROUNDS = 25
+_ENOUGH_SECONDS = 0.5
+_LEARNING_RATE = 1e-6  # so small that training neither learns nor diverges
+
+
+class Timeline(Protocol):
+    """Marks on a device's own time line."""
+
+    def mark(self) -> Any:
+        """A mark behind all work given to the device so far."""
+        ...
+
+    def seconds(self, marks: Sequence[Any]) -> list[float]:
+        """Seconds between successive marks, once the device has reached the last."""
+        ...
+
+
+class HostTimeline:
+    """The host's clock, for work that is done when the call returns.
+
+    Args:
+        now: seconds; ``time.process_time`` leaves out what other programs take of the processors, for one thread.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.perf_counter) -> None:
+        self._now = now
+
+    def mark(self) -> float:
+        """The time now."""
+        return self._now()
+
+    def seconds(self, marks: Sequence[float]) -> list[float]:
+        """Differences of the marks."""
+        return [after - before for before, after in itertools.pairwise(marks)]
+
+
+class CudaTimeline:
+    """CUDA events: seconds in which the GPU waits for the host count, as they do in training."""
+
+    def mark(self) -> torch.cuda.Event:
+        """An event in the current stream."""
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def seconds(self, marks: Sequence[torch.cuda.Event]) -> list[float]:
+        """Elapsed times, after the last event."""
+        marks[-1].synchronize()
+        return [1e-3 * float(before.elapsed_time(after)) for before, after in itertools.pairwise(marks)]
+
+
+def inference(
+    module: nn.Module, inputs: tuple[Any, ...], precision: Precision, timeline: Timeline
+) -> Callable[[], tuple[float, ...]]:
+    """What runs the module once, as for evaluation, and answers the seconds ``(inference,)``."""
+    module.eval()
+
+    def run() -> tuple[float, ...]:
+        begin = timeline.mark()
+        with torch.no_grad(), _autocast(inputs, precision):
+            answer = module(*inputs)
+        marks = [begin, timeline.mark()]
+        del answer  # freed behind the clock
+        return tuple(timeline.seconds(marks))
+
+    return run
+
+
+def training(
+    module: nn.Module, inputs: tuple[Any, ...], precision: Precision, optimizer: Optimizer, timeline: Timeline
+) -> Callable[[], tuple[float, ...]]:
+    """What trains the module for one iteration and answers the seconds ``(forward, backward, update)``.
+
+    ``forward`` holds the loss, ``update`` the optimiser's step and that the gradients are dropped. The loss is cross-entropy
+    where the module answers one row of scores per image; what a block answers is given a gradient of ones. Autocast runs
+    without gradient scaling. In a DistributedDataParallel module the backward pass holds the exchange of gradients.
+    """
+    module.train()
+    parameters = [one for one in module.parameters() if one.requires_grad]
+    rule: torch.optim.Optimizer
+    if optimizer == "adam":
+        rule = torch.optim.Adam(parameters, lr=_LEARNING_RATE)
+    else:
+        rule = torch.optim.SGD(parameters, lr=_LEARNING_RATE, momentum=0.9)
+    gradients: dict[torch.Size, Tensor] = {}
+
+    def run() -> tuple[float, ...]:
+        marks = [timeline.mark()]
+        with _autocast(inputs, precision):
+            answer = module(*inputs)
+            if answer.dim() == 2:
+                answer = nn.functional.cross_entropy(answer, torch.zeros(len(answer), dtype=torch.long, device=answer.device))
+        marks.append(timeline.mark())
+        if answer.dim() and answer.shape not in gradients:
+            gradients[answer.shape] = torch.ones_like(answer)
+        answer.backward(gradients.get(answer.shape))
+        marks.append(timeline.mark())
+        rule.step()
+        rule.zero_grad()
+        marks.append(timeline.mark())
+        for one in inputs:
+            if isinstance(one, Tensor):
+                one.grad = None
+        return tuple(timeline.seconds(marks))
+
+    return run
+
+
+def time_phases(run: Callable[[], tuple[float, ...]], agreed: Callable[[int], int]) -> tuple[list[Timing], Timing]:
+    """Repeat an iteration after warming up: each phase, and all of an iteration's together.
+
+    Args:
+        run: one iteration, as :func:`training` gives it.
+        agreed: the number of repeats that all processes take, from what this one would take.
+    """
+    for _ in range(_WARM_UP):
+        begin = time.perf_counter()
+        run()
+        last = time.perf_counter() - begin
+    rounds = agreed(min(max(round(_ENOUGH_SECONDS / last), FEWEST_ROUNDS), _MOST_ROUNDS))
+    iterations = [run() for _ in range(rounds)]
+    return [timing_of(phase) for phase in zip(*iterations, strict=True)], timing_of([sum(one) for one in iterations])
+
+
+def _autocast(inputs: tuple[Any, ...], precision: Precision) -> torch.autocast:
+    kind = next(one.device.type for one in inputs if isinstance(one, Tensor))
+    dtype = getattr(torch, precision.autocast) if precision.autocast else None
+    return torch.autocast(kind, dtype=dtype, enabled=dtype is not None)
