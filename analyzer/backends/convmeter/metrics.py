@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import pandas as pd
 
 COMPUTING_KINDS = ("spatial", "pointwise", "grouped", "depthwise", "linear", "attention")
-"""Kinds of layers with FLOPs: convolutions by kernel and groups (a 1 x 1 kernel is pointwise, one input channel per group
-depthwise, other groups grouped), dense layers, and products of two activations."""
+"""Kinds of layers with FLOPs: convolutions by kernel and groups (a 1 x 1 kernel is pointwise, up to four input channels per
+group depthwise, wider groups grouped), dense layers, and products of two activations."""
 
 MOVING_KINDS = ("elementwise", "normalisation", "pooling", "concatenation")
-"""Kinds of layers that memory bounds; their FLOPs are not counted."""
+"""Kinds of layers that memory bounds; their FLOPs are not counted. Pooling is with means, sums and maxima over axes, and
+concatenation with all other copies."""
 
 KINDS = (*COMPUTING_KINDS, *MOVING_KINDS)
 
@@ -74,7 +75,12 @@ class NetworkMetrics:
 def table_of(metrics: Sequence[NetworkMetrics]) -> pd.DataFrame:
     """One row per network or block: ``network``, ``block``, ``image_size`` and :data:`COLUMNS`."""
     rows = [
-        {"network": one.network, "block": one.block, "image_size": one.image_size, **{name: one.values[name] for name in COLUMNS}}
+        {
+            "network": one.network,
+            "block": one.block,
+            "image_size": one.image_size,
+            **{name: one.values[name] for name in COLUMNS},
+        }
         for one in metrics
     ]
     return pd.DataFrame(rows, columns=["network", "block", "image_size", *COLUMNS])

@@ -7,7 +7,6 @@ computed.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -16,11 +15,11 @@ from typing import Any
 import torch
 import torch.nn.attention
 from torch import Tensor, nn
-from torch.nn.modules import module as hooks
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map, tree_map_only
 
+from ..module_paths import module_paths
 from .attention_operator import attention
 from .precision import Precision
 
@@ -232,7 +231,7 @@ def record(module: nn.Module, inputs: tuple[Any, ...], precision: Precision, dev
     with ExitStack() as stack:
         stack.enter_context(torch.enable_grad())  # which no tensor here asks for: only so that torch.no_grad() shows
         stack.enter_context(_torch_as_on_the_device())
-        stack.enter_context(_module_paths(module, path))
+        stack.enter_context(module_paths(module, path))
         stack.enter_context(_autocast(device_type, precision))
         stack.enter_context(recorder)
         stack.enter_context(_Functions(recorder))
@@ -262,30 +261,6 @@ def _torch_as_on_the_device() -> Iterator[None]:
     finally:
         for (owner, name), function in kept.items():
             setattr(owner, name, function)
-
-
-@contextmanager
-def _module_paths(root: nn.Module, path: list[str]) -> Iterator[None]:
-    """Keep in ``path`` the names of the modules whose forward is running."""
-    names: dict[int, list[str]] = defaultdict(list)
-    for name, module in root.named_modules(remove_duplicate=False):
-        names[id(module)].append(name)
-
-    def enter(module: nn.Module, _: Any) -> None:
-        caller = path[-1] if path else ""
-        known = names.get(id(module), [caller])
-        path.append(next((name for name in known if name.startswith(f"{caller}.")), known[0]))  # one of a layer that two share
-
-    def leave(module: nn.Module, _: Any, __: Any) -> None:
-        path.pop()
-
-    before = hooks.register_module_forward_pre_hook(enter)
-    after = hooks.register_module_forward_hook(leave, always_call=True)
-    try:
-        yield
-    finally:
-        before.remove()
-        after.remove()
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from ...errors import InputError
+from ..untraceable import one_line
 from .graph import Phase
 from .operator_kinds import flops_of, kind_of
 from .recording import Place, Recording
@@ -150,8 +151,3 @@ def storage_of(tensor: Tensor) -> int:
 def in_core(module: str) -> bool:
     """Whether a module's path is that of attention's scores, softmax and dropout (:attr:`.graph.Block.core`)."""
     return "core" in module.split(".")
-
-
-def one_line(error: Exception) -> str:
-    """What an error says, for a sentence."""
-    return " ".join(str(error).split())[:200] or type(error).__name__

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import traceback
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, cast
 
 import torch
@@ -14,12 +12,13 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from ...errors import InputError
+from ..untraceable import why_untraceable
 from . import graph as g
 from .fusion import Traffic, fused_bytes
 from .operator_kinds import kind_of
 from .precision import Precision
 from .recording import Place, Recording, record
-from .replay import Event, Replay, in_core, one_line, storage_of
+from .replay import Event, Replay, in_core, storage_of
 
 
 def trace(
@@ -50,35 +49,10 @@ def trace(
     except InputError:
         raise
     except Exception as error:  # the user's module may raise anything
-        raise InputError(_why(what, error)) from error
+        raise InputError(why_untraceable(what, error)) from error
     replay = Replay(recording)
     replay.run(what)
     return _graph(what, module, precision, inputs, recording, replay, blocks)
-
-
-def _why(what: str, error: Exception) -> str:
-    """Where a module cannot be traced, and what to do."""
-    ours = Path(__file__).parent
-    frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if Path(frame.filename).parent != ours and "torch" not in Path(frame.filename).parts
-    ]
-    place = f" at {Path(frames[-1].filename).name} line {frames[-1].lineno} ({frames[-1].line})" if frames else ""
-    return f"{what} cannot be traced{place}: {one_line(error)}; {_remedy(error, found=bool(frames))}"
-
-
-def _remedy(error: Exception, found: bool) -> str:
-    text = str(error)
-    if "Meta kernel" in text:
-        return "torch cannot tell what this operator answers without running it; put others in its place"
-    if any(
-        word in text for word in ("meta tensors", "_local_scalar_dense", "item()", "Meta", "numpy", "nonzero", "data-dependent")
-    ):
-        return "its shapes or branches depend on values; take `.item()`, `if tensor` and boolean indexing out of forward"
-    if isinstance(error, TypeError) and not found:
-        return "forward is called with the example inputs in order; wrap a module that takes them by name"
-    return "it must run on its example inputs as it is"
 
 
 def _read(event: Event) -> list[int]:

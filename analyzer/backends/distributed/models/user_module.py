@@ -49,7 +49,7 @@ def load(path: str, batch: int | None = None, sequence_length: int | None = None
     from torch import Tensor, nn
     from torch.utils._pytree import tree_leaves
 
-    factory = _import(path)
+    factory = import_factory(path)
     wanted = {"batch": batch, "sequence_length": sequence_length}
     try:
         takes = signature(factory).parameters
@@ -101,7 +101,12 @@ def find_blocks(module: nn.Module) -> str | None:
     return max(found, key=lambda path: found[path]) if found else None
 
 
-def _import(path: str) -> Callable[..., object]:
+def import_factory(path: str) -> Callable[..., object]:
+    """What ``package.module:factory`` names; the current folder is searched first, as by ``python -m``.
+
+    Raises:
+        InputError: it cannot be imported, or is nothing that can be called.
+    """
     name, _, attribute = path.partition(":")
     if (folder := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, folder)

@@ -1,0 +1,175 @@
+"""The metrics of a network, from one forward pass on the meta device: no memory, no computing (section 3)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from ...errors import InputError
+from ..module_paths import module_paths
+from ..untraceable import why_untraceable
+from .layer_kinds import Layer, layer_of
+from .metrics import COLUMNS, COMPUTING_KINDS, KINDS, NetworkMetrics
+
+NARROW = 64
+"""Products per output element below which a convolution fills no matrix unit."""
+
+_CONVOLUTIONS = ("spatial", "pointwise", "grouped", "depthwise")
+
+
+def count(network: nn.Module, inputs: tuple[Any, ...], name: str, image_size: int, block: str = "") -> NetworkMetrics:
+    """Count a network, or the submodule at the path ``block``, called on ``inputs``.
+
+    Operators are counted as they run in evaluation, functional calls too. What only weights go into (a standardised kernel) is
+    an operator without traffic, because the batch does not multiply it.
+
+    Args:
+        network: on any device; it is left as it was.
+        inputs: what it is called with, of one image.
+        name: of the network, for the answer and for messages.
+        image_size: side of the image, pixels.
+        block: path as in ``named_modules()``; the whole network if empty.
+
+    Raises:
+        InputError: the network does not run without values or at this size, or nothing in it has FLOPs; no such block, or the
+            block does not run.
+    """
+    passed = _Pass(network, inputs, name, image_size)
+    metrics = passed.metrics(block)
+    if not metrics.values["flops"]:
+        raise InputError(
+            f"{passed.called(block)} has no convolution, dense layer or matrix product; what is predicted from its FLOPs "
+            "and layers needs one at least"
+        )
+    return metrics
+
+
+def count_blocks(network: nn.Module, inputs: tuple[Any, ...], name: str, image_size: int) -> dict[str, NetworkMetrics]:
+    """Count every submodule that ran, by its path in the order of definition, from one pass; those without FLOPs are there too.
+
+    Arguments and errors as for :func:`count`. A module that runs several times holds all its calls.
+    """
+    passed = _Pass(network, inputs, name, image_size)
+    return {path: passed.metrics(path) for path, _ in network.named_modules() if path and path in passed.layers}
+
+
+class _Calls(TorchDispatchMode):
+    """Runs every aten call on the meta device and notes the layers in it, by the path of each module around it."""
+
+    def __init__(self, activations: Iterable[Tensor]) -> None:
+        super().__init__()
+        self.path: list[str] = []
+        self.layers: dict[str, list[Layer]] = defaultdict(list)
+        self._activations = {id(tensor): tensor for tensor in activations}  # held, so that no other takes their identity
+        self._constants: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+        given = [tensor for tensor in tensors if id(tensor) in self._activations]
+        if given and any(tensor.device.type != "meta" for tensor in tensors):
+            args, kwargs = tree_map_only(Tensor, self._on_meta, (args, kwargs))
+        answer = operator(*args, **kwargs)
+        answered = [leaf for leaf in tree_leaves(answer) if isinstance(leaf, Tensor)]
+        if given:
+            self._activations.update((id(tensor), tensor) for tensor in answered)
+        layer = layer_of(operator, args, given, answered)
+        if layer is not None:
+            for path in dict.fromkeys(self.path):
+                self.layers[path].append(layer)
+        return answer
+
+    def _on_meta(self, tensor: Tensor) -> Tensor:
+        """A constant that the network made or keeps outside its state."""
+        if tensor.device.type == "meta":
+            return tensor
+        if id(tensor) not in self._constants:
+            self._constants[id(tensor)] = (tensor, torch.empty_like(tensor, device="meta"))
+        return self._constants[id(tensor)][1]
+
+
+class _Pass:
+    """One forward pass, as layers by the path of each module that ran."""
+
+    def __init__(self, network: nn.Module, inputs: tuple[Any, ...], name: str, image_size: int) -> None:
+        self.network, self.name, self.image_size = network, name, image_size
+        self.shared: dict[int, Tensor] = {}
+        state = {
+            key: self._twin(tensor)
+            for key, tensor in [
+                *network.named_parameters(remove_duplicate=False),
+                *network.named_buffers(remove_duplicate=False),
+            ]
+        }
+        images = tree_map_only(Tensor, lambda tensor: torch.empty_like(tensor, device="meta"), inputs)
+        calls = _Calls(leaf for leaf in tree_leaves(images) if isinstance(leaf, Tensor))
+        modes = [(module, module.training) for module in network.modules()]
+        try:
+            network.eval()
+            with torch.no_grad(), module_paths(network, calls.path), calls:
+                torch.func.functional_call(network, state, images, tie_weights=False)
+        except Exception as error:  # a user's network may raise anything
+            raise InputError(
+                why_untraceable(name, error, f"give it images of the size that it is built for instead of {image_size} pixels")
+            ) from error
+        finally:
+            for module, training in modes:
+                module.training = training
+        self.layers = calls.layers
+
+    def _twin(self, tensor: Tensor) -> Tensor:
+        if id(tensor) not in self.shared:
+            self.shared[id(tensor)] = torch.empty_like(tensor, device="meta")
+        return self.shared[id(tensor)]
+
+    def called(self, block: str) -> str:
+        return f"the block {block!r} of {self.name}" if block else self.name
+
+    def metrics(self, block: str) -> NetworkMetrics:
+        try:
+            module = self.network.get_submodule(block)
+        except AttributeError as error:
+            raise InputError(
+                f"{self.name} has no block {block!r}; give a path as its named_modules() has them, such as layer1.0"
+            ) from error
+        if block and block not in self.layers:
+            raise InputError(f"{self.called(block)} does not run, or has no operator; name a block that computes something")
+        values = {**_network_values(module), **_layer_values(self.layers[block])}
+        return NetworkMetrics(self.name, block, self.image_size, values)
+
+
+def _network_values(module: nn.Module) -> dict[str, float]:
+    trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    return {"weights": float(sum(one.numel() for one in trained)), "parameter_tensors": float(len(trained))}
+
+
+def _layer_values(layers: Iterable[Layer]) -> dict[str, float]:
+    values = dict.fromkeys(COLUMNS, 0.0)
+    kernels: dict[int, tuple[str, Tensor]] = {}
+    for layer in layers:
+        values["operators"] += 1
+        values[f"{layer.kind}_operators"] += 1
+        values[f"{layer.kind}_traffic"] += layer.read + layer.written
+        if layer.kind not in COMPUTING_KINDS:
+            continue
+        values["flops"] += layer.flops
+        values[f"{layer.kind}_flops"] += layer.flops
+        if layer.kind in _CONVOLUTIONS:
+            values["conv_inputs"] += layer.read
+            values["conv_outputs"] += layer.written
+            values["narrow_flops"] += layer.flops if layer.products < NARROW else 0.0
+        if layer.weight is not None:
+            values["layers"] += 1
+            kernels[layer.weight.untyped_storage()._cdata] = ("conv" if layer.kind in _CONVOLUTIONS else "linear", layer.weight)
+    for place, kernel in kernels.values():
+        values[f"{place}_weights"] += kernel.numel()
+    return {name: value for name, value in values.items() if name not in ("weights", "parameter_tensors")}
+
+
+__all__ = ["KINDS", "NARROW", "count", "count_blocks"]

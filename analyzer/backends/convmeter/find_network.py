@@ -1,0 +1,198 @@
+"""A network by what the user calls it: a name of torchvision, of timm or of ours, or an import path."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+from inspect import Parameter, signature
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from ...errors import InputError
+from .. import networks
+from ..distributed.models.user_module import import_factory
+from ..untraceable import one_line
+from .torchvision_import import import_torchvision
+
+_IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+
+_LIBRARIES = ("torchvision", "timm")
+
+_WITHOUT_AUXILIARY_HEADS = {"aux_logits": False, "init_weights": False}
+_TORCHVISION_OPTIONS = {"googlenet": _WITHOUT_AUXILIARY_HEADS, "inception_v3": _WITHOUT_AUXILIARY_HEADS}
+"""Auxiliary heads run in training only, and not in the networks that the paper measures; their weights may be any."""
+
+_UNASKED = {"batch": 1, "classes": 1000}
+"""What a factory is called with that must have them."""
+
+
+def find_network(text: str, image_size: int, device: str = "meta") -> tuple[nn.Module, tuple[Any, ...]]:
+    """Build a network, and what it is called with for one image.
+
+    Args:
+        text: ``torchvision:NAME``, ``timm:NAME``, or the name alone, which is looked up in :data:`..networks.NETWORKS`,
+            torchvision (classification) and timm, in this order; or ``package.module:factory``. A factory gives the network, or
+            (network, inputs), of which the first sample is taken; it may have parameters ``image_size`` and ``batch``. It runs
+            code of that module: take import paths from the user's own files alone.
+        image_size: side of the square image, pixels.
+        device: where it is built, with random weights; on ``meta`` it takes neither memory nor time to initialise.
+
+    Raises:
+        InputError: there is no such network, its library is not installed, or it cannot be built.
+    """
+    if image_size < 1:
+        raise InputError(f"an image of {image_size} pixels cannot be given to {text}; give a size of 1 or more")
+    build = _builder(text, image_size)
+    network, inputs = build() if device != "meta" else _built_without_memory(text, build)
+    if inputs is None:
+        inputs = (torch.empty(1, 3, image_size, image_size, device=device),)
+    return network.to(device), tree_map_only(Tensor, lambda one: one.to(device), inputs)
+
+
+def block_path(network: nn.Module, text: str) -> str:
+    """Path of a submodule by its path (``layer2.0``) or by its class and number (``Bottleneck4``, as in section 4.1.2).
+
+    Modules of a class are numbered from 0 in the order of definition.
+
+    Raises:
+        InputError: there is none of this name.
+    """
+    named = block_names(network)
+    names: dict[str, str] = {path: path for path in named} | {name: path for path, name in named.items()}
+    if text not in names:
+        close = get_close_matches(text, names, n=3)
+        hint = f"did you mean {' or '.join(close)}?" if close else "give a path such as layer2.0, or a class and its number"
+        raise InputError(f"{type(network).__name__} has no block {text!r}; {hint}")
+    return names[text]
+
+
+def block_names(network: nn.Module) -> dict[str, str]:
+    """Class and number of every submodule, such as ``Bottleneck4``, by its path."""
+    seen: dict[str, int] = {}
+    named = {}
+    for path, module in network.named_modules():
+        kind = type(module).__name__
+        if path:
+            named[path] = f"{kind}{seen.get(kind, 0)}"
+        seen[kind] = seen.get(kind, 0) + 1
+    return named
+
+
+_Built = tuple[nn.Module, tuple[Any, ...] | None]
+
+
+def _builder(text: str, image_size: int) -> Callable[[], _Built]:
+    library, _, name = text.rpartition(":")
+    if library in _LIBRARIES or not library:
+        if not library and name in networks.NETWORKS:
+            return lambda: (networks.build(name, image_size), None)
+        for one in (library,) if library else _LIBRARIES:
+            if name in _names(one, needed=bool(library)):
+                return lambda: (_from_library(one, name), None)
+        raise InputError(_unknown(text, library, name))
+    if not _IMPORT_PATH.fullmatch(text):
+        raise InputError(f"{text!r} is no network; give a name, torchvision:NAME, timm:NAME or package.module:factory")
+    return lambda: _from_factory(text, image_size)
+
+
+def _names(library: str, needed: bool) -> list[str]:
+    """Names of a library's networks; none where it is not installed, unless it is needed."""
+    try:
+        if library == "torchvision":
+            models = import_torchvision().models
+            return list(models.list_models(module=models))
+        import_torchvision()  # which timm imports, as it is
+        import timm
+
+        return list(timm.list_models())
+    except ImportError as error:
+        if needed:
+            raise InputError(
+                f"{library} cannot be imported ({one_line(error)}); pip install 'epochcast[convnets]' or name another network"
+            ) from error
+        return []
+
+
+def _from_library(library: str, name: str) -> nn.Module:
+    if library == "torchvision":
+        return import_torchvision().models.get_model(name, weights=None, **_TORCHVISION_OPTIONS.get(name, {}))
+    import timm
+
+    return timm.create_model(name, pretrained=False)
+
+
+def _unknown(text: str, library: str, name: str) -> str:
+    names = {one: _names(one, needed=False) for one in _LIBRARIES}
+    known = [*networks.NETWORKS, *names["torchvision"], *names["timm"]] if not library else names[library]
+    close = list(dict.fromkeys(get_close_matches(name, known, n=3)))
+    missing = [one for one in _LIBRARIES if not names[one]]
+    if close:
+        hint = f"did you mean {' or '.join(close)}?"
+    elif missing:
+        hint = f"pip install 'epochcast[convnets]' for the networks of {' and '.join(missing)}"
+    else:
+        hint = "give a name of torchvision or timm"
+    return f"unknown network {text!r}; {hint} (one of your own is an import path, package.module:factory)"
+
+
+def _from_factory(path: str, image_size: int) -> _Built:
+    factory = import_factory(path)
+    takes = signature(factory).parameters
+    options = {name: value for name, value in _UNASKED.items() if name in takes and takes[name].default is Parameter.empty}
+    if "image_size" in takes:
+        options["image_size"] = image_size
+    made: Any = factory(**options)
+    network, inputs = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
+    if not isinstance(network, nn.Module):
+        raise InputError(f"the network {path!r} gives a {type(network).__name__}; its factory must return a torch.nn.Module")
+    if isinstance(inputs, Tensor):
+        inputs = (inputs,)
+    if inputs is None:
+        return network, None
+    if not isinstance(inputs, (tuple, list)) or not any(
+        isinstance(leaf, Tensor) and leaf.dim() for leaf in tree_leaves(inputs)
+    ):
+        raise InputError(f"the network {path!r} gives no tensors to call it with; its factory must return (module, inputs)")
+    return network, tree_map_only(Tensor, lambda one: one[:1] if one.dim() else one, tuple(inputs))
+
+
+def _built_without_memory(text: str, build: Callable[[], _Built]) -> _Built:
+    """Build on the meta device where the network's constructor works there."""
+    try:
+        with _weights_on_meta():
+            return build()
+    except InputError:
+        raise
+    except Exception:  # it computes with its weights, or fails anywhere
+        pass
+    try:
+        return build()
+    except InputError:
+        raise
+    except Exception as error:  # a user's code may raise anything
+        raise InputError(f"the network {text!r} cannot be built: {type(error).__name__}: {one_line(error)}") from error
+
+
+@contextmanager
+def _weights_on_meta() -> Iterator[None]:
+    """Send weights to the meta device as they are registered, before they are initialised.
+
+    ``torch.device("meta")`` would do so with every tensor, but constructors compute with some, as RegNet's in torchvision.
+    """
+
+    def register(module: nn.Module, name: str, parameter: nn.Parameter | None) -> nn.Parameter | None:
+        if parameter is None or parameter.is_meta:
+            return None
+        return nn.Parameter(parameter.to("meta"), requires_grad=parameter.requires_grad)
+
+    hook = register_module_parameter_registration_hook(register)
+    try:
+        yield
+    finally:
+        hook.remove()
