@@ -36,12 +36,19 @@ def cost_json(rent: Rent | None, seconds: float, iterations: int | None) -> dict
     if rent is None:
         return None
     return {
+        **rent_json(rent),
+        "usd_per_iteration": rent.usd(seconds),
+        "usd": None if iterations is None else rent.usd(seconds * iterations),
+    }
+
+
+def rent_json(rent: Rent) -> dict[str, Any]:
+    """What is rented and for how much."""
+    return {
         **rent.instance.place,
         "gpus_each": rent.instance.count,
         "count": rent.count,
         "usd_per_hour": rent.usd_per_hour,
-        "usd_per_iteration": rent.usd(seconds),
-        "usd": None if iterations is None else rent.usd(seconds * iterations),
         "price_of": rent.instance.date.isoformat(),
     }
 

@@ -82,22 +82,26 @@ class Scaling:
     @property
     def images_per_second(self) -> NDArray[np.float64]:
         """Throughput of all devices."""
-        return self.batch * self.devices / self.step_seconds
+        rates: NDArray[np.float64] = self.batch * self.devices / self.step_seconds
+        return rates
 
     @property
     def speed_up(self) -> NDArray[np.float64]:
         """Throughput relative to that on the fewest devices."""
         rates = self.images_per_second
-        return rates / rates[0]
+        relative: NDArray[np.float64] = rates / rates[0]
+        return relative
 
     @property
     def efficiency(self) -> NDArray[np.float64]:
         """Speed-up per device added: 1 is ideal."""
-        return self.speed_up * self.devices[0] / self.devices
+        share: NDArray[np.float64] = self.speed_up * self.devices[0] / self.devices
+        return share
 
     def epoch_seconds(self, dataset_size: int) -> NDArray[np.float64]:
         """D / (B · N) · T_iter of section 2, for ``dataset_size`` images."""
-        return dataset_size / self.images_per_second
+        seconds: NDArray[np.float64] = dataset_size / self.images_per_second
+        return seconds
 
     @property
     def gain_per_doubling(self) -> NDArray[np.float64]:

@@ -1,7 +1,7 @@
 """How much memory a training step takes on each device, as a range: from counted metrics no more can be told honestly.
 
 What the forward pass keeps for the backward pass is a share of what it reads and writes. Counted with torch's saved tensors
-on 39 torchvision networks (`benchmarks/convmeter/memory.py`) the share lies between 0.26 and 0.49 of the elements, by how
+on 68 torchvision networks (`benchmarks/convmeter/memory.py`) the share lies between 0.26 and 0.49 of the elements, by how
 many layers work in place and which of them keep their inputs.
 """
 
