@@ -111,9 +111,10 @@ def _usable(points: pd.DataFrame, path: Path, families: Families | None, convnet
     """Put the families in, and leave out what cannot be predicted or was not asked for."""
     asked = pd.Series(True, points.index)
     if families is not None:
-        points = points.assign(family=points["network"].map(families.family).fillna(points["family"]))
+        known = points["network"].isin(list(families.family))
+        points = points.assign(family=points["network"].map(families.family).where(known, points["family"]))
         if convnets_only:
-            asked = points["network"].map(families.convnet).fillna(True).astype(bool)
+            asked = ~points["network"].map(families.convnet).eq(False)
     without_metrics = asked & points[list(COLUMNS)].isna().any(axis=1)
     without_family = asked & ~without_metrics & points["family"].isna()
     kept = points[asked & ~without_metrics & ~without_family]

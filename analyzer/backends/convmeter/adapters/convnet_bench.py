@@ -9,8 +9,9 @@ import pandas as pd
 
 from ....csv_text import numeric_column
 from ....errors import InputError
+from ..known_metrics import known_metrics
 from ..points import KEYS, TIMES
-from .known import with_metrics
+from .known import with_family, with_metrics
 
 NAME = "convnet.csv of convnet_bench.py"
 
@@ -36,8 +37,6 @@ def read(table: pd.DataFrame, path: Path, features: pd.DataFrame | None) -> pd.D
 
     The device is told by ``meta.json`` beside the file; without it the file's folder, one per run, gives the name.
     """
-    from ..known_metrics import known_metrics
-
     table = table[table["phase"].isin(_PHASES) & table["median_ms"].notna()]
     if table.empty:
         raise InputError(f"{str(path)!r} holds no measured phase; give a table in which networks ran")
@@ -56,7 +55,11 @@ def read(table: pd.DataFrame, path: Path, features: pd.DataFrame | None) -> pd.D
     )
     rows = measured.pivot_table("seconds", index=_SAME, columns="phase", aggfunc="median").reset_index()
     rows = rows.assign(device=_device(path), devices=1.0, nodes=1.0)
-    return with_metrics(rows.reindex(columns=[*KEYS, *TIMES]), known_metrics())
+    metrics = known_metrics()
+    blocks = metrics[metrics["block"] != ""]
+    paths = dict(zip(zip(blocks["network"], blocks["block_name"], strict=True), blocks["block"], strict=True))
+    rows = rows.assign(block=[paths.get(name, name[1]) for name in zip(rows["network"], rows["block"], strict=True)])
+    return with_metrics(with_family(rows.reindex(columns=[*KEYS, *TIMES]), metrics), metrics)
 
 
 def _device(path: Path) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from ....csv_text import numeric_column
+from ..known_metrics import known_metrics
 from ..points import KEYS, TIMES
 from .known import with_family
 from .layer_features import metrics_of
@@ -24,8 +25,6 @@ def recognises(table: pd.DataFrame) -> bool:
 
 def read(table: pd.DataFrame, path: Path, features: pd.DataFrame | None) -> pd.DataFrame:
     """Two points per row: inference at ``bs`` images, training at ``bs_train``; a step is the sum of its phases."""
-    from ..known_metrics import known_metrics
-
     name = str(path)
     keys = pd.DataFrame(
         {

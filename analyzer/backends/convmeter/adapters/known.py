@@ -17,6 +17,7 @@ def with_metrics(rows: pd.DataFrame, metrics: pd.DataFrame | None) -> pd.DataFra
 
 
 def with_family(rows: pd.DataFrame, metrics: pd.DataFrame) -> pd.DataFrame:
-    """Set ``family`` to that of the network in ``metrics``; NaN where it is not there."""
+    """Set ``family`` to that of the network in ``metrics``; it stays where the network is not there."""
     families = metrics.drop_duplicates("network").set_index("network")["family"]
-    return rows.assign(family=rows["network"].map(families))
+    known = rows["network"].isin(families.index)
+    return rows.assign(family=rows["network"].map(families).where(known, rows["family"]))

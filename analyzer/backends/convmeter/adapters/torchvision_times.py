@@ -9,6 +9,7 @@ import pandas as pd
 
 from ....csv_text import numeric_column
 from ....errors import InputError
+from ..known_metrics import known_metrics
 from ..points import KEYS, TIMES
 from .known import with_family, with_metrics
 
@@ -27,8 +28,6 @@ def recognises(table: pd.DataFrame) -> bool:
 
 def read(table: pd.DataFrame, path: Path, features: pd.DataFrame | None) -> pd.DataFrame:
     """Points with the metrics that come with the product; the same measured in several folders (``dir``) counts once."""
-    from ..known_metrics import known_metrics
-
     table = table.dropna(subset=["ms"])
     for name, known in (("prec", _PRECISIONS), ("kind", _PHASES)):
         if unknown := sorted(set(table[name].astype(str)) - set(known)):
