@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import LogLocator, NullFormatter
 from numpy.typing import NDArray
 
+from .equal_axes import equal_log_axes
 from .style import BLUE, GREEN, ORANGE, drawing
 
 # Marker and colour of each target GPU, by turns.
 _LOOKS = (("o", BLUE), ("s", ORANGE), ("^", GREEN), ("D", "#777777"))
-
-_BAND = 0.2
 
 
 def scatter_figure(
@@ -44,7 +41,7 @@ def scatter_figure(
         panels = figure.subplots(len(predicted), len(gpus), squeeze=False, sharex=True, sharey=True)
         for row, (recipe, seconds) in zip(panels, predicted.items(), strict=True):
             for axes, gpu in zip(row, gpus, strict=True):
-                _diagonal(axes, ends)
+                equal_log_axes(axes, ends)
                 for target, (marker, color) in looks.items():
                     here = (sources == gpu) & (targets == target)
                     axes.plot(measured[here], seconds[here], marker, color=color, markersize=3.5, alpha=0.7, markeredgewidth=0)
@@ -56,14 +53,3 @@ def scatter_figure(
         handles = [Line2D([], [], marker=m, color=c, linestyle="", label=f"to {target}") for target, (m, c) in looks.items()]
         figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
         return figure
-
-
-def _diagonal(axes: Axes, ends: NDArray[np.float64]) -> None:
-    """Square log axes in seconds, the line of right answers, and the band around it."""
-    axes.fill_between(ends, ends * (1 - _BAND), ends * (1 + _BAND), color="#999999", alpha=0.25, linewidth=0)
-    axes.plot(ends, ends, color="black", linewidth=0.8)
-    axes.set(xscale="log", yscale="log", xlim=ends, ylim=ends, aspect="equal")
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(LogLocator())
-        axis.set_major_formatter(lambda value, _: f"{value:g} s")
-        axis.set_minor_formatter(NullFormatter())
