@@ -7,6 +7,7 @@ import io
 import sys
 import warnings
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,13 +41,23 @@ def read_text(path: str | Path) -> str:
         raise InputError(f"{name!r} is not a readable CSV file: {one_line(error)}") from error
 
 
-def parse_csv(text: str, name: str) -> pd.DataFrame:
-    """The table in a CSV text; lines from ``#`` on are comments. Raises InputError if it is empty or broken."""
+def parse_csv(text: str, name: str, as_text: Sequence[str] = ()) -> pd.DataFrame:
+    """The table in a CSV text; lines from ``#`` on are comments. Raises InputError if it is empty or broken.
+
+    Columns named in ``as_text`` keep their characters where these would make a number.
+    """
     try:
         with warnings.catch_warnings():
             # Rows longer than the header would otherwise lose their last cells with no more than a warning.
             warnings.simplefilter("error", pd.errors.ParserWarning)
-            return pd.read_csv(io.StringIO(text), comment="#", index_col=False, skipinitialspace=True, low_memory=False)
+            return pd.read_csv(
+                io.StringIO(text),
+                comment="#",
+                index_col=False,
+                skipinitialspace=True,
+                low_memory=False,
+                dtype=dict.fromkeys(as_text, str),
+            )
     except pd.errors.EmptyDataError:
         raise InputError(f"{name!r} is empty; a trace needs a column 'time' and at least one metric") from None
     except (UnicodeError, pd.errors.ParserError, pd.errors.ParserWarning) as error:

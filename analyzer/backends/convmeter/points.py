@@ -21,8 +21,8 @@ KEYS = ("device", "precision", "network", "block", "family", "image_size", "batc
 one design, which evaluation leaves out together. ``batch``: images per device and step. ``devices``: in all nodes together."""
 
 PHASES = ("inference", "forward", "backward", "update", "step")
-"""``forward`` keeps what the backward pass needs, ``inference`` does not. ``update`` is the optimiser's, on several devices with
-the exchange of gradients where that can be told apart; ``step`` is all of forward, backward and update."""
+"""``forward`` keeps what the backward pass needs, ``inference`` does not. ``update`` is the optimiser's, on several devices
+with the exchange of gradients where that can be told apart; ``step`` is all of forward, backward and update."""
 
 TIMES = tuple(f"{phase}_seconds" for phase in PHASES)
 
@@ -35,13 +35,13 @@ def read_points(path: str | Path) -> pd.DataFrame:
     Raises:
         InputError: the file is no such table, or a cell is no number.
     """
-    table = parse_csv(read_text(path), str(path))
+    table = parse_csv(read_text(path), str(path), as_text=("network", "block", "family"))
     if missing := [name for name in (*KEYS, *COLUMNS) if name not in table]:
         raise InputError(
             f"{str(path)!r} lacks the column {missing[0]!r}; give a table of `epochcast benchmark convmeter` "
             "or one of the formats that `epochcast evaluate convmeter --help` names"
         )
-    table = table.assign(block=table["block"].fillna("").astype(str))
+    table = table.assign(block=table["block"].fillna(""))
     for name in (*_COUNTS, *TIMES, *COLUMNS):
         given = table[name] if name in table else pd.Series(np.nan, table.index)
         values = pd.to_numeric(given, errors="coerce").astype(float)
@@ -50,6 +50,8 @@ def read_points(path: str | Path) -> pd.DataFrame:
             bad |= values.isna()
         if bad.any():
             row = int(bad.to_numpy().argmax())
-            raise InputError(f"column {name!r} of {str(path)!r} holds {given.iloc[row]!r} in row {row + 1}; give a number of 0 or more")
+            raise InputError(
+                f"column {name!r} of {str(path)!r} holds {given.iloc[row]!r} in row {row + 1}; give a number of 0 or more"
+            )
         table[name] = values
     return table[[*KEYS, *TIMES, *COLUMNS]]

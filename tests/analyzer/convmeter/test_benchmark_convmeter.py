@@ -1,0 +1,165 @@
+"""``epochcast benchmark convmeter`` on this machine's CPU: small networks, alone and by two processes over gloo."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from datetime import timedelta
+
+import pandas as pd
+import pytest
+
+from epochcast.analyzer.backends.convmeter.points import TIMES, read_points
+from epochcast.analyzer.cli import main
+
+torch = pytest.importorskip("torch")
+
+NETWORKS = """
+import os
+from torch import nn
+
+class Net(nn.Sequential):
+    def __init__(self, width):
+        layers = [nn.Conv2d(3, width, 3), nn.BatchNorm2d(width), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()]
+        super().__init__(*layers, nn.Linear(width, 10))
+
+def small():
+    return Net(8)
+
+def one_value_per_channel():
+    return nn.Sequential(nn.Conv2d(3, 8, 32), nn.BatchNorm2d(8), nn.Flatten())
+
+class Fails(Net):
+    def forward(self, x):
+        if self.training and os.environ["RANK"] == "1":
+            raise RuntimeError("no memory here: a second sentence")
+        return super().forward(x)
+
+def fails_in_the_second():
+    return Fails(8)
+"""
+
+GRID = ["--device", "cpu", "--image-size", "32", "--batch", "1", "--batch", "2"]
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "my_nets.py").write_text(NETWORKS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path
+    sys.modules.pop("my_nets", None)
+
+
+def benchmark(capsys, *arguments):
+    assert main(["benchmark", "convmeter", *GRID, *arguments, "--out", "points.csv", "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_all_phases_are_measured_once(folder, capsys):
+    asked = ["--network", "my_nets:small", "--block", "my_nets:small/Conv2d0", "--precision", "fp32", "--precision", "amp-bf16"]
+    first = benchmark(capsys, *asked, "--budget", "0")
+    assert (first["rows"], first["new"], first["left"], first["failed"]) == (1, 1, 7, 0)
+    second = benchmark(capsys, *asked)
+    assert (second["rows"], second["new"], second["left"], second["failed"]) == (8, 7, 0, 0)
+    points = read_points("points.csv")
+    keys = ["precision", "block", "batch"]
+    assert sorted(points[keys].itertuples(index=False, name=None)) == [
+        (precision, block, batch) for precision in ("amp-bf16", "fp32") for block in ("", "0") for batch in (1, 2)
+    ]
+    assert (points[list(TIMES)] > 0).all(axis=None)
+    assert set(points["family"]) == {"my_nets"}
+    assert (points[["devices", "nodes"]] == 1).all(axis=None)
+    written = pd.read_csv("points.csv")
+    assert (written["rounds"] >= 5).all()
+    # Medians need not add up, but those of phases lie about their sum.
+    parts = written[["forward_seconds", "backward_seconds", "update_seconds"]].sum(axis=1)
+    spread = written[[f"{phase}_iqr" for phase in ("forward", "backward", "update", "step")]].sum(axis=1)
+    assert ((written["step_seconds"] - parts).abs() <= 3 * spread + 0.2 * parts).all()
+    again = benchmark(capsys, *asked)
+    assert (again["rows"], again["new"]) == (8, 0)
+
+
+def test_what_cannot_be_trained_keeps_its_inference(folder, capsys):
+    answer = benchmark(capsys, "--network", "my_nets:one_value_per_channel", "--optimizer", "sgd")
+    assert (answer["rows"], answer["failed"]) == (2, 0)
+    assert answer["reasons"] == {"Expected more than 1 value per channel when training": 1}
+    points = read_points("points.csv").set_index("batch")
+    assert (points["inference_seconds"] > 0).all()
+    assert points.loc[1, list(TIMES[1:])].isna().all()
+    assert points.loc[2, list(TIMES[1:])].notna().all()
+
+
+def test_what_does_not_fit_into_memory_is_left_out(folder, capsys, monkeypatch):
+    from epochcast.analyzer.backends.convmeter.measurement import collection
+
+    monkeypatch.setattr(collection, "free_bytes", lambda device: 1000.0)
+    assert main(["benchmark", "convmeter", *GRID, "--network", "my_nets:small", "--out", "points.csv"]) == 1
+    said = capsys.readouterr().out
+    assert "0 points, 0 of them new; 2 could not be run" in said
+    assert "2 x out of memory" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--precision", "tf32"], "a CPU does not compute in 'tf32'"),
+        (["--block", "resnet50"], "'resnet50' names no block"),
+        (["--network", "my_nets:nothing"], "my_nets:nothing"),
+        (["--block", "my_nets:small/Conv9"], "no block 'Conv9'"),
+    ],
+)
+def test_bad_input_is_one_sentence(folder, capsys, arguments, said):
+    assert main(["benchmark", "convmeter", *GRID, *arguments, "--out", "points.csv"]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+
+
+def test_two_processes_train_together_and_fail_together(folder, capsys, monkeypatch):
+    from epochcast.analyzer.backends.convmeter.measurement import workers
+
+    monkeypatch.setattr(workers, "_PATIENCE", timedelta(seconds=60))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    world = {
+        "WORLD_SIZE": 2,
+        "LOCAL_WORLD_SIZE": 1,
+        "LOCAL_RANK": 0,
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": port,
+        "RANK": 0,
+    }
+    for name, value in (world | {"OMP_NUM_THREADS": 1, "GLOO_SOCKET_IFNAME": "lo"}).items():
+        monkeypatch.setenv(name, str(value))
+    asked = ["--network", "my_nets:small", "--network", "my_nets:fails_in_the_second"]
+    second = subprocess.Popen(
+        [sys.executable, "-m", "epochcast.analyzer", "benchmark", "convmeter", *GRID, *asked, "--out", "points.csv", "--json"],
+        env=os.environ | {"RANK": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        answer = benchmark(capsys, *asked)
+        said, error = second.communicate(timeout=60)
+    finally:
+        second.kill()
+    assert (second.returncode, said) == (0, ""), error
+    assert (answer["rows"], answer["failed"]) == (2, 2)
+    assert answer["reasons"] == {"failed in another process": 2}
+    points = read_points("points.csv")
+    assert sorted(points["batch"]) == [1, 2]
+    assert (points[["devices", "nodes"]] == 2).all(axis=None)
+    assert points["inference_seconds"].isna().all()
+    assert (points[list(TIMES[1:])] > 0).all(axis=None)

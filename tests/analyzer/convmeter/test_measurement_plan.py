@@ -1,0 +1,79 @@
+"""What `benchmark convmeter` measures, and in which order."""
+
+from collections import Counter
+
+import pytest
+
+from epochcast.analyzer.backends.convmeter.measurement.plan import BLOCKS, MOST_FLOPS, NETWORKS, plan
+from epochcast.analyzer.backends.distributed.precision import PRECISIONS
+from epochcast.analyzer.errors import InputError
+
+FP32, AMP = PRECISIONS["fp32"], PRECISIONS["amp-bf16"]
+SOME = ("resnet18", "vgg11", "squeezenet1_0", "alexnet", "mobilenet_v2")  # counted beforehand: no torch
+
+
+def grid(networks=SOME, blocks=(), sizes=(64, 128), batches=(1, 2, 4), precisions=(FP32, AMP), device="cpu", seed=0):
+    return plan(networks, blocks, sizes, batches, precisions, device, seed)
+
+
+def identity(item):
+    return item.metrics.network, item.metrics.block, item.metrics.image_size, item.batch, item.precision.name
+
+
+def test_every_combination_is_there_once():
+    items = grid(
+        blocks=[("resnet18", "BasicBlock7"), ("resnet18", "layer4.1")], sizes=(64, 128, 64), batches=(1, 2, 4, 2)
+    ).items
+    assert len({identity(item) for item in items}) == len(items) == 6 * 2 * 3 * 2
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_any_beginning_has_each_network_as_often(seed):
+    items = grid(seed=seed).items
+    for count in (5, 13, 30, 42):
+        seen = Counter(item.metrics.network for item in items[:count])
+        assert max(seen.values()) - min(seen[name] for name in SOME) <= 1
+
+
+def test_the_first_quarter_has_all_sizes_batches_and_precisions():
+    networks = [name for name in NETWORKS if name != "inception_v3"]  # which does not run at 64 pixels
+    items = grid(networks=networks, sizes=(64, 128, 224), device="cuda").items
+    first = items[: len(items) // 4]
+    for of in (lambda item: item.metrics.image_size, lambda item: item.batch, lambda item: item.precision.name):
+        share = {value: count / len(items) for value, count in Counter(map(of, items)).items()}
+        seen = Counter(map(of, first))
+        assert all(abs(seen[value] / len(first) - whole) < 0.12 for value, whole in share.items())
+
+
+def test_the_order_depends_on_the_seed_alone():
+    first, again, other = ([identity(item) for item in grid(seed=seed).items] for seed in (3, 3, 4))
+    assert first == again != other
+    assert sorted(first) == sorted(other)
+
+
+def test_what_takes_minutes_is_left_out_and_counted():
+    asked = {"networks": ("vgg11", "squeezenet1_1"), "sizes": (224,), "batches": (1, 256), "precisions": (FP32,)}
+    found = grid(**asked)
+    assert all(item.batch * item.metrics.values["flops"] <= MOST_FLOPS["cpu"] for item in found.items)
+    assert (len(found.items), found.too_long) == (2, 2)
+    assert grid(**asked, device="cuda").too_long == 0
+
+
+def test_the_papers_networks_and_blocks_are_the_default():
+    table_1 = {"mobilenet_v2", "resnet18", "resnet50", "resnext50_32x4d", "wide_resnet50_2", "vgg16", "regnet_y_400mf"}
+    assert table_1 | {"squeezenet1_0", "vgg11", "efficientnet_b0", "alexnet"} <= set(NETWORKS)
+    assert {network for network, _ in BLOCKS} <= set(NETWORKS)
+    found = grid(networks=(), blocks=BLOCKS, sizes=(224,), batches=(1,), precisions=(FP32,))
+    assert len(found.items) == len(BLOCKS) == 12
+    assert all(item.metrics.block for item in found.items)
+
+
+def test_an_onnx_file_is_not_run():
+    with pytest.raises(InputError, match="name the network that it was exported from"):
+        grid(networks=("mine.onnx",))
+
+
+def test_names_that_are_wrong_are_refused_at_once():
+    pytest.importorskip("torch")
+    with pytest.raises(InputError, match="resnt18"):
+        grid(networks=("resnet18", "resnt18"))

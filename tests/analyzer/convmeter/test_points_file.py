@@ -1,0 +1,92 @@
+"""The table that `benchmark convmeter` writes row by row."""
+
+import numpy as np
+import pytest
+
+from epochcast.analyzer.backends.convmeter.measurement.points_file import HEADER, PointsFile
+from epochcast.analyzer.backends.convmeter.metrics import COLUMNS
+from epochcast.analyzer.backends.convmeter.points import read_points
+from epochcast.analyzer.errors import InputError
+
+PLACE = {"device": "Brand CPU, 3 GHz (1 thread)", "optimizer": "adam", "software": "torch 2.13.0"}
+
+
+def row(network="resnet18", batch=4, **others):
+    metrics = {name: 1e12 + number for number, name in enumerate(COLUMNS)}
+    keys = {"precision": "fp32", "block": "", "family": "resnet", "image_size": 64, "devices": 1, "nodes": 1}
+    return keys | metrics | {"network": network, "batch": batch, "inference_seconds": 0.1234567890123, "rounds": 5} | others
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "points.csv"
+
+
+def test_rows_are_read_as_they_were_written(path):
+    PointsFile(path, PLACE).append(row(forward_seconds=0.2))
+    points = read_points(path)
+    assert len(points) == 1
+    read = points.iloc[0]
+    assert (read["device"], read["network"], read["block"], read["batch"]) == (PLACE["device"], "resnet18", "", 4)
+    assert (read["inference_seconds"], read["forward_seconds"]) == (0.1234567890123, 0.2)
+    assert np.isnan(read["step_seconds"])
+    assert [read[name] for name in COLUMNS] == [1e12 + number for number in range(len(COLUMNS))]
+
+
+def test_a_file_is_continued_where_it_ended(path):
+    first = PointsFile(path, PLACE)
+    first.append(row())
+    second = PointsFile(path, PLACE)
+    assert second.rows == 1
+    assert row() in second
+    for other in ({"batch": 8}, {"block": "layer1"}, {"image_size": 32}, {"precision": "tf32"}, {"devices": 2}, {"nodes": 2}):
+        assert row(**other) not in second
+    second.append(row(batch=8))
+    assert read_points(path)["batch"].tolist() == [4, 8]
+
+
+@pytest.mark.parametrize("kept", [1, 60, -1])
+def test_a_torn_last_line_is_dropped(path, kept):
+    file = PointsFile(path, PLACE)
+    file.append(row())
+    whole = path.read_text()
+    file.append(row(batch=8))
+    torn = path.read_text()[len(whole) :]
+    path.write_text(whole + torn[:kept])
+    again = PointsFile(path, PLACE)
+    assert again.rows == 1
+    assert row(batch=8) not in again
+    assert path.read_text() == whole
+
+
+@pytest.mark.parametrize("kept", [0, 1, 30])
+def test_a_torn_header_is_written_anew(path, kept):
+    path.write_text(",".join(HEADER)[:kept])
+    PointsFile(path, PLACE).append(row())
+    assert len(read_points(path)) == 1
+
+
+@pytest.mark.parametrize(("name", "seen"), [("device", "Another CPU"), ("optimizer", "sgd"), ("software", "torch 9")])
+def test_points_of_another_place_are_refused(path, name, seen):
+    PointsFile(path, PLACE | {name: seen}).append(row())
+    before = path.read_text()
+    with pytest.raises(InputError, match=rf"holds points of {name} '{seen}' .* give another file"):
+        PointsFile(path, PLACE)
+    assert path.read_text() == before
+
+
+@pytest.mark.parametrize("content", [b"a,b\n1,2\n", b"notes", b"\xff\xfe\n"])
+def test_another_file_is_not_overwritten(path, content):
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="give another file"):
+        PointsFile(path, PLACE)
+    assert path.read_bytes() == content
+
+
+def test_where_it_cannot_be_written_is_said(tmp_path):
+    with pytest.raises(InputError, match="cannot write"):
+        PointsFile(tmp_path / "nowhere" / "points.csv", PLACE)
+    with pytest.raises(InputError, match=r"name a plain \.csv"):
+        PointsFile(tmp_path / "points.csv.gz", PLACE)
+    with pytest.raises(InputError, match="give another file"):
+        PointsFile(tmp_path, PLACE)
