@@ -14,13 +14,9 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from ...errors import InputError
 from ..module_paths import module_paths
 from ..untraceable import why_untraceable
-from .layer_kinds import Layer, layer_of
-from .metrics import COLUMNS, COMPUTING_KINDS, KINDS, NetworkMetrics
-
-NARROW = 64
-"""Products per output element below which a convolution fills no matrix unit."""
-
-_CONVOLUTIONS = ("spatial", "pointwise", "grouped", "depthwise")
+from .aten_layers import layer_of
+from .layer import Layer, metrics_of_layers
+from .metrics import NetworkMetrics
 
 
 def count(network: nn.Module, inputs: tuple[Any, ...], name: str, image_size: int, block: str = "") -> NetworkMetrics:
@@ -140,36 +136,9 @@ class _Pass:
             ) from error
         if block and block not in self.layers:
             raise InputError(f"{self.called(block)} does not run, or has no operator; name a block that computes something")
-        values = {**_network_values(module), **_layer_values(self.layers[block])}
+        trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
+        values = metrics_of_layers(self.layers[block]) | {
+            "weights": float(sum(one.numel() for one in trained)),
+            "parameter_tensors": float(len(trained)),
+        }
         return NetworkMetrics(self.name, block, self.image_size, values)
-
-
-def _network_values(module: nn.Module) -> dict[str, float]:
-    trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
-    return {"weights": float(sum(one.numel() for one in trained)), "parameter_tensors": float(len(trained))}
-
-
-def _layer_values(layers: Iterable[Layer]) -> dict[str, float]:
-    values = dict.fromkeys(COLUMNS, 0.0)
-    kernels: dict[int, tuple[str, Tensor]] = {}
-    for layer in layers:
-        values["operators"] += 1
-        values[f"{layer.kind}_operators"] += 1
-        values[f"{layer.kind}_traffic"] += layer.read + layer.written
-        if layer.kind not in COMPUTING_KINDS:
-            continue
-        values["flops"] += layer.flops
-        values[f"{layer.kind}_flops"] += layer.flops
-        if layer.kind in _CONVOLUTIONS:
-            values["conv_inputs"] += layer.read
-            values["conv_outputs"] += layer.written
-            values["narrow_flops"] += layer.flops if layer.products < NARROW else 0.0
-        if layer.weight is not None:
-            values["layers"] += 1
-            kernels[layer.weight.untyped_storage()._cdata] = ("conv" if layer.kind in _CONVOLUTIONS else "linear", layer.weight)
-    for place, kernel in kernels.values():
-        values[f"{place}_weights"] += kernel.numel()
-    return {name: value for name, value in values.items() if name not in ("weights", "parameter_tensors")}
-
-
-__all__ = ["KINDS", "NARROW", "count", "count_blocks"]

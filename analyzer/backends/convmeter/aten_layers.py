@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
 
-DEPTHWISE = 4
-"""Input channels per group up to which a convolution counts as depthwise: too few products for a matrix unit at any kernel."""
+from .layer import Layer, convolution_kind
 
 _FREE = {
     *("empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided", "_unsafe_view", "_reshape_alias", "device"),
@@ -35,27 +33,6 @@ _MOVING = {
 }
 _PRODUCTS = {"mm": 0, "bmm": 0, "mv": 0, "addmm": 1, "baddbmm": 1, "addbmm": 1}
 """Matrix products, and the position of their first factor."""
-
-
-@dataclass(frozen=True)
-class Layer:
-    """One aten call at batch 1.
-
-    Attributes:
-        kind: one of :data:`.metrics.KINDS`.
-        flops: 0 for what memory bounds; a multiplication and its addition are two.
-        read: elements of the activations read.
-        written: elements of the activations written.
-        products: added up for one output element; 0 where nothing is multiplied.
-        weight: kernel of a convolution or dense layer.
-    """
-
-    kind: str
-    flops: float
-    read: int
-    written: int
-    products: float = 0.0
-    weight: Tensor | None = None
 
 
 def layer_of(operator: Any, arguments: Sequence[Any], given: Sequence[Tensor], answered: Sequence[Tensor]) -> Layer | None:
@@ -84,19 +61,22 @@ def layer_of(operator: Any, arguments: Sequence[Any], given: Sequence[Tensor], a
 def _convolution(arguments: Sequence[Any], written: int) -> Layer:
     image, weight = arguments[:2]
     transposed, groups = bool(arguments[6]), int(arguments[8])
-    per_group = image.shape[1] // groups
     # A transposed convolution multiplies each input with its kernel instead of gathering each output from one.
     flops = 2.0 * (image.numel() if transposed else written) * math.prod(weight.shape[1:])
-    if groups > 1:
-        kind = "depthwise" if per_group <= DEPTHWISE else "grouped"
-    else:
-        kind = "pointwise" if math.prod(weight.shape[2:]) == 1 else "spatial"
-    return Layer(kind, flops, image.numel(), written, flops / (2 * written), weight)
+    kind = convolution_kind(math.prod(weight.shape[2:]), groups, image.shape[1] // groups)
+    return Layer(kind, flops, image.numel(), written, flops / (2 * written), _memory(weight), weight.numel())
 
 
 def _product(factors: Sequence[Tensor], given: Sequence[Tensor], read: int, written: int) -> Layer:
-    flops = 2.0 * factors[0].shape[-1] * written
+    products = factors[0].shape[-1]
+    flops = 2.0 * products * written
     activations = {id(tensor) for tensor in given}
-    weights = [factor for factor in factors if id(factor) not in activations]
-    kind = "linear" if weights else "attention"
-    return Layer(kind, flops, read, written, float(factors[0].shape[-1]), weights[0] if weights else None)
+    weight = next((factor for factor in factors if id(factor) not in activations), None)
+    if weight is None:
+        return Layer("attention", flops, read, written, products)
+    return Layer("linear", flops, read, written, products, _memory(weight), weight.numel())
+
+
+def _memory(tensor: Tensor) -> int:
+    """The same for all views of one weight."""
+    return int(tensor.untyped_storage()._cdata)

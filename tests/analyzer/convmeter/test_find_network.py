@@ -1,0 +1,197 @@
+"""Networks and blocks by what the user calls them."""
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed (extra torch)")
+
+from torch import nn  # noqa: E402
+
+from epochcast.analyzer.backends.convmeter import torchvision_import  # noqa: E402
+from epochcast.analyzer.backends.convmeter.counting import count  # noqa: E402
+from epochcast.analyzer.backends.convmeter.find_network import block_path, find_network  # noqa: E402
+from epochcast.analyzer.backends.convmeter.network_metrics import metrics_of  # noqa: E402
+from epochcast.analyzer.errors import InputError  # noqa: E402
+
+needs_convnets = pytest.mark.skipif(
+    find_spec("torchvision") is None or find_spec("timm") is None,
+    reason="torchvision or timm is not installed (extra convnets)",
+)
+
+OWN = """
+import torch
+from torch import nn
+
+def plain():
+    return nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten())
+
+def sized(image_size, classes):
+    return nn.Sequential(nn.Flatten(), nn.Linear(3 * image_size**2, classes))
+
+def with_inputs(batch):
+    return nn.Bilinear(8, 8, 2), (torch.zeros(batch, 8), torch.zeros(batch, 8))
+
+def of_four():
+    return nn.Sequential(nn.Conv2d(1, 4, 3)), torch.zeros(4, 1, 20, 20)
+
+def works_with_its_weights():
+    layer = nn.Linear(4, 4)
+    layer.scale = layer.weight.sum().item()
+    return layer, torch.zeros(1, 4)
+
+def broken():
+    raise RuntimeError("out of ideas\\nreally")
+
+def text():
+    return "tiny"
+
+def without_tensors():
+    return nn.ReLU(), (3,)
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_networks.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "own_networks", raising=False)
+
+
+@pytest.mark.usefixtures("own")
+@pytest.mark.parametrize(
+    ("factory", "shapes", "weights"),
+    [
+        ("plain", [(1, 3, 16, 16)], 112),
+        ("sized", [(1, 3, 16, 16)], 768 * 1000 + 1000),
+        ("with_inputs", [(1, 8), (1, 8)], 130),
+        ("of_four", [(1, 1, 20, 20)], 40),
+        ("works_with_its_weights", [(1, 4)], 20),
+    ],
+)
+def test_a_factory_of_ones_own_is_built_without_memory_and_called_with_one_image(
+    factory: str, shapes: list[tuple[int, ...]], weights: int
+) -> None:
+    network, inputs = find_network(f"own_networks:{factory}", 16)
+    assert [tuple(one.shape) for one in inputs] == shapes
+    assert all(one.is_meta for one in (*inputs, *network.parameters()))
+    assert sum(one.numel() for one in network.parameters()) == weights
+
+
+@pytest.mark.usefixtures("own")
+def test_on_a_device_it_has_weights_and_runs() -> None:
+    network, inputs = find_network("own_networks:plain", 16, "cpu")
+    assert network(*inputs).shape == (1, 4 * 14 * 14)
+
+
+@pytest.mark.usefixtures("own")
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("own_networks:broken", "cannot be built: RuntimeError: out of ideas really"),
+        ("own_networks:text", "must return a torch.nn.Module"),
+        ("own_networks:without_tensors", "no tensors"),
+        ("own_networks:missing", "cannot be imported"),
+        ("no.such.module:net", "cannot be imported"),
+        ("two words:net", "no network"),
+        ("Resnet-18", "unknown network 'Resnet-18'; did you mean"),
+        ("MNIST_CNNN", "did you mean MNIST_CNN?"),
+    ],
+)
+def test_what_cannot_be_found_or_built_is_refused_in_one_sentence(text: str, said: str) -> None:
+    with pytest.raises(InputError, match=said) as refused:
+        find_network(text, 32)
+    assert "\n" not in str(refused.value)
+
+
+def test_sizes_below_a_pixel_are_refused() -> None:
+    with pytest.raises(InputError, match="0 pixels"):
+        find_network("VGG11", 0)
+
+
+# Trainable weights as the documentation of torchvision and timm has them, auxiliary heads left out.
+@needs_convnets
+@pytest.mark.parametrize(
+    ("text", "weights"),
+    [
+        ("resnet18", 11_689_512),
+        ("torchvision:regnet_y_400mf", 4_344_144),
+        ("inception_v3", 23_834_568),
+        ("googlenet", 6_624_904),
+        ("timm:resnet18", 11_689_512),
+        ("mobilenetv2_100", 3_504_872),
+        ("ResNet18", 11_181_642),  # ours, of 10 classes
+    ],
+)
+def test_networks_of_libraries_are_found_by_name(text: str, weights: int) -> None:
+    network, _ = find_network(text, 224)
+    assert sum(one.numel() for one in network.parameters()) == weights
+    assert all(one.is_meta for one in network.parameters())
+
+
+@needs_convnets
+def test_a_prefix_names_the_library_to_look_in() -> None:
+    with pytest.raises(InputError, match="unknown network 'torchvision:mobilenetv2_100'"):
+        find_network("torchvision:mobilenetv2_100", 224)
+
+
+def test_a_library_that_is_missing_is_named_with_the_extra_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "timm", None)
+    with pytest.raises(InputError, match=r"timm cannot be imported.*epochcast\[convnets\]"):
+        find_network("timm:resnet18", 224)
+    with pytest.raises(InputError, match=r"epochcast\[convnets\].*of timm"):
+        find_network("qqqqqq", 224)
+
+
+def test_operators_that_torchvision_lacks_are_declared_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with a torchvision for CUDA beside a torch for processors."""
+    loaded = ModuleType("torchvision")
+
+    def load(name: str) -> ModuleType:
+        for operator in ("epochcast_test_a", "epochcast_test_b"):
+            if not hasattr(torch.ops.torchvision, operator):
+                raise RuntimeError(f"operator torchvision::{operator} does not exist")
+        return loaded
+
+    monkeypatch.setattr(torchvision_import, "import_module", load)
+    monkeypatch.setattr(torchvision_import, "sys", SimpleNamespace(modules={}))
+    assert torchvision_import.import_torchvision() is loaded
+
+
+def test_other_failures_of_torchvision_pass_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(name: str) -> ModuleType:
+        raise RuntimeError("no disk")
+
+    monkeypatch.setattr(torchvision_import, "import_module", load)
+    with pytest.raises(RuntimeError, match="no disk"):
+        torchvision_import.import_torchvision()
+
+
+class Twig(nn.Sequential):
+    pass
+
+
+TREE = nn.Sequential(Twig(nn.Conv2d(3, 4, 1), Twig(nn.Conv2d(4, 4, 1))), Twig(nn.Conv2d(4, 8, 1)))
+
+
+@pytest.mark.parametrize(
+    ("text", "path"), [("0.1", "0.1"), ("Twig0", "0"), ("Twig1", "0.1"), ("Twig2", "1"), ("Conv2d2", "1.0"), ("1", "1")]
+)
+def test_blocks_go_by_path_or_by_class_and_number(text: str, path: str) -> None:
+    assert block_path(TREE, text) == path
+
+
+@pytest.mark.parametrize(("text", "said"), [("Twig3", "did you mean Twig2"), ("nothing", "give a path such as")])
+def test_unknown_blocks_are_refused(text: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        block_path(TREE, text)
+
+
+@pytest.mark.usefixtures("own")
+def test_metrics_of_a_block_have_its_path() -> None:
+    metrics = metrics_of("own_networks:plain", 16, "Conv2d0")
+    network, inputs = find_network("own_networks:plain", 16)
+    assert metrics == count(network, inputs, "own_networks:plain", 16, "0")
