@@ -2,24 +2,68 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from .boosting import Boosting
+from .corrected import Corrected
+from .default import Default
+from .equations import Equations
+from .layers import Layers
+from .paleo import Paleo
+from .pooled import Pooled
+from .single_metric import SingleMetric
+
 
 class Form(Protocol):
     """Seconds of one phase on one device at one precision; made for a phase, then fitted."""
 
     def fit(self, points: pd.DataFrame, seconds: NDArray[np.float64]) -> Self:
-        """Fit on points (metrics at batch 1, ``batch``, ``devices``, ``nodes``, ``family``) and measured seconds, shape (n,)."""
+        """Fit on points (metrics at batch 1, ``batch``, ``devices``, ``nodes``, ``family``) and measured seconds, shape (n,).
+
+        Raises:
+            InputError: there are too few points.
+        """
         ...
 
     def predict(self, points: pd.DataFrame) -> NDArray[np.float64]:
-        """Seconds, shape (n,), above 0."""
+        """Seconds, shape (n,), above 0; NaN where it has no answer."""
         ...
+
+
+class KeptForm(Form, Protocol):
+    """A form that a predictor can keep on disk."""
 
     def state(self) -> dict[str, Any]:
         """What was fitted, as JSON."""
         ...
+
+    def restore(self, state: dict[str, Any]) -> Self:
+        """Take what :meth:`state` gave."""
+        ...
+
+
+FORMS: Mapping[str, Callable[[str], KeptForm]] = {
+    "default": Default,
+    "paper": Equations.paper,
+    "relative": Equations.relative,
+    "layers": Layers,
+    "pooled": Pooled,
+    "corrected": Corrected,
+}
+"""Forms to predict with, each called with a phase."""
+
+BASELINES: Mapping[str, Callable[[str], Form]] = {
+    "flops": SingleMetric.of("flops"),
+    "inputs": SingleMetric.of("conv_inputs"),
+    "outputs": SingleMetric.of("conv_outputs"),
+    "paleo": Paleo,
+    "boosting": Boosting,
+}
+"""Forms to compare with."""
+
+__all__ = ["BASELINES", "FORMS", "Form", "KeptForm"]

@@ -1,0 +1,61 @@
+"""``layers``: a coefficient for the FLOPs and for the traffic of each kind of layer, fitted on relative errors."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ....errors import InputError
+from ..terms import compute_terms, exchange_terms, network_terms, traffic_terms, update_terms
+from .least_squares import relative
+
+Array = NDArray[np.float64]
+_FEWEST = 10
+
+
+class Layers:
+    """Kinds of layers differ in how fast their FLOPs and their traffic go; nothing holds a kind that few networks have.
+
+    Args:
+        phase: one of ``points.PHASES``.
+    """
+
+    def __init__(self, phase: str) -> None:
+        self.phase = phase
+        self.coefficients: Array = np.zeros(0)
+
+    def fit(self, points: pd.DataFrame, seconds: Array) -> Self:
+        """Fit by non-negative least squares of relative errors.
+
+        Raises:
+            InputError: there are too few points.
+        """
+        if len(points) < _FEWEST:
+            raise InputError(
+                f"{len(points)} points of the {self.phase} are too few to fit kinds of layers; measure {_FEWEST} or more"
+            )
+        self.coefficients = relative(self._terms(points), seconds)
+        return self
+
+    def predict(self, points: pd.DataFrame) -> Array:
+        """Seconds, shape (n,)."""
+        answer: Array = self._terms(points) @ self.coefficients
+        return answer
+
+    def state(self) -> dict[str, Any]:
+        """Coefficients, in the order of the terms."""
+        return {"coefficients": self.coefficients.tolist()}
+
+    def restore(self, state: dict[str, Any]) -> Self:
+        """Take coefficients of :meth:`state`."""
+        self.coefficients = np.array(state["coefficients"], dtype=float)
+        return self
+
+    def _terms(self, points: pd.DataFrame) -> Array:
+        if self.phase == "update":
+            return np.concatenate([update_terms(points), exchange_terms(points)], axis=1)
+        parts = [compute_terms(points), traffic_terms(points), network_terms(points), exchange_terms(points)]
+        return np.concatenate(parts, axis=1)

@@ -1,0 +1,256 @@
+"""A performance model fitted on measured points: a form for each phase, device and precision."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ....regressor.scoring import absolute_percentage_errors, conformal_quantile
+from ...errors import InputError
+from ...files import write_whole
+from .forms import BASELINES, FORMS, Form, KeptForm
+from .forms.default import Default
+from .forms.out_of_fold import out_of_fold
+from .points import PHASES
+
+Array = NDArray[np.float64]
+
+SCHEMA = "epochcast-convmeter/1"
+_FILE = "convmeter.json"
+_RANGED = ("image_size", "batch", "devices", "nodes", "flops", "weights")
+_BEYOND = 1.05  # a range ends where rounding does not matter
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What is known of one phase's fit.
+
+    Attributes:
+        form: name in ``FORMS``.
+        points, networks: how many it was fitted on.
+        mape: percent, of points by fits on other families (networks, points where there are too few); NaN if none could be.
+        factor: seconds are within predicted / factor to predicted · factor in nine of ten of these.
+        ranges: least and largest of the points' sizes.
+    """
+
+    form: str
+    points: int
+    networks: int
+    mape: float
+    factor: float
+    ranges: Mapping[str, tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One device at one precision."""
+
+    device: str
+    precision: str
+    fits: Mapping[str, Fit]
+
+
+class Predictor:
+    """Seconds of the phases of networks that were not measured.
+
+    Attributes:
+        cells: devices and precisions that it was fitted for.
+    """
+
+    def __init__(self, cells: Sequence[Cell], forms: Mapping[tuple[str, str, str], KeptForm]) -> None:
+        self.cells = list(cells)
+        self._forms = forms
+
+    @classmethod
+    def fit(cls, points: pd.DataFrame, form: str = "default") -> Predictor:
+        """Fit every phase that was measured, each device and precision apart.
+
+        Args:
+            points: as of ``points.py``.
+            form: name in ``FORMS``.
+
+        Raises:
+            InputError: no phase has enough points.
+        """
+        cells, forms, reasons = [], {}, []
+        for (device, precision), own in points.groupby(["device", "precision"], sort=True):
+            fits = {}
+            for phase in PHASES:
+                measured = _measured(own, phase)
+                if measured.empty:
+                    continue
+                try:
+                    made = FORMS[form](phase).fit(measured, _seconds(measured, phase))
+                except InputError as error:
+                    reasons.append(f"{device} at {precision}: {error}")
+                    continue
+                forms[str(device), str(precision), phase] = made
+                fits[phase] = _fit_of(form, made, measured, phase)
+            if fits:
+                cells.append(Cell(str(device), str(precision), fits))
+        if not cells:
+            raise InputError(reasons[0] if reasons else "no point has a measured phase; give a table with seconds in it")
+        return cls(cells, forms)
+
+    def cell(self, device: str, precision: str) -> Cell:
+        """One device and precision.
+
+        Raises:
+            InputError: it was not fitted for them.
+        """
+        for cell in self.cells:
+            if (cell.device, cell.precision) == (device, precision):
+                return cell
+        there = "; ".join(f"{cell.device} at {cell.precision}" for cell in self.cells)
+        raise InputError(f"the model was not fitted for {device} at {precision}; it has {there}")
+
+    def predict(self, points: pd.DataFrame, device: str, precision: str) -> pd.DataFrame:
+        """Predict each point in every phase that was fitted.
+
+        Args:
+            points: metrics as of :func:`.metrics.table_of`, with ``batch``, ``devices`` and ``nodes``; shape (n, …).
+            device, precision: of the answer.
+
+        Returns:
+            Index of ``points``; ``PHASE_seconds``, and the 90 % interval ``PHASE_low`` and ``PHASE_high``. A step is the sum of
+            its phases where it was not measured itself.
+
+        Raises:
+            InputError: it was not fitted for the device and precision, or for several devices or nodes where points have them.
+        """
+        cell = self.cell(device, precision)
+        answer = pd.DataFrame(index=points.index)
+        for phase, fit in cell.fits.items():
+            for what in ("devices", "nodes"):
+                if points[what].max() > 1 and fit.ranges[what][1] == 1 and phase in ("update", "step"):
+                    raise InputError(
+                        f"the {phase} on several {what} cannot be told: all points of {device} at {precision} are of one; "
+                        f"measure some on several ({what} of 2 or more) and fit on both"
+                    )
+            seconds = self._forms[device, precision, phase].predict(points)
+            answer[f"{phase}_seconds"] = seconds
+            answer[f"{phase}_low"], answer[f"{phase}_high"] = seconds / fit.factor, seconds * fit.factor
+        parts = [phase for phase in ("forward", "backward", "update") if phase in cell.fits]
+        if "step" not in cell.fits and len(parts) == 3:
+            for what in ("seconds", "low", "high"):
+                answer[f"step_{what}"] = sum(answer[f"{phase}_{what}"] for phase in parts)
+        return answer
+
+    def notes(self, points: pd.DataFrame, device: str, precision: str) -> list[str]:
+        """What makes the prediction of these points less sure, a sentence each."""
+        fits = self.cell(device, precision).fits
+        notes = []
+        for name in _RANGED:
+            low = min(fit.ranges[name][0] for fit in fits.values())
+            high = max(fit.ranges[name][1] for fit in fits.values())
+            out = points[(points[name] > high * _BEYOND) | (points[name] < low / _BEYOND)]
+            if len(out):
+                ends = dict.fromkeys(f"{end:.4g}" for end in (out[name].min(), out[name].max()))
+                asked = " to ".join(ends)
+                notes.append(f"{name.replace('_', ' ')} {asked} lies outside of what was measured, {low:.4g} to {high:.4g}")
+        if (points["conv_outputs"] == 0).any():
+            notes.append(
+                "the network has no convolution: the answer rests on the FLOPs and traffic of its other layers alone, of which "
+                "measured networks have few"
+            )
+        return notes
+
+    def save(self, folder: Path) -> None:
+        """Write ``convmeter.json`` into the folder, which is made if need be."""
+        folder.mkdir(parents=True, exist_ok=True)
+        cells = [
+            {
+                "device": cell.device,
+                "precision": cell.precision,
+                "phases": {
+                    phase: {**asdict(fit), "state": self._forms[cell.device, cell.precision, phase].state()}
+                    for phase, fit in cell.fits.items()
+                },
+            }
+            for cell in self.cells
+        ]
+        text = json.dumps({"schema": SCHEMA, "cells": cells})
+        write_whole(folder / _FILE, lambda file: file.write(text.encode()))
+
+    @classmethod
+    def load(cls, folder: Path) -> Predictor:
+        """Read what :meth:`save` wrote.
+
+        Raises:
+            InputError: the file is missing or of another kind.
+        """
+        path = folder / _FILE
+        try:
+            table = json.loads(path.read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            raise InputError(f"cannot read {str(path)!r}: {error}; make it by `epochcast train convmeter`") from error
+        if not isinstance(table, dict) or table.get("schema") != SCHEMA:
+            raise InputError(f"{str(path)!r} is no file of `epochcast train convmeter` (schema {SCHEMA}); train anew")
+        cells, forms = [], {}
+        try:
+            for one in table["cells"]:
+                fits = {}
+                for phase, kept in one["phases"].items():
+                    forms[one["device"], one["precision"], phase] = FORMS[kept["form"]](phase).restore(kept.pop("state"))
+                    ranges = {name: (float(low), float(high)) for name, (low, high) in kept.pop("ranges").items()}
+                    fits[phase] = Fit(**kept, ranges=ranges)
+                cells.append(Cell(one["device"], one["precision"], fits))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InputError(f"{str(path)!r} is damaged ({type(error).__name__}: {error}); train anew") from error
+        return cls(cells, forms)
+
+
+def fit_predict(train: pd.DataFrame, test: pd.DataFrame, phase: str, form: str) -> Array:
+    """Fit points of one device and precision, and predict the seconds of others, shape (n,).
+
+    Args:
+        train: points as of ``points.py``; those in which the phase was not measured are passed over.
+        test: points to predict.
+        phase: one of ``points.PHASES``.
+        form: name in ``FORMS`` or ``BASELINES``.
+
+    Raises:
+        InputError: there are too few points.
+    """
+    measured = _measured(train, phase)
+    made: Callable[[str], Form] = {**BASELINES, **FORMS}[form]
+    return made(phase).fit(measured, _seconds(measured, phase)).predict(test)
+
+
+def _measured(points: pd.DataFrame, phase: str) -> pd.DataFrame:
+    return points[points[f"{phase}_seconds"] > 0].reset_index(drop=True)
+
+
+def _seconds(points: pd.DataFrame, phase: str) -> Array:
+    return points[f"{phase}_seconds"].to_numpy(dtype=np.float64)
+
+
+def _fit_of(form: str, made: KeptForm, points: pd.DataFrame, phase: str) -> Fit:
+    """How well a form does within its points."""
+    seconds = _seconds(points, phase)
+    if isinstance(made, Default):
+        errors = made.errors
+    else:
+        errors = np.log(seconds / out_of_fold(points, seconds, lambda *split: _or_nan(form, phase, *split)))
+    known = errors[np.isfinite(errors)]
+    return Fit(
+        form=form,
+        points=len(points),
+        networks=int(points["network"].nunique()),
+        mape=float(absolute_percentage_errors(seconds, seconds * np.exp(-errors)).mean()) if len(known) else float("nan"),
+        factor=float(np.exp(conformal_quantile(known))) if len(known) else float("nan"),
+        ranges={name: (float(points[name].min()), float(points[name].max())) for name in _RANGED},
+    )
+
+
+def _or_nan(form: str, phase: str, points: pd.DataFrame, seconds: Array, others: pd.DataFrame) -> Array:
+    try:
+        return FORMS[form](phase).fit(points, seconds).predict(others)
+    except InputError:
+        return np.full(len(others), np.nan)
