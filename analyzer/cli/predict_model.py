@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from .predict_convmeter import convmeter
 from .predict_distributed import distributed
 
 
@@ -13,3 +14,4 @@ def predict_model() -> None:
 
 
 predict_model.add_command(distributed)
+predict_model.add_command(convmeter)

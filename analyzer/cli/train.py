@@ -11,6 +11,7 @@ import click
 from ...regressor import Predictor, load_catalog
 from ..training_data import load_training_data
 from . import progress
+from .train_convmeter import convmeter
 from .train_distributed import distributed
 
 _NEW = {"P2": "on a new workload", "P3": "on a new model", "P4": "on a new GPU"}
@@ -22,6 +23,7 @@ def train() -> None:
 
 
 train.add_command(distributed)
+train.add_command(convmeter)
 
 
 @train.command()

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ...errors import InputError
 
 LEAST_GAIN = 0.1
-"""Doubling the devices pays if it raises throughput by this share or more; ideal is 1."""
+"""Doubling the devices pays if it raises throughput by this share or more; ideal is 1. Other counts in proportion."""
 
 NEAR_HIGHEST = 0.95
 """A batch is large enough if its throughput is this share of the highest."""
@@ -104,23 +104,18 @@ class Scaling:
         return seconds
 
     @property
-    def gain_per_doubling(self) -> NDArray[np.float64]:
-        """By how much doubling the devices raised throughput on the way to each entry, shape (n,); the first is NaN.
-
-        Between counts that are no doubling apart, such as 3 and 4, what a doubling at that rate would have brought.
-        """
-        rates = self.images_per_second
-        doublings = np.log2(self.devices[1:] / self.devices[:-1])
-        return np.concatenate([[np.nan], (rates[1:] / rates[:-1]) ** (1 / doublings) - 1])
-
-    @property
     def turning_point(self) -> int | None:
-        """Devices from which on more do not pay: the last count before a gain per doubling below :data:`LEAST_GAIN`.
+        """Devices from which on more do not pay: no larger count has :data:`LEAST_GAIN` more throughput per doubling.
 
-        None where all the counts pay, so that it lies beyond them, and where there is only one count.
+        A count that brings little by itself, as the second of a machine whose first device exchanges nothing, is passed where
+        one beyond it pays. None where the turning point is not among the counts, because the last of them pays.
         """
-        short = np.flatnonzero(self.gain_per_doubling < LEAST_GAIN)
-        return int(self.devices[short[0] - 1]) if len(short) else None
+        for count, rate in zip(self.devices[:-1], self.images_per_second[:-1], strict=True):
+            beyond = self.devices > count
+            needed = rate * (1 + LEAST_GAIN) ** np.log2(self.devices[beyond] / count)
+            if not (self.images_per_second[beyond] >= needed).any():
+                return int(count)
+        return None
 
     @property
     def fastest(self) -> int:

@@ -50,18 +50,21 @@ def test_an_epoch_is_the_papers_formula() -> None:
     assert one.speed_up == pytest.approx([1, 2.5]) and one.efficiency == pytest.approx([1, 2.5 / 4])
 
 
-def test_the_turning_point_is_the_last_count_before_a_poor_doubling() -> None:
-    one = scaling([1, 2, 4, 8, 16], [1, 1, 1.6, 3, 5.4])
-    assert one.gain_per_doubling[1:] == pytest.approx([1, 0.25, 2 * 1.6 / 3 - 1, 2 * 3 / 5.4 - 1])
+def test_beyond_the_turning_point_no_doubling_pays() -> None:
+    one = scaling([1, 2, 4, 8, 16], [1, 1, 1.6, 3, 5.4])  # gains per doubling: 1, 0.25, 0.07, 0.11; both of the last two 0.09
     assert one.turning_point == 4
     assert one.fastest == 16  # slower doublings still add a little
 
 
-def test_counts_between_doublings_are_judged_by_the_doubling_they_would_lead_to() -> None:
-    rate = 2**0.08  # per doubling below a tenth
-    gains = scaling([2, 3], [1, 1.5 / rate ** np.log2(1.5)]).gain_per_doubling
-    assert gains[1] == pytest.approx(rate - 1)
-    assert scaling([2, 3], [1, 1.5 / rate ** np.log2(1.5)]).turning_point == 2
+def test_a_poor_step_is_passed_where_one_beyond_it_pays() -> None:
+    assert scaling([1, 2, 4], [1, 1.9, 2.4]).turning_point is None  # 1.05, then 1.67 of the first: 0.29 per doubling
+    assert scaling([1, 2, 4], [1, 1.9, 3.9]).turning_point == 1
+
+
+def test_counts_between_doublings_need_the_gain_in_proportion() -> None:
+    needed = 1.1 ** np.log2(1.5)
+    assert scaling([2, 3], [1, 1.5 / (needed - 0.001)]).turning_point == 2
+    assert scaling([2, 3], [1, 1.5 / (needed + 0.001)]).turning_point is None
 
 
 def test_no_turning_point_where_all_counts_pay_or_there_is_one() -> None:

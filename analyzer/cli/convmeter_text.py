@@ -1,0 +1,190 @@
+"""What ``epochcast predict-model convmeter`` says to a reader."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from .convmeter_answer import RATE_OF, main_phase, main_rates
+from .predict_distributed_text import duration_text
+from .tables import figure, seconds_text, table, with_prefix
+
+_GIB = 2.0**30
+_FITS = {True: "fits", False: "does not fit", None: "may fit"}
+
+
+def prediction_text(answer: Mapping[str, Any]) -> str:
+    """The whole answer on a network."""
+    predictions = answer["predictions"]
+    parts = [
+        _headline(answer),
+        _grid(answer) if len(predictions) > 1 else _one(predictions[0]),
+        "\n".join(_scaling(scaling) for scaling in answer["scaling"]),
+        "\n".join(_batches(batches) for batches in answer["batches"]),
+        _price(predictions, answer["gpu"]),
+        rests_on(answer["fitted"]),
+        "\n".join(f"note: {note}" for note in answer["notes"]),
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def blocks_text(answer: Mapping[str, Any]) -> str:
+    """The blocks of a network beside it."""
+    phases = list(answer["blocks"][0]["phases"])
+    header = ("block", "FLOPs", "weights", *phases)
+    rows = [
+        (
+            one["block"] or "the whole network",
+            with_prefix(one["metrics"]["flops"], ""),
+            with_prefix(one["metrics"]["weights"], ""),
+            *(seconds_text(one["phases"][phase]["seconds"]) for phase in phases),
+        )
+        for one in answer["blocks"]
+    ]
+    parts = [
+        f"{answer['network']} at {answer['image_size']} x {answer['image_size']}, batch {answer['batch']}, on {_where(answer)}",
+        table(header, rows),
+        rests_on(answer["fitted"]),
+        "\n".join(f"note: {note}" for note in answer["notes"]),
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def rests_on(fitted: Mapping[str, Mapping[str, Any]]) -> str:
+    """What each phase was fitted on, and how far off it is for networks that were left out."""
+    rows = [
+        (
+            phase,
+            one["form"],
+            str(one["points"]),
+            str(one["networks"]),
+            "-" if math.isnan(one["mape"]) else f"{one['mape']:.1f} %",
+            "-" if math.isnan(one["factor"]) else f"x {1 / one['factor']:.2f} to x {one['factor']:.2f}",
+        )
+        for phase, one in fitted.items()
+    ]
+    return table(("fitted", "form", "points", "networks", "error on what was left out", "90 % interval"), rows)
+
+
+def _headline(answer: Mapping[str, Any]) -> str:
+    metrics = answer["metrics"]
+    return (
+        f"{answer['network']} at {answer['image_size']} x {answer['image_size']} on {_where(answer)}\n"
+        f"{with_prefix(metrics['flops'], 'FLOPs')} per image, {with_prefix(metrics['weights'], '')} weights, "
+        f"{metrics['layers']:.0f} convolutions and dense layers"
+    )
+
+
+def _where(answer: Mapping[str, Any]) -> str:
+    return f"{answer['device']}, {answer['precision']}"
+
+
+def _one(prediction: Mapping[str, Any]) -> str:
+    """One batch on one number of devices, phase by phase."""
+    nodes = f" in {prediction['nodes']} nodes" if prediction["nodes"] > 1 else ""
+    rows = [(phase, seconds_text(one["seconds"]), _interval(one, seconds_text)) for phase, one in prediction["phases"].items()]
+    lines = [
+        f"batch {prediction['batch']} on {_devices(prediction['devices'])}{nodes}",
+        table(("phase", "time", "90 % interval"), rows),
+    ]
+    lines += [
+        f"{name}: {figure(rate['value'])} images/s ({_interval(rate, figure)})"
+        for name, rate in prediction["images_per_second"].items()
+    ]
+    if prediction["epoch_seconds"] is not None:
+        lines.append(f"epoch: {duration_text(prediction['epoch_seconds'])}{_whole(prediction)}")
+    if prediction["memory"] is not None:
+        lines.append(f"memory of a training step: {_memory(prediction['memory'], known=True)}")
+    return "\n".join(lines)
+
+
+def _grid(answer: Mapping[str, Any]) -> str:
+    """One line per batch and number of devices."""
+    predictions = answer["predictions"]
+    first = predictions[0]
+    phases = [phase for phase in ("inference", "step") if phase in first["phases"]]
+    columns = {
+        "devices": [str(one["devices"]) for one in predictions],
+        "nodes": [str(one["nodes"]) for one in predictions],
+        "batch": [str(one["batch"]) for one in predictions],
+        **{phase: [seconds_text(one["phases"][phase]["seconds"]) for one in predictions] for phase in phases},
+        f"{RATE_OF[main_phase(first['phases'])]} images/s": [figure(rate["value"]) for rate in main_rates(predictions)],
+    }
+    if answer["scaling"]:
+        columns["speed-up"] = [f"{value:.2f}" for scaling in answer["scaling"] for value in scaling["speed_up"]]
+        columns["efficiency"] = [f"{100 * value:.0f} %" for scaling in answer["scaling"] for value in scaling["efficiency"]]
+    if first["epoch_seconds"] is not None:
+        columns["epoch"] = [duration_text(one["epoch_seconds"]) for one in predictions]
+    if any(one["cost"] is not None for one in predictions):
+        columns["USD per epoch"] = [figure(one["cost"] and one["cost"]["usd_per_epoch"]) for one in predictions]
+    if first["memory"] is not None:
+        columns["memory"] = [_memory(one["memory"], known=False) for one in predictions]
+    return table(list(columns), list(zip(*columns.values(), strict=True)))
+
+
+def _interval(ends: Mapping[str, float], text: Callable[[float], str]) -> str:
+    """Both ends; too few networks were measured for any where they are not known."""
+    return "-" if math.isnan(ends["low"]) else f"{text(ends['low'])} to {text(ends['high'])}"
+
+
+def _memory(memory: Mapping[str, Any], *, known: bool) -> str:
+    size = f"{memory['low'] / _GIB:.1f} to {memory['high'] / _GIB:.1f} GiB"
+    if memory["capacity"] is None:
+        return f"{size} (that of the device is not known)" if known else size
+    return f"{size}, {_FITS[memory['fits']]}" + (f" in {memory['capacity'] / _GIB:.1f} GiB" if known else "")
+
+
+def _whole(prediction: Mapping[str, Any]) -> str:
+    """All epochs, and the cost of one and of all."""
+    cost, seconds = prediction["cost"], prediction["seconds"]
+    dear = "" if cost is None else f", {cost['usd_per_epoch']:,.2f} USD"
+    if seconds is None:
+        return dear
+    return f"{dear}; all epochs: {duration_text(seconds)}" + ("" if cost is None else f", {cost['usd']:,.2f} USD")
+
+
+def _scaling(scaling: Mapping[str, Any]) -> str:
+    """Where more devices stop paying."""
+    held = f"batch {scaling['batch']} on each" if scaling["mode"] == "weak" else "global batch held"
+    turn = scaling["turning_point"]
+    pays = (
+        f"doubling pays (10 % more throughput) up to all {scaling['devices'][-1]}"
+        if turn is None
+        else f"beyond {_devices(turn)} doubling no longer brings 10 % more throughput"
+    )
+    lines = [f"{scaling['mode']} scaling, {held}: {pays}; highest throughput on {_devices(scaling['fastest'])}"]
+    if scaling["cheapest"] is not None:
+        lines.append(
+            f"cheapest epoch on {_devices(scaling['cheapest'])}; lowest time x cost on {_devices(scaling['knee'])} (beyond it "
+            "a per cent of time costs more than a per cent of money)"
+        )
+    return "\n".join(lines)
+
+
+def _devices(count: int) -> str:
+    return "1 device" if count == 1 else f"{count} devices"
+
+
+def _batches(batches: Mapping[str, Any]) -> str:
+    on = "" if batches["devices"] == 1 else f" on {_devices(batches['devices'])}"
+    return f"smallest batch within 5 % of the highest throughput here{on}: {batches['large_enough']}"
+
+
+def _price(predictions: Sequence[Mapping[str, Any]], gpu: str | None) -> str:
+    """What the cost is based on; why there is none where it could be expected."""
+    if predictions[0]["epoch_seconds"] is None:
+        return ""
+    priced = [one["cost"] for one in predictions if one["cost"] is not None]
+    if not priced:
+        return (
+            "cost: which GPU this device is is not known; name it with --gpu"
+            if gpu is None
+            else f"cost: no on-demand price of a {gpu} is known; give a table of your own with --prices FILE"
+        )
+    rented = dict.fromkeys(
+        f"{one['count']} x {one['instance']} ({one['gpus_each']} GPUs) of {one['cloud']}"
+        f"{'' if one['region'] == 'any' else ' in ' + one['region']} at {one['usd_per_hour']:,.2f} USD/h"
+        for one in priced
+    )
+    return f"cost: on {'; '.join(rented)} (price of {priced[0]['price_of']})"
