@@ -64,7 +64,8 @@ def scaling_figure(curves: Sequence[ScalingCurve], xlabel: str) -> Figure:
             _panel(axes, curve)
         for axes in panels[len(curves) :]:
             axes.set_visible(False)
-        figure.supxlabel(xlabel, fontsize="medium")
+        for axes in panels[max(0, len(curves) - columns) : len(curves)]:  # the lowest of each column
+            axes.set_xlabel(xlabel)
         figure.supylabel("images per second", fontsize="medium")
         figure.legend(handles=_legend(curves), loc="outside lower center", ncols=3)
         return figure

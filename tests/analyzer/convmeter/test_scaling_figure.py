@@ -45,6 +45,7 @@ def test_networks_stand_four_in_a_row_and_the_rest_is_hidden() -> None:
     figure = scaling_figure([ScalingCurve(f"net {number}", SIZES, RATES) for number in range(7)], "GPUs")
     assert [axes.get_title() for axes in figure.axes[:7]] == [f"net {number}" for number in range(7)]
     assert [axes.get_visible() for axes in figure.axes] == [True] * 7 + [False]
+    assert [axes.get_xlabel() for axes in figure.axes[:7]] == ["", "", "", *["GPUs"] * 4]
 
 
 def test_it_is_written(tmp_path: Path) -> None:
