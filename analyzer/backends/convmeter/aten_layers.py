@@ -25,7 +25,7 @@ _POOLINGS = {
     *("_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "adaptive_avg_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d"),
     *("mean", "amax", "max", "sum"),  # over space, which is how many networks write their last pooling
 }
-_COPIES = {"cat", "stack", "clone", "repeat", "roll", "index", "index_select", "copy_"}
+_COPIES = {"cat", "stack", "clone", "repeat", "copy_"}
 _MOVING = {
     **dict.fromkeys(_NORMALISATIONS, "normalisation"),
     **dict.fromkeys(_POOLINGS, "pooling"),

@@ -13,6 +13,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from ...errors import InputError
 from ..module_paths import module_paths
+from ..module_state import named_tensors
 from ..untraceable import why_untraceable
 from .aten_layers import layer_of
 from .layer import Layer, metrics_of_layers
@@ -95,34 +96,21 @@ class _Pass:
 
     def __init__(self, network: nn.Module, inputs: tuple[Any, ...], name: str, image_size: int) -> None:
         self.network, self.name, self.image_size = network, name, image_size
-        self.shared: dict[int, Tensor] = {}
-        state = {
-            key: self._twin(tensor)
-            for key, tensor in [
-                *network.named_parameters(remove_duplicate=False),
-                *network.named_buffers(remove_duplicate=False),
-            ]
-        }
-        images = tree_map_only(Tensor, lambda tensor: torch.empty_like(tensor, device="meta"), inputs)
-        calls = _Calls(leaf for leaf in tree_leaves(images) if isinstance(leaf, Tensor))
         modes = [(module, module.training) for module in network.modules()]
         try:
+            state, images = _on_meta(network, inputs)
+            calls = _Calls(leaf for leaf in tree_leaves(images) if isinstance(leaf, Tensor))
             network.eval()
             with torch.no_grad(), module_paths(network, calls.path), calls:
                 torch.func.functional_call(network, state, images, tie_weights=False)
         except Exception as error:  # a user's network may raise anything
             raise InputError(
-                why_untraceable(name, error, f"give it images of the size that it is built for instead of {image_size} pixels")
+                why_untraceable(name, error, f"it must take one image of {image_size} pixels, on any device")
             ) from error
         finally:
             for module, training in modes:
                 module.training = training
         self.layers = calls.layers
-
-    def _twin(self, tensor: Tensor) -> Tensor:
-        if id(tensor) not in self.shared:
-            self.shared[id(tensor)] = torch.empty_like(tensor, device="meta")
-        return self.shared[id(tensor)]
 
     def called(self, block: str) -> str:
         return f"the block {block!r} of {self.name}" if block else self.name
@@ -142,3 +130,16 @@ class _Pass:
             "parameter_tensors": float(len(trained)),
         }
         return NetworkMetrics(self.name, block, self.image_size, values)
+
+
+def _on_meta(network: nn.Module, inputs: tuple[Any, ...]) -> tuple[dict[str, Tensor], tuple[Any, ...]]:
+    """The network's tensors by name, and the inputs, without memory and in one floating type: what is counted has none."""
+    twins: dict[int, Tensor] = {}
+
+    def twin(tensor: Tensor) -> Tensor:
+        if id(tensor) not in twins:
+            dtype = torch.float32 if tensor.is_floating_point() else tensor.dtype
+            twins[id(tensor)] = torch.empty_like(tensor, device="meta", dtype=dtype)
+        return twins[id(tensor)]
+
+    return {name: twin(tensor) for name, tensor in named_tensors(network)}, tree_map_only(Tensor, twin, inputs)

@@ -36,7 +36,7 @@ _MOVING = {
         ),
         "pooling",
     ),
-    **dict.fromkeys(("Concat", "Tile", "Gather", "DepthToSpace", "SpaceToDepth"), "concatenation"),
+    **dict.fromkeys(("Concat", "Tile", "DepthToSpace", "SpaceToDepth"), "concatenation"),
 }
 _UNKNOWN_WORK = {
     "If",

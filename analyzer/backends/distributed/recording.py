@@ -20,6 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map, tree_map_only
 
 from ..module_paths import module_paths
+from ..module_state import named_tensors
 from .attention_operator import attention
 from .precision import Precision
 
@@ -222,7 +223,7 @@ def record(module: nn.Module, inputs: tuple[Any, ...], precision: Precision, dev
 
     shared: dict[int, _OnDevice] = {}
     state: dict[str, _OnDevice] = {}
-    for name, tensor in [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]:
+    for name, tensor in named_tensors(module):
         if id(tensor) not in shared:
             shared[id(tensor)] = give(tensor)
         state[name] = shared[id(tensor)]

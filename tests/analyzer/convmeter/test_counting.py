@@ -149,6 +149,15 @@ def test_the_network_is_left_as_it_was() -> None:
     assert network(x).shape == (1, 4, 4, 4)
 
 
+def test_a_layer_that_is_used_under_two_names_stays_itself() -> None:
+    layer = nn.Conv2d(3, 3, 1)
+    network = nn.Sequential(layer, nn.ReLU(), layer).half()
+    weight = layer.weight
+    values = counted(network, 1, 3, 4, 4)
+    assert (values["layers"], values["weights"], values["conv_weights"]) == (2, 12, 9)
+    assert layer.weight is weight and not weight.is_meta
+
+
 def test_blocks_of_one_pass_are_what_is_counted_of_each_alone() -> None:
     torch.manual_seed(0)
     network = nn.Sequential(
@@ -181,8 +190,9 @@ class Branch(nn.Module):
     ("network", "block", "said"),
     [
         (Branch(), "", r"test_counting\.py line \d+ \(return x if x\.sum\(\) > 0 else -x\).*depend on values"),
-        (nn.Sequential(nn.Flatten(), nn.Linear(7, 2)), "", "built for instead of 4 pixels"),
-        (nn.Conv2d(3, 4, 9), "", "built for instead of 4 pixels"),
+        (nn.Sequential(nn.Flatten(), nn.Linear(7, 2)), "", "one image of 4 pixels"),
+        (nn.Conv2d(3, 4, 9), "", "one image of 4 pixels"),
+        (nn.LazyConv2d(4, 1), "", "uninitialized parameter"),
         (nn.ReLU(), "", "no convolution, dense layer or matrix product"),
         (nn.Sequential(nn.Conv2d(3, 4, 1), nn.ReLU()), "1", "block '1' of net has no convolution"),
         (nn.Sequential(nn.Conv2d(3, 4, 1)), "layer9", "no block 'layer9'"),

@@ -248,6 +248,13 @@ def test_the_module_and_autocast_are_left_as_they_were() -> None:
     assert torch.cuda.is_available() or torch.cuda.amp.common.amp_definitely_not_available()
 
 
+def test_a_layer_that_is_used_under_two_names_is_left_as_it_was() -> None:
+    layer = nn.Linear(4, 4)
+    weight = layer.weight
+    trace(nn.Sequential(layer, nn.ReLU(), layer), (torch.randn(2, 4),), PRECISIONS["fp32"])
+    assert layer.weight is weight
+
+
 @pytest.mark.parametrize("precision", ["fp32", "amp-bf16"])
 def test_any_micro_batch_follows_from_two(precision) -> None:
     graphs = {batch: trace(Text(), text_inputs(batch), PRECISIONS[precision], "cuda") for batch in (2, 4, 7)}
