@@ -111,7 +111,7 @@ def _names(library: str, needed: bool) -> list[str]:
         import timm
 
         return list(timm.list_models())
-    except ImportError as error:
+    except Exception as error:  # a broken installation may raise anything
         if needed:
             raise InputError(
                 f"{library} cannot be imported ({one_line(error)}); pip install 'epochcast[convnets]' or name another network"
