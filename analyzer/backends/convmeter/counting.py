@@ -105,7 +105,9 @@ class _Pass:
                 torch.func.functional_call(network, state, images, tie_weights=False)
         except Exception as error:  # a user's network may raise anything
             raise InputError(
-                why_untraceable(name, error, f"it must take one image of {image_size} pixels, on any device")
+                why_untraceable(
+                    name, error, f"give an image size that it takes instead of {image_size} pixels, or mend its forward"
+                )
             ) from error
         finally:
             for module, training in modes:

@@ -190,8 +190,8 @@ class Branch(nn.Module):
     ("network", "block", "said"),
     [
         (Branch(), "", r"test_counting\.py line \d+ \(return x if x\.sum\(\) > 0 else -x\).*depend on values"),
-        (nn.Sequential(nn.Flatten(), nn.Linear(7, 2)), "", "one image of 4 pixels"),
-        (nn.Conv2d(3, 4, 9), "", "one image of 4 pixels"),
+        (nn.Sequential(nn.Flatten(), nn.Linear(7, 2)), "", "instead of 4 pixels"),
+        (nn.Conv2d(3, 4, 9), "", "instead of 4 pixels"),
         (nn.LazyConv2d(4, 1), "", "uninitialized parameter"),
         (nn.ReLU(), "", "no convolution, dense layer or matrix product"),
         (nn.Sequential(nn.Conv2d(3, 4, 1), nn.ReLU()), "1", "block '1' of net has no convolution"),
