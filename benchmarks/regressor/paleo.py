@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from public_pairs import DATA, SEED, PublicPairs, header, line, options, report
 
 from epochcast.analyzer.backends.networks import NETWORKS, build
-from epochcast.analyzer.backends.paleo import (
+from epochcast.analyzer.backends.paleo.layer import Layer
+from epochcast.analyzer.backends.paleo.layers import layers_of
+from epochcast.analyzer.backends.paleo.step_time import (
     PERCENT_OF_PEAK,
-    Layer,
     fit_percent_of_peak,
-    layers_of,
     predict_forward_seconds,
     predict_step_seconds,
 )

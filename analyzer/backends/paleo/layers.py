@@ -2,32 +2,13 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ...errors import InputError
-
-
-@dataclass(frozen=True)
-class Layer:
-    """One layer; all figures but ``weights`` are for one image.
-
-    Attributes:
-        kind: class of the torch module, such as ``Conv2d``.
-        flops: floating-point operations of the forward pass; a multiplication and its addition are two.
-        inputs: elements read.
-        outputs: elements written.
-        weights: elements of kernel and bias, 0 where nothing is learnt.
-    """
-
-    kind: str
-    flops: float
-    inputs: int
-    outputs: int
-    weights: int
+from .layer import Layer
 
 
 def layers_of(network: nn.Module, image_size: int) -> list[Layer]:

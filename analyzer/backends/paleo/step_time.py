@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....regressor import Gpu
-from .layers import Layer
+from .layer import Layer
 
 PERCENT_OF_PEAK = 0.62
 """Platform percent of peak: the share of a GPU's data-sheet speed that the software reaches.
