@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from .evaluate_convmeter import convmeter
 from .evaluate_detector import detector
 from .evaluate_distributed import distributed
 from .evaluate_regressor import regressor
@@ -17,3 +18,4 @@ def evaluate() -> None:
 evaluate.add_command(detector)
 evaluate.add_command(regressor)
 evaluate.add_command(distributed)
+evaluate.add_command(convmeter)

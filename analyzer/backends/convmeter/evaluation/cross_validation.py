@@ -83,9 +83,12 @@ def _measured(points: pd.DataFrame, phase: str) -> pd.DataFrame:
 
 
 def _fitted(train: pd.DataFrame, test: pd.DataFrame, phase: str, fit_predict: FitPredict) -> NDArray[np.float64]:
+    from threadpoolctl import threadpool_limits
+
     if train.empty:
         raise InputError(f"no points of {cell_names(test)[0]} are left to fit on; measure more networks there")
-    return fit_predict(train.reset_index(drop=True), test.reset_index(drop=True), phase)
+    with threadpool_limits(1):  # matrices are small: threads that wait for each other take five times as long on a busy machine
+        return fit_predict(train.reset_index(drop=True), test.reset_index(drop=True), phase)
 
 
 def _answered(
