@@ -70,13 +70,12 @@ class Corrected:
         return answer
 
     def novelty(self, points: pd.DataFrame) -> Array:
-        """What share of the errors' variance measured networks leave open: about 0 like one of them, 1 unlike all; shape (n,)."""
+        """Share of the errors' variance that is left open: about 0 for a network like measured ones, 1 unlike all; shape (n,)."""
         if not len(self.pull):
             return np.ones(len(points))
         likeness = _likeness(self._standard(describe(points, self.pooled.predict(points))), self.described)
         told = (likeness * cho_solve(self._factor, likeness.T).T).sum(axis=1)
-        answer: Array = np.clip(1 - told, 0, 1)
-        return answer
+        return np.asarray(np.clip(1 - told, 0, 1), dtype=np.float64)
 
     def state(self) -> dict[str, Any]:
         """What was fitted; six digits of the process are enough for four of the seconds."""
