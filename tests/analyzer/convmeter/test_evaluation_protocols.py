@@ -1,14 +1,19 @@
 """No network is predicted by a fit that saw it or its like, and the figures are those of the paper's tables."""
 
+from functools import partial
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 
+from epochcast.analyzer.backends.convmeter.adapters import read_any
 from epochcast.analyzer.backends.convmeter.evaluation.answers import Answers, figures
 from epochcast.analyzer.backends.convmeter.evaluation.cross_validation import cross_validate, measured_phases, train_and_test
 from epochcast.analyzer.backends.convmeter.evaluation.protocols import PROTOCOLS, folds_of
 from epochcast.analyzer.backends.convmeter.metrics import COLUMNS
 from epochcast.analyzer.backends.convmeter.points import KEYS, TIMES
+from epochcast.analyzer.backends.convmeter.predictor import fit_predict
 from epochcast.analyzer.errors import InputError
 
 
@@ -127,3 +132,12 @@ def test_groups_and_the_spread_of_folds() -> None:
     assert list(answers.by_cell()) == ["a fp32", "b fp32"]
     assert answers.spread == pytest.approx(np.std([10, 40], ddof=1))
     assert answers.only(np.array([True, False, True, False])).figures.mape == pytest.approx(20)
+
+
+def test_the_papers_form_has_the_error_that_the_research_measured(shared_data: Path) -> None:
+    folder = shared_data / "convnets"
+    table = folder / "benchmark-infer-amp-nchw-pt240-cu124-rtx3090.csv"
+    known = read_any(table, folder / "timm_layer_features.csv.gz", folder / "timm_families.csv")
+    answers = cross_validate(known, "inference", partial(fit_predict, form="paper"), "family")
+    assert answers.figures.n == 846 and answers.figures.mape == pytest.approx(16.5, abs=0.1)
+    assert answers.figures.r2 == pytest.approx(0.951, abs=0.001) and len(answers.by("family")) == 36
