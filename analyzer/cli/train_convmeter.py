@@ -48,8 +48,8 @@ def convmeter(
     """Fit ConvMeter's performance model on measured networks, each device and precision apart.
 
     Reads what `epochcast evaluate convmeter` reads. A model tuned to one --network tells its batches and numbers of devices
-    between those measured, and nothing else: its points among those of other networks do as well there, and far better for other sizes
-    of the image.
+    between those measured, and nothing else: its points among those of other networks do as well there, and far better for
+    other sizes of the image.
 
     \b
     Example: epochcast train convmeter --data points.csv --out my-gpu
