@@ -70,7 +70,7 @@ class Corrected:
         return answer
 
     def novelty(self, points: pd.DataFrame) -> Array:
-        """Share of the errors' variance that is left open: about 0 for a network like measured ones, 1 unlike all; shape (n,)."""
+        """Share of the errors' variance that is left open: about 0 for a network like measured ones, else up to 1; (n,)."""
         if not len(self.pull):
             return np.ones(len(points))
         likeness = _likeness(self._standard(describe(points, self.pooled.predict(points))), self.described)
@@ -78,9 +78,9 @@ class Corrected:
         return np.asarray(np.clip(1 - told, 0, 1), dtype=np.float64)
 
     def state(self) -> dict[str, Any]:
-        """What was fitted; six digits of the process are enough for four of the seconds."""
+        """What was fitted; seven digits of the process are enough for four of the seconds."""
         parts = {"middle": self.middle, "spread": self.spread, "described": self.described, "pull": self.pull}
-        return {"pooled": self.pooled.state(), **{name: np.round(part, 6).tolist() for name, part in parts.items()}}
+        return {"pooled": self.pooled.state(), **{name: _seven_digits(part) for name, part in parts.items()}}
 
     def restore(self, state: dict[str, Any]) -> Self:
         """Take what :meth:`state` gave."""
@@ -97,7 +97,13 @@ class Corrected:
 
     def _standard(self, described: Array) -> Array:
         """So that the distance of two usual networks is about 1.4, however many numbers describe them."""
-        return np.clip((described - self.middle) / self.spread, -_FAR, _FAR) / np.sqrt(described.shape[1])
+        standard = np.clip((described - self.middle) / self.spread, -_FAR, _FAR)
+        return np.asarray(standard / np.sqrt(described.shape[1]), dtype=np.float64)
+
+
+def _seven_digits(numbers: Array) -> list[Any]:
+    flat = np.array([float(f"{number:.7g}") for number in numbers.ravel().tolist()])
+    return list(flat.reshape(numbers.shape).tolist())
 
 
 def _likeness(left: Array, right: Array) -> Array:

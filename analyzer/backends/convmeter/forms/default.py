@@ -19,6 +19,9 @@ _POWER = 2.0
 """Weights fall with this power of the error. To choose the better form outright is worse: few networks decide."""
 
 
+_LEAST_ERROR = 1e-6
+
+
 class Default:
     """Two forms that fail differently: kinds of layers, which overfit where few families teach, and the paper's three terms.
 
@@ -51,7 +54,7 @@ class Default:
         truth = np.log(seconds)
         known = np.isfinite(relative) & np.isfinite(corrected)
         if self.relative is not None and known.any():
-            wrong = [np.abs(one[known] - truth[known]).mean() for one in (corrected, relative)]
+            wrong = [max(np.abs(one[known] - truth[known]).mean(), _LEAST_ERROR) for one in (corrected, relative)]
             weights = np.array(wrong) ** -_POWER
             self.caution = float(weights[1] / weights.sum())
         self.errors = truth - _blend(corrected, relative, self.caution * novelty)

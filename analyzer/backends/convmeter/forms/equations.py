@@ -11,11 +11,9 @@ from numpy.typing import NDArray
 
 from ....errors import InputError
 from ..terms import paper_terms, update_terms
-from .least_squares import ordinary, relative
+from .least_squares import SHORTEST, ordinary, relative
 
 Array = NDArray[np.float64]
-_SHORTEST = 1e-9
-"""Seconds: what stands where a fit without bounds says less than nothing."""
 
 
 class Equations:
@@ -70,7 +68,7 @@ class Equations:
         for regime, own in _regimes(points).items():
             if regime in self.coefficients:
                 parts = [self._terms(points[own], terms) @ found for terms, found in self.coefficients[regime].items()]
-                answer[own] = np.maximum(np.sum(parts, axis=0), _SHORTEST)
+                answer[own] = np.maximum(np.sum(parts, axis=0), SHORTEST)
         return answer
 
     def state(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ....errors import InputError
 from ..terms import compute_terms, exchange_terms, network_terms, traffic_terms, update_terms
-from .least_squares import relative
+from .least_squares import SHORTEST, relative
 
 Array = NDArray[np.float64]
 _FEWEST = 10
@@ -42,8 +42,7 @@ class Layers:
 
     def predict(self, points: pd.DataFrame) -> Array:
         """Seconds, shape (n,)."""
-        answer: Array = self._terms(points) @ self.coefficients
-        return answer
+        return np.maximum(self._terms(points) @ self.coefficients, SHORTEST)
 
     def state(self) -> dict[str, Any]:
         """Coefficients, in the order of the terms."""

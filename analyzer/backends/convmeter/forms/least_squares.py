@@ -8,6 +8,9 @@ from scipy.optimize import nnls
 
 Array = NDArray[np.float64]
 
+SHORTEST = 1e-9
+"""Seconds: what a form answers where its sum says nothing, or less."""
+
 _ROUNDS = 12
 _SMALL = 0.05  # relative errors below are as good as none: squared there, absolute beyond
 _MOST_STEPS = 100  # of the active set, per term

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ....errors import InputError
 from ..metrics import COMPUTING_KINDS, KINDS
 from ..terms import compute_terms, exchange_terms, narrow_terms, network_terms, traffic_terms, update_terms
-from .least_squares import robust
+from .least_squares import SHORTEST, robust
 
 Array = NDArray[np.float64]
 
@@ -56,8 +56,7 @@ class Pooled:
 
     def predict(self, points: pd.DataFrame) -> Array:
         """Seconds, shape (n,)."""
-        answer: Array = self._terms(points) @ self.coefficients
-        return answer
+        return np.maximum(self._terms(points) @ self.coefficients, SHORTEST)
 
     def state(self) -> dict[str, Any]:
         """Coefficients, in the order of the terms."""

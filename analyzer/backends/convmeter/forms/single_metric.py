@@ -10,9 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ....errors import InputError
-from .least_squares import ordinary
-
-_SHORTEST = 1e-9  # seconds
+from .least_squares import SHORTEST, ordinary
 
 
 class SingleMetric:
@@ -40,7 +38,7 @@ class SingleMetric:
 
     def predict(self, points: pd.DataFrame) -> NDArray[np.float64]:
         """Seconds, shape (n,)."""
-        return np.maximum(self._terms(points) @ self.coefficients, _SHORTEST)
+        return np.maximum(self._terms(points) @ self.coefficients, SHORTEST)
 
     def _terms(self, points: pd.DataFrame) -> NDArray[np.float64]:
         metric = (points["batch"] * points[self.column]).to_numpy(dtype=float)

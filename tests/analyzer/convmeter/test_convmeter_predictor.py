@@ -1,0 +1,121 @@
+"""The fitted model of a device: phases, intervals, files, and what it refuses."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from made_points import made_points
+
+from epochcast.analyzer.backends.convmeter.predictor import Predictor, fit_predict
+from epochcast.analyzer.errors import InputError
+
+
+def _measured(seed: int = 0, devices: int = 1) -> pd.DataFrame:
+    points = made_points(48, seed=seed, devices=devices)
+    noise = np.random.default_rng(seed).lognormal(0, 0.1, len(points))
+    passes = points["batch"] * (2e-14 * points["flops"] + 3e-12 * (points["conv_inputs"] + points["conv_outputs"])) + 1e-3
+    points["inference_seconds"] = points["forward_seconds"] = passes * noise
+    points["backward_seconds"] = 2 * passes * noise
+    points["update_seconds"] = 1e-10 * points["weights"] + 1e-4
+    points["step_seconds"] = points[["forward_seconds", "backward_seconds", "update_seconds"]].sum(axis=1)
+    return points
+
+
+@pytest.fixture(scope="module")
+def fitted() -> Predictor:
+    return Predictor.fit(_measured())
+
+
+def test_every_phase_is_predicted_with_an_interval_that_holds(fitted: Predictor):
+    others = _measured(seed=1)
+    answer = fitted.predict(others, "made", "fp32")
+    for phase in ("inference", "forward", "backward", "update", "step"):
+        truth = others[f"{phase}_seconds"]
+        held = (answer[f"{phase}_low"] <= truth) & (truth <= answer[f"{phase}_high"])
+        assert held.mean() > 0.75
+        assert np.median(np.abs(answer[f"{phase}_seconds"] / truth - 1)) < 0.15
+
+
+def test_a_step_that_was_not_measured_is_the_sum_of_its_phases():
+    points = _measured().assign(step_seconds=np.nan)
+    answer = Predictor.fit(points, "relative").predict(points, "made", "fp32")
+    parts = sum(answer[f"{phase}_seconds"] for phase in ("forward", "backward", "update"))
+    np.testing.assert_allclose(answer["step_seconds"], parts)
+
+
+def test_devices_and_precisions_are_fitted_apart():
+    slow = _measured().assign(precision="fp64")
+    slow["inference_seconds"] *= 10
+    predictor = Predictor.fit(pd.concat([_measured(), slow], ignore_index=True))
+    ratio = [
+        predictor.predict(_measured(), "made", precision)["inference_seconds"].to_numpy() for precision in ("fp64", "fp32")
+    ]
+    np.testing.assert_allclose(ratio[0] / ratio[1], 10, rtol=1e-3)
+    with pytest.raises(InputError, match="not fitted for other at fp32; it has made at fp32; made at fp64"):
+        predictor.predict(_measured(), "other", "fp32")
+
+
+def test_the_mape_told_is_of_families_left_out(fitted: Predictor):
+    fit = fitted.cell("made", "fp32").fits["inference"]
+    assert 4 < fit.mape < 20  # the noise alone makes 8 %
+    assert fit.factor > 1.1
+    assert (fit.points, fit.networks) == (48, 48)
+    exact = Predictor.fit(_measured(), "paper").cell("made", "fp32").fits["update"]
+    assert exact.mape > fitted.cell("made", "fp32").fits["update"].mape  # the weights take the time, not the layers
+
+
+def test_saved_and_loaded_it_predicts_the_same(fitted: Predictor, tmp_path: Path):
+    fitted.save(tmp_path / "model")
+    again = Predictor.load(tmp_path / "model")
+    pd.testing.assert_frame_equal(
+        again.predict(_measured(), "made", "fp32"), fitted.predict(_measured(), "made", "fp32"), rtol=1e-3
+    )
+    assert again.cells[0].fits["step"].points == fitted.cells[0].fits["step"].points
+
+
+def test_several_devices_need_points_on_several(fitted: Predictor):
+    with pytest.raises(InputError, match="step on several devices cannot be told"):
+        Predictor.fit(_measured().assign(update_seconds=np.nan)).predict(_measured(devices=4), "made", "fp32")
+    both = pd.concat([_measured(), _measured(seed=2, devices=4)], ignore_index=True)
+    answer = Predictor.fit(both).predict(_measured(devices=4), "made", "fp32")
+    assert np.isfinite(answer["step_seconds"]).all()
+
+
+def test_it_says_what_lies_outside_of_the_measured(fitted: Predictor):
+    points = made_points(2)
+    assert fitted.notes(points.assign(batch=8.0), "made", "fp32") == []
+    (note,) = fitted.notes(points.assign(batch=512.0), "made", "fp32")
+    assert note == "batch 512 lies outside of what was measured, 1 to 64"
+    (note,) = fitted.notes(points.assign(batch=8.0, conv_outputs=0.0), "made", "fp32")
+    assert "no convolution" in note
+
+
+def test_broken_files_are_one_sentence(tmp_path: Path, fitted: Predictor):
+    with pytest.raises(InputError, match="make it by `epochcast train convmeter`"):
+        Predictor.load(tmp_path)
+    path = tmp_path / "convmeter.json"
+    path.write_text('{"schema": "other"}')
+    with pytest.raises(InputError, match="schema epochcast-convmeter/1"):
+        Predictor.load(tmp_path)
+    fitted.save(tmp_path)
+    table = json.loads(path.read_text())
+    table["cells"][0]["phases"]["step"]["form"] = "magic"
+    path.write_text(json.dumps(table))
+    with pytest.raises(InputError, match="damaged"):
+        Predictor.load(tmp_path)
+
+
+def test_no_phase_or_too_few_points_are_refused():
+    with pytest.raises(InputError, match="no point has a measured phase"):
+        Predictor.fit(made_points())
+    with pytest.raises(InputError, match=r"made at fp32: .*too few"):
+        Predictor.fit(_measured().head(2))
+
+
+def test_the_fit_of_an_evaluation_sees_its_training_points_alone():
+    train, test = _measured(), _measured(seed=7)
+    blind = test.assign(**{name: np.nan for name in test if name.endswith("_seconds")})
+    for form in ("default", "paper", "boosting"):
+        np.testing.assert_array_equal(fit_predict(train, test, "step", form), fit_predict(train, blind, "step", form))
