@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 sys.path.append(str(Path(__file__).parents[1]))
@@ -57,7 +58,13 @@ def main() -> None:
     lines = [*data_parallel(points, answers), "", *further(points), "", *turning(points, answers)]
     if write:
         link = CONVMETER.save_picture(picture(points, answers["default"]), "scaling")
-        lines += ["", f"![Throughput of eight networks on one to four GPUs, measured and predicted]({link})"]
+        lines += [
+            "",
+            f"Eight of them on the {' at '.join(PICTURE)}, each predicted by `default` without its own points (Fig. 8 of the "
+            "paper):",
+            "",
+            f"![Throughput of eight networks on one to four GPUs, measured and predicted]({link})",
+        ]
     if GLOO.exists():
         lines += ["", *processes(read_any(GLOO))]
     print("\n".join(lines))
@@ -129,7 +136,7 @@ def further(points: pd.DataFrame) -> list[str]:
 def turning(points: pd.DataFrame, answers: dict[str, Seconds]) -> list[str]:
     """How often the turning point, and the number of GPUs with the highest throughput, is the measured one."""
     lines = [
-        "Turning points (the last number of GPUs before a doubling would raise throughput by less than 10 %; of "
+        "Turning points (the number of GPUs beyond which none has 10 % more throughput per doubling; of "
         f"{points.groupby(['device', 'precision', 'network']).ngroups} networks on a GPU at a precision), as predicted for a "
         "network that was left out:",
         "",
@@ -153,7 +160,7 @@ def turning(points: pd.DataFrame, answers: dict[str, Seconds]) -> list[str]:
     return lines
 
 
-def picture(points: pd.DataFrame, predicted: Seconds) -> object:
+def picture(points: pd.DataFrame, predicted: Seconds) -> Figure:
     """Fig. 8 for eight networks on one GPU."""
     curves = []
     own = points.assign(predicted=predicted)[_own(points, *PICTURE)].sort_values("devices")
@@ -169,7 +176,7 @@ def picture(points: pd.DataFrame, predicted: Seconds) -> object:
                 turning_point=guess.turning_point,
             )
         )
-    return scaling_figure(curves, f"{PICTURE[0]} GPUs under DataParallel, {PICTURE[1]}, 12 images each")
+    return scaling_figure(curves, "GPUs")
 
 
 def processes(points: pd.DataFrame) -> list[str]:

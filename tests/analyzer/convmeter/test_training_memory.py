@@ -1,0 +1,53 @@
+"""The memory of a training step as a range: its sums, its verdict, and that torch keeps what it says."""
+
+from __future__ import annotations
+
+import pytest
+
+from epochcast.analyzer.backends.convmeter.metrics import COLUMNS, KINDS
+from epochcast.analyzer.backends.convmeter.training_memory import KEPT, TrainingMemory, training_memory
+
+GIB = 2.0**30
+VALUES = dict.fromkeys(COLUMNS, 0.0) | {"weights": 1e6, "spatial_traffic": 3e6, "elementwise_traffic": 1e6}
+
+
+def test_weights_gradients_and_moments_beside_what_the_batch_keeps() -> None:
+    memory = training_memory(VALUES, 8, "fp32", None)
+    assert memory is not None and memory.fits is None
+    assert memory.low == 16e6 + KEPT[0] * 4 * 8 * 4e6 and memory.high == 16e6 + KEPT[1] * 4 * 8 * 4e6
+
+
+def test_halves_take_half_and_autocast_mixes_both() -> None:
+    half, mixed = (training_memory(VALUES, 8, name, None) for name in ("fp16", "amp-fp16"))
+    assert half is not None and mixed is not None
+    assert (half.high - 8e6) * 2 == mixed.high - 18e6 and half.low - 8e6 == mixed.low - 18e6
+    assert training_memory(VALUES, 8, "amp", None) is None  # which of the two it is, is not known
+
+
+@pytest.mark.parametrize(("batch", "fits"), [(8, True), (3000, None), (10_000, False)])
+def test_the_verdict_is_open_where_the_range_meets_the_capacity(batch: int, fits: bool | None) -> None:
+    memory = training_memory(VALUES, batch, "fp32", 16 * GIB)
+    assert memory is not None and memory.capacity is not None and 14 * GIB < memory.capacity < 16 * GIB
+    assert memory.fits is fits
+
+
+def test_exactly_full_fits() -> None:
+    assert TrainingMemory(1.0, 2.0, 2.0).fits is True and TrainingMemory(2.0, 3.0, 2.0).fits is None
+
+
+@pytest.mark.parametrize("name", ["ResNet18", "MobileNetV2", "VGG11"])
+def test_torch_keeps_what_is_assumed(name: str) -> None:
+    torch = pytest.importorskip("torch")
+    from epochcast.analyzer.backends.convmeter.counting import count
+    from epochcast.analyzer.backends.convmeter.find_network import find_network
+
+    network, inputs = find_network(name, 64)
+    values = count(network, inputs, name, 64).values
+    parameters = {parameter.untyped_storage()._cdata for parameter in network.parameters()}
+    kept = {}
+    with torch.autograd.graph.saved_tensors_hooks(
+        lambda tensor: kept.setdefault(tensor.untyped_storage()._cdata, tensor), lambda tensor: tensor
+    ):
+        network.train()(*(tensor.expand(4, *tensor.shape[1:]) for tensor in inputs))
+    elements = sum(kept[one].untyped_storage().nbytes() / 4 for one in kept.keys() - parameters)
+    assert KEPT[0] < elements / (4 * sum(values[f"{kind}_traffic"] for kind in KINDS)) < KEPT[1]
