@@ -10,7 +10,6 @@ from .convmeter_answer import RATE_OF, main_phase, main_rates
 from .predict_distributed_text import duration_text
 from .tables import figure, seconds_text, table, with_prefix
 
-_GIB = 2.0**30
 _FITS = {True: "fits", False: "does not fit", None: "may fit"}
 
 
@@ -129,10 +128,11 @@ def _interval(ends: Mapping[str, float], text: Callable[[float], str]) -> str:
 
 
 def _memory(memory: Mapping[str, Any], *, known: bool) -> str:
-    size = f"{memory['low'] / _GIB:.1f} to {memory['high'] / _GIB:.1f} GiB"
+    unit, name = (2.0**30, "GiB") if memory["high"] >= 2.0**30 else (2.0**20, "MiB")
+    size = f"{memory['low'] / unit:.3g} to {memory['high'] / unit:.3g} {name}"
     if memory["capacity"] is None:
         return f"{size} (that of the device is not known)" if known else size
-    return f"{size}, {_FITS[memory['fits']]}" + (f" in {memory['capacity'] / _GIB:.1f} GiB" if known else "")
+    return f"{size}, {_FITS[memory['fits']]}" + (f" in {memory['capacity'] / 2**30:.1f} GiB" if known else "")
 
 
 def _whole(prediction: Mapping[str, Any]) -> str:
