@@ -10,7 +10,6 @@ between two processes of one CPU (`data/convmeter_cpu/`).
 import argparse
 import os
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -72,18 +71,18 @@ def main() -> None:
         CONVMETER.fill("scaling", lines)
 
 
-def left_out(points: pd.DataFrame, form: str, fitted_on: Sequence[int] = ()) -> Seconds:
+def left_out(points: pd.DataFrame, form: str, fitted_on: NDArray[np.bool_] | None = None) -> Seconds:
     """Seconds of each step, fitted on the other networks of its device and precision, shape (n,); NaN where that fails.
 
     Args:
-        points: steps of any devices and precisions.
+        points: steps of any devices and precisions, index from 0.
         form: name.
-        fitted_on: numbers of devices that the other networks were measured on; all if empty.
+        fitted_on: points that may be fitted on, shape (n,); all if None.
     """
     predicted = np.full(len(points), np.nan)
-    known = points["devices"].isin(fitted_on or points["devices"].unique())
+    known = np.ones(len(points), dtype=bool) if fitted_on is None else fitted_on
     for (device, precision, network), own in points.groupby(["device", "precision", "network"]):
-        others = known & (points["device"] == device) & (points["precision"] == precision) & (points["network"] != network)
+        others = known & _own(points, device, precision) & (points["network"] != network).to_numpy()
         try:
             predicted[own.index] = fit_predict(points[others], own, "step", form)
         except InputError as error:
@@ -104,10 +103,11 @@ def data_parallel(points: pd.DataFrame, answers: dict[str, Seconds]) -> list[str
     ]
     several = (points["devices"] > 1).to_numpy()
     for form, predicted in answers.items():
-        errors = _errors(points, predicted)
+        errors = step_errors(points, predicted)
         own = [_own(points, device, precision) for device, precision in cells.to_numpy()]
         figures = [
-            f"{_mean(errors[cell & ~several])} / {_mean(errors[cell & several])}" for cell in (np.ones_like(several), *own)
+            f"{mean_error(errors[cell & ~several])} / {mean_error(errors[cell & several])}"
+            for cell in (np.ones_like(several), *own)
         ]
         lines.append(f"| {form} | " + " | ".join(figures) + " |")
     return lines
@@ -125,10 +125,10 @@ def further(points: pd.DataFrame) -> list[str]:
     for form in FORMS:
         figures = []
         for fitted_on in ((1, 2), (1, 2, 3)):
-            asked = ~points["devices"].isin(fitted_on).to_numpy()
-            predicted = left_out(points, form, fitted_on)
-            ratio = np.nanmedian(predicted[asked] / points["step_seconds"].to_numpy()[asked])
-            figures.append(f"{_mean(_errors(points, predicted)[asked])} ({ratio:.2f})")
+            known = points["devices"].isin(fitted_on).to_numpy()
+            predicted = left_out(points, form, known)
+            ratio = np.nanmedian((predicted / points["step_seconds"].to_numpy())[~known])
+            figures.append(f"{mean_error(step_errors(points, predicted)[~known])} ({ratio:.2f})")
         lines.append(f"| {form} | " + " | ".join(figures) + " |")
     return lines
 
@@ -192,9 +192,9 @@ def processes(points: pd.DataFrame) -> list[str]:
         "|" + "---|" * (len(counts) + 1),
     ]
     for form in FORMS:
-        errors = _errors(points, left_out(points, form))
+        errors = step_errors(points, left_out(points, form))
         lines.append(
-            f"| {form} | " + " | ".join(_mean(errors[(points["devices"] == count).to_numpy()]) for count in counts) + " |"
+            f"| {form} | " + " | ".join(mean_error(errors[(points["devices"] == count).to_numpy()]) for count in counts) + " |"
         )
     return lines
 
@@ -212,11 +212,12 @@ def _turn(scaling: Scaling) -> float:
     return float(scaling.devices[-1] if scaling.turning_point is None else scaling.turning_point)
 
 
-def _errors(points: pd.DataFrame, predicted: Seconds) -> Seconds:
+def step_errors(points: pd.DataFrame, predicted: Seconds) -> Seconds:
+    """Per cent, shape (n,)."""
     return 100 * np.abs(predicted / points["step_seconds"].to_numpy() - 1)
 
 
-def _mean(errors: Seconds) -> str:
+def mean_error(errors: Seconds) -> str:
     """MAPE, and how many were not answered if any."""
     answered = np.isfinite(errors)
     if not answered.any():
