@@ -170,17 +170,14 @@ def _blocks(answers: Answers) -> Mapping[str, Figures]:
 
 
 def _figure(answers: Mapping[str, Mapping[str, Answers]], recipe: str, phases: Sequence[str]) -> Figure:
-    """A row per phase: the recipe, and the forms that answered it too."""
+    """A row per phase, of the recipe and of the forms that answered all phases too; one row if that is the recipe alone."""
     from ..figures.step_scatter import Panel, step_figure
 
     names = [recipe, *(name for name, one in answers.items() if name != recipe and set(phases) <= set(one))]
-    return step_figure(
-        [
-            [
-                Panel(name, phase, one.measured, one.predicted, cell_names(one.points))
-                for name in names
-                for one in [_whole(answers[name][phase])]
-            ]
-            for phase in phases
-        ]
-    )
+
+    def panel(name: str, phase: str) -> Panel:
+        one = _whole(answers[name][phase])
+        return Panel(name, phase, one.measured, one.predicted, cell_names(one.points))
+
+    rows = [[panel(name, phase) for name in names] for phase in phases]
+    return step_figure([[row[0] for row in rows]] if len(names) == 1 else rows)

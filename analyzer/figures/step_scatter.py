@@ -19,6 +19,9 @@ _LOOKS = (("o", BLUE), ("s", ORANGE), ("^", GREEN), ("D", "#777777"))
 _WIDEN = 2.0
 """How far beyond the measured seconds the axes reach; what is predicted farther off stands on the edge."""
 
+_LETTERS_PER_INCH = 14
+"""Of the legend, whose marker takes half an inch; a wider one than the figure would leave the panels no room."""
+
 
 @dataclass(frozen=True)
 class Panel:
@@ -70,5 +73,6 @@ def step_figure(panels: Sequence[Sequence[Panel]]) -> Figure:
                 axes.set(xlabel="measured", ylabel="predicted")
         if len(names) > 1:
             handles = [Line2D([], [], marker=m, color=c, linestyle="", label=name) for name, (m, c) in looks.items()]
-            figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 2 * columns))
+            fitting = int(figure.get_figwidth() * _LETTERS_PER_INCH / (max(map(len, names)) + _LETTERS_PER_INCH // 2))
+            figure.legend(handles=handles, loc="outside lower center", ncols=max(1, min(len(handles), fitting)))
         return figure
