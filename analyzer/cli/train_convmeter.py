@@ -32,7 +32,7 @@ FEWEST_OF_ONE = 6
 @click.option("--families", type=_PATH, metavar="CSV", help="Family of each network and which are ConvNets, for timm's tables.")
 @click.option("--all-networks", is_flag=True, help="Also what --families says is no ConvNet.")
 @click.option("--network", metavar="NAME", help="Tune to this network: fit on its own points alone (section 4.3 of the paper).")
-@click.option("--form", type=click.Choice(list(FORMS)), help="Performance model. [default: default; with --network paper]")
+@click.option("--form", type=click.Choice(list(FORMS)), default="default", show_default=True, help="Of the performance model.")
 @click.option("--out", type=_PATH, required=True, metavar="DIR", help="The folder to write to.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def convmeter(
@@ -41,7 +41,7 @@ def convmeter(
     families: Path | None,
     all_networks: bool,
     network: str | None,
-    form: str | None,
+    form: str,
     out: Path,
     as_json: bool,
 ) -> int:
@@ -61,7 +61,7 @@ def convmeter(
     reading = read_all(data, features, families, convnets_only=not all_networks)
     points = reading.points if network is None else _of_network(reading.points, network)
     progress.show(f"fitting {len(points)} points")
-    predictor = Predictor.fit(points, form or ("default" if network is None else "paper"))
+    predictor = Predictor.fit(points, form)
     progress.clear()
     predictor.save(out)
     answer = {

@@ -33,7 +33,7 @@ def main() -> None:
     largest = points["batch"].max()
     smaller = (points["batch"] < largest).to_numpy()
     lines = [
-        f"Steps of {points['network'].nunique()} networks on one thread of this machine's CPU, each network left out, batch "
+        f"Steps of {points['network'].nunique()} networks on one thread of a CPU, each network left out, batch "
         f"{largest:.0f}; MAPE in per cent:",
         "",
         "| form | other networks up to this batch | other networks at smaller batches alone |",

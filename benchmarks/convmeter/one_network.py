@@ -45,8 +45,8 @@ def main() -> None:
         f"its own at {SMALL} pixels alone; asked at {LARGE}": (smaller_alone, ("paper", "relative", "default")),
     }
     lines = [
-        f"{points['network'].nunique()} networks with more than {FEWEST_OF_ONE} points each ({len(points)} in all) on this "
-        "machine's CPU; each point predicted by a fit that did not see it. MAPE in per cent:",
+        f"{points['network'].nunique()} networks with more than {FEWEST_OF_ONE} points each ({len(points)} in all) on one "
+        "thread of a CPU; each point predicted by a fit that did not see it. MAPE in per cent:",
         "",
         "| fitted on | form | " + " | ".join(PHASES) + " |",
         "|" + "---|" * (len(PHASES) + 2),

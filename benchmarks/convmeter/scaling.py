@@ -182,13 +182,13 @@ def picture(points: pd.DataFrame, predicted: Seconds) -> Figure:
 def processes(points: pd.DataFrame) -> list[str]:
     """Errors on one and two gloo processes."""
     points = points[points["step_seconds"] > 0].reset_index(drop=True)
-    counts = sorted(points["devices"].unique())
+    counts = sorted(int(count) for count in points["devices"].unique())
     lines = [
         f"DistributedDataParallel with gloo between processes of one CPU ({points['device'].iloc[0]}), "
         f"{points['network'].nunique()} networks, {len(points)} points; they share the memory's bandwidth, and this is no "
         "cluster. Step of a network that was left out, MAPE in per cent:",
         "",
-        "| form | " + " | ".join(f"{count:.0f} process{'es' * (count > 1)}" for count in counts) + " |",
+        "| form | " + " | ".join(f"{count} process{'es' * (count > 1)}" for count in counts) + " |",
         "|" + "---|" * (len(counts) + 1),
     ]
     for form in FORMS:
