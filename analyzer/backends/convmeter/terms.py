@@ -39,10 +39,17 @@ def traffic_terms(points: pd.DataFrame) -> Array:
     return np.stack([_column(points, "batch") * _column(points, f"{kind}_traffic") for kind in KINDS], axis=1)
 
 
-def narrow_terms(points: pd.DataFrame) -> Array:
-    """b·FLOPs of narrow convolutions and b·Outputs of all, beside their kinds; shape (n, 2)."""
+def weight_terms(points: pd.DataFrame) -> Array:
+    """Weights of everything but dense layers, and of dense layers, which a small batch waits for; shape (n, 2)."""
+    dense = _column(points, "linear_weights")
+    return np.stack([_column(points, "weights") - dense, dense], axis=1)
+
+
+def other_terms(points: pd.DataFrame) -> Array:
+    """Beside kinds of layers: b·FLOPs of narrow convolutions, b·Outputs, operators (a launch each), b and 1; shape (n, 5)."""
     batch = _column(points, "batch")
-    return np.stack([batch * _column(points, "narrow_flops"), batch * _column(points, "conv_outputs")], axis=1)
+    growing = [batch * _column(points, name) for name in ("narrow_flops", "conv_outputs")]
+    return np.stack([*growing, _column(points, "operators"), batch, np.ones(len(points))], axis=1)
 
 
 def network_terms(points: pd.DataFrame) -> Array:
@@ -51,8 +58,12 @@ def network_terms(points: pd.DataFrame) -> Array:
 
 
 def update_terms(points: pd.DataFrame) -> Array:
-    """Of the optimiser on one device: W (a pass over memory), parameter tensors (launches), 1; shape (n, 3)."""
-    return np.stack([_column(points, "weights"), _column(points, "parameter_tensors"), np.ones(len(points))], axis=1)
+    """Of the optimiser on one device, with P parameter tensors: W (a pass over memory), P (launches), 1, W·W/P; shape (n, 4).
+
+    W/P is the mean tensor: what fits into a cache between two passes over it is updated faster than what does not.
+    """
+    weights, tensors = _column(points, "weights"), _column(points, "parameter_tensors")
+    return np.stack([weights, tensors, np.ones(len(points)), weights * weights / np.maximum(tensors, 1)], axis=1)
 
 
 def exchange_terms(points: pd.DataFrame) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -9,15 +10,18 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ....errors import InputError
-from ..metrics import COMPUTING_KINDS, KINDS
-from ..terms import compute_terms, exchange_terms, narrow_terms, network_terms, traffic_terms, update_terms
+from ..terms import compute_terms, exchange_terms, other_terms, traffic_terms, update_terms, weight_terms
 from .least_squares import SHORTEST, robust
 
 Array = NDArray[np.float64]
 
-_DRAW = 1.0
-"""How strongly a kind's coefficient is drawn to the common one: being off by all of a point's seconds counts as that point's
-being wrong by so much. Its square from 0.3 to 10 differs little on the public tables."""
+_POOLS: Sequence[tuple[Callable[[pd.DataFrame], Array], float]] = (
+    (compute_terms, 1.0),
+    (traffic_terms, 1.0),
+    (weight_terms, 10.0),
+)
+"""Terms with a coefficient in common, and how strongly each is drawn to it: at 1, being off by all of a point's seconds counts
+as that point's being wrong by so much. Networks with large dense layers are few, so that these need most to tell otherwise."""
 
 _FEWEST = 5
 
@@ -25,13 +29,14 @@ _FEWEST = 5
 class Pooled:
     """Partial pooling: with few networks it is the paper's form with traffic for inputs and outputs, with many one per kind.
 
-    Seconds are a sum of b·FLOPs and b·traffic by kind of layer, b·Outputs and b·FLOPs of narrow convolutions, W, operators,
-    a constant, and on several devices what exchanges gradients. All coefficients are 0 or more, the loss is robust
-    (:func:`.least_squares.robust`), and (coefficient − common)² of each kind is added to it, once for FLOPs and once for
-    traffic. So a kind that no measured network had is as fast as the others, where ``layers`` takes it for free.
+    Seconds are a sum of b·FLOPs and b·traffic by kind of layer, weights of dense layers and of all others, b·Outputs, b·FLOPs
+    of narrow convolutions, operators, b, a constant, and on several devices what exchanges gradients. All coefficients are 0
+    or more, the loss is robust (:func:`.least_squares.robust`), and (coefficient − common)² of each kind is added to it, apart
+    for FLOPs, traffic and weights. So a kind that no measured network had is as fast as the others, where ``layers`` takes it
+    for free.
 
     Args:
-        phase: one of ``points.PHASES``.
+        phase: one of ``points.PHASES``; an update has no kinds of layers.
     """
 
     def __init__(self, phase: str) -> None:
@@ -46,17 +51,19 @@ class Pooled:
         """
         if len(points) < _FEWEST:
             raise InputError(f"{len(points)} points of the {self.phase} are too few to fit; measure {_FEWEST} or more")
-        X = self._terms(points)
-        scale = self._scale(X, seconds)
-        kinds = 0 if self.phase == "update" else len(COMPUTING_KINDS) + len(KINDS)
-        common = np.zeros((len(X), 2 if kinds else 0))  # these coefficients explain nothing themselves
-        found = robust(np.c_[X / scale, common], seconds, _penalties(X.shape[1]) if kinds else np.zeros((0, X.shape[1])))
+        pools, others = self._terms(points)
+        X = np.concatenate([*pools, others], axis=1)
+        scale = _scale(pools, others, seconds)
+        common = np.zeros((len(X), len(pools)))  # these coefficients explain nothing themselves
+        penalties = _penalties([pool.shape[1] for pool in pools], X.shape[1])
+        found = robust(np.concatenate([X / scale, common], axis=1), seconds, penalties)
         self.coefficients = found[: X.shape[1]] / scale
         return self
 
     def predict(self, points: pd.DataFrame) -> Array:
         """Seconds, shape (n,)."""
-        return np.maximum(self._terms(points) @ self.coefficients, SHORTEST)
+        pools, others = self._terms(points)
+        return np.maximum(np.concatenate([*pools, others], axis=1) @ self.coefficients, SHORTEST)
 
     def state(self) -> dict[str, Any]:
         """Coefficients, in the order of the terms."""
@@ -67,28 +74,29 @@ class Pooled:
         self.coefficients = np.array(state["coefficients"], dtype=float)
         return self
 
-    def _terms(self, points: pd.DataFrame) -> Array:
+    def _terms(self, points: pd.DataFrame) -> tuple[list[Array], Array]:
+        """Those with a coefficient in common, and the others."""
         if self.phase == "update":
-            return np.concatenate([update_terms(points), exchange_terms(points)], axis=1)
-        kinds = [compute_terms(points), traffic_terms(points)]
-        return np.concatenate([*kinds, network_terms(points), narrow_terms(points), exchange_terms(points)], axis=1)
-
-    def _scale(self, X: Array, seconds: Array) -> Array:
-        """Per term what makes a coefficient of 1 explain all of a usual point; one for all FLOPs, one for all traffic."""
-        shares = X / seconds[:, None]
-        middle = np.median(shares, axis=0)
-        each = np.where(middle > 0, middle, shares.mean(axis=0))
-        if self.phase != "update":
-            compute, kinds = len(COMPUTING_KINDS), len(COMPUTING_KINDS) + len(KINDS)
-            each[:compute] = np.median(shares[:, :compute].sum(axis=1))
-            each[compute:kinds] = np.median(shares[:, compute:kinds].sum(axis=1))
-        return np.where(each > 0, each, 1.0)
+            return [], np.concatenate([update_terms(points), exchange_terms(points)], axis=1)
+        pools = [terms(points) for terms, _ in _POOLS]
+        return pools, np.concatenate([other_terms(points), exchange_terms(points)], axis=1)
 
 
-def _penalties(terms: int) -> Array:
-    """A row for each kind: its coefficient minus the common one of FLOPs, or of traffic; shape (kinds, terms + 2)."""
-    compute, kinds = len(COMPUTING_KINDS), len(COMPUTING_KINDS) + len(KINDS)
-    rows = np.zeros((kinds, terms + 2))
-    rows[np.arange(kinds), np.arange(kinds)] = _DRAW
-    rows[:compute, terms] = rows[compute:, terms + 1] = -_DRAW
+def _scale(pools: Sequence[Array], others: Array, seconds: Array) -> Array:
+    """Per term what makes a coefficient of 1 explain all of a usual point; one for each pool."""
+    scales = [np.full(pool.shape[1], np.median(pool.sum(axis=1) / seconds)) for pool in pools]
+    shares = others / seconds[:, None]
+    middle = np.median(shares, axis=0)
+    scale = np.concatenate([*scales, np.where(middle > 0, middle, shares.mean(axis=0))])
+    return np.where(scale > 0, scale, 1.0)
+
+
+def _penalties(sizes: Sequence[int], terms: int) -> Array:
+    """A row for each pooled coefficient: it minus what its pool has in common; shape (sum of sizes, terms + pools)."""
+    rows = np.zeros((sum(sizes), terms + len(sizes)))
+    begin = 0
+    for pool, (size, (_, draw)) in enumerate(zip(sizes, _POOLS, strict=False)):
+        own = np.arange(begin, begin + size)
+        rows[own, own], rows[own, terms + pool] = draw, -draw
+        begin += size
     return rows
