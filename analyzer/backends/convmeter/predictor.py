@@ -17,6 +17,7 @@ from ...files import write_whole
 from .forms import BASELINES, FORMS, Form, KeptForm
 from .forms.default import Default
 from .forms.out_of_fold import out_of_fold
+from .forms.sum_of_phases import SumOfPhases
 from .points import PHASES
 
 Array = NDArray[np.float64]
@@ -234,9 +235,8 @@ def _seconds(points: pd.DataFrame, phase: str) -> Array:
 def _fit_of(form: str, made: KeptForm, points: pd.DataFrame, phase: str) -> Fit:
     """How well a form does within its points."""
     seconds = _seconds(points, phase)
-    if isinstance(made, Default):
-        errors = made.errors
-    else:
+    errors = made.errors if isinstance(made, Default | SumOfPhases) else None
+    if errors is None:
         errors = np.log(seconds / out_of_fold(points, seconds, lambda *split: _or_nan(form, phase, *split)))
     known = errors[np.isfinite(errors)]
     return Fit(

@@ -158,6 +158,23 @@ def test_the_default_answers_with_few_points_and_on_devices_that_only_one_form_k
     assert np.isfinite(fewer.predict(made_points(9))).all()
 
 
+@pytest.mark.parametrize("form", ["default", "layers", "pooled", "corrected"])
+def test_a_step_is_the_sum_of_what_the_form_says_of_its_phases(form: str):
+    points, others = made_points(40), made_points(seed=8)
+    points["forward_seconds"] = _eq3(points)
+    points["backward_seconds"] = 2 * _eq3(points)
+    points["update_seconds"] = 1e-10 * points["weights"] + 1e-4
+    step = points[["forward_seconds", "backward_seconds", "update_seconds"]].sum(axis=1).to_numpy()
+    parts = [
+        FORMS[form](phase).fit(points, points[f"{phase}_seconds"].to_numpy()).predict(others)
+        for phase in ("forward", "backward", "update")
+    ]
+    fitted = FORMS[form]("step").fit(points, step)
+    np.testing.assert_allclose(fitted.predict(others), sum(parts))
+    whole = FORMS[form]("step").fit(points.assign(update_seconds=np.nan), step)
+    assert not np.allclose(whole.predict(others), sum(parts), rtol=1e-6)
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_what_is_kept_predicts_the_same(form: str):
     import json

@@ -17,6 +17,7 @@ from .layers import Layers
 from .paleo import Paleo
 from .pooled import Pooled
 from .single_metric import SingleMetric
+from .sum_of_phases import SumOfPhases
 
 
 class Form(Protocol):
@@ -47,13 +48,18 @@ class KeptForm(Form, Protocol):
         ...
 
 
+def _summed(make: Callable[[str], KeptForm]) -> Callable[[str], KeptForm]:
+    """The form, but for a step one of each of its phases."""
+    return lambda phase: SumOfPhases(make) if phase == "step" else make(phase)
+
+
 FORMS: Mapping[str, Callable[[str], KeptForm]] = {
-    "default": Default,
+    "default": _summed(Default),
     "paper": Equations.paper,
     "relative": Equations.relative,
-    "layers": Layers,
-    "pooled": Pooled,
-    "corrected": Corrected,
+    "layers": _summed(Layers),
+    "pooled": _summed(Pooled),
+    "corrected": _summed(Corrected),
 }
 """Forms to predict with, each called with a phase."""
 

@@ -1,0 +1,63 @@
+"""A training step as the sum of forward pass, backward pass and update (Eq. 1), each fitted by the same form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from .default import Default
+
+Array = NDArray[np.float64]
+_PARTS = ("forward", "backward", "update")
+
+
+class SumOfPhases:
+    """One form per phase where every point has all three measured, else one for the step as a whole.
+
+    What an update costs follows from the weights, what the passes cost from the layers: told apart they are told better.
+
+    Args:
+        make: the form, called with a phase.
+    """
+
+    def __init__(self, make: Callable[[str], Any]) -> None:
+        self._make = make
+        self.parts: Mapping[str, Any] = {}
+        self.errors: Array | None = None
+
+    def fit(self, points: pd.DataFrame, seconds: Array) -> Self:
+        """Fit on points with ``PHASE_seconds`` and the seconds of the step; too few raise InputError.
+
+        ``errors`` are then as those of ``Default``, if that is the form.
+        """
+        measured = {phase: _column(points, phase) for phase in _PARTS}
+        if not all((one > 0).all() for one in measured.values()):
+            measured = {"step": seconds}
+        self.parts = {phase: self._make(phase).fit(points, one) for phase, one in measured.items()}
+        if all(isinstance(part, Default) for part in self.parts.values()):
+            apart = sum(measured[phase] * np.exp(-part.errors) for phase, part in self.parts.items())
+            self.errors = np.log(seconds / apart)
+        return self
+
+    def predict(self, points: pd.DataFrame) -> Array:
+        """Seconds, shape (n,)."""
+        answer: Array = np.sum([part.predict(points) for part in self.parts.values()], axis=0)
+        return answer
+
+    def state(self) -> dict[str, Any]:
+        """What was fitted, by phase."""
+        return {phase: part.state() for phase, part in self.parts.items()}
+
+    def restore(self, state: dict[str, Any]) -> Self:
+        """Take what :meth:`state` gave."""
+        self.parts = {phase: self._make(phase).restore(one) for phase, one in state.items()}
+        return self
+
+
+def _column(points: pd.DataFrame, phase: str) -> Array:
+    name = f"{phase}_seconds"
+    return points[name].to_numpy(dtype=float) if name in points else np.full(len(points), np.nan)
