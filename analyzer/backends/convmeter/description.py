@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from .metrics import COMPUTING_KINDS, KINDS
+from .terms import Columns, column
 
 Array = NDArray[np.float64]
 
 
-def describe(points: pd.DataFrame, seconds: Array) -> Array:
+def describe(points: Columns, seconds: Array) -> Array:
     """Describe each point, shape (n, 37): shares of kinds, FLOPs per element moved, and how much an operator has to do.
 
     Args:
@@ -19,27 +19,27 @@ def describe(points: pd.DataFrame, seconds: Array) -> Array:
         seconds: about how long each takes, above 0, shape (n,); what is left of it per operator tells of launches.
     """
 
-    def column(name: str) -> Array:
-        return points[name].to_numpy(dtype=np.float64)
-
-    batch, operators = column("batch"), np.maximum(column("operators"), 1)
-    flops, traffic = np.maximum(column("flops"), 1), np.maximum(sum(column(f"{kind}_traffic") for kind in KINDS), 1)
+    batch, operators = column(points, "batch"), np.maximum(column(points, "operators"), 1)
+    flops, traffic = (
+        np.maximum(column(points, "flops"), 1),
+        np.maximum(sum(column(points, f"{kind}_traffic") for kind in KINDS), 1),
+    )
     columns = [
-        *(column(f"{kind}_flops") / flops for kind in COMPUTING_KINDS),
-        *(column(f"{kind}_traffic") / traffic for kind in KINDS),
+        *(column(points, f"{kind}_flops") / flops for kind in COMPUTING_KINDS),
+        *(column(points, f"{kind}_traffic") / traffic for kind in KINDS),
         np.log(flops / traffic),
         np.log(seconds / operators),
         np.log(batch * flops / operators),
         np.log(batch * traffic / operators),
         np.log(traffic),
-        column("narrow_flops") / flops,
-        np.log(np.maximum(column("conv_inputs"), 1) / np.maximum(column("conv_outputs"), 1)),
-        np.log(np.maximum(column("weights"), 1) / traffic),
-        np.log((column("conv_weights") + 1) / np.maximum(column("weights"), 1)),
+        column(points, "narrow_flops") / flops,
+        np.log(np.maximum(column(points, "conv_inputs"), 1) / np.maximum(column(points, "conv_outputs"), 1)),
+        np.log(np.maximum(column(points, "weights"), 1) / traffic),
+        np.log((column(points, "conv_weights") + 1) / np.maximum(column(points, "weights"), 1)),
     ]
     for kind in COMPUTING_KINDS:
-        kind_flops, moved = column(f"{kind}_flops"), column(f"{kind}_traffic")
+        kind_flops, moved = column(points, f"{kind}_flops"), column(points, f"{kind}_traffic")
         there = moved > 0
         columns.append(np.where(there, np.log((kind_flops + 1) / (moved + 1)), 0.0))
-        columns.append(np.where(there, np.log((batch * moved + 1) / (column(f"{kind}_operators") + 1)), 0.0))
+        columns.append(np.where(there, np.log((batch * moved + 1) / (column(points, f"{kind}_operators") + 1)), 0.0))
     return np.stack(columns, axis=1)

@@ -18,14 +18,15 @@ from .forms import BASELINES, FORMS, Form, KeptForm
 from .forms.default import Default
 from .forms.out_of_fold import out_of_fold
 from .forms.sum_of_phases import SumOfPhases
+from .measured_range import Ranges, notes_on, ranges_of, union
+from .metrics import COLUMNS
 from .points import PHASES
 
 Array = NDArray[np.float64]
 
 SCHEMA = "epochcast-convmeter/1"
 _FILE = "convmeter.json"
-_RANGED = ("image_size", "batch", "devices", "nodes", "flops", "weights")
-_BEYOND = 1.05  # a range ends where rounding does not matter
+_ONE: Mapping[str, NDArray[np.float64]] = {name: np.ones(1) for name in (*COLUMNS, "batch", "devices", "nodes")}
 
 
 @dataclass(frozen=True)
@@ -34,18 +35,19 @@ class Fit:
 
     Attributes:
         form: name in ``FORMS``.
-        points, networks: how many it was fitted on.
+        points, networks, blocks: how many it was fitted on; points of blocks are points too.
         mape: percent, of points by fits on other families (networks, points where there are too few); NaN if none could be.
         factor: seconds are within predicted / factor to predicted · factor in nine of ten of these.
-        ranges: least and largest of the points' sizes.
+        ranges: of what was measured.
     """
 
     form: str
     points: int
     networks: int
+    blocks: int
     mape: float
     factor: float
-    ranges: Mapping[str, tuple[float, float]]
+    ranges: Ranges
 
 
 @dataclass(frozen=True)
@@ -126,39 +128,32 @@ class Predictor:
             InputError: it was not fitted for the device and precision, or for several devices or nodes where points have them.
         """
         cell = self.cell(device, precision)
-        answer = pd.DataFrame(index=points.index)
+        columns = {name: points[name].to_numpy(dtype=np.float64) for name in (*COLUMNS, "batch", "devices", "nodes")}
+        answer: dict[str, Array] = {}
         for phase, fit in cell.fits.items():
             for what in ("devices", "nodes"):
-                if points[what].max() > 1 and fit.ranges[what][1] == 1 and phase in ("update", "step"):
+                if columns[what].max() > 1 and fit.ranges[what][1] == 1 and phase in ("update", "step"):
                     raise InputError(
                         f"the {phase} on several {what} cannot be told: all points of {device} at {precision} are of one; "
                         f"measure some on several ({what} of 2 or more) and fit on both"
                     )
-            seconds = self._forms[device, precision, phase].predict(points)
+            seconds = self._forms[device, precision, phase].predict(columns)
             answer[f"{phase}_seconds"] = seconds
             answer[f"{phase}_low"], answer[f"{phase}_high"] = seconds / fit.factor, seconds * fit.factor
         parts = [phase for phase in ("forward", "backward", "update") if phase in cell.fits]
         if "step" not in cell.fits and len(parts) == 3:
             for what in ("seconds", "low", "high"):
-                answer[f"step_{what}"] = sum(answer[f"{phase}_{what}"] for phase in parts)
-        return answer
+                answer[f"step_{what}"] = np.sum([answer[f"{phase}_{what}"] for phase in parts], axis=0)
+        return pd.DataFrame(answer, index=points.index)
 
     def notes(self, points: pd.DataFrame, device: str, precision: str) -> list[str]:
         """What makes the prediction of these points less sure, a sentence each."""
-        fits = self.cell(device, precision).fits
-        notes = []
-        for name in _RANGED:
-            low = min(fit.ranges[name][0] for fit in fits.values())
-            high = max(fit.ranges[name][1] for fit in fits.values())
-            out = points[(points[name] > high * _BEYOND) | (points[name] < low / _BEYOND)]
-            if len(out):
-                ends = dict.fromkeys(f"{end:.4g}" for end in (out[name].min(), out[name].max()))
-                asked = " to ".join(ends)
-                notes.append(f"{name.replace('_', ' ')} {asked} lies outside of what was measured, {low:.4g} to {high:.4g}")
-        if (points["conv_outputs"] == 0).any():
+        fits = self.cell(device, precision).fits.values()
+        notes = notes_on(points, union(fit.ranges for fit in fits))
+        if (points["block"] != "").any() and not any(fit.blocks for fit in fits):
             notes.append(
-                "the network has no convolution: the answer rests on the FLOPs and traffic of its other layers alone, of which "
-                "measured networks have few"
+                "no block was measured by itself: what a whole network takes at least is in each block's answer, which is too "
+                "long; measure some with `epochcast benchmark convmeter --block`"
             )
         return notes
 
@@ -198,12 +193,16 @@ class Predictor:
             for one in table["cells"]:
                 fits = {}
                 for phase, kept in one["phases"].items():
-                    forms[one["device"], one["precision"], phase] = FORMS[kept["form"]](phase).restore(kept.pop("state"))
+                    made = FORMS[kept["form"]](phase).restore(kept.pop("state"))
+                    made.predict(_ONE)  # fails if there are too few or too many coefficients
+                    forms[one["device"], one["precision"], phase] = made
                     ranges = {name: (float(low), float(high)) for name, (low, high) in kept.pop("ranges").items()}
                     fits[phase] = Fit(**kept, ranges=ranges)
                 cells.append(Cell(one["device"], one["precision"], fits))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InputError(f"{str(path)!r} is damaged ({type(error).__name__}: {error}); train anew") from error
+            raise InputError(
+                f"{str(path)!r} is damaged or of another version ({type(error).__name__}: {error}); train anew"
+            ) from error
         return cls(cells, forms)
 
 
@@ -243,9 +242,10 @@ def _fit_of(form: str, made: KeptForm, points: pd.DataFrame, phase: str) -> Fit:
         form=form,
         points=len(points),
         networks=int(points["network"].nunique()),
+        blocks=int((points["block"] != "").sum()),
         mape=float(absolute_percentage_errors(seconds, seconds * np.exp(-errors)).mean()) if len(known) else float("nan"),
         factor=float(np.exp(conformal_quantile(known))) if len(known) else float("nan"),
-        ranges={name: (float(points[name].min()), float(points[name].max())) for name in _RANGED},
+        ranges=ranges_of(points),
     )
 
 

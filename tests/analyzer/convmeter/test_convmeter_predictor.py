@@ -90,6 +90,14 @@ def test_it_says_what_lies_outside_of_the_measured(fitted: Predictor):
     assert note == "batch 512 lies outside of what was measured, 1 to 64"
     (note,) = fitted.notes(points.assign(batch=8.0, conv_outputs=0.0), "made", "fp32")
     assert "no convolution" in note
+    none = _measured().assign(linear_flops=0.0, attention_flops=0.0)
+    half = points.assign(batch=8.0, linear_flops=points["flops"] / 2, attention_flops=0.0)
+    (note,) = Predictor.fit(none, "paper").notes(half, "made", "fp32")
+    assert note.startswith("50 % of the FLOPs are in dense layers and attention, in measured networks at most 0 %")
+    (note,) = fitted.notes(points.assign(batch=8.0, block="layer1.0"), "made", "fp32")
+    assert "no block was measured" in note
+    of_blocks = Predictor.fit(_measured().assign(block="layer1.0"), "paper")
+    assert of_blocks.notes(points.assign(batch=8.0, block="layer1.0"), "made", "fp32") == []
 
 
 def test_broken_files_are_one_sentence(tmp_path: Path, fitted: Predictor):
@@ -101,6 +109,10 @@ def test_broken_files_are_one_sentence(tmp_path: Path, fitted: Predictor):
         Predictor.load(tmp_path)
     fitted.save(tmp_path)
     table = json.loads(path.read_text())
+    table["cells"][0]["phases"]["update"]["state"]["corrected"]["pooled"]["coefficients"].pop()
+    path.write_text(json.dumps(table))
+    with pytest.raises(InputError, match="damaged or of another version"):
+        Predictor.load(tmp_path)
     table["cells"][0]["phases"]["step"]["form"] = "magic"
     path.write_text(json.dumps(table))
     with pytest.raises(InputError, match="damaged"):

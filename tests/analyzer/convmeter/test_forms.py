@@ -122,7 +122,7 @@ def test_networks_alike_share_what_they_are_off_by_and_others_do_not():
     near = points[alike].assign(conv_inputs=lambda table: 1.05 * table["conv_inputs"])
     by_pooled = np.abs(np.log(fitted.pooled.predict(near) / off[alike])).mean()
     assert np.abs(np.log(fitted.predict(near) / off[alike])).mean() < 0.5 * by_pooled
-    assert fitted.novelty(near).max() < 0.5
+    assert fitted.judge(near)[1].max() < 0.5
 
 
 def test_far_from_all_measured_networks_nothing_is_corrected():
@@ -135,7 +135,7 @@ def test_far_from_all_measured_networks_nothing_is_corrected():
         weights=1e3 * points["weights"],
     )
     np.testing.assert_allclose(fitted.predict(strange), fitted.pooled.predict(strange), rtol=0.05)
-    assert fitted.novelty(strange).min() > 0.9
+    assert fitted.judge(strange)[1].min() > 0.9
 
 
 def test_the_default_leans_on_the_form_that_predicts_other_families():

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..terms import Columns
 from .boosting import Boosting
 from .corrected import Corrected
 from .default import Default
@@ -38,6 +39,10 @@ class Form(Protocol):
 
 class KeptForm(Form, Protocol):
     """A form that a predictor can keep on disk."""
+
+    def predict(self, points: Columns) -> NDArray[np.float64]:
+        """As of :class:`Form`, from columns too."""
+        ...
 
     def state(self) -> dict[str, Any]:
         """What was fitted, as JSON."""

@@ -11,6 +11,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.spatial.distance import cdist
 
 from ..description import describe
+from ..terms import Columns
 from .pooled import Pooled
 
 Array = NDArray[np.float64]
@@ -61,21 +62,21 @@ class Corrected:
         self.pull = cho_solve(self._factor, errors)
         return self
 
-    def predict(self, points: pd.DataFrame) -> Array:
+    def predict(self, points: Columns) -> Array:
         """Seconds, shape (n,)."""
+        return self.judge(points)[0]
+
+    def judge(self, points: Columns) -> tuple[Array, Array]:
+        """Seconds, and the share of the errors' variance that measured networks leave open, both of shape (n,).
+
+        The share is about 0 for a network like a measured one, and 1 for one unlike all.
+        """
         base = self.pooled.predict(points)
         if not len(self.pull):
-            return base
-        answer: Array = base * np.exp(_likeness(self._standard(describe(points, base)), self.described) @ self.pull)
-        return answer
-
-    def novelty(self, points: pd.DataFrame) -> Array:
-        """Share of the errors' variance that is left open: about 0 for a network like measured ones, else up to 1; (n,)."""
-        if not len(self.pull):
-            return np.ones(len(points))
-        likeness = _likeness(self._standard(describe(points, self.pooled.predict(points))), self.described)
+            return base, np.ones_like(base)
+        likeness = _likeness(self._standard(describe(points, base)), self.described)
         told = (likeness * cho_solve(self._factor, likeness.T).T).sum(axis=1)
-        return np.asarray(np.clip(1 - told, 0, 1), dtype=np.float64)
+        return base * np.exp(likeness @ self.pull), np.asarray(np.clip(1 - told, 0, 1), dtype=np.float64)
 
     def state(self) -> dict[str, Any]:
         """What was fitted; seven digits of the process are enough for four of the seconds."""

@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ....errors import InputError
+from ..terms import Columns
 from .corrected import Corrected
 from .equations import Equations
 from .out_of_fold import out_of_fold
@@ -60,9 +61,9 @@ class Default:
         self.errors = truth - _blend(corrected, relative, self.caution * novelty)
         return self
 
-    def predict(self, points: pd.DataFrame) -> Array:
+    def predict(self, points: Columns) -> Array:
         """Seconds, shape (n,)."""
-        corrected, novelty = self.corrected.predict(points), self.corrected.novelty(points)
+        corrected, novelty = self.corrected.judge(points)
         if self.relative is None:
             return corrected
         answer: Array = np.exp(_blend(np.log(corrected), np.log(self.relative.predict(points)), self.caution * novelty))
@@ -84,8 +85,7 @@ class Default:
         """Seconds by either form and novelty, of points that it does not fit on; shape (m, 3), NaN where too little is left."""
         answer = np.full((len(others), 3), np.nan)
         try:
-            corrected = Corrected(self.phase).fit(points, seconds)
-            answer[:, 0], answer[:, 2] = corrected.predict(others), corrected.novelty(others)
+            answer[:, 0], answer[:, 2] = Corrected(self.phase).fit(points, seconds).judge(others)
             answer[:, 1] = Equations.relative(self.phase).fit(points, seconds).predict(others)
         except InputError:
             pass

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ....errors import InputError
-from ..terms import paper_terms, update_terms
+from ..terms import Columns, column, paper_terms, update_terms
 from .least_squares import SHORTEST, ordinary, relative
 
 Array = NDArray[np.float64]
@@ -52,7 +52,7 @@ class Equations:
         sizes = []
         for regime, own in _regimes(points).items():
             parts = {
-                terms: (self._terms(points[own], terms), y)
+                terms: (self._terms(points[own], terms, regime), y)
                 for terms, y in self._parts(points[own], seconds[own], regime).items()
             }
             sizes += [f"{len(X)} points for {X.shape[1]} coefficients" for X, _ in parts.values()]
@@ -62,13 +62,13 @@ class Equations:
             raise InputError(f"too few points to fit the {self.phase}: {sizes[0]}; measure more networks or batch sizes")
         return self
 
-    def predict(self, points: pd.DataFrame) -> Array:
+    def predict(self, points: Columns) -> Array:
         """Seconds, shape (n,); NaN on several devices if only one was measured, and the other way round."""
-        answer = np.full(len(points), np.nan)
+        answer = np.full(len(column(points, "devices")), np.nan)
         for regime, own in _regimes(points).items():
             if regime in self.coefficients:
-                parts = [self._terms(points[own], terms) @ found for terms, found in self.coefficients[regime].items()]
-                answer[own] = np.maximum(np.sum(parts, axis=0), SHORTEST)
+                parts = [self._terms(points, terms, regime) @ found for terms, found in self.coefficients[regime].items()]
+                answer[own] = np.maximum(np.sum(parts, axis=0), SHORTEST)[own]
         return answer
 
     def state(self) -> dict[str, Any]:
@@ -98,13 +98,13 @@ class Equations:
             return measured
         return {"forward": measured["forward"], "step": measured["backward"] + measured["update"]}
 
-    def _terms(self, points: pd.DataFrame, phase: str) -> Array:
-        terms = paper_terms(points, phase)
+    def _terms(self, points: Columns, phase: str, regime: str) -> Array:
+        terms = paper_terms(points, phase, regime == "several")
         if phase == "update" and self._solve is relative:
             return np.concatenate([terms[:, :1], update_terms(points)[:, [0, 2]], terms[:, 2:]], axis=1)
         return terms
 
 
-def _regimes(points: pd.DataFrame) -> dict[str, NDArray[np.bool_]]:
-    several = points["devices"].to_numpy() > 1
+def _regimes(points: Columns) -> dict[str, NDArray[np.bool_]]:
+    several = column(points, "devices") > 1
     return {name: own for name, own in (("one", ~several), ("several", several)) if own.any()}

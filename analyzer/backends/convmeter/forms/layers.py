@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ....errors import InputError
-from ..terms import compute_terms, exchange_terms, network_terms, traffic_terms, update_terms
+from ..terms import Columns, compute_terms, exchange_terms, network_terms, traffic_terms, update_terms
 from .least_squares import SHORTEST, relative
 
 Array = NDArray[np.float64]
@@ -40,7 +40,7 @@ class Layers:
         self.coefficients = relative(self._terms(points), seconds)
         return self
 
-    def predict(self, points: pd.DataFrame) -> Array:
+    def predict(self, points: Columns) -> Array:
         """Seconds, shape (n,)."""
         return np.maximum(self._terms(points) @ self.coefficients, SHORTEST)
 
@@ -53,7 +53,7 @@ class Layers:
         self.coefficients = np.array(state["coefficients"], dtype=float)
         return self
 
-    def _terms(self, points: pd.DataFrame) -> Array:
+    def _terms(self, points: Columns) -> Array:
         if self.phase == "update":
             return np.concatenate([update_terms(points), exchange_terms(points)], axis=1)
         parts = [compute_terms(points), traffic_terms(points), network_terms(points), exchange_terms(points)]

@@ -10,12 +10,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ....errors import InputError
-from ..terms import compute_terms, exchange_terms, other_terms, traffic_terms, update_terms, weight_terms
+from ..terms import Columns, compute_terms, exchange_terms, other_terms, traffic_terms, update_terms, weight_terms
 from .least_squares import SHORTEST, robust
 
 Array = NDArray[np.float64]
 
-_POOLS: Sequence[tuple[Callable[[pd.DataFrame], Array], float]] = (
+_POOLS: Sequence[tuple[Callable[[Columns], Array], float]] = (
     (compute_terms, 1.0),
     (traffic_terms, 1.0),
     (weight_terms, 10.0),
@@ -60,7 +60,7 @@ class Pooled:
         self.coefficients = found[: X.shape[1]] / scale
         return self
 
-    def predict(self, points: pd.DataFrame) -> Array:
+    def predict(self, points: Columns) -> Array:
         """Seconds, shape (n,)."""
         pools, others = self._terms(points)
         return np.maximum(np.concatenate([*pools, others], axis=1) @ self.coefficients, SHORTEST)
@@ -74,7 +74,7 @@ class Pooled:
         self.coefficients = np.array(state["coefficients"], dtype=float)
         return self
 
-    def _terms(self, points: pd.DataFrame) -> tuple[list[Array], Array]:
+    def _terms(self, points: Columns) -> tuple[list[Array], Array]:
         """Those with a coefficient in common, and the others."""
         if self.phase == "update":
             return [], np.concatenate([update_terms(points), exchange_terms(points)], axis=1)

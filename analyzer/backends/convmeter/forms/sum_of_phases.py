@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..terms import Columns
 from .default import Default
 
 Array = NDArray[np.float64]
@@ -43,7 +44,7 @@ class SumOfPhases:
             self.errors = np.log(seconds / apart)
         return self
 
-    def predict(self, points: pd.DataFrame) -> Array:
+    def predict(self, points: Columns) -> Array:
         """Seconds, shape (n,)."""
         answer: Array = np.sum([part.predict(points) for part in self.parts.values()], axis=0)
         return answer
