@@ -9,11 +9,16 @@ MEASURED := agent/cost agent/outage agent/peers agent/scrapers detector/luminol_
 	detector/simulated_hardness detector/streaming detector/sensitivity regressor/accuracy regressor/unseen_jobs \
 	regressor/latency_only regressor/calibration regressor/end_to_end regressor/off_support regressor/epoch_interval \
 	regressor/energy regressor/speed regressor/leak regressor/ablation_features regressor/ablation_stacking \
-	regressor/source_gpus regressor/regret regressor/decision distributed/all_reduce
+	regressor/source_gpus regressor/regret regressor/decision distributed/all_reduce \
+	convmeter/timm_steps convmeter/torchvision_steps convmeter/cpu_phases convmeter/cpu convmeter/blocks convmeter/batches \
+	convmeter/one_network convmeter/scaling convmeter/weighing
 # Those that trace models need torch: make bench EXTRAS=analyzer,torch,dev
 ifneq (,$(findstring torch,$(EXTRAS)))
 MEASURED += distributed/runs distributed/precision_blindness distributed/operators distributed/search distributed/cpu_iterations \
 	distributed/gloo regressor/paleo
+endif
+ifneq (,$(findstring convnets,$(EXTRAS)))
+MEASURED += convmeter/speed convmeter/memory
 endif
 
 .PHONY: help demo test lint bench soak clean prometheus
