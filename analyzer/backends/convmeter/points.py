@@ -26,6 +26,7 @@ with the exchange of gradients where that can be told apart; ``step`` is all of 
 
 TIMES = tuple(f"{phase}_seconds" for phase in PHASES)
 
+_NAMES = ("device", "precision", "network", "block", "family")
 _COUNTS = ("image_size", "batch", "devices", "nodes")
 
 
@@ -33,25 +34,34 @@ def read_points(path: str | Path) -> pd.DataFrame:
     """Read a table of `benchmark convmeter`.
 
     Raises:
-        InputError: the file is no such table, or a cell is no number.
+        InputError: the file is no such table, holds no row, or a cell is empty or no number that can be.
     """
-    table = parse_csv(read_text(path), str(path), as_text=("network", "block", "family"))
+    table = parse_csv(read_text(path), str(path), as_text=_NAMES)
     if missing := [name for name in (*KEYS, *COLUMNS) if name not in table]:
         raise InputError(
             f"{str(path)!r} lacks the column {missing[0]!r}; give a table of `epochcast benchmark convmeter` "
             "or one of the formats that `epochcast evaluate convmeter --help` names"
         )
+    if table.empty:
+        raise InputError(f"{str(path)!r} holds no row below its header; give a table of measured networks")
+    for name in ("device", "precision", "network"):
+        if (empty := table[name].isna()).any():
+            raise InputError(
+                f"column {name!r} of {str(path)!r} is empty in row {int(empty.to_numpy().argmax()) + 1}; fill it in"
+            )
     table = table.assign(block=table["block"].fillna(""))
     for name in (*_COUNTS, *TIMES, *COLUMNS):
         given = table[name] if name in table else pd.Series(np.nan, table.index)
         values = pd.to_numeric(given, errors="coerce").astype(float)
-        bad = given.notna() & ~np.isfinite(values) | (values < 0)
+        least = 1 if name in _COUNTS else 0
+        bad = given.notna() & ~np.isfinite(values) | (values < least)
         if name not in TIMES:
             bad |= values.isna()
         if bad.any():
             row = int(bad.to_numpy().argmax())
+            seen = given.iloc[row].item() if isinstance(given.iloc[row], np.generic) else given.iloc[row]
             raise InputError(
-                f"column {name!r} of {str(path)!r} holds {given.iloc[row]!r} in row {row + 1}; give a number of 0 or more"
+                f"column {name!r} of {str(path)!r} holds {seen!r} in row {row + 1}; give a number of {least} or more"
             )
         table[name] = values
     return table[[*KEYS, *TIMES, *COLUMNS]]

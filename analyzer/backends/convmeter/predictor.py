@@ -158,8 +158,15 @@ class Predictor:
         return notes
 
     def save(self, folder: Path) -> None:
-        """Write ``convmeter.json`` into the folder, which is made if need be."""
-        folder.mkdir(parents=True, exist_ok=True)
+        """Write ``convmeter.json`` into the folder, which is made if need be.
+
+        Raises:
+            InputError: it cannot be made or written to.
+        """
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"cannot make the folder {str(folder)!r}: {error.strerror}; name another") from error
         cells = [
             {
                 "device": cell.device,

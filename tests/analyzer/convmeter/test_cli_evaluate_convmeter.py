@@ -100,6 +100,7 @@ def test_a_split_learns_from_one_table_and_names_it(table: Path, tmp_path: Path,
         (("--data", "TABLE", "--plot", "steps.txt"), "steps.txt"),
         (("--data", "ONE", "--protocol", "model"), "one network"),
         (("--data", "INFERENCE", "--phase", "step"), "step time was measured of none"),
+        (("--data", "UNTIMED"), "no point has a measured phase"),
     ],
 )
 def test_what_cannot_be_evaluated_is_one_sentence(
@@ -108,7 +109,8 @@ def test_what_cannot_be_evaluated_is_one_sentence(
     points = pd.read_csv(table, keep_default_na=False)
     points[points["network"] == "resnet18"].to_csv(tmp_path / "one.csv", index=False)
     points.assign(**dict.fromkeys(TIMES[1:], np.nan)).to_csv(tmp_path / "inference.csv", index=False)
-    paths = {"TABLE": str(table), "ONE": str(tmp_path / "one.csv"), "INFERENCE": str(tmp_path / "inference.csv")}
+    points.assign(**dict.fromkeys(TIMES, np.nan)).to_csv(tmp_path / "untimed.csv", index=False)
+    paths = {"TABLE": str(table)} | {name.upper(): str(tmp_path / f"{name}.csv") for name in ("one", "inference", "untimed")}
     assert main(["evaluate", "convmeter", "--recipe", "flops", *(paths.get(one, one) for one in arguments)]) == 2
     captured = capsys.readouterr()
     assert said in captured.err and captured.err.count("\n") == 1 and not captured.out

@@ -90,3 +90,24 @@ def test_where_it_cannot_be_written_is_said(tmp_path):
         PointsFile(tmp_path / "points.csv.gz", PLACE)
     with pytest.raises(InputError, match="give another file"):
         PointsFile(tmp_path, PLACE)
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        ({"batch": 0}, "'batch' .* holds 0 in row 1; give a number of 1 or more"),
+        ({"devices": "two"}, "'devices' .* holds 'two' in row 1"),
+        ({"step_seconds": -0.5}, "'step_seconds' .* holds -0.5 in row 1; give a number of 0 or more"),
+        ({"network": ""}, "'network' .* is empty in row 1"),
+    ],
+)
+def test_cells_that_cannot_be_are_named(path, cells, said):
+    PointsFile(path, PLACE).append(row() | cells)
+    with pytest.raises(InputError, match=said):
+        read_points(path)
+
+
+def test_a_table_without_rows_is_refused(path):
+    PointsFile(path, PLACE)
+    with pytest.raises(InputError, match="no row below its header"):
+        read_points(path)

@@ -238,3 +238,9 @@ def test_nothing_to_learn_from(tmp_path: Path, capsys: pytest.CaptureFixture[str
     points().head(2).to_csv(tmp_path / "two.csv", index=False)
     assert "too few" in refused(capsys, "train", "convmeter", "--data", str(tmp_path / "two.csv"), "--out", str(tmp_path / "m"))
     assert "few.csv" in refused(capsys, "train", "convmeter", "--data", "few.csv", "--out", str(tmp_path / "m"))
+
+
+def test_a_model_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    points().to_csv(tmp_path / "points.csv", index=False)
+    train = ["train", "convmeter", "--data", str(tmp_path / "points.csv"), "--form", "relative", "--out"]
+    assert "cannot make the folder" in refused(capsys, *train, str(tmp_path / "points.csv"))

@@ -20,8 +20,15 @@ Progress = Callable[[str], object]
 
 
 def measured_phases(points: pd.DataFrame) -> list[str]:
-    """Phases that were measured of any point, in the order of ``PHASES``."""
-    return [phase for phase in PHASES if bool((points[f"{phase}_seconds"] > 0).any())]
+    """Phases that were measured of any point, in the order of ``PHASES``.
+
+    Raises:
+        InputError: none was.
+    """
+    phases = [phase for phase in PHASES if bool((points[f"{phase}_seconds"] > 0).any())]
+    if not phases:
+        raise InputError("no point has a measured phase; give a table with seconds in it")
+    return phases
 
 
 def cross_validate(
