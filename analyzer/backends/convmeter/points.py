@@ -59,7 +59,7 @@ def read_points(path: str | Path) -> pd.DataFrame:
             bad |= values.isna()
         if bad.any():
             row = int(bad.to_numpy().argmax())
-            seen = given.iloc[row].item() if isinstance(given.iloc[row], np.generic) else given.iloc[row]
+            seen = given.tolist()[row]  # of Python, not of numpy
             raise InputError(
                 f"column {name!r} of {str(path)!r} holds {seen!r} in row {row + 1}; give a number of {least} or more"
             )
