@@ -19,7 +19,7 @@ _LOOKS = (("o", BLUE), ("s", ORANGE), ("^", GREEN), ("D", "#777777"))
 _WIDEN = 2.0
 """How far beyond the measured seconds the axes reach; what is predicted farther off stands on the edge."""
 
-_LETTERS_PER_INCH = 14
+_LETTERS_PER_INCH = 11
 """Of the legend, whose marker takes half an inch; a wider one than the figure would leave the panels no room."""
 
 
@@ -66,7 +66,6 @@ def step_figure(panels: Sequence[Sequence[Panel]]) -> Figure:
                         markersize=3,
                         alpha=0.6,
                         markeredgewidth=0,
-                        clip_on=False,
                     )
                 error = 100 * np.nanmean(np.abs(panel.predicted / panel.measured - 1))
                 axes.set_title(f"{panel.recipe}, {panel.phase}: {error:.1f} %")
