@@ -64,6 +64,7 @@ class _Calls(TorchDispatchMode):
         self.path: list[str] = []
         self.layers: dict[str, list[Layer]] = defaultdict(list)
         self._activations = {id(tensor): tensor for tensor in activations}  # held, so that no other takes their identity
+        self._made_of_weights: list[Tensor] = []  # held too: kernels are told apart by their memory
         self._constants: dict[int, tuple[Tensor, Tensor]] = {}
 
     def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -76,6 +77,8 @@ class _Calls(TorchDispatchMode):
         answered = [leaf for leaf in tree_leaves(answer) if isinstance(leaf, Tensor)]
         if given:
             self._activations.update((id(tensor), tensor) for tensor in answered)
+        else:
+            self._made_of_weights += answered
         layer = layer_of(operator, args, given, answered)
         if layer is not None:
             for path in dict.fromkeys(self.path):

@@ -60,8 +60,8 @@ def test_a_small_network_has_the_metrics_of_its_layers() -> None:
         (nn.Conv2d(16, 32, 3, padding=1, groups=2), "grouped", 2 * 32 * 64 * 8 * 9),
         (nn.Conv2d(16, 16, 3, padding=1, groups=16), "depthwise", 2 * 16 * 64 * 9),
         (nn.Conv2d(16, 16, 3, padding=1, groups=4), "depthwise", 2 * 16 * 64 * 4 * 9),
-        # Each of the 16 x 64 inputs is multiplied with 4 channels of a 2 x 2 kernel.
-        (nn.ConvTranspose2d(16, 4, 2, stride=2), "spatial", 2 * 16 * 64 * 4 * 4),
+        # Each of the 16 x 64 inputs is multiplied with 8 channels of a 2 x 2 kernel.
+        (nn.ConvTranspose2d(16, 8, 2, stride=2), "spatial", 2 * 16 * 64 * 8 * 4),
     ],
 )
 def test_convolutions_by_kernel_and_groups(layer: nn.Module, kind: str, flops: float) -> None:
@@ -118,6 +118,18 @@ def test_what_is_made_of_weights_alone_runs_but_moves_nothing_per_image() -> Non
     changed = {name for name in standardised if standardised[name] != plain.get(name, 0)}
     assert changed == {"operators", "elementwise_operators", "pooling_operators"}
     assert standardised["operators"] == 4
+
+
+def test_kernels_that_are_made_of_weights_one_after_the_other_are_kept_apart() -> None:
+    values = counted(nn.Sequential(*(Standardised(3, 3, 3, padding=1) for _ in range(4))), 1, 3, 8, 8)
+    assert (values["conv_weights"], values["layers"]) == (4 * 81, 4)
+
+
+def test_frozen_weights_are_no_trainable_ones() -> None:
+    network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Conv2d(4, 4, 3))
+    network[0].requires_grad_(False)
+    values = counted(network, 1, 3, 8, 8)
+    assert (values["weights"], values["parameter_tensors"], values["conv_weights"]) == (148, 2, 108 + 144)
 
 
 class Counting(nn.Module):
