@@ -30,6 +30,43 @@ def small():
 def one_value_per_channel():
     return nn.Sequential(nn.Conv2d(3, 8, 32), nn.BatchNorm2d(8), nn.Flatten())
 
+class Growing(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Conv2d(3, 4, 3), Joining()
+
+    def forward(self, x):
+        seen = [self.first(x)]
+        seen.append(self.second(seen))
+        return seen[-1]
+
+class Joining(nn.Conv2d):
+    def __init__(self):
+        super().__init__(4, 4, 1)
+
+    def forward(self, seen):
+        (x,) = seen
+        return super().forward(x)
+
+def growing():
+    return Growing()
+
+class Two(Net):
+    def forward(self, x):
+        return super().forward(x), x
+
+def two_answers():
+    return Two(8)
+
+class Raises(Net):
+    def forward(self, x):
+        if self.training:
+            raise KeyError("mine")
+        return super().forward(x)
+
+def raises():
+    return Raises(8)
+
 class Fails(Net):
     def forward(self, x):
         if self.training and os.environ["RANK"] == "1":
@@ -97,6 +134,21 @@ def test_what_cannot_be_trained_keeps_its_inference(folder, capsys):
     assert (points["inference_seconds"] > 0).all()
     assert points.loc[1, list(TIMES[1:])].isna().all()
     assert points.loc[2, list(TIMES[1:])].notna().all()
+
+
+def test_a_block_that_is_given_a_list_that_grows_afterwards(folder, capsys):
+    answer = benchmark(capsys, "--block", "my_nets:growing/second")
+    assert (answer["rows"], answer["reasons"]) == (2, {})
+    assert (read_points("points.csv")[list(TIMES)] > 0).all(axis=None)
+
+
+def test_whatever_a_network_raises_the_others_are_measured(folder, capsys):
+    names = [option for name in ("two_answers", "raises", "small") for option in ("--network", f"my_nets:{name}")]
+    answer = benchmark(capsys, *names)
+    assert (answer["rows"], answer["failed"]) == (6, 0)
+    assert answer["reasons"] == {"what answers a tuple instead of a tensor is not trained here": 2, "KeyError: 'mine'": 2}
+    trained = read_points("points.csv").query("step_seconds > 0")
+    assert set(trained["network"]) == {"my_nets:small"}
 
 
 def test_what_does_not_fit_into_memory_is_left_out(folder, capsys, monkeypatch):

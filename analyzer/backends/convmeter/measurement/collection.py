@@ -134,7 +134,7 @@ class _Bench:
                     self._succeeds(lambda: timings.update(self._training(module, inputs, item)), item)
             # Alone first: where one process fails the others would wait for its gradients.
             elif self._succeeds(self._trainer(module, inputs, item), item):
-                timings.update(self._training(DistributedDataParallel(module), inputs, item))
+                timings.update(self._training_together(module, inputs, item))
         if not timings:
             return {}
         seconds = {f"{phase}_seconds": timing.seconds for phase, timing in timings.items()}
@@ -157,6 +157,15 @@ class _Bench:
         phases, whole = time_phases(self._trainer(module, inputs, item), self._workers.as_first)
         return dict(zip(PHASES[1:], [*phases, whole], strict=True))
 
+    def _training_together(self, module: nn.Module, inputs: tuple[Any, ...], item: Item) -> dict[str, Timing]:
+        try:
+            return self._training(DistributedDataParallel(module), inputs, item)
+        except RuntimeError as error:  # such as of weights without a gradient; the others may be in the midst of an exchange
+            raise InputError(
+                f"{item.metrics.network} cannot be trained by several processes ({_reason(error)}); leave it out, the command "
+                "continues the file"
+            ) from error
+
     def _trainer(self, module: nn.Module, inputs: tuple[Any, ...], item: Item) -> Callable[[], tuple[float, ...]]:
         return training(module, inputs, item.precision, self._optimizer, self._timeline)
 
@@ -165,7 +174,7 @@ class _Bench:
         reason = ""
         try:
             attempt()
-        except (RuntimeError, ValueError, MemoryError) as error:  # torch's, of all kinds
+        except Exception as error:  # a user's network may raise anything
             reason = _reason(error)
         if reason:
             self._recover(reason, item)
@@ -199,4 +208,7 @@ def _timeline(device: Device, workers: Workers) -> Timeline:
 def _reason(error: Exception) -> str:
     if isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error):
         return "out of memory"
-    return re.split(r"[.,;:(]", " ".join(str(error).split()))[0][:100] or type(error).__name__
+    text = " ".join(str(error).split())
+    if isinstance(error, RuntimeError | ValueError):  # torch's, who goes on with sizes that differ from item to item
+        return re.split(r"[.,;:(]", text)[0][:100] or type(error).__name__
+    return text if isinstance(error, InputError) else f"{type(error).__name__}: {text}"[:100]

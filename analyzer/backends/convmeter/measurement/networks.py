@@ -67,7 +67,8 @@ class Networks:
 def _given(network: nn.Module, image: tuple[Any, ...], block: nn.Module) -> tuple[Any, ...]:
     """What the block is called with."""
     seen: list[tuple[Any, ...]] = []
-    watch = block.register_forward_pre_hook(lambda _, inputs: seen.append(inputs))
+    # Copied: DenseNet goes on adding to the list of tensors that it gives its layers.
+    watch = block.register_forward_pre_hook(lambda _, inputs: seen.append(tree_map_only(Tensor, lambda one: one, inputs)))
     try:
         network.eval()
         with torch.no_grad():

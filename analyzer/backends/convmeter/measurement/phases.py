@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
 from ...distributed.operator_time.timing import FEWEST_ROUNDS, Timing, timing_of
 from ...distributed.precision import Precision
@@ -92,6 +93,9 @@ def training(
     ``forward`` holds the loss, ``update`` the optimiser's step and that the gradients are dropped. The loss is cross-entropy
     where the module answers one row of scores per image; what a block answers is given a gradient of ones. Autocast runs
     without gradient scaling. In a DistributedDataParallel module the backward pass holds the exchange of gradients.
+
+    Raises:
+        ValueError: there is nothing to train; when run, the module answers something else than one tensor.
     """
     module.train()
     parameters = [one for one in module.parameters() if one.requires_grad]
@@ -106,6 +110,8 @@ def training(
         marks = [timeline.mark()]
         with _autocast(inputs, precision):
             answer = module(*inputs)
+            if not isinstance(answer, Tensor):
+                raise ValueError(f"what answers a {type(answer).__name__} instead of a tensor is not trained here")
             if answer.dim() == 2:
                 answer = nn.functional.cross_entropy(answer, torch.zeros(len(answer), dtype=torch.long, device=answer.device))
         marks.append(timeline.mark())
@@ -116,7 +122,7 @@ def training(
         rule.step()
         rule.zero_grad()
         marks.append(timeline.mark())
-        for one in inputs:
+        for one in tree_leaves(inputs):
             if isinstance(one, Tensor):
                 one.grad = None
         return tuple(timeline.seconds(marks))
@@ -141,6 +147,6 @@ def time_phases(run: Callable[[], tuple[float, ...]], agreed: Callable[[int], in
 
 
 def _autocast(inputs: tuple[Any, ...], precision: Precision) -> torch.autocast:
-    kind = next(one.device.type for one in inputs if isinstance(one, Tensor))
+    kind = next(one.device.type for one in tree_leaves(inputs) if isinstance(one, Tensor))
     dtype = getattr(torch, precision.autocast) if precision.autocast else None
     return torch.autocast(kind, dtype=dtype, enabled=dtype is not None)
