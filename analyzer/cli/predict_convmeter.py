@@ -14,12 +14,13 @@ from ...regressor import Catalog, Gpu, load_catalog
 from ...regressor import InputError as UnknownGpu
 from ..backends.convmeter.metrics import NetworkMetrics, table_of
 from ..backends.convmeter.network_metrics import metrics_of
-from ..backends.convmeter.predictor import Cell, Predictor
+from ..backends.convmeter.predictor import NO_BLOCK, Cell, Predictor
 from ..backends.convmeter.scalability import strong_scaling, weak_scaling
 from ..backends.distributed.rent import Rent, cheapest_rent
 from ..errors import InputError
 from ..instances import Instance, load_instances
 from .convmeter_answer import (
+    RATE_OF,
     Training,
     fitted_json,
     metrics_json,
@@ -31,9 +32,10 @@ from .convmeter_answer import (
 from .convmeter_text import blocks_text, prediction_text
 from .distributed_answer import price_notes
 from .plain_json import plain_json
+from .tables import with_prefix
 
 _FILE = click.Path(path_type=Path)
-_COUNT = click.IntRange(min=1)
+_COUNT = click.IntRange(1, 10**12)
 
 
 @dataclass(frozen=True)
@@ -210,6 +212,11 @@ def _network(
     series = sizes.series(metrics)
     points = pd.concat(series, ignore_index=True)
     predicted = predictor.predict(points, cell.device, cell.precision)
+    if len(points) > 1 and not any(f"{phase}_seconds" in predicted for phase in RATE_OF):
+        raise InputError(
+            f"neither a training step nor inference of {cell.device} at {cell.precision} was measured, so throughput cannot "
+            "be told; give one --batch and one number of --devices"
+        )
     predictions = predictions_json(metrics, cell.precision, points, predicted, training)
     each = len(series[0])
     by_batch = [predictions[begin : begin + each] for begin in range(0, len(predictions), each)]
@@ -249,12 +256,14 @@ def _blocks(
 
 
 def _small(cell: Cell, blocks: Sequence[NetworkMetrics]) -> list[str]:
-    """Say so if blocks are smaller than all that was measured."""
+    """Say so if no block was measured, or if blocks are smaller than all that was."""
+    if not any(fit.blocks for fit in cell.fits.values()):
+        return [NO_BLOCK]
     least = min(fit.ranges["flops"][0] for fit in cell.fits.values())
     small = sum(one.values["flops"] < least for one in blocks)
     return [
-        f"{small} of {len(blocks)} blocks have fewer FLOPs than anything measured: each holds the constant of a whole network, "
-        "and is told too slow; measure blocks too (epochcast benchmark convmeter --block)"
+        f"{small} of {len(blocks)} blocks have fewer FLOPs than anything measured, {with_prefix(least, 'FLOPs')} per image: "
+        "each is less sure than the interval tells"
     ] * bool(small)
 
 

@@ -26,6 +26,11 @@ Array = NDArray[np.float64]
 
 SCHEMA = "epochcast-convmeter/1"
 _FILE = "convmeter.json"
+NO_BLOCK = (
+    "no block was measured by itself: what a whole network takes at least is in each block's answer, which is too long; "
+    "measure some with `epochcast benchmark convmeter --block`"
+)
+_KINDS = {"points": int, "networks": int, "blocks": int, "mape": float, "factor": float}
 _ONE: Mapping[str, NDArray[np.float64]] = {name: np.ones(1) for name in (*COLUMNS, "batch", "devices", "nodes")}
 
 
@@ -125,10 +130,11 @@ class Predictor:
             its phases where it was not measured itself.
 
         Raises:
-            InputError: it was not fitted for the device and precision, or for several devices or nodes where points have them.
+            InputError: it was not fitted for the device and precision, or not on such numbers of devices or nodes.
         """
         cell = self.cell(device, precision)
         columns = {name: points[name].to_numpy(dtype=np.float64) for name in (*COLUMNS, "batch", "devices", "nodes")}
+        alone = columns | dict.fromkeys(("devices", "nodes"), np.ones(len(points)))
         answer: dict[str, Array] = {}
         for phase, fit in cell.fits.items():
             for what in ("devices", "nodes"):
@@ -137,7 +143,13 @@ class Predictor:
                         f"the {phase} on several {what} cannot be told: all points of {device} at {precision} are of one; "
                         f"measure some on several ({what} of 2 or more) and fit on both"
                     )
-            seconds = self._forms[device, precision, phase].predict(columns)
+            # What was measured on one device alone, such as inference, takes as long beside others.
+            seconds = self._forms[device, precision, phase].predict(columns if fit.ranges["devices"][1] > 1 else alone)
+            if (unknown := np.isnan(seconds)).any():
+                raise InputError(
+                    f"the {phase} on {columns['devices'][unknown][0]:.0f} x {device} at {precision} cannot be told by "
+                    f"{fit.form}, which had too few points of one or of several devices; measure more, or take the default"
+                )
             answer[f"{phase}_seconds"] = seconds
             answer[f"{phase}_low"], answer[f"{phase}_high"] = seconds / fit.factor, seconds * fit.factor
         parts = [phase for phase in ("forward", "backward", "update") if phase in cell.fits]
@@ -151,10 +163,7 @@ class Predictor:
         fits = self.cell(device, precision).fits.values()
         notes = notes_on(points, union(fit.ranges for fit in fits))
         if (points["block"] != "").any() and not any(fit.blocks for fit in fits):
-            notes.append(
-                "no block was measured by itself: what a whole network takes at least is in each block's answer, which is too "
-                "long; measure some with `epochcast benchmark convmeter --block`"
-            )
+            notes.append(NO_BLOCK)
         return notes
 
     def save(self, folder: Path) -> None:
@@ -204,7 +213,8 @@ class Predictor:
                     made.predict(_ONE)  # fails if there are too few or too many coefficients
                     forms[one["device"], one["precision"], phase] = made
                     ranges = {name: (float(low), float(high)) for name, (low, high) in kept.pop("ranges").items()}
-                    fits[phase] = Fit(**kept, ranges=ranges)
+                    told = {name: kind(kept.pop(name)) for name, kind in _KINDS.items()}
+                    fits[phase] = Fit(**told, **kept, ranges=ranges)
                 cells.append(Cell(one["device"], one["precision"], fits))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InputError(

@@ -158,6 +158,7 @@ def test_all_blocks_of_an_own_network(folder: Path, tmp_path: Path, monkeypatch:
     assert [one["block"] for one in answer["blocks"]] == ["0", "1.0", "3", ""]  # what computes nothing is no block
     assert [one["metrics"]["layers"] for one in answer["blocks"]] == [1, 1, 1, 3]
     assert "the whole network" in invoke(folder, "--network", "own_convnet:tiny", "--image-size", "16", "--blocks").output
+    assert any("no block was measured" in note for note in answer["notes"])
 
 
 def test_the_answer_in_words(folder: Path) -> None:
@@ -205,6 +206,29 @@ def test_a_model_of_two_devices_asks_which(folder: Path, capsys: pytest.CaptureF
     assert "all points of my CPU at amp-bf16 are of one" in refused(capsys, *own, "--device", "my CPU", "--devices", "2")
     answer = ask(folder, "--network", NEW, "--precision", "amp-bf16", model="two")
     assert (answer["device"], answer["gpu"], answer["predictions"][0]["memory"]["capacity"]) == ("my CPU", None, None)
+
+
+def test_the_papers_form_on_one_and_several_devices(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def model(name: str, rows: pd.DataFrame) -> str:
+        rows.to_csv(tmp_path / f"{name}.csv", index=False)
+        data = ["--data", str(tmp_path / f"{name}.csv")]
+        assert main(["train", "convmeter", *data, "--form", "paper", "--out", str(tmp_path / name)]) == 0
+        return str(tmp_path / name)
+
+    both = points().assign(inference_seconds=lambda rows: rows["inference_seconds"].where(rows["devices"] == 1))
+    asked = ("--network", NEW, "--devices", "1", "--devices", "2")
+    answer = ask(folder, *asked, model=model("both", both))
+    first, second = (one["phases"] for one in answer["predictions"])
+    assert set(first) == set(second) and first["inference"] == second["inference"]  # it exchanges nothing
+    several = model("several", both[both["devices"] > 1])
+    capsys.readouterr()
+    assert "on 1 x Tesla T4 at fp32 cannot be told by paper" in refused(
+        capsys, "predict-model", "convmeter", "--model", several, *asked
+    )
+    forward = model("forward", both.assign(**dict.fromkeys(set(TIMES) - {"forward_seconds"}, np.nan)))
+    capsys.readouterr()
+    assert "throughput cannot be told" in refused(capsys, "predict-model", "convmeter", "--model", forward, *asked)
+    assert set(ask(folder, "--network", NEW, model=forward)["predictions"][0]["phases"]) == {"forward"}
 
 
 def test_known_networks_need_no_torch(folder: Path) -> None:
