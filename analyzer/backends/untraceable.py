@@ -22,7 +22,7 @@ def why_untraceable(what: str, error: Exception, otherwise: str = "it must run o
     return f"{what} cannot be traced{place}: {one_line(error)}; {_remedy(error, bool(frames), otherwise)}"
 
 
-def one_line(error: Exception) -> str:
+def one_line(error: BaseException) -> str:
     """What an error says, for a sentence."""
     return " ".join(str(error).split())[:200] or type(error).__name__
 

@@ -128,7 +128,7 @@ def _interval(ends: Mapping[str, float], text: Callable[[float], str]) -> str:
 
 
 def _memory(memory: Mapping[str, Any], *, known: bool) -> str:
-    unit, name = (2.0**30, "GiB") if memory["high"] >= 2.0**30 else (2.0**20, "MiB")
+    unit, name = (2.0**30, "GiB") if memory["high"] >= 1000 * 2.0**20 else (2.0**20, "MiB")
     size = f"{memory['low'] / unit:.3g} to {memory['high'] / unit:.3g} {name}"
     if memory["capacity"] is None:
         return f"{size} (that of the device is not known)" if known else size

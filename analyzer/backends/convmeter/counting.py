@@ -109,7 +109,9 @@ class _Pass:
         except Exception as error:  # a user's network may raise anything
             raise InputError(
                 why_untraceable(
-                    name, error, f"give an image size that it takes instead of {image_size} pixels, or mend its forward"
+                    name,
+                    error,
+                    f"give an image size that it takes instead of {image_size} pixels, or a factory of (network, inputs)",
                 )
             ) from error
         finally:

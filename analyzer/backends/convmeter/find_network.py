@@ -24,6 +24,9 @@ _IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 _LIBRARIES = ("torchvision", "timm")
 
+LARGEST_IMAGE = 2**16
+"""Pixels of a side; sizes of tensors overflow with many more."""
+
 _WITHOUT_AUXILIARY_HEADS = {"aux_logits": False, "init_weights": False}
 _TORCHVISION_OPTIONS = {"googlenet": _WITHOUT_AUXILIARY_HEADS, "inception_v3": _WITHOUT_AUXILIARY_HEADS}
 """Auxiliary heads run in training only, and not in the networks that the paper measures; their weights may be any."""
@@ -46,8 +49,10 @@ def find_network(text: str, image_size: int, device: str = "meta") -> tuple[nn.M
     Raises:
         InputError: there is no such network, its library is not installed, or it cannot be built.
     """
-    if image_size < 1:
-        raise InputError(f"an image of {image_size} pixels cannot be given to {text}; give a size of 1 or more")
+    if not 1 <= image_size <= LARGEST_IMAGE:
+        raise InputError(
+            f"an image of {image_size} x {image_size} pixels cannot be given to {text}; give a size from 1 to {LARGEST_IMAGE}"
+        )
     build = _builder(text, image_size)
     network, inputs = build() if device != "meta" else _built_without_memory(text, build)
     if inputs is None:
@@ -169,13 +174,13 @@ def _built_without_memory(text: str, build: Callable[[], _Built]) -> _Built:
             return build()
     except InputError:
         raise
-    except Exception:  # it computes with its weights, or fails anywhere
+    except (Exception, SystemExit):  # it computes with its weights, or fails anywhere
         pass
     try:
         return build()
     except InputError:
         raise
-    except Exception as error:  # a user's code may raise anything
+    except (Exception, SystemExit) as error:  # a user's code may raise anything
         raise InputError(f"the network {text!r} cannot be built: {type(error).__name__}: {one_line(error)}") from error
 
 

@@ -113,6 +113,12 @@ def test_broken_files_are_one_sentence(tmp_path: Path, fitted: Predictor):
     path.write_text(json.dumps(table))
     with pytest.raises(InputError, match="damaged or of another version"):
         Predictor.load(tmp_path)
+    fitted.save(tmp_path)
+    table = json.loads(path.read_text())
+    table["cells"][0]["phases"]["step"]["factor"] = "wide"
+    path.write_text(json.dumps(table))
+    with pytest.raises(InputError, match="damaged"):
+        Predictor.load(tmp_path)
     table["cells"][0]["phases"]["step"]["form"] = "magic"
     path.write_text(json.dumps(table))
     with pytest.raises(InputError, match="damaged"):

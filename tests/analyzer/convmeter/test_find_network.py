@@ -43,6 +43,9 @@ def works_with_its_weights():
     layer.scale = layer.weight.sum().item()
     return layer, torch.zeros(1, 4)
 
+def exits():
+    raise SystemExit(0)
+
 def broken():
     raise RuntimeError("out of ideas\\nreally")
 
@@ -92,6 +95,7 @@ def test_on_a_device_it_has_weights_and_runs() -> None:
     ("text", "said"),
     [
         ("own_networks:broken", "cannot be built: RuntimeError: out of ideas really"),
+        ("own_networks:exits", "cannot be built: SystemExit"),
         ("own_networks:text", "must return a torch.nn.Module"),
         ("own_networks:without_tensors", "no tensors"),
         ("own_networks:missing", "cannot be imported"),
@@ -107,9 +111,10 @@ def test_what_cannot_be_found_or_built_is_refused_in_one_sentence(text: str, sai
     assert "\n" not in str(refused.value)
 
 
-def test_sizes_below_a_pixel_are_refused() -> None:
-    with pytest.raises(InputError, match="0 pixels"):
-        find_network("VGG11", 0)
+@pytest.mark.parametrize("side", [0, 10**9])
+def test_sizes_that_no_image_has_are_refused(side: int) -> None:
+    with pytest.raises(InputError, match=f"{side} pixels"):
+        find_network("VGG11", side)
 
 
 # Trainable weights as the documentation of torchvision and timm has them, auxiliary heads left out.
