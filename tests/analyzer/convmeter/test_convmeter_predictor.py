@@ -43,6 +43,16 @@ def test_a_step_that_was_not_measured_is_the_sum_of_its_phases():
     answer = Predictor.fit(points, "relative").predict(points, "made", "fp32")
     parts = sum(answer[f"{phase}_seconds"] for phase in ("forward", "backward", "update"))
     np.testing.assert_allclose(answer["step_seconds"], parts)
+    for end in ("low", "high"):
+        np.testing.assert_allclose(
+            answer[f"step_{end}"], sum(answer[f"{phase}_{end}"] for phase in ("forward", "backward", "update"))
+        )
+
+
+def test_what_took_no_time_was_not_measured():
+    points = _measured()
+    points.loc[:9, "inference_seconds"] = 0.0
+    assert Predictor.fit(points, "relative").cell("made", "fp32").fits["inference"].points == 38
 
 
 def test_devices_and_precisions_are_fitted_apart():
@@ -62,6 +72,9 @@ def test_the_mape_told_is_of_families_left_out(fitted: Predictor):
     assert 4 < fit.mape < 20  # the noise alone makes 8 %
     assert fit.factor > 1.1
     assert (fit.points, fit.networks) == (48, 48)
+    rich = Predictor.fit(_measured().head(24), "layers").cell("made", "fp32").fits["inference"]
+    within = fit_predict(_measured().head(24), _measured().head(24), "inference", "layers")
+    assert rich.mape > 1.5 * 100 * np.abs(within / _measured()["inference_seconds"].head(24) - 1).mean()
     exact = Predictor.fit(_measured(), "paper").cell("made", "fp32").fits["update"]
     assert exact.mape > fitted.cell("made", "fp32").fits["update"].mape  # the weights take the time, not the layers
 
@@ -81,6 +94,10 @@ def test_several_devices_need_points_on_several(fitted: Predictor):
     both = pd.concat([_measured(), _measured(seed=2, devices=4)], ignore_index=True)
     answer = Predictor.fit(both).predict(_measured(devices=4), "made", "fp32")
     assert np.isfinite(answer["step_seconds"]).all()
+    with pytest.raises(InputError, match="step on several nodes cannot be told"):
+        Predictor.fit(both.assign(update_seconds=np.nan), "pooled").predict(
+            _measured(devices=4).assign(nodes=2.0), "made", "fp32"
+        )
 
 
 def test_it_says_what_lies_outside_of_the_measured(fitted: Predictor):
@@ -88,10 +105,14 @@ def test_it_says_what_lies_outside_of_the_measured(fitted: Predictor):
     assert fitted.notes(points.assign(batch=8.0), "made", "fp32") == []
     (note,) = fitted.notes(points.assign(batch=512.0), "made", "fp32")
     assert note == "batch 512 lies outside of what was measured, 1 to 64"
+    (note,) = fitted.notes(points.assign(batch=8.0, image_size=32.0), "made", "fp32")
+    assert note == "image size 32 lies outside of what was measured, 224 to 224"
+    larger = pd.concat([_measured().assign(inference_seconds=np.nan), _measured().assign(batch=512.0, step_seconds=np.nan)])
+    assert Predictor.fit(larger, "relative").notes(points.assign(batch=512.0), "made", "fp32") == []  # inference was
     (note,) = fitted.notes(points.assign(batch=8.0, conv_outputs=0.0), "made", "fp32")
     assert "no convolution" in note
     none = _measured().assign(linear_flops=0.0, attention_flops=0.0)
-    half = points.assign(batch=8.0, linear_flops=points["flops"] / 2, attention_flops=0.0)
+    half = points.assign(batch=8.0, linear_flops=points["flops"] / 4, attention_flops=points["flops"] / 4)
     (note,) = Predictor.fit(none, "paper").notes(half, "made", "fp32")
     assert note.startswith("50 % of the FLOPs are in dense layers and attention, in measured networks at most 0 %")
     (note,) = fitted.notes(points.assign(batch=8.0, block="layer1.0"), "made", "fp32")
