@@ -177,3 +177,9 @@ def test_a_network_without_a_family_cannot_leave_with_it(tmp_path: Path, compani
         read_any(_file(tmp_path, "benchmark-infer-amp-x.csv", INFER), features, families)
     families.write_text("model,family,conv\ntokens,vit,True\n")
     assert read_all([tmp_path / "benchmark-infer-amp-x.csv"], features, families).left_out == {NO_METRICS: 2, NO_FAMILY: 2}
+
+
+def test_families_override_those_of_a_table_where_they_are_told(tmp_path: Path) -> None:
+    families = _file(tmp_path, "families.csv", "model,family,conv\nresnet18,mine,True\n")
+    points = read_all([_file(tmp_path, "torchvision.csv", TORCHVISION)], None, families).points
+    assert dict(zip(points["network"], points["family"], strict=True)) == {"resnet18": "mine", "vgg11": "vgg"}

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra torch)")
@@ -123,6 +124,42 @@ def test_graphs_that_cannot_be_counted_are_refused_in_one_sentence(nodes: list[A
     with pytest.raises(InputError, match=said) as refused:
         metrics_of(str(path), 32)
     assert "\n" not in str(refused.value)
+
+
+def counted(tmp_path: Path, weights: dict[str, list[int]], *nodes: tuple[Any, ...], **options: Any) -> dict[str, float]:
+    """Metrics that are not 0 of a graph whose weights have these sizes; ``x`` is 1 x 3 x 32 x 32."""
+    made = [onnx.helper.make_node(kind, *sides, **options.get(kind, {})) for kind, *sides in nodes]
+    kept = [onnx.numpy_helper.from_array(np.ones(sides, dtype=np.float32), name) for name, sides in weights.items()]
+    model = onnx.helper.make_model(graph_of(*made, initializer=kept), opset_imports=[onnx.helper.make_opsetid("", 18)])
+    path = tmp_path / "net.onnx"
+    path.write_bytes(model.SerializeToString())
+    return {name: value for name, value in metrics_of(str(path), 32).values.items() if value}
+
+
+def test_a_transposed_product(tmp_path: Path) -> None:
+    # Flattened from its last axis on, an image is 96 x 32; transposed, each of 32 x 5 outputs adds 96 products.
+    nodes = (("Flatten", ["x"], ["f"]), ("Gemm", ["f", "w"], ["y"]))
+    values = counted(tmp_path, {"w": [96, 5]}, *nodes, Flatten={"axis": 3}, Gemm={"transA": 1})
+    assert values["linear_flops"] == 2 * 96 * 32 * 5
+
+
+def test_scalars_are_no_weights_and_an_equal_one_under_another_name_is(tmp_path: Path) -> None:
+    convolutions = ("Conv", ["x", "w", "b"], ["a"]), ("Conv", ["a", "v", "c"], ["d"])
+    nodes = (("Identity", ["b"], ["c"]), *convolutions, ("Mul", ["d", "s"], ["y"]))
+    values = counted(tmp_path, {"w": [4, 3, 1, 1], "v": [4, 4, 1, 1], "b": [4], "s": []}, *nodes)
+    assert (values["weights"], values["parameter_tensors"]) == (12 + 16 + 4 + 4, 4)
+
+
+def test_what_is_read_twice_is_an_operator_of_its_own(tmp_path: Path) -> None:
+    conv = ("Conv", ["x", "w"], ["c"])
+    silu = (conv, ("Sigmoid", ["c"], ["s"]), ("Mul", ["c", "s"], ["m"]))
+    alone = counted(tmp_path, {"w": [4, 3, 1, 1]}, *silu, ("Relu", ["m"], ["y"]))
+    gated = counted(tmp_path, {"w": [4, 3, 1, 1]}, *silu, ("Add", ["m", "s"], ["y"]))
+    assert (alone["elementwise_operators"], gated["elementwise_operators"]) == (2, 3)
+    dense = (("MatMul", ["x", "w"], ["p"]), ("Add", ["p", "b"], ["q"]))
+    biased = counted(tmp_path, {"w": [32, 6], "b": [6]}, *dense, ("Relu", ["q"], ["y"]))
+    twice = counted(tmp_path, {"w": [32, 6], "b": [6]}, *dense, ("Mul", ["p", "q"], ["y"]))
+    assert (biased["elementwise_operators"], twice["elementwise_operators"]) == (1, 2)
 
 
 def test_what_is_no_file_or_not_onnx_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

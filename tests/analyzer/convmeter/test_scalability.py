@@ -48,6 +48,8 @@ def test_an_epoch_is_the_papers_formula() -> None:
     assert one.epoch_seconds(1000) == pytest.approx([1000 / (10 * 1) * 0.5, 1000 / (10 * 4) * 0.8])
     assert one.images_per_second == pytest.approx([20, 50])
     assert one.speed_up == pytest.approx([1, 2.5]) and one.efficiency == pytest.approx([1, 2.5 / 4])
+    later = scaling([2, 4], [0.5, 0.8])  # relative to the fewest
+    assert later.speed_up == pytest.approx([1, 1.25]) and later.efficiency == pytest.approx([1, 1.25 / 2])
 
 
 def test_beyond_the_turning_point_no_doubling_pays() -> None:

@@ -20,6 +20,7 @@ def test_weights_gradients_and_moments_beside_what_the_batch_keeps() -> None:
 def test_halves_take_half_and_autocast_mixes_both() -> None:
     half, mixed = (training_memory(VALUES, 8, name, None) for name in ("fp16", "amp-fp16"))
     assert half is not None and mixed is not None
+    assert training_memory(VALUES, 8, "amp-bf16", None) == mixed
     assert (half.high - 8e6) * 2 == mixed.high - 18e6 and half.low - 8e6 == mixed.low - 18e6
     assert training_memory(VALUES, 8, "amp", None) is None  # which of the two it is, is not known
 
@@ -28,6 +29,7 @@ def test_halves_take_half_and_autocast_mixes_both() -> None:
 def test_the_verdict_is_open_where_the_range_meets_the_capacity(batch: int, fits: bool | None) -> None:
     memory = training_memory(VALUES, batch, "fp32", 16 * GIB)
     assert memory is not None and memory.capacity is not None and 14 * GIB < memory.capacity < 16 * GIB
+    assert memory.capacity == 16 * GIB * 0.96 - 0.5 * GIB  # of pages that lie apart, and of the CUDA context
     assert memory.fits is fits
 
 
