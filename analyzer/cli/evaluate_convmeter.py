@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _PATH = click.Path(path_type=Path)
 _RECIPES = (*FORMS, *BASELINES)
+_PANELS = 5
+"""In a row of the figure: as many as there are phases."""
 
 
 @click.command()
@@ -170,7 +172,10 @@ def _blocks(answers: Answers) -> Mapping[str, Figures]:
 
 
 def _figure(answers: Mapping[str, Mapping[str, Answers]], recipe: str, phases: Sequence[str]) -> Figure:
-    """A row per phase, of the recipe and of the forms that answered all phases too; one row if that is the recipe alone."""
+    """A row per phase, of the recipe and of the forms that answered all phases too.
+
+    Of one phase or one form the panels go on in the next row where they fill one.
+    """
     from ..figures.step_scatter import Panel, step_figure
 
     names = [recipe, *(name for name, one in answers.items() if name != recipe and set(phases) <= set(one))]
@@ -180,4 +185,7 @@ def _figure(answers: Mapping[str, Mapping[str, Answers]], recipe: str, phases: S
         return Panel(name, phase, one.measured, one.predicted, cell_names(one.points))
 
     rows = [[panel(name, phase) for name in names] for phase in phases]
-    return step_figure([[row[0] for row in rows]] if len(names) == 1 else rows)
+    if min(len(phases), len(names)) > 1:
+        return step_figure(rows)
+    panels = [one for row in rows for one in row]
+    return step_figure([panels[begin : begin + _PANELS] for begin in range(0, len(panels), _PANELS)])

@@ -42,17 +42,19 @@ class Panel:
 
 
 def step_figure(panels: Sequence[Sequence[Panel]]) -> Figure:
-    """Rows of panels of equal length, log axes, a dot per row; titles tell the mean absolute percentage error.
+    """Rows of panels, of which some may be shorter, log axes, a dot per row; titles tell the mean absolute percentage error.
 
     Within 20 % of the measured seconds is shaded.
     """
     names = sorted({name for row in panels for panel in row for name in panel.groups.tolist()})
     looks = {name: _LOOKS[number % len(_LOOKS)] for number, name in enumerate(names)}
-    rows, columns = len(panels), len(panels[0])
+    rows, columns = len(panels), max(map(len, panels))
     with drawing():
         figure = Figure(figsize=(0.5 + 2.7 * columns, 0.6 + 2.9 * rows), layout="constrained")
         for row, all_axes in zip(panels, figure.subplots(rows, columns, squeeze=False), strict=True):
-            for panel, axes in zip(row, all_axes, strict=True):
+            for axes in all_axes[len(row) :]:
+                axes.remove()
+            for panel, axes in zip(row, all_axes[: len(row)], strict=True):
                 ends = np.array([panel.measured.min() / _WIDEN, panel.measured.max() * _WIDEN])
                 equal_log_axes(axes, ends)
                 for name, (marker, color) in looks.items():

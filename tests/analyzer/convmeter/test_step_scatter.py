@@ -34,3 +34,9 @@ def test_what_is_far_off_stands_on_the_edge_and_what_has_no_answer_nowhere() -> 
     figure = step_figure([[Panel("flops", "step", MEASURED, predicted, np.full(3, "one"))]])
     assert figure.axes[0].get_xlim() == figure.axes[0].get_ylim() == (0.5, 8.0)
     assert dots(figure, 0) == {(2.0, 0.5), (4.0, 8.0)} and not figure.legends
+
+
+def test_a_shorter_row_leaves_its_place_empty() -> None:
+    panels = [Panel(recipe, "step", MEASURED, MEASURED, GROUPS) for recipe in ("default", "paper", "flops")]
+    figure = step_figure([panels[:2], panels[2:]])
+    assert [axes.get_title().split(",")[0] for axes in figure.axes] == ["default", "paper", "flops"]
