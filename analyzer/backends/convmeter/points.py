@@ -62,7 +62,7 @@ def read_points(path: str | Path) -> pd.DataFrame:
             seen = given.tolist()[row]  # of Python, not of numpy
             holds = "is empty" if given.isna().iloc[row] else f"holds {seen!r}"
             raise InputError(
-                f"column {name!r} of {str(path)!r} {holds} in row {row + 1}; give a number of {least} or more, or remove the row"
+                f"column {name!r} of {str(path)!r} {holds} in row {row + 1}; give a number of {least} or more or remove it"
             )
         table[name] = values
     return table[[*KEYS, *TIMES, *COLUMNS]]

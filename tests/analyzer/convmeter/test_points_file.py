@@ -99,7 +99,7 @@ def test_where_it_cannot_be_written_is_said(tmp_path):
         ({"devices": "two"}, "'devices' .* holds 'two' in row 1"),
         ({"step_seconds": -0.5}, "'step_seconds' .* holds -0.5 in row 1; give a number of 0 or more"),
         ({"network": ""}, "'network' .* is empty in row 1"),
-        ({COLUMNS[-1]: ""}, f"'{COLUMNS[-1]}' .* is empty in row 1; .* or remove the row"),
+        ({COLUMNS[-1]: ""}, f"'{COLUMNS[-1]}' .* is empty in row 1; .* or remove it"),
     ],
 )
 def test_cells_that_cannot_be_are_named(path, cells, said):

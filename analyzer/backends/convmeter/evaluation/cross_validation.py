@@ -84,7 +84,7 @@ def train_and_test(train: pd.DataFrame, test: pd.DataFrame, phase: str, fit_pred
 def _measured(points: pd.DataFrame, phase: str) -> pd.DataFrame:
     asked = points[points[f"{phase}_seconds"] > 0].reset_index(drop=True)
     if asked.empty:
-        there = ", ".join(measured_phases(points)) or "none"
+        there = ", ".join(measured_phases(points))
         raise InputError(f"the {phase} time was measured of none of the {len(points)} points; measured are: {there}")
     return asked
 
@@ -93,7 +93,7 @@ def _fitted(train: pd.DataFrame, test: pd.DataFrame, phase: str, fit_predict: Fi
     from threadpoolctl import threadpool_limits
 
     if train.empty:
-        raise InputError(f"no points of {cell_names(test)[0]} are left to fit on; measure more networks there")
+        raise InputError(f"no points of {cell_names(test)[0]} are there to fit on; measure more networks on it")
     with threadpool_limits(1):  # matrices are small: threads that wait for each other take five times as long on a busy machine
         return fit_predict(train.reset_index(drop=True), test.reset_index(drop=True), phase)
 
