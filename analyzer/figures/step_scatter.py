@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from .equal_axes import equal_log_axes
 from .style import BLUE, GREEN, ORANGE, drawing
 
-# Marker and colour of each group, by turns.
-_LOOKS = (("o", BLUE), ("s", ORANGE), ("^", GREEN), ("D", "#777777"))
+_COLORS = (BLUE, ORANGE, GREEN, "#777777")
+# Marker and colour of each group; every further turn of the markers pairs them with other colours.
+_LOOKS = [(marker, _COLORS[(turn + place) % 4]) for turn in range(4) for place, marker in enumerate("os^D")]
 
 _WIDEN = 2.0
 """How far beyond the measured seconds the axes reach; what is predicted farther off stands on the edge."""

@@ -36,6 +36,13 @@ def test_what_is_far_off_stands_on_the_edge_and_what_has_no_answer_nowhere() -> 
     assert dots(figure, 0) == {(2.0, 0.5), (4.0, 8.0)} and not figure.legends
 
 
+def test_nine_groups_look_different() -> None:
+    nine = np.array([f"GPU {number}" for number in range(9)])
+    figure = step_figure([[Panel("default", "step", np.arange(1.0, 10), np.arange(1.0, 10), nine)]])
+    handles = figure.legends[0].legend_handles
+    assert len({(one.get_marker(), one.get_color()) for one in handles}) == 9
+
+
 def test_a_shorter_row_leaves_its_place_empty() -> None:
     panels = [Panel(recipe, "step", MEASURED, MEASURED, GROUPS) for recipe in ("default", "paper", "flops")]
     figure = step_figure([panels[:2], panels[2:]])
