@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import time
 from collections import Counter
@@ -165,6 +166,8 @@ class _Bench:
                 f"{item.metrics.network} cannot be trained by several processes ({_reason(error)}); leave it out, the command "
                 "continues the file"
             ) from error
+        finally:
+            gc.collect()  # the wrapper holds itself, its buckets of gradients, and the group that must be gone before the exit
 
     def _trainer(self, module: nn.Module, inputs: tuple[Any, ...], item: Item) -> Callable[[], tuple[float, ...]]:
         return training(module, inputs, item.precision, self._optimizer, self._timeline)
