@@ -69,5 +69,6 @@ def workers(device: str) -> Iterator[Workers]:
     dist.init_process_group("cpu:gloo,cuda:nccl" if device == "cuda" else "gloo", timeout=_PATIENCE)
     try:
         yield Workers(rank, devices, int(os.environ["LOCAL_WORLD_SIZE"]), launched=True)
+        dist.barrier()  # one that leaves while another still reads its last answer can end that with an abort
     finally:
         dist.destroy_process_group()
