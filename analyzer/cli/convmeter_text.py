@@ -149,9 +149,9 @@ def _scaling(scaling: Mapping[str, Any]) -> str:
     held = f"batch {scaling['batch']} on each" if scaling["mode"] == "weak" else "global batch held"
     turn = scaling["turning_point"]
     pays = (
-        f"doubling pays (10 % more throughput) up to all {scaling['devices'][-1]}"
+        f"{_devices(scaling['devices'][-1])}, the most asked for, still pay (10 % more throughput per doubling than fewer)"
         if turn is None
-        else f"beyond {_devices(turn)} doubling no longer brings 10 % more throughput"
+        else f"beyond {_devices(turn)} no number asked for brings 10 % more throughput per doubling"
     )
     lines = [f"{scaling['mode']} scaling, {held}: {pays}; highest throughput on {_devices(scaling['fastest'])}"]
     if scaling["cheapest"] is not None:
@@ -168,7 +168,10 @@ def _devices(count: int) -> str:
 
 def _batches(batches: Mapping[str, Any]) -> str:
     on = "" if batches["devices"] == 1 else f" on {_devices(batches['devices'])}"
-    return f"smallest batch within 5 % of the highest throughput here{on}: {batches['large_enough']}"
+    enough = batches["large_enough"]
+    if enough == batches["largest"]:
+        return f"throughput{on} still grows with the batch at {enough}, the largest asked for"
+    return f"smallest batch within 5 % of the highest throughput here{on}: {enough}"
 
 
 def _price(predictions: Sequence[Mapping[str, Any]], gpu: str | None) -> str:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _PATH = click.Path(path_type=Path)
 _RECIPES = (*FORMS, *BASELINES)
+_PARTS = ("pooled", "corrected")
+"""Steps on the way to `default` that take as long as it does; only `--recipe all`, or their own name, asks for them."""
 _PANELS = 5
 """In a row of the figure: as many as there are phases."""
 
@@ -89,7 +91,7 @@ def convmeter(
     told = phase or ("step" if "step" in phases else phases[0])
     first = "default" if recipe == "all" else recipe
     answers = {first: {one: asked.answer(first, one) for one in phases}}
-    for name in (name for name in _RECIPES if name != first):
+    for name in (name for name in _RECIPES if name != first and (recipe == "all" or name not in _PARTS)):
         try:
             answers[name] = {one: asked.answer(name, one) for one in (phases if recipe == "all" else [told])}
         except InputError as error:  # it asks more of the rows than the one that was asked for

@@ -229,7 +229,11 @@ def _network(
         "predictions": predictions,
         "scaling": [scaling_json(mode, group) for group in by_batch] if each > 1 else [],
         "batches": [
-            {"devices": group[0]["devices"], "large_enough": scaling_of(group).large_enough}
+            {
+                "devices": group[0]["devices"],
+                "large_enough": scaling_of(group).large_enough,
+                "largest": max(one["batch"] for one in group),
+            }
             for group in by_devices
             if len(group) > 1
         ],
