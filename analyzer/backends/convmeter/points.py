@@ -27,6 +27,7 @@ with the exchange of gradients where that can be told apart; ``step`` is all of 
 TIMES = tuple(f"{phase}_seconds" for phase in PHASES)
 
 _NAMES = ("device", "precision", "network", "block", "family")
+_SHORTEST = 1e-9  # seconds; nothing runs faster, and fits divide by it
 _COUNTS = ("image_size", "batch", "devices", "nodes")
 
 
@@ -55,14 +56,15 @@ def read_points(path: str | Path) -> pd.DataFrame:
         values = pd.to_numeric(given, errors="coerce").astype(float)
         least = 1 if name in _COUNTS else 0
         bad = given.notna() & ~np.isfinite(values) | (values < least)
-        if name not in TIMES:
+        if name in TIMES:
+            bad |= (values > 0) & (values < _SHORTEST)
+        else:
             bad |= values.isna()
         if bad.any():
             row = int(bad.to_numpy().argmax())
             seen = given.tolist()[row]  # of Python, not of numpy
             holds = "is empty" if given.isna().iloc[row] else f"holds {seen!r}"
-            raise InputError(
-                f"column {name!r} of {str(path)!r} {holds} in row {row + 1}; give a number of {least} or more or remove it"
-            )
+            wanted = f"{_SHORTEST:g} seconds or more" if name in TIMES else f"a number of {least} or more"
+            raise InputError(f"column {name!r} of {str(path)!r} {holds} in row {row + 1}; give {wanted} or remove it")
         table[name] = values
     return table[[*KEYS, *TIMES, *COLUMNS]]

@@ -94,7 +94,7 @@ class Scaling:
 
     @property
     def efficiency(self) -> NDArray[np.float64]:
-        """Speed-up per device added: 1 is ideal."""
+        """Throughput per device, against that of the fewest devices: 1 is ideal."""
         share: NDArray[np.float64] = self.speed_up * self.devices[0] / self.devices
         return share
 

@@ -1,0 +1,68 @@
+"""What one timed iteration really does: the weights move by the rule asked for, in the precision asked for."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from epochcast.analyzer.backends.convmeter.measurement.phases import (  # noqa: E402
+    HostTimeline,
+    inference,
+    time_phases,
+    training,
+)
+from epochcast.analyzer.backends.distributed.precision import PRECISIONS  # noqa: E402
+
+
+class Seen(torch.nn.Module):
+    """A small network that notes the type that it computed in, and whether it trained."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Conv2d(3, 4, 3)
+        self.seen: list[tuple[torch.dtype, bool]] = []
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.layer(x)
+        self.seen.append((y.dtype, self.training))
+        return y.mean((2, 3))
+
+
+def _inputs() -> tuple[torch.Tensor, ...]:
+    return (torch.randn(2, 3, 8, 8),)
+
+
+@pytest.mark.parametrize("rule", ["adam", "sgd"])
+def test_an_iteration_moves_the_weights_by_the_rule_and_drops_the_gradients(rule):
+    torch.manual_seed(0)
+    network, inputs = Seen(), _inputs()
+    before = network.layer.weight.detach().clone()
+    iterate = training(network, inputs, PRECISIONS["fp32"], rule, HostTimeline())
+    iterate()
+    moved = (network.layer.weight - before).abs()
+    assert network.layer.weight.grad is None
+    # Adam's first step is the learning rate whatever the gradient; momentum's is the gradient times it, far less here.
+    assert (moved.max() > 0.5e-6) == (rule == "adam") and moved.max() > 0
+    assert all(seconds >= 0 for seconds in iterate()) and len(iterate()) == 3
+
+
+@pytest.mark.parametrize(("precision", "dtype"), [("fp32", torch.float32), ("amp-bf16", torch.bfloat16)])
+def test_both_passes_run_in_the_precision_asked_for(precision, dtype):
+    network = Seen()
+    training(network, _inputs(), PRECISIONS[precision], "sgd", HostTimeline())()
+    inference(network, _inputs(), PRECISIONS[precision], HostTimeline())()
+    assert network.seen == [(dtype, True), (dtype, False)]
+
+
+def test_the_gradient_of_a_blocks_input_is_asked_for_and_dropped():
+    block, inputs = torch.nn.Conv2d(3, 4, 3), (torch.randn(2, 3, 8, 8, requires_grad=True),)
+    asked: list[torch.Tensor] = []
+    inputs[0].register_hook(asked.append)
+    training(block, inputs, PRECISIONS["fp32"], "sgd", HostTimeline())()
+    assert asked[0].shape == inputs[0].shape and inputs[0].grad is None
+
+
+def test_rounds_are_those_agreed_and_the_step_is_the_sum_within_each():
+    turns = iter(range(100))
+    phases, step = time_phases(lambda: (1.0, float(next(turns) % 2), 0.5), lambda own: 6)
+    assert [one.rounds for one in phases] == [6, 6, 6]
+    assert (phases[0].seconds, phases[2].seconds, step.seconds) == (1.0, 0.5, 2.0)
