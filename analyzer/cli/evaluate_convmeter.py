@@ -20,6 +20,7 @@ from ..backends.convmeter.predictor import fit_predict
 from ..errors import InputError
 from . import progress
 from .convmeter_report import compared, report
+from .data_or_split import check_data_or_split
 from .plain_json import plain_json
 
 if TYPE_CHECKING:
@@ -79,10 +80,7 @@ def convmeter(
                  --features timm_layer_features.csv.gz --families timm_families.csv --plot steps.png
              epochcast evaluate convmeter --train old.csv --test new.csv --recipe all
     """
-    if bool(data) == bool(train) or bool(train) != bool(test):
-        raise InputError("give either --data CSV or both --train CSV and --test CSV")
-    if train and protocol is not None:
-        raise InputError("--protocol splits one table; with --train and --test leave it out")
+    check_data_or_split(data, train, test, protocol)
     test_table, *train_table = (
         read_all(paths, features, families, convnets_only=not all_networks) for paths in (test or data, train) if paths
     )

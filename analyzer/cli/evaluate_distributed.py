@@ -16,6 +16,7 @@ from ..backends.distributed.recipes import RECIPES
 from ..backends.distributed.runs import Run, read_runs
 from ..errors import InputError
 from . import progress
+from .data_or_split import check_data_or_split
 from .distributed_options import require_torch
 from .distributed_report import by_gpu_report, compared, report
 from .plain_json import plain_json
@@ -76,10 +77,7 @@ def distributed(
              epochcast evaluate distributed --train old.csv --test new.csv --plot errors.png
              epochcast evaluate distributed --protocol gpu --data end_to_end.csv --operators operators/ --probe 20
     """
-    if bool(data) == bool(train) or bool(train) != bool(test):
-        raise InputError("give either --data CSV or both --train CSV and --test CSV")
-    if train and protocol is not None:
-        raise InputError("--protocol splits one table; with --train and --test leave it out")
+    check_data_or_split(data, train, test, protocol)
     if rows is not None and protocol != "rows":
         raise InputError(f"--rows {rows} belongs to --protocol rows; give both")
     if (protocol == "gpu") != (operators is not None):
