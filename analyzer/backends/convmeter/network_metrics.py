@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
+from ...errors import InputError
 from .known_metrics import find_known
 from .metrics import NetworkMetrics
 
@@ -25,11 +28,11 @@ def metrics_of(text: str, image_size: int, block: str = "") -> NetworkMetrics:
     known = find_known(name, image_size, block)
     if known is not None:
         return known
-    from .counting import count
-    from .find_network import block_path, find_network
-
-    network, inputs = find_network(text, image_size)
-    return count(network, inputs, name, image_size, block_path(network, block) if block else "")
+    finding, counting = _with_torch(text, image_size)
+    network, inputs = finding.find_network(text, image_size)
+    path = finding.block_path(network, block) if block else ""
+    counted: NetworkMetrics = counting.count(network, inputs, name, image_size, path)
+    return counted
 
 
 def block_metrics_of(text: str, image_size: int) -> dict[str, NetworkMetrics]:
@@ -37,12 +40,23 @@ def block_metrics_of(text: str, image_size: int) -> dict[str, NetworkMetrics]:
 
     Arguments and errors as for :func:`metrics_of`; an ONNX file has no submodules.
     """
-    from .counting import count_blocks
-    from .find_network import find_network
-
     if text.endswith(".onnx"):
         from .onnx_file import refuse_blocks
 
         refuse_blocks(text)
-    network, inputs = find_network(text, image_size)
-    return count_blocks(network, inputs, text.removeprefix("torchvision:"), image_size)
+    finding, counting = _with_torch(text, image_size)
+    network, inputs = finding.find_network(text, image_size)
+    blocks: dict[str, NetworkMetrics] = counting.count_blocks(network, inputs, text.removeprefix("torchvision:"), image_size)
+    return blocks
+
+
+def _with_torch(text: str, image_size: int) -> tuple[ModuleType, ModuleType]:
+    """The modules that find and count networks; raises InputError where PyTorch cannot be loaded."""
+    try:
+        from . import counting, find_network
+    except ImportError as error:
+        raise InputError(
+            f"{text} at {image_size} pixels, or what of it is asked for, is not in the table that epochcast comes with, and "
+            f"counting it takes PyTorch, which cannot be loaded ({error}); pip install 'epochcast[torch,convnets]'"
+        ) from error
+    return find_network, counting

@@ -238,6 +238,28 @@ def test_known_networks_need_no_torch(folder: Path) -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
 
 
+_WITHOUT_TORCH = """
+import sys
+from importlib.abc import MetaPathFinder
+
+class NoTorch(MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "torch":
+            raise ModuleNotFoundError("No module named 'torch'")
+
+sys.meta_path.insert(0, NoTorch())
+"""
+
+
+@pytest.mark.parametrize("more", [["--image-size", "100"], ["--block", "ReLU0"], ["--blocks"]])
+def test_what_takes_torch_says_so_where_there_is_none(folder: Path, more: list[str]) -> None:
+    arguments = ["predict-model", "convmeter", "--network", "vgg16", "--model", str(folder / "model"), *more]
+    code = f"{_WITHOUT_TORCH}from epochcast.analyzer.cli import main; sys.exit(main({arguments!r}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert "takes PyTorch" in done.stderr and "pip install 'epochcast[torch,convnets]'" in done.stderr
+
+
 def test_training_says_what_it_rests_on(folder: Path, tmp_path: Path) -> None:
     arguments = ["train", "convmeter", "--data", str(folder / "points.csv"), "--data", str(folder / "other.csv")]
     done = CliRunner().invoke(cli, [*arguments, "--form", "relative", "--out", str(tmp_path / "m"), "--json"])
