@@ -13,7 +13,7 @@ import pandas as pd
 from ...regressor import Catalog, Gpu, load_catalog
 from ...regressor import InputError as UnknownGpu
 from ..backends.convmeter.metrics import NetworkMetrics, table_of
-from ..backends.convmeter.network_metrics import metrics_of
+from ..backends.convmeter.network_metrics import metrics_of, top_block_metrics_of
 from ..backends.convmeter.predictor import NO_BLOCK, Cell, Predictor
 from ..backends.convmeter.scalability import strong_scaling, weak_scaling
 from ..backends.distributed.rent import Rent, cheapest_rent
@@ -245,7 +245,7 @@ def _blocks(
     predictor: Predictor, cell: Cell, network: str, whole: NetworkMetrics, named: Sequence[str], batch: int
 ) -> dict[str, Any]:
     """The answer on blocks of a network: those named, else all that it is a sequence of."""
-    parts = [metrics_of(network, whole.image_size, name) for name in named] or _all_blocks(network, whole.image_size)
+    parts = [metrics_of(network, whole.image_size, name) for name in named] or top_block_metrics_of(network, whole.image_size)
     counted = [*parts, whole]
     points = table_of(counted).assign(batch=batch, devices=1, nodes=1)
     predicted = predictor.predict(points, cell.device, cell.precision)
@@ -269,14 +269,3 @@ def _small(cell: Cell, blocks: Sequence[NetworkMetrics]) -> list[str]:
         f"{small} of {len(blocks)} blocks have fewer FLOPs than anything measured, {with_prefix(least, 'FLOPs')} per image: "
         "each is less sure than the interval tells"
     ] * bool(small)
-
-
-def _all_blocks(network: str, image_size: int) -> list[NetworkMetrics]:
-    """Metrics of the blocks in their order; those that compute nothing are left out."""
-    from ..backends.convmeter.find_network import find_network
-    from ..backends.convmeter.network_metrics import block_metrics_of
-    from ..backends.convmeter.top_blocks import top_blocks
-
-    counted = block_metrics_of(network, image_size)
-    paths = top_blocks(find_network(network, image_size)[0])
-    return [counted[path] for path in paths if path in counted and counted[path].values["flops"] > 0]

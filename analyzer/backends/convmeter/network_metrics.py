@@ -35,19 +35,21 @@ def metrics_of(text: str, image_size: int, block: str = "") -> NetworkMetrics:
     return counted
 
 
-def block_metrics_of(text: str, image_size: int) -> dict[str, NetworkMetrics]:
-    """Metrics of every submodule that runs, by its path; loads torch.
+def top_block_metrics_of(text: str, image_size: int) -> list[NetworkMetrics]:
+    """Metrics of the blocks that the network is a sequence of, in their order, without those that compute nothing; loads torch.
 
-    Arguments and errors as for :func:`metrics_of`; an ONNX file has no submodules.
+    Arguments and errors as for :func:`metrics_of`; an ONNX file has no blocks.
     """
     if text.endswith(".onnx"):
         from .onnx_file import refuse_blocks
 
         refuse_blocks(text)
     finding, counting = _with_torch(text, image_size)
+    from .top_blocks import top_blocks
+
     network, inputs = finding.find_network(text, image_size)
-    blocks: dict[str, NetworkMetrics] = counting.count_blocks(network, inputs, text.removeprefix("torchvision:"), image_size)
-    return blocks
+    counted = counting.count_blocks(network, inputs, text.removeprefix("torchvision:"), image_size)
+    return [counted[path] for path in top_blocks(network) if path in counted and counted[path].values["flops"] > 0]
 
 
 def _with_torch(text: str, image_size: int) -> tuple[ModuleType, ModuleType]:

@@ -13,7 +13,7 @@ onnx = pytest.importorskip("onnx", reason="onnx is not installed (extra onnx)")
 from torch import nn  # noqa: E402
 
 from epochcast.analyzer.backends.convmeter.counting import count  # noqa: E402
-from epochcast.analyzer.backends.convmeter.network_metrics import block_metrics_of, metrics_of  # noqa: E402
+from epochcast.analyzer.backends.convmeter.network_metrics import metrics_of, top_block_metrics_of  # noqa: E402
 from epochcast.analyzer.errors import InputError  # noqa: E402
 
 
@@ -93,7 +93,7 @@ class TestExported:
         with pytest.raises(InputError, match="does not tell the blocks"):
             metrics_of(path, 32, "layer1.0")
         with pytest.raises(InputError, match="does not tell the blocks"):
-            block_metrics_of(path, 32)
+            top_block_metrics_of(path, 32)
 
     def test_a_network_without_flops_is_refused(self, export: Export) -> None:
         with pytest.raises(InputError, match="no convolution, dense layer or matrix product"):
