@@ -63,6 +63,8 @@ def convmeter(
     progress.show(f"fitting {len(points)} points")
     predictor = Predictor.fit(points, form)
     progress.clear()
+    for sentence in predictor.unfitted:
+        click.echo(f"epochcast: not fitted: {sentence}", err=True)
     predictor.save(out)
     answer = {
         "rows": len(points),

@@ -69,10 +69,14 @@ class Predictor:
 
     Attributes:
         cells: devices and precisions that it was fitted for.
+        unfitted: why phases that were measured could not be fitted, a sentence each; not kept on disk.
     """
 
-    def __init__(self, cells: Sequence[Cell], forms: Mapping[tuple[str, str, str], KeptForm]) -> None:
+    def __init__(
+        self, cells: Sequence[Cell], forms: Mapping[tuple[str, str, str], KeptForm], unfitted: Sequence[str] = ()
+    ) -> None:
         self.cells = list(cells)
+        self.unfitted = list(unfitted)
         self._forms = forms
 
     @classmethod
@@ -104,7 +108,7 @@ class Predictor:
                 cells.append(Cell(str(device), str(precision), fits))
         if not cells:
             raise InputError(reasons[0] if reasons else "no point has a measured phase; give a table with seconds in it")
-        return cls(cells, forms)
+        return cls(cells, forms, reasons)
 
     def cell(self, device: str, precision: str) -> Cell:
         """One device and precision.

@@ -153,6 +153,15 @@ def test_no_phase_or_too_few_points_are_refused():
         Predictor.fit(_measured().head(2))
 
 
+def test_a_phase_with_too_few_points_is_told_while_the_others_are_fitted():
+    points = _measured()
+    points.loc[2:, "update_seconds"] = np.nan
+    predictor = Predictor.fit(points)
+    assert set(predictor.cells[0].fits) == {"inference", "forward", "backward", "step"}
+    (sentence,) = predictor.unfitted
+    assert sentence.startswith("made at fp32: 2 points of the update are too few")
+
+
 def test_the_fit_of_an_evaluation_sees_its_training_points_alone():
     train, test = _measured(), _measured(seed=7)
     blind = test.assign(**{name: np.nan for name in test if name.endswith("_seconds")})
