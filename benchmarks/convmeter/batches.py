@@ -3,17 +3,13 @@
 Run: python benchmarks/convmeter/batches.py [--write]      (fills docs/convmeter.md, part batches; one thread of a CPU)
 """
 
-import argparse
-import sys
-from pathlib import Path
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-
-sys.path.append(str(Path(__file__).parents[1]))
-from docs_page import CONVMETER
 from one_network import POINTS
+from public_tables import PAGE, write_part
 from scaling import FORMS, Seconds, left_out, mean_error, step_errors
 
 from epochcast.analyzer.backends.convmeter.points import read_points
@@ -25,9 +21,11 @@ NETWORKS = 8
 
 def main() -> None:
     """Print the table; --write puts it and the picture into docs/convmeter.md."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="fill docs/convmeter.md")
-    write = parser.parse_args().write
+    write_part("batches", __doc__, part)
+
+
+def part(draw: bool) -> Sequence[str]:
+    """Markdown of the part; ``draw`` also writes its picture."""
     points = read_points(POINTS)
     points = points[(points["block"] == "") & (points["step_seconds"] > 0)].reset_index(drop=True)
     largest = points["batch"].max()
@@ -44,12 +42,10 @@ def main() -> None:
         predicted, beyond = left_out(points, form), left_out(points, form, smaller)
         figures = [mean_error(step_errors(points, one)[~smaller]) for one in (predicted, beyond)]
         lines.append(f"| {form} | " + " | ".join(figures) + " |")
-    if write:
-        link = CONVMETER.save_picture(picture(points, predicted), "batches")
+    if draw:
+        link = PAGE.save_picture(picture(points, predicted), "batches")
         lines += ["", f"![Throughput of {NETWORKS} networks by batch, measured and predicted by {FORMS[-1]}]({link})"]
-    print("\n".join(lines))
-    if write:
-        CONVMETER.fill("batches", lines)
+    return lines
 
 
 def picture(points: pd.DataFrame, predicted: Seconds) -> Figure:

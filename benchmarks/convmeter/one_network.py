@@ -3,17 +3,13 @@
 Run: python benchmarks/convmeter/one_network.py [--write]      (fills docs/convmeter.md, part one_network; about a minute)
 """
 
-import argparse
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-
-sys.path.append(str(Path(__file__).parents[1]))
-from docs_page import CONVMETER
+from public_tables import write_part
 
 from epochcast.analyzer.backends.convmeter.points import read_points
 from epochcast.analyzer.backends.convmeter.predictor import fit_predict
@@ -31,9 +27,11 @@ Folds = Callable[[pd.DataFrame], Iterator[tuple[Mask, Mask]]]
 
 def main() -> None:
     """Print the table; --write puts it into docs/convmeter.md."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="fill docs/convmeter.md")
-    write = parser.parse_args().write
+    write_part("one_network", __doc__, lambda _: part())
+
+
+def part() -> Sequence[str]:
+    """Markdown of the part."""
     points = read_points(POINTS)
     points = points[points["block"] == ""].sample(frac=1, random_state=0).reset_index(drop=True)
     points = points[points.groupby("network")["batch"].transform("size") > FEWEST_OF_ONE].reset_index(drop=True)
@@ -54,9 +52,7 @@ def main() -> None:
     for name, (folds, forms) in asked.items():
         for form in forms:
             lines.append(f"| {name} | {form} | " + " | ".join(error(points, phase, form, folds) for phase in PHASES) + " |")
-    print("\n".join(lines))
-    if write:
-        CONVMETER.fill("one_network", lines)
+    return lines
 
 
 def error(points: pd.DataFrame, phase: str, form: str, folds: Folds) -> str:

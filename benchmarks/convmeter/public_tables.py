@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 sys.path.append(str(Path(__file__).parents[1]))
-from docs_page import Page
+from docs_page import CONVMETER
 
 from epochcast.analyzer.backends.convmeter.adapters import read_any
 from epochcast.analyzer.backends.convmeter.evaluation.answers import Answers
@@ -18,7 +18,7 @@ from epochcast.analyzer.backends.convmeter.evaluation.cross_validation import cr
 from epochcast.analyzer.backends.convmeter.forms import BASELINES, FORMS
 from epochcast.analyzer.backends.convmeter.predictor import fit_predict
 
-PAGE = Page("convmeter")
+PAGE = CONVMETER
 RECIPES = (*FORMS, *BASELINES)
 
 

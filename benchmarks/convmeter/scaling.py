@@ -7,18 +7,15 @@ under torch's DataParallel (one process that copies weights, images and gradient
 between two processes of one CPU (`data/convmeter_cpu/`).
 """
 
-import argparse
-import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
-
-sys.path.append(str(Path(__file__).parents[1]))
-from docs_page import CONVMETER
+from public_tables import PAGE, points_of, write_part
 
 from epochcast.analyzer.backends.convmeter.adapters import read_any
 from epochcast.analyzer.backends.convmeter.predictor import fit_predict
@@ -45,18 +42,17 @@ Seconds = NDArray[np.float64]
 
 def main() -> None:
     """Print the tables; --write puts them and the picture into docs/convmeter.md."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="fill docs/convmeter.md")
-    write = parser.parse_args().write
-    table = Path(os.environ.get("EPOCHCAST_SHARED", "../shared")) / "data/convnets/torchvision_step_times.csv.gz"
-    if not table.exists():
-        sys.exit(f"{table} is not there; set EPOCHCAST_SHARED")
-    points = read_any(table)
+    write_part("scaling", __doc__, part)
+
+
+def part(draw: bool) -> Sequence[str]:
+    """Markdown of the part; ``draw`` also writes its picture."""
+    points = points_of("torchvision_step_times.csv.gz")
     points = points[(points["precision"] != "fp64") & (points["step_seconds"] > 0)].reset_index(drop=True)
     answers = {form: left_out(points, form) for form in FORMS}
     lines = [*data_parallel(points, answers), "", *further(points), "", *turning(points, answers)]
-    if write:
-        link = CONVMETER.save_picture(picture(points, answers["default"]), "scaling")
+    if draw:
+        link = PAGE.save_picture(picture(points, answers["default"]), "scaling")
         lines += [
             "",
             f"Eight of them on the {' at '.join(PICTURE)}, each predicted by `default` without its own points (Fig. 8 of the "
@@ -66,9 +62,7 @@ def main() -> None:
         ]
     if GLOO.exists():
         lines += ["", *processes(read_any(GLOO))]
-    print("\n".join(lines))
-    if write:
-        CONVMETER.fill("scaling", lines)
+    return lines
 
 
 def left_out(points: pd.DataFrame, form: str, fitted_on: NDArray[np.bool_] | None = None) -> Seconds:

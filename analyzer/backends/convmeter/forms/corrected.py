@@ -17,8 +17,8 @@ from .pooled import Pooled
 Array = NDArray[np.float64]
 
 _LENGTH = 0.5
-"""Distance at which two networks are half alike, in standard deviations per number of the description. The likelihood of the
-public tables would take as much; 0.35 to 1 differ little."""
+"""Distance at which networks are about half alike, in standard deviations per number of the description. Set by hand: siblings
+would decide the process' own likelihood, and it is networks unlike all others that are asked for."""
 
 _NOISE = 0.3
 """Variance of what no likeness explains, against that of the process."""
@@ -26,7 +26,7 @@ _NOISE = 0.3
 _FAR = 4.0
 _LARGEST_ERROR = 1.0  # of the logarithm: what is off by more is a disturbed measurement
 _MOST_POINTS = 1500
-"""Points in the process: its fit grows with their third power, and takes about half a second here at that."""
+"""Points in the process: its fit grows with their third power."""
 
 
 class Corrected:
