@@ -25,7 +25,7 @@ endif
 
 help:
 	@echo "make demo   the whole path on this machine, no GPU needed (report in epochcast-demo/)"
-	@echo "make test   the test suite (EXTRAS=agent-auth,agent-push,analyzer,torch,convnets,onnx,dev adds the tests that need torch)"
+	@echo "make test   the test suite (EXTRAS=agent-auth,agent-push,analyzer,torch,convnets,onnx,occupancy,dev adds the tests that need torch)"
 	@echo "make lint   ruff and mypy"
 	@echo "make bench  the measurements behind every figure in docs/"
 	@echo "make soak   long fault-injection runs"

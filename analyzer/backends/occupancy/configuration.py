@@ -1,0 +1,35 @@
+"""One network with its input sizes: what a label belongs to and what a prediction is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A network as it runs; 0 where a size does not apply (Table II of the DNN-occu paper).
+
+    Args:
+        network: name, see :mod:`.networks`.
+        batch: samples of one step.
+        channels: of the input image.
+        image_size: side of the square image, pixels.
+        sequence: tokens, or steps of a recurrent network.
+        hidden: width of a recurrent network.
+        layers: of a recurrent network.
+        precision: ``fp32``, ``fp16`` or ``bf16``.
+    """
+
+    network: str
+    batch: int
+    channels: int = 0
+    image_size: int = 0
+    sequence: int = 0
+    hidden: int = 0
+    layers: int = 0
+    precision: str = "fp32"
+
+    @property
+    def one_sample(self) -> Configuration:
+        """What an export depends on: the batch and the precision only rescale it."""
+        return replace(self, batch=1, precision="fp32")

@@ -1,0 +1,134 @@
+"""The computation graph of a network's forward pass: what Table I of the DNN-occu paper says of nodes and edges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+SIZES = ("read", "written", "temporary", "weights", "flops")
+"""Columns of :attr:`ComputationGraph.sizes`: elements of activations read and written, of intermediate results that the
+operator makes for itself (a convolution's unfolded input, attention's scores, gates), of weights, and floating-point
+operations (a multiply-add counts two)."""
+
+OF_THE_BATCH = ("read", "written", "temporary", "flops")
+"""Those that grow with the batch, where the operator depends on the network's input."""
+
+HYPER_PARAMETERS = (
+    "input_features",
+    "output_features",
+    "kernel_height",
+    "kernel_width",
+    "stride",
+    "dilation",
+    "groups",
+    "rows",
+    "reduced",
+    "heads",
+    "layers",
+    "directions",
+    "strided",
+)
+"""Columns of :attr:`ComputationGraph.hyper_parameters`; 0 where one does not apply.
+
+Features: channels of a convolution, sides of a dense layer, hidden size of a recurrent one, size of an attention head.
+``rows``: of each matrix in a batched product, queries of attention, steps of a recurrent layer.
+``reduced``: how many elements go into one of the answer: the inner side of a product, what a norm or softmax runs over, keys
+of attention, the window of a pool. ``strided``: 1 where an input is not contiguous, so that its elements lie apart.
+"""
+
+EDGE_TYPES = ("direct", "viewed")
+"""Whether an answer is used as it lies in memory, or through views (a transposition, a slice, another shape).
+
+The paper's edge types are forward and backward; a forward pass has the first alone.
+"""
+
+
+@dataclass(frozen=True)
+class ComputationGraph:
+    """Operators that launch kernels, and the tensors between them; views launch none and are edges.
+
+    Args:
+        name: of the network.
+        batch: samples that the sizes are for.
+        words: operator types, n of :data:`..vocabulary.VOCABULARY`, in the order of execution.
+        hyper_parameters: shape (n, len(HYPER_PARAMETERS)).
+        sizes: shape (n, len(SIZES)), elements and FLOPs.
+        depends: shape (n,), whether an operator depends on the network's input and thus grows with its batch.
+        floating: shape (n,), whether it answers floating-point numbers, whose width the precision sets.
+        edges: shape (2, e): from the operator that writes a tensor to one that reads it, from before to.
+        edge_types: shape (e,), places in EDGE_TYPES.
+        edge_elements: shape (e,), elements of the tensor.
+        unknown: operators that no word stands for, with how often each occurs.
+    """
+
+    name: str
+    batch: int
+    words: tuple[str, ...]
+    hyper_parameters: Floats
+    sizes: Floats
+    depends: NDArray[np.bool_]
+    floating: NDArray[np.bool_]
+    edges: Ints
+    edge_types: Ints
+    edge_elements: Floats
+    unknown: dict[str, int]
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def column(self, name: str) -> Floats:
+        """One of SIZES or HYPER_PARAMETERS of all nodes, shape (n,)."""
+        if name in SIZES:
+            return self.sizes[:, SIZES.index(name)]
+        return self.hyper_parameters[:, HYPER_PARAMETERS.index(name)]
+
+    def at_batch(self, batch: int) -> ComputationGraph:
+        """The graph of another batch size, without another export: activations and FLOPs are proportional to it."""
+        factor = batch / self.batch
+        sizes = self.sizes.copy()
+        for name in OF_THE_BATCH:
+            sizes[self.depends, SIZES.index(name)] *= factor
+        moved = np.where(self.depends[self.edges[0]], factor, 1.0)
+        return replace(self, batch=batch, sizes=sizes, edge_elements=self.edge_elements * moved)
+
+    @cached_property
+    def peak_activations(self) -> float:
+        """The most elements of activations that lie in memory at once, if each is freed after its last use."""
+        n = len(self)
+        last = np.arange(n)
+        np.maximum.at(last, self.edges[0], self.edges[1])
+        change = np.zeros(n + 1)
+        np.add.at(change, np.arange(n), self.column("written"))
+        np.add.at(change, last + 1, -self.column("written"))
+        return float(np.cumsum(change)[:n].max(initial=0.0))
+
+
+def join(name: str, graphs: tuple[ComputationGraph, ...]) -> ComputationGraph:
+    """Graphs that run one after the other as one without edges between them: the towers of a multimodal network.
+
+    The paper models modalities "separately as independent graph structures" (section V-A2).
+    """
+    offsets = np.cumsum([0, *(len(graph) for graph in graphs[:-1])])
+    unknown: dict[str, int] = {}
+    for graph in graphs:
+        for operator, count in graph.unknown.items():
+            unknown[operator] = unknown.get(operator, 0) + count
+    return ComputationGraph(
+        name=name,
+        batch=graphs[0].batch,
+        words=tuple(word for graph in graphs for word in graph.words),
+        hyper_parameters=np.concatenate([graph.hyper_parameters for graph in graphs]),
+        sizes=np.concatenate([graph.sizes for graph in graphs]),
+        depends=np.concatenate([graph.depends for graph in graphs]),
+        floating=np.concatenate([graph.floating for graph in graphs]),
+        edges=np.concatenate([graph.edges + offset for graph, offset in zip(graphs, offsets, strict=True)], axis=1),
+        edge_types=np.concatenate([graph.edge_types for graph in graphs]),
+        edge_elements=np.concatenate([graph.edge_elements for graph in graphs]),
+        unknown=unknown,
+    )
