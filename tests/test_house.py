@@ -26,13 +26,17 @@ AT_IMPORT = {
             "pydantic",
             "requests",
             "scipy",
+            "simpy",
             "urllib3",
         ),
         "yaml",
     },
 }
 # folder -> what its modules may import beyond their room's
-ALSO_AT_IMPORT = {"analyzer/backends": {"torch"}}
+ALSO_AT_IMPORT = {
+    "analyzer/backends": {"torch"},
+    "analyzer/backends/occupancy": {"catboost", "joblib", "sklearn", "torch_geometric"},
+}
 
 
 def _modules(root: Path, room: str) -> list[Path]:
