@@ -25,6 +25,7 @@ _COMMANDS = {
     "profile": "Summarise a trace into the profile that predictions start from.",
     "predict": "Predict the epoch time on every other GPU.",
     "predict-model": "Predict from the model itself, before anything has run.",
+    "occupancy-of": "Calculate the GPU occupancy of what a profile recorded.",
     "recommend": "Rank cloud instances by cost or time.",
     "prices": "List the instances that can be recommended with their prices, and import newer ones.",
     "gpus": "List the GPUs that can be predicted for.",

@@ -1,0 +1,70 @@
+"""Profiles that tell how kernels were launched, brought into the kernel table; a format is one file here and one line below."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Protocol
+
+import pandas as pd
+
+from ....csv_text import source_name
+from ....errors import InputError
+from . import kineto_kernels, kineto_trace, ncu_csv, occupancy_bench
+from .kernel_file import KernelFile
+from .profile_text import read_profile
+
+__all__ = ["KernelFile", "read_any"]
+
+
+class _TextFormat(Protocol):
+    NAME: str
+
+    def recognises(self, text: str) -> bool:
+        """Whether the text is of this format."""
+        ...
+
+    def read(self, text: str, name: str) -> KernelFile:
+        """The kernels of the file of this name."""
+        ...
+
+
+class _TableFormat(Protocol):
+    NAME: str
+
+    def recognises(self, table: pd.DataFrame) -> bool:
+        """Whether the columns are those of this format."""
+        ...
+
+    def read(self, table: pd.DataFrame, path: Path) -> KernelFile:
+        """The kernels of the file at this path."""
+        ...
+
+
+_TEXTS: tuple[_TextFormat, ...] = (kineto_trace, ncu_csv)
+_TABLES: tuple[_TableFormat, ...] = (kineto_kernels, occupancy_bench)
+
+
+def read_any(path: Path) -> KernelFile:
+    """The kernels of a profile, its format told by its content; gzip is unpacked, ``-`` is standard input.
+
+    Raises:
+        InputError: it is missing, damaged, of no known format, or holds no kernel.
+    """
+    name = source_name(path)
+    text = read_profile(path)
+    for text_format in _TEXTS:
+        if text_format.recognises(text):
+            return text_format.read(text, name)
+    known = ", ".join([*(one.NAME for one in _TEXTS), *(one.NAME for one in _TABLES)])
+    try:  # not csv_text.parse_csv: a "#" in a kernel's name ({lambda()#1}) begins no comment
+        table = pd.read_csv(io.StringIO(text), index_col=False, low_memory=False)
+    except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+        raise InputError(f"{name!r} is no profile that can be read; give one of: {known}") from error
+    for table_format in _TABLES:
+        if table_format.recognises(table):
+            if table.empty:
+                raise InputError(f"{name!r} has no rows; give a {table_format.NAME} in which kernels ran")
+            return table_format.read(table, path)
+    columns = ", ".join(map(str, table.columns[:6]))
+    raise InputError(f"{name!r} is no profile that can be read (it has the columns {columns}); give one of: {known}")

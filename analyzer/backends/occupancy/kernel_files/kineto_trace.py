@@ -1,0 +1,161 @@
+"""Traces of PyTorch's profiler (Kineto), ``torch.profiler.profile.export_chrome_trace``: Chrome's trace format, JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ....errors import InputError
+from ..launch.gpu_limits import Figures, GpuLimits, limits_by_capability
+from ..launch.kernel_table import NO_LAUNCH_CONFIGURATION, kernel_table
+from .kernel_file import KernelFile
+
+NAME = "PyTorch profiler trace"
+
+_ESTIMATE = "est. achieved occupancy %"
+_COPIES = {"gpu_memcpy", "gpu_memset", "memcpy", "memset"}
+_RECORD = "record it with torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
+
+
+def recognises(text: str) -> bool:
+    """Whether it is JSON by its first character."""
+    return text.lstrip()[:1] in ("{", "[")
+
+
+def read(text: str, name: str) -> KernelFile:
+    """The kernels of a trace; of copies between memories and events of the CPU nothing is kept.
+
+    Kernels without grid and block, or with zeros (some of CUDA graphs), are counted in ``passed_over``.
+
+    Raises:
+        InputError: it is not such a trace, is truncated, or holds no kernel of an NVIDIA GPU with its launch configuration.
+    """
+    properties, events = _content(text, name)
+    gpus = _gpus(properties, name)
+    passed_over: Counter[str] = Counter()
+    rows = []
+    kernels = 0
+    for event in events:
+        if not isinstance(event, dict):
+            continue
+        category = str(event.get("cat", "")).lower()
+        passed_over["memory_copy"] += category in _COPIES
+        if category != "kernel":
+            continue
+        kernels += 1
+        row = _row(event, gpus)
+        if row is None:
+            passed_over[NO_LAUNCH_CONFIGURATION] += 1
+        else:
+            rows.append(row)
+    if not kernels:
+        raise InputError(
+            f"{name!r} holds no kernel: nothing ran on a GPU while it was recorded, or the CPU alone was; {_RECORD}"
+        )
+    if not rows:
+        raise InputError(f"{name!r} holds {kernels} kernels, none with its grid and block; {_RECORD}")
+    limits = {gpu.name: gpu for gpu in gpus.values()}
+    return KernelFile(
+        NAME, kernel_table(**_columns(rows)), limits, {kind: count for kind, count in passed_over.items() if count}
+    )
+
+
+def _content(text: str, name: str) -> tuple[list[Any], list[Any]]:
+    """Device properties and events."""
+    try:
+        trace = json.loads(text, strict=False)
+    except json.JSONDecodeError as error:
+        if error.pos >= len(text.rstrip()) - 1 or error.msg.startswith("Unterminated"):
+            raise InputError(
+                f"{name!r} ends in the middle of its JSON (line {error.lineno}); let the profiler finish, or copy it again"
+            ) from error
+        raise InputError(
+            f"{name!r} is not JSON: {error.msg} in line {error.lineno}; give a trace as the profiler wrote it"
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{name!r} is not a trace: {type(error).__name__}; give one as the profiler wrote it") from error
+    if isinstance(trace, list):
+        return [], trace
+    events = trace.get("traceEvents")
+    if not isinstance(events, list):
+        raise InputError(f"{name!r} is JSON without a list 'traceEvents'; give a trace of PyTorch's profiler")
+    properties = trace.get("deviceProperties")
+    return properties if isinstance(properties, list) else [], events
+
+
+def _gpus(properties: Sequence[Any], name: str) -> dict[int, GpuLimits]:
+    """What the trace tells of each GPU, by index; different GPUs have different names."""
+    gpus: dict[int, GpuLimits] = {}
+    for one in properties:
+        if not isinstance(one, dict) or "computeMajor" not in one:
+            continue
+        title = str(one.get("name", "")).strip() or "unnamed GPU"
+        if one.get("warpSize", 32) != 32 or title.startswith("AMD"):
+            raise InputError(f"{name!r} was recorded on {title!r}; occupancy is calculated for NVIDIA GPUs alone")
+        figures = {key: int(value) for key, value in one.items() if _is_number(value) and value >= 0}
+        try:
+            sm_count = figures["numSms"]
+            capability = figures["computeMajor"] + figures["computeMinor"] / 10
+            number = figures.get("id", len(gpus))
+        except KeyError as missing:
+            raise InputError(f"{name!r} tells no {missing} of {title!r}; name the GPU by --gpu") from None
+        threads = figures.get("maxThreadsPerMultiprocessor", figures.get("maxThreadsPerMultiProcessor"))
+        known = Figures(
+            max_warps=None if threads is None else threads // 32,
+            registers=figures.get("regsPerMultiprocessor"),
+            registers_per_block=figures.get("regsPerBlock"),
+            shared_memory=figures.get("sharedMemPerMultiprocessor"),
+            shared_memory_per_block=figures.get("sharedMemPerBlockOptin"),
+        )
+        limits = limits_by_capability(title, capability, sm_count, known)
+        if any(other.name == title and other != limits for other in gpus.values()):  # parts of one GPU, say
+            limits = limits_by_capability(f"{title} ({number})", capability, sm_count, known)
+        gpus[number] = limits
+    return gpus
+
+
+def _row(event: Mapping[str, Any], gpus: Mapping[int, GpuLimits]) -> dict[str, Any] | None:
+    """A row of the kernel table; None without a launch configuration."""
+    details = event.get("args")
+    if not isinstance(details, dict):
+        return None
+    grid, block = _dimensions(details.get("grid")), _dimensions(details.get("block"))
+    if not grid or not block or 0 in (*grid, *block):
+        return None
+    number = _number(details.get("device"))
+    if math.isnan(number) and len(gpus) == 1:
+        (number,) = gpus
+    gpu = gpus.get(int(number)) if number >= 0 else None
+    duration, estimate = _number(event.get("dur")), _number(details.get(_ESTIMATE))
+    return {
+        "gpu": "" if gpu is None else gpu.name,
+        "device": number,
+        "kernel": str(event.get("name", "")),
+        **dict(zip(("grid_x", "grid_y", "grid_z"), grid, strict=True)),
+        **dict(zip(("block_x", "block_y", "block_z"), block, strict=True)),
+        "registers_per_thread": _number(details.get("registers per thread")),
+        "shared_memory": _number(details.get("shared memory")),
+        "duration": duration / 1e6 if duration >= 0 else math.nan,
+        "estimate": estimate / 100,
+    }
+
+
+def _dimensions(value: object) -> list[float] | None:
+    if not isinstance(value, list) or len(value) != 3 or not all(_is_number(one) for one in value):
+        return None
+    return [float(one) for one in value]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _number(value: Any) -> float:
+    return float(value) if _is_number(value) else math.nan
+
+
+def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    return {name: [row[name] for row in rows] for name in rows[0]}

@@ -1,0 +1,176 @@
+"""The table of kernel launches that readers of profiles give, and the occupancy of a whole run summed up from it.
+
+The mean of ``grid`` over launches is this product's label, "launch-config occupancy". The label of the DNN-occu paper is the
+mean of what ncu measured, ``achieved`` here: the two are never mixed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .calculator import CONFIGURATION, LIMITERS, RATIOS, RESULTS, occupancies
+from .gpu_limits import GpuLimits
+
+COLUMNS = ("workload", "gpu", "device", "kernel", *CONFIGURATION, "duration", "count", "achieved", "theoretical", "estimate")
+"""Columns of a kernel table; one row per launch, or per ``count`` launches alike.
+
+workload: what the launch belongs to, where a file holds several; empty: one for all.
+gpu: name by the driver; empty: not known. device: index of the GPU, NaN if not known.
+kernel: name. The launch configuration (``CONFIGURATION``): whole numbers, shared memory in bytes per block; NaN: not known.
+duration: seconds of one launch. count: launches.
+achieved, theoretical: ncu's measured and theoretical occupancy, 0..1. estimate: Kineto's, 0..1 in steps of 0.01. NaN: none.
+"""
+
+NO_GPU = "gpu_not_known"
+NO_LAUNCH_CONFIGURATION = "no_launch_configuration"
+IMPOSSIBLE_LAUNCH = "impossible_launch"
+
+
+_DEFAULTS: Mapping[str, str | float] = {"workload": "", "gpu": "", "count": 1.0}
+
+
+def kernel_table(**columns: Any) -> pd.DataFrame:
+    """A kernel table of these columns, each given as what a DataFrame takes; those not given are empty, ``count`` 1."""
+    table = pd.DataFrame(columns).reset_index(drop=True)
+    for name in COLUMNS:
+        if name not in table:
+            table[name] = _DEFAULTS.get(name, np.nan)
+    numbers = [name for name in COLUMNS if name not in ("workload", "gpu", "kernel")]
+    table[numbers] = table[numbers].astype(np.float64)
+    return table[list(COLUMNS)]
+
+
+def with_occupancy(table: pd.DataFrame, limits: Mapping[str, GpuLimits]) -> pd.DataFrame:
+    """The table with the columns of ``calculator.RESULTS``, ``sm_count``, and ``skipped``: why a row has no occupancy.
+
+    ``limits`` are by the name in column ``gpu``; rows of a GPU that is not among them have no occupancy.
+    """
+    parts = [occupancies(rows, limits[str(gpu)]) for gpu, rows in table.groupby("gpu") if str(gpu) in limits]
+    results = pd.concat(parts).reindex(table.index) if parts else pd.DataFrame(index=table.index, columns=list(RESULTS))
+    numbers = [name for name in RESULTS if name != "limiter"]
+    results[numbers] = results[numbers].astype(np.float64)
+    given = table[list(CONFIGURATION)].notna().all(axis=1) & (table[list(CONFIGURATION[:6])] != 0).all(axis=1)
+    skipped = np.select(
+        [results["grid"].notna(), ~given, ~table["gpu"].isin(list(limits))],
+        ["", NO_LAUNCH_CONFIGURATION, NO_GPU],
+        IMPOSSIBLE_LAUNCH,
+    )
+    sm_count = table["gpu"].map({name: gpu.sm_count for name, gpu in limits.items()})
+    return table.join(results).assign(sm_count=sm_count, skipped=skipped)
+
+
+def count_skipped(rows: pd.DataFrame) -> dict[str, int]:
+    """Launches without occupancy, by the reason; ``rows`` as :func:`with_occupancy` gives them."""
+    without = rows[rows["skipped"] != ""]
+    return {str(reason): int(count) for reason, count in without.groupby("skipped")["count"].sum().items()}
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """A ratio 0..1 over launches.
+
+    Attributes:
+        mean: over launches.
+        time_mean: weighted by duration; NaN without durations.
+        max: of any launch.
+    """
+
+    mean: float
+    time_mean: float
+    max: float
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Occupancy of a run.
+
+    Attributes:
+        launches: kernel launches whose occupancy is known.
+        seconds: their summed durations; where kernels ran side by side, more than the GPU was busy. NaN: not known.
+        grid, active, limit: by ``calculator``; NaN where no launch configuration is known.
+        achieved, theoretical: ncu's, over the launches that it profiled; None: not from ncu.
+        tail_efficiency: time-weighted mean.
+        limiters: share of ``seconds`` by what limits occupancy; empty without durations.
+    """
+
+    launches: int
+    seconds: float
+    grid: Aggregate
+    active: Aggregate
+    limit: Aggregate
+    achieved: Aggregate | None
+    theoretical: Aggregate | None
+    tail_efficiency: float
+    limiters: Mapping[str, float]
+
+    def to_json(self) -> dict[str, Any]:
+        """The main ratio's aggregates at the top, the others under their names."""
+        answer = asdict(self)
+        return {"launches": answer.pop("launches"), "seconds": answer.pop("seconds"), **answer.pop("grid"), **answer}
+
+
+def summarise(rows: pd.DataFrame) -> Summary:
+    """Sum up rows that :func:`with_occupancy` gave."""
+    known = rows[rows["grid"].notna()]
+    seconds = known["duration"] * known["count"]
+    total = float(seconds.sum(min_count=1))
+    by_limiter = seconds.groupby(known["limiter"]).sum() / total if total > 0 else pd.Series(dtype=float)
+    return Summary(
+        launches=int(known["count"].sum()),
+        seconds=total,
+        grid=_aggregate(known, "grid"),
+        active=_aggregate(known, "active"),
+        limit=_aggregate(known, "limit"),
+        achieved=_measured(rows, "achieved"),
+        theoretical=_measured(rows, "theoretical"),
+        tail_efficiency=_aggregate(known, "tail_efficiency").time_mean,
+        limiters={name: float(by_limiter[name]) for name in LIMITERS if name in by_limiter},
+    )
+
+
+def _measured(rows: pd.DataFrame, name: str) -> Aggregate | None:
+    measured = rows[rows[name].notna()]
+    return None if measured.empty else _aggregate(measured, name)
+
+
+def _aggregate(rows: pd.DataFrame, name: str) -> Aggregate:
+    values, count = rows[name], rows["count"]
+    return Aggregate(_mean(values, count), _mean(values, count * rows["duration"]), float(values.max()))
+
+
+def _mean(values: pd.Series, weights: pd.Series) -> float:
+    """Weighted mean over the rows that have a weight; NaN if there is none."""
+    weights = weights.fillna(0.0)
+    return float(np.average(values, weights=weights)) if weights.sum() > 0 else float("nan")
+
+
+LAUNCH = ("kernel", *CONFIGURATION)
+"""What makes launches alike."""
+
+
+def busiest(rows: pd.DataFrame, alike: tuple[str, ...] = ("kernel",)) -> pd.DataFrame:
+    """Launches grouped by the columns ``alike``, those that took the most GPU time first.
+
+    Columns: ``alike``, ``gpu``, ``launches``, ``seconds``, ``share`` (of all seconds; NaN without durations), the means of
+    ``grid``, ``active``, ``limit`` and ``achieved`` over launches, and of the row that took the longest ``limiter``,
+    ``blocks``, ``resident_blocks`` and ``sm_count``.
+    """
+    keys = [*alike, "gpu"]
+    group = rows.groupby(keys, sort=False, dropna=False).ngroup()
+    seconds = (rows["duration"] * rows["count"]).fillna(0.0)
+    blocks = rows["grid_x"] * rows["grid_y"] * rows["grid_z"]
+    longest = rows.assign(group=group, seconds=seconds, blocks=blocks).sort_values("seconds", ascending=False, kind="stable")
+    table = longest.drop_duplicates("group").set_index("group")[[*keys, "limiter", "blocks", "resident_blocks", "sm_count"]]
+    table["launches"] = rows["count"].groupby(group).sum()
+    table["seconds"] = seconds.groupby(group).sum()
+    total = seconds.sum()
+    table["share"] = table["seconds"] / total if total > 0 else np.nan
+    for name in (*RATIOS, "achieved"):
+        counted = rows["count"].where(rows[name].notna()).groupby(group).sum()
+        table[name] = (rows[name] * rows["count"]).groupby(group).sum() / counted.where(counted > 0)
+    return table.sort_values(["seconds", "launches"], ascending=False, kind="stable").reset_index(drop=True)

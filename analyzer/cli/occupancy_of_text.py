@@ -1,0 +1,121 @@
+"""Sentences and tables of ``epochcast occupancy-of``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from .tables import seconds_text, table
+
+_NAME_LENGTH = 70
+_LISTED = 10
+_LIMITERS = {
+    "warps": "warps (an SM holds no more)",
+    "registers": "registers",
+    "shared_memory": "shared memory",
+    "blocks": "blocks per SM",
+    "grid": "the grid (too few blocks)",
+}
+_SKIPPED = {
+    "memory_copy": "copies and fills of memory",
+    "no_launch_configuration": "kernels without launch configuration",
+    "impossible_launch": "launches that this GPU cannot run (was it another?)",
+    "gpu_not_known": "launches on a GPU that the file does not tell (name it by --gpu)",
+}
+
+
+def sentences(answer: Mapping[str, Any]) -> str:
+    """The answer for people."""
+    return "\n".join(_lines(answer))
+
+
+def _lines(answer: Mapping[str, Any]) -> Iterator[str]:
+    gpu = answer["gpu"] or f"{len({one['gpu'] for one in answer['devices']})} GPUs"
+    yield f"{gpu}: {answer['launches']} kernel launches, {seconds_text(answer['seconds'])} of GPU time ({answer['format']})"
+    yield ""
+    rows = [
+        ("launch-config occupancy", answer),
+        ("  of an SM that has work", answer["active"]),
+        ("  if grids were larger", answer["limit"]),
+    ]
+    if answer["achieved"] is not None:
+        rows.append(("achieved occupancy, measured by ncu", answer["achieved"]))
+    header = ("", "mean", "weighted by time", "highest")
+    yield table(header, [(title, *(_percent(one[name]) for name in ("mean", "time_mean", "max"))) for title, one in rows])
+    if answer["limiters"]:
+        shares = sorted(answer["limiters"].items(), key=lambda one: -one[1])
+        yield f"limited by (share of GPU time): {', '.join(f'{_LIMITERS[name]} {_percent(share)}' for name, share in shares)}"
+    for sentence in answer["advice"]:
+        yield f"advice: {sentence}"
+    yield from _groups("GPU", "gpu", answer["devices"])
+    yield from _groups("workload", "workload", answer["workloads"])
+    yield ""
+    yield from _kernels(answer["kernels"])
+    for kind, count in answer["skipped"].items():
+        yield f"passed over: {count} {_SKIPPED[kind]}"
+
+
+def _groups(title: str, name: str, groups: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    if not groups:
+        return
+    listed = sorted(groups, key=lambda one: -(one["seconds"] or 0.0))[:_LISTED]
+    rows = [
+        (
+            _short(one[name] if one.get("device") is None else f"{one[name]} ({one['device']})"),
+            str(one["launches"]),
+            seconds_text(one["seconds"]),
+            _percent(one["mean"]),
+            _percent(one["time_mean"]),
+        )
+        for one in listed
+    ]
+    yield ""
+    yield table((title, "launches", "GPU time", "mean", "weighted by time"), rows)
+    if len(listed) < len(groups):
+        yield f"… and {len(groups) - len(listed)} more (--json)"
+
+
+def _kernels(kernels: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    measured = any(one["achieved"] is not None for one in kernels)
+    header = [
+        "occupancy",
+        "limit",
+        *(["achieved"] if measured else []),
+        "limited by",
+        "launches",
+        "GPU time",
+        "share",
+        "kernel",
+    ]
+    rows = [
+        [
+            _percent(one["grid"]),
+            _percent(one["limit"]),
+            *([_percent(one["achieved"])] if measured else []),
+            (one["limiter"] or "-").replace("_", " "),
+            str(one["launches"]),
+            seconds_text(one["seconds"]),
+            _percent(one["share"]),
+            _short(one["kernel"]) + _configuration(one),
+        ]
+        for one in kernels
+    ]
+    yield table(header, rows)
+
+
+def _configuration(kernel: Mapping[str, Any]) -> str:
+    launch = kernel.get("launch")
+    if launch is None:
+        return ""
+    grid, block = ("x".join(map(str, launch[name])) for name in ("grid", "block"))
+    return f" <{grid} of {block}, {launch['registers_per_thread']} registers, {launch['shared_memory']} bytes>"
+
+
+def _short(name: str) -> str:
+    """Both ends of a long name: templates differ at the end, paths too."""
+    half = (_NAME_LENGTH - 1) // 2
+    return name if len(name) <= _NAME_LENGTH else f"{name[:half]}…{name[-half:]}"
+
+
+def _percent(ratio: float | None) -> str:
+    return "-" if ratio is None or ratio != ratio else f"{100 * ratio:.1f} %"
