@@ -1,0 +1,134 @@
+"""What predictors see of a graph on a GPU: the node and edge features of Table I of the DNN-occu paper, as numbers.
+
+Counts, bytes and rates span many powers of ten, so each is told as log(1 + x). Another batch size, precision or GPU changes
+these numbers alone: no new export.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....regressor import Gpu
+from ...errors import InputError
+from .graph.computation_graph import EDGE_TYPES, HYPER_PARAMETERS
+from .graph.vocabulary import VOCABULARY
+from .sample import Sample
+
+Rows = NDArray[np.float32]
+
+_WORDS = tuple(f"is_{word}" for word in VOCABULARY)
+_BYTES = ("read", "written", "temporary", "weights")
+_DEVICE = ("gpu_flops", "gpu_memory_bytes", "gpu_sms")
+
+NODE_NAMES = (*_WORDS, *HYPER_PARAMETERS, *(f"{name}_bytes" for name in _BYTES), "flops", *_DEVICE)
+"""Columns of :func:`node_features`. All but the first len(VOCABULARY) are log(1 + x)."""
+NODE_FEATURES = len(NODE_NAMES)
+WORD_COLUMNS = slice(0, len(VOCABULARY))
+"""The one-hot columns of the operator's type."""
+
+EDGE_NAMES = (*(f"is_{kind}" for kind in EDGE_TYPES), "tensor_bytes", "bandwidth")
+"""Columns of :func:`edge_features`; the last two are log(1 + x)."""
+EDGE_FEATURES = len(EDGE_NAMES)
+
+_ELEMENT_BYTES = {"fp32": 4, "fp16": 2, "bf16": 2}
+_INTEGER_BYTES = 8
+"""torch's integers are 64 bits wide unless told otherwise; its booleans, which are rarer, count as integers here."""
+
+
+def node_features(sample: Sample) -> Rows:
+    """One row per operator in the order of execution, shape (n, NODE_FEATURES), before standardising.
+
+    The operator's type as one-hot, its hyper-parameters, bytes of tensors read, written, temporary and of weights, FLOPs, and
+    of the GPU the FLOP/s at the configuration's precision, memory capacity and number of SMs (Table I).
+
+    Raises:
+        InputError: the precision is none of fp32, fp16 and bf16.
+    """
+    graph, precision = sample.graph, sample.configuration.precision
+    n = len(graph)
+    place = {word: column for column, word in enumerate(VOCABULARY)}
+    words = np.zeros((n, len(VOCABULARY)))
+    words[np.arange(n), [place[word] for word in graph.words]] = 1.0
+    width = np.where(graph.floating, element_bytes(precision), _INTEGER_BYTES)
+    sizes = np.stack([graph.column(name) * width for name in _BYTES] + [graph.column("flops")], axis=1)
+    device = np.broadcast_to([peak_flops(sample.gpu, precision), sample.gpu.memory, sample.gpu.sm_count], (n, len(_DEVICE)))
+    return np.concatenate([words, np.log1p(np.concatenate([graph.hyper_parameters, sizes, device], axis=1))], axis=1).astype(
+        np.float32
+    )
+
+
+def edge_features(sample: Sample) -> Rows:
+    """One row per edge of ``sample.graph.edges``, shape (e, EDGE_FEATURES), before standardising.
+
+    The edge's type as one-hot, bytes of its tensor, and the GPU's memory bandwidth in bytes/s (Table I).
+
+    Raises:
+        InputError: the precision is none of fp32, fp16 and bf16.
+    """
+    graph, precision = sample.graph, sample.configuration.precision
+    types = np.eye(len(EDGE_TYPES))[graph.edge_types]
+    width = np.where(graph.floating[graph.edges[0]], element_bytes(precision), _INTEGER_BYTES)
+    sizes = np.stack([graph.edge_elements * width, np.full(len(types), sample.gpu.memory_bandwidth)], axis=1)
+    return np.concatenate([types, np.log1p(sizes)], axis=1).astype(np.float32)
+
+
+def element_bytes(precision: str) -> int:
+    """Bytes of one floating-point number.
+
+    Raises:
+        InputError: the precision is none of fp32, fp16 and bf16.
+    """
+    if precision not in _ELEMENT_BYTES:
+        raise InputError(f"unknown precision {precision!r}; known are {', '.join(_ELEMENT_BYTES)}")
+    return _ELEMENT_BYTES[precision]
+
+
+def peak_flops(gpu: Gpu, precision: str) -> float:
+    """FLOP/s of a GPU at a precision: of its tensor cores for halves where it has them, of its FP32 lanes otherwise."""
+    faster = {"fp16": (gpu.fp16_tensor_flops, gpu.fp16_flops), "bf16": (gpu.bf16_tensor_flops,)}.get(precision, ())
+    return next((one for one in faster if one), gpu.effective_flops)
+
+
+@dataclass(frozen=True)
+class Standardiser:
+    """Shifts and scales columns by what the training rows held; columns that never changed there become 0.
+
+    So an operator or a GPU that was never seen does not push a network into weights that nothing has trained: a new word is
+    known by its sizes alone, and where one GPU was seen, the device columns tell nothing.
+
+    Attributes:
+        mean: subtracted, shape (columns,).
+        scale: multiplied, (columns,): 1/standard deviation; 1 for 0/1 columns (their mean is 0 here), 0 for constant ones.
+    """
+
+    mean: NDArray[np.float64]
+    scale: NDArray[np.float64]
+
+    @classmethod
+    def fit(cls, parts: Sequence[Rows]) -> Standardiser:
+        """From rows of many graphs, each of shape (n, columns); 0/1 columns keep their values, for a rare 1 stays a 1."""
+        rows = sum(len(part) for part in parts)
+        columns = parts[0].shape[1]
+        if not rows:  # graphs of one operator have no edges
+            return cls(np.zeros(columns), np.zeros(columns))
+        total, lowest, highest = np.zeros(columns), np.full(columns, np.inf), np.full(columns, -np.inf)
+        binary = np.ones(columns, dtype=bool)
+        for part in parts:
+            total += part.sum(axis=0, dtype=np.float64)
+            np.minimum(lowest, part.min(axis=0, initial=np.inf), out=lowest)
+            np.maximum(highest, part.max(axis=0, initial=-np.inf), out=highest)
+            binary &= ((part == 0) | (part == 1)).all(axis=0)
+        mean = total / rows
+        squares = sum(((part - mean) ** 2).sum(axis=0) for part in parts)
+        deviation = np.sqrt(squares / rows)
+        constant = highest == lowest
+        scale = np.where(binary, 1.0, 1.0 / np.where(constant, 1.0, deviation))
+        return cls(np.where(binary, 0.0, mean), np.where(constant, 0.0, scale))
+
+    def apply(self, rows: Rows) -> Rows:
+        """Standardised rows, shape (n, columns)."""
+        return ((rows - self.mean) * self.scale).astype(np.float32)
