@@ -54,7 +54,7 @@ def find_network(text: str, image_size: int, device: str = "meta") -> tuple[nn.M
             f"an image of {image_size} x {image_size} pixels cannot be given to {text}; give a size from 1 to {LARGEST_IMAGE}"
         )
     build = _builder(text, image_size)
-    network, inputs = build() if device != "meta" else _built_without_memory(text, build)
+    network, inputs = build() if device != "meta" else built_without_memory(text, build)
     if inputs is None:
         inputs = (torch.empty(1, 3, image_size, image_size, device=device),)
     return network.to(device), tree_map_only(Tensor, lambda one: one.to(device), inputs)
@@ -167,8 +167,12 @@ def _from_factory(path: str, image_size: int) -> _Built:
     return network, tree_map_only(Tensor, lambda one: one[:1] if one.dim() else one, tuple(inputs))
 
 
-def _built_without_memory(text: str, build: Callable[[], _Built]) -> _Built:
-    """Build on the meta device where the network's constructor works there."""
+def built_without_memory(text: str, build: Callable[[], _Built]) -> _Built:
+    """Build on the meta device where the network's constructor works there, and as it is where not.
+
+    Raises:
+        InputError: it fails; ``text`` names the network.
+    """
     try:
         with _weights_on_meta():
             return build()

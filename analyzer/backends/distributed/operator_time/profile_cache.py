@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import sys
 import time
@@ -10,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
 
+from ....cache_folder import cache_folder
 from ....errors import InputError
 from .timing import Timing
 
@@ -22,9 +22,7 @@ _AT_ONCE = 500  # SQLite takes a limited number of parameters
 
 def cache_path() -> Path:
     """``epochcast/operator_times.sqlite`` in the user's cache folder (``XDG_CACHE_HOME``, else ``~/.cache``)."""
-    home = os.environ.get("XDG_CACHE_HOME", "")
-    folder = Path(home) if Path(home).is_absolute() else Path.home() / ".cache"
-    return folder / "epochcast" / "operator_times.sqlite"
+    return cache_folder() / "operator_times.sqlite"
 
 
 class ProfileCache:

@@ -1,0 +1,106 @@
+"""The graph of a configuration, exported once and kept on disk: PyTorch is loaded only for what is not there yet."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from dataclasses import astuple
+from functools import cache as memoised
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from ...cache_folder import cache_folder
+from ...errors import InputError
+from .configuration import Configuration
+from .graph.computation_graph import ComputationGraph
+from .graph.graph_file import read_graph, write_graph
+from .networks import complete
+
+_LIBRARIES = ("torch", "torchvision", "timm", "transformers")
+_OUR_CODE = ("graph/*.py", "networks/*.py", "graph_of.py")
+
+
+def graph_of(configuration: Configuration, cache: bool = True) -> ComputationGraph:
+    """The graph of a configuration at its batch size.
+
+    A network is exported for its other sizes once; graphs are kept in ``graphs`` of the cache folder, by configuration,
+    versions of the libraries and our code that reads graphs. Files that are damaged are written anew, and a folder that cannot be
+    written is no obstacle. A user's own ``package.module:factory`` may change from run to run: it is never kept.
+
+    Args:
+        configuration: sizes that are not given have the usual values, see :func:`.networks.complete`.
+        cache: whether files may be read and written.
+
+    Raises:
+        InputError: there is no such network, a size does not apply to it, its library or PyTorch is missing, or it cannot be
+            exported.
+    """
+    whole = complete(configuration)
+    if _is_users(whole.network):
+        return _export(whole.one_sample).at_batch(whole.batch)
+    one = _kept(whole.one_sample) if cache else _export(whole.one_sample)
+    return one.at_batch(whole.batch)
+
+
+def _is_users(name: str) -> bool:
+    return ":" in name and name.split(":")[0] not in ("torchvision", "timm")
+
+
+@lru_cache(maxsize=1024)
+def _kept(configuration: Configuration) -> ComputationGraph:
+    path = cache_folder() / "graphs" / f"{_key(configuration)}.npz"
+    try:
+        return read_graph(path)
+    except (OSError, ValueError):  # not there yet, or damaged
+        pass
+    graph = _export(configuration)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:  # several processes may write it at once
+            write_graph(graph, file)
+        Path(file.name).replace(path)
+    except OSError:  # read-only or full: the next run exports again
+        pass
+    return graph
+
+
+def _export(configuration: Configuration) -> ComputationGraph:
+    try:
+        from .graph.from_module import graph_of_module
+        from .networks.build_network import build_network
+    except ImportError as error:
+        raise InputError(
+            f"{configuration.network} must be exported by PyTorch, which cannot be loaded ({error}); "
+            "pip install 'epochcast[occupancy]'"
+        ) from error
+    network, inputs = build_network(configuration)
+    graph: ComputationGraph = graph_of_module(network, inputs, configuration.network, configuration.batch)
+    return graph
+
+
+def _key(configuration: Configuration) -> str:
+    said = repr((astuple(configuration), _versions(), _our_code()))
+    return hashlib.sha256(said.encode()).hexdigest()[:32]
+
+
+@memoised
+def _versions() -> tuple[str, ...]:
+    found = []
+    for library in _LIBRARIES:
+        try:
+            found.append(version(library))
+        except PackageNotFoundError:
+            found.append("")
+    return tuple(found)
+
+
+@memoised
+def _our_code() -> str:
+    """What changes when graphs would be read in another way."""
+    here = Path(__file__).parent
+    digest = hashlib.sha256()
+    for pattern in _OUR_CODE:
+        for path in sorted(here.glob(pattern)):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,186 @@
+"""A network on the meta device, with what it is called with, from a configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from inspect import Parameter, signature
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from ....errors import InputError
+from ...convmeter.find_network import built_without_memory, find_network
+from ...convmeter.torchvision_import import import_torchvision
+from ...distributed.models.user_module import import_factory
+from ...untraceable import one_line
+from ..configuration import Configuration
+from .clip import Clip
+from .known_networks import IMAGE, NETWORKS, SIZES, STEPS, complete
+from .lenet import lenet
+
+Built = tuple[nn.Module, tuple[Any, ...]]
+
+_USUAL = {**STEPS, **IMAGE}
+"""What a factory is called with that must have a size, where none is given."""
+
+
+def build_network(configuration: Configuration) -> Built:
+    """Build a network, and what it is called with for a batch of the configuration's samples, without memory for either.
+
+    Networks are in evaluation mode and have random weights. Their names are those of NETWORKS, the names that
+    :func:`...convmeter.find_network.find_network` knows, or ``package.module:factory``. Such a factory gives (network, inputs),
+    or the network alone, which is then called with images; sizes that are given are handed to its parameters of these names
+    (``batch``, ``channels``, ``image_size``, ``sequence``, ``hidden``, ``layers``). It runs code of that module: take import
+    paths from the user's own files alone.
+
+    Raises:
+        InputError: there is no such network, its library is not installed, it cannot be built, or a size does not apply.
+    """
+    configuration = complete(configuration)
+    name = configuration.network
+    if name in NETWORKS:
+        network = _known(configuration)
+    elif ":" in name and name.split(":")[0] not in ("torchvision", "timm"):
+        return _of_the_user(configuration)
+    else:
+        network, _ = find_network(name, configuration.image_size)
+    if configuration.channels:
+        _set_channels(network, configuration.channels, name)
+    return network.to("meta").eval(), _inputs(configuration)
+
+
+def _of_the_user(configuration: Configuration) -> Built:
+    name = configuration.network
+    network, inputs = built_without_memory(name, lambda: _from_factory(configuration))
+    network = network.to("meta").eval()
+    if inputs is None:
+        image: dict[str, Any] = {one: getattr(configuration, one) or size.usual for one, size in IMAGE.items()}
+        return network, _inputs(replace(configuration, sequence=0, hidden=0, layers=0, **image))
+    batch = configuration.batch
+    return network, tree_map_only(Tensor, lambda one: _samples(one, batch), inputs)
+
+
+def _from_factory(configuration: Configuration) -> tuple[nn.Module, tuple[Any, ...] | None]:
+    """What a user's factory makes of the sizes that it has parameters for."""
+    name = configuration.network
+    factory = import_factory(name)
+    takes = signature(factory).parameters
+    options: dict[str, int] = {}
+    for size in ("batch", *SIZES):
+        parameter = "sequence_length" if size == "sequence" and "sequence_length" in takes else size
+        given = getattr(configuration, size)
+        if parameter not in takes:
+            if given and size not in ("batch", *IMAGE):
+                raise InputError(f"the factory of {name!r} has no parameter {size} that could be {given}; leave it out")
+        elif size == "batch":  # one sample is enough, of it a batch is made
+            options[parameter] = 1
+        elif given:
+            options[parameter] = given
+        elif takes[parameter].default is Parameter.empty:
+            options[parameter] = _USUAL[size].usual
+    made: Any = factory(**options)
+    network, inputs = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
+    if not isinstance(network, nn.Module):
+        raise InputError(f"the network {name!r} gives a {type(network).__name__}; its factory must return a torch.nn.Module")
+    if isinstance(inputs, Tensor):
+        inputs = (inputs,)
+    if inputs is None:
+        return network, None
+    for size in IMAGE:
+        if getattr(configuration, size) and size not in takes:
+            raise InputError(f"the factory of {name!r} gives inputs of its own, but no parameter {size}; leave out the {size}")
+    if not isinstance(inputs, (tuple, list)) or not any(isinstance(one, Tensor) and one.dim() for one in tree_leaves(inputs)):
+        raise InputError(f"the network {name!r} gives no tensors to call it with; its factory must return (module, inputs)")
+    return network, tuple(inputs)
+
+
+def _samples(tensor: Tensor, batch: int) -> Tensor:
+    """A tensor like the first sample of this one, of a batch of such samples, without values."""
+    return torch.empty((batch, *tensor.shape[1:]) if tensor.dim() else (), dtype=tensor.dtype, device="meta")
+
+
+def _known(configuration: Configuration) -> nn.Module:
+    name = configuration.network
+    network = NETWORKS[name]
+    try:
+        return built_without_memory(name, _builder(configuration))[0].to("meta")
+    except InputError as error:
+        missing = error.__cause__
+        if isinstance(missing, ImportError):
+            raise InputError(
+                f"{name} needs {network.library}, which cannot be imported ({one_line(missing)}); "
+                "pip install 'epochcast[occupancy]'"
+            ) from missing
+        raise
+
+
+def _builder(configuration: Configuration) -> Callable[[], tuple[nn.Module, None]]:
+    """What builds a network of NETWORKS; its libraries are imported when it is called."""
+    name, network = configuration.network, NETWORKS[configuration.network]
+    builders: dict[str, Callable[[], nn.Module]] = {
+        "": lambda: lenet(configuration.image_size),
+        "torch": lambda: _recurrent(configuration),
+        "torchvision": lambda: import_torchvision().models.get_model(name, weights=None),
+        "timm": lambda: _timm(name, configuration.image_size),
+        "transformers": lambda: _language(name),
+        "timm and transformers": lambda: _clip(network.tower, configuration.image_size),
+    }
+    return lambda: (builders[network.library](), None)
+
+
+def _recurrent(configuration: Configuration) -> nn.Module:
+    kind = {"lstm": nn.LSTM, "rnn": nn.RNN, "gru": nn.GRU}[configuration.network]
+    return kind(configuration.hidden, configuration.hidden, configuration.layers, batch_first=True)
+
+
+def _timm(name: str, image_size: int) -> nn.Module:
+    import_torchvision()  # which timm imports, as it is
+    import timm
+
+    takes = not name.startswith("resnet")  # transformers have positions or windows for one size
+    return timm.create_model(name, pretrained=False, **({"img_size": image_size} if takes else {}))
+
+
+def _language(name: str) -> nn.Module:
+    import transformers
+
+    if name == "gpt2":
+        return transformers.GPT2Model(transformers.GPT2Config(use_cache=False))
+    if name == "bert":
+        return transformers.BertModel(transformers.BertConfig())
+    return transformers.DistilBertModel(transformers.DistilBertConfig())
+
+
+def _clip(tower: str, image_size: int) -> nn.Module:
+    from transformers import CLIPTextConfig, CLIPTextModel
+
+    return Clip(_timm(tower, image_size), CLIPTextModel(CLIPTextConfig()))
+
+
+def _set_channels(network: nn.Module, channels: int, name: str) -> None:
+    """Give the first convolution another number of input channels."""
+    first = next((one for one in network.modules() if isinstance(one, nn.Conv2d)), None)
+    if first is None:
+        raise InputError(f"{name} has no convolution that could take {channels} channels; leave out the channels")
+    if first.in_channels == channels:
+        return
+    if first.groups != 1:
+        raise InputError(f"the first convolution of {name} has {first.groups} groups; leave out the channels")
+    first.in_channels = channels
+    first.weight = nn.Parameter(torch.empty(first.out_channels, channels, *first.kernel_size, device="meta"))
+
+
+def _inputs(configuration: Configuration) -> tuple[Tensor, ...]:
+    batch, tokens = configuration.batch, (configuration.batch, configuration.sequence)
+    inputs = []
+    if configuration.image_size:
+        side = configuration.image_size
+        inputs.append(torch.empty(batch, configuration.channels, side, side, device="meta"))
+    if configuration.hidden:
+        inputs.append(torch.empty(*tokens, configuration.hidden, device="meta"))
+    elif configuration.sequence:
+        inputs.append(torch.empty(tokens, dtype=torch.long, device="meta"))
+    return tuple(inputs)

@@ -1,0 +1,134 @@
+"""The networks of Table II of the DNN-occu paper and their relatives: where each comes from, and which sizes it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ....errors import InputError
+from ..configuration import Configuration
+
+FAMILIES = ("cnn", "rnn", "vision_transformer", "language", "multimodal")
+"""Table II's CNN, RNN and Transformer, with transformers told apart by what they are given."""
+
+OTHER = "other"
+"""The family of networks that are not in the table."""
+
+SIZES = ("channels", "image_size", "sequence", "hidden", "layers")
+"""Fields of Configuration that apply to some networks only."""
+
+PRECISIONS = ("fp32", "fp16", "bf16")
+
+LARGEST_BATCH = 2**20
+
+
+@dataclass(frozen=True)
+class Size:
+    """What one size of a configuration may be: where it is not given, the least and the most."""
+
+    usual: int
+    least: int
+    most: int
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network by name.
+
+    Args:
+        family: one of FAMILIES.
+        library: that defines it: ``torchvision``, ``timm``, ``transformers``, ``torch``, or empty for our own modules.
+        sizes: by the names of Configuration's fields, those that apply.
+        tower: of a multimodal network, timm's name of the one for images.
+    """
+
+    family: str
+    library: str
+    sizes: Mapping[str, Size] = field(default_factory=dict)
+    tower: str = ""
+
+
+IMAGE: Mapping[str, Size] = {"channels": Size(3, 1, 4096), "image_size": Size(224, 1, 2**14)}
+STEPS: Mapping[str, Size] = {"sequence": Size(64, 1, 2**16), "hidden": Size(256, 1, 2**14), "layers": Size(1, 1, 64)}
+
+
+def _tokens(most: int) -> dict[str, Size]:
+    """As many as a network has positions for."""
+    return {"sequence": Size(min(128, most), 1, most)}
+
+
+def _of(library: str, family: str, sizes: Mapping[str, Size], names: str) -> dict[str, Network]:
+    return {name: Network(family, library, sizes) for name in names.split()}
+
+
+NETWORKS: Mapping[str, Network] = {
+    **_of("", "cnn", IMAGE, "lenet"),
+    **_of("torchvision", "cnn", IMAGE, "alexnet vgg11 vgg13 vgg16 resnet18 resnet34 resnet50 convnext_base mobilenet_v2"),
+    **_of("torchvision", "cnn", IMAGE, "efficientnet_b0 densenet121 squeezenet1_0 regnet_y_400mf shufflenet_v2_x1_0"),
+    **_of("torch", "rnn", STEPS, "lstm rnn gru"),
+    **_of("timm", "vision_transformer", IMAGE, "vit_tiny_patch16_224 vit_small_patch16_224 vit_base_patch16_224"),
+    **_of("timm", "vision_transformer", IMAGE, "swin_tiny_patch4_window7_224 swin_small_patch4_window7_224 maxvit_tiny_tf_224"),
+    **_of("transformers", "language", _tokens(512), "distilbert bert"),
+    **_of("transformers", "language", _tokens(1024), "gpt2"),
+    **{
+        name: Network("multimodal", "timm and transformers", {**IMAGE, **_tokens(77)}, tower)
+        for name, tower in {
+            "clip_rn50": "resnet50_clip",
+            "clip_vit_b16": "vit_base_patch16_clip_224",
+            "clip_vit_b32": "vit_base_patch32_clip_224",
+        }.items()
+    },
+}
+"""By name, in the default form of their library and with random weights: Table II's twenty, and ten more."""
+
+
+def family(name: str) -> str:
+    """One of FAMILIES for the names of NETWORKS, else OTHER."""
+    return NETWORKS[name].family if name in NETWORKS else OTHER
+
+
+def complete(configuration: Configuration) -> Configuration:
+    """The configuration with the usual value of every size that applies and is not given.
+
+    A name that is not in NETWORKS (see :func:`.build_network.build_network`) may have any size; a network for images is then
+    usual, unless it is a path or a factory, which have sizes of their own.
+
+    Raises:
+        InputError: a size does not apply to the network or is out of its range, or there is no such precision.
+    """
+    name = configuration.network
+    if not 1 <= configuration.batch <= LARGEST_BATCH:
+        raise InputError(f"{name} cannot run with a batch of {configuration.batch}; give a batch from 1 to {LARGEST_BATCH}")
+    if configuration.precision not in PRECISIONS:
+        raise InputError(f"unknown precision {configuration.precision!r}; give one of {', '.join(PRECISIONS)}")
+    takes = _sizes_of(name)
+    usual: dict[str, Any] = {}
+    for field_name in SIZES:
+        given = getattr(configuration, field_name)
+        said = field_name.replace("_", " ")
+        size = takes.get(field_name)
+        if size is None:
+            if given:
+                known = ", ".join(one.replace("_", " ") for one in takes)
+                raise InputError(
+                    f"{name} has no {said}, but {said} {given} is asked for; leave it out (its sizes are: {known})"
+                )
+        elif given:
+            if not size.least <= given <= size.most:
+                raise InputError(f"{name} cannot have {said} {given}; give one from {size.least} to {size.most}")
+        else:
+            usual[field_name] = size.usual
+    return replace(configuration, **usual)
+
+
+_ANY = {name: Size(0, 1, 2**16) for name in SIZES}
+
+
+def _sizes_of(name: str) -> Mapping[str, Size]:
+    if name in NETWORKS:
+        return NETWORKS[name].sizes
+    library, colon, _ = name.rpartition(":")
+    if name.endswith(".onnx") or (colon and library not in ("torchvision", "timm")):
+        return _ANY
+    return IMAGE
