@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 from pathlib import Path
 from typing import Protocol
 
@@ -58,8 +59,10 @@ def read_any(path: Path) -> KernelFile:
             return text_format.read(text, name)
     known = ", ".join([*(one.NAME for one in _TEXTS), *(one.NAME for one in _TABLES)])
     try:  # not csv_text.parse_csv: a "#" in a kernel's name ({lambda()#1}) begins no comment
-        table = pd.read_csv(io.StringIO(text), index_col=False, low_memory=False)
-    except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)  # rows that are longer than the header
+            table = pd.read_csv(io.StringIO(text), index_col=False, low_memory=False)
+    except (pd.errors.ParserError, pd.errors.ParserWarning, pd.errors.EmptyDataError) as error:
         raise InputError(f"{name!r} is no profile that can be read; give one of: {known}") from error
     for table_format in _TABLES:
         if table_format.recognises(table):

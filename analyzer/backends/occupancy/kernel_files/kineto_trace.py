@@ -87,21 +87,19 @@ def _content(text: str, name: str) -> tuple[list[Any], list[Any]]:
 
 
 def _gpus(properties: Sequence[Any], name: str) -> dict[int, GpuLimits]:
-    """What the trace tells of each GPU, by index; different GPUs have different names."""
+    """The GPUs of which the trace tells enough, by index; different ones have different names."""
     gpus: dict[int, GpuLimits] = {}
     for one in properties:
-        if not isinstance(one, dict) or "computeMajor" not in one:
+        if not isinstance(one, dict):
             continue
         title = str(one.get("name", "")).strip() or "unnamed GPU"
         if one.get("warpSize", 32) != 32 or title.startswith("AMD"):
             raise InputError(f"{name!r} was recorded on {title!r}; occupancy is calculated for NVIDIA GPUs alone")
         figures = {key: int(value) for key, value in one.items() if _is_number(value) and value >= 0}
-        try:
-            sm_count = figures["numSms"]
-            capability = figures["computeMajor"] + figures["computeMinor"] / 10
-            number = figures.get("id", len(gpus))
-        except KeyError as missing:
-            raise InputError(f"{name!r} tells no {missing} of {title!r}; name the GPU by --gpu") from None
+        if not {"numSms", "computeMajor", "computeMinor"} <= set(figures):
+            continue
+        sm_count, number = figures["numSms"], figures.get("id", len(gpus))
+        capability = figures["computeMajor"] + figures["computeMinor"] / 10
         threads = figures.get("maxThreadsPerMultiprocessor", figures.get("maxThreadsPerMultiProcessor"))
         known = Figures(
             max_warps=None if threads is None else threads // 32,

@@ -27,8 +27,8 @@ def advice(rows: pd.DataFrame) -> Iterator[str]:
         return
     worst = busiest(own[small]).iloc[0]
     blocks, sms, resident = int(worst["blocks"]), int(worst["sm_count"]), int(worst["resident_blocks"])
-    idle = f" and leave {sms - blocks} idle" if blocks < sms else ""
+    idle = f", which leaves {sms - blocks} idle," if blocks < sms else ","
     yield (
         f"grids are too small for {100 * share:.0f} % of the GPU time: the busiest such kernel launches {blocks} blocks for"
-        f" {sms} SMs{idle}, where {sms * resident} fit at once; a larger batch makes more blocks"
+        f" {sms} SMs{idle} where {sms * resident} fit at once; a larger batch makes more blocks"
     )

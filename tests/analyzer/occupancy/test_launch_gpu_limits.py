@@ -1,0 +1,85 @@
+"""Limits of GPUs: catalogue and table by compute capability say the same, and a user's own GPU needs only what it must."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from epochcast.analyzer.backends.occupancy.launch.gpu_limits import Figures, limits_by_capability, limits_of
+from epochcast.analyzer.errors import InputError
+from epochcast.regressor import load_catalog
+from epochcast.regressor.gpus import Gpu
+
+MINE = """
+[[gpu]]
+name = "My GPU"
+compute_capability = {capability}
+sm_count = 100
+cuda_cores = 12_800
+boost_clock = 2.4e9
+memory = 34_359_738_368
+memory_bandwidth = 9.0e11
+tdp = 300
+{more}
+"""
+
+
+def _mine(folder: Path, capability: float = 8.9, more: str = "") -> Gpu:
+    (folder / "mine.toml").write_text(MINE.format(capability=capability, more=more))
+    return load_catalog(folder / "mine.toml").resolve("my gpu")
+
+
+@pytest.mark.parametrize("name", list(load_catalog()))
+def test_the_catalogue_and_the_table_agree(name: str) -> None:
+    """Two sources: CCCL's limits and data sheets in the catalogue, the programming guide in the table."""
+    gpu = load_catalog()[name]
+    assert limits_of(gpu) == limits_by_capability(name, gpu.compute_capability, gpu.sm_count)
+
+
+@pytest.mark.parametrize(
+    ("capability", "reserved", "unit", "partitions", "registers"),
+    [
+        (3.7, 0, 256, 4, 131_072),
+        (6.0, 0, 256, 2, 65_536),
+        (6.1, 0, 256, 4, 65_536),
+        (7.5, 0, 256, 4, 65_536),
+        (8.6, 1024, 128, 4, 65_536),
+        (12.0, 1024, 128, 4, 65_536),
+    ],
+)
+def test_how_registers_and_shared_memory_are_given_out(
+    capability: float, reserved: int, unit: int, partitions: int, registers: int
+) -> None:
+    limits = limits_by_capability("GPU", capability, 10)
+    given = (limits.reserved_per_block, limits.shared_memory_unit, limits.register_partitions, limits.registers)
+    assert given == (reserved, unit, partitions, registers)
+
+
+def test_one_block_may_have_all_shared_memory_of_an_sm_but_what_is_reserved() -> None:
+    for gpu in load_catalog().values():
+        limits = limits_of(gpu)
+        if limits.compute_capability >= 7.0:  # from there on a kernel can opt in to more than 48 KiB
+            assert limits.shared_memory_per_block + limits.reserved_per_block == limits.shared_memory
+
+
+def test_a_gpu_of_ones_own_needs_no_limits(tmp_path: Path) -> None:
+    limits = limits_of(_mine(tmp_path))
+    assert limits == replace(limits_of(load_catalog().resolve("L40S")), name="My GPU", sm_count=100)
+
+
+@pytest.mark.parametrize("more", ["max_warps_per_sm = 40", "max_threads_per_sm = 1280"])
+def test_its_own_figures_take_the_place_of_the_tables(tmp_path: Path, more: str) -> None:
+    limits = limits_of(_mine(tmp_path, more=f"{more}\nmax_blocks_per_sm = 20\nshared_memory_per_sm = 65_536"))
+    assert (limits.max_warps, limits.max_blocks, limits.shared_memory) == (40, 20, 65_536)
+
+
+def test_a_profile_tells_more_than_the_table() -> None:
+    limits = limits_by_capability("part of an A100", 8.0, 14, Figures(shared_memory=102_400))
+    assert (limits.sm_count, limits.shared_memory, limits.max_warps) == (14, 102_400, 64)
+
+
+def test_an_unknown_architecture_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"'My GPU' has compute capability 2\.0; occupancy is calculated for 3\.5, 3\.7"):
+        limits_of(_mine(tmp_path, capability=2.0))
+    with pytest.raises(InputError, match="0 SMs"):
+        limits_by_capability("GPU", 8.0, 0)
