@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from epochcast.analyzer.backends.convmeter.measurement.points_file import HEADER, PointsFile
+from epochcast.analyzer.backends.convmeter.measurement.points_file import HEADER, points_file
 from epochcast.analyzer.backends.convmeter.metrics import COLUMNS
 from epochcast.analyzer.backends.convmeter.points import read_points
 from epochcast.analyzer.errors import InputError
@@ -23,7 +23,7 @@ def path(tmp_path):
 
 
 def test_rows_are_read_as_they_were_written(path):
-    PointsFile(path, PLACE).append(row(forward_seconds=0.2))
+    points_file(path, PLACE).append(row(forward_seconds=0.2))
     points = read_points(path)
     assert len(points) == 1
     read = points.iloc[0]
@@ -34,9 +34,9 @@ def test_rows_are_read_as_they_were_written(path):
 
 
 def test_a_file_is_continued_where_it_ended(path):
-    first = PointsFile(path, PLACE)
+    first = points_file(path, PLACE)
     first.append(row())
-    second = PointsFile(path, PLACE)
+    second = points_file(path, PLACE)
     assert second.rows == 1
     assert row() in second
     for other in ({"batch": 8}, {"block": "layer1"}, {"image_size": 32}, {"precision": "tf32"}, {"devices": 2}, {"nodes": 2}):
@@ -47,13 +47,13 @@ def test_a_file_is_continued_where_it_ended(path):
 
 @pytest.mark.parametrize("kept", [1, 60, -1])
 def test_a_torn_last_line_is_dropped(path, kept):
-    file = PointsFile(path, PLACE)
+    file = points_file(path, PLACE)
     file.append(row())
     whole = path.read_text()
     file.append(row(batch=8))
     torn = path.read_text()[len(whole) :]
     path.write_text(whole + torn[:kept])
-    again = PointsFile(path, PLACE)
+    again = points_file(path, PLACE)
     assert again.rows == 1
     assert row(batch=8) not in again
     assert path.read_text() == whole
@@ -62,16 +62,16 @@ def test_a_torn_last_line_is_dropped(path, kept):
 @pytest.mark.parametrize("kept", [0, 1, 30])
 def test_a_torn_header_is_written_anew(path, kept):
     path.write_text(",".join(HEADER)[:kept])
-    PointsFile(path, PLACE).append(row())
+    points_file(path, PLACE).append(row())
     assert len(read_points(path)) == 1
 
 
 @pytest.mark.parametrize(("name", "seen"), [("device", "Another CPU"), ("optimizer", "sgd"), ("software", "torch 9")])
 def test_points_of_another_place_are_refused(path, name, seen):
-    PointsFile(path, PLACE | {name: seen}).append(row())
+    points_file(path, PLACE | {name: seen}).append(row())
     before = path.read_text()
     with pytest.raises(InputError, match=rf"holds points of {name} '{seen}' .* give another file"):
-        PointsFile(path, PLACE)
+        points_file(path, PLACE)
     assert path.read_text() == before
 
 
@@ -79,17 +79,17 @@ def test_points_of_another_place_are_refused(path, name, seen):
 def test_another_file_is_not_overwritten(path, content):
     path.write_bytes(content)
     with pytest.raises(InputError, match="give another file"):
-        PointsFile(path, PLACE)
+        points_file(path, PLACE)
     assert path.read_bytes() == content
 
 
 def test_where_it_cannot_be_written_is_said(tmp_path):
     with pytest.raises(InputError, match="cannot write"):
-        PointsFile(tmp_path / "nowhere" / "points.csv", PLACE)
+        points_file(tmp_path / "nowhere" / "points.csv", PLACE)
     with pytest.raises(InputError, match=r"name a plain \.csv"):
-        PointsFile(tmp_path / "points.csv.gz", PLACE)
+        points_file(tmp_path / "points.csv.gz", PLACE)
     with pytest.raises(InputError, match="give another file"):
-        PointsFile(tmp_path, PLACE)
+        points_file(tmp_path, PLACE)
 
 
 @pytest.mark.parametrize(
@@ -104,12 +104,12 @@ def test_where_it_cannot_be_written_is_said(tmp_path):
     ],
 )
 def test_cells_that_cannot_be_are_named(path, cells, said):
-    PointsFile(path, PLACE).append(row() | cells)
+    points_file(path, PLACE).append(row() | cells)
     with pytest.raises(InputError, match=said):
         read_points(path)
 
 
 def test_a_table_without_rows_is_refused(path):
-    PointsFile(path, PLACE)
+    points_file(path, PLACE)
     with pytest.raises(InputError, match="no row below its header"):
         read_points(path)

@@ -24,7 +24,7 @@ from .memory import free_bytes
 from .networks import Networks
 from .phases import CudaTimeline, HostTimeline, Optimizer, Timeline, inference, time_phases, training
 from .plan import Device, Item, Plan
-from .points_file import PointsFile
+from .points_file import points_file
 from .workers import Workers
 
 _MOST_OF_FREE = 0.5
@@ -84,7 +84,7 @@ def collect(
     """
     begin = time.monotonic()
     place = {"device": device_name(device), "optimizer": optimizer, "software": f"torch {torch.__version__}"}
-    file = PointsFile(path, place) if workers.rank == 0 else None
+    file = points_file(path, place) if workers.rank == 0 else None
     missing = [number for number, item in enumerate(plan.items) if file is None or _identity(item, workers) not in file]
     missing = workers.as_first(missing)
     bench = _Bench(device, optimizer, workers)

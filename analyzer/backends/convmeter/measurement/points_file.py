@@ -1,23 +1,16 @@
-"""The table of points on the disk, which grows by a row at a time and survives being stopped at any moment."""
+"""The table of points on the disk."""
 
 from __future__ import annotations
 
-import csv
-import io
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from ....errors import InputError
-from ....files import write_whole
+from ...growing_table import GrowingTable
 from ..metrics import COLUMNS
 from ..points import KEYS, PHASES, TIMES
 
 SPREADS = tuple(f"{phase}_iqr" for phase in PHASES)
 """Interquartile ranges of :data:`TIMES`, seconds."""
-
-PLACE = ("device", "optimizer", "software")
-"""What is the same in all rows."""
 
 HEADER = (*KEYS, *TIMES, *SPREADS, "rounds", "optimizer", "software", *COLUMNS)
 """``rounds``: how often each phase was repeated (the fewest of a row's)."""
@@ -25,69 +18,10 @@ HEADER = (*KEYS, *TIMES, *SPREADS, "rounds", "optimizer", "software", *COLUMNS)
 _IDENTITY = ("precision", "network", "block", "image_size", "batch", "devices", "nodes")
 
 
-class PointsFile:
-    """A CSV file, begun or continued; a last line that was not finished is dropped.
-
-    Args:
-        path: of the file.
-        place: by :data:`PLACE`.
-
-    Attributes:
-        rows: in the file.
+def points_file(path: Path, place: Mapping[str, str]) -> GrowingTable:
+    """The file, begun or continued; ``place`` are its device, optimizer and software.
 
     Raises:
-        InputError: the file holds something else or points of another place, or cannot be written.
+        InputError: as :class:`GrowingTable`.
     """
-
-    def __init__(self, path: Path, place: Mapping[str, str]) -> None:
-        if path.suffix == ".gz":
-            raise InputError(f"cannot write to {str(path)!r} row by row; name a plain .csv file and compress it later")
-        self._path, self._place = path, place
-        text = self._whole_lines()
-        rows = list(csv.DictReader(io.StringIO(text)))
-        for row in rows:
-            if differs := [name for name in PLACE if row[name] != place[name]]:
-                name = differs[0]
-                raise InputError(
-                    f"{str(path)!r} holds points of {name} {row[name]!r} and this run has {place[name]!r}; give another file"
-                )
-        self._known = {tuple(row[name] for name in _IDENTITY) for row in rows}
-        self.rows = len(rows)
-
-    def __contains__(self, row: Mapping[str, object]) -> bool:
-        """Whether the file holds the row of this precision, network, block, image size, batch and number of devices."""
-        return tuple(_text(row[name]) for name in _IDENTITY) in self._known
-
-    def append(self, row: Mapping[str, object]) -> None:
-        """Write a row, which lacks only what the file knows; what was not measured may lack too."""
-        cells = {**self._place, **row}
-        line = io.StringIO()
-        csv.writer(line, lineterminator="\n").writerow([_text(cells.get(name, "")) for name in HEADER])
-        try:
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(line.getvalue())
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as error:
-            raise InputError(f"cannot write {str(self._path)!r}: {error.strerror or error}") from error
-        self._known.add(tuple(_text(row[name]) for name in _IDENTITY))
-        self.rows += 1
-
-    def _whole_lines(self) -> str:
-        """The file's text up to its last line end; writes the header of a new one."""
-        header = ",".join(HEADER) + "\n"
-        try:
-            text = self._path.read_text(encoding="utf-8") if self._path.exists() else ""
-        except (OSError, UnicodeError) as error:
-            reason = " ".join(str(error).split())[:120]
-            raise InputError(f"cannot continue {str(self._path)!r}: {reason}; give another file") from error
-        whole = text[: text.rfind("\n") + 1] or header
-        if not (whole.startswith(header) and (header.startswith(text) or text.startswith(header))):
-            raise InputError(f"{str(self._path)!r} holds no points of this command; give another file to write to")
-        if whole != text:
-            write_whole(self._path, lambda file: file.write(whole.encode()))
-        return whole
-
-
-def _text(value: object) -> str:
-    return f"{value:.15g}" if isinstance(value, float) else str(value)
+    return GrowingTable(path, HEADER, place, _IDENTITY)
