@@ -1,0 +1,80 @@
+"""Models of occupancy by name: what each is fitted on are graphs on GPUs, what it answers is one number per graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....errors import InputError
+from ..sample import Sample
+from .nearest_configuration import NearestConfiguration
+from .output import Target
+from .pooled_boosting import PooledBoosting
+from .training_mean import TrainingMean
+
+EPOCHS = 50
+"""Of networks; the DNN-occu paper names no number."""
+
+
+class Model(Protocol):
+    """Made unfitted, then fitted or restored."""
+
+    def fit(self, samples: Sequence[Sample], values: NDArray[np.float64]) -> Self:
+        """Fit on samples and their occupancies, ratios 0..1 (or on seconds, see Settings), shape (n,).
+
+        Raises:
+            InputError: a value cannot be, there are too few, or a graph is too large for the model.
+        """
+        ...
+
+    def predict(self, samples: Sequence[Sample]) -> NDArray[np.float64]:
+        """The quantity that was learnt, shape (n,); a graph that is too large for the model raises InputError."""
+        ...
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """What was fitted: numbers as JSON, and arrays."""
+        ...
+
+    def restore(self, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take what :meth:`state` gave."""
+        ...
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What all models can be told; each takes what it needs.
+
+    Args:
+        seed: of a network's first weights and of the order of its steps.
+        epochs: how often a network sees every sample.
+        target: what is learnt: ``ratio`` (occupancy) or ``seconds`` of a step.
+        progress: told of a network after each epoch: epoch from 1, epochs, mean loss of the epoch.
+    """
+
+    seed: int = 0
+    epochs: int = EPOCHS
+    target: Target = "ratio"
+    progress: Callable[[int, int, float], object] | None = None
+
+
+MODELS: Mapping[str, Callable[[Settings], Model]] = {
+    "mean": lambda settings: TrainingMean(settings.target),
+    "nearest": lambda settings: NearestConfiguration(settings.target),
+    "boosting": lambda settings: PooledBoosting(settings.target),
+}
+"""By the names that the command line knows; networks load PyTorch when one is made."""
+
+
+def make(name: str, **settings: Any) -> Model:
+    """An unfitted model by name, with fields of :class:`Settings`.
+
+    Raises:
+        InputError: there is no such model, or a library that it needs is missing.
+    """
+    if name not in MODELS:
+        raise InputError(f"unknown model {name!r}; known are {', '.join(MODELS)}")
+    return MODELS[name](Settings(**settings))

@@ -1,0 +1,45 @@
+"""Baseline: gradient boosting on pooled graph features."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from .....regressor.forest import Forest
+from ...distributed.operator_time.boosting import Boosting
+from ..sample import Sample
+from .output import Floats, Output, Target
+from .pooled_features import pooled_features
+
+
+class PooledBoosting:
+    """scikit-learn's boosted trees, kept as plain arrays. Trees do not go beyond the labels that they saw."""
+
+    def __init__(self, target: Target = "ratio") -> None:
+        self.target = target
+
+    def fit(self, samples: Sequence[Sample], values: Floats) -> Self:
+        """Fit the trees; values that cannot be raise InputError."""
+        self._output = Output.of(self.target, values, len(samples))
+        rows = pooled_features(samples).astype(np.float64)
+        self._boosting = Boosting.fit(rows, self._output.learnt(values), np.ones(len(rows)))
+        return self
+
+    def predict(self, samples: Sequence[Sample]) -> Floats:
+        """Shape (n,)."""
+        return self._output.values(self._boosting.predict(pooled_features(samples).astype(np.float64)))
+
+    def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
+        """What was fitted: numbers as JSON, and arrays."""
+        forest = self._boosting.forest
+        arrays = dict(vars(forest))
+        return {"output": self._output.state(), "start": self._boosting.start}, arrays
+
+    def restore(self, settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]) -> Self:
+        """Take what :meth:`state` gave."""
+        self._output = Output.restored(settings["output"])
+        self.target = self._output.target
+        self._boosting = Boosting(float(settings["start"]), Forest(**arrays))
+        return self
