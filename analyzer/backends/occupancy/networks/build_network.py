@@ -22,13 +22,16 @@ from .known_networks import IMAGE, NETWORKS, SIZES, STEPS, complete
 from .lenet import lenet
 
 Built = tuple[nn.Module, tuple[Any, ...]]
+_WithOrWithoutInputs = tuple[nn.Module, tuple[Any, ...] | None]
 
 _USUAL = {**STEPS, **IMAGE}
 """What a factory is called with that must have a size, where none is given."""
 
 
-def build_network(configuration: Configuration) -> Built:
+def build_network(configuration: Configuration, device: str = "meta") -> Built:
     """Build a network, and what it is called with for a batch of the configuration's samples, without memory for either.
+
+    On another device the network has weights and buffers, what it is called with lies on the meta device all the same.
 
     Networks are in evaluation mode and have random weights. Their names are those of NETWORKS, the names that
     :func:`...convmeter.find_network.find_network` knows, or ``package.module:factory``. Such a factory gives (network, inputs),
@@ -42,20 +45,20 @@ def build_network(configuration: Configuration) -> Built:
     configuration = complete(configuration)
     name = configuration.network
     if name in NETWORKS:
-        network = _known(configuration)
+        network = _known(configuration, device)
     elif ":" in name and name.split(":")[0] not in ("torchvision", "timm"):
-        return _of_the_user(configuration)
+        return _of_the_user(configuration, device)
     else:
-        network, _ = find_network(name, configuration.image_size)
+        network, _ = find_network(name, configuration.image_size, device)
     if configuration.channels:
-        _set_channels(network, configuration.channels, name)
-    return network.to("meta").eval(), _inputs(configuration)
+        set_channels(network, configuration.channels, name)
+    return network.to(device).eval(), _inputs(configuration)
 
 
-def _of_the_user(configuration: Configuration) -> Built:
+def _of_the_user(configuration: Configuration, device: str) -> Built:
     name = configuration.network
-    network, inputs = built_without_memory(name, lambda: _from_factory(configuration))
-    network = network.to("meta").eval()
+    network, inputs = _built(name, lambda: _from_factory(configuration), device)
+    network = network.to(device).eval()
     if inputs is None:
         image: dict[str, Any] = {one: getattr(configuration, one) or size.usual for one, size in IMAGE.items()}
         return network, _inputs(replace(configuration, sequence=0, hidden=0, layers=0, **image))
@@ -102,11 +105,23 @@ def _samples(tensor: Tensor, batch: int) -> Tensor:
     return torch.empty((batch, *tensor.shape[1:]) if tensor.dim() else (), dtype=tensor.dtype, device="meta")
 
 
-def _known(configuration: Configuration) -> nn.Module:
+def _built(name: str, build: Callable[[], _WithOrWithoutInputs], device: str) -> _WithOrWithoutInputs:
+    """What ``build`` gives, without memory where it is for the meta device."""
+    if device == "meta":
+        return built_without_memory(name, build)
+    try:
+        return build()
+    except InputError:
+        raise
+    except (Exception, SystemExit) as error:  # a user's code may raise anything
+        raise InputError(f"the network {name!r} cannot be built: {type(error).__name__}: {one_line(error)}") from error
+
+
+def _known(configuration: Configuration, device: str) -> nn.Module:
     name = configuration.network
     network = NETWORKS[name]
     try:
-        return built_without_memory(name, _builder(configuration))[0].to("meta")
+        return _built(name, _builder(configuration), device)[0]
     except InputError as error:
         missing = error.__cause__
         if isinstance(missing, ImportError):
@@ -160,8 +175,12 @@ def _clip(tower: str, image_size: int) -> nn.Module:
     return Clip(_timm(tower, image_size), CLIPTextModel(CLIPTextConfig()))
 
 
-def _set_channels(network: nn.Module, channels: int, name: str) -> None:
-    """Give the first convolution another number of input channels."""
+def set_channels(network: nn.Module, channels: int, name: str) -> None:
+    """Give the first convolution another number of input channels, with random weights.
+
+    Raises:
+        InputError: there is none that can have it.
+    """
     first = next((one for one in network.modules() if isinstance(one, nn.Conv2d)), None)
     if first is None:
         raise InputError(f"{name} has no convolution that could take {channels} channels; leave out the channels")
@@ -170,7 +189,8 @@ def _set_channels(network: nn.Module, channels: int, name: str) -> None:
     if first.groups != 1:
         raise InputError(f"the first convolution of {name} has {first.groups} groups; leave out the channels")
     first.in_channels = channels
-    first.weight = nn.Parameter(torch.empty(first.out_channels, channels, *first.kernel_size, device="meta"))
+    shape = (first.out_channels, channels, *first.kernel_size)
+    first.weight = nn.Parameter(0.05 * torch.randn(shape, dtype=first.weight.dtype, device=first.weight.device))
 
 
 def _inputs(configuration: Configuration) -> tuple[Tensor, ...]:
