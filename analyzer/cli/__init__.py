@@ -26,6 +26,7 @@ _COMMANDS = {
     "predict": "Predict the epoch time on every other GPU.",
     "predict-model": "Predict from the model itself, before anything has run.",
     "occupancy-of": "Calculate the GPU occupancy of what a profile recorded.",
+    "simulate-packing": "Simulate packing jobs on shared GPUs by their predicted occupancy.",
     "recommend": "Rank cloud instances by cost or time.",
     "prices": "List the instances that can be recommended with their prices, and import newer ones.",
     "gpus": "List the GPUs that can be predicted for.",

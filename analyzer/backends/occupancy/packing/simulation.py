@@ -1,0 +1,214 @@
+"""One stream of jobs on GPUs, event by event (SimPy).
+
+Each running job gets done at the rate 1 / slowdown, which changes whenever a job joins or leaves its GPU. Jobs neither move
+nor pause. A job that does not find the memory it truly needs fails as it starts and is submitted again, with that need known
+and behind those that wait then (the paper's "job resubmission caused by out-of-memory failures"); the failure itself is taken
+to cost no time.
+
+NVML utilisation of a GPU is min(1, sum of the jobs' utilisations / slowdowns): the seconds in which a job's kernels run are
+part of its work, so they are the same alone and beside others, and kernels of different jobs run one after the other as long
+as there is room. By the paper's Table VI makespan x utilisation is nearly the same for its three policies (5.4 % more for occu-
+packing than for slot-packing, 5.1 % less for nvml-util-packing), which is what this definition gives. Occupancy is min(1, sum
+of occupancies / slowdowns), on the same grounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
+
+import simpy
+
+from ....errors import InputError
+from .gpu import Gpu
+from .job import Job
+from .policies import Policy
+from .slowdown import Slowdown
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What became of a job.
+
+    Attributes:
+        job: as it was submitted first.
+        gpu: number of the GPU that it ran on, from 0.
+        start: seconds at which it began to run for good.
+        finish: seconds.
+        failures: how often it ran out of memory before.
+    """
+
+    job: Job
+    gpu: int
+    start: float
+    finish: float
+    failures: int
+
+    @property
+    def queueing(self) -> float:
+        """Seconds from arrival to start."""
+        return max(0.0, self.start - self.job.arrival)
+
+    @property
+    def jct(self) -> float:
+        """Job completion time: seconds from arrival to finish."""
+        return self.finish - self.job.arrival
+
+    @property
+    def jct_slowdown(self) -> float:
+        """Job completion time, waiting included, over the seconds that the job takes alone."""
+        return self.jct / self.job.duration
+
+    @property
+    def run_slowdown(self) -> float:
+        """Seconds of running over the seconds that the job takes alone: what co-location costs it."""
+        return (self.finish - self.start) / self.job.duration
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A stream that has run to its end.
+
+    Attributes:
+        makespan: seconds from the first arrival to the last finish.
+        nvml_utilisation, occupancy: means over the makespan and all GPUs, 0..1.
+        finished: every job, in the order of submission.
+    """
+
+    makespan: float
+    nvml_utilisation: float
+    occupancy: float
+    finished: tuple[Finished, ...]
+
+
+def simulate(jobs: Sequence[Job], gpus: int, memory: float, policy: Policy, slowdown: Slowdown) -> Outcome:
+    """Run the jobs on that many GPUs of ``memory`` bytes each.
+
+    Raises:
+        InputError: there is no job or no GPU, or a job needs more than a whole GPU has.
+    """
+    if not jobs or gpus < 1:
+        raise InputError(f"{len(jobs)} jobs on {gpus} GPUs: nothing to simulate; give at least one of each")
+    if not memory > 0:
+        raise InputError(f"a GPU with {memory:g} bytes of memory holds no job; give its memory in bytes")
+    largest = max(jobs, key=attrgetter("memory"))
+    if largest.memory > memory:
+        raise InputError(
+            f"job {largest.name!r} needs {largest.memory:.4g} bytes and a GPU has {memory:.4g}; "
+            "give larger GPUs or leave the job out"
+        )
+    return _Cluster(jobs, gpus, memory, policy, slowdown).run()
+
+
+@dataclass(eq=False)
+class _Running:
+    """A job on a GPU; ``slowdown`` holds until the process is interrupted."""
+
+    number: int
+    job: Job
+    start: float
+    slowdown: float = 1.0
+    process: simpy.Process | None = None
+
+
+@dataclass(eq=False)
+class _Shared:
+    """A GPU with its running jobs, in the order of ``gpu.jobs``, and its integrals over time."""
+
+    gpu: Gpu
+    running: list[_Running] = field(default_factory=list)
+    since: float = 0.0
+    nvml: float = 0.0
+    occupancy: float = 0.0
+    nvml_seconds: float = 0.0
+    occupancy_seconds: float = 0.0
+
+    def account(self, now: float) -> None:
+        """Add up the time since the last change."""
+        self.nvml_seconds += self.nvml * (now - self.since)
+        self.occupancy_seconds += self.occupancy * (now - self.since)
+        self.since = now
+
+    def retune(self, slowdown: Slowdown) -> None:
+        """Set the slowdown of every running job, and what the GPU is filled with from now on."""
+        for one, each in zip(self.running, slowdown(self.gpu.jobs), strict=True):
+            if not 1 <= each < float("inf"):
+                raise ValueError(f"{[job.name for job in self.gpu.jobs]} cannot run together: slowdown {each}")
+            one.slowdown = each
+        self.nvml = min(1.0, sum(one.job.nvml_utilisation / one.slowdown for one in self.running))
+        self.occupancy = min(1.0, sum(one.job.occupancy / one.slowdown for one in self.running))
+
+
+class _Cluster:
+    def __init__(self, jobs: Sequence[Job], gpus: int, memory: float, policy: Policy, slowdown: Slowdown) -> None:
+        self.env = simpy.Environment()
+        self.jobs = jobs
+        self.shared = [_Shared(Gpu(memory)) for _ in range(gpus)]
+        self.policy, self.slowdown = policy, slowdown
+        self.queue: list[tuple[int, Job]] = []
+        self.failures = [0] * len(jobs)
+        self.finished: dict[int, Finished] = {}
+
+    def run(self) -> Outcome:
+        self.env.process(self._arrivals())
+        self.env.run()
+        first, last = min(job.arrival for job in self.jobs), max(one.finish for one in self.finished.values())
+        whole = (last - first) * len(self.shared)
+        return Outcome(
+            makespan=last - first,
+            nvml_utilisation=sum(one.nvml_seconds for one in self.shared) / whole,
+            occupancy=sum(one.occupancy_seconds for one in self.shared) / whole,
+            finished=tuple(self.finished[number] for number in range(len(self.jobs))),
+        )
+
+    def _arrivals(self) -> Generator[simpy.Event, Any, None]:
+        in_order = sorted(enumerate(self.jobs), key=lambda one: one[1].arrival)
+        for arrival, group in groupby(in_order, key=lambda one: one[1].arrival):
+            if arrival > self.env.now:
+                yield self.env.timeout(arrival - self.env.now)
+            self.queue.extend(group)  # all at once: the policy chooses among them
+            self._place()
+
+    def _place(self, left: _Shared | None = None) -> None:
+        """Ask the policy until it has nothing more, then let the jobs of every GPU that changed go on at their new rates."""
+        changed = [] if left is None else [left]
+        gpus = [one.gpu for one in self.shared]
+        while self.queue and (placement := self.policy([job for _, job in self.queue], gpus)) is not None:
+            position, index = placement
+            number, job = self.queue.pop(position)
+            shared = self.shared[index]
+            if job.memory > shared.gpu.free_memory:
+                self.failures[number] += 1
+                self.queue.append((number, replace(job, predicted_memory=job.memory)))
+                continue
+            if shared not in changed:
+                changed.append(shared)
+            shared.gpu.jobs.append(job)
+            shared.running.append(_Running(number, job, self.env.now))
+        for shared in changed:
+            shared.account(self.env.now)
+            shared.retune(self.slowdown)
+            for one in shared.running:
+                if one.process is None:
+                    one.process = self.env.process(self._work(one, shared))
+                else:
+                    one.process.interrupt()
+
+    def _work(self, one: _Running, shared: _Shared) -> Generator[simpy.Event, Any, None]:
+        remaining = one.job.duration
+        while remaining > 0:
+            began, slowdown = self.env.now, one.slowdown
+            try:
+                yield self.env.timeout(remaining * slowdown)
+                break
+            except simpy.Interrupt:
+                remaining -= (self.env.now - began) / slowdown
+        place = shared.running.index(one)
+        del shared.running[place], shared.gpu.jobs[place]
+        self.finished[one.number] = Finished(
+            self.jobs[one.number], self.shared.index(shared), one.start, self.env.now, self.failures[one.number]
+        )
+        self._place(left=shared)

@@ -1,0 +1,204 @@
+"""``epochcast simulate-packing``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+
+from ...regressor import load_catalog
+from ..backends.occupancy.packing.colocation import MeasuredSlowdown, read_colocation
+from ..backends.occupancy.packing.configurations import configurations
+from ..backends.occupancy.packing.experiment import Cluster, Ordering, Summary, chosen, compare, orderings, streams, summarise
+from ..backends.occupancy.packing.job import Job, read_jobs
+from ..backends.occupancy.packing.job_stream import StreamShape, with_prediction_error
+from ..backends.occupancy.packing.policies import PAPER, POLICIES
+from ..backends.occupancy.packing.slowdown import ASSUMED, Slowdown
+from ..errors import InputError
+from . import progress
+from .plain_json import plain_json
+from .tables import seconds_text, table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_PATH = click.Path(path_type=Path)
+_MEASURED = "measured"
+
+
+@click.command("simulate-packing")
+@click.option("--jobs", type=_PATH, metavar="CSV", help="The jobs to pack, one a row (columns: see above).")
+@click.option("--configurations", "table_path", type=_PATH, metavar="CSV", help="Draw streams of jobs from these, or …")
+@click.option("--gpus-total", type=click.IntRange(min=1), default=4, show_default=True, help="How many GPUs.")
+@click.option("--gpu", metavar="NAME", help="Which GPU; its memory comes from the catalogue.")
+@click.option("--memory", type=click.FloatRange(min=0, min_open=True), metavar="BYTES", help="Memory of each GPU instead.")
+@click.option("--gpus", type=_PATH, metavar="FILE", help="GPUs of your own beside ours, TOML.")
+@click.option("--policy", "policies", multiple=True, type=click.Choice(list(POLICIES)), help="[default: slot, nvml-util, occu]")
+@click.option(
+    "--slowdown", "curves", multiple=True, type=click.Choice([*ASSUMED, _MEASURED]), help="What sharing costs. [default: all]"
+)
+@click.option("--colocation", type=_PATH, metavar="CSV", help="Pairs measured by occupancy_bench.py, for --slowdown measured.")
+@click.option("--runs", type=click.IntRange(min=1), default=100, show_default=True, help="Streams, or errors, to draw.")
+@click.option("--stream-jobs", type=click.IntRange(min=1), default=40, show_default=True, help="Jobs of a stream.")
+@click.option(
+    "--mean-duration", type=click.FloatRange(min=0, min_open=True), default=12.0, show_default=True, help="Seconds alone."
+)
+@click.option(
+    "--load",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Poisson arrivals at this share of what slots serve. [default: all at once]",
+)
+@click.option(
+    "--error", type=click.FloatRange(0, 5), default=0.0, show_default=True, help="Mean relative error of predicted occupancy."
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the streams and the errors.")
+@click.option("--plot", type=_PATH, metavar="FILE", help="Draw makespan and NVML utilisation.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def simulate_packing(
+    jobs: Path | None,
+    table_path: Path | None,
+    gpus_total: int,
+    gpu: str | None,
+    memory: float | None,
+    gpus: Path | None,
+    policies: tuple[str, ...],
+    curves: tuple[str, ...],
+    colocation: Path | None,
+    runs: int,
+    stream_jobs: int,
+    mean_duration: float,
+    load: float | None,
+    error: float,
+    seed: int,
+    plot: Path | None,
+    as_json: bool,
+) -> int:
+    """Simulate packing jobs on GPUs by predicted occupancy, beside other policies, for each slowdown that sharing may cost.
+
+    A table of jobs has the columns name, arrival_s, duration_s (alone), occupancy and nvml_utilisation (0 to 1), memory_bytes;
+    and may have predicted_occupancy, predicted_memory_bytes. A table of configurations is occupancy.csv of occupancy_bench.py
+    or has the columns key, model, occupancy, nvml_utilisation, memory_bytes.
+
+    Slowdowns: none; fig7, the DNN-occu paper's by cumulative occupancy (shape assumed from its text); utilisation, jobs take
+    turns; measured (--colocation). Gains are against one job per GPU.
+
+    \b
+    Example: epochcast simulate-packing --configurations occupancy.csv --gpu P40
+             epochcast simulate-packing --jobs queue.csv --gpus-total 8 --memory 80e9 --policy occu --policy interference
+             epochcast simulate-packing --configurations occupancy.csv --gpu H200 --error 0.2 --plot packing.png
+    """
+    cluster = Cluster(gpus_total, _memory(gpu, memory, gpus))
+    slowdowns = _slowdowns(curves, colocation)
+    if (jobs is None) == (table_path is None):
+        raise InputError("there is nothing to pack, or too much; give either --jobs CSV or --configurations CSV")
+    drawn: Sequence[Sequence[Job]]
+    if jobs is not None:
+        drawn = _errors_of(read_jobs(jobs), runs if error else 1, seed, error)
+    else:
+        assert table_path is not None
+        rate = None if load is None else load * gpus_total / mean_duration
+        shape = StreamShape(stream_jobs, mean_duration, arrival_rate=rate)
+        drawn = streams(configurations(table_path), shape, runs, seed, error)
+    rows = compare(drawn, cluster, chosen(policies or PAPER), slowdowns, progress.show)
+    progress.clear()
+    summaries, order = summarise(rows), orderings(rows)
+    answer = {
+        "gpus": gpus_total,
+        "memory": cluster.memory,
+        "runs": len(drawn),
+        "jobs": len(drawn[0]),
+        "error": error,
+        "seed": seed,
+        "results": [asdict(one) for one in summaries],
+        "ordering": {curve: asdict(one) for curve, one in order.items()},
+    }
+    if plot is not None:
+        from ..figures import save_figure
+
+        save_figure(_figure(summaries), plot)
+    click.echo(plain_json(answer) if as_json else _text(answer, summaries, order))
+    return 0
+
+
+def _memory(gpu: str | None, memory: float | None, gpus: Path | None) -> float:
+    """Bytes of each GPU."""
+    if (gpu is None) == (memory is None):
+        raise InputError("the memory of the GPUs is not known, or twice; give either --gpu NAME or --memory BYTES")
+    return memory if memory is not None else float(load_catalog(gpus).resolve(str(gpu)).memory)
+
+
+def _slowdowns(names: Sequence[str], colocation: Path | None) -> Mapping[str, Slowdown]:
+    """The curves that were asked for; all that can be without a name."""
+    if _MEASURED in names and colocation is None:
+        raise InputError("the slowdown 'measured' needs measured pairs; give --colocation CSV of occupancy_bench.py")
+    if colocation is not None and names and _MEASURED not in names:
+        raise InputError(f"--colocation is not used by --slowdown {', '.join(names)}; add --slowdown measured or leave it out")
+    known = dict(ASSUMED)
+    if colocation is not None:
+        known[_MEASURED] = MeasuredSlowdown.fit(read_colocation(colocation))
+    return {name: known[name] for name in (dict.fromkeys(names) or known)}
+
+
+def _errors_of(jobs: Sequence[Job], runs: int, seed: int, error: float) -> list[Sequence[Job]]:
+    """The same jobs as often as errors are drawn; without an error the predictions are the table's own."""
+    if not error:
+        return [jobs] * runs
+    return [with_prediction_error(jobs, error, np.random.default_rng([seed, run])) for run in range(runs)]
+
+
+def _text(answer: Mapping[str, Any], summaries: Sequence[Summary], order: Mapping[str, Ordering]) -> str:
+    once = answer["runs"] == 1
+    what = f"{answer['jobs']} jobs on {answer['gpus']} GPUs of {answer['memory'] / 2**30:.4g} GiB"
+    lines = [what if once else f"{what}, means of {answer['runs']} runs (± half of the 95 % interval)"]
+    for curve in dict.fromkeys(one.slowdown for one in summaries):
+        own = [one for one in summaries if one.slowdown == curve]
+        header = ("policy", "makespan", "gain", "NVML", "gain", "occupancy", "JCT / alone", "run / alone", "OOM", "best")
+        lines += ["", f"slowdown: {curve}", table(header, [_row(one, once) for one in own])]
+        if curve in order:
+            lines.append(_ordering(order[curve], once))
+    return "\n".join(lines)
+
+
+def _row(one: Summary, once: bool) -> list[str]:
+    makespan, figures = one.figures["makespan"], one.figures
+    half = "" if once else f" ± {seconds_text(makespan.high - makespan.mean)}"
+    gains = [f"{100 * gain:+.1f} %" if np.isfinite(gain) else "-" for gain in (one.makespan_gain, one.utilisation_gain)]
+    return [
+        one.policy,
+        seconds_text(makespan.mean) + half,
+        gains[0] if one.policy != "slot" else "",
+        f"{100 * figures['nvml_utilisation'].mean:.1f} %",
+        gains[1] if one.policy != "slot" else "",
+        f"{100 * figures['occupancy'].mean:.1f} %",
+        f"{figures['jct_slowdown'].mean:.2f}",
+        f"{figures['run_slowdown'].mean:.2f}",
+        f"{figures['failures'].mean:g}",
+        ("yes" if one.won else "") if once else f"{100 * one.won:.0f} %",
+    ]
+
+
+def _ordering(order: Ordering, once: bool) -> str:
+    """Whether the paper's Table VI is found again."""
+    share = "" if once else f", in {100 * order.makespan_runs:.0f} % of the runs"
+    least = "" if once else f"; occu is the fastest of the three in {100 * order.occu_best_runs:.0f} %"
+    return (
+        f"the paper's order of makespans (occu < nvml-util < slot) {'holds' if order.makespan else 'does not hold'}"
+        f"{share}{least}; occu's NVML utilisation is {'' if order.utilisation else 'not '}the highest of the three"
+    )
+
+
+def _figure(summaries: Sequence[Summary]) -> Figure:
+    from ..figures.packing import packing_figure
+
+    def bars(name: str) -> dict[str, dict[str, tuple[float, float, float]]]:
+        found: dict[str, dict[str, tuple[float, float, float]]] = {}
+        for one in summaries:
+            figure = one.figures[name]
+            found.setdefault(one.slowdown, {})[one.policy] = (figure.mean, figure.low, figure.high)
+        return found
+
+    return packing_figure(bars("makespan"), bars("nvml_utilisation"))
