@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -31,7 +32,7 @@ def sentences(answer: Mapping[str, Any]) -> str:
 
 def _lines(answer: Mapping[str, Any]) -> Iterator[str]:
     gpu = answer["gpu"] or f"{len({one['gpu'] for one in answer['devices']})} GPUs"
-    yield f"{gpu}: {answer['launches']} kernel launches, {seconds_text(answer['seconds'])} of GPU time ({answer['format']})"
+    yield f"{gpu}: {answer['launches']} kernel launches, GPU time {_seconds(answer['seconds'])} ({answer['format']})"
     yield ""
     rows = [
         ("launch-config occupancy", answer),
@@ -63,7 +64,7 @@ def _groups(title: str, name: str, groups: Sequence[Mapping[str, Any]]) -> Itera
         (
             _short(one[name] if one.get("device") is None else f"{one[name]} ({one['device']})"),
             str(one["launches"]),
-            seconds_text(one["seconds"]),
+            _seconds(one["seconds"]),
             _percent(one["mean"]),
             _percent(one["time_mean"]),
         )
@@ -94,7 +95,7 @@ def _kernels(kernels: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             *([_percent(one["achieved"])] if measured else []),
             (one["limiter"] or "-").replace("_", " "),
             str(one["launches"]),
-            seconds_text(one["seconds"]),
+            _seconds(one["seconds"]),
             _percent(one["share"]),
             _short(one["kernel"]) + _configuration(one),
         ]
@@ -117,5 +118,9 @@ def _short(name: str) -> str:
     return name if len(name) <= _NAME_LENGTH else f"{name[:half]}…{name[-half:]}"
 
 
+def _seconds(seconds: float | None) -> str:
+    return seconds_text(None if seconds is None or math.isnan(seconds) else seconds)
+
+
 def _percent(ratio: float | None) -> str:
-    return "-" if ratio is None or ratio != ratio else f"{100 * ratio:.1f} %"
+    return "-" if ratio is None or math.isnan(ratio) else f"{100 * ratio:.1f} %"

@@ -1,0 +1,161 @@
+"""``epochcast occupancy-of`` as a user meets it: answers, pictures, and one sentence for bad input."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from epochcast.analyzer.cli import main
+
+GPU = {"id": 0, "name": "NVIDIA H100 80GB HBM3", "computeMajor": 9, "computeMinor": 0, "numSms": 132}
+
+
+def _kernel(name: str, grid: int, block: int, microseconds: float, registers: int = 32, device: int = 0) -> dict[str, Any]:
+    details = {
+        "device": device,
+        "grid": [grid, 1, 1],
+        "block": [block, 1, 1],
+        "registers per thread": registers,
+        "shared memory": 0,
+    }
+    return {"ph": "X", "cat": "kernel", "name": name, "ts": 0, "dur": microseconds, "args": details}
+
+
+KERNELS = [
+    _kernel("matmul", 66, 256, 600.0),  # 66 / 132 blocks of 8 warps of 64: 1/16; an SM holds 8
+    _kernel("matmul", 132, 256, 200.0),  # 1/8
+    _kernel("add", 132_000, 256, 200.0),  # full
+    {"cat": "gpu_memcpy", "name": "Memcpy", "dur": 5, "args": {"device": 0}},
+    {"cat": "kernel", "name": "graph", "dur": 5, "args": {"device": 0, "grid": [0, 0, 0], "block": [0, 0, 0]}},
+]
+
+
+def _trace(folder: Path, *kernels: dict[str, Any], gpus: tuple[dict[str, Any], ...] = (GPU,)) -> str:
+    path = folder / "trace.json"
+    path.write_text(json.dumps({"deviceProperties": gpus, "traceEvents": kernels or KERNELS}))
+    return str(path)
+
+
+def _answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    assert main(["occupancy-of", *arguments, "--json"]) == 0
+    answer: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return answer
+
+
+def test_json_holds_the_contracts_keys_and_the_right_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answer = _answer(capsys, _trace(tmp_path))
+    assert answer["gpu"] == "NVIDIA H100 80GB HBM3"
+    assert (answer["launches"], answer["seconds"]) == (3, pytest.approx(1e-3))
+    assert answer["mean"] == pytest.approx((1 / 16 + 1 / 8 + 1) / 3)
+    assert answer["time_mean"] == pytest.approx(0.6 / 16 + 0.2 / 8 + 0.2)
+    assert answer["max"] == 1
+    assert answer["active"]["mean"] == pytest.approx((1 / 8 + 1 / 8 + 1) / 3)
+    assert answer["limit"]["mean"] == 1
+    assert answer["achieved"] is None
+    assert answer["limiters"] == pytest.approx({"grid": 0.8, "warps": 0.2})
+    assert answer["skipped"] == {"memory_copy": 1, "no_launch_configuration": 1}
+    assert answer["devices"] == [] and answer["workloads"] == []
+    matmul, add = answer["kernels"]
+    assert (matmul["kernel"], matmul["launches"], matmul["share"]) == ("matmul", 2, pytest.approx(0.8))
+    assert (matmul["limiter"], matmul["blocks"], matmul["sm_count"]) == ("grid", 66, 132)
+    assert (add["grid"], add["achieved"]) == (1, None)
+
+
+def test_launches_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answer = _answer(capsys, _trace(tmp_path), "--by", "launch", "--top", "2")
+    assert [one["launch"]["grid"] for one in answer["kernels"]] == [[66, 1, 1], [132, 1, 1]]
+    assert answer["kernels"][0]["launch"] == {
+        "grid": [66, 1, 1],
+        "block": [256, 1, 1],
+        "registers_per_thread": 32,
+        "shared_memory": 0,
+    }
+    assert answer["kernels"][0]["grid"] == pytest.approx(1 / 16)
+
+
+def test_several_devices_are_summed_up_one_by_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = _trace(tmp_path, KERNELS[0], _kernel("add", 132_000, 256, 1.0, device=1), gpus=(GPU, {**GPU, "id": 1}))
+    devices = _answer(capsys, path)["devices"]
+    assert [(one["device"], one["mean"]) for one in devices] == [(0, pytest.approx(1 / 16)), (1, 1)]
+    assert main(["occupancy-of", path]) == 0
+    assert "NVIDIA H100 80GB HBM3 (1)" in capsys.readouterr().out
+
+
+def test_people_read_the_numbers_the_limits_and_advice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["occupancy-of", _trace(tmp_path)]) == 0
+    out = re.sub(" {2,}", "  ", capsys.readouterr().out)
+    for part in (
+        "NVIDIA H100 80GB HBM3: 3 kernel launches",
+        "launch-config occupancy  39.6 %  26.2 %  100.0 %",
+        "limited by (share of GPU time): the grid (too few blocks) 80.0 %, warps (an SM holds no more) 20.0 %",
+        "advice: grids are too small for 80 % of the GPU time: the busiest such kernel launches 66 blocks for 132 SMs, which"
+        " leaves 66 idle, where 1056 fit at once; a larger batch makes more blocks",
+        "passed over: 1 copies and fills of memory",
+    ):
+        assert part in out
+    assert main(["occupancy-of", _trace(tmp_path), "--by", "launch"]) == 0
+    assert "matmul <66x1x1 of 256x1x1, 32 registers, 0 bytes>" in capsys.readouterr().out
+
+
+def test_another_gpu_of_the_catalogue_or_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mine.toml").write_text(
+        '[[gpu]]\nname = "My GPU"\ncompute_capability = 9.0\nsm_count = 66\ncuda_cores = 8448\nboost_clock = 1e9\n'
+        "memory = 8e9\nmemory_bandwidth = 1e12\ntdp = 100\n"
+    )
+    path = _trace(tmp_path, KERNELS[0])
+    assert _answer(capsys, path, "--gpu", "T4")["mean"] == pytest.approx(66 / 40 * 8 / 32)
+    mine = _answer(capsys, path, "--gpu", "my gpu", "--gpus", str(tmp_path / "mine.toml"))
+    assert (mine["gpu"], mine["mean"]) == ("My GPU", pytest.approx(1 / 8))
+
+
+def test_achieved_occupancy_of_ncu_stands_beside_ours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "ncu.csv").write_text(
+        '"ID","Kernel Name","Block Size","Grid Size","Device","CC","sm__warps_active.avg.pct_of_peak_sustained_active",'
+        '"launch__registers_per_thread","launch__shared_mem_per_block_static","launch__shared_mem_per_block_dynamic"\n'
+        '"","","","","","","%","register/thread","byte/block","byte/block"\n'
+        '"0","matmul","(256, 1, 1)","(66, 1, 1)","0","9.0","11.0","32","0","0"\n'
+    )
+    answer = _answer(capsys, str(tmp_path / "ncu.csv"), "--gpu", "H100 SXM5")
+    assert answer["achieved"]["mean"] == pytest.approx(0.11)
+    assert (answer["mean"], answer["active"]["mean"]) == (pytest.approx(1 / 16), pytest.approx(1 / 8))
+    assert answer["time_mean"] is None and answer["seconds"] is None and answer["limiters"] == {}
+    assert main(["occupancy-of", str(tmp_path / "ncu.csv"), "--gpu", "H100 SXM5"]) == 0
+    out = capsys.readouterr().out
+    assert "achieved occupancy, measured by ncu  11.0 %" in out
+    assert "nan" not in out
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg"])
+def test_a_picture(tmp_path: Path, suffix: str, capsys: pytest.CaptureFixture[str]) -> None:
+    plot = tmp_path / f"kernels{suffix}"
+    assert main(["occupancy-of", _trace(tmp_path), "--plot", str(plot)]) == 0
+    assert plot.stat().st_size > 5000
+    if suffix == ".svg":
+        text = plot.read_text()
+        assert all(
+            part in text
+            for part in ("matmul", "mean over launches: 39.6 %", "weighted by time: 26.2 %", "80.0 % of time; grid")
+        )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["missing.json"], "no such profile"),
+        (["trace.json", "--gpu", "V100"], "ambiguous"),
+        (["trace.json", "--gpu", "Voodoo 2"], "unknown GPU"),
+        (["trace.json", "--gpus", "missing.toml"], "cannot read the GPU file"),
+        (["trace.json", "--plot", "picture.bmp"], "name a file that ends in"),
+        (["trace.json", "--top", "0"], "--top"),
+    ],
+)
+def test_bad_input_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str], says: str
+) -> None:
+    _trace(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert main(["occupancy-of", *arguments]) == 2
+    err = capsys.readouterr().err
+    assert says in err and err.count("\n") == 1
