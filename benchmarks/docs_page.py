@@ -68,12 +68,13 @@ RECOMMENDATION = Page("recommendation")
 DISTRIBUTED = Page("distributed")
 CONVMETER = Page("convmeter")
 OCCUPANCY = Page("occupancy")
+PAGES = (DETECTOR, REGRESSOR, RECOMMENDATION, DISTRIBUTED, CONVMETER, OCCUPANCY)
 
 
 def main() -> None:
     """Put a Markdown file between its markers, or list the parts of a page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("page", choices=[page.name for page in (DETECTOR, REGRESSOR, RECOMMENDATION, DISTRIBUTED, CONVMETER, OCCUPANCY)])
+    parser.add_argument("page", choices=[page.name for page in PAGES])
     parser.add_argument("part", nargs="?")
     parser.add_argument("markdown", nargs="?", type=Path)
     options = parser.parse_args()
