@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import re
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -18,6 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 from ....errors import InputError
 from ...distributed.operator_time.profile import cpu_name, tf32
 from ...distributed.operator_time.timing import Timing
+from ...failure_reason import failure_reason
 from ..points import PHASES
 from ..training_memory import training_memory
 from .memory import free_bytes
@@ -163,8 +163,8 @@ class _Bench:
             return self._training(DistributedDataParallel(module), inputs, item)
         except RuntimeError as error:  # such as of weights without a gradient; the others may be in the midst of an exchange
             raise InputError(
-                f"{item.metrics.network} cannot be trained by several processes ({_reason(error)}); leave it out, the command "
-                "continues the file"
+                f"{item.metrics.network} cannot be trained by several processes ({failure_reason(error)}); leave it out, the "
+                "command continues the file"
             ) from error
         finally:
             gc.collect()  # the wrapper holds itself, its buckets of gradients, and the group that must be gone before the exit
@@ -178,7 +178,7 @@ class _Bench:
         try:
             attempt()
         except Exception as error:  # a user's network may raise anything
-            reason = _reason(error)
+            reason = failure_reason(error)
         if reason:
             self._recover(reason, item)
         succeeded = self._workers.all_are(not reason)
@@ -206,12 +206,3 @@ def _timeline(device: Device, workers: Workers) -> Timeline:
     # One thread's own time leaves out what other programs take of the processors; processes wait for one another.
     alone = torch.get_num_threads() == 1 and not workers.launched
     return HostTimeline(time.process_time if alone else time.perf_counter)
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error):
-        return "out of memory"
-    text = " ".join(str(error).split())
-    if isinstance(error, RuntimeError | ValueError):  # torch's, who goes on with sizes that differ from item to item
-        return re.split(r"[.,;:(]", text)[0][:100] or type(error).__name__
-    return text if isinstance(error, InputError) else f"{type(error).__name__}: {text}"[:100]
