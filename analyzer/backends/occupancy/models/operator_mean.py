@@ -31,6 +31,12 @@ LEARNING_RATE = 3e-3
 WEIGHT_DECAY = 1e-3
 
 
+_WIDEST = 15.0
+"""Logarithm of the largest weight over the one of an average operator."""
+_USUAL_OPERATORS = 5.0
+"""Logarithm of the number of operators in a graph: so that untrained networks answer about the mean of the labels."""
+
+
 class OperatorMean:
     """An ensemble of networks that see one operator at a time."""
 
@@ -137,9 +143,8 @@ class _Network(nn.Module):
     def forward(self, batch: _Operators) -> Tensor:
         """Shape (graphs,), in the units of the output."""
         occupancy, weight = self.layers(batch.rows).unbind(dim=1)
-        weight = nn.functional.softplus(weight)
+        weight = weight.clamp(-_WIDEST, _WIDEST).exp()
         if self.output.target == "seconds":
-            seconds = batch.sum(weight) / 100
-            return seconds.log() / self.output.scale
+            return (batch.sum(weight).log() - _USUAL_OPERATORS) / self.output.scale
         mean: Tensor = batch.sum(weight * (occupancy + self.output.mean).sigmoid()) / batch.sum(weight)
         return mean
