@@ -1,0 +1,9 @@
+"""Which kernels a graph would launch on a GPU, by rules and public traces: no GPU is asked and nothing here is measured on one.
+
+It exists so that occupancy can be estimated, and the whole path from graphs to packing exercised, where no measurement is.
+"""
+
+from .kernels_of import kernels_of
+from .occupancy_of import ModelledStep, occupancy_of
+
+__all__ = ["ModelledStep", "kernels_of", "occupancy_of"]

@@ -1,0 +1,120 @@
+"""The kernels that one step of a graph would launch on a GPU, as a kernel table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+import pandas as pd
+
+from .....regressor import Gpu
+from ....errors import InputError
+from ..graph.computation_graph import HYPER_PARAMETERS, SIZES, ComputationGraph
+from ..graph.operator_work import RECURRENT
+from ..graph.vocabulary import ELEMENTWISE
+from ..launch.gpu_limits import limits_of
+from ..launch.kernel_table import kernel_table
+from . import attention, convolution, elementwise, gemm, moving, norms, pooling, recurrent, reductions
+from .launch_configurations import launch_configurations
+from .operator import HALF, Kernel, Operator, Target
+
+PRECISIONS = ("fp32", *HALF)
+
+_INTEGER_BYTES = 8
+
+_Launches = Callable[[Operator, Target], list[Kernel]]
+
+_RULES: Mapping[str, _Launches] = {
+    **dict.fromkeys(ELEMENTWISE, elementwise.elementwise),
+    **dict.fromkeys(RECURRENT, recurrent.recurrent),
+    "convolution": convolution.convolution,
+    "transposed_convolution": convolution.convolution,
+    "linear": gemm.linear,
+    "matmul": gemm.matmul,
+    "attention": attention.attention,
+    "layer_norm": norms.of_rows,
+    "rms_norm": norms.of_rows,
+    "batch_norm": norms.of_channels,
+    "group_norm": norms.of_groups,
+    "softmax": reductions.softmax,
+    "reduce": reductions.reduce,
+    "arg_reduce": reductions.reduce,
+    "scan": reductions.scan,
+    "max_pool": pooling.max_pool,
+    "average_pool": pooling.average_pool,
+    "resize": pooling.resize,
+    "embedding": moving.embedding,
+    "concatenate": moving.concatenate,
+    "copy": moving.copy,
+    "pad": moving.pad,
+    "index": moving.index,
+    "scatter": moving.scatter,
+    "create": moving.create,
+    "random": moving.random,
+}
+"""By the word of an operator; others launch what an elementwise one would."""
+
+
+def kernels_of(graph: ComputationGraph, gpu: Gpu, precision: str) -> pd.DataFrame:
+    """Kernels in the order of the graph, one row per launches alike that follow each other.
+
+    Returns the columns of ``launch.kernel_table`` (kernel: its class, or its name where it cuts its answer into tiles;
+    duration: seconds by a roofline) and:
+
+        operator      word of the operator that launches it
+        node          its place in the graph
+        measured_on   compute capability of the GPUs whose traces show this launch configuration; 0: it is assumed
+
+    Raises:
+        InputError: no such precision, or the GPU's compute capability is not known to the occupancy calculation.
+    """
+    if precision not in PRECISIONS:
+        raise InputError(f"precision {precision!r} is not known; give one of {', '.join(PRECISIONS)}")
+    limits = limits_of(gpu)
+    target = Target(gpu, limits, precision, launch_configurations(limits))
+    found = [
+        (node, operator.word, kernel)
+        for node, operator in enumerate(_operators(graph, precision))
+        for kernel in _RULES.get(operator.word, elementwise.elementwise)(operator, target)
+    ]
+    kernels = [kernel for _, _, kernel in found]
+    table = kernel_table(
+        kernel=[one.configuration.name for one in kernels],
+        gpu=[gpu.name] * len(kernels),
+        **{f"grid_{axis}": [one.grid[place] for one in kernels] for place, axis in enumerate("xyz")},
+        **{f"block_{axis}": [one.configuration.block[place] for one in kernels] for place, axis in enumerate("xyz")},
+        registers_per_thread=[one.configuration.registers_per_thread for one in kernels],
+        shared_memory=[one.configuration.shared_memory for one in kernels],
+        duration=[_seconds(one, target) for one in kernels],
+        count=[one.launches for one in kernels],
+    )
+    return table.assign(
+        operator=[word for _, word, _ in found],
+        node=[node for node, _, _ in found],
+        measured_on=[one.configuration.measured_on for one in kernels],
+    )
+
+
+def _operators(graph: ComputationGraph, precision: str) -> Iterator[Operator]:
+    inputs = np.bincount(graph.edges[1], minlength=len(graph))
+    width = 2 if precision in HALF else 4
+    for node, word in enumerate(graph.words):
+        hyper = dict(zip(HYPER_PARAMETERS, graph.hyper_parameters[node].tolist(), strict=True))
+        sizes = dict(zip(SIZES, graph.sizes[node].tolist(), strict=True))
+        floating = bool(graph.floating[node])
+        yield Operator(
+            word=word,
+            hyper=hyper,
+            read=sizes["read"],
+            written=max(1.0, sizes["written"]),
+            weights=sizes["weights"],
+            samples=graph.batch,
+            inputs=int(inputs[node]),
+            width=width if floating else _INTEGER_BYTES,
+        )
+
+
+def _seconds(kernel: Kernel, target: Target) -> float:
+    """No shorter than the shortest kernel; else its arithmetic or the memory, whichever takes longer."""
+    moving_time = kernel.moved / (target.gpu.memory_bandwidth * target.configurations.bandwidth_share)
+    return target.configurations.shortest_kernel + max(kernel.computing, moving_time)

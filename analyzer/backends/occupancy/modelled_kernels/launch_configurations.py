@@ -1,0 +1,138 @@
+"""Launch configurations of classes of kernels, for a GPU: as measured on the nearest architecture, else as assumed."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from ....errors import InputError
+from ..launch.calculator import Launch, occupancy
+from ..launch.gpu_limits import GpuLimits
+
+MEASURED = "launch_configurations.toml"
+ASSUMED = "assumed_configurations.toml"
+
+
+@dataclass(frozen=True)
+class LaunchConfiguration:
+    """What all launches of a class of kernels have in common.
+
+    Args:
+        name: of the class, or of the kernel where it cuts its answer into tiles.
+        block: threads.
+        registers_per_thread: 32-bit registers.
+        shared_memory: bytes per block.
+        measured_on: compute capability of the GPUs whose traces show it; 0: assumed.
+    """
+
+    name: str
+    block: tuple[int, int, int]
+    registers_per_thread: int
+    shared_memory: int
+    measured_on: float
+
+    @property
+    def threads(self) -> int:
+        """Of a block."""
+        x, y, z = self.block
+        return x * y * z
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A kernel whose blocks each make ``rows`` x ``columns`` of the answer; matrices have sides that ``alignment`` divides."""
+
+    configuration: LaunchConfiguration
+    rows: int
+    columns: int
+    alignment: int
+
+
+@dataclass(frozen=True)
+class LaunchConfigurations:
+    """Those that a GPU can run.
+
+    Args:
+        architecture: nearest one with traces.
+        kernels: by class.
+        tiles: by (kind, arithmetic): kind ``product`` or ``convolution``, arithmetic ``fp32``, ``tf32`` or ``half``.
+        shortest_kernel: seconds of a kernel of one block.
+        bandwidth_share: of the data sheet's memory bandwidth that large elementwise kernels reach.
+    """
+
+    architecture: float
+    kernels: Mapping[str, LaunchConfiguration]
+    tiles: Mapping[tuple[str, str], tuple[Tile, ...]]
+    shortest_kernel: float
+    bandwidth_share: float
+
+
+@cache
+def launch_configurations(limits: GpuLimits) -> LaunchConfigurations:
+    """Of each class the configuration from the architecture nearest to the GPU's that has traces of it and whose launch fits.
+
+    Nearest in compute capability; of two equally near the newer. Where none fits or has traces the assumed one stands.
+    """
+    measured, assumed = _read(MEASURED), _read(ASSUMED)
+    capability = limits.compute_capability
+    gpu = _nearest(measured["gpu"], capability)[0]
+    names = {str(row["class"]) for row in (*measured["kernel"], *assumed["kernel"])}
+    kernels = {name: _kernel(name, measured["kernel"], assumed["kernel"], limits) for name in sorted(names)}
+    kinds = {(row["class"], row["arithmetic"]) for row in measured["tile"]}
+    return LaunchConfigurations(
+        architecture=float(gpu["architecture"]),
+        kernels={name: one for name, one in kernels.items() if one is not None},
+        tiles={key: _tiles(key, measured["tile"], limits) for key in kinds},
+        shortest_kernel=float(gpu["shortest_kernel"]),
+        bandwidth_share=float(gpu["bandwidth_share"]),
+    )
+
+
+def _kernel(
+    name: str, measured: Iterable[Mapping[str, Any]], assumed: Iterable[Mapping[str, Any]], limits: GpuLimits
+) -> LaunchConfiguration | None:
+    seen = _nearest([row for row in measured if row["class"] == name], limits.compute_capability)
+    least = [row for row in assumed if row["class"] == name and row["architecture"] <= limits.compute_capability]
+    least.sort(key=lambda row: float(row["architecture"]), reverse=True)
+    configurations = [_configuration(row, name, measured_on=float(row["architecture"])) for row in seen]
+    configurations += [_configuration(row, name, measured_on=0.0) for row in least]
+    return next((one for one in configurations if _fits(one, limits)), None)
+
+
+def _tiles(key: tuple[str, str], rows: Iterable[Mapping[str, Any]], limits: GpuLimits) -> tuple[Tile, ...]:
+    """All tiles of the nearest architecture that has some that fit."""
+    near = _nearest([row for row in rows if (row["class"], row["arithmetic"]) == key], limits.compute_capability)
+    found: list[Tile] = []
+    for row in near:
+        configuration = _configuration(row, str(row["name"]), measured_on=float(row["architecture"]))
+        if found and found[0].configuration.measured_on != configuration.measured_on:
+            break
+        if _fits(configuration, limits):
+            found.append(Tile(configuration, int(row["rows"]), int(row["columns"]), int(row["alignment"])))
+    return tuple(found)
+
+
+def _nearest(rows: list[Mapping[str, Any]], capability: float) -> list[Mapping[str, Any]]:
+    return sorted(rows, key=lambda row: (abs(float(row["architecture"]) - capability), -float(row["architecture"])))
+
+
+def _configuration(row: Mapping[str, Any], name: str, measured_on: float) -> LaunchConfiguration:
+    x, y, z = row["block"]
+    return LaunchConfiguration(name, (x, y, z), int(row["registers_per_thread"]), int(row["shared_memory"]), measured_on)
+
+
+def _fits(configuration: LaunchConfiguration, limits: GpuLimits) -> bool:
+    launch = Launch((1, 1, 1), configuration.block, configuration.registers_per_thread, configuration.shared_memory)
+    try:
+        return occupancy(launch, limits).resident_blocks > 0
+    except InputError:
+        return False
+
+
+@cache
+def _read(name: str) -> dict[str, list[Mapping[str, Any]]]:
+    return tomllib.loads((files(__package__) / name).read_text(encoding="utf-8"))
