@@ -95,5 +95,6 @@ class MeasuredSlowdown:
     def __call__(self, jobs: Sequence[Job]) -> Sequence[float]:
         """Slowdown of each of the jobs on one GPU."""
         return [
-            1.0 + sum(self.of_pair(job.occupancy + other.occupancy) - 1.0 for other in jobs if other is not job) for job in jobs
+            1.0 + sum(self.of_pair(one.occupancy + other.occupancy) - 1.0 for other in [*jobs[:place], *jobs[place + 1 :]])
+            for place, one in enumerate(jobs)
         ]

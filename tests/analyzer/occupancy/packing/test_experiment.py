@@ -1,0 +1,112 @@
+"""Many runs summed up: the paper's Table VI from its own figures, and intervals against scipy's."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from epochcast.analyzer.backends.occupancy.packing.configurations import Configuration
+from epochcast.analyzer.backends.occupancy.packing.experiment import (
+    FIGURES,
+    Cluster,
+    Mean,
+    chosen,
+    compare,
+    figures,
+    orderings,
+    streams,
+    summarise,
+)
+from epochcast.analyzer.backends.occupancy.packing.job_stream import StreamShape
+from epochcast.analyzer.backends.occupancy.packing.policies import POLICIES
+from epochcast.analyzer.backends.occupancy.packing.simulation import simulate
+from epochcast.analyzer.backends.occupancy.packing.slowdown import ASSUMED, fig7
+from epochcast.analyzer.errors import InputError
+
+TABLE = [Configuration(f"net{n}", "net", 0.08 * n, 0.15 * n, n * 1e9) for n in range(1, 6)]
+CLUSTER = Cluster(2, 16e9)
+
+
+def rows_of(makespan: dict[str, list[float]], utilisation: dict[str, list[float]]) -> pd.DataFrame:
+    """Rows of runs with these figures, the others 0."""
+    return pd.DataFrame(
+        [
+            {"slowdown": "curve", "policy": policy, "run": run, **dict.fromkeys(FIGURES, 0.0)}
+            | {"makespan": seconds, "nvml_utilisation": utilisation[policy][run]}
+            for policy, runs in makespan.items()
+            for run, seconds in enumerate(runs)
+        ]
+    )
+
+
+def test_gains_are_those_of_table_vi() -> None:
+    rows = rows_of(
+        {"slot": [133.10], "nvml-util": [126.58], "occu": [106.87]}, {"slot": [46.58], "nvml-util": [46.48], "occu": [61.23]}
+    )
+    slot, nvml, occu = summarise(rows)
+    assert 100 * occu.makespan_gain == pytest.approx(19.71, abs=0.005)
+    assert 100 * occu.utilisation_gain == pytest.approx(31.45, abs=0.005)
+    assert 100 * nvml.makespan_gain == pytest.approx(4.90, abs=0.005)
+    assert 100 * nvml.utilisation_gain == pytest.approx(-0.21, abs=0.005)
+    assert (slot.makespan_gain, slot.won, nvml.won, occu.won) == (0, 0, 0, 1)
+    order = orderings(rows)["curve"]
+    assert order.makespan
+    assert order.utilisation
+
+
+def test_orders_on_the_means_and_run_by_run() -> None:
+    rows = rows_of(
+        {"slot": [10, 10, 10, 10], "nvml-util": [9, 9, 9, 11], "occu": [8, 8, 9.5, 8]},
+        {"slot": [0.5] * 4, "nvml-util": [0.6] * 4, "occu": [0.7, 0.55, 0.55, 0.55]},
+    )
+    order = orderings(rows)["curve"]
+    assert (order.makespan, order.utilisation) == (True, False)
+    assert (order.makespan_runs, order.utilisation_runs, order.occu_best_runs) == (0.5, 0.25, 0.75)
+    assert [one.won for one in summarise(rows)] == [0, 0.25, 0.75]
+    assert orderings(rows[rows["policy"] != "occu"]) == {}
+
+
+def test_equal_runs_are_won_by_nobody() -> None:
+    rows = rows_of({"slot": [10.0], "occu": [10.0]}, {"slot": [0.0], "occu": [0.0]})
+    assert [one.won for one in summarise(rows)] == [0, 0]
+    assert np.isnan(summarise(rows)[1].utilisation_gain)
+
+
+def test_intervals_are_students() -> None:
+    values = np.random.default_rng(0).normal(5, 2, 30)
+    found = Mean.of(values)
+    low, high = stats.ttest_1samp(values, 0).confidence_interval(0.95)
+    assert (found.mean, found.sd) == (pytest.approx(values.mean()), pytest.approx(values.std(ddof=1)))
+    assert (found.low, found.high) == (pytest.approx(low), pytest.approx(high))
+    assert np.isnan(Mean.of([3.0]).low)
+
+
+def test_all_policies_see_the_same_streams_and_the_error_changes_predictions_alone() -> None:
+    right, wrong = (streams(TABLE, StreamShape(jobs=12), 3, 7, error) for error in (0.0, 0.5))
+    assert right != wrong
+    for one, other in zip(right, wrong, strict=True):
+        assert [(a.arrival, a.duration, a.occupancy) for a in one] == [(b.arrival, b.duration, b.occupancy) for b in other]
+    rows = compare(right, CLUSTER, chosen(["occu", "oracle"]), {"fig7": fig7})
+    assert list(rows["policy"].unique()) == ["slot", "occu", "oracle"]
+    again = simulate(right[1], CLUSTER.gpus, CLUSTER.memory, POLICIES["occu"](fig7), fig7)
+    row = rows[(rows["policy"] == "occu") & (rows["run"] == 1)].iloc[0]
+    assert {name: row[name] for name in FIGURES} == pytest.approx(figures(again))
+    # slot-packing and the oracle do not see predictions
+    other = compare(wrong, CLUSTER, chosen(["occu", "oracle"]), {"fig7": fig7})
+    for policy, same in (("slot", True), ("oracle", True), ("occu", False)):
+        makespans = [table[table["policy"] == policy]["makespan"].to_numpy() for table in (rows, other)]
+        assert np.allclose(*makespans) is same
+
+
+def test_right_predictions_make_interference_the_oracle() -> None:
+    runs = streams(TABLE, StreamShape(jobs=12), 2, 0)
+    rows = compare(runs, CLUSTER, chosen(["interference", "oracle"]), ASSUMED)
+    makespan = rows.pivot_table(index=["slowdown", "run"], columns="policy", values="makespan")
+    assert np.allclose(makespan["interference"], makespan["oracle"])
+    assert makespan.loc["none", "oracle"].mean() < makespan.loc["none", "slot"].mean()
+
+
+def test_policies_by_name() -> None:
+    assert list(chosen(["occu", "slot", "occu"])) == ["slot", "occu"]
+    with pytest.raises(InputError, match="there is no policy 'best'; there are slot, nvml-util, occu"):
+        chosen(["best"])
