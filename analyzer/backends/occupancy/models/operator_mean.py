@@ -4,9 +4,9 @@ What is predicted is a mean over kernels (section III-A), and every kernel comes
 
     sum_i w(x_i) o(x_i) / sum_i w(x_i)        x_i: Table I of operator i
 
-with two outputs of one small network, the operator's occupancy o in 0..1 and its weight w > 0 (launches for the plain mean, time
-for the weighted one). Only their mean over a graph is ever compared with a label. A new architecture is new only in how often
-which operators come; edges and order are not looked at. For seconds the answer is the sum of w alone.
+with two outputs of one small network, the operator's occupancy o in 0..1 and its weight w > 0 (launches for the plain mean,
+time for the weighted one). Only their mean over a graph is ever compared with a label. A new architecture is new only in how
+often which operators come; edges and order are not looked at. For seconds the answer is the sum of w alone.
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ class OperatorMean:
             schedule.step()
             if self.progress is not None:
                 self.progress(member * steps + step + 1, MEMBERS * steps, float(loss))
-        return network.cpu().eval()
+        network.cpu().eval()
+        return network
 
     def predict(self, samples: Sequence[Sample]) -> Floats:
         """Shape (n,)."""
