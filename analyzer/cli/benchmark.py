@@ -11,6 +11,7 @@ import click
 from ..errors import InputError
 from . import progress
 from .benchmark_convmeter import convmeter
+from .benchmark_occupancy import occupancy
 
 _MODELS = ("llama-3.1-8b", "gpt-2-small", "bert-base", "vit-b/16", "resnet-50")
 
@@ -21,6 +22,7 @@ def benchmark() -> None:
 
 
 benchmark.add_command(convmeter)
+benchmark.add_command(occupancy)
 
 
 @benchmark.command()

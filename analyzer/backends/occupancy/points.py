@@ -12,7 +12,8 @@ One row per configuration, GPU and kind of label. Columns:
     kernels           launches of one step
     step_s            seconds of one step; NaN where not measured
     nvml_utilisation  ratio 0..1; NaN where not measured
-    memory_bytes      peak device memory of the job; NaN where not known. Measured: of its tensors, without the CUDA context
+    memory_bytes      peak device memory of the job; NaN where not known. Measured: of its tensors, without the CUDA context;
+                      modelled: with it
 """
 
 from __future__ import annotations

@@ -19,9 +19,20 @@ from .points_file import KernelsFile, points_file
 class Bench(Protocol):
     """What measures configurations."""
 
-    place: Mapping[str, str]
-    gpu: str
-    labels: Sequence[str]
+    @property
+    def place(self) -> Mapping[str, str]:
+        """What is the same in all rows: ``device`` and ``software``."""
+        ...
+
+    @property
+    def gpu(self) -> str:
+        """Name in the catalogue of the GPU that the labels are for."""
+        ...
+
+    @property
+    def labels(self) -> Sequence[str]:
+        """Kinds of labels that it gives (``points.LABELS``)."""
+        ...
 
     @property
     def problems(self) -> Sequence[str]:
@@ -45,7 +56,7 @@ class Collected:
         rows: in the file.
         new: of them.
         left: configurations for another run.
-        failed: configurations that lack a row.
+        failed: configurations of which something could not be measured.
         reasons: why, and how often.
         problems: what could not be measured of any configuration.
     """

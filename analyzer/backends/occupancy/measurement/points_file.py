@@ -20,7 +20,8 @@ from ..points import COLUMNS, CONFIGURATION
 
 HEADER = (*COLUMNS, "unknown", "step_iqr_s", "steps", "host_step_s", "host_memory_bytes", "device", "software")
 """``unknown``: launches whose occupancy could not be calculated. ``step_iqr_s``, ``steps``: spread and number of the steps that
-were timed. ``host_step_s``, ``host_memory_bytes``: of a step on the CPU of this machine, beside modelled labels."""
+were timed. Beside modelled labels ``host_step_s``: of a step on this machine's CPU, ``host_memory_bytes``: by how much the
+process grew for it."""
 
 _GZIP = b"\x1f\x8b"
 _IDENTITY = (*CONFIGURATION, "gpu", "labels")
