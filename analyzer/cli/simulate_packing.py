@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from ...regressor import load_catalog
+from ...regressor import Gpu, load_catalog
 from ..backends.occupancy.packing.colocation import MeasuredSlowdown, read_colocation
-from ..backends.occupancy.packing.configurations import configurations
 from ..backends.occupancy.packing.experiment import Cluster, Ordering, Summary, chosen, compare, orderings, streams, summarise
 from ..backends.occupancy.packing.job import Job, read_jobs
+from ..backends.occupancy.packing.job_kinds import JobKind, JobKinds, job_kinds
 from ..backends.occupancy.packing.job_stream import StreamShape, with_prediction_error
 from ..backends.occupancy.packing.policies import PAPER, POLICIES
 from ..backends.occupancy.packing.slowdown import ASSUMED, Slowdown
@@ -34,8 +34,8 @@ _MEASURED = "measured"
 @click.option("--jobs", type=_PATH, metavar="CSV", help="The jobs to pack, one a row (columns: see above).")
 @click.option("--configurations", "table_path", type=_PATH, metavar="CSV", help="Draw streams of jobs from these, or …")
 @click.option("--gpus-total", type=click.IntRange(min=1), default=4, show_default=True, help="How many GPUs.")
-@click.option("--gpu", metavar="NAME", help="Which GPU; its memory comes from the catalogue.")
-@click.option("--memory", type=click.FloatRange(min=0, min_open=True), metavar="BYTES", help="Memory of each GPU instead.")
+@click.option("--gpu", metavar="NAME", help="Which GPU: its memory, and its rows of the configurations.")
+@click.option("--memory", type=click.FloatRange(min=0, min_open=True), metavar="BYTES", help="Memory of each GPU, if another.")
 @click.option("--gpus", type=_PATH, metavar="FILE", help="GPUs of your own beside ours, TOML.")
 @click.option("--policy", "policies", multiple=True, type=click.Choice(list(POLICIES)), help="[default: slot, nvml-util, occu]")
 @click.option(
@@ -91,24 +91,29 @@ def simulate_packing(
              epochcast simulate-packing --jobs queue.csv --gpus-total 8 --memory 80e9 --policy occu --policy interference
              epochcast simulate-packing --configurations occupancy.csv --gpu H200 --error 0.2 --plot packing.png
     """
-    cluster = Cluster(gpus_total, _memory(gpu, memory, gpus))
     slowdowns = _slowdowns(curves, colocation)
-    if (jobs is None) == (table_path is None):
-        raise InputError("there is nothing to pack, or too much; give either --jobs CSV or --configurations CSV")
+    catalog = load_catalog(gpus)
+    named = None if gpu is None else catalog.resolve(gpu)
     drawn: Sequence[Sequence[Job]]
-    if jobs is not None:
+    told: dict[str, Any] = {}
+    if jobs is not None and table_path is None:
         drawn = _errors_of(read_jobs(jobs), runs if error else 1, seed, error)
-    else:
-        assert table_path is not None
+        memory = _memory(memory, named)
+    elif table_path is not None and jobs is None:
+        table = job_kinds(table_path, catalog, named)
+        memory = _memory(memory, catalog[table.gpu] if table.gpu and not named else named)
+        kinds, told = _those_that_fit(table, memory)
         rate = None if load is None else load * gpus_total / mean_duration
-        shape = StreamShape(stream_jobs, mean_duration, arrival_rate=rate)
-        drawn = streams(configurations(table_path), shape, runs, seed, error)
-    rows = compare(drawn, cluster, chosen(policies or PAPER), slowdowns, progress.show)
+        drawn = streams(kinds, StreamShape(stream_jobs, mean_duration, arrival_rate=rate), runs, seed, error)
+    else:
+        raise InputError("there is nothing to pack, or too much; give either --jobs CSV or --configurations CSV")
+    rows = compare(drawn, Cluster(gpus_total, memory), chosen(policies or PAPER), slowdowns, progress.show)
     progress.clear()
     summaries, order = summarise(rows), orderings(rows)
     answer = {
         "gpus": gpus_total,
-        "memory": cluster.memory,
+        "memory": memory,
+        "drawn_from": told,
         "runs": len(drawn),
         "jobs": len(drawn[0]),
         "error": error,
@@ -124,11 +129,21 @@ def simulate_packing(
     return 0
 
 
-def _memory(gpu: str | None, memory: float | None, gpus: Path | None) -> float:
+def _memory(memory: float | None, gpu: Gpu | None) -> float:
     """Bytes of each GPU."""
-    if (gpu is None) == (memory is None):
-        raise InputError("the memory of the GPUs is not known, or twice; give either --gpu NAME or --memory BYTES")
-    return memory if memory is not None else float(load_catalog(gpus).resolve(str(gpu)).memory)
+    if memory is None and gpu is None:
+        raise InputError("the memory of the GPUs is not known; give --gpu NAME or --memory BYTES")
+    return memory if memory is not None else float(gpu.memory if gpu else 0)
+
+
+def _those_that_fit(table: JobKinds, memory: float) -> tuple[Sequence[JobKind], dict[str, Any]]:
+    """Kinds that one GPU holds, and what they are."""
+    kinds = [kind for kind in table.kinds if kind.memory <= memory]
+    if not kinds:
+        least = min(kind.memory for kind in table.kinds)
+        raise InputError(f"every configuration needs {least:.4g} bytes or more and a GPU has {memory:.4g}; give larger GPUs")
+    left_out = {"nvml_utilisation_or_memory_unknown": table.left_out, "too_large": len(table.kinds) - len(kinds)}
+    return kinds, {"configurations": len(kinds), "labels": list(table.labels), "gpu": table.gpu or None, "left_out": left_out}
 
 
 def _slowdowns(names: Sequence[str], colocation: Path | None) -> Mapping[str, Slowdown]:
@@ -154,6 +169,12 @@ def _text(answer: Mapping[str, Any], summaries: Sequence[Summary], order: Mappin
     once = answer["runs"] == 1
     what = f"{answer['jobs']} jobs on {answer['gpus']} GPUs of {answer['memory'] / 2**30:.4g} GiB"
     lines = [what if once else f"{what}, means of {answer['runs']} runs (± half of the 95 % interval)"]
+    if told := answer["drawn_from"]:
+        left_out = sum(told["left_out"].values())
+        lines.append(
+            f"drawn from {told['configurations']} configurations, occupancies: {', '.join(told['labels'])}"
+            + (f" ({left_out} left out: too large, or nothing known of memory or NVML utilisation)" if left_out else "")
+        )
     for curve in dict.fromkeys(one.slowdown for one in summaries):
         own = [one for one in summaries if one.slowdown == curve]
         header = ("policy", "makespan", "gain", "NVML", "gain", "occupancy", "JCT / alone", "run / alone", "OOM", "best")

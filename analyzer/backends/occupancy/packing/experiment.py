@@ -14,8 +14,8 @@ import pandas as pd
 from scipy.stats import t as student
 
 from ....errors import InputError
-from .configurations import Configuration
 from .job import Job
+from .job_kinds import JobKind
 from .job_stream import StreamShape, job_stream, with_prediction_error
 from .policies import POLICIES, Policy
 from .simulation import Outcome, simulate
@@ -36,13 +36,11 @@ class Cluster:
     memory: float
 
 
-def streams(
-    table: Sequence[Configuration], shape: StreamShape, runs: int, seed: int, error: float = 0.0
-) -> list[Sequence[Job]]:
+def streams(kinds: Sequence[JobKind], shape: StreamShape, runs: int, seed: int, error: float = 0.0) -> list[Sequence[Job]]:
     """``runs`` streams; the error of prediction changes nothing else in them."""
     return [
         with_prediction_error(
-            job_stream(table, shape, np.random.default_rng([seed, run, 0])), error, np.random.default_rng([seed, run, 1])
+            job_stream(kinds, shape, np.random.default_rng([seed, run, 0])), error, np.random.default_rng([seed, run, 1])
         )
         for run in range(runs)
     ]

@@ -194,7 +194,7 @@ def pair_slowdown(views: pd.DataFrame, slowdown: NDArray[np.float64]) -> Slowdow
             return [1.0] * len(jobs)
         if len(jobs) > 2:
             return [float("inf")] * len(jobs)
-        one, two = (job.configuration for job in jobs)
+        one, two = (job.kind for job in jobs)
         return [known.get((one, two), float("inf")), known.get((two, one), float("inf"))]
 
     return curve

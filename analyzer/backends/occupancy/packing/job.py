@@ -24,7 +24,7 @@ class Job:
         nvml_utilisation: share of the time alone in which a kernel runs, 0..1.
         memory: bytes that it holds on the GPU from start to end.
         predicted_memory: bytes that the scheduler is told.
-        configuration: what runs, the key of measured tables; empty where there is none.
+        kind: what runs, the key of measured tables; empty where there is none.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Job:
     nvml_utilisation: float
     memory: float
     predicted_memory: float
-    configuration: str = ""
+    kind: str = ""
 
     @cached_property
     def as_predicted(self) -> Job:
@@ -49,7 +49,7 @@ class Job:
             self.nvml_utilisation,
             self.predicted_memory,
             self.predicted_memory,
-            self.configuration,
+            self.kind,
         )
 
 
@@ -70,13 +70,13 @@ def read_jobs(path: str | Path) -> list[Job]:
     """Jobs of a CSV table, in the order of its rows.
 
     Columns: ``name``, ``arrival_s``, ``duration_s`` (alone), ``occupancy``, ``nvml_utilisation`` (0..1), ``memory_bytes``; may
-    be left out or empty: ``predicted_occupancy``, ``predicted_memory_bytes`` (the true value), ``configuration``.
+    be left out or empty: ``predicted_occupancy``, ``predicted_memory_bytes`` (the true value), ``kind``.
 
     Raises:
         InputError: the file is no such table, holds no row, or a value cannot be.
     """
-    table = read_table(path, _COLUMNS, names=("name",), also=("configuration",))
-    columns = ["name", *(column.name for column in _COLUMNS), "configuration"]
+    table = read_table(path, _COLUMNS, names=("name",), also=("kind",))
+    columns = ["name", *(column.name for column in _COLUMNS), "kind"]
     return [
         Job(
             name,
@@ -87,9 +87,9 @@ def read_jobs(path: str | Path) -> list[Job]:
             nvml_utilisation=nvml,
             memory=memory,
             predicted_memory=predicted_memory,
-            configuration=configuration,
+            kind=kind,
         )
-        for name, arrival, duration, occupancy, nvml, memory, predicted, predicted_memory, configuration in zip(
+        for name, arrival, duration, occupancy, nvml, memory, predicted, predicted_memory, kind in zip(
             *(np.asarray(table[column]).tolist() for column in columns), strict=True
         )
     ]

@@ -16,8 +16,8 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from ....errors import InputError
-from .configurations import Configuration
 from .job import Job
+from .job_kinds import JobKind
 
 
 @dataclass(frozen=True)
@@ -37,17 +37,17 @@ class StreamShape:
     arrival_rate: float | None = None
 
 
-def job_stream(table: Sequence[Configuration], shape: StreamShape, rng: np.random.Generator) -> list[Job]:
+def job_stream(kinds: Sequence[JobKind], shape: StreamShape, rng: np.random.Generator) -> list[Job]:
     """Draw a stream; predictions in it are right (:func:`with_prediction_error`).
 
     Raises:
-        InputError: no job is asked for, the table is empty, or a figure of the shape is not above zero.
+        InputError: no job is asked for, there is no kind, or a figure of the shape is not above zero.
     """
-    if not table or shape.jobs < 1:
-        raise InputError(f"a stream of {shape.jobs} jobs from {len(table)} configurations is empty; ask for one or more")
+    if not kinds or shape.jobs < 1:
+        raise InputError(f"a stream of {shape.jobs} jobs from {len(kinds)} kinds is empty; ask for one or more")
     if not (shape.mean_duration > 0 and shape.spread >= 0 and (shape.arrival_rate is None or shape.arrival_rate > 0)):
         raise InputError(f"{shape} has a duration, spread or arrival rate that cannot be; give positive numbers")
-    drawn = rng.integers(len(table), size=shape.jobs)
+    drawn = rng.integers(len(kinds), size=shape.jobs)
     median = shape.mean_duration / math.exp(shape.spread**2 / 2)
     durations = median * np.exp(shape.spread * rng.standard_normal(shape.jobs))
     gaps = np.zeros(shape.jobs) if shape.arrival_rate is None else rng.exponential(1 / shape.arrival_rate, shape.jobs)
@@ -62,10 +62,10 @@ def job_stream(table: Sequence[Configuration], shape: StreamShape, rng: np.rando
             nvml_utilisation=one.nvml_utilisation,
             memory=one.memory,
             predicted_memory=one.memory,
-            configuration=one.key,
+            kind=one.key,
         )
         for number, (one, arrival, duration) in enumerate(
-            zip((table[index] for index in drawn), arrivals.tolist(), durations.tolist(), strict=True), start=1
+            zip((kinds[index] for index in drawn), arrivals.tolist(), durations.tolist(), strict=True), start=1
         )
     ]
 
@@ -74,7 +74,7 @@ def with_prediction_error(jobs: Sequence[Job], error: float, rng: np.random.Gene
     """The jobs with predicted occupancies that are off by a factor; its mean distance from 1 is ``error``.
 
     The factor is log-normal with median 1, so that too high and too low are equally frequent, and drawn once for each
-    configuration: a predictor is wrong in the same way each time. Predictions end at 1; what is true stays as it is.
+    kind of job: a predictor is wrong in the same way each time. Predictions end at 1; what is true stays as it is.
 
     Raises:
         InputError: the error is not from 0 up to 5.
@@ -82,9 +82,9 @@ def with_prediction_error(jobs: Sequence[Job], error: float, rng: np.random.Gene
     if not 0 <= error <= 5:
         raise InputError(f"a prediction error of {error:g} is out of range; give a ratio such as 0.2, at most 5")
     spread = _log_spread(error)
-    factors = {job.configuration or job.name: 1.0 for job in jobs}
+    factors = {job.kind or job.name: 1.0 for job in jobs}
     factors = {key: math.exp(spread * draw) for key, draw in zip(factors, rng.standard_normal(len(factors)), strict=True)}
-    return [replace(job, predicted_occupancy=min(1.0, job.occupancy * factors[job.configuration or job.name])) for job in jobs]
+    return [replace(job, predicted_occupancy=min(1.0, job.occupancy * factors[job.kind or job.name])) for job in jobs]
 
 
 def _log_spread(error: float) -> float:

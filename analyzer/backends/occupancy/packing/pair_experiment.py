@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from .configurations import Configuration
 from .experiment import BASELINE
 from .gavel_pairs import GavelPairs
 from .interference import left_out, pair_slowdown
 from .job import Job
+from .job_kinds import JobKind
 from .job_stream import StreamShape, job_stream
 from .policies import POLICIES, Policy, by_gain, random_pair
 from .slowdown import Slowdown
@@ -21,7 +21,7 @@ from .slowdown import Slowdown
 
 def pair_streams(pairs: GavelPairs, shape: StreamShape, runs: int, seed: int) -> list[Sequence[Job]]:
     """Streams of the types that run alone on this GPU, drawn evenly; what was not measured of them is 0."""
-    types = [Configuration(name, name, occupancy=0.0, nvml_utilisation=0.0, memory=0.0) for name in pairs.types]
+    types = [JobKind(name, occupancy=0.0, nvml_utilisation=0.0, memory=0.0) for name in pairs.types]
     return [job_stream(types, shape, np.random.default_rng([seed, run])) for run in range(runs)]
 
 

@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from epochcast.analyzer.backends.occupancy.packing.configurations import Configuration
 from epochcast.analyzer.backends.occupancy.packing.experiment import (
     FIGURES,
     Cluster,
@@ -17,13 +16,14 @@ from epochcast.analyzer.backends.occupancy.packing.experiment import (
     streams,
     summarise,
 )
+from epochcast.analyzer.backends.occupancy.packing.job_kinds import JobKind
 from epochcast.analyzer.backends.occupancy.packing.job_stream import StreamShape
 from epochcast.analyzer.backends.occupancy.packing.policies import POLICIES
 from epochcast.analyzer.backends.occupancy.packing.simulation import simulate
 from epochcast.analyzer.backends.occupancy.packing.slowdown import ASSUMED, fig7
 from epochcast.analyzer.errors import InputError
 
-TABLE = [Configuration(f"net{n}", "net", 0.08 * n, 0.15 * n, n * 1e9) for n in range(1, 6)]
+TABLE = [JobKind(f"net{n}", 0.08 * n, 0.15 * n, n * 1e9) for n in range(1, 6)]
 CLUSTER = Cluster(2, 16e9)
 
 

@@ -150,12 +150,12 @@ def test_scores_by_hand() -> None:
 def test_pairs_as_a_curve(pairs: GavelPairs) -> None:
     curve = measured_slowdown(pairs)
     fast, slow = NAMES[0], NAMES[2]
-    assert curve([job(configuration=fast)]) == [1.0]
-    assert curve([job(configuration=fast), job(configuration=slow)]) == pytest.approx([2 * 4**0.2, 2 * 4**-0.2])
-    assert curve([job(configuration=fast), job(configuration="other")]) == [float("inf")] * 2
-    assert curve([job(configuration=fast)] * 3) == [float("inf")] * 3
+    assert curve([job(kind=fast)]) == [1.0]
+    assert curve([job(kind=fast), job(kind=slow)]) == pytest.approx([2 * 4**0.2, 2 * 4**-0.2])
+    assert curve([job(kind=fast), job(kind="other")]) == [float("inf")] * 2
+    assert curve([job(kind=fast)] * 3) == [float("inf")] * 3
     some = pair_slowdown(pairs.views.head(1), np.array([3.0]))
-    assert some([job(configuration=pairs.views["job"][0])] * 2) == [3.0, 3.0]
+    assert some([job(kind=pairs.views["job"][0])] * 2) == [3.0, 3.0]
 
 
 def test_beside_itself(pairs: GavelPairs) -> None:
@@ -164,7 +164,7 @@ def test_beside_itself(pairs: GavelPairs) -> None:
 
 def test_policies_on_measured_pairs(pairs: GavelPairs) -> None:
     runs = pair_streams(pairs, StreamShape(jobs=12), 2, 0)
-    assert {one.configuration for jobs in runs for one in jobs} <= set(pairs.types)
+    assert {one.kind for jobs in runs for one in jobs} <= set(pairs.types)
     policies = pair_policies(pairs, ["step rates"], "types", 0)
     rows = compare(runs, Cluster(2, 1.0), policies, {"measured": measured_slowdown(pairs)})
     assert list(rows["policy"].unique()) == ["slot", "random pairs", "step rates", "oracle"]

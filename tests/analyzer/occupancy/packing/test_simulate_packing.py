@@ -30,7 +30,6 @@ def table(tmp_path: Path) -> str:
     rng = np.random.default_rng(0)
     rows = {
         "key": [f"net{number}" for number in range(20)],
-        "model": "net",
         "occupancy": rng.uniform(0.1, 0.6, 20),
         "nvml_utilisation": rng.uniform(0.2, 0.7, 20),
         "memory_bytes": 1e9,
@@ -57,6 +56,18 @@ def test_three_jobs_by_hand(capsys: Capture, jobs: str) -> None:
 
 def test_memory_of_a_gpu_by_name(capsys: Capture, jobs: str) -> None:
     assert answer(capsys, "--jobs", jobs, "--gpu", "P40")["memory"] == 24 * 2**30
+    assert answer(capsys, "--jobs", jobs, "--gpu", "P40", "--memory", "48e9")["memory"] == 48e9
+
+
+def test_configurations_too_large_for_a_gpu_are_left_out(capsys: Capture, table: str) -> None:
+    with Path(table).open("a") as file:
+        file.write("huge,0.5,0.5,30e9\n")
+    arguments = ("--configurations", table, "--runs", "1", "--slowdown", "none")
+    told = answer(capsys, *arguments, "--gpu", "P40")
+    assert told["drawn_from"]["configurations"] == 20
+    assert told["drawn_from"]["left_out"]["too_large"] == 1
+    assert main(["simulate-packing", *arguments, "--memory", "1e6"]) == 2
+    assert "every configuration needs 1e+09 bytes or more and a GPU has 1e+06" in capsys.readouterr().err
 
 
 def test_streams_are_the_same_for_the_same_seed(capsys: Capture, table: str) -> None:
@@ -119,9 +130,10 @@ def test_measured_slowdown(capsys: Capture, jobs: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "give either --gpu NAME or --memory BYTES"),
+        ([], "give either --jobs CSV or --configurations CSV"),
+        (["--jobs", "{jobs}"], "give --gpu NAME or --memory BYTES"),
         (["--gpu", "P40"], "give either --jobs CSV or --configurations CSV"),
-        (["--gpu", "P40", "--memory", "1e9", "--jobs", "{jobs}"], "give either --gpu NAME or --memory BYTES"),
+        (["--gpu", "P40", "--configurations", "{jobs}"], "which are those of no known table of occupancies"),
         (["--gpu", "P40", "--jobs", "none.csv"], "there is no file 'none.csv'"),
         (["--memory", "1e9", "--jobs", "{jobs}"], "job 'c' needs 3e+09 bytes and a GPU has 1e+09"),
         (["--gpu", "P40", "--jobs", "{jobs}", "--slowdown", "measured"], "needs measured pairs"),

@@ -1,23 +1,27 @@
-"""Tables of jobs and of configurations: what is read, and the one sentence for what cannot be."""
+"""Tables of jobs and of kinds of jobs: what is read, and the one sentence for what cannot be."""
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
-from epochcast.analyzer.backends.occupancy.packing.configurations import Configuration, configurations
 from epochcast.analyzer.backends.occupancy.packing.job import Job, read_jobs
+from epochcast.analyzer.backends.occupancy.packing.job_kinds import JobKind, JobKinds, job_kinds
 from epochcast.analyzer.errors import InputError
+from epochcast.regressor import load_catalog
 
 JOBS = """name,arrival_s,duration_s,occupancy,nvml_utilisation,memory_bytes
 first,0,12.5,0.4,0.9,2e9
 second,3,1,1,1,1000000
 """
 
-MODELLED = """key,model,occupancy,nvml_utilisation,memory_bytes,step_s
-resnet18/b16,resnet18,0.4,0.9,2e9,0.01
-bert/b8,bert,0.2,0.95,3e9,0.02
+PLAIN = """key,occupancy,nvml_utilisation,memory_bytes,step_s
+resnet18/b16,0.4,0.9,2e9,0.01
+bert/b8,0.2,0.95,3e9,0.02
 """
+
+CATALOG = load_catalog()
 
 
 def write(folder: Path, text: str) -> Path:
@@ -30,12 +34,12 @@ def test_jobs_are_read_with_right_predictions_unless_said(tmp_path: Path) -> Non
     first, second = read_jobs(write(tmp_path, JOBS))
     assert first == Job("first", 0.0, 12.5, 0.4, 0.4, 0.9, 2e9, 2e9)
     assert (second.arrival, second.nvml_utilisation, second.memory) == (3, 1, 1e6)
-    text = JOBS.replace("memory_bytes", "memory_bytes,predicted_occupancy,predicted_memory_bytes,configuration")
+    text = JOBS.replace("memory_bytes", "memory_bytes,predicted_occupancy,predicted_memory_bytes,kind")
     first, second = read_jobs(
         write(tmp_path, text.replace("2e9\n", "2e9,0.6,1e9,resnet18\n").replace("1000000\n", "1000000,,,\n"))
     )
-    assert (first.predicted_occupancy, first.predicted_memory, first.configuration) == (0.6, 1e9, "resnet18")
-    assert (second.predicted_occupancy, second.predicted_memory, second.configuration) == (1, 1e6, "")
+    assert (first.predicted_occupancy, first.predicted_memory, first.kind) == (0.6, 1e9, "resnet18")
+    assert (second.predicted_occupancy, second.predicted_memory, second.kind) == (1, 1e6, "")
     assert first.as_predicted == Job("first", 0.0, 12.5, 0.6, 0.6, 0.9, 1e9, 1e9, "resnet18")
 
 
@@ -64,51 +68,98 @@ def test_jobs_that_cannot_be(tmp_path: Path, text: str, message: str) -> None:
         read_jobs(write(tmp_path, text))
 
 
-def test_modelled_configurations(tmp_path: Path) -> None:
-    assert configurations(write(tmp_path, MODELLED)) == [
-        Configuration("resnet18/b16", "resnet18", 0.4, 0.9, 2e9),
-        Configuration("bert/b8", "bert", 0.2, 0.95, 3e9),
-    ]
+def test_plain_kinds(tmp_path: Path) -> None:
+    kinds = (JobKind("resnet18/b16", 0.4, 0.9, 2e9), JobKind("bert/b8", 0.2, 0.95, 3e9))
+    assert job_kinds(write(tmp_path, PLAIN), CATALOG) == JobKinds(kinds, ("given",), "", 0)
 
 
-def measured() -> pd.DataFrame:
-    """As occupancy_bench.py writes it: percentages, MiB, a row that failed, one without a reading of NVML."""
+def points() -> pd.DataFrame:
+    """A table of occupancies on two GPUs; of one row no memory is known."""
+    one = {
+        "network": "resnet18",
+        "channels": 3,
+        "image_size": 224,
+        "sequence": 0,
+        "hidden": 0,
+        "layers": 0,
+        "precision": "fp32",
+        "family": "cnn",
+        "labels": "modelled",
+        "time_mean": 0.5,
+        "max": 1.0,
+        "kernels": 60,
+        "step_s": 0.01,
+        "nvml_utilisation": 0.9,
+        "memory_bytes": 2e9,
+    }
     return pd.DataFrame(
-        {
-            "key": ["vgg11/b16", "vgg11/b999", "lstm/b128"],
-            "model": ["vgg11", "vgg11", "lstm"],
-            "status": ["ok", "oom", "ok"],
-            "reason": ["", "out of memory", ""],
-            "mean_grid": [42.0, None, 7.0],
-            "timemean_grid": [60.0, None, 9.0],
-            "nvml_util": [97.5, None, None],
-            "peak_mib": [512.0, None, 100.0],
-            "iter_ms": [3.0, None, 1.0],
-        }
+        [
+            one | {"batch": 16, "mean": 0.4, "gpu": "A100 SXM4 40GB"},
+            one | {"batch": 32, "mean": 0.6, "gpu": "A100 SXM4 40GB", "memory_bytes": np.nan},
+            one | {"batch": 16, "mean": 0.7, "gpu": "P40"},
+        ]
     )
 
 
-def test_measured_configurations(tmp_path: Path) -> None:
-    measured().to_csv(tmp_path / "occupancy.csv", index=False)
-    assert configurations(tmp_path / "occupancy.csv") == [Configuration("vgg11/b16", "vgg11", 0.42, 0.975, 512 * 2**20)]
+def test_kinds_of_a_table_of_occupancies_are_those_of_one_gpu(tmp_path: Path) -> None:
+    points().to_csv(tmp_path / "points.csv", index=False)
+    found = job_kinds(tmp_path / "points.csv", CATALOG, CATALOG.resolve("A100 SXM4 40GB"))
+    kind = JobKind("resnet18/16/3/224/0/0/0/fp32", 0.4, 0.9, 2e9)
+    assert found == JobKinds((kind,), ("modelled",), "A100 SXM4 40GB", 1)
+    assert job_kinds(tmp_path / "points.csv", CATALOG, CATALOG.resolve("P40")).kinds[0].occupancy == 0.7
+    with pytest.raises(InputError, match="is of A100 SXM4 40GB, P40; say which by --gpu"):
+        job_kinds(tmp_path / "points.csv", CATALOG)
+    with pytest.raises(InputError, match="holds nothing on 'T4' but on A100 SXM4 40GB, P40"):
+        job_kinds(tmp_path / "points.csv", CATALOG, CATALOG.resolve("T4"))
+    points().head(2).tail(1).to_csv(tmp_path / "points.csv", index=False)
+    with pytest.raises(InputError, match="holds no row with nvml_utilisation and memory_bytes"):
+        job_kinds(tmp_path / "points.csv", CATALOG)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"status": "error"}, "has no row with status ok"),
-        ({"mean_grid": 142.0}, "percentages are 0 to 100"),
-        ({"peak_mib": -1.0}, "percentages are 0 to 100"),
-    ],
-)
-def test_measured_configurations_that_cannot_be(tmp_path: Path, change: dict[str, object], message: str) -> None:
-    measured().assign(**change).to_csv(tmp_path / "occupancy.csv", index=False)
-    with pytest.raises(InputError, match=message):
-        configurations(tmp_path / "occupancy.csv")
+def measured(folder: Path) -> Path:
+    """As occupancy_bench.py writes it: percentages, MiB, a row that failed, one without a reading of NVML."""
+    table = pd.DataFrame(
+        {
+            "key": ["vgg11/b16", "vgg11/b999", "lstm/b128"],
+            "model": ["vgg11", "vgg11", "lstm"],
+            "family": ["cnn", "cnn", "rnn"],
+            "batch": [16, 999, 128],
+            "channels": [3, 3, 0],
+            "image": [224, 224, 0],
+            "seq": [0, 0, 32],
+            "hidden": [0, 0, 256],
+            "layers": [0, 0, 2],
+            "status": ["ok", "oom", "ok"],
+            "reason": ["", "out of memory", ""],
+            "kernels": [40, np.nan, 90],
+            "mean_grid": [42.0, np.nan, 7.0],
+            "timemean_grid": [60.0, np.nan, 9.0],
+            "max_grid": [100.0, np.nan, 50.0],
+            "nvml_util": [97.5, np.nan, np.nan],
+            "peak_mib": [512.0, np.nan, 100.0],
+            "iter_ms": [3.0, np.nan, 1.0],
+        }
+    )
+    table.to_csv(folder / "occupancy.csv", index=False)
+    return folder / "occupancy.csv"
 
 
-def test_neither_table(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="lacks the column 'key'; it needs key, model, occupancy"):
-        configurations(write(tmp_path, JOBS))
+def test_kinds_that_occupancy_bench_measured(tmp_path: Path) -> None:
+    path = measured(tmp_path)
+    found = job_kinds(path, CATALOG, CATALOG.resolve("H200 SXM"))
+    assert found == JobKinds(
+        (JobKind("vgg11/16/3/224/0/0/0/fp32", 0.42, 0.975, 512 * 2**20),), ("launch_config",), "H200 SXM", 1
+    )
+    (tmp_path / "meta.json").write_text('{"parts": {"profile": {"device": "NVIDIA H200", "compute_capability": "9.0"}}}')
+    assert job_kinds(path, CATALOG) == found
+    with pytest.raises(InputError, match="holds nothing on 'P40' but on H200 SXM"):
+        job_kinds(path, CATALOG, CATALOG.resolve("P40"))
+
+
+def test_no_table_of_kinds(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="which are those of no known table of occupancies"):
+        job_kinds(write(tmp_path, JOBS), CATALOG)
     with pytest.raises(InputError, match="there is no file"):
-        configurations(tmp_path / "none.csv")
+        job_kinds(tmp_path / "none.csv", CATALOG)
+    with pytest.raises(InputError, match="column 'occupancy' .* holds 1.4 in data row 1"):
+        job_kinds(write(tmp_path, PLAIN.replace("0.4,", "1.4,")), CATALOG)

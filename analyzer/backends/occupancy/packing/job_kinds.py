@@ -1,0 +1,91 @@
+"""What streams of jobs are drawn from: networks with their sizes, each with its occupancy, NVML utilisation and memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from .....regressor import Catalog, Gpu
+from ....errors import InputError
+from .. import label_files
+from ..points import SIZES
+from .table_file import Column, read_table
+
+
+@dataclass(frozen=True)
+class JobKind:
+    """One network with its input sizes on one GPU.
+
+    Attributes:
+        key: what it is called.
+        occupancy: mean over kernel launches of each one's occupancy of the GPU, 0..1 (the paper's label, section III-A).
+        nvml_utilisation: share of the time in which a kernel runs, 0..1.
+        memory: bytes.
+    """
+
+    key: str
+    occupancy: float
+    nvml_utilisation: float
+    memory: float
+
+
+@dataclass(frozen=True)
+class JobKinds:
+    """The kinds of one table.
+
+    Attributes:
+        kinds: at least one.
+        labels: where the occupancies come from (:data:`..points.LABELS`), or ``given``.
+        gpu: the GPU that they are of, as the catalogue calls it; empty where the table does not tell.
+        left_out: rows without NVML utilisation or memory.
+    """
+
+    kinds: tuple[JobKind, ...]
+    labels: tuple[str, ...]
+    gpu: str
+    left_out: int
+
+
+_GIVEN = (
+    Column("occupancy", least=0.0, most=1.0),
+    Column("nvml_utilisation", least=0.0, most=1.0),
+    Column("memory_bytes", least=0.0),
+)
+
+
+def job_kinds(path: Path, catalog: Catalog, gpu: Gpu | None = None) -> JobKinds:
+    """Kinds of any table of occupancies (``label_files``: of our own, or of ``occupancy_bench.py``), or of a plain one.
+
+    Of a table of occupancies the column ``mean`` counts and rows on ``gpu``, if it is given. A plain table has the columns
+    ``key``, ``occupancy``, ``nvml_utilisation`` (0..1) and ``memory_bytes``.
+
+    Raises:
+        InputError: the file is none of these, holds nothing usable or nothing on this GPU, or is of several GPUs.
+    """
+    columns = read_table(path, (), names=()).columns
+    if {"key", *(column.name for column in _GIVEN)} <= set(columns):
+        table = read_table(path, _GIVEN, names=("key",))
+        return JobKinds(_kinds(table, "occupancy"), ("given",), "", 0)
+    told = "gpu" in columns or (path.parent / "meta.json").is_file()  # which GPU it is of, so that another is noticed
+    points = label_files.read_any(path, catalog, None if told else gpu)
+    if gpu is not None:
+        points, everywhere = points[points["gpu"] == gpu.name], points
+        if points.empty:
+            on = ", ".join(sorted(everywhere["gpu"].unique()))
+            raise InputError(f"{str(path)!r} holds nothing on {gpu.name!r} but on {on}; name that, or give another table")
+    found = sorted(points["gpu"].unique())
+    if len(found) > 1:
+        raise InputError(f"{str(path)!r} is of {', '.join(found)}; say which by --gpu")
+    usable = points[points[["nvml_utilisation", "memory_bytes"]].notna().all(axis=1)]
+    if usable.empty:
+        raise InputError(f"{str(path)!r} holds no row with nvml_utilisation and memory_bytes; packing needs both")
+    sizes = usable[list(SIZES)].astype(str).agg("/".join, axis=1)
+    named = usable.assign(key=usable["network"] + "/" + sizes + "/" + usable["precision"])
+    return JobKinds(_kinds(named, "mean"), tuple(sorted(usable["labels"].unique())), found[0], len(points) - len(usable))
+
+
+def _kinds(table: pd.DataFrame, occupancy: str) -> tuple[JobKind, ...]:
+    rows = table[["key", occupancy, "nvml_utilisation", "memory_bytes"]]
+    return tuple(JobKind(*row) for row in rows.itertuples(index=False, name=None))
