@@ -138,5 +138,5 @@ def _refuse(table: pd.DataFrame, column: str, wrong: pd.Series[Any], name: str, 
         return
     row = int(np.flatnonzero(wrong.to_numpy())[0])
     seen = table[column].tolist()[row]  # of Python, not of numpy
-    holds = "is empty" if pd.isna(seen) or seen == "" else f"holds {seen!r}"
+    holds = "is empty" if pd.isna(seen) or not str(seen).strip() else f"holds {seen!r}"
     raise InputError(f"column {column!r} of {name!r} {holds} in row {row + 1}; {remedy}")
