@@ -25,8 +25,8 @@ def graph_of(configuration: Configuration, cache: bool = True) -> ComputationGra
     """The graph of a configuration at its batch size.
 
     A network is exported for its other sizes once; graphs are kept in ``graphs`` of the cache folder, by configuration,
-    versions of the libraries and our code that reads graphs. Files that are damaged are written anew, and a folder that cannot be
-    written is no obstacle. A user's own ``package.module:factory`` may change from run to run: it is never kept.
+    versions of the libraries and our code that reads graphs. Files that are damaged are written anew, and a folder that
+    cannot be written is no obstacle. A user's own ``package.module:factory`` may change from run to run: it is never kept.
 
     Args:
         configuration: sizes that are not given have the usual values, see :func:`.networks.complete`.

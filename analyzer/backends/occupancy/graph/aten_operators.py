@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
+from torch.utils._pytree import tree_leaves
 
 from .vocabulary import ELEMENTWISE
 
@@ -23,52 +24,65 @@ def hyper_parameters(word: str, arguments: Mapping[str, Any], answer: Tensor) ->
     """
     read = _READERS.get(word)
     hyper = read(arguments, answer) if read is not None else {}
-    hyper["strided"] = float(_strided(word, [one for one in arguments.values() if isinstance(one, Tensor)], answer))
+    hyper["strided"] = float(_strided(word, arguments, answer))
     return hyper
 
 
-def _strided(word: str, tensors: list[Tensor], answer: Tensor) -> bool:
-    if not tensors:
-        return False
+def _strided(word: str, arguments: Mapping[str, Any], answer: Tensor) -> bool:
+    tensors = [one for one in tree_leaves(list(arguments.values())) if isinstance(one, Tensor)]
     if word in ELEMENTWISE:  # broadcast ones are read with strides too
         return any(not one.is_contiguous() or one.shape != answer.shape for one in tensors if one.dim())
-    return not tensors[0].is_contiguous()
+    if word != "concatenate":
+        tensors = [one for one in (arguments.get("mat1"), *tensors) if one is not None][:1]
+    return any(not one.is_contiguous() for one in tensors)
 
 
 def _convolution(arguments: Mapping[str, Any], answer: Tensor) -> Hyper:
-    weight = arguments["weight"]
+    given, weight, groups = arguments["input"], arguments["weight"], float(arguments.get("groups", 1))
     kernel = weight.shape[2:]
+    channels = -1 - len(kernel)
     return {
-        "input_features": float(arguments["input"].shape[1]),
-        "output_features": float(answer.shape[1]),
+        "input_features": float(given.shape[channels]),
+        "output_features": float(answer.shape[channels]),
         "kernel_height": float(kernel[0]),
         "kernel_width": float(kernel[-1]) if len(kernel) > 1 else 1.0,
         "stride": float(_first(arguments.get("stride"), 1)),
         "dilation": float(_first(arguments.get("dilation"), 1)),
-        "groups": float(arguments.get("groups", 1)),
-        "reduced": float(math.prod(weight.shape[1:])),
+        "groups": groups,
+        "reduced": given.shape[channels] / groups * math.prod(kernel),
     }
 
 
 def _linear(arguments: Mapping[str, Any], answer: Tensor) -> Hyper:
-    first = next(one for name, one in arguments.items() if name in ("input", "mat1", "self") and isinstance(one, Tensor))
-    if "mat1" in arguments:  # addmm: self is the bias
-        first = arguments["mat1"]
-    inner = float(first.shape[-1])
+    inner = float(_multiplied(arguments).shape[-1])
     return {"input_features": inner, "output_features": float(answer.shape[-1]) if answer.dim() else 1.0, "reduced": inner}
 
 
 def _matmul(arguments: Mapping[str, Any], answer: Tensor) -> Hyper:
-    tensors = [one for one in arguments.values() if isinstance(one, Tensor) and one.dim()]
-    given = arguments.get("batch1", tensors[0] if tensors else None)
-    if given is None:  # einsum: its inner side is what the answer lacks
-        listed = [one for one in arguments.get("tensors", ()) if isinstance(one, Tensor)]
-        inner = float(max(1.0, math.sqrt(math.prod(one.numel() for one in listed) / max(1, answer.numel()))))
-    else:
-        inner = float(given.shape[-1])
+    inner = _summed(arguments) if "equation" in arguments else float(_multiplied(arguments).shape[-1])
     rows = float(answer.shape[-2]) if answer.dim() > 1 else 1.0
     columns = float(answer.shape[-1]) if answer.dim() else 1.0
     return {"input_features": inner, "output_features": columns, "rows": rows, "reduced": inner}
+
+
+def _multiplied(arguments: Mapping[str, Any]) -> Tensor:
+    """The first matrix of a product, by what torch's operators call it; what is added comes before it."""
+    for name in ("mat1", "batch1", "input", "self", "tensors"):
+        if isinstance(arguments.get(name), Tensor):
+            return arguments[name]
+    return next(one for one in tree_leaves(list(arguments.values())) if isinstance(one, Tensor))
+
+
+def _summed(arguments: Mapping[str, Any]) -> float:
+    """Elements over which torch.einsum sums: the sides of the axes that the answer does not have."""
+    given, _, answered = str(arguments["equation"]).replace(" ", "").partition("->")
+    sides = {
+        axis: side
+        for axes, tensor in zip(given.split(","), arguments["tensors"], strict=True)
+        if "..." not in axes
+        for axis, side in zip(axes, tensor.shape, strict=True)
+    }
+    return float(math.prod(side for axis, side in sides.items() if axis not in answered))
 
 
 def _attention(arguments: Mapping[str, Any], answer: Tensor) -> Hyper:
@@ -83,7 +97,7 @@ def _attention(arguments: Mapping[str, Any], answer: Tensor) -> Hyper:
 
 
 def _recurrent(arguments: Mapping[str, Any], answer: Tensor) -> Hyper:
-    given = arguments["input"]
+    given = arguments["input"] if "input" in arguments else arguments["data"]
     directions = 2.0 if arguments.get("bidirectional") else 1.0
     batch_first = bool(arguments.get("batch_first"))
     return {
@@ -109,7 +123,7 @@ def _layer_norm(arguments: Mapping[str, Any], answer: Tensor) -> Hyper:
 
 
 def _group_norm(arguments: Mapping[str, Any], answer: Tensor) -> Hyper:
-    groups = float(arguments.get("num_groups", answer.shape[1]))
+    groups = float(arguments.get("num_groups", arguments.get("group", answer.shape[1])))
     return {
         "input_features": float(answer.shape[1]),
         "groups": groups,
@@ -125,7 +139,7 @@ def _pool(arguments: Mapping[str, Any], answer: Tensor) -> Hyper:
     given = arguments["self"]
     window = _pair(arguments.get("kernel_size"))
     if window is None:  # adaptive: what one answer covers
-        window = tuple(max(1, a // max(1, b)) for a, b in zip(given.shape[-2:], answer.shape[-2:], strict=True))
+        window = tuple(max(1, a // max(1, b)) for a, b in zip(given.shape[2:], answer.shape[2:], strict=True))
     return {
         "kernel_height": float(window[0]),
         "kernel_width": float(window[-1]),

@@ -16,9 +16,6 @@ SIZES = ("read", "written", "temporary", "weights", "flops")
 operator makes for itself (a convolution's unfolded input, attention's scores, gates), of weights, and floating-point
 operations (a multiply-add counts two)."""
 
-OF_THE_BATCH = ("read", "written", "temporary", "flops")
-"""Those that grow with the batch, where the operator depends on the network's input."""
-
 HYPER_PARAMETERS = (
     "input_features",
     "output_features",
@@ -59,11 +56,13 @@ class ComputationGraph:
         words: operator types, n of :data:`..vocabulary.VOCABULARY`, in the order of execution.
         hyper_parameters: shape (n, len(HYPER_PARAMETERS)).
         sizes: shape (n, len(SIZES)), elements and FLOPs.
-        depends: shape (n,), whether an operator depends on the network's input and thus grows with its batch.
+        fixed: shape (n, len(SIZES)), how much of the sizes is the same for every batch: weights, masks, positions.
         floating: shape (n,), whether it answers floating-point numbers, whose width the precision sets.
         edges: shape (2, e): from the operator that writes a tensor to one that reads it, from before to.
         edge_types: shape (e,), places in EDGE_TYPES.
-        edge_elements: shape (e,), elements of the tensor.
+        edge_elements: shape (e,), elements of the tensors that go this way.
+        edge_fixed: shape (e,), how many of them are the same for every batch.
+        weight_elements: of the whole network, also where several operators read the same weight.
         unknown: operators that no word stands for, with how often each occurs.
     """
 
@@ -72,11 +71,13 @@ class ComputationGraph:
     words: tuple[str, ...]
     hyper_parameters: Floats
     sizes: Floats
-    depends: NDArray[np.bool_]
+    fixed: Floats
     floating: NDArray[np.bool_]
     edges: Ints
     edge_types: Ints
     edge_elements: Floats
+    edge_fixed: Floats
+    weight_elements: float
     unknown: dict[str, int]
 
     def __len__(self) -> int:
@@ -89,13 +90,14 @@ class ComputationGraph:
         return self.hyper_parameters[:, HYPER_PARAMETERS.index(name)]
 
     def at_batch(self, batch: int) -> ComputationGraph:
-        """The graph of another batch size, without another export: activations and FLOPs are proportional to it."""
+        """The graph of another batch size, without another export: what is not fixed is proportional to it."""
         factor = batch / self.batch
-        sizes = self.sizes.copy()
-        for name in OF_THE_BATCH:
-            sizes[self.depends, SIZES.index(name)] *= factor
-        moved = np.where(self.depends[self.edges[0]], factor, 1.0)
-        return replace(self, batch=batch, sizes=sizes, edge_elements=self.edge_elements * moved)
+        return replace(
+            self,
+            batch=batch,
+            sizes=self.fixed + (self.sizes - self.fixed) * factor,
+            edge_elements=self.edge_fixed + (self.edge_elements - self.edge_fixed) * factor,
+        )
 
     @cached_property
     def peak_activations(self) -> float:
@@ -125,10 +127,12 @@ def join(name: str, graphs: tuple[ComputationGraph, ...]) -> ComputationGraph:
         words=tuple(word for graph in graphs for word in graph.words),
         hyper_parameters=np.concatenate([graph.hyper_parameters for graph in graphs]),
         sizes=np.concatenate([graph.sizes for graph in graphs]),
-        depends=np.concatenate([graph.depends for graph in graphs]),
+        fixed=np.concatenate([graph.fixed for graph in graphs]),
         floating=np.concatenate([graph.floating for graph in graphs]),
         edges=np.concatenate([graph.edges + offset for graph, offset in zip(graphs, offsets, strict=True)], axis=1),
         edge_types=np.concatenate([graph.edge_types for graph in graphs]),
         edge_elements=np.concatenate([graph.edge_elements for graph in graphs]),
+        edge_fixed=np.concatenate([graph.edge_fixed for graph in graphs]),
+        weight_elements=sum(graph.weight_elements for graph in graphs),
         unknown=unknown,
     )

@@ -2,132 +2,221 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+import copy
+import math
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, fx, nn
-from torch.utils._pytree import tree_leaves
+from torch._ops import HigherOrderOperator
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from ....errors import InputError
 from ...untraceable import why_untraceable
 from .aten_operators import hyper_parameters
-from .computation_graph import HYPER_PARAMETERS, ComputationGraph
-from .operator_work import RECURRENT, flops, temporary
-from .vocabulary import UNKNOWN, word_of_aten
+from .computation_graph import ComputationGraph
+from .graph_builder import Delivery, Elements, GraphBuilder
+from .operator_work import RECURRENT
+from .vocabulary import word_of_aten
+
+SAMPLES = 1009
+"""The batch that is exported: tensors that grow with the batch are those whose elements this prime divides.
+
+Nothing has memory, so a large one costs nothing. One sample would do worse: torch then takes copies for views.
+"""
 
 
 def graph_of_module(module: nn.Module, inputs: tuple[Any, ...], name: str, batch: int) -> ComputationGraph:
     """Export a module in evaluation mode and read its graph.
 
+    It is exported with SAMPLES samples, which tells what grows with the batch. Where that fails, or samples meet each other
+    (products over the batch), it is exported with its own inputs, and what depends on them is taken to be proportional.
+
     Args:
-        module: on the meta device; it is left as it was.
-        inputs: what it is called with, on the meta device.
+        module: on any device; it is left as it was.
+        inputs: what it is called with, of any nesting, on any device; tensors whose first axis is ``batch`` grow with it.
         name: for the graph and for messages.
         batch: samples in ``inputs``.
 
     Raises:
         InputError: it does not export (shapes or branches that depend on values), or nothing in it computes.
     """
-    modes = [(one, one.training) for one in module.modules()]
+    module = _on_meta(module)
+    given = tree_map_only(Tensor, lambda one: one.to("meta"), inputs)
+    many = tree_map_only(Tensor, lambda one: _samples(one, batch), given)
     try:
-        module.eval()
-        with torch.no_grad():
-            program = torch.export.export(module, inputs, strict=False)
+        reading = _Reading(_export(module, many), SAMPLES)
+        if not reading.pairs_samples:
+            return reading.graph(name).at_batch(batch)
+    except Exception:  # what holds for its own inputs need not hold for others
+        pass
+    try:
+        return _Reading(_export(module, given), batch, every_reached=True).graph(name)
+    except InputError:
+        raise
     except Exception as error:  # a user's module may raise anything
         raise InputError(why_untraceable(name, error)) from error
+
+
+def _on_meta(module: nn.Module) -> nn.Module:
+    """A copy in evaluation mode whose tensors have no memory; modules that are so already are not copied."""
+    modules = list(module.modules())
+    if not any(one.training for one in modules) and all(one.is_meta for one in (*module.parameters(), *module.buffers())):
+        return module
+    held = [one for part in modules for one in (*part._parameters.values(), *part._buffers.values(), *vars(part).values())]
+    copied: dict[int, Any] = {}
+    for one in held:
+        if isinstance(one, nn.Parameter):
+            copied[id(one)] = nn.Parameter(one.detach().to("meta"), requires_grad=False)
+        elif isinstance(one, Tensor):
+            copied[id(one)] = one.detach().to("meta")
+    return copy.deepcopy(module, copied).eval()
+
+
+def _samples(tensor: Tensor, batch: int) -> Tensor:
+    if not tensor.dim() or len(tensor) != batch:
+        return tensor
+    return torch.empty((SAMPLES, *tensor.shape[1:]), dtype=tensor.dtype, device="meta")
+
+
+def _export(module: nn.Module, inputs: tuple[Any, ...]) -> torch.export.ExportedProgram:
+    with torch.no_grad(), warnings.catch_warnings(), _no_stack_traces():
+        warnings.simplefilter("ignore")  # on attributes that a forward sets, as nn.LSTM's does
+        return torch.export.export(module, inputs, strict=False)
+
+
+@contextmanager
+def _no_stack_traces() -> Iterator[None]:
+    """Without the place in the code of every operator, which takes a quarter of the time of an export."""
+    config: Any = getattr(torch.fx, "config", None)
+    before = getattr(config, "do_not_emit_stack_traces", None)
+    if before is None:  # older versions of torch have no such setting
+        yield
+        return
+    config.do_not_emit_stack_traces = True
+    try:
+        yield
     finally:
-        for one, training in modes:
-            one.training = training
-    reading = _Reading(set(program.graph_signature.user_inputs))
-    for node in program.graph.nodes:
-        reading.take(node)
-    return reading.graph(name, batch)
+        config.do_not_emit_stack_traces = before
 
 
 _IDLE_IN_EVALUATION = {"dropout", "dropout_", "feature_dropout", "alpha_dropout"}
 """What answers its input as it is, though the export gives the answer memory of its own."""
 
 
+_PLAIN_REGIONS = {"wrap_with_set_grad_enabled", "wrap_with_autocast", "wrap"}
+"""Parts of a graph that only run under other settings."""
+
+
 @dataclass
+class _Memory:
+    """Memory of a tensor: who wrote it, and how.
+
+    Args:
+        writer: number of the operator; None for weights and inputs.
+        written: as it was written, without values.
+        weight: whether it holds a parameter, buffer or constant that no operator has changed.
+        of_the_input: whether it depends on the network's input.
+    """
+
+    writer: int | None
+    written: Tensor
+    weight: bool
+    of_the_input: bool
+
+
 class _Reading:
-    """What was read of an exported graph so far: operators become nodes, views the way to them."""
+    """Reads an exported graph: operators become nodes, and views of memory are looked through.
 
-    inputs: set[Any]
-    words: list[str] = field(default_factory=list)
-    hyper: list[Mapping[str, float]] = field(default_factory=list)
-    sizes: list[tuple[float, ...]] = field(default_factory=list)
-    depends: list[bool] = field(default_factory=list)
-    floating: list[bool] = field(default_factory=list)
-    edges: dict[tuple[int, int], tuple[bool, float]] = field(default_factory=dict)
-    unknown: Counter[str] = field(default_factory=Counter)
-    written_by: dict[fx.Node, tuple[int, bool]] = field(default_factory=dict)
-    """The operator that wrote a value's memory, and whether views lie between."""
-    of_the_input: set[fx.Node] = field(default_factory=set)
+    Args:
+        program: that was exported.
+        batch: samples of the export.
+        every_reached: whether all that the input reaches grows with the batch, rather than what ``batch`` divides.
 
-    def take(self, node: fx.Node) -> None:
-        """Read the next node in the order of execution."""
-        if node.name in self.inputs or any(one in self.of_the_input for one in node.all_input_nodes):
-            self.of_the_input.add(node)
-        if node.op != "call_function" or not _answers(node):
-            return
-        seen = next((one for one in node.all_input_nodes if one in self.written_by), None)
-        if _is_view(node):
-            if seen is not None:
-                operator, viewed = self.written_by[seen]
-                self.written_by[node] = operator, viewed or _moves(node, seen)
-            return
-        self._operator(node)
+    Attributes:
+        pairs_samples: whether there are products over the batch, which grow faster than it.
+    """
 
-    def _operator(self, node: fx.Node) -> None:
-        name = _name(node)
-        word = word_of_aten(name)
-        if word == UNKNOWN:
-            self.unknown[name] += 1
-        answers = _answers(node)
-        given = [one for one in node.all_input_nodes if not self._is_weight(one)]
-        weights = [one for one in node.all_input_nodes if self._is_weight(one)]
-        hyper = hyper_parameters(word, _arguments(node), answers[0])
-        read, written = _elements(given), float(answers[0].numel() if word in RECURRENT else sum(map(Tensor.numel, answers)))
-        work = temporary(word, hyper, read, written), _elements(weights), flops(word, hyper, read, written)
-        here = len(self.words)
-        self.words.append(word)
-        self.hyper.append(hyper)
-        self.sizes.append((read, written, *work))
-        self.depends.append(node in self.of_the_input)
-        self.floating.append(answers[0].dtype.is_floating_point)
-        for one in node.all_input_nodes:
-            if one in self.written_by:
-                operator, viewed = self.written_by[one]
-                self.edges[operator, here] = viewed, _elements([one])
-        self.written_by[node] = here, False
+    def __init__(self, program: torch.export.ExportedProgram, batch: int, every_reached: bool = False) -> None:
+        self.batch, self.every_reached = batch, every_reached
+        self.builder = GraphBuilder()
+        self.memories: dict[int, _Memory] = {}
+        self.pairs_samples = False
+        self.weight_elements = 0.0
+        self._take_all(program.graph_module, set(program.graph_signature.user_inputs))
 
-    def _is_weight(self, node: fx.Node) -> bool:
-        """Parameters, buffers and constants, or views of them."""
-        while node.op == "call_function" and _is_view(node) and node not in self.of_the_input:
-            node = node.all_input_nodes[0]
-        return node.op == "get_attr" or (node.op == "placeholder" and node.name not in self.inputs)
-
-    def graph(self, name: str, batch: int) -> ComputationGraph:
+    def graph(self, name: str) -> ComputationGraph:
         """What was read."""
-        if not self.words:
-            raise InputError(f"{name} has no operator that computes something; give a network")
-        return ComputationGraph(
-            name=name,
-            batch=batch,
-            words=tuple(self.words),
-            hyper_parameters=np.array([[one.get(key, 0.0) for key in HYPER_PARAMETERS] for one in self.hyper]),
-            sizes=np.array(self.sizes),
-            depends=np.array(self.depends),
-            floating=np.array(self.floating),
-            edges=np.array(list(self.edges), dtype=np.int64).reshape(-1, 2).T,
-            edge_types=np.array([viewed for viewed, _ in self.edges.values()], dtype=np.int64),
-            edge_elements=np.array([elements for _, elements in self.edges.values()], dtype=np.float64),
-            unknown=dict(self.unknown),
-        )
+        return self.builder.graph(name, self.batch, self.weight_elements)
+
+    def _take_all(self, module: fx.GraphModule, inputs: set[str]) -> None:
+        for node in module.graph.nodes:
+            if node.op == "call_function":
+                self._call(node, module)
+            elif node.op in ("placeholder", "get_attr"):
+                for tensor in _answers(node):
+                    if _place(tensor) not in self.memories:
+                        weight = node.name not in inputs
+                        self.memories[_place(tensor)] = _Memory(None, tensor, weight, not weight)
+                        self.weight_elements += _distinct(tensor) if weight else 0.0
+
+    def _call(self, node: fx.Node, module: fx.GraphModule) -> None:
+        if isinstance(node.target, HigherOrderOperator):
+            if _name(node) not in _PLAIN_REGIONS:
+                raise InputError(
+                    f"the network holds control flow ({_name(node)}), which no graph of operators tells; take it out of forward"
+                )
+            for argument in node.args:
+                if isinstance(argument, fx.Node) and argument.op == "get_attr":
+                    self._take_all(getattr(module, str(argument.target)), set())
+            return
+        answers = _answers(node) or _changed(node)
+        if not answers:
+            return
+        if any(not isinstance(side, int) for tensor in answers for side in tensor.shape):
+            raise InputError(f"the sizes that {_name(node)} answers depend on values; take it out of forward")
+        given = [tensor for one in node.all_input_nodes for tensor in _answers(one)]
+        if _name(node) in _IDLE_IN_EVALUATION:
+            self.memories[_place(answers[0])] = self.memories[_place(given[0])]
+        elif not _is_view(node, given, answers):
+            self._operator(node, given, answers)
+
+    def _operator(self, node: fx.Node, given: list[Tensor], answers: list[Tensor]) -> None:
+        memories = [self.memories[_place(tensor)] for tensor in given]
+        of_the_input = any(memory.of_the_input for memory in memories)
+        arguments = _arguments(node)
+        word = word_of_aten(_name(node))
+        if word in ("linear", "matmul") and _name(node) != "linear":  # by what is multiplied, however it is called
+            word = "linear" if any(memory.weight for memory in memories) else "matmul"
+        hyper = hyper_parameters(word, arguments, answers[0])
+        self.pairs_samples |= any(value and value % self.batch == 0 for value in hyper.values())
+        read, weights, deliveries = Elements(), 0.0, []
+        for tensor, memory in zip(given, memories, strict=True):
+            if memory.weight:
+                weights += _distinct(tensor)
+                continue
+            elements = self._elements(tensor, memory.of_the_input)
+            read += elements
+            if memory.writer is not None:
+                deliveries.append(Delivery(memory.writer, _moved(tensor, memory.written), elements))
+        written = Elements()
+        for tensor in answers[:1] if word in RECURRENT else answers:
+            written += self._elements(tensor, of_the_input)
+        floating = answers[0].dtype.is_floating_point
+        here = self.builder.add(word, _name(node), hyper, read, written, weights, floating, deliveries)
+        for tensor in answers:
+            self.memories[_place(tensor)] = _Memory(here, tensor, False, of_the_input)
+
+    def _elements(self, tensor: Tensor, of_the_input: bool) -> Elements:
+        elements = _distinct(tensor)
+        if self.every_reached:
+            return Elements(elements, 0.0 if of_the_input else elements)
+        self.pairs_samples |= elements > 0 and elements % self.batch**2 == 0
+        return Elements(elements, elements if elements % self.batch else 0.0)
 
 
 def _name(node: fx.Node) -> str:
@@ -140,11 +229,19 @@ def _name(node: fx.Node) -> str:
 
 def _answers(node: fx.Node) -> list[Tensor]:
     """The tensors that a node answers, without values."""
-    return [leaf for leaf in tree_leaves(node.meta.get("val")) if isinstance(leaf, Tensor)]
+    value = node.meta.get("val")
+    if isinstance(value, Tensor):
+        return [value]
+    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, Tensor)]
 
 
-def _elements(nodes: Iterable[fx.Node]) -> float:
-    return float(sum(tensor.numel() for node in nodes for tensor in _answers(node)))
+def _changed(node: fx.Node) -> list[Tensor]:
+    """The tensors that a node writes into, of those that it is given."""
+    schema = getattr(node.target, "_schema", None)
+    if schema is None or not schema.is_mutable:
+        return []
+    into = {one.name for one in schema.arguments if one.alias_info is not None and one.alias_info.is_write}
+    return [value for name, value in _arguments(node).items() if name in into and isinstance(value, Tensor)]
 
 
 def _arguments(node: fx.Node) -> dict[str, Any]:
@@ -155,23 +252,25 @@ def _arguments(node: fx.Node) -> dict[str, Any]:
     return dict(zip(names, values[0], strict=False)) | dict(values[1])
 
 
-def _is_view(node: fx.Node) -> bool:
+def _is_view(node: fx.Node, given: list[Tensor], answers: list[Tensor]) -> bool:
     """Whether it answers memory that it was given, as it is: no kernel runs."""
     schema = getattr(node.target, "_schema", None)
-    if _name(node) in _IDLE_IN_EVALUATION:
-        return True
     if schema is not None and schema.is_mutable:
         return False
-    answers = _answers(node)
-    given = {_memory(tensor) for one in node.all_input_nodes for tensor in _answers(one)}
-    return bool(given) and all(_memory(tensor) in given for tensor in answers)
+    places = {_place(tensor) for tensor in given}
+    return bool(places) and all(_place(tensor) in places for tensor in answers)
 
 
-def _memory(tensor: Tensor) -> int:
+def _place(tensor: Tensor) -> int:
+    """Of its memory: the same for all views of it."""
     return int(tensor.untyped_storage()._cdata)
 
 
-def _moves(node: fx.Node, given: fx.Node) -> bool:
-    """Whether a view shows its memory in another order or another part of it."""
-    answer, source = _answers(node)[0], _answers(given)[0]
-    return answer.numel() != source.numel() or (source.is_contiguous() and not answer.is_contiguous())
+def _distinct(tensor: Tensor) -> float:
+    """Elements that lie in memory, however often a broadcast view repeats them."""
+    return float(math.prod(side for side, step in zip(tensor.shape, tensor.stride(), strict=True) if step))
+
+
+def _moved(tensor: Tensor, written: Tensor) -> bool:
+    """Whether a tensor shows its memory in another order than it was written, or another part of it."""
+    return tensor.numel() != written.numel() or (written.is_contiguous() and not tensor.is_contiguous())

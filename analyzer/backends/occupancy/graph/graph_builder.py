@@ -1,0 +1,120 @@
+"""A graph as it is read, operator by operator, whatever tells of them: torch's exported programs or ONNX files."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ....errors import InputError
+from .computation_graph import HYPER_PARAMETERS, SIZES, ComputationGraph
+from .operator_work import flops, temporary
+from .vocabulary import UNKNOWN
+
+
+@dataclass(frozen=True)
+class Elements:
+    """How many elements a tensor has for the batch that is read, and how many of them whatever the batch is."""
+
+    all: float = 0.0
+    fixed: float = 0.0
+
+    def __add__(self, other: Elements) -> Elements:
+        return Elements(self.all + other.all, self.fixed + other.fixed)
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """A tensor that an operator reads.
+
+    Args:
+        writer: number of the operator that wrote it.
+        viewed: whether it is read in another way than it was written.
+        elements: that are read.
+    """
+
+    writer: int
+    viewed: bool
+    elements: Elements
+
+
+@dataclass
+class GraphBuilder:
+    """Collects operators and edges, in the order of execution."""
+
+    words: list[str] = field(default_factory=list)
+    hyper: list[list[float]] = field(default_factory=list)
+    sizes: list[tuple[float, ...]] = field(default_factory=list)
+    fixed: list[tuple[float, ...]] = field(default_factory=list)
+    floating: list[bool] = field(default_factory=list)
+    edges: dict[tuple[int, int], Delivery] = field(default_factory=dict)
+    unknown: Counter[str] = field(default_factory=Counter)
+
+    def add(
+        self,
+        word: str,
+        operator: str,
+        hyper: Mapping[str, float],
+        read: Elements,
+        written: Elements,
+        weights: float,
+        floating: bool,
+        deliveries: Iterable[Delivery],
+    ) -> int:
+        """Add the next operator; its number.
+
+        Args:
+            word: of the vocabulary.
+            operator: what its library calls it, which is noted where the word is unknown.
+            hyper: by HYPER_PARAMETERS, without those that are 0.
+            read: elements of activations.
+            written: elements of activations.
+            weights: elements.
+            floating: whether it answers floating-point numbers.
+            deliveries: what it reads of other operators.
+        """
+        here = len(self.words)
+        if word == UNKNOWN:
+            self.unknown[operator] += 1
+        self.words.append(word)
+        self.hyper.append([hyper.get(name, 0.0) for name in HYPER_PARAMETERS])
+        for sizes, a, b in ((self.sizes, read.all, written.all), (self.fixed, read.fixed, written.fixed)):
+            # temporary results and FLOPs are proportional to what is read and written, so their fixed parts are to theirs
+            sizes.append((a, b, temporary(word, hyper, a, b), weights, flops(word, hyper, a, b)))
+        self.floating.append(floating)
+        for one in deliveries:
+            known = self.edges.get((one.writer, here))
+            together = one if known is None else Delivery(one.writer, known.viewed or one.viewed, known.elements + one.elements)
+            self.edges[one.writer, here] = together
+        return here
+
+    def graph(self, name: str, batch: int, weight_elements: float) -> ComputationGraph:
+        """What was collected.
+
+        Args:
+            name: of the network, also for the message.
+            batch: samples that the sizes are for.
+            weight_elements: of the whole network, each weight once.
+
+        Raises:
+            InputError: nothing was collected.
+        """
+        if not self.words:
+            raise InputError(f"{name} has no operator that computes something; give a network")
+        return ComputationGraph(
+            name=name,
+            batch=batch,
+            words=tuple(self.words),
+            hyper_parameters=np.array(self.hyper, dtype=np.float64),
+            sizes=np.array(self.sizes).reshape(-1, len(SIZES)),
+            fixed=np.array(self.fixed).reshape(-1, len(SIZES)),
+            floating=np.array(self.floating),
+            edges=np.array(list(self.edges), dtype=np.int64).reshape(-1, 2).T,
+            edge_types=np.array([one.viewed for one in self.edges.values()], dtype=np.int64),
+            edge_elements=np.array([one.elements.all for one in self.edges.values()], dtype=np.float64),
+            edge_fixed=np.array([one.elements.fixed for one in self.edges.values()], dtype=np.float64),
+            weight_elements=weight_elements,
+            unknown=dict(self.unknown),
+        )
