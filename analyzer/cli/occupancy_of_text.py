@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ..backends.occupancy.launch.kernel_names import short_name
 from .tables import seconds_text, table
 
 _NAME_LENGTH = 70
@@ -62,7 +63,7 @@ def _groups(title: str, name: str, groups: Sequence[Mapping[str, Any]]) -> Itera
     listed = sorted(groups, key=lambda one: -(one["seconds"] or 0.0))[:_LISTED]
     rows = [
         (
-            _short(one[name] if one.get("device") is None else f"{one[name]} ({one['device']})"),
+            short_name(one[name] if one.get("device") is None else f"{one[name]} ({one['device']})", _NAME_LENGTH),
             str(one["launches"]),
             _seconds(one["seconds"]),
             _percent(one["mean"]),
@@ -97,7 +98,7 @@ def _kernels(kernels: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             str(one["launches"]),
             _seconds(one["seconds"]),
             _percent(one["share"]),
-            _short(one["kernel"]) + _configuration(one),
+            short_name(one["kernel"], _NAME_LENGTH) + _configuration(one),
         ]
         for one in kernels
     ]
@@ -110,12 +111,6 @@ def _configuration(kernel: Mapping[str, Any]) -> str:
         return ""
     grid, block = ("x".join(map(str, launch[name])) for name in ("grid", "block"))
     return f" <{grid} of {block}, {launch['registers_per_thread']} registers, {launch['shared_memory']} bytes>"
-
-
-def _short(name: str) -> str:
-    """Both ends of a long name: templates differ at the end, paths too."""
-    half = (_NAME_LENGTH - 1) // 2
-    return name if len(name) <= _NAME_LENGTH else f"{name[:half]}…{name[-half:]}"
 
 
 def _seconds(seconds: float | None) -> str:

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from ..backends.occupancy.launch.kernel_names import short_name
 from ..backends.occupancy.launch.kernel_table import Summary
 from ..errors import InputError
 from .style import BLUE, GREEN, ORANGE, drawing
@@ -65,7 +66,7 @@ def kernel_occupancy_figure(kernels: pd.DataFrame, summary: Summary) -> Figure:
                 handles.append(
                     Line2D([], [], color=GREEN, linestyle=style, linewidth=1.2, label=f"{what}: {100 * value:.1f} %")
                 )
-        axes.set_yticks(places, [_short(name) for name in rows["kernel"]], parse_math=False)
+        axes.set_yticks(places, [short_name(name, _NAME_LENGTH) for name in rows["kernel"]], parse_math=False)
         axes.set_ylim(-0.7, len(rows) - 0.3)
         axes.set_xlim(0, 103)
         axes.set_xlabel("occupancy, % of the warps that the GPU holds")
@@ -84,8 +85,3 @@ def _beside(row: Mapping[Any, Any]) -> str:
     limiter = str(row["limiter"]).replace("_", " ") if isinstance(row["limiter"], str) else "launch not known"
     share = row["share"]
     return f"{100 * share:.1f} % of time; {limiter}" if isinstance(share, float) and not math.isnan(share) else limiter
-
-
-def _short(name: str) -> str:
-    half = (_NAME_LENGTH - 1) // 2
-    return name if len(name) <= _NAME_LENGTH else f"{name[:half]}…{name[-half:]}"

@@ -162,6 +162,7 @@ WHOLE = json.dumps({"deviceProperties": [A100], "traceEvents": [kernel()] * 50})
         (b'{"a": ' + b"9" * 5000 + b"}", "is not a trace"),
         (b'{"events": []}', "without a list 'traceEvents'"),
         (b'{"traceEvents": 5}', "without a list 'traceEvents'"),
+        (b'{"cat": "cpu_op"}', "without a list 'traceEvents'"),
         (b"[]", "holds no kernel"),
         (json.dumps({"traceEvents": [CPU_OP], "deviceProperties": [A100]}).encode(), "the CPU alone was"),
         (json.dumps({"traceEvents": [kernel(grid=None)]}).encode(), "1 kernels, none with its grid and block"),

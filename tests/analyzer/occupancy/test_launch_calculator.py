@@ -193,7 +193,7 @@ small_launches = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(launch=small_launches, gpu=st.sampled_from(GPUS))
 def test_agrees_with_sms_filled_block_by_block(launch: Launch, gpu: GpuLimits) -> None:
     found = occupancy(launch, gpu)
@@ -212,7 +212,7 @@ any_launches = st.builds(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(launches=st.lists(any_launches | small_launches, max_size=20), gpu=st.sampled_from(GPUS))
 def test_a_table_holds_what_its_rows_give_alone(launches: list[Launch], gpu: GpuLimits) -> None:
     table = occupancies(_table(launches), gpu)

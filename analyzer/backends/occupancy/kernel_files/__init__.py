@@ -11,7 +11,7 @@ import pandas as pd
 
 from ....csv_text import source_name
 from ....errors import InputError
-from . import kineto_kernels, kineto_trace, ncu_csv, occupancy_bench
+from . import benchmark_occupancy, kineto_kernels, kineto_trace, ncu_csv, occupancy_bench
 from .kernel_file import KernelFile
 from .profile_text import read_profile
 
@@ -32,6 +32,7 @@ class _TextFormat(Protocol):
 
 class _TableFormat(Protocol):
     NAME: str
+    TEXTS: tuple[str, ...]
 
     def recognises(self, table: pd.DataFrame) -> bool:
         """Whether the columns are those of this format."""
@@ -43,7 +44,7 @@ class _TableFormat(Protocol):
 
 
 _TEXTS: tuple[_TextFormat, ...] = (kineto_trace, ncu_csv)
-_TABLES: tuple[_TableFormat, ...] = (kineto_kernels, occupancy_bench)
+_TABLES: tuple[_TableFormat, ...] = (benchmark_occupancy, kineto_kernels, occupancy_bench)
 
 
 def read_any(path: Path) -> KernelFile:
@@ -58,10 +59,11 @@ def read_any(path: Path) -> KernelFile:
         if text_format.recognises(text):
             return text_format.read(text, name)
     known = ", ".join([*(one.NAME for one in _TEXTS), *(one.NAME for one in _TABLES)])
+    texts = {column: str for one in _TABLES for column in one.TEXTS}
     try:  # not csv_text.parse_csv: a "#" in a kernel's name ({lambda()#1}) begins no comment
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)  # rows that are longer than the header
-            table = pd.read_csv(io.StringIO(text), index_col=False, low_memory=False)
+            table = pd.read_csv(io.StringIO(text), index_col=False, low_memory=False, dtype=texts)
     except (pd.errors.ParserError, pd.errors.ParserWarning, pd.errors.EmptyDataError) as error:
         raise InputError(f"{name!r} is no profile that can be read; give one of: {known}") from error
     for table_format in _TABLES:
@@ -69,5 +71,5 @@ def read_any(path: Path) -> KernelFile:
             if table.empty:
                 raise InputError(f"{name!r} has no rows; give a {table_format.NAME} in which kernels ran")
             return table_format.read(table, path)
-    columns = ", ".join(map(str, table.columns[:6]))
+    columns = " ".join(", ".join(map(str, table.columns[:6])).split())[:80]
     raise InputError(f"{name!r} is no profile that can be read (it has the columns {columns}); give one of: {known}")

@@ -15,6 +15,8 @@ from ..launch.kernel_table import kernel_table
 from .kernel_file import KernelFile
 
 NAME = "table of Kineto kernels"
+TEXTS: tuple[str, ...] = ("trace", "device", "cc", "kernel")
+"""Columns that are read as they are written."""
 
 _NUMBERS = {
     "grid_x": "grid_x",
@@ -37,16 +39,17 @@ def recognises(table: pd.DataFrame) -> bool:
 def read(table: pd.DataFrame, path: Path) -> KernelFile:
     """The kernels; the GPUs are as the traces tell: name, compute capability and SMs."""
     name = str(path)
-    gpus = table[["device", "cc", "sms"]].dropna().drop_duplicates("device")
+    gpus = table[table["device"].notna()].drop_duplicates("device")
+    told = pd.DataFrame({figure: numeric_column(gpus[figure], figure, name) for figure in ("cc", "sms")}).dropna()
     limits = {
-        str(one.device): limits_by_capability(str(one.device), float(str(one.cc)), int(float(str(one.sms))))
-        for one in gpus.itertuples(index=False)
+        device: limits_by_capability(device, capability, int(sms))
+        for device, capability, sms in zip(gpus["device"][told.index], told["cc"], told["sms"], strict=True)
     }
     columns = {ours: numeric_column(table[theirs], theirs, name) for ours, theirs in _NUMBERS.items()}
     kernels = kernel_table(
-        workload=table["trace"].astype(str),
-        gpu=table["device"].fillna("").astype(str),
-        kernel=table["kernel"].astype(str),
+        workload=table["trace"].fillna(""),
+        gpu=table["device"].fillna(""),
+        kernel=table["kernel"].fillna(""),
         **columns,
         duration=numeric_column(table["dur_us"], "dur_us", name) / 1e6,
         estimate=numeric_column(table["est_achieved_occupancy_pct"], "est_achieved_occupancy_pct", name) / 100,

@@ -17,6 +17,7 @@ NAME = "PyTorch profiler trace"
 
 _ESTIMATE = "est. achieved occupancy %"
 _COPIES = {"gpu_memcpy", "gpu_memset", "memcpy", "memset"}
+_KEPT = {"kernel", *_COPIES}
 _RECORD = "record it with torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 
 
@@ -66,7 +67,7 @@ def read(text: str, name: str) -> KernelFile:
 def _content(text: str, name: str) -> tuple[list[Any], list[Any]]:
     """Device properties and events."""
     try:
-        trace = json.loads(text, strict=False)
+        trace = json.loads(text, strict=False, object_hook=_without_the_cpu)
     except json.JSONDecodeError as error:
         if error.pos >= len(text.rstrip()) - 1 or error.msg.startswith("Unterminated"):
             raise InputError(
@@ -79,11 +80,17 @@ def _content(text: str, name: str) -> tuple[list[Any], list[Any]]:
         raise InputError(f"{name!r} is not a trace: {type(error).__name__}; give one as the profiler wrote it") from error
     if isinstance(trace, list):
         return [], trace
-    events = trace.get("traceEvents")
+    events = trace.get("traceEvents") if isinstance(trace, dict) else None
     if not isinstance(events, list):
         raise InputError(f"{name!r} is JSON without a list 'traceEvents'; give a trace of PyTorch's profiler")
     properties = trace.get("deviceProperties")
     return properties if isinstance(properties, list) else [], events
+
+
+def _without_the_cpu(value: dict[str, Any]) -> dict[str, Any] | None:
+    """None for events that are not of a GPU: they are most of a trace, and would take several times its size."""
+    category = value.get("cat")
+    return value if category is None or str(category).lower() in _KEPT else None
 
 
 def _gpus(properties: Sequence[Any], name: str) -> dict[int, GpuLimits]:

@@ -20,7 +20,7 @@ from .kernel_file import KernelFile
 
 NAME = "ncu CSV file"
 
-_HEADER = re.compile(r'^\s*"?ID"?,', re.MULTILINE)
+_HEADER = re.compile(r'^[ \t]*("ID"|ID),', re.MULTILINE)
 
 # Each figure by its metric, and by its label on the details page.
 _ACHIEVED = ("sm__warps_active.avg.pct_of_peak_sustained_active", "Achieved Occupancy")
@@ -132,7 +132,8 @@ class _Launch:
         if re.fullmatch(r"\d{1,3}(,\d{3})+(\.\d*)?", text):
             text = text.replace(",", "")
         try:
-            return float(text)
+            value = float(text)
+            return value if math.isfinite(value) else math.nan
         except ValueError:
             raise InputError(f"metric {metric!r} of {self.file!r} is {text!r}, no number; run ncu with LC_ALL=C") from None
 
@@ -179,7 +180,7 @@ def _launches(text: str, name: str) -> Iterator[_Launch]:
     part = 0  # numbers of launches begin anew in every further file
     for number, line in enumerate(text.splitlines()):
         if _HEADER.match(line):
-            header, units, part = next(csv.reader([line])), [], number
+            header, units, part = next(csv.reader([line.strip()])), [], number
             if "Kernel Name" not in header:
                 raise InputError(f"{name!r} begins as an ncu CSV file and lacks the column 'Kernel Name'; {_PROFILE}")
             continue

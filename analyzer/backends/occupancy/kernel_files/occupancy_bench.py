@@ -17,6 +17,8 @@ from ..launch.kernel_table import kernel_table
 from .kernel_file import KernelFile
 
 NAME = "table of occupancy_bench.py"
+TEXTS: tuple[str, ...] = ("key", "kernel", "grid", "block")
+"""Columns that are read as they are written."""
 
 _BOTH = {"key", "kernel", "grid", "block", "regs", "smem", "grid_pct"}
 
@@ -37,9 +39,9 @@ def read(table: pd.DataFrame, path: Path) -> KernelFile:
     from_ncu = "achieved_pct" in table
     registers = numeric_column(table["regs"], "regs", name)
     columns = {
-        "workload": table["key"].fillna("").astype(str),
+        "workload": table["key"].fillna(""),
         "gpu": next(iter(limits), ""),
-        "kernel": table["kernel"].fillna("").astype(str),
+        "kernel": table["kernel"].fillna(""),
         **_dimensions(table, "grid", name),
         **_dimensions(table, "block", name),
         "registers_per_thread": registers.where(registers > 0) if from_ncu else registers,
@@ -56,7 +58,7 @@ def read(table: pd.DataFrame, path: Path) -> KernelFile:
 
 def _dimensions(table: pd.DataFrame, which: str, name: str) -> dict[str, pd.Series]:
     """``64x1x1`` as three columns."""
-    parts = table[which].astype(str).str.extract(r"^(\d+)x(\d+)x(\d+)$")
+    parts = table[which].str.extract(r"^(\d+)x(\d+)x(\d+)$")
     if (bad := parts[0].isna()).any():
         seen = table[which][bad].iloc[0]
         raise InputError(f"column {which!r} of {name!r} holds {seen!r}; it is three whole numbers such as 64x1x1")
