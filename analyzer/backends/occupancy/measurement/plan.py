@@ -24,9 +24,6 @@ def plan(networks: Sequence[str], per_network: int, precisions: Sequence[str], s
         per_network: configurations of each; fewer where its ranges hold fewer.
         precisions: of ``networks.known_networks.PRECISIONS``.
         seed: of the draws and of the order.
-
-    Raises:
-        InputError: there is no such precision.
     """
     groups = []
     for network in dict.fromkeys(networks):

@@ -1,0 +1,58 @@
+"""NVML's utilisation from a stub of its library, and from none."""
+
+import ctypes
+import math
+import shutil
+import subprocess
+
+import pynvml
+import pytest
+
+from epochcast.analyzer.backends.occupancy.measurement.nvml_utilisation import NvmlUtilisation
+
+
+@pytest.fixture
+def driver(root, tmp_path, monkeypatch):
+    """Says what the stub library is like; statements as in nvml_stub.c."""
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler: the stub libnvidia-ml cannot be built")
+    library, scenario = tmp_path / "libnvidia-ml.so.1", tmp_path / "scenario"
+    source = root / "tests" / "agent" / "nvml_stub.c"
+    subprocess.run([compiler, "-std=c11", "-pthread", "-shared", "-fPIC", "-o", library, source, "-lm"], check=True)
+    monkeypatch.setenv("NVML_STUB_SCENARIO", str(scenario))
+    monkeypatch.setattr(pynvml, "nvmlLib", ctypes.CDLL(str(library)))
+    monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
+    scenario.write_text("")
+    pynvml.nvmlInit()
+    yield scenario.write_text
+    pynvml.nvmlShutdown()
+
+
+def uuid(index):
+    text = pynvml.nvmlDeviceGetUUID(pynvml.nvmlDeviceGetHandleByIndex(index))
+    return text.decode() if isinstance(text, bytes) else text
+
+
+def test_the_gpu_of_the_uuid_is_read_as_a_ratio(driver):
+    read = NvmlUtilisation(uuid(1))
+    theirs = pynvml.nvmlDeviceGetUtilizationRates(pynvml.nvmlDeviceGetHandleByIndex(1)).gpu / 100
+    assert 0 < theirs <= 1
+    assert read() == pytest.approx(theirs, abs=0.02)
+    assert read.problem == ""
+
+
+def test_what_the_driver_refuses_is_said_once(driver):
+    unknown = NvmlUtilisation("GPU-00000000-0000-0000-0000-000000000000")
+    assert math.isnan(unknown())
+    assert unknown.problem.startswith("NVML: ")
+
+
+def test_without_a_driver_it_is_not_known(monkeypatch):
+    def missing():
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
+
+    monkeypatch.setattr(pynvml, "nvmlInit", missing)
+    read = NvmlUtilisation("GPU-1")
+    assert math.isnan(read())
+    assert "Not Found" in read.problem
