@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -61,7 +62,32 @@ class Settings:
     progress: Callable[[int, int, float], object] | None = None
 
 
+def _network(module: str, architecture: str) -> Callable[[Settings], Model]:
+    """A network by its module here and its class, imported when one is made: PyTorch takes seconds, and may be absent."""
+
+    def made(settings: Settings) -> Model:
+        try:
+            graph_network, training = import_module(f"{__name__}.graph_network"), import_module(f"{__name__}.training")
+            of = getattr(import_module(f"{__name__}.{module}"), architecture)
+        except (ImportError, OSError) as error:  # a library may be missing, or its shared objects
+            raise InputError(
+                f"the model {module.replace('_', '-')} needs PyTorch or torch-geometric, which cannot be loaded ({error}); "
+                "pip install 'epochcast[occupancy]', or use boosting"
+            ) from error
+        how = training.Training(settings.epochs, settings.seed, progress=settings.progress)
+        model: Model = graph_network.GraphNetwork(of, how, settings.target)
+        return model
+
+    return made
+
+
 MODELS: Mapping[str, Callable[[Settings], Model]] = {
+    "dnn-occu": _network("dnn_occu", "DnnOccu"),
+    "mlp": _network("mlp", "Mlp"),
+    "lstm": _network("lstm", "Lstm"),
+    "transformer": _network("transformer", "Transformer"),
+    "dnnperf": _network("dnnperf", "DnnPerf"),
+    "brp-nas": _network("brp_nas", "BrpNas"),
     "mean": lambda settings: TrainingMean(settings.target),
     "nearest": lambda settings: NearestConfiguration(settings.target),
     "boosting": lambda settings: PooledBoosting(settings.target),

@@ -1,0 +1,129 @@
+"""Graphs of different sizes as one batch of tensors: padded to the largest, with like sizes together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..features import Standardiser, edge_features, node_features
+from ..sample import Sample
+from .structure import FAR, RELATIONS, Structure, structure_of
+
+PADDING = RELATIONS
+"""The relation to an operator that is not there."""
+
+_MOST_PAIRS = 2**22
+"""Pairs of operators in a batch, padding included: 16 graphs of 512. Attention keeps some tens of numbers for each."""
+
+
+@dataclass(frozen=True)
+class EncodedGraph:
+    """A sample as standardised tensors: nodes (n, NODE_FEATURES), edges (2, e), edge features (e, EDGE_FEATURES)."""
+
+    nodes: Tensor
+    edges: Tensor
+    edge_features: Tensor
+    structure: Structure | None
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+
+@dataclass(frozen=True)
+class GraphBatch:
+    """B graphs, each padded to N operators.
+
+    Attributes:
+        nodes: shape (B, N, NODE_FEATURES), 0 where there is no operator.
+        present: shape (B, N), whether there is one.
+        edges: shape (2, E), places in the B·N operators of all graphs, from and to.
+        edge_features: shape (E, EDGE_FEATURES).
+        edges_in, edges_out: shape (B, N), of each operator (see :class:`.structure.Structure`); None without structure.
+        relations: shape (B, N, N), of i to j, PADDING where there is no j; None without structure.
+    """
+
+    nodes: Tensor
+    present: Tensor
+    edges: Tensor
+    edge_features: Tensor
+    edges_in: Tensor | None
+    edges_out: Tensor | None
+    relations: Tensor | None
+
+    def to(self, device: torch.device) -> GraphBatch:
+        """The same on another device."""
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        return GraphBatch(**{name: value if value is None else value.to(device) for name, value in values.items()})
+
+
+def encode(sample: Sample, nodes: Standardiser, edges: Standardiser, structured: bool) -> EncodedGraph:
+    """Features of a sample, and its structure where a model looks at it.
+
+    Raises:
+        InputError: the precision is not known, or the graph is too large for its structure.
+    """
+    return EncodedGraph(
+        torch.from_numpy(nodes.apply(node_features(sample))),
+        torch.from_numpy(np.ascontiguousarray(sample.graph.edges)),
+        torch.from_numpy(edges.apply(edge_features(sample))),
+        structure_of(sample.graph) if structured else None,
+    )
+
+
+def collate(graphs: Sequence[EncodedGraph]) -> GraphBatch:
+    """One batch of graphs that all have a structure, or all have none."""
+    count, most = len(graphs), max(map(len, graphs))
+    nodes = torch.zeros(count, most, graphs[0].nodes.shape[1])
+    present = torch.zeros(count, most, dtype=torch.bool)
+    for place, graph in enumerate(graphs):
+        nodes[place, : len(graph)] = graph.nodes
+        present[place, : len(graph)] = True
+    return GraphBatch(
+        nodes,
+        present,
+        torch.cat([graph.edges + place * most for place, graph in enumerate(graphs)], dim=1),
+        torch.cat([graph.edge_features for graph in graphs]),
+        *_structures([graph.structure for graph in graphs if graph.structure is not None], most),
+    )
+
+
+def _structures(structures: Sequence[Structure], most: int) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    if not structures:
+        return None, None, None
+    count = len(structures)
+    relations = np.full((count, most, most), PADDING, dtype=np.int32)
+    edges_in, edges_out = np.zeros((2, count, most), dtype=np.int64)
+    for place, one in enumerate(structures):
+        n = len(one.edges_in)
+        relations[place, :n, :n] = one.relations
+        relations[place, n:, :n] = FAR  # nobody uses what padding sees, but it must see something: nothing at all is NaN
+        edges_in[place, :n], edges_out[place, :n] = one.edges_in, one.edges_out
+    return torch.from_numpy(edges_in), torch.from_numpy(edges_out), torch.from_numpy(relations)
+
+
+def like_sizes(sizes: Sequence[int], chosen: Sequence[int], least_filled: float) -> Iterator[list[int]]:
+    """Part graphs into batches with little padding and bounded memory.
+
+    Args:
+        sizes: operators of every graph.
+        chosen: places of the graphs to part.
+        least_filled: what share of a batch must be operators, not padding, 0..1.
+
+    Yields:
+        Places of the graphs of one batch, the largest first; unless it is one graph, it has at most 2²² pairs of operators.
+    """
+    batch: list[int] = []
+    operators = 0
+    for place in sorted(chosen, key=lambda one: -sizes[one]):
+        most, filled = sizes[batch[0]] if batch else 0, operators + sizes[place]
+        if batch and ((len(batch) + 1) * most**2 > _MOST_PAIRS or filled < least_filled * most * (len(batch) + 1)):
+            yield batch
+            batch, operators = [], 0
+        batch.append(place)
+        operators += sizes[place]
+    if batch:
+        yield batch

@@ -1,0 +1,133 @@
+"""A neural network as a model of occupancy: features, training and answers around any of the networks here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from ....errors import InputError
+from ..features import EDGE_FEATURES, NODE_FEATURES, Standardiser, edge_features, node_features
+from ..sample import Sample
+from .batching import encode
+from .output import Floats, Output, Target
+from .training import Training, answers_of, train
+
+_AT_ONCE = 64
+"""Samples whose features are in memory together when predicting."""
+
+_SCALES = ("mean", "scale")
+
+
+class Architecture(Protocol):
+    """A network's class.
+
+    Attributes:
+        structured: whether it looks at :mod:`.structure`, which bounds the size of graphs.
+        least_filled: what share of a batch should be operators, not padding, 0..1.
+    """
+
+    structured: bool
+    least_filled: float
+
+    def __call__(self, nodes: int, edges: int, **sizes: Any) -> nn.Module:
+        """Make the network for so many features of an operator and of an edge."""
+        ...
+
+
+class GraphNetwork:
+    """Fits a network on a GPU where torch finds one, else on the CPU.
+
+    Args:
+        architecture: of the network.
+        training: how it is fitted; the seed is also that of its first weights.
+        target: what is learnt.
+        sizes: of the network, where they are not its own defaults.
+    """
+
+    def __init__(
+        self,
+        architecture: Architecture,
+        training: Training,
+        target: Target = "ratio",
+        sizes: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.architecture = architecture
+        self.training = training
+        self.target = target
+        self.sizes = dict(sizes or {})
+        self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+    def fit(self, samples: Sequence[Sample], values: Floats) -> Self:
+        """Train anew.
+
+        Raises:
+            InputError: a value cannot be, a graph is too large, the loss becomes NaN, or the GPU's memory is too small.
+        """
+        self._output = Output.of(self.target, values, len(samples))
+        self._nodes = Standardiser.fit([node_features(sample) for sample in samples])
+        self._edges = Standardiser.fit([edge_features(sample) for sample in samples])
+        graphs = [encode(sample, self._nodes, self._edges, self.architecture.structured) for sample in samples]
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(self.training.seed)
+            network = self.architecture(NODE_FEATURES, EDGE_FEATURES, **self.sizes)
+        with _told_memory():
+            self._network = network.to(self._device)
+            train(self._network, graphs, self._output.learnt(values), self._output, self.training, self._device)
+        return self
+
+    def predict(self, samples: Sequence[Sample]) -> Floats:
+        """The quantity that was learnt, shape (n,).
+
+        Raises:
+            InputError: a graph is too large, or the GPU's memory is too small.
+        """
+        parts = [np.zeros(0)]
+        with _told_memory():
+            for first in range(0, len(samples), _AT_ONCE):
+                some = samples[first : first + _AT_ONCE]
+                graphs = [encode(sample, self._nodes, self._edges, self.architecture.structured) for sample in some]
+                parts.append(answers_of(self._network, graphs, self._output, self._device))
+        return self._output.values(np.concatenate(parts))
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """What was fitted: numbers as JSON, and arrays."""
+        arrays = {f"network.{name}": value.cpu().numpy() for name, value in self._network.state_dict().items()}
+        for name, standardiser in (("nodes", self._nodes), ("edges", self._edges)):
+            arrays |= {f"{name}.{part}": getattr(standardiser, part) for part in _SCALES}
+        return {"sizes": self.sizes, "output": self._output.state()}, arrays
+
+    def restore(self, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take what :meth:`state` gave; what fits no network of this version raises InputError."""
+        try:
+            self.sizes = dict(settings["sizes"])
+            self._output = Output.restored(settings["output"])
+            self.target = self._output.target
+            self._nodes, self._edges = (
+                Standardiser(*(arrays[f"{of}.{part}"] for part in _SCALES)) for of in ("nodes", "edges")
+            )
+            network = self.architecture(NODE_FEATURES, EDGE_FEATURES, **self.sizes)
+            weights = {
+                name.removeprefix("network."): torch.from_numpy(array) for name, array in arrays.items() if "network." in name
+            }
+            network.load_state_dict(weights)
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise InputError("the weights are not of this version's network; train the predictor anew") from error
+        self._network = network.to(self._device)
+        return self
+
+
+@contextmanager
+def _told_memory() -> Iterator[None]:
+    try:
+        yield
+    except torch.cuda.OutOfMemoryError as error:
+        raise InputError(
+            "the GPU has too little free memory to train or run the predictor; free some, or hide the GPU with "
+            "CUDA_VISIBLE_DEVICES= to use the CPU"
+        ) from error
