@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 from ...csv_text import one_line
 from ...errors import InputError
+from ..onnx_model import load_onnx
 from .layer import Layer, convolution_kind, metrics_of_layers
 from .metrics import PER_IMAGE, NetworkMetrics
 
@@ -189,41 +190,16 @@ class _Graph:
 
 def _read(path: str, image_size: int) -> tuple[Any, list[Any], int]:
     """The graph with all sizes inferred, its weights, and its batch."""
-    try:
-        import onnx
-        import onnx.inliner
-    except ImportError as error:
-        raise InputError(f"reading {path!r} needs the onnx library; pip install 'epochcast[onnx]'") from error
-    if not Path(path).is_file():
-        raise InputError(f"no such file: {path!r}; give the path of an ONNX file")
-    try:
-        model = onnx.load(path, load_external_data=False)
-        weights = list(model.graph.initializer)
-        _weights_outside_as_inputs(onnx, model.graph)
-        onnx.checker.check_model(model)
-        if model.functions:
-            model = onnx.inliner.inline_local_functions(model)
-    except Exception as error:  # of protobuf, of the checker or of the operating system
-        raise InputError(
-            f"{path!r} is no ONNX file that can be read: {one_line(error)[:200]}; export the network again"
-        ) from error
+    model, weights = load_onnx(path)
     batch = _set_sizes(path, model.graph, {one.name for one in weights}, image_size)
+    from onnx import shape_inference
+
     try:
-        return onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True).graph, weights, batch
+        return shape_inference.infer_shapes(model, strict_mode=True, data_prop=True).graph, weights, batch
     except Exception as error:  # onnx's own
         raise InputError(
             f"{path!r} cannot be followed with images of {image_size} pixels: {one_line(error)[:200]}; give another image size"
         ) from error
-
-
-def _weights_outside_as_inputs(onnx: Any, graph: Any) -> None:
-    """Let weights whose values lie in another file be given to the graph: only their sizes are needed."""
-    outside = [one for one in graph.initializer if one.data_location == onnx.TensorProto.EXTERNAL]
-    known = {one.name for one in graph.input}
-    for one in outside:
-        graph.initializer.remove(one)
-        if one.name not in known:
-            graph.input.append(onnx.helper.make_tensor_value_info(one.name, one.data_type, list(one.dims)))
 
 
 def _set_sizes(path: str, graph: Any, weights: set[str], image_size: int) -> int:
