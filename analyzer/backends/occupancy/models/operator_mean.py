@@ -76,8 +76,8 @@ class OperatorMean:
             schedule.step()
             if self.progress is not None:
                 self.progress(member * steps + step + 1, MEMBERS * steps, float(loss))
-        network.cpu().eval()
-        return network
+        trained: _Network = network.cpu().eval()
+        return trained
 
     def predict(self, samples: Sequence[Sample]) -> Floats:
         """Shape (n,)."""
