@@ -51,8 +51,9 @@ def occupancy_of(
 ) -> int:
     """GPU occupancy of what a profile recorded, calculated from how its kernels were launched.
 
-    FILE is a trace of PyTorch's profiler (.json, .json.gz), a CSV file of ncu (pages raw and details), or a kernel table of
-    occupancy_bench.py; - reads standard input. Achieved occupancy, which ncu measures, is told beside the calculated one.
+    FILE is a trace of PyTorch's profiler (.json, .json.gz), a CSV file of ncu (pages raw and details), or the kernels that
+    `epochcast benchmark occupancy` recorded; - reads standard input. Achieved occupancy, which ncu measures, is told beside the
+    calculated one.
 
     \b
     Example: epochcast occupancy-of trace.json.gz --plot kernels.png

@@ -90,6 +90,30 @@ def test_older_traces_write_kernel_with_a_capital_and_tell_less(tmp_path: Path) 
     assert grid == pytest.approx(4 / 64)
 
 
+def test_traces_of_pytorch_1_8_have_other_names(tmp_path: Path) -> None:
+    """As in the kineto repository's tb_plugin/test/gpu_metrics_input.json."""
+    gpu = {
+        "id": 0,
+        "name": "Tesla V100-DGXS-32GB",
+        "major": 7,
+        "minor": 0,
+        "maxThreadsPerMultiProcessor": 2048,
+        "regsPerBlock": 65536,
+        "regsPerMultiprocessor": 65536,
+        "warpSize": 32,
+        "sharedMemPerMultiprocessor": 98304,
+        "multiProcessorCount": 80,
+        "sharedMemPerBlockOptin": 98304,
+    }
+    details = {"device": 0, "registers per thread": 55, "shared memory": 16384, "theoretical occupancy %": 5}
+    event = {"cat": "Kernel", "name": "sgemm", "dur": 3, "args": {**details, "grid": [32, 1, 1], "block": [256, 1, 1]}}
+    (tmp_path / "t.json").write_text(json.dumps({"computeProperties": [gpu], "traceEvents": [event]}))
+    file = read_any(tmp_path / "t.json")
+    assert file.limits == {gpu["name"]: limits_by_capability(str(gpu["name"]), 7.0, 80)}
+    assert file.table["estimate"].tolist() == [0.05]
+    assert occupancy_rows(file, "t.json", load_catalog())["grid"].tolist() == pytest.approx([32 / 80 * 8 / 64])
+
+
 @pytest.mark.parametrize("properties", [[], ["A100"], [{}], [{"name": "A100", "computeMajor": 8}], [{**A100, "numSms": None}]])
 def test_a_trace_that_does_not_tell_its_gpu_needs_it_named(tmp_path: Path, properties: list[Any]) -> None:
     path = write(tmp_path / "t.json", kernel(), properties=properties)

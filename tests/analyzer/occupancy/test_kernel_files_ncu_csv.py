@@ -162,12 +162,24 @@ def test_without_the_sms_the_gpu_has_to_be_named(tmp_path: Path) -> None:
     assert rows["limit"].tolist() == pytest.approx([0.0625, 1.0])
 
 
-def test_older_files_tell_sizes_as_products(tmp_path: Path) -> None:
-    sizes: Metrics = {"launch__grid_size": ("", ["192", "1,024"]), "launch__block_size": ("", ["128", "256"])}
+PRODUCTS: Metrics = {"launch__grid_size": ("", ["192", "1,024"]), "launch__block_size": ("", ["128", "256"])}
+EACH: Metrics = {
+    "launch__grid_dim_x": ("", ["64", "1,024"]),
+    "launch__grid_dim_y": ("", ["1", "1"]),
+    "launch__grid_dim_z": ("", ["3", "1"]),
+    "launch__block_dim_x": ("", ["128", "256"]),
+    "launch__block_dim_y": ("", ["1", "1"]),
+    "launch__block_dim_z": ("", ["1", "1"]),
+}
+
+
+@pytest.mark.parametrize(("sizes", "grid"), [(PRODUCTS, [192, 1, 1]), (EACH, [64, 1, 3]), ({**EACH, **PRODUCTS}, [64, 1, 3])])
+def test_older_files_tell_sizes_as_metrics(tmp_path: Path, sizes: Metrics, grid: list[int]) -> None:
     text = raw({**BASE, **sizes}).replace('"(64, 1, 3)"', '""').replace('"(1024, 1, 1)"', '""')
     text = text.replace('"(128, 1, 1)"', '""').replace('"(256, 1, 1)"', '""')
     table = _read(tmp_path, text).table
-    assert table[["grid_x", "grid_y", "block_x", "block_y"]].to_numpy().tolist() == [[192, 1, 128, 1], [1024, 1, 256, 1]]
+    assert table[["grid_x", "grid_y", "grid_z"]].to_numpy().tolist() == [grid, [1024, 1, 1]]
+    assert table[["block_x", "block_y", "block_z"]].to_numpy().tolist() == [[128, 1, 1], [256, 1, 1]]
 
 
 def test_a_figure_that_was_not_read_is_missing(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from .kernel_file import KernelFile
 
 NAME = "kernels of `epochcast benchmark occupancy`"
 
-TEXTS = ("workload", "gpu", "kernel")
+TEXTS: tuple[str, ...] = ("workload", "gpu", "kernel")
 
 
 def recognises(table: pd.DataFrame) -> bool:

@@ -15,7 +15,14 @@ from .kernel_file import KernelFile
 
 NAME = "PyTorch profiler trace"
 
-_ESTIMATE = "est. achieved occupancy %"
+_ESTIMATE = ("est. achieved occupancy %", "theoretical occupancy %")  # the second until PyTorch 1.9
+_PROPERTIES = ("deviceProperties", "computeProperties")  # the second until PyTorch 1.9, with other names of these:
+_OLDER_NAMES = {
+    "major": "computeMajor",
+    "minor": "computeMinor",
+    "multiProcessorCount": "numSms",
+    "maxThreadsPerMultiProcessor": "maxThreadsPerMultiprocessor",
+}
 _COPIES = {"gpu_memcpy", "gpu_memset", "memcpy", "memset"}
 _KEPT = {"kernel", *_COPIES}
 _RECORD = "record it with torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
@@ -83,8 +90,8 @@ def _content(text: str, name: str) -> tuple[list[Any], list[Any]]:
     events = trace.get("traceEvents") if isinstance(trace, dict) else None
     if not isinstance(events, list):
         raise InputError(f"{name!r} is JSON without a list 'traceEvents'; give a trace of PyTorch's profiler")
-    properties = trace.get("deviceProperties")
-    return properties if isinstance(properties, list) else [], events
+    properties = [one for name in _PROPERTIES if isinstance(trace.get(name), list) for one in trace[name]]
+    return properties, events
 
 
 def _without_the_cpu(value: dict[str, Any]) -> dict[str, Any] | None:
@@ -102,12 +109,12 @@ def _gpus(properties: Sequence[Any], name: str) -> dict[int, GpuLimits]:
         title = str(one.get("name", "")).strip() or "unnamed GPU"
         if one.get("warpSize", 32) != 32 or title.startswith("AMD"):
             raise InputError(f"{name!r} was recorded on {title!r}; occupancy is calculated for NVIDIA GPUs alone")
-        figures = {key: int(value) for key, value in one.items() if _is_number(value) and value >= 0}
+        figures = {_OLDER_NAMES.get(key, key): int(value) for key, value in one.items() if _is_number(value) and value >= 0}
         if not {"numSms", "computeMajor", "computeMinor"} <= set(figures):
             continue
         sm_count, number = figures["numSms"], figures.get("id", len(gpus))
         capability = figures["computeMajor"] + figures["computeMinor"] / 10
-        threads = figures.get("maxThreadsPerMultiprocessor", figures.get("maxThreadsPerMultiProcessor"))
+        threads = figures.get("maxThreadsPerMultiprocessor")
         known = Figures(
             max_warps=None if threads is None else threads // 32,
             registers=figures.get("regsPerMultiprocessor"),
@@ -134,7 +141,8 @@ def _row(event: Mapping[str, Any], gpus: Mapping[int, GpuLimits]) -> dict[str, A
     if math.isnan(number) and len(gpus) == 1:
         (number,) = gpus
     gpu = gpus.get(int(number)) if number >= 0 else None
-    duration, estimate = _number(event.get("dur")), _number(details.get(_ESTIMATE))
+    duration = _number(event.get("dur"))
+    estimate = next((_number(details[name]) for name in _ESTIMATE if name in details), math.nan)
     return {
         "gpu": "" if gpu is None else gpu.name,
         "device": number,

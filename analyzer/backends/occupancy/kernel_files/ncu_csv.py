@@ -1,8 +1,7 @@
 """CSV files of Nsight Compute: ``ncu --csv`` with ``--page raw`` (a row per launch) or ``--page details`` (a row per metric).
 
-What ncu and the profiled program print besides (``==PROF== …``) is passed over; several such files may follow each other. With
-scaled units (ncu's default) sizes are rounded to two decimals, which can shift a launch by a block per SM; those of
-``--print-units base`` are exact.
+What ncu and the profiled program print besides (``==PROF== …``) is passed over; several such files may follow each other. The
+page details rounds scaled sizes to two decimals, which can shift a launch by a block per SM; ``--print-units base`` is exact.
 """
 
 from __future__ import annotations
@@ -29,6 +28,8 @@ _DURATION = ("gpu__time_duration.sum", "Duration")
 _REGISTERS = ("launch__registers_per_thread", "Registers Per Thread")
 _STATIC = ("launch__shared_mem_per_block_static", "Static Shared Memory Per Block")
 _DYNAMIC = ("launch__shared_mem_per_block_dynamic", "Dynamic Shared Memory Per Block")
+_GRID = ("launch__grid_dim_x", "launch__grid_dim_y", "launch__grid_dim_z")
+_BLOCK = ("launch__block_dim_x", "launch__block_dim_y", "launch__block_dim_z")
 _BLOCKS = ("launch__grid_size", "Grid Size")
 _THREADS = ("launch__block_size", "Block Size")
 _SMS = ("device__attribute_multiprocessor_count", "# SMs")
@@ -41,18 +42,8 @@ _FIGURES = {
     "shared_memory": "device__attribute_max_shared_memory_per_multiprocessor",
     "shared_memory_per_block": "device__attribute_max_shared_memory_per_block_optin",
 }
-_READ = {
-    *_ACHIEVED,
-    *_THEORETICAL,
-    *_DURATION,
-    *_REGISTERS,
-    *_STATIC,
-    *_DYNAMIC,
-    *_BLOCKS,
-    *_THREADS,
-    *_SMS,
-    *_FIGURES.values(),
-}
+_LAUNCH = (*_REGISTERS, *_STATIC, *_DYNAMIC, *_GRID, *_BLOCK, *_BLOCKS, *_THREADS)
+_READ = {*_ACHIEVED, *_THEORETICAL, *_DURATION, *_LAUNCH, *_SMS, *_FIGURES.values(), _GPU_NAME}
 _PROFILE = (
     "profile with `ncu --csv --page raw --print-units base --metrics "
     f"{_ACHIEVED[0]},{_DURATION[0]},{_REGISTERS[0]},{_STATIC[0]},{_DYNAMIC[0]}`"
@@ -139,7 +130,8 @@ class _Launch:
 
     def row(self, gpu: str) -> dict[str, Any]:
         """A row of the kernel table."""
-        grid, block = self._dimensions("Grid Size", _BLOCKS), self._dimensions("Block Size", _THREADS)
+        grid = self._dimensions("Grid Size", _GRID, _BLOCKS)
+        block = self._dimensions("Block Size", _BLOCK, _THREADS)
         return {
             "gpu": gpu,
             "device": float(self.columns["Device"]) if self.columns.get("Device", "").isdigit() else math.nan,
@@ -153,10 +145,12 @@ class _Launch:
             "theoretical": self.number(_THEORETICAL) / 100,
         }
 
-    def _dimensions(self, column: str, size: Sequence[str]) -> tuple[float, float, float]:
-        """``(64, 1, 1)`` of the column; else the product as the first of three."""
+    def _dimensions(self, column: str, each: Sequence[str], size: Sequence[str]) -> tuple[float, float, float]:
+        """``(64, 1, 1)`` of the column; else a metric for each; else the product as the first of three."""
         found = [float(one) for one in re.findall(r"\d+", self.columns.get(column, ""))]
-        if len(found) == 3:
+        if len(found) != 3:
+            found = [self.number([metric]) for metric in each]
+        if not any(map(math.isnan, found)):
             return found[0], found[1], found[2]
         return self.number(size), 1.0, 1.0
 
@@ -193,12 +187,12 @@ def _launches(text: str, name: str) -> Iterator[_Launch]:
             continue
         launch = launches.setdefault((part, values.get("Process ID", ""), values["ID"]), _Launch(name, values))
         if "Metric Name" in values:
-            if values["Metric Name"] in _READ | {_GPU_NAME}:
+            if values["Metric Name"] in _READ:
                 launch.metrics[values["Metric Name"]] = (values.get("Metric Value", ""), values.get("Metric Unit", ""))
         else:
             launch.metrics = {
                 metric: (cell, unit)
                 for metric, cell, unit in zip(header, cells, units or [""] * len(header), strict=True)
-                if metric in _READ or metric == _GPU_NAME
+                if metric in _READ
             }
     yield from launches.values()
