@@ -5,9 +5,9 @@ Run: python benchmarks/occupancy/launch_configurations.py [--write]
     are `occupancy/kineto_kernels.csv.gz` in the data folder of EPOCHCAST_SHARED)
 
 The configuration of a class is the one that most of its launches have: block, registers per thread, shared memory. Kernels
-that cut their answer into tiles (matrix products, convolutions) have one row per tile. Beside them stand two figures of each
-GPU: the median time of kernels of one block, and the share of the memory bandwidth that large additions reach, whose sizes
-follow from their grids.
+that cut their answer into tiles (matrix products, convolutions) have one row per tile. Beside them stand figures of each
+GPU: the median time of kernels of one block, and the shares of the memory bandwidth that large additions and large strided
+copies reach, whose sizes follow from their grids.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TABLE = Path(str(files("epochcast.analyzer") / "backends/occupancy/modelled_kern
 CLASSES = {
     "elementwise": r"vectorized_elementwise_kernel<",
     "elementwise_strided": r"native::elementwise_kernel<128, [24]",
-    "elementwise_cast": r"unrolled_elementwise_kernel<direct_copy",
+    "elementwise_cast": r"[^_]unrolled_elementwise_kernel<",
     "layer_norm": r"vectorized_layer_norm_kernel<",
     "softmax_of_a_block": r"cunn_SoftMaxForward<",
     "reduce_along_rows": r"reduce_kernel<512, 1",
@@ -78,6 +78,12 @@ The first number of a tile is along the columns of a product (cuBLAS counts them
 rows, of a convolution; grids of launches with known sizes show it.
 """
 
+LARGE_GRID = 16_384
+"""Blocks of an elementwise kernel from which on the memory sets its time."""
+
+LEAST_SHORT = 10
+"""Launches of a few blocks that the shortest of them is taken from; the first kernels of a trace take long."""
+
 LEAST_LAUNCHES = 3
 """A tile that was seen less often is left out."""
 
@@ -107,7 +113,8 @@ def header() -> list[str]:
     return [
         "# Launch configurations of classes of kernels, per architecture (compute capability): the one that most launches",
         "# have in the public profiler traces of PyTorch on V100, A100 and H100. `launches` is how many have it, `of` how many",
-        "# there are. Block in threads, registers per thread, shared memory in bytes per block.",
+        "# there are. Block in threads, registers per thread, shared memory in bytes per block; `shortest`: seconds of the",
+        "# shortest launch with at most two blocks per SM, 0 where there are few.",
         "# Made by benchmarks/occupancy/launch_configurations.py --write; assumed_configurations.toml has what no trace shows.",
     ]
 
@@ -118,21 +125,29 @@ def figures(launches: pd.DataFrame) -> list[str]:
     for architecture, rows in launches.groupby("architecture"):
         plain = rows[rows["kernel"].str.contains(CLASSES["elementwise"])]
         single = plain[plain["grid_x"] == 1]
-        additions = plain[
-            plain["kernel"].str.contains(r"CUDAFunctor_add<(?:float|c10::BFloat16)> ?[,>]") & (plain["grid_x"] >= 16_384)
-        ]
+        is_addition = plain["kernel"].str.contains(r"CUDAFunctor_add<(?:float|c10::BFloat16)> ?[,>]")
+        additions = plain[is_addition & (plain["grid_x"] >= LARGE_GRID)]
         width = additions["kernel"].str.contains("BFloat16").map({True: 2, False: 4})
-        moved = 3 * 512 * additions["grid_x"] * width
-        bandwidth = additions["device"].map(lambda name: load_catalog().resolve(catalogue_name(name)).memory_bandwidth)
-        reached = moved / (additions["dur_us"] * 1e-6) / bandwidth
+        added = bandwidth_share(additions, 3 * 512 * additions["grid_x"] * width)
+        apart = rows[rows["kernel"].str.contains(CLASSES["elementwise_strided"]) & rows["kernel"].str.contains("direct_copy")]
+        copies = apart[apart["grid_x"] >= LARGE_GRID]
+        # a thread takes two elements of four bytes or four of two: it reads eight bytes and writes eight
+        copied = bandwidth_share(copies, 2 * 8 * 128 * copies["grid_x"])
         lines += [
             "",
             "[[gpu]]",
             f"architecture = {architecture}",
             f"shortest_kernel = {single['dur_us'].median() * 1e-6:.2e}  # s; of one block; {len(single)} launches",
-            f"bandwidth_share = {reached.median():.2f}  # of additions of 8 Mi elements and more; {len(additions)} launches",
+            f"bandwidth_share = {added:.2f}  # of additions of {LARGE_GRID} blocks and more; {len(additions)} launches",
+            f"strided_bandwidth_share = {copied:.2f}  # of copies of {LARGE_GRID} blocks and more; {len(copies)} launches",
         ]
     return lines
+
+
+def bandwidth_share(launches: pd.DataFrame, moved: pd.Series) -> float:
+    """Median share of the memory bandwidth of launches that move so many bytes."""
+    bandwidth = launches["device"].map(lambda name: load_catalog().resolve(catalogue_name(name)).memory_bandwidth)
+    return float((moved / (launches["dur_us"] * 1e-6) / bandwidth).median())
 
 
 def catalogue_name(device: str) -> str:
@@ -177,18 +192,25 @@ def tiles(launches: pd.DataFrame) -> list[str]:
                 f'name = "{name}"',
                 f"rows = {shape['second' if kind == 'product' else 'first']}",
                 f"columns = {shape['first' if kind == 'product' else 'second']}",
-                f"alignment = {alignment(rows, str(name))}",
+                f"alignments = {alignments(rows, str(name))}",
                 *configuration(rows),
             ]
     return lines
 
 
-def alignment(rows: pd.DataFrame, name: str) -> int:
-    """Elements that sides of the matrices must be multiples of."""
+def alignments(rows: pd.DataFrame, name: str) -> list[int]:
+    """Elements that sides of the matrices must be multiples of, one for each variant that was seen."""
     if "xmma_gemm" in name:  # the tensor memory accelerator takes 16 bytes
-        return 8
+        return [8]
     seen = rows["kernel"].str.extract(r"_align(\d+)")[0].dropna().astype(int)
-    return int(seen.min()) if len(seen) else 1
+    return sorted(set(seen)) or [1]
+
+
+def shortest(rows: pd.DataFrame) -> float:
+    """Seconds of the shortest launch among those with up to two blocks per SM; 0 where they are too few to tell."""
+    blocks = rows["grid_x"] * rows["grid_y"] * rows["grid_z"]
+    few = rows[blocks <= 2 * rows["sms"]]
+    return 0.0 if len(few) < LEAST_SHORT else float(few["dur_us"].min()) * 1e-6
 
 
 def configuration(rows: pd.DataFrame) -> list[str]:
@@ -200,6 +222,7 @@ def configuration(rows: pd.DataFrame) -> list[str]:
         f"block = {json.dumps([x, y, z])}",
         f"registers_per_thread = {registers}",
         f"shared_memory = {shared}",
+        f"shortest = {shortest(rows):.2e}",
         f"launches = {int(counted.iloc[0])}",
         f"of = {len(rows)}",
     ]

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 
 from .elementwise import strided
-from .gemm import bundled, fastest, product
+from .gemm import bundled, fastest, has_channels_last, product
 from .operator import Kernel, Operator, Target, ceil_div, per_block
 
 _PIXELS_TURNED = 32
@@ -89,8 +89,9 @@ def _winograd(operator: Operator, target: Target) -> list[Kernel]:
 def _implicit(operator: Operator, target: Target, arithmetic: str) -> list[Kernel]:
     outputs, groups, inner = operator.side("output_features"), operator.side("groups"), operator.side("reduced")
     pixels, columns = ceil_div(operator.written, outputs), ceil_div(outputs, groups)
-    tile, _, seconds = fastest("convolution", target, arithmetic, pixels, columns, inner, groups)
-    name = tile.configuration.name
+    back = _turned("channels_first", operator.written, outputs, operator.samples, operator.width, target)
+    turning = 0.0 if arithmetic == "fp32" else back.moved / target.gpu.memory_bandwidth
+    tile, _, seconds = fastest("convolution", target, arithmetic, pixels, columns, inner, groups, turning)
     down, across = ceil_div(pixels, tile.rows), ceil_div(columns, tile.columns)
     main = Kernel(tile.configuration, (*bundled(tile, down, across), groups), operator.moved, seconds)
     if arithmetic == "fp32":
@@ -101,9 +102,7 @@ def _implicit(operator: Operator, target: Target, arithmetic: str) -> list[Kerne
         _turned("channels_last", outputs * inner, max(1, inner // _window(operator)), outputs, operator.width, target),
         main,
     ]
-    if "nhwckrsc_nchw" not in name:
-        kernels.append(_turned("channels_first", operator.written, outputs, operator.samples, operator.width, target))
-    return kernels
+    return [*kernels, back] if has_channels_last(tile) else kernels
 
 
 def _window(operator: Operator) -> int:

@@ -8,7 +8,7 @@ of tiles and round up to whole bundles; Hopper's are persistent and have no more
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from .rates import L2_BYTES_PER_CYCLE, cycles_per_second, products_per_cycle
 _SPLITS = np.array([1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32])
 _LEAST_INNER = 64
 """Elements of the inner side that a part keeps when it is split."""
+
+_QUARTERS = 4
+"""Of an SM; each has its own arithmetic and runs one warp at a time."""
 
 _REDUCE_THREADS = 512
 _EPILOGUE_TILE = 32
@@ -58,15 +61,16 @@ def product(target: Target, arithmetic: str, rows: int, columns: int, inner: int
 
 
 def fastest(
-    kind: str, target: Target, arithmetic: str, rows: int, columns: int, inner: int, batch: int = 1
+    kind: str, target: Target, arithmetic: str, rows: int, columns: int, inner: int, batch: int = 1, turning: float = 0.0
 ) -> tuple[Tile, int, float]:
     """The tile, the parts of the inner side, and the seconds that its arithmetic takes.
 
     At each step along the inner side an SM does the tile's multiplications and loads its edges from the L2 cache; the GPU is
-    done when the SM with the most tiles is. Splitting costs another pass over the answers and a kernel.
+    done when the SM with the most tiles is. A block of fewer than four warps uses as many quarters of its SM. Splitting costs
+    another pass over the answers and a kernel; ``turning`` are the seconds that a convolution's kernel costs more whose answer
+    has the channels last.
     """
-    found = _tiles(kind, target, arithmetic)
-    tiles = [one for one in found if inner % one.alignment == 0 and columns % one.alignment == 0]
+    tiles = _tiles(kind, target, arithmetic, inner, columns)
     tile_rows = np.array([one.rows for one in tiles], dtype=float)[:, None]
     tile_columns = np.array([one.columns for one in tiles], dtype=float)[:, None]
     splits = np.where(inner >= _SPLITS * _LEAST_INNER, _SPLITS, 1)[None, :]
@@ -75,17 +79,30 @@ def fastest(
     width = 2 if arithmetic == "half" else 4
     multiplying = tile_rows * tile_columns / products_per_cycle(target.gpu, arithmetic)
     loading = (tile_rows + tile_columns) * width / L2_BYTES_PER_CYCLE
-    waves = np.ceil(count / target.gpu.sm_count)
-    seconds = waves * np.ceil(inner / splits) * (multiplying + loading) / cycles_per_second(target.gpu)
+    warps = np.array([one.configuration.threads / 32 for one in tiles])[:, None]
+    rounds = np.maximum(np.ceil(count / target.gpu.sm_count), _QUARTERS / warps)
+    seconds = rounds * np.ceil(inner / splits) * (multiplying + loading) / cycles_per_second(target.gpu)
     again = 4.0 * batch * rows * columns * splits / target.gpu.memory_bandwidth + target.configurations.shortest_kernel
-    best = np.unravel_index(np.argmin(seconds + np.where(splits > 1, again, 0.0)), seconds.shape)
+    more = np.array([turning if has_channels_last(one) else 0.0 for one in tiles])[:, None]
+    best = np.unravel_index(np.argmin(seconds + more + np.where(splits > 1, again, 0.0)), seconds.shape)
     return tiles[int(best[0])], int(splits[best]), float(seconds[best])
 
 
-def _tiles(kind: str, target: Target, arithmetic: str) -> tuple[Tile, ...]:
-    """Those of products where a convolution has none that fit."""
+def _tiles(kind: str, target: Target, arithmetic: str, inner: int, columns: int) -> Sequence[Tile]:
+    """Of a product those with the widest loads that its sides allow; cuDNN fills channels up to what its kernels need.
+
+    Where no tile of a convolution fits the GPU those of products stand for them.
+    """
     found = target.configurations.tiles.get((kind, arithmetic)) or target.configurations.tiles["product", arithmetic]
-    return found if any(one.alignment == 1 for one in found) else (*found, replace(found[0], alignment=1))
+    if kind == "convolution":
+        return found
+    usable = [max((one for one in tile.alignments if inner % one == 0 == columns % one), default=0) for tile in found]
+    return [tile for tile, alignment in zip(found, usable, strict=True) if alignment == max(usable)]
+
+
+def has_channels_last(tile: Tile) -> bool:
+    """Whether the answer of a convolution's kernel must be turned round."""
+    return "nhwckrsc_nchw" not in tile.configuration.name
 
 
 def _is_persistent(tile: Tile) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-import numpy as np
 import pandas as pd
 
 from .....regressor import Gpu
@@ -96,7 +95,9 @@ def kernels_of(graph: ComputationGraph, gpu: Gpu, precision: str) -> pd.DataFram
 
 
 def _operators(graph: ComputationGraph, precision: str) -> Iterator[Operator]:
-    inputs = np.bincount(graph.edges[1], minlength=len(graph))
+    sources: list[list[str]] = [[] for _ in graph.words]
+    for source, node in graph.edges.T.tolist():
+        sources[node].append(graph.words[source])
     width = 2 if precision in HALF else 4
     for node, word in enumerate(graph.words):
         hyper = dict(zip(HYPER_PARAMETERS, graph.hyper_parameters[node].tolist(), strict=True))
@@ -109,12 +110,15 @@ def _operators(graph: ComputationGraph, precision: str) -> Iterator[Operator]:
             written=max(1.0, sizes["written"]),
             weights=sizes["weights"],
             samples=graph.batch,
-            inputs=int(inputs[node]),
+            sources=tuple(sources[node]),
             width=width if floating else _INTEGER_BYTES,
         )
 
 
 def _seconds(kernel: Kernel, target: Target) -> float:
-    """No shorter than the shortest kernel; else its arithmetic or the memory, whichever takes longer."""
-    moving_time = kernel.moved / (target.gpu.memory_bandwidth * target.configurations.bandwidth_share)
-    return target.configurations.shortest_kernel + max(kernel.computing, moving_time)
+    """The arithmetic or the memory, whichever takes longer, and the shortest kernel; no less than any recorded launch of it."""
+    configurations = target.configurations
+    strided = kernel.configuration is configurations.kernels["elementwise_strided"]
+    reached = configurations.strided_bandwidth_share if strided else configurations.bandwidth_share
+    needed = configurations.shortest_kernel + max(kernel.computing, kernel.moved / (target.gpu.memory_bandwidth * reached))
+    return max(kernel.configuration.shortest, needed)

@@ -27,6 +27,7 @@ class LaunchConfiguration:
         registers_per_thread: 32-bit registers.
         shared_memory: bytes per block.
         measured_on: compute capability of the GPUs whose traces show it; 0: assumed.
+        shortest: seconds of the shortest recorded launch of a few blocks; 0: none was recorded.
     """
 
     name: str
@@ -34,6 +35,7 @@ class LaunchConfiguration:
     registers_per_thread: int
     shared_memory: int
     measured_on: float
+    shortest: float
 
     @property
     def threads(self) -> int:
@@ -44,12 +46,15 @@ class LaunchConfiguration:
 
 @dataclass(frozen=True)
 class Tile:
-    """A kernel whose blocks each make ``rows`` x ``columns`` of the answer; matrices have sides that ``alignment`` divides."""
+    """A kernel whose blocks each make ``rows`` x ``columns`` of an answer.
+
+    It has a variant for each of ``alignments``, for matrices with sides that this divides.
+    """
 
     configuration: LaunchConfiguration
     rows: int
     columns: int
-    alignment: int
+    alignments: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -61,7 +66,8 @@ class LaunchConfigurations:
         kernels: by class.
         tiles: by (kind, arithmetic): kind ``product`` or ``convolution``, arithmetic ``fp32``, ``tf32`` or ``half``.
         shortest_kernel: seconds of a kernel of one block.
-        bandwidth_share: of the data sheet's memory bandwidth that large elementwise kernels reach.
+        bandwidth_share, strided_bandwidth_share: of the data sheet's memory bandwidth that large kernels reach, over elements
+            that lie side by side and that do not.
     """
 
     architecture: float
@@ -69,6 +75,7 @@ class LaunchConfigurations:
     tiles: Mapping[tuple[str, str], tuple[Tile, ...]]
     shortest_kernel: float
     bandwidth_share: float
+    strided_bandwidth_share: float
 
 
 @cache
@@ -89,6 +96,7 @@ def launch_configurations(limits: GpuLimits) -> LaunchConfigurations:
         tiles={key: _tiles(key, measured["tile"], limits) for key in kinds},
         shortest_kernel=float(gpu["shortest_kernel"]),
         bandwidth_share=float(gpu["bandwidth_share"]),
+        strided_bandwidth_share=float(gpu["strided_bandwidth_share"]),
     )
 
 
@@ -112,7 +120,7 @@ def _tiles(key: tuple[str, str], rows: Iterable[Mapping[str, Any]], limits: GpuL
         if found and found[0].configuration.measured_on != configuration.measured_on:
             break
         if _fits(configuration, limits):
-            found.append(Tile(configuration, int(row["rows"]), int(row["columns"]), int(row["alignment"])))
+            found.append(Tile(configuration, int(row["rows"]), int(row["columns"]), tuple(row["alignments"])))
     return tuple(found)
 
 
@@ -122,7 +130,8 @@ def _nearest(rows: list[Mapping[str, Any]], capability: float) -> list[Mapping[s
 
 def _configuration(row: Mapping[str, Any], name: str, measured_on: float) -> LaunchConfiguration:
     x, y, z = row["block"]
-    return LaunchConfiguration(name, (x, y, z), int(row["registers_per_thread"]), int(row["shared_memory"]), measured_on)
+    registers, shared = int(row["registers_per_thread"]), int(row["shared_memory"])
+    return LaunchConfiguration(name, (x, y, z), registers, shared, measured_on, float(row.get("shortest", 0.0)))
 
 
 def _fits(configuration: LaunchConfiguration, limits: GpuLimits) -> bool:

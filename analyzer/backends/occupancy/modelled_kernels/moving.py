@@ -12,7 +12,12 @@ _FEW_ROWS = 16
 
 
 def copy(operator: Operator, target: Target) -> list[Kernel]:
-    """Into another order, or from one type to another."""
+    """Into another order, or from one type to another.
+
+    The answer of PyTorch's attention kernels lies as the copy after it would have it: none is launched.
+    """
+    if operator.sources == ("attention",):
+        return []
     moved = 2.0 * operator.width * operator.written
     if operator.hyper["strided"]:
         return [strided(operator.written, operator.width, target, moved)]
@@ -22,7 +27,7 @@ def copy(operator: Operator, target: Target) -> list[Kernel]:
 
 def concatenate(operator: Operator, target: Target) -> list[Kernel]:
     """Two blocks per SM for each input."""
-    grid = (2 * target.gpu.sm_count, max(2, operator.inputs), 1)
+    grid = (2 * target.gpu.sm_count, max(2, len(operator.sources)), 1)
     return [Kernel(target.configurations.kernels["concatenate"], grid, 2.0 * operator.width * operator.written)]
 
 

@@ -50,7 +50,7 @@ class Operator:
         hyper: by HYPER_PARAMETERS; 0 where one does not apply.
         read, written, weights: elements.
         samples: batch of the graph.
-        inputs: how many operators it reads from.
+        sources: words of the operators that it reads from.
         width: bytes of an element.
     """
 
@@ -60,7 +60,7 @@ class Operator:
     written: float
     weights: float
     samples: int
-    inputs: int
+    sources: tuple[str, ...]
     width: int
 
     def side(self, name: str) -> int:
