@@ -81,7 +81,9 @@ def test_the_summary_is_that_of_all_launches_one_by_one(seed: int) -> None:
 def test_the_busiest_kernels_are_those_with_the_largest_sums(seed: int) -> None:
     table = _random_table(seed)
     sums: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
-    for gpu, kernel, seconds, grid, _ in _one_by_one(table):
+    limiters: dict[tuple[str, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    for gpu, kernel, seconds, grid, limiter in _one_by_one(table):
+        limiters[kernel, gpu][limiter] += seconds
         for place, value in enumerate((1.0, seconds, grid)):
             sums[kernel, gpu][place] += value
     found = busiest(with_occupancy(table, LIMITS))
@@ -91,6 +93,8 @@ def test_the_busiest_kernels_are_those_with_the_largest_sums(seed: int) -> None:
     for row in found.to_dict("records"):
         launches, seconds, grid = sums[row["kernel"], row["gpu"]]
         assert (row["launches"], row["seconds"], row["grid"]) == pytest.approx((launches, seconds, grid / launches))
+        by_time = limiters[row["kernel"], row["gpu"]]
+        assert row["limiter"] == max(by_time, key=lambda one: by_time[one])
 
 
 def test_launches_alike_are_one_row_by_launch() -> None:

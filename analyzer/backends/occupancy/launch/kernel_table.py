@@ -157,19 +157,21 @@ def busiest(rows: pd.DataFrame, alike: tuple[str, ...] = ("kernel",)) -> pd.Data
     """Launches grouped by the columns ``alike``, those that took the most GPU time first.
 
     Columns: ``alike``, ``gpu``, ``launches``, ``seconds``, ``share`` (of all seconds; NaN without durations), the means of
-    ``grid``, ``active``, ``limit`` and ``achieved`` over launches, and of the row that took the longest ``limiter``,
-    ``blocks``, ``resident_blocks`` and ``sm_count``.
+    ``grid``, ``active``, ``limit`` and ``achieved`` over launches, the ``limiter`` for most of the time, and of the longest
+    row ``blocks``, ``resident_blocks`` and ``sm_count``.
     """
     keys = [*alike, "gpu"]
     group = rows.groupby(keys, sort=False, dropna=False).ngroup()
     seconds = (rows["duration"] * rows["count"]).fillna(0.0)
     blocks = rows["grid_x"] * rows["grid_y"] * rows["grid_z"]
     longest = rows.assign(group=group, seconds=seconds, blocks=blocks).sort_values("seconds", ascending=False, kind="stable")
-    table = longest.drop_duplicates("group").set_index("group")[[*keys, "limiter", "blocks", "resident_blocks", "sm_count"]]
+    table = longest.drop_duplicates("group").set_index("group")[[*keys, "blocks", "resident_blocks", "sm_count"]]
     table["launches"] = rows["count"].groupby(group).sum()
     table["seconds"] = seconds.groupby(group).sum()
     total = seconds.sum()
     table["share"] = table["seconds"] / total if total > 0 else np.nan
+    weight = (seconds if total > 0 else rows["count"]).groupby([group, rows["limiter"]]).sum()
+    table["limiter"] = weight.sort_values().reset_index(level=1)["limiter"].groupby(level=0).last()
     for name in (*RATIOS, "achieved"):
         counted = rows["count"].where(rows[name].notna()).groupby(group).sum()
         table[name] = (rows[name] * rows["count"]).groupby(group).sum() / counted.where(counted > 0)
