@@ -9,6 +9,7 @@ import torch
 
 from .....regressor import Catalog
 from ..configuration import Configuration
+from ..kernel_files import KernelFile
 from ..kernel_files.profile_occupancy import occupancy_rows
 from ..launch.kernel_table import count_skipped, summarise
 from .measured import Measured, label_row
@@ -65,7 +66,8 @@ class GpuBench:
             yield measured
         if "ncu" in labels and self._ncu is not None and not self._ncu.problem:
             self._networks.clear()  # ncu runs it in another process
-            kernels = self._ncu.kernels(configuration, int(measured.row["kernels"]))
+            counted = self._ncu.kernels(configuration, int(measured.row["kernels"])).assign(gpu=self.place["device"])
+            kernels = occupancy_rows(KernelFile("", counted), "the log of ncu", self._catalog)
             achieved = summarise(kernels).achieved
             if achieved is None:
                 raise RuntimeError("ncu counted no warps")

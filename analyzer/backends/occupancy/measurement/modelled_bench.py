@@ -14,6 +14,7 @@ from .....regressor import Gpu
 from ...convmeter.measurement.memory import free_bytes
 from ...distributed.operator_time.profile import cpu_name
 from ..configuration import Configuration
+from ..graph.computation_graph import ComputationGraph
 from ..graph_of import graph_of
 from ..launch.gpu_limits import limits_of
 from ..launch.kernel_table import Aggregate
@@ -52,6 +53,7 @@ class ModelledBench:
         device = f"{cpu_name()} ({threads} thread{'s' if threads > 1 else ''})"
         self.place = {"device": device, "software": f"torch {torch.__version__}"}
         self._networks = RunningNetworks("cpu")
+        self._graphs: dict[Configuration, ComputationGraph] = {}
         self._not_run = 0
 
     @property
@@ -67,7 +69,10 @@ class ModelledBench:
         Raises:
             InputError: the network cannot be built or exported.
         """
-        graph = graph_of(configuration)
+        one = configuration.one_sample
+        if one not in self._graphs:  # a user's own network would be exported for every batch
+            self._graphs[one] = graph_of(one)
+        graph = self._graphs[one].at_batch(configuration.batch)
         step = occupancy_of(graph, self._modelled_for, configuration.precision)
         occupancy = Aggregate(step.mean, step.time_mean, step.max)
         row = {

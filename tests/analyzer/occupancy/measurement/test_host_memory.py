@@ -1,0 +1,26 @@
+"""Peak memory of this process."""
+
+import numpy as np
+import pytest
+
+from epochcast.analyzer.backends.occupancy.measurement import host_memory
+from epochcast.analyzer.backends.occupancy.measurement.host_memory import forget_peak, held_bytes, peak_bytes
+
+LARGE = 80_000_000
+
+
+def test_the_peak_is_of_what_came_after_it_was_forgotten():
+    if not forget_peak():
+        pytest.skip("this system keeps no peak that can be forgotten")
+    before = held_bytes()
+    np.ones(LARGE // 8).sum()
+    assert peak_bytes() - before > 0.9 * LARGE
+    assert forget_peak()
+    assert peak_bytes() - before < 0.5 * LARGE
+
+
+def test_a_system_that_does_not_tell(tmp_path, monkeypatch):
+    monkeypatch.setattr(host_memory, "_STATUS", tmp_path / "nothing")
+    monkeypatch.setattr(host_memory, "_CLEAR", tmp_path / "nowhere" / "clear_refs")
+    assert np.isnan(peak_bytes())
+    assert not forget_peak()
