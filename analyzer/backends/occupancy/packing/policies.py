@@ -61,10 +61,10 @@ def by_gain(belief: Slowdown) -> Policy:
         idle = _idle(gpus)
         if idle is not None:
             return (0, idle) if queue else None
-        best, most = None, _ROUNDING
+        best, most, kinds = None, _ROUNDING, _one_of_each(queue)
         for index, gpu in enumerate(gpus):
             now, free = total_rate(belief, gpu.jobs), gpu.free_memory
-            for position, job in enumerate(queue):
+            for position, job in kinds:
                 if job.predicted_memory <= free:
                     gain = total_rate(belief, [*gpu.jobs, job]) - now
                     if gain > most:
@@ -108,6 +108,15 @@ def _bin_packing(
         if takes:
             return position, choose(takes, key=filled.__getitem__)
     return None
+
+
+def _one_of_each(queue: Sequence[Job]) -> list[tuple[int, Job]]:
+    """The first of the jobs that no slowdown can tell apart: a long queue holds few kinds."""
+    first: dict[tuple[object, ...], tuple[int, Job]] = {}
+    for position, job in enumerate(queue):
+        alike = (job.kind, job.occupancy, job.predicted_occupancy, job.nvml_utilisation, job.memory, job.predicted_memory)
+        first.setdefault(alike, (position, job))
+    return list(first.values())
 
 
 def _idle(gpus: Sequence[Gpu]) -> int | None:

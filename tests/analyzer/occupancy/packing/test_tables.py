@@ -161,5 +161,5 @@ def test_no_table_of_kinds(tmp_path: Path) -> None:
         job_kinds(write(tmp_path, JOBS), CATALOG)
     with pytest.raises(InputError, match="there is no file"):
         job_kinds(tmp_path / "none.csv", CATALOG)
-    with pytest.raises(InputError, match="column 'occupancy' .* holds 1.4 in data row 1"):
+    with pytest.raises(InputError, match=r"column 'occupancy' .* holds 1\.4 in data row 1"):
         job_kinds(write(tmp_path, PLAIN.replace("0.4,", "1.4,")), CATALOG)
