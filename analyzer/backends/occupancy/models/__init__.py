@@ -99,8 +99,11 @@ def make(name: str, **settings: Any) -> Model:
     """An unfitted model by name, with fields of :class:`Settings`.
 
     Raises:
-        InputError: there is no such model, or a library that it needs is missing.
+        InputError: there is no such model, a library that it needs is missing, or there are no epochs.
     """
     if name not in MODELS:
         raise InputError(f"unknown model {name!r}; known are {', '.join(MODELS)}")
-    return MODELS[name](Settings(**settings))
+    chosen = Settings(**settings)
+    if chosen.epochs < 1:
+        raise InputError(f"cannot train for {chosen.epochs} epochs; give 1 or more")
+    return MODELS[name](chosen)

@@ -1,0 +1,214 @@
+"""The layers of section III-D, against their equations as plain loops."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from epochcast.analyzer.backends.occupancy.models.anee import AneeLayer, softmax_by_target  # noqa: E402
+from epochcast.analyzer.backends.occupancy.models.batching import PADDING  # noqa: E402
+from epochcast.analyzer.backends.occupancy.models.graphormer import (  # noqa: E402
+    DegreeEmbedding,
+    GraphormerLayer,
+    RelationBias,
+)
+from epochcast.analyzer.backends.occupancy.models.mean_pooling import mean_over_present  # noqa: E402
+from epochcast.analyzer.backends.occupancy.models.set_transformer import (  # noqa: E402
+    AttentionBlock,
+    PoolingByAttention,
+    SetDecoder,
+)
+from epochcast.analyzer.backends.occupancy.models.transformer import positions  # noqa: E402
+
+WIDTH, HEADS = 8, 2
+Vector = np.ndarray
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    torch.manual_seed(7)
+
+
+def numbers(tensor: "torch.Tensor") -> Vector:
+    return tensor.detach().double().numpy()
+
+
+def leaky(x: Vector) -> Vector:
+    return np.where(x > 0, x, 0.01 * x)
+
+
+def dense(layer: "torch.nn.Linear", x: Vector) -> Vector:
+    product = numbers(layer.weight) @ x
+    return product if layer.bias is None else product + numbers(layer.bias)
+
+
+def norm(layer: "torch.nn.LayerNorm", x: Vector) -> Vector:
+    return (x - x.mean()) / math.sqrt(x.var() + layer.eps) * numbers(layer.weight) + numbers(layer.bias)
+
+
+def gelu(x: Vector) -> Vector:
+    return np.array([one * (1 + math.erf(one / math.sqrt(2))) / 2 for one in x])
+
+
+def ffn(layers: "torch.nn.Sequential", x: Vector) -> Vector:
+    return dense(layers[2], gelu(dense(layers[0], x)))
+
+
+def heads(queries: list[Vector], keys: list[Vector], values: list[Vector], bias: Vector | None = None) -> list[Vector]:
+    """Multi-head attention between projected rows, one number after the other."""
+    part = WIDTH // HEADS
+    seen = []
+    for i, query in enumerate(queries):
+        row = np.zeros(WIDTH)
+        for head in range(HEADS):
+            columns = slice(head * part, (head + 1) * part)
+            scores = [float(query[columns] @ key[columns]) / math.sqrt(part) for key in keys]
+            if bias is not None:
+                scores = [score + bias[head, i, j] for j, score in enumerate(scores)]
+            grown = [math.exp(score - max(scores)) for score in scores]
+            for weight, value in zip(grown, values, strict=True):
+                row[columns] += weight / sum(grown) * value[columns]
+        seen.append(row)
+    return seen
+
+
+def mha(attention: "torch.nn.MultiheadAttention", x: list[Vector], y: list[Vector]) -> list[Vector]:
+    weights, biases = (
+        numbers(attention.in_proj_weight).reshape(3, WIDTH, WIDTH),
+        numbers(attention.in_proj_bias).reshape(3, WIDTH),
+    )
+    query, key, value = ([w @ row + b for row in rows] for w, b, rows in zip(weights, biases, (x, y, y), strict=True))
+    return [dense(attention.out_proj, row) for row in heads(query, key, value)]
+
+
+def mab(block: AttentionBlock, x: list[Vector], y: list[Vector]) -> list[Vector]:
+    hidden = [norm(block.after_attention, row + seen) for row, seen in zip(x, mha(block.attention, x, y), strict=True)]
+    return [norm(block.after_feed_forward, row + ffn(block.feed_forward, row)) for row in hidden]
+
+
+def random_rows(n: int) -> "torch.Tensor":
+    return torch.randn(n, WIDTH)
+
+
+def naive_anee(layer: AneeLayer, nodes: Vector, edges: list[tuple[int, int]], features: Vector) -> tuple[Vector, Vector]:
+    hidden = [leaky(dense(layer.of_node, row)) for row in nodes]
+    a = np.concatenate([numbers(layer.of_source.weight)[0], numbers(layer.of_target.weight)[0]])
+    itself = [(u, u) for u in range(len(nodes))]
+    of_edge = [dense(layer.of_edge, row) for row in features] + [np.zeros(WIDTH)] * len(nodes)
+    encoded = []
+    for (s, d), row in zip(edges + itself, of_edge, strict=True):
+        encoded.append(1 / (1 + np.exp(-(a @ np.concatenate([hidden[s], hidden[d]])) * row)))
+    answers = []
+    for u in range(len(nodes)):
+        into = [place for place, (_, d) in enumerate(edges + itself) if d == u]
+        scores = np.exp([dense(layer.message, encoded[place])[0] for place in into])
+        weights = scores / scores.sum()
+        answers.append(leaky(sum(w * hidden[(edges + itself)[place][0]] for w, place in zip(weights, into, strict=True))))
+    return np.array(answers), np.array(encoded[: len(edges)])
+
+
+def test_anee_is_its_equations() -> None:
+    layer = AneeLayer(5, 3, WIDTH)
+    nodes, features = torch.randn(6, 5), torch.randn(7, 3)
+    edges = [(0, 1), (0, 2), (1, 3), (2, 3), (0, 3), (3, 5), (4, 5)]
+    answer, encoded = layer(nodes, torch.tensor(edges).T, features)
+    expected = naive_anee(layer, numbers(nodes), edges, numbers(features))
+    np.testing.assert_allclose(numbers(answer), expected[0], atol=1e-5)
+    np.testing.assert_allclose(numbers(encoded), expected[1], atol=1e-5)
+
+
+def test_anee_takes_graphs_without_edges() -> None:
+    layer = AneeLayer(5, 3, WIDTH)
+    nodes = torch.randn(2, 5)
+    answer, encoded = layer(nodes, torch.zeros(2, 0, dtype=torch.int64), torch.zeros(0, 3))
+    expected, _ = naive_anee(layer, numbers(nodes), [], np.zeros((0, 3)))
+    np.testing.assert_allclose(numbers(answer), expected, atol=1e-6)
+    assert encoded.shape == (0, WIDTH)
+
+
+def test_the_only_edge_into_an_operator_is_seen() -> None:
+    layer = AneeLayer(5, 3, WIDTH)
+    nodes, edges = torch.randn(2, 5), torch.tensor([[0], [1]])
+    one, other = (layer(nodes, edges, torch.full((1, 3), value))[0] for value in (-2.0, 2.0))
+    assert (one[1] - other[1]).abs().max() > 1e-4
+
+
+def test_softmax_by_target_stands_large_scores() -> None:
+    weights = softmax_by_target(torch.tensor([1000.0, 1000.0, -1000.0, 5.0]), torch.tensor([0, 0, 0, 1]), 3)
+    assert weights.tolist() == [0.5, 0.5, 0.0, 1.0]
+
+
+def test_graphormer_is_its_equations() -> None:
+    layer, bias = GraphormerLayer(WIDTH, HEADS), RelationBias(HEADS)
+    with torch.no_grad():
+        bias.of_relation.normal_()
+    nodes, relations = random_rows(5), torch.randint(0, 40, (5, 5), dtype=torch.int32)
+    table = numbers(bias.of_relation)
+    naive_bias = np.array([[[table[head, relations[i, j]] for j in range(5)] for i in range(5)] for head in range(HEADS)])
+    rows = [numbers(row) for row in nodes]
+    projected = [dense(layer.query_key_value, norm(layer.before_attention, row)).reshape(3, WIDTH) for row in rows]
+    seen = heads(*([one[part] for one in projected] for part in range(3)), bias=naive_bias)
+    hidden = [dense(layer.joined, one) + row for one, row in zip(seen, rows, strict=True)]
+    expected = [ffn(layer.feed_forward, norm(layer.before_feed_forward, row)) + row for row in hidden]
+    answer = layer(nodes[None], bias(relations[None]))[0]
+    np.testing.assert_allclose(numbers(answer), expected, atol=1e-5)
+
+
+def test_nobody_sees_padding() -> None:
+    layer, bias = GraphormerLayer(WIDTH, HEADS), RelationBias(HEADS)
+    nodes, relations = random_rows(6)[None], torch.randint(0, 40, (1, 6, 6), dtype=torch.int32)
+    relations[..., 4:] = PADDING
+    whole = layer(nodes, bias(relations))[:, :4]
+    alone = layer(nodes[:, :4], bias(relations[:, :4, :4]))
+    torch.testing.assert_close(whole, alone, atol=1e-6, rtol=1e-5)
+
+
+def test_degrees_are_told_by_two_vectors() -> None:
+    layer = DegreeEmbedding(WIDTH)
+    answer = layer(torch.tensor([[0, 3]]), torch.tensor([[2, 0]]))
+    torch.testing.assert_close(answer[0, 0], layer.of_in.weight[0] + layer.of_out.weight[2])
+    torch.testing.assert_close(answer[0, 1], layer.of_in.weight[3] + layer.of_out.weight[0])
+
+
+def test_mab_is_its_equations() -> None:
+    block, x, y = AttentionBlock(WIDTH, HEADS), random_rows(3), random_rows(5)
+    expected = mab(block, [numbers(row) for row in x], [numbers(row) for row in y])
+    np.testing.assert_allclose(numbers(block(x[None], y[None])[0]), expected, atol=1e-5)
+
+
+def test_the_decoder_is_its_equations() -> None:
+    decoder, nodes = SetDecoder(WIDTH, HEADS, seeds=3), random_rows(5)
+    pooling = decoder.pooling
+    given = [ffn(pooling.feed_forward, numbers(row)) for row in nodes]
+    pooled = mab(pooling.block, [numbers(row) for row in pooling.seeds], given)
+    expected = [ffn(decoder.feed_forward, row) for row in mab(decoder.block, pooled, pooled)]
+    answer = decoder(nodes[None], torch.ones(1, 5, dtype=torch.bool))[0]
+    np.testing.assert_allclose(numbers(answer), expected, atol=1e-5)
+
+
+def in_other_order(nodes: "torch.Tensor") -> "torch.Tensor":
+    return nodes.flip(1)
+
+
+def with_padding(nodes: "torch.Tensor") -> "torch.Tensor":
+    return torch.cat([nodes, torch.full((1, 3, WIDTH), 99.0)], dim=1)
+
+
+@pytest.mark.parametrize("changed", [in_other_order, with_padding])
+@pytest.mark.parametrize("pool", [PoolingByAttention(WIDTH, HEADS, 2), mean_over_present])
+def test_pooling_knows_neither_order_nor_padding(pool: Callable[..., object], changed: Callable[..., object]) -> None:
+    nodes = random_rows(5)[None]
+    present = torch.arange(changed(nodes).shape[1])[None] < 5
+    torch.testing.assert_close(pool(changed(nodes), present), pool(nodes, present[:, :5]), atol=1e-5, rtol=1e-5)
+
+
+def test_positions_are_sines_and_cosines() -> None:
+    table = numbers(positions(7, 6))
+    for place in range(7):
+        for pair in range(3):
+            angle = place / 10000 ** (2 * pair / 6)
+            assert table[place, 2 * pair] == pytest.approx(math.sin(angle), abs=1e-5)
+            assert table[place, 2 * pair + 1] == pytest.approx(math.cos(angle), abs=1e-5)
