@@ -101,30 +101,30 @@ def collect(
     while done < len(missing) and (done == 0 or time.monotonic() - begin < budget_seconds):
         configuration = missing[done]
         measured: list[Measured] = []
-        failure: Exception | None = None
+        reason = ""
         try:
             for one in bench.measure(configuration, lacking(configuration)):
                 measured.append(one)  # what came before a failure is kept
         except Exception as error:  # a user's network may raise anything
-            failure = error
+            reason = failure_reason(error)  # the error itself would hold the network's memory
         for one in measured:
             if one.kernels is not None:
                 kernels.append(one.row, one.kernels)
             file.append(one.row)
-        if failure is not None:
-            reasons[failure_reason(failure)] += 1
-            _recover(bench, configuration, failure)
+        if reason:
+            reasons[reason] += 1
+            _recover(bench, configuration, reason)
         done += 1
         progress(done, len(missing))
     problems = tuple(bench.problems)
     return Collected(file.rows, file.rows - before, len(missing) - done, sum(reasons.values()), reasons, problems)
 
 
-def _recover(bench: Bench, configuration: Configuration, failure: Exception) -> None:
+def _recover(bench: Bench, configuration: Configuration, reason: str) -> None:
     try:
         bench.recover()
     except RuntimeError as error:
-        what = f"{configuration.network} at batch {configuration.batch} ({failure_reason(failure)})"
+        what = f"{configuration.network} at batch {configuration.batch} ({reason})"
         raise InputError(
             f"the GPU no longer answers after {what}; start the command again with another --seed, it continues the file"
         ) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from inspect import Parameter, signature
 from typing import Any
@@ -160,6 +161,8 @@ def _timm(name: str, image_size: int) -> nn.Module:
 
 
 def _language(name: str) -> nn.Module:
+    with suppress(ImportError):  # where it is installed transformers imports it, as it is
+        import_torchvision()
     import transformers
 
     if name == "gpt2":
