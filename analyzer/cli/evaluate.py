@@ -7,6 +7,7 @@ import click
 from .evaluate_convmeter import convmeter
 from .evaluate_detector import detector
 from .evaluate_distributed import distributed
+from .evaluate_occupancy import occupancy
 from .evaluate_regressor import regressor
 
 
@@ -19,3 +20,4 @@ evaluate.add_command(detector)
 evaluate.add_command(regressor)
 evaluate.add_command(distributed)
 evaluate.add_command(convmeter)
+evaluate.add_command(occupancy)

@@ -6,6 +6,7 @@ import click
 
 from .predict_convmeter import convmeter
 from .predict_distributed import distributed
+from .predict_occupancy import occupancy
 
 
 @click.group()
@@ -15,3 +16,4 @@ def predict_model() -> None:
 
 predict_model.add_command(distributed)
 predict_model.add_command(convmeter)
+predict_model.add_command(occupancy)

@@ -13,6 +13,7 @@ from ..training_data import load_training_data
 from . import progress
 from .train_convmeter import convmeter
 from .train_distributed import distributed
+from .train_occupancy import occupancy
 
 _NEW = {"P2": "on a new workload", "P3": "on a new model", "P4": "on a new GPU"}
 
@@ -24,6 +25,7 @@ def train() -> None:
 
 train.add_command(distributed)
 train.add_command(convmeter)
+train.add_command(occupancy)
 
 
 @train.command()

@@ -24,7 +24,11 @@ class PooledBoosting:
         """Fit the trees; values that cannot be raise InputError."""
         self._output = Output.of(self.target, values, len(samples))
         rows = pooled_features(samples).astype(np.float64)
-        self._boosting = Boosting.fit(rows, self._output.learnt(values), np.ones(len(rows)))
+        import sklearn.ensemble  # noqa: F401 - its threads can be limited once it is loaded
+        from threadpoolctl import threadpool_limits
+
+        with threadpool_limits(1):  # rows are few: threads that wait for each other take 20 times as long on a busy machine
+            self._boosting = Boosting.fit(rows, self._output.learnt(values), np.ones(len(rows)))
         return self
 
     def predict(self, samples: Sequence[Sample]) -> Floats:

@@ -1,0 +1,53 @@
+"""The batch size from which on a larger one fills the GPU no better (section VI-A of the DNN-occu paper)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+WITHIN = 0.01
+"""How far below the best, relative, still counts as as good."""
+
+LARGEST = 4096
+"""Batches beyond it are not tried: there the GPU's memory does not bound them."""
+
+
+@dataclass(frozen=True)
+class BestBatch:
+    """What a sweep found.
+
+    Attributes:
+        highest: the best occupancy, ratio 0..1.
+        highest_at: the smallest batch that has it.
+        smallest: the smallest batch within WITHIN of it.
+        largest: the largest batch that was tried.
+    """
+
+    highest: float
+    highest_at: int
+    smallest: int
+    largest: int
+
+
+def best_batch(batches: NDArray[np.int_], occupancies: NDArray[np.float64]) -> BestBatch:
+    """Look through occupancies, shape (n,), of batches in ascending order, shape (n,)."""
+    best = float(occupancies.max())
+    return BestBatch(
+        highest=best,
+        highest_at=int(batches[occupancies == best][0]),
+        smallest=int(batches[occupancies >= best * (1 - WITHIN)][0]),
+        largest=int(batches[-1]),
+    )
+
+
+def batches_that_fit(memory_of: Callable[[int], float], capacity: float, largest: int = LARGEST) -> list[int]:
+    """Powers of two from 1 on whose memory, bytes by batch and growing with it, is within the capacity; none if 1 is beyond."""
+    batches = []
+    batch = 1
+    while batch <= largest and memory_of(batch) <= capacity:
+        batches.append(batch)
+        batch *= 2
+    return batches

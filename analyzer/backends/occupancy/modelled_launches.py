@@ -1,0 +1,53 @@
+"""Occupancy without any fit: of the kernels that a model of the launches expects of each graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .sample import Sample
+
+if TYPE_CHECKING:
+    from .modelled_kernels import ModelledStep
+
+
+def modelled_step(sample: Sample) -> ModelledStep:
+    """The launches of one step of a sample, summed up.
+
+    Raises:
+        InputError: the compute capability of the GPU is not known, or its precision.
+    """
+    from .modelled_kernels import occupancy_of
+
+    return occupancy_of(sample.graph, sample.gpu, sample.configuration.precision)
+
+
+class ModelledLaunches:
+    """The verbs of a model of ``models.MODELS``; what is fitted on changes nothing.
+
+    Args:
+        target: one of ``points.TARGETS``.
+    """
+
+    def __init__(self, target: str) -> None:
+        self.target = target
+
+    def fit(self, samples: Sequence[Sample], values: NDArray[np.float64]) -> Self:
+        """Learn nothing."""
+        return self
+
+    def predict(self, samples: Sequence[Sample]) -> NDArray[np.float64]:
+        """Ratios, shape (n,)."""
+        return np.array([getattr(modelled_step(sample), self.target) for sample in samples], dtype=np.float64)
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Nothing was fitted."""
+        return {"target": self.target}, {}
+
+    def restore(self, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take what :meth:`state` gave."""
+        self.target = settings["target"]
+        return self

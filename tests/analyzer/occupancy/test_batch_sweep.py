@@ -1,0 +1,26 @@
+"""The smallest batch within 1 % of the best, and which batches a memory holds."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from epochcast.analyzer.backends.occupancy.batch_sweep import LARGEST, batches_that_fit, best_batch
+
+
+@given(st.lists(st.floats(0.01, 1), min_size=1, max_size=13))
+def test_the_smallest_batch_within_one_per_cent_by_looking_at_each(occupancies: list[float]) -> None:
+    batches = [2**power for power in range(len(occupancies))]
+    found = best_batch(np.array(batches), np.array(occupancies))
+    assert found.highest == max(occupancies) and found.largest == batches[-1]
+    assert found.highest_at == batches[occupancies.index(max(occupancies))]
+    for batch, occupancy in zip(batches, occupancies, strict=True):
+        if occupancy >= 0.99 * max(occupancies):
+            assert found.smallest == batch
+            break
+
+
+@given(st.floats(0, 100), st.floats(0.1, 10), st.floats(0, 1e5))
+def test_batches_are_the_powers_of_two_that_fit(fixed: float, each: float, capacity: float) -> None:
+    batches = batches_that_fit(lambda batch: fixed + each * batch, capacity)
+    assert batches == [2**power for power in range(13) if fixed + each * 2**power <= capacity]
+    assert not batches or batches[-1] <= LARGEST == 4096
