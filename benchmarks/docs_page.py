@@ -10,7 +10,7 @@ A script in a folder below appends this one to `sys.path` before it imports the 
 import argparse
 import io
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,6 +69,11 @@ DISTRIBUTED = Page("distributed")
 CONVMETER = Page("convmeter")
 OCCUPANCY = Page("occupancy")
 PAGES = (DETECTOR, REGRESSOR, RECOMMENDATION, DISTRIBUTED, CONVMETER, OCCUPANCY)
+
+
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """First column left, the others right."""
+    return [f"| {' | '.join(row)} |" for row in (header, ("---", *["---:"] * (len(header) - 1)), *rows)]
 
 
 def main() -> None:

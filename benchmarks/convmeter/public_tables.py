@@ -11,6 +11,7 @@ import pandas as pd
 
 sys.path.append(str(Path(__file__).parents[1]))
 from docs_page import CONVMETER
+from docs_page import markdown_table as markdown_table
 
 from epochcast.analyzer.backends.convmeter.adapters import read_any
 from epochcast.analyzer.backends.convmeter.evaluation.answers import Answers
@@ -45,8 +46,3 @@ def write_part(part: str, description: str | None, lines: Callable[[bool], Seque
     print("\n".join(content))
     if write:
         PAGE.fill(part, content)
-
-
-def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """First column left, the others right."""
-    return [f"| {' | '.join(row)} |" for row in (header, ("---", *["---:"] * (len(header) - 1)), *rows)]
