@@ -6,7 +6,8 @@ Networks of PyTorch learn for minutes per fit: what each says of each protocol i
 (by the table, our code and the seed) and not computed again, so that several processes can share the work (`--model`), and
 `--write` fills the page from what is there.
 
-Run: python benchmarks/occupancy/modelled_table.py && python benchmarks/occupancy/accuracy.py [--data FILE] [--model NAME]… [--write]
+Run: python benchmarks/occupancy/modelled_table.py
+     python benchmarks/occupancy/accuracy.py [--data FILE] [--model NAME]… [--write]
 """
 
 import argparse
@@ -18,7 +19,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 from modelled_table import RESULTS
 
@@ -64,7 +64,7 @@ def main() -> None:
     told = {name: _told(data, name, options.target, options.data) for name in options.model or MODELS}
     parts = {
         "accuracy": list(_accuracy(data, told)),
-        "transformers": list(_by_network(told, "transformers", "Table V")) + [""] + list(_by_test(told, "clip", "Table IV")),
+        "transformers": [*_by_network(told, "transformers", "Table V"), "", *_by_network(told, "clip", "Table IV")],
         "sizes": list(_sizes(told)),
     }
     for part, lines in parts.items():
@@ -158,17 +158,6 @@ def _by_network(told: Mapping[str, Mapping[str, Told]], protocol: str, where: st
     rows = [(f"`{name}`", *(f"{table[one].mre:.1f}" for one in networks)) for name, table in tables.items()]
     counts = next(iter(tables.values()))
     yield from markdown_table((f"{where}, MRE %", *(f"{one} ({counts[one].n})" for one in networks)), rows)
-
-
-def _by_test(told: Mapping[str, Mapping[str, Told]], protocol: str, where: str) -> Iterator[str]:
-    rows = []
-    for name, by in told.items():
-        if protocol in by:
-            table = by[protocol].answers
-            networks = table.by()["network"]
-            rows.append((f"`{name}`", *(f"{one.mre:.1f}" for one in networks.values())))
-    first = next(by[protocol].answers for by in told.values() if protocol in by)
-    yield from markdown_table((f"{where}, MRE %", *(f"{name} ({one.n})" for name, one in first.by()["network"].items())), rows)
 
 
 def _sizes(told: Mapping[str, Mapping[str, Told]]) -> Iterator[str]:
