@@ -10,7 +10,7 @@ pytest.importorskip("torch")
 from epochcast.analyzer.backends.occupancy.kernel_files import read_any as read_kernels
 from epochcast.analyzer.backends.occupancy.kernel_files.profile_occupancy import occupancy_rows
 from epochcast.analyzer.backends.occupancy.launch.kernel_table import kernel_table, summarise
-from epochcast.analyzer.backends.occupancy.measurement.points_file import KernelsFile, points_file, workload
+from epochcast.analyzer.backends.occupancy.measurement.points_file import KernelsFile, _whole_members, points_file, workload
 from epochcast.analyzer.backends.occupancy.points import read_points
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import load_catalog
@@ -137,3 +137,13 @@ def test_where_it_cannot_be_written_is_said(path):
 def test_empty_cells_stand_for_what_is_not_a_number(path):
     add(path, row(step_s=float("nan")))
     assert pd.read_csv(path, dtype=str, keep_default_na=False)["step_s"].tolist() == [""]
+
+
+def test_wherever_it_is_torn_the_whole_members_before_are_read():
+    texts = ["workload,gpu\n", "a,H200\n" * 30, "b,H200\n"]
+    members = [gzip.compress(text.encode()) for text in texts]
+    content = b"".join(members)
+    ends = [sum(map(len, members[:number])) for number in range(4)]
+    for cut in range(len(content) + 1):
+        whole = max(number for number in range(4) if ends[number] <= cut)
+        assert _whole_members(content[:cut]) == ("".join(texts[:whole]), cut not in ends)
