@@ -40,8 +40,9 @@ def kernel(name, blocks, threads, duration, shared_memory=0):
     return {"cat": "kernel", "name": name, "dur": duration, "args": {**details, "shared memory": shared_memory}}
 
 
-# 66 blocks of 8 warps on 132 SMs of 64 warps: half a block per SM. 132 x 16 blocks of 4 warps: full. The last is impossible.
+# 66 blocks of 8 warps on 132 SMs of 64 warps: half a block per SM. 132 x 16 blocks of 4 warps: full. The third is impossible.
 STEP = [kernel("gemm", 66, 256, 30.0), kernel("relu", 132 * 16, 128, 10.0), kernel("strange", 1, 32, 1.0, 2**20)]
+STEP.append({"cat": "kernel", "name": "without a launch configuration", "dur": 1.0, "args": {"device": 0}})
 
 
 def record(step, wait):
@@ -84,7 +85,7 @@ class Ncu:
     problem = ""
 
     def kernels(self, configuration, launches):
-        assert (configuration, launches) == (LSTM, 2)
+        assert (configuration, launches) == (LSTM, 4)
         return kernel_table(kernel=["gemm", "relu"], duration=[3e-5, 1e-5], achieved=[0.03, 0.9])
 
 
@@ -98,7 +99,7 @@ def test_a_row_holds_what_was_recorded_and_read(cuda):
     row = measured.row
     assert (row["mean"], row["max"]) == (pytest.approx((0.0625 + 1.0) / 2), 1.0)
     assert row["time_mean"] == pytest.approx((30 * 0.0625 + 10 * 1.0) / 40)
-    assert (row["kernels"], row["unknown"]) == (2, 1)
+    assert (row["kernels"], row["unknown"]) == (4, 2)
     assert row["memory_bytes"] == 5_000_000 - others
     assert row["step_s"] > 0
     assert row["steps"] == 3
