@@ -14,6 +14,7 @@ from ...cache_folder import cache_folder
 from ...errors import InputError
 from .configuration import Configuration
 from .graph.computation_graph import ComputationGraph
+from .graph.from_onnx import graph_of_onnx
 from .graph.graph_file import read_graph, write_graph
 from .networks import complete
 
@@ -29,7 +30,9 @@ def graph_of(configuration: Configuration, cache: bool = True) -> ComputationGra
     cannot be written is no obstacle. A user's own ``package.module:factory`` may change from run to run: it is never kept.
 
     Args:
-        configuration: sizes that are not given have the usual values, see :func:`.networks.complete`.
+        configuration: its network is a name, an import path, or a file that ends in ``.onnx``, which is read every time (see
+            :func:`.graph.from_onnx.graph_of_onnx`). Sizes that are not given have the usual values, see
+            :func:`.networks.complete`.
         cache: whether files may be read and written.
 
     Raises:
@@ -37,8 +40,10 @@ def graph_of(configuration: Configuration, cache: bool = True) -> ComputationGra
             exported.
     """
     whole = complete(configuration)
+    if whole.network.endswith(".onnx"):
+        return graph_of_onnx(whole.network, whole)
     if _is_users(whole.network):
-        return _export(whole.one_sample).at_batch(whole.batch)
+        return _export(whole)
     one = _kept(whole.one_sample) if cache else _export(whole.one_sample)
     return one.at_batch(whole.batch)
 

@@ -158,8 +158,8 @@ class _Reading:
             return
         tensors = [one for one in present if not _is_setting(one)]
         if tensors and all(one.weight for one in tensors):  # runtimes compute these once, when they load the file
-            for name, kind, shape in zip(call.outputs, kinds, shapes, strict=False):
-                layout = laid_out(shape or ())
+            for name, kind, answered in zip(call.outputs, kinds, shapes, strict=False):
+                layout = laid_out(answered or ())
                 self.values[name] = Value(layout, kind, weight=name, written=layout.size)
             return
         self._operator(call, attributes, given, kinds, shapes)
