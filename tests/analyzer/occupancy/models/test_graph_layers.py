@@ -6,22 +6,24 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
 
-from epochcast.analyzer.backends.occupancy.models.anee import AneeLayer, softmax_by_target  # noqa: E402
-from epochcast.analyzer.backends.occupancy.models.batching import PADDING  # noqa: E402
-from epochcast.analyzer.backends.occupancy.models.graphormer import (  # noqa: E402
+import torch
+
+from epochcast.analyzer.backends.occupancy.models.anee import AneeLayer, softmax_by_target
+from epochcast.analyzer.backends.occupancy.models.batching import PADDING
+from epochcast.analyzer.backends.occupancy.models.graphormer import (
     DegreeEmbedding,
     GraphormerLayer,
     RelationBias,
 )
-from epochcast.analyzer.backends.occupancy.models.mean_pooling import mean_over_present  # noqa: E402
-from epochcast.analyzer.backends.occupancy.models.set_transformer import (  # noqa: E402
+from epochcast.analyzer.backends.occupancy.models.mean_pooling import mean_over_present
+from epochcast.analyzer.backends.occupancy.models.set_transformer import (
     AttentionBlock,
     PoolingByAttention,
     SetDecoder,
 )
-from epochcast.analyzer.backends.occupancy.models.transformer import positions  # noqa: E402
+from epochcast.analyzer.backends.occupancy.models.transformer import positions
 
 WIDTH, HEADS = 8, 2
 Vector = np.ndarray
@@ -32,7 +34,7 @@ def seeded() -> None:
     torch.manual_seed(7)
 
 
-def numbers(tensor: "torch.Tensor") -> Vector:
+def numbers(tensor: torch.Tensor) -> Vector:
     return tensor.detach().double().numpy()
 
 
@@ -40,12 +42,12 @@ def leaky(x: Vector) -> Vector:
     return np.where(x > 0, x, 0.01 * x)
 
 
-def dense(layer: "torch.nn.Linear", x: Vector) -> Vector:
+def dense(layer: torch.nn.Linear, x: Vector) -> Vector:
     product = numbers(layer.weight) @ x
     return product if layer.bias is None else product + numbers(layer.bias)
 
 
-def norm(layer: "torch.nn.LayerNorm", x: Vector) -> Vector:
+def norm(layer: torch.nn.LayerNorm, x: Vector) -> Vector:
     return (x - x.mean()) / math.sqrt(x.var() + layer.eps) * numbers(layer.weight) + numbers(layer.bias)
 
 
@@ -53,7 +55,7 @@ def gelu(x: Vector) -> Vector:
     return np.array([one * (1 + math.erf(one / math.sqrt(2))) / 2 for one in x])
 
 
-def ffn(layers: "torch.nn.Sequential", x: Vector) -> Vector:
+def ffn(layers: torch.nn.Sequential, x: Vector) -> Vector:
     return dense(layers[2], gelu(dense(layers[0], x)))
 
 
@@ -75,7 +77,7 @@ def heads(queries: list[Vector], keys: list[Vector], values: list[Vector], bias:
     return seen
 
 
-def mha(attention: "torch.nn.MultiheadAttention", x: list[Vector], y: list[Vector]) -> list[Vector]:
+def mha(attention: torch.nn.MultiheadAttention, x: list[Vector], y: list[Vector]) -> list[Vector]:
     weights, biases = (
         numbers(attention.in_proj_weight).reshape(3, WIDTH, WIDTH),
         numbers(attention.in_proj_bias).reshape(3, WIDTH),
@@ -89,7 +91,7 @@ def mab(block: AttentionBlock, x: list[Vector], y: list[Vector]) -> list[Vector]
     return [norm(block.after_feed_forward, row + ffn(block.feed_forward, row)) for row in hidden]
 
 
-def random_rows(n: int) -> "torch.Tensor":
+def random_rows(n: int) -> torch.Tensor:
     return torch.randn(n, WIDTH)
 
 
@@ -189,11 +191,11 @@ def test_the_decoder_is_its_equations() -> None:
     np.testing.assert_allclose(numbers(answer), expected, atol=1e-5)
 
 
-def in_other_order(nodes: "torch.Tensor") -> "torch.Tensor":
+def in_other_order(nodes: torch.Tensor) -> torch.Tensor:
     return nodes.flip(1)
 
 
-def with_padding(nodes: "torch.Tensor") -> "torch.Tensor":
+def with_padding(nodes: torch.Tensor) -> torch.Tensor:
     return torch.cat([nodes, torch.full((1, 3, WIDTH), 99.0)], dim=1)
 
 

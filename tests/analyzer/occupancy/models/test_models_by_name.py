@@ -1,6 +1,5 @@
 """The registry: what is known by name, and what a missing library is told as."""
 
-import subprocess
 import sys
 
 import pytest
@@ -36,14 +35,3 @@ def test_a_missing_library_is_one_sentence(name: str, library: str, importer: st
     ):
         make(name)
     monkeypatch.undo()
-
-
-def test_models_that_need_no_torch_load_none() -> None:
-    code = (
-        "import sys\n"
-        "from epochcast.analyzer.backends.occupancy.models import make\n"
-        "[make(name) for name in ('mean', 'nearest', 'boosting')]\n"
-        "sys.exit('loaded: torch' if 'torch' in sys.modules else 0)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr

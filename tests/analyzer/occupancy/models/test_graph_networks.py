@@ -1,0 +1,289 @@
+"""DNN-occu and the paper's baselines as networks: what may change their answers, and what must not."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("torch_geometric")
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from epochcast.analyzer.backends.occupancy.features import (
+    EDGE_FEATURES,
+    NODE_FEATURES,
+    Standardiser,
+    edge_features,
+    node_features,
+)
+from epochcast.analyzer.backends.occupancy.models import make
+from epochcast.analyzer.backends.occupancy.models.batching import EncodedGraph, collate, encode, like_sizes
+from epochcast.analyzer.backends.occupancy.models.brp_nas import BrpNas
+from epochcast.analyzer.backends.occupancy.models.dnn_occu import DnnOccu
+from epochcast.analyzer.backends.occupancy.models.dnnperf import DnnPerf
+from epochcast.analyzer.backends.occupancy.models.graph_network import GraphNetwork
+from epochcast.analyzer.backends.occupancy.models.lstm import Lstm
+from epochcast.analyzer.backends.occupancy.models.mlp import Mlp
+from epochcast.analyzer.backends.occupancy.models.output import Output
+from epochcast.analyzer.backends.occupancy.models.training import Training, train
+from epochcast.analyzer.backends.occupancy.models.transformer import Transformer
+from epochcast.analyzer.backends.occupancy.sample import Sample
+from epochcast.analyzer.errors import InputError
+
+MadeSample = Callable[..., Sample]
+
+SMALL = {
+    DnnOccu: {"width": 16, "heads": 2, "seeds": 2},
+    Mlp: {"widths": [8, 16]},
+    Lstm: {"width": 16},
+    Transformer: {"width": 16, "heads": 2, "feed_forward": 16},
+    DnnPerf: {"width": 16},
+    BrpNas: {"width": 16},
+}
+GRAPHS = (DnnOccu, DnnPerf, BrpNas)
+SEQUENCES = (Lstm, Transformer)
+SETS = (*GRAPHS, Mlp)
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def samples(made_sample: MadeSample) -> list[Sample]:
+    return [made_sample(nodes, seed) for seed, nodes in enumerate((1, 2, 5, 9, 12, 12, 20, 31))]
+
+
+def network_of(architecture: type) -> torch.nn.Module:
+    torch.manual_seed(3)
+    return architecture(NODE_FEATURES, EDGE_FEATURES, **SMALL[architecture]).eval()
+
+
+def encoded(samples: list[Sample], architecture: type) -> list[EncodedGraph]:
+    nodes = Standardiser.fit([node_features(sample) for sample in samples])
+    edges = Standardiser.fit([edge_features(sample) for sample in samples])
+    return [encode(sample, nodes, edges, architecture.structured) for sample in samples]
+
+
+@pytest.mark.parametrize("architecture", SMALL)
+def test_padding_and_other_graphs_change_no_answer(architecture: type, samples: list[Sample]) -> None:
+    network, graphs = network_of(architecture), encoded(samples, architecture)
+    with torch.no_grad():
+        alone = torch.cat([network(collate([graph])) for graph in graphs])
+        together = network(collate(graphs))
+        reversed_order = network(collate(graphs[::-1])).flip(0)
+    torch.testing.assert_close(together, alone, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(reversed_order, alone, atol=1e-5, rtol=1e-5)
+    assert alone.std() > 1e-3, "graphs that all get one answer would pass any of these tests"
+
+
+@pytest.mark.parametrize("architecture", SMALL)
+def test_training_mode_answers_alike(architecture: type, samples: list[Sample]) -> None:
+    network, batch = network_of(architecture), collate(encoded(samples, architecture))
+    torch.testing.assert_close(network.train()(batch), network.eval()(batch), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("architecture", SMALL)
+def test_the_gradient_reaches_each_parameter(architecture: type, samples: list[Sample]) -> None:
+    network = network_of(architecture)
+    network(collate(encoded(samples, architecture))).square().sum().backward()
+    without = [
+        name for name, parameter in network.named_parameters() if parameter.grad is None or not parameter.grad.abs().max() > 0
+    ]
+    assert not without
+
+
+def renumbered(sample: Sample) -> Sample:
+    """The same graph with its operators in another order."""
+    graph = sample.graph
+    order = np.random.default_rng(1).permutation(len(graph))
+    place = np.argsort(order)
+    return replace(
+        sample,
+        graph=replace(
+            graph,
+            words=tuple(graph.words[old] for old in order),
+            hyper_parameters=graph.hyper_parameters[order],
+            sizes=graph.sizes[order],
+            fixed=graph.fixed[order],
+            floating=graph.floating[order],
+            edges=place[graph.edges],
+        ),
+    )
+
+
+def rewired(sample: Sample) -> Sample:
+    """The same operators with one edge that leads the other way."""
+    edges = sample.graph.edges.copy()
+    edges[:, 3] = edges[::-1, 3]
+    return replace(sample, graph=replace(sample.graph, edges=edges))
+
+
+def difference(architecture: type, samples: list[Sample], change: Callable[[Sample], Sample]) -> float:
+    network, graphs = network_of(architecture), encoded([*samples, change(samples[-1])], architecture)
+    with torch.no_grad():
+        before, after = network(collate(graphs[-2:-1])), network(collate(graphs[-1:]))
+    return float((before - after).abs())
+
+
+@pytest.mark.parametrize("architecture", SETS)
+def test_the_numbers_of_operators_do_not_matter(architecture: type, samples: list[Sample]) -> None:
+    assert difference(architecture, samples, renumbered) < 1e-5
+
+
+@pytest.mark.parametrize("architecture", SEQUENCES)
+def test_sequences_know_their_order(architecture: type, samples: list[Sample]) -> None:
+    assert difference(architecture, samples, renumbered) > 1e-5
+
+
+@pytest.mark.parametrize("architecture", GRAPHS)
+def test_edges_matter_to_graph_networks(architecture: type, samples: list[Sample]) -> None:
+    assert difference(architecture, samples, rewired) > 1e-6
+
+
+def test_brp_nas_sees_no_sizes(made_sample: MadeSample) -> None:
+    first, second = encoded([made_sample(9), made_sample(9, batch=64)], BrpNas)
+    network = network_of(BrpNas)
+    assert not torch.equal(first.nodes, second.nodes)
+    torch.testing.assert_close(network(collate([first])), network(collate([second])))
+
+
+@given(st.lists(st.integers(1, 3000), min_size=1, max_size=40), st.floats(0, 1))
+def test_batches_hold_each_graph_once_and_are_bounded(sizes: list[int], least_filled: float) -> None:
+    groups = list(like_sizes(sizes, range(len(sizes)), least_filled))
+    assert sorted(place for group in groups for place in group) == list(range(len(sizes)))
+    for group in groups:
+        held = [sizes[place] for place in group]
+        assert held == sorted(held, reverse=True)
+        assert sum(held) >= least_filled * len(held) * held[0]
+        assert len(held) == 1 or len(held) * held[0] ** 2 <= 2**22
+    for first, second in pairwise(groups):  # a group ends only where the next graph does not fit
+        held = [*(sizes[place] for place in first), sizes[second[0]]]
+        assert sum(held) < least_filled * len(held) * held[0] or len(held) * held[0] ** 2 > 2**22
+
+
+def test_a_batch_keeps_each_graphs_own(samples: list[Sample]) -> None:
+    graphs = encoded(samples, DnnOccu)[2:5]
+    batch = collate(graphs)
+    assert batch.nodes.shape == (3, 12, NODE_FEATURES)
+    ends = []
+    for place, graph in enumerate(graphs):
+        n = len(graph)
+        torch.testing.assert_close(batch.nodes[place, :n], graph.nodes)
+        assert batch.present[place].tolist() == [True] * n + [False] * (12 - n)
+        assert not batch.nodes[place, n:].any()
+        np.testing.assert_array_equal(batch.relations[place, :n, :n], graph.structure.relations)
+        ends += [(12 * place + int(source), 12 * place + int(target)) for source, target in graph.edges.T]
+    assert list(map(tuple, batch.edges.T.tolist())) == ends
+    torch.testing.assert_close(batch.edge_features, torch.cat([graph.edge_features for graph in graphs]))
+
+
+def test_groups_of_a_step_have_the_gradient_of_all(samples: list[Sample]) -> None:
+    """One step of one epoch over graphs in groups is Adam's step on the mean loss of all of them."""
+    learnt = np.linspace(0.1, 0.9, len(samples))
+    output = Output.of("ratio", learnt, len(samples))
+    graphs = encoded(samples, DnnOccu)
+    grouped, whole = network_of(DnnOccu), network_of(DnnOccu)
+    assert len(list(like_sizes([len(graph) for graph in graphs], range(len(graphs)), DnnOccu.least_filled))) > 2
+    train(grouped, graphs, learnt, output, Training(epochs=1), CPU)
+    optimizer = torch.optim.Adam(whole.parameters(), 1e-4, weight_decay=1e-4)
+    wanted = torch.tensor(learnt, dtype=torch.float32)
+    torch.nn.functional.mse_loss(output.answer(whole(collate(graphs))), wanted).backward()
+    optimizer.step()
+    for one, other in zip(grouped.parameters(), whole.parameters(), strict=True):
+        torch.testing.assert_close(one.grad, other.grad, atol=1e-6, rtol=1e-3)
+
+
+@pytest.mark.parametrize("architecture", SMALL)
+def test_a_few_graphs_are_learnt_by_heart(architecture: type, made_sample: MadeSample) -> None:
+    few = [made_sample(4 + seed, seed) for seed in range(8)]
+    labels = np.linspace(0.1, 0.9, 8)
+    losses: list[float] = []
+    rate = 1e-3 if architecture is DnnOccu else 1e-2
+    sizes = SMALL[architecture] | ({"width": 32} if architecture is DnnOccu else {})
+    training = Training(epochs=80, learning_rate=rate, weight_decay=0, progress=lambda *told: losses.append(told[2]))
+    model = GraphNetwork(architecture, training, sizes=sizes).fit(few, labels)
+    assert len(losses) == 80
+    assert losses[0] > 0.02
+    assert np.mean((model.predict(few) - labels) ** 2) < 1e-3
+
+
+def fitted(samples: list[Sample], seed: int = 0, target: str = "ratio") -> GraphNetwork:
+    labels = np.linspace(0.1, 0.9, len(samples))
+    return GraphNetwork(DnnOccu, Training(2, seed), target, SMALL[DnnOccu]).fit(samples, labels)  # type: ignore[arg-type]
+
+
+def test_a_seed_gives_the_same_network_and_leaves_others_dice_alone(samples: list[Sample]) -> None:
+    torch.manual_seed(11)
+    expected = torch.rand(3)
+    torch.manual_seed(11)
+    first, again, other = fitted(samples), fitted(samples), fitted(samples, seed=1)
+    assert torch.equal(torch.rand(3), expected)
+    np.testing.assert_array_equal(first.predict(samples), again.predict(samples))
+    assert np.abs(first.predict(samples) - other.predict(samples)).max() > 1e-4
+
+
+def test_the_first_answers_are_about_the_mean_label(samples: list[Sample]) -> None:
+    rare = np.full(len(samples), 0.05)
+    untrained = GraphNetwork(DnnOccu, Training(1, learning_rate=0.0), "ratio", SMALL[DnnOccu]).fit(samples, rare)
+    assert 0.02 < untrained.predict(samples).mean() < 0.15
+
+
+@pytest.mark.parametrize("architecture", SMALL)
+@pytest.mark.parametrize("target", ["ratio", "seconds"])
+def test_what_is_kept_answers_alike(architecture: type, target: str, samples: list[Sample], tmp_path: Path) -> None:
+    labels = np.linspace(0.1, 0.9, len(samples)) * (1 if target == "ratio" else 50)
+    model = GraphNetwork(architecture, Training(1), target, SMALL[architecture]).fit(samples, labels)  # type: ignore[arg-type]
+    settings, arrays = model.state()
+    np.savez(tmp_path / "arrays.npz", **arrays)
+    with np.load(tmp_path / "arrays.npz", allow_pickle=False) as kept:
+        restored = GraphNetwork(architecture, Training(1)).restore(json.loads(json.dumps(settings)), dict(kept))
+    answers = restored.predict(samples)
+    np.testing.assert_array_equal(answers, model.predict(samples))
+    assert (answers > 0).all() and (target == "seconds" or (answers < 1).all())
+    assert target == "ratio" or 1 < answers.mean() < 100
+
+
+@pytest.mark.parametrize("lost", ["network.relations.of_relation", "edges.scale"])
+def test_weights_of_another_version_are_one_sentence(lost: str, samples: list[Sample]) -> None:
+    settings, arrays = fitted(samples).state()
+    del arrays[lost]
+    with pytest.raises(InputError, match="the weights are not of this version's network; train the predictor anew"):
+        GraphNetwork(DnnOccu, Training(1)).restore(settings, arrays)
+
+
+def test_a_loss_that_is_no_number_is_one_sentence(samples: list[Sample]) -> None:
+    training = Training(epochs=9, learning_rate=float("inf"))
+    with pytest.raises(InputError, match=r"the loss became nan in epoch \d of 9, so nothing was learnt"):
+        GraphNetwork(Mlp, training, sizes=SMALL[Mlp]).fit(samples, np.linspace(0.1, 0.9, len(samples)))
+
+
+def test_twenty_thousand_operators(made_sample: MadeSample, samples: list[Sample]) -> None:
+    large = made_sample(20_000)
+    with pytest.raises(InputError, match="random20000 has 20000 operators"):
+        fitted(samples).predict([large])
+    labels = np.linspace(0.1, 0.9, len(samples))
+    model = GraphNetwork(DnnPerf, Training(1), sizes=SMALL[DnnPerf]).fit(samples, labels)
+    assert 0 < model.predict([large, samples[0]])[0] < 1
+
+
+def test_no_samples_have_no_answers(samples: list[Sample]) -> None:
+    assert fitted(samples).predict([]).shape == (0,)
+
+
+def test_the_papers_sizes(samples: list[Sample]) -> None:
+    """Section V: hidden 256, rates 1e-4; section IV-D: the MLP's widths, two LSTM layers of 256, three encoder layers."""
+    shapes = {}
+    for name in ("dnn-occu", "mlp", "lstm", "transformer"):
+        model = make(name, epochs=1)
+        assert (model.training.learning_rate, model.training.weight_decay) == (1e-4, 1e-4)
+        shapes[name] = {key: tuple(one.shape) for key, one in model.architecture(65, 4).state_dict().items()}
+    assert [shapes["mlp"][f"layers.{place}.weight"][0] for place in (0, 2, 4, 6)] == [80, 512, 512, 256]
+    assert shapes["lstm"]["lstm.weight_hh_l1"] == (4 * 256, 256) and "lstm.weight_hh_l2" not in shapes["lstm"]
+    assert shapes["transformer"]["encoder.layers.2.linear1.weight"] == (512, 256)
+    assert shapes["dnn-occu"]["anee.of_node.weight"] == (256, 65)
+    assert [key for key in shapes["dnn-occu"] if "joined.weight" in key] == [f"graphormer.{i}.joined.weight" for i in (0, 1)]
