@@ -33,6 +33,13 @@ _MEASURED = "measured"
 @click.command("simulate-packing")
 @click.option("--jobs", type=_PATH, metavar="CSV", help="The jobs to pack, one a row (columns: see above).")
 @click.option("--configurations", "table_path", type=_PATH, metavar="CSV", help="Draw streams of jobs from these, or …")
+@click.option(
+    "--occupancy",
+    type=click.Choice(["mean", "time_mean"]),
+    default="mean",
+    show_default=True,
+    help="Of configurations: over kernel launches, or weighted by their duration.",
+)
 @click.option("--gpus-total", type=click.IntRange(min=1), default=4, show_default=True, help="How many GPUs.")
 @click.option("--gpu", metavar="NAME", help="Which GPU: its memory, and its rows of the configurations.")
 @click.option("--memory", type=click.FloatRange(min=0, min_open=True), metavar="BYTES", help="Memory of each GPU, if another.")
@@ -61,6 +68,7 @@ _MEASURED = "measured"
 def simulate_packing(
     jobs: Path | None,
     table_path: Path | None,
+    occupancy: str,
     gpus_total: int,
     gpu: str | None,
     memory: float | None,
@@ -100,7 +108,7 @@ def simulate_packing(
         drawn = _errors_of(read_jobs(jobs), runs if error else 1, seed, error)
         memory = _memory(memory, named)
     elif table_path is not None and jobs is None:
-        table = job_kinds(table_path, catalog, named)
+        table = job_kinds(table_path, catalog, named, occupancy)
         memory = _memory(memory, catalog[table.gpu] if table.gpu and not named else named)
         kinds, told = _those_that_fit(table, memory)
         rate = None if load is None else load * gpus_total / mean_duration

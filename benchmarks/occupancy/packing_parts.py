@@ -38,7 +38,7 @@ class Workload:
     memory: float
 
 
-def workload(path: Path | None, gpu: str) -> Workload:
+def workload(path: Path | None, gpu: str, occupancy: str = "mean") -> Workload:
     """Configurations that fit the GPU: measured where there are any, else modelled; says so and stops where there are none."""
     if path is None:
         path = MEASURED if MEASURED.exists() else MODELLED
@@ -46,7 +46,7 @@ def workload(path: Path | None, gpu: str) -> Workload:
         sys.exit(f"{path} is not there; make it with benchmarks/occupancy/modelled_table.py --gpu {gpu} --out {path}")
     catalog = load_catalog()
     named = catalog.resolve(gpu)
-    table = job_kinds(path, catalog, named)
+    table = job_kinds(path, catalog, named, occupancy)
     kinds = [kind for kind in table.kinds if kind.memory <= named.memory]
     told = f"{len(kinds)} configurations with {' and '.join(table.labels)} occupancies on {named.name}"
     return Workload(kinds, told, float(named.memory))

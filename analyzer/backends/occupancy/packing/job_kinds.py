@@ -20,7 +20,7 @@ class JobKind:
 
     Attributes:
         key: what it is called.
-        occupancy: mean over kernel launches of each one's occupancy of the GPU, 0..1 (the paper's label, section III-A).
+        occupancy: mean of its kernels' occupancies of the GPU, 0..1 (section III-A of the paper).
         nvml_utilisation: share of the time in which a kernel runs, 0..1.
         memory: bytes.
     """
@@ -55,11 +55,12 @@ _GIVEN = (
 )
 
 
-def job_kinds(path: Path, catalog: Catalog, gpu: Gpu | None = None) -> JobKinds:
+def job_kinds(path: Path, catalog: Catalog, gpu: Gpu | None = None, occupancy: str = "mean") -> JobKinds:
     """Kinds of any table of occupancies (``label_files``: of our own, or of ``occupancy_bench.py``), or of a plain one.
 
-    Of a table of occupancies the column ``mean`` counts and rows on ``gpu``, if it is given. A plain table has the columns
-    ``key``, ``occupancy``, ``nvml_utilisation`` (0..1) and ``memory_bytes``.
+    Of a table of occupancies the column ``occupancy`` (``mean``: the paper's label, or ``time_mean``: weighted by the kernels'
+    duration) counts, and rows on ``gpu``, if it is given. A plain table has the columns ``key``, ``occupancy``,
+    ``nvml_utilisation`` (0..1) and ``memory_bytes``.
 
     Raises:
         InputError: the file is none of these, holds nothing usable or nothing on this GPU, or is of several GPUs.
@@ -83,7 +84,7 @@ def job_kinds(path: Path, catalog: Catalog, gpu: Gpu | None = None) -> JobKinds:
         raise InputError(f"{str(path)!r} holds no row with nvml_utilisation and memory_bytes; packing needs both")
     sizes = usable[list(SIZES)].astype(str).agg("/".join, axis=1)
     named = usable.assign(key=usable["network"] + "/" + sizes + "/" + usable["precision"])
-    return JobKinds(_kinds(named, "mean"), tuple(sorted(usable["labels"].unique())), found[0], len(points) - len(usable))
+    return JobKinds(_kinds(named, occupancy), tuple(sorted(usable["labels"].unique())), found[0], len(points) - len(usable))
 
 
 def _kinds(table: pd.DataFrame, occupancy: str) -> tuple[JobKind, ...]:

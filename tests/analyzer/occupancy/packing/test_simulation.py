@@ -123,16 +123,17 @@ def test_nothing_is_lost_and_no_memory_overflows(seed: int, gpus: int, policy: s
 
 
 def test_a_job_without_the_memory_it_needs_is_submitted_again() -> None:
-    """Told 1 GB, it needs 6 beside 4 of 8: it fails, waits behind the third, and runs when there is room."""
+    """Told 1 GB, it needs 6 beside 4 of 8: it fails, waits behind all others, and runs when there is room."""
     jobs = [
         job("large", memory=4e9, duration=10.0),
         job("liar", memory=6e9, predicted_memory=1e9, duration=5.0),
         job("small", memory=1e9, duration=3.0, occupancy=0.1),
+        job("honest", memory=6e9, duration=2.0),
     ]
     outcome = simulate(jobs, 1, MEMORY, occu, none)
-    large, liar, small = outcome.finished
+    large, liar, small, honest = outcome.finished
     assert (large.failures, liar.failures, small.failures) == (0, 1, 0)
-    assert (small.start, liar.start, liar.finish) == (0, 10, 15)
+    assert (small.start, honest.start, liar.start, liar.finish) == (0, 10, 12, 17)
     assert liar.job is jobs[1]
 
 

@@ -106,7 +106,9 @@ def test_kinds_of_a_table_of_occupancies_are_those_of_one_gpu(tmp_path: Path) ->
     found = job_kinds(tmp_path / "points.csv", CATALOG, CATALOG.resolve("A100 SXM4 40GB"))
     kind = JobKind("resnet18/16/3/224/0/0/0/fp32", 0.4, 0.9, 2e9)
     assert found == JobKinds((kind,), ("modelled",), "A100 SXM4 40GB", 1)
-    assert job_kinds(tmp_path / "points.csv", CATALOG, CATALOG.resolve("P40")).kinds[0].occupancy == 0.7
+    p40 = CATALOG.resolve("P40")
+    assert job_kinds(tmp_path / "points.csv", CATALOG, p40).kinds[0].occupancy == 0.7
+    assert job_kinds(tmp_path / "points.csv", CATALOG, p40, "time_mean").kinds[0].occupancy == 0.5
     with pytest.raises(InputError, match="is of A100 SXM4 40GB, P40; say which by --gpu"):
         job_kinds(tmp_path / "points.csv", CATALOG)
     with pytest.raises(InputError, match="holds nothing on 'T4' but on A100 SXM4 40GB, P40"):
