@@ -63,25 +63,40 @@ class Settings:
 
 
 def _network(module: str, architecture: str) -> Callable[[Settings], Model]:
-    """A network by its module here and its class, imported when one is made: PyTorch takes seconds, and may be absent."""
+    """A network by its module here and its class."""
 
     def made(settings: Settings) -> Model:
-        try:
-            graph_network, training = import_module(f"{__name__}.graph_network"), import_module(f"{__name__}.training")
-            of = getattr(import_module(f"{__name__}.{module}"), architecture)
-        except (ImportError, OSError) as error:  # a library may be missing, or its shared objects
-            raise InputError(
-                f"the model {module.replace('_', '-')} needs PyTorch or torch-geometric, which cannot be loaded ({error}); "
-                "pip install 'epochcast[occupancy]', or use boosting"
-            ) from error
-        how = training.Training(settings.epochs, settings.seed, progress=settings.progress)
-        model: Model = graph_network.GraphNetwork(of, how, settings.target)
+        name = module.replace("_", "-")
+        training = _imported("training", name).Training(settings.epochs, settings.seed, progress=settings.progress)
+        architectures = _imported(module, name)
+        model: Model = _imported("graph_network", name).GraphNetwork(
+            getattr(architectures, architecture), training, settings.target
+        )
         return model
 
     return made
 
 
+def _operator_mean(settings: Settings) -> Model:
+    model: Model = _imported("operator_mean", "operator-mean").OperatorMean(
+        settings.target, settings.seed, settings.epochs, settings.progress
+    )
+    return model
+
+
+def _imported(module: str, name: str) -> Any:
+    """A module here, when a model is made: PyTorch takes seconds to load, and may be absent."""
+    try:
+        return import_module(f"{__name__}.{module}")
+    except (ImportError, OSError) as error:  # a library may be missing, or its shared objects
+        raise InputError(
+            f"the model {name} needs PyTorch or torch-geometric, which cannot be loaded ({error}); "
+            "pip install 'epochcast[occupancy]', or use boosting"
+        ) from error
+
+
 MODELS: Mapping[str, Callable[[Settings], Model]] = {
+    "operator-mean": _operator_mean,
     "dnn-occu": _network("dnn_occu", "DnnOccu"),
     "mlp": _network("mlp", "Mlp"),
     "lstm": _network("lstm", "Lstm"),
