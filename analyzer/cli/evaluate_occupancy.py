@@ -104,14 +104,16 @@ def occupancy(
         raise InputError(
             f"--folds groups the networks that leave one by one; protocol {protocol} has its own, leave --folds out"
         )
+    if protocol == _CURVE and recipe == _LAUNCHES:
+        raise InputError(f"{_LAUNCHES} learns nothing, so it has no learning curve; name another --recipe or --protocol")
     catalog = load_catalog(gpus)
     named = None if gpu is None else catalog.resolve(gpu)
     tested = _read(test or data, labels, catalog, named)
     fitted = _read(train, labels, catalog, named) if train else None
     asked = _Asked(tested, fitted, protocol or "model", folds, target, seed)
     names = [*MODELS, _LAUNCHES] if recipe == "all" else [recipe, *(name for name in _QUICK if name != recipe)]
-    if asked.labels == "modelled" and recipe != _LAUNCHES:
-        names.remove(_LAUNCHES)  # its own labels
+    if recipe != _LAUNCHES and (asked.labels == "modelled" or protocol == _CURVE):
+        names.remove(_LAUNCHES)  # the labels are its own, or there is nothing that it learns
     splits = asked.splits()
     told: dict[str, _Told] = {}
     errors: list[InputError] = []

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.occupancy.batch_sweep import LARGEST, best_batch
-from ..backends.occupancy.fitted_on import operators
-from ..backends.occupancy.modelled_launches import modelled_step
+from ..backends.occupancy.modelled_launches import modelled_notes, modelled_step
 from ..backends.occupancy.points import SIZES
 from ..backends.occupancy.predictor import Predictor
 from ..backends.occupancy.sample import Sample
@@ -97,5 +96,4 @@ def _notes(samples: Sequence[Sample], predictor: Predictor | None) -> list[str]:
     if predictor is not None:
         modelled = [f"it was fitted on modelled labels: {NOTHING_CLAIMED}"] if predictor.labels == "modelled" else []
         return [*modelled, *predictor.notes(samples)]
-    unknown = operators(samples)
-    return [f"operators without a word of their own count as plain elementwise ones: {', '.join(unknown)}"] if unknown else []
+    return modelled_notes(samples)

@@ -14,7 +14,7 @@ from ..backends.occupancy.configuration import Configuration
 from ..backends.occupancy.graph.computation_graph import ComputationGraph
 from ..backends.occupancy.modelled_launches import modelled_step
 from ..backends.occupancy.networks import complete
-from ..backends.occupancy.networks.known_networks import PRECISIONS
+from ..backends.occupancy.networks.known_networks import LARGEST_BATCH, PRECISIONS
 from ..backends.occupancy.predictor import Predictor
 from ..backends.occupancy.sample import Sample
 from ..errors import InputError
@@ -24,7 +24,7 @@ from .occupancy_text import prediction_text
 from .plain_json import plain_json
 
 _FILE = click.Path(path_type=Path)
-_COUNT = click.IntRange(1, 10**9)
+_COUNT = click.IntRange(1, LARGEST_BATCH)
 _BATCH = 32
 
 
@@ -90,6 +90,8 @@ def occupancy(
     sizes = Configuration(network, 1, precision=precision, **{name: size for name, size in given.items() if size})
     asked = _network(sizes)
     progress.clear()
+    if not len(asked.graph):
+        raise InputError(f"{network} launches no kernel, so it has no occupancy; give a network that computes something")
     groups = []
     for gpu in chosen:
         tried = _batches_on(asked, gpu) if sweep_batches else sorted(set(batches or [_BATCH]))

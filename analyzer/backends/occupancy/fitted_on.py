@@ -80,8 +80,9 @@ class FittedOn:
             asked = [one[name] for one in told if name in one]
             out = [value for value in asked if not low / _BEYOND <= value <= high * _BEYOND]
             if out:
-                ends = " to ".join(dict.fromkeys(f"{end:.4g}" for end in (min(out), max(out))))
-                notes.append(f"{name.replace('_', ' ')} {ends} lies outside of what was fitted on, {low:.4g} to {high:.4g}")
+                ends = " to ".join(dict.fromkeys(f"{end:.4g}" for end in (min(asked), max(asked))))
+                lies = "lies outside" if len(out) == len(asked) else "reaches out"
+                notes.append(f"{name.replace('_', ' ')} {ends} {lies} of what was fitted on, {low:.4g} to {high:.4g}")
         return notes
 
 

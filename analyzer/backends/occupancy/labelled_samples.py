@@ -124,7 +124,10 @@ def _graphs(
         if progress is not None:
             progress(f"graph {done + 1} of {len(different)}: {one.network}")
         try:
-            graphs[one] = graph_of(one)
+            graph = graph_of(one)
+            if not len(graph):
+                raise InputError("it launches no kernel")
+            graphs[one] = graph
         except InputError as error:
             left_out.setdefault(one.network, str(error))
     return graphs, left_out

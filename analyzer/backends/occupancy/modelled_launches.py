@@ -8,10 +8,15 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from .fitted_on import operators
 from .sample import Sample
 
 if TYPE_CHECKING:
     from .modelled_kernels import ModelledStep
+
+
+_MANY = 0.05
+"""Share of launches with an assumed configuration from which on it is told."""
 
 
 def modelled_step(sample: Sample) -> ModelledStep:
@@ -23,6 +28,29 @@ def modelled_step(sample: Sample) -> ModelledStep:
     from .modelled_kernels import occupancy_of
 
     return occupancy_of(sample.graph, sample.gpu, sample.configuration.precision)
+
+
+def modelled_notes(samples: Sequence[Sample]) -> list[str]:
+    """What makes the modelled launches of these samples less sure, a sentence each."""
+    from .launch.gpu_limits import limits_of
+    from .modelled_kernels.launch_configurations import launch_configurations
+
+    notes = []
+    for gpu in dict.fromkeys(sample.gpu for sample in samples):
+        near = launch_configurations(limits_of(gpu)).architecture
+        if near != gpu.compute_capability:
+            notes.append(
+                f"no public trace of compute capability {gpu.compute_capability} is known: kernels of {gpu.name} are launched "
+                f"as on {near}"
+            )
+    if unknown := operators(samples):
+        notes.append(f"operators without a word of their own count as plain elementwise ones: {', '.join(unknown)}")
+    assumed = max(modelled_step(sample).assumed for sample in samples)
+    if assumed > _MANY:
+        notes.append(
+            f"{100 * assumed:.0f} % of the launches have a configuration that no public trace shows, and that is assumed"
+        )
+    return notes
 
 
 class ModelledLaunches:
