@@ -17,6 +17,9 @@ from .elementwise import strided
 from .gemm import bundled, fastest, has_channels_last, product
 from .operator import Kernel, Operator, Target, ceil_div, per_block
 
+_BUNDLE = 4
+"""Columns of tiles in a bundle of a convolution's blocks, as the traces show them."""
+
 _PIXELS_TURNED = 32
 _CHANNELS_TURNED = 32
 _WINOGRAD_OUTPUT = 4
@@ -93,7 +96,7 @@ def _implicit(operator: Operator, target: Target, arithmetic: str) -> list[Kerne
     turning = 0.0 if arithmetic == "fp32" else back.moved / target.gpu.memory_bandwidth
     tile, _, seconds = fastest("convolution", target, arithmetic, pixels, columns, inner, groups, turning)
     down, across = ceil_div(pixels, tile.rows), ceil_div(columns, tile.columns)
-    main = Kernel(tile.configuration, (*bundled(tile, down, across), groups), operator.moved, seconds)
+    main = Kernel(tile.configuration, (*bundled(tile, down, across, _BUNDLE), groups), operator.moved, seconds)
     if arithmetic == "fp32":
         image = ceil_div(operator.written, outputs * operator.samples)
         return [Kernel(target.configurations.kernels["convolution_offsets"], per_block(image, _OFFSETS), 0.0), main]

@@ -118,9 +118,9 @@ def _grid(tile: Tile, target: Target, rows: int, columns: int, depth: int) -> tu
     return (*bundled(tile, down, across), depth)
 
 
-def bundled(tile: Tile, down: int, across: int) -> tuple[int, int]:
-    """CUTLASS's order of blocks: bundles of 8, 4 or 2 columns of tiles where there are at least 6, 3 or 2."""
+def bundled(tile: Tile, down: int, across: int, most: int = 8) -> tuple[int, int]:
+    """CUTLASS's order of blocks: bundles of 8, 4 or 2 columns of tiles, up to ``most``, where there are at least 6, 3 or 2."""
     if "cutlass" not in tile.configuration.name:
         return across, down
-    bundle = next((size for size, least in ((8, 6), (4, 3), (2, 2)) if across >= least), 1)
+    bundle = next((size for size, least in ((8, 6), (4, 3), (2, 2)) if across >= least and size <= most), 1)
     return down * bundle, ceil_div(across, bundle)

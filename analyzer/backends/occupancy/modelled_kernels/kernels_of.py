@@ -14,7 +14,7 @@ from ..graph.vocabulary import ELEMENTWISE
 from ..launch.gpu_limits import limits_of
 from ..launch.kernel_table import kernel_table
 from . import attention, convolution, elementwise, gemm, moving, norms, pooling, recurrent, reductions
-from .launch_configurations import launch_configurations
+from .launch_configurations import LaunchConfigurations, launch_configurations
 from .operator import HALF, Kernel, Operator, Target
 
 PRECISIONS = ("fp32", *HALF)
@@ -54,8 +54,12 @@ _RULES: Mapping[str, _Launches] = {
 """By the word of an operator; others launch what an elementwise one would."""
 
 
-def kernels_of(graph: ComputationGraph, gpu: Gpu, precision: str) -> pd.DataFrame:
+def kernels_of(
+    graph: ComputationGraph, gpu: Gpu, precision: str, configurations: LaunchConfigurations | None = None
+) -> pd.DataFrame:
     """Kernels in the order of the graph, one row per launches alike that follow each other.
+
+    ``configurations`` take the place of those for the GPU.
 
     Returns the columns of ``launch.kernel_table`` (kernel: its class, or its name where it cuts its answer into tiles;
     duration: seconds by a roofline) and:
@@ -70,7 +74,7 @@ def kernels_of(graph: ComputationGraph, gpu: Gpu, precision: str) -> pd.DataFram
     if precision not in PRECISIONS:
         raise InputError(f"precision {precision!r} is not known; give one of {', '.join(PRECISIONS)}")
     limits = limits_of(gpu)
-    target = Target(gpu, limits, precision, launch_configurations(limits))
+    target = Target(gpu, limits, precision, configurations or launch_configurations(limits))
     found = [
         (node, operator.word, kernel)
         for node, operator in enumerate(_operators(graph, precision))

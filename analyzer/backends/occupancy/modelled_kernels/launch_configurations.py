@@ -1,4 +1,4 @@
-"""Launch configurations of classes of kernels, for a GPU: as measured on the nearest architecture, else as assumed."""
+"""Launch configurations of classes of kernels, for a GPU: as recorded on the nearest architecture, else as assumed."""
 
 from __future__ import annotations
 
@@ -79,12 +79,14 @@ class LaunchConfigurations:
 
 
 @cache
-def launch_configurations(limits: GpuLimits) -> LaunchConfigurations:
-    """Of each class the configuration from the architecture nearest to the GPU's that has traces of it and whose launch fits.
+def launch_configurations(limits: GpuLimits, measured_text: str = "") -> LaunchConfigurations:
+    """Of each class the configuration from the nearest architecture that has traces of it, if the launch fits.
 
-    Nearest in compute capability; of two equally near the newer. Where none fits or has traces the assumed one stands.
+    Nearest is the newest that is not newer than the GPU, then the older ones, then the newer: a GPU has the instructions of
+    those before it. Where none fits or has traces the assumed one stands. ``measured_text`` takes the place of
+    launch_configurations.toml where it is not empty.
     """
-    measured, assumed = _read(MEASURED), _read(ASSUMED)
+    measured, assumed = tomllib.loads(measured_text) if measured_text else _read(MEASURED), _read(ASSUMED)
     capability = limits.compute_capability
     gpu = _nearest(measured["gpu"], capability)[0]
     names = {str(row["class"]) for row in (*measured["kernel"], *assumed["kernel"])}
@@ -125,7 +127,11 @@ def _tiles(key: tuple[str, str], rows: Iterable[Mapping[str, Any]], limits: GpuL
 
 
 def _nearest(rows: list[Mapping[str, Any]], capability: float) -> list[Mapping[str, Any]]:
-    return sorted(rows, key=lambda row: (abs(float(row["architecture"]) - capability), -float(row["architecture"])))
+    def distance(row: Mapping[str, Any]) -> tuple[bool, float]:
+        newer = float(row["architecture"]) > capability
+        return newer, abs(float(row["architecture"]) - capability)
+
+    return sorted(rows, key=distance)
 
 
 def _configuration(row: Mapping[str, Any], name: str, measured_on: float) -> LaunchConfiguration:

@@ -60,6 +60,6 @@ def occupancy_of(graph: ComputationGraph, gpu: Gpu, precision: str) -> ModelledS
         kernels=launches,
         step_s=step,
         nvml_utilisation=busy / step,
-        memory_bytes=width * (float(graph.column("weights").sum()) + graph.peak_activations) + CONTEXT_BYTES,
+        memory_bytes=width * (graph.weight_elements + graph.peak_activations) + CONTEXT_BYTES,
         assumed=float(table.loc[table["measured_on"] == 0, "count"].sum()) / launches,
     )

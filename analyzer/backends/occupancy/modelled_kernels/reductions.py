@@ -12,6 +12,7 @@ _WARP_SOFTMAX_BYTES = 4096
 _SMALL_ROW = 128
 _REDUCE_THREADS = 512
 _VECTOR = 4
+_VECTORISED_FROM = 128
 _VALUES_OF_A_THREAD = 16
 _MOST_BLOCKS_OF_AN_ANSWER = 128
 _SCAN_ITEMS = 15
@@ -40,7 +41,8 @@ def reduce(operator: Operator, target: Target) -> list[Kernel]:
     Where there are few answers of many elements each several blocks work on one.
     """
     length, answers = max(1, round(operator.read / max(1.0, operator.written))), ceil_div(operator.written, 1)
-    along = _power_below(min(max(1, length // _VECTOR), _REDUCE_THREADS))
+    vector = _VECTOR if answers == 1 and length > _VECTORISED_FROM else 1
+    along = _power_below(min(max(1, length // vector), _REDUCE_THREADS))
     beside = _power_below(min(answers, _REDUCE_THREADS))
     lanes = min(along, _WARP)
     high = min(beside, _REDUCE_THREADS // lanes)

@@ -1,0 +1,107 @@
+"""The choice of a tile against a plain loop over all of them."""
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from epochcast.analyzer.backends.occupancy.launch.gpu_limits import limits_of
+from epochcast.analyzer.backends.occupancy.modelled_kernels.gemm import bundled, fastest, product
+from epochcast.analyzer.backends.occupancy.modelled_kernels.launch_configurations import (
+    LaunchConfiguration,
+    Tile,
+    launch_configurations,
+)
+from epochcast.analyzer.backends.occupancy.modelled_kernels.operator import Target
+from epochcast.analyzer.backends.occupancy.modelled_kernels.rates import flops_per_second
+from epochcast.regressor import load_catalog
+
+SPLITS = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32)
+
+
+def target(gpu: str, precision: str = "fp32") -> Target:
+    found = load_catalog().resolve(gpu)
+    limits = limits_of(found)
+    return Target(found, limits, precision, launch_configurations(limits))
+
+
+def naive_seconds(
+    tile: Tile, to: Target, arithmetic: str, rows: int, columns: int, inner: int, batch: int, parts: int
+) -> float:
+    gpu = to.gpu
+    count = math.ceil(rows / tile.rows) * math.ceil(columns / tile.columns) * batch * parts
+    per_cycle = flops_per_second(gpu, arithmetic) / (2 * gpu.sm_count * gpu.boost_clock)
+    width = 2 if arithmetic == "half" else 4
+    step = tile.rows * tile.columns / per_cycle + (tile.rows + tile.columns) * width / 64
+    quarters = 4 * 32 / tile.configuration.threads
+    return max(math.ceil(count / gpu.sm_count), quarters) * math.ceil(inner / parts) * step / gpu.boost_clock
+
+
+def naive_fastest(to: Target, arithmetic: str, rows: int, columns: int, inner: int, batch: int) -> float:
+    tiles = to.configurations.tiles["product", arithmetic]
+    widest = {tile: max((a for a in tile.alignments if inner % a == 0 and columns % a == 0), default=0) for tile in tiles}
+    best = math.inf
+    for tile, alignment in widest.items():
+        if alignment < max(widest.values()):
+            continue
+        for parts in SPLITS:
+            persistent = "sm90_xmma" in tile.configuration.name
+            if parts > 1 and (persistent or inner < 64 * parts):
+                continue
+            seconds = naive_seconds(tile, to, arithmetic, rows, columns, inner, batch, parts)
+            if parts > 1:
+                again = 4 * batch * rows * columns * parts / to.gpu.memory_bandwidth
+                seconds += again + to.configurations.shortest_kernel
+            best = min(best, seconds)
+    return best
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.sampled_from(["H100 SXM5", "A100 SXM4 40GB", "V100 SXM2 16GB", "T4"]),
+    st.sampled_from(["fp32", "half"]),
+    *(st.integers(1, most) for most in (20_000, 5000, 5000, 600)),
+)
+def test_fastest_is_the_best_of_all(gpu: str, arithmetic: str, rows: int, columns: int, inner: int, batch: int) -> None:
+    to = target(gpu)
+    tile, parts, seconds = fastest("product", to, arithmetic, rows, columns, inner, batch)
+    assert seconds == pytest.approx(naive_seconds(tile, to, arithmetic, rows, columns, inner, batch, parts))
+    again = 4 * batch * rows * columns * parts / to.gpu.memory_bandwidth + to.configurations.shortest_kernel
+    total = seconds + (again if parts > 1 else 0.0)
+    assert total == pytest.approx(naive_fastest(to, arithmetic, rows, columns, inner, batch))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.sampled_from(["H100 SXM5", "A100 SXM4 40GB"]), *(st.integers(1, most) for most in (9000, 5000, 3000, 64)))
+def test_grid_covers_the_answer(gpu: str, rows: int, columns: int, inner: int, batch: int) -> None:
+    to = target(gpu)
+    tile, parts, _ = fastest("product", to, "fp32", rows, columns, inner, batch)
+    kernels = product(to, "fp32", rows, columns, inner, batch)
+    x, y, z = kernels[0].grid
+    assert x * tile.columns >= columns and y * tile.rows >= rows and z == batch * parts
+    assert (x - 1) * tile.columns < columns and (y - 1) * tile.rows < rows
+    assert (len(kernels) == 2) == (parts > 1)
+
+
+def test_persistent_kernels_have_no_more_blocks_than_sms() -> None:
+    to = target("H100 SXM5", "bf16")
+    kernel = product(to, "half", 8944, 2816, 1024)[0]
+    assert "sm90_xmma" in kernel.configuration.name
+    assert 0.9 * 132 <= kernel.grid[0] <= 132
+
+
+@pytest.mark.parametrize(
+    ("down", "across", "most", "grid"),
+    [
+        (13, 6, 8, (104, 1)),
+        (1, 12, 8, (8, 2)),
+        (41, 1, 8, (41, 1)),
+        (25, 25, 8, (200, 4)),
+        (4, 12, 4, (16, 3)),
+        (21, 16, 4, (84, 4)),
+    ],
+)
+def test_bundles_as_recorded(down: int, across: int, most: int, grid: tuple[int, int]) -> None:
+    tile = Tile(LaunchConfiguration("cutlass_80", (128, 1, 1), 100, 0, 9.0, 0.0), 64, 64, (8,))
+    assert bundled(tile, down, across, most) == grid
