@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import copy
+import io
+import logging
 import math
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
 from torch._ops import HigherOrderOperator
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from ....errors import InputError
@@ -33,11 +36,12 @@ Nothing has memory, so a large one costs nothing. One sample would do worse: tor
 def graph_of_module(module: nn.Module, inputs: tuple[Any, ...], name: str, batch: int) -> ComputationGraph:
     """Export a module in evaluation mode and read its graph.
 
-    It is exported with SAMPLES samples, which tells what grows with the batch. Where that fails, or samples meet each other
-    (products over the batch), it is exported with its own inputs, and what depends on them is taken to be proportional.
+    It is exported with SAMPLES samples, which tells what grows with the batch. Where that fails, or anything grows otherwise
+    than in proportion (products of samples with each other, a loop over them), it is exported with its own inputs, and what
+    depends on them is taken to be proportional.
 
     Args:
-        module: on any device; it is left as it was.
+        module: on any device, also without memory; it is left as it was.
         inputs: what it is called with, of any nesting, on any device; tensors whose first axis is ``batch`` grow with it.
         name: for the graph and for messages.
         batch: samples in ``inputs``.
@@ -45,48 +49,61 @@ def graph_of_module(module: nn.Module, inputs: tuple[Any, ...], name: str, batch
     Raises:
         InputError: it does not export (shapes or branches that depend on values), or nothing in it computes.
     """
-    module = _on_meta(module)
-    given = tree_map_only(Tensor, lambda one: one.to("meta"), inputs)
-    many = tree_map_only(Tensor, lambda one: _samples(one, batch), given)
+    fakes = FakeTensorMode(allow_non_fake_inputs=True)
+    fake = _without_values(module, fakes)
+    many = tree_map_only(Tensor, lambda one: _samples(one, batch, SAMPLES, fakes), inputs)
+    if any(isinstance(one, Tensor) and SAMPLES in one.shape[:1] for one in tree_leaves(many)):
+        try:
+            reading = _Reading(_export(fake, many), SAMPLES, name)
+            if reading.linear and len(reading.builder.words) < SAMPLES:  # more may be operators for each sample
+                return reading.graph().at_batch(batch)
+        except Exception:  # what holds for its own inputs need not hold for others
+            pass
+    few = tree_map_only(Tensor, lambda one: _samples(one, batch, batch, fakes), inputs)
     try:
-        reading = _Reading(_export(module, many), SAMPLES)
-        if not reading.pairs_samples:
-            return reading.graph(name).at_batch(batch)
-    except Exception:  # what holds for its own inputs need not hold for others
-        pass
-    try:
-        return _Reading(_export(module, given), batch, every_reached=True).graph(name)
+        alone = _Reading(_export(fake, few), batch, name, every_reached=True)
     except InputError:
         raise
     except Exception as error:  # a user's module may raise anything
         raise InputError(why_untraceable(name, error)) from error
+    return alone.graph()
 
 
-def _on_meta(module: nn.Module) -> nn.Module:
-    """A copy in evaluation mode whose tensors have no memory; modules that are so already are not copied."""
-    modules = list(module.modules())
-    if not any(one.training for one in modules) and all(one.is_meta for one in (*module.parameters(), *module.buffers())):
-        return module
-    held = [one for part in modules for one in (*part._parameters.values(), *part._buffers.values(), *vars(part).values())]
+def _without_values(module: nn.Module, fakes: FakeTensorMode) -> nn.Module:
+    """A copy in evaluation mode whose tensors have no memory; they are on the processor, as those that forward makes."""
     copied: dict[int, Any] = {}
-    for one in held:
-        if isinstance(one, nn.Parameter):
-            copied[id(one)] = nn.Parameter(one.detach().to("meta"), requires_grad=False)
-        elif isinstance(one, Tensor):
-            copied[id(one)] = one.detach().to("meta")
+    for part in module.modules():
+        for one in (*part._parameters.values(), *part._buffers.values(), *vars(part).values()):
+            if isinstance(one, Tensor):
+                with fakes:
+                    fake = torch.empty_strided(one.shape, one.stride(), dtype=one.dtype)
+                copied[id(one)] = nn.Parameter(fake, requires_grad=False) if isinstance(one, nn.Parameter) else fake
     return copy.deepcopy(module, copied).eval()
 
 
-def _samples(tensor: Tensor, batch: int) -> Tensor:
-    if not tensor.dim() or len(tensor) != batch:
-        return tensor
-    return torch.empty((SAMPLES, *tensor.shape[1:]), dtype=tensor.dtype, device="meta")
+def _samples(tensor: Tensor, batch: int, wanted: int, fakes: FakeTensorMode) -> Tensor:
+    """A tensor without values like this one of ``batch`` samples, of as many as wanted."""
+    of_the_batch = tensor.dim() and len(tensor) == batch
+    with fakes:
+        return torch.empty((wanted, *tensor.shape[1:]) if of_the_batch else tensor.shape, dtype=tensor.dtype)
 
 
 def _export(module: nn.Module, inputs: tuple[Any, ...]) -> torch.export.ExportedProgram:
-    with torch.no_grad(), warnings.catch_warnings(), _no_stack_traces():
+    with torch.no_grad(), warnings.catch_warnings(), _no_stack_traces(), _no_logs():
         warnings.simplefilter("ignore")  # on attributes that a forward sets, as nn.LSTM's does
         return torch.export.export(module, inputs, strict=False)
+
+
+@contextmanager
+def _no_logs() -> Iterator[None]:
+    """Without the pages that torch writes on what it cannot trace: one sentence says so."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        logging.disable(before)
 
 
 @contextmanager
@@ -104,8 +121,8 @@ def _no_stack_traces() -> Iterator[None]:
         config.do_not_emit_stack_traces = before
 
 
-_IDLE_IN_EVALUATION = {"dropout", "dropout_", "feature_dropout", "alpha_dropout"}
-"""What answers its input as it is, though the export gives the answer memory of its own."""
+_IDLE = {"dropout", "dropout_", "feature_dropout", "alpha_dropout", "lift_fresh_copy", "detach_"}
+"""What answers its input as it is in evaluation, though the export gives the answer memory of its own."""
 
 
 _PLAIN_REGIONS = {"wrap_with_set_grad_enabled", "wrap_with_autocast", "wrap"}
@@ -135,23 +152,24 @@ class _Reading:
     Args:
         program: that was exported.
         batch: samples of the export.
+        name: of the network.
         every_reached: whether all that the input reaches grows with the batch, rather than what ``batch`` divides.
 
     Attributes:
-        pairs_samples: whether there are products over the batch, which grow faster than it.
+        linear: whether what grows with the batch does so in proportion.
     """
 
-    def __init__(self, program: torch.export.ExportedProgram, batch: int, every_reached: bool = False) -> None:
-        self.batch, self.every_reached = batch, every_reached
+    def __init__(self, program: torch.export.ExportedProgram, batch: int, name: str, every_reached: bool = False) -> None:
+        self.batch, self.name, self.every_reached = batch, name, every_reached
         self.builder = GraphBuilder()
         self.memories: dict[int, _Memory] = {}
-        self.pairs_samples = False
+        self.linear = True
         self.weight_elements = 0.0
         self._take_all(program.graph_module, set(program.graph_signature.user_inputs))
 
-    def graph(self, name: str) -> ComputationGraph:
+    def graph(self) -> ComputationGraph:
         """What was read."""
-        return self.builder.graph(name, self.batch, self.weight_elements)
+        return self.builder.graph(self.name, self.batch, self.weight_elements)
 
     def _take_all(self, module: fx.GraphModule, inputs: set[str]) -> None:
         for node in module.graph.nodes:
@@ -168,7 +186,7 @@ class _Reading:
         if isinstance(node.target, HigherOrderOperator):
             if _name(node) not in _PLAIN_REGIONS:
                 raise InputError(
-                    f"the network holds control flow ({_name(node)}), which no graph of operators tells; take it out of forward"
+                    f"{self.name} has control flow ({_name(node)}), which no graph of operators tells; take it out of forward"
                 )
             for argument in node.args:
                 if isinstance(argument, fx.Node) and argument.op == "get_attr":
@@ -178,12 +196,19 @@ class _Reading:
         if not answers:
             return
         if any(not isinstance(side, int) for tensor in answers for side in tensor.shape):
-            raise InputError(f"the sizes that {_name(node)} answers depend on values; take it out of forward")
+            raise InputError(f"the sizes that {_name(node)} answers in {self.name} depend on values; take it out of forward")
         given = [tensor for one in node.all_input_nodes for tensor in _answers(one)]
-        if _name(node) in _IDLE_IN_EVALUATION:
+        if _name(node) in _IDLE or self._lies_so(_name(node), given):
             self.memories[_place(answers[0])] = self.memories[_place(given[0])]
         elif not _is_view(node, given, answers):
             self._operator(node, given, answers)
+
+    def _lies_so(self, name: str, given: list[Tensor]) -> bool:
+        """Whether this puts heads of attention side by side: on GPUs they lie so, whatever layout the export thinks of."""
+        if name not in ("reshape", "flatten", "contiguous", "clone") or given[0].is_contiguous():
+            return False
+        writer = self.memories[_place(given[0])].writer
+        return writer is not None and self.builder.words[writer] == "attention"
 
     def _operator(self, node: fx.Node, given: list[Tensor], answers: list[Tensor]) -> None:
         memories = [self.memories[_place(tensor)] for tensor in given]
@@ -193,7 +218,8 @@ class _Reading:
         if word in ("linear", "matmul") and _name(node) != "linear":  # by what is multiplied, however it is called
             word = "linear" if any(memory.weight for memory in memories) else "matmul"
         hyper = hyper_parameters(word, arguments, answers[0])
-        self.pairs_samples |= any(value and value % self.batch == 0 for value in hyper.values())
+        if any(value and value % self.batch == 0 for value in hyper.values()):
+            self.linear = False
         read, weights, deliveries = Elements(), 0.0, []
         for tensor, memory in zip(given, memories, strict=True):
             if memory.weight:
@@ -215,7 +241,8 @@ class _Reading:
         elements = _distinct(tensor)
         if self.every_reached:
             return Elements(elements, 0.0 if of_the_input else elements)
-        self.pairs_samples |= elements > 0 and elements % self.batch**2 == 0
+        if elements and elements % self.batch**2 == 0:
+            self.linear = False
         return Elements(elements, elements if elements % self.batch else 0.0)
 
 

@@ -61,7 +61,7 @@ def graph_of_onnx(path: Path | str, sizes: Configuration) -> ComputationGraph:
     graphs = []
     for tower in towers:
         reading = _read(tower.strip(), sizes, found)
-        if reading.pairs_samples:
+        if not reading.linear:
             reading = _read(tower.strip(), sizes, found, samples=sizes.batch)
         graphs.append(reading.builder.graph(Path(tower).name, reading.batch, reading.weight_elements).at_batch(sizes.batch))
     check_sizes(text, found, sizes)
@@ -100,6 +100,7 @@ class _Reading:
 
     Attributes:
         builder: what was read.
+        linear: whether what grows with the batch does so in proportion.
         weight_elements: of all weights that operators read.
     """
 
@@ -112,7 +113,7 @@ class _Reading:
         self.opsets = {one.domain: one.version for one in model.opset_import}
         self.values: dict[str, Value] = {}
         self.unsized: dict[str, str] = {}
-        self.pairs_samples = False
+        self.linear = True
         self.read_weights: dict[str, int] = {}
         for one in self.graph.input:
             tensor = one.type.tensor_type
@@ -255,7 +256,8 @@ class _Reading:
         written = Elements()
         for shape in [answer.shape] if word in RECURRENT else shapes[:1] if word == "batch_norm" else shapes:
             written += self._elements(math.prod(shape) if shape is not None else 0, of_the_input)
-        self.pairs_samples |= not self.every_reached and any(value and value % self.batch == 0 for value in hyper.values())
+        if not self.every_reached and any(value and value % self.batch == 0 for value in hyper.values()):
+            self.linear = False
         here = self.builder.add(word, _called(call), hyper, read, written, weights, kinds[0] in FLOATS, deliveries)
         for name, kind, shape in zip(call.outputs, kinds, shapes, strict=False):
             if shape is None:
@@ -278,7 +280,8 @@ class _Reading:
     def _elements(self, elements: int, of_the_input: bool) -> Elements:
         if self.every_reached:
             return Elements(elements, 0.0 if of_the_input else elements)
-        self.pairs_samples |= elements > 0 and elements % self.batch**2 == 0
+        if elements and elements % self.batch**2 == 0:
+            self.linear = False
         return Elements(elements, elements if elements % self.batch else 0.0)
 
     def _refuse_unsized(self, call: Call) -> None:

@@ -197,6 +197,21 @@ _WORDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("rand", "randn", "rand_like", "randn_like", "bernoulli", "native_dropout", "normal", "multinomial"),
         ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"),
     ),
+    "fourier": (
+        (
+            "fft_fft",
+            "fft_ifft",
+            "fft_rfft",
+            "fft_irfft",
+            "fft_fft2",
+            "fft_ifft2",
+            "fft_rfft2",
+            "fft_irfft2",
+            "fft_fftn",
+            "stft",
+        ),
+        ("DFT", "STFT"),
+    ),
 }
 
 VOCABULARY = tuple(_WORDS)
