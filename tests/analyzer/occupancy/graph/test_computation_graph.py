@@ -1,0 +1,105 @@
+"""Rescaling, joining, memory and files of graphs."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph, join
+from epochcast.analyzer.backends.occupancy.graph.graph_builder import Delivery, Elements, GraphBuilder
+from epochcast.analyzer.backends.occupancy.graph.graph_file import read_graph, write_graph
+from epochcast.analyzer.backends.occupancy.graph.vocabulary import VOCABULARY, word_of_aten, word_of_onnx
+from epochcast.analyzer.errors import InputError
+
+
+def two_operators(batch: int = 4) -> ComputationGraph:
+    """A dense layer 3 → 5 and an addition of a mask that is the same for every batch."""
+    builder = GraphBuilder()
+    x, y = Elements(3.0 * batch), Elements(5.0 * batch)
+    first = builder.add("linear", "linear", {"reduced": 3.0, "output_features": 5.0}, x, y, 20.0, True, [])
+    builder.add("add", "add", {}, y + Elements(5.0, 5.0), y, 0.0, True, [Delivery(first, True, y)])
+    builder.add("unknown", "mine::op", {}, y, Elements(), 0.0, False, [Delivery(first, False, y), Delivery(1, False, y)])
+    return builder.graph("two", batch, 20.0)
+
+
+def test_what_is_read_and_written_and_its_flops() -> None:
+    graph = two_operators(batch=4)
+    assert graph.column("read").tolist() == [12, 25, 20]
+    assert graph.column("written").tolist() == [20, 20, 0]
+    assert graph.column("flops").tolist() == [2 * 20 * 3, 20, 0]
+    assert graph.column("weights").tolist() == [20, 0, 0]
+    assert graph.column("reduced").tolist() == [3, 0, 0]
+    assert graph.edges.tolist() == [[0, 0, 1], [1, 2, 2]]
+    assert graph.edge_types.tolist() == [1, 0, 0]
+    assert graph.unknown == {"mine::op": 1}
+
+
+@pytest.mark.parametrize("batch", [1, 4, 7, 512])
+def test_another_batch_is_what_would_be_read_at_it(batch: int) -> None:
+    rescaled, fresh = two_operators().at_batch(batch), two_operators(batch)
+    np.testing.assert_allclose(rescaled.sizes, fresh.sizes)
+    np.testing.assert_allclose(rescaled.edge_elements, fresh.edge_elements)
+    np.testing.assert_allclose(rescaled.fixed, fresh.fixed)
+    assert rescaled.batch == batch
+
+
+def test_memory_at_its_peak_holds_what_is_still_to_be_read() -> None:
+    builder, sizes = GraphBuilder(), [8.0, 1.0, 2.0, 4.0]
+    readers = {1: [0], 2: [1], 3: [0, 2]}  # the first is read again by the last
+    for place, size in enumerate(sizes):
+        deliveries = [Delivery(one, False, Elements(sizes[one])) for one in readers.get(place, [])]
+        builder.add("add", "add", {}, Elements(), Elements(size), 0.0, True, deliveries)
+    graph = builder.graph("peak", 1, 0.0)
+    naive = 0.0
+    for now in range(4):
+        later = {one for reader, given in readers.items() if reader >= now for one in given if one <= now}
+        alive = {now, *later}
+        naive = max(naive, sum(sizes[one] for one in alive))
+    assert graph.peak_activations == naive == 8 + 2 + 4
+
+
+def test_towers_stand_beside_each_other() -> None:
+    both = join("both", (two_operators(), two_operators()))
+    assert len(both) == 6
+    assert both.edges.tolist() == [[0, 0, 1, 3, 3, 4], [1, 2, 2, 4, 5, 5]]
+    assert both.unknown == {"mine::op": 2}
+    assert both.weight_elements == 40
+    np.testing.assert_allclose(both.at_batch(9).sizes[3:], two_operators(9).sizes)
+
+
+def test_a_graph_of_nothing_is_refused() -> None:
+    with pytest.raises(InputError, match=r"^views has no operator that computes something; give a network$"):
+        GraphBuilder().graph("views", 1, 0.0)
+
+
+def test_a_file_holds_all_of_a_graph(tmp_path: Path) -> None:
+    graph, path = two_operators(), tmp_path / "graph.npz"
+    with path.open("wb") as file:
+        write_graph(graph, file)
+    again = read_graph(path)
+    for name, value in vars(graph).items():
+        np.testing.assert_array_equal(getattr(again, name), value)
+
+
+def test_damaged_files_are_told_from_graphs(tmp_path: Path) -> None:
+    buffer = io.BytesIO()
+    write_graph(two_operators(), buffer)
+    whole = buffer.getvalue()
+    path = tmp_path / "graph.npz"
+    for damaged in (b"", b"text", whole[: len(whole) // 2], whole[:-30]):
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError):
+            read_graph(path)
+    np.savez(path, said=np.array("{}"))
+    with pytest.raises(ValueError, match="no graph"):
+        read_graph(path)
+
+
+def test_words_are_where_fitted_models_know_them() -> None:
+    """Words may only be added at the end: models keep the places."""
+    assert VOCABULARY[:6] == ("unknown", "convolution", "transposed_convolution", "linear", "matmul", "attention")
+    assert VOCABULARY[-2:] == ("random", "fourier")
+    assert word_of_aten("relu_") == word_of_aten("relu") == word_of_onnx("Relu") == "relu"
+    assert word_of_aten("__and__") == "logical"
+    assert word_of_aten("nothing_like_it") == word_of_onnx("NothingLikeIt") == "unknown"
