@@ -18,7 +18,9 @@ from ..backends.occupancy.launch.advice import advice
 from ..backends.occupancy.launch.calculator import CONFIGURATION
 from ..backends.occupancy.launch.kernel_table import LAUNCH, busiest, count_skipped, summarise
 from ..csv_text import source_name
+from ..errors import InputError
 from .occupancy_of_text import sentences
+from .occupancy_over_time import SPAN_FIGURES, draw_over_time, span_figures
 from .plain_json import plain_json
 
 _TOP = 10
@@ -39,6 +41,16 @@ _TOP = 10
     "--top", type=click.IntRange(min=1), metavar="N", help=f"List the busiest N.  [default: {_TOP}; with --json all of them]"
 )
 @click.option("--plot", type=click.Path(path_type=Path), help="Draw the busiest kernels (.png, .svg, .pdf).")
+@click.option(
+    "--timeline", type=click.Path(path_type=Path), help="Draw occupancy and NVML utilisation over time (.png, .svg, .pdf)."
+)
+@click.option(
+    "--bin",
+    "bin_width",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="S",
+    help="Seconds that each step of --timeline sums up.  [default: a 200th of the time]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON; ratios are 0 to 1, times seconds.")
 def occupancy_of(
     profile: Path,
@@ -47,17 +59,21 @@ def occupancy_of(
     by: Literal["kernel", "launch"],
     top: int | None,
     plot: Path | None,
+    timeline: Path | None,
+    bin_width: float | None,
     as_json: bool,
 ) -> int:
     """GPU occupancy of what a profile recorded, calculated from how its kernels were launched.
 
     FILE is a trace of PyTorch's profiler (.json, .json.gz), a CSV file of ncu (pages raw and details), or the kernels that
     `epochcast benchmark occupancy` recorded; - reads standard input. Achieved occupancy, which ncu measures, is told beside the
-    calculated one.
+    calculated one. Of PyTorch's traces, which tell when kernels ran, NVML utilisation and occupancy over time are told too.
 
     \b
     Example: epochcast occupancy-of trace.json.gz --plot kernels.png
     """
+    if bin_width is not None and timeline is None:
+        raise InputError(f"--bin {bin_width:g} is of no use without --timeline; name a figure to draw by it")
     name = source_name(profile)
     catalog = load_catalog(gpus)
     gpu = None if gpu_name is None else catalog.resolve(gpu_name)
@@ -69,6 +85,8 @@ def occupancy_of(
         from ..figures.kernel_occupancy import kernel_occupancy_figure
 
         save_figure(kernel_occupancy_figure(busiest(_counted(rows), ("kernel",)).head(top or _TOP), summarise(rows)), plot)
+    if timeline is not None:
+        draw_over_time(rows, name, timeline, bin_width)
     click.echo(plain_json(answer) if as_json else sentences(answer))
     return 0
 
@@ -81,11 +99,14 @@ def _counted(rows: pd.DataFrame) -> pd.DataFrame:
 def _answer(rows: pd.DataFrame, file: KernelFile) -> dict[str, Any]:
     known = _counted(rows)
     names = sorted(set(known["gpu"]))
+    of_all, of_each = span_figures(rows)
+    devices = _each(known, ["gpu", "device"])
     return {
         "format": file.format,
         "gpu": names[0] if len(names) == 1 else None,
         **summarise(rows).to_json(),
-        "devices": _each(known, ["gpu", "device"]),
+        **of_all,
+        "devices": [{**one, **of_each.get((one["gpu"], one["device"]), dict.fromkeys(SPAN_FIGURES))} for one in devices],
         "workloads": _each(known, ["workload"]),
         "skipped": dict(Counter(file.passed_over) + Counter(count_skipped(rows))),
         "advice": list(advice(known)),

@@ -47,6 +47,7 @@ def _lines(answer: Mapping[str, Any]) -> Iterator[str]:
     if answer["limiters"]:
         shares = sorted(answer["limiters"].items(), key=lambda one: -one[1])
         yield f"limited by (share of GPU time): {', '.join(f'{_LIMITERS[name]} {_percent(share)}' for name, share in shares)}"
+    yield from _over_time(answer)
     for sentence in answer["advice"]:
         yield f"advice: {sentence}"
     yield from _groups("GPU", "gpu", answer["devices"])
@@ -55,6 +56,19 @@ def _lines(answer: Mapping[str, Any]) -> Iterator[str]:
     yield from _kernels(answer["kernels"])
     for kind, count in answer["skipped"].items():
         yield f"passed over: {count} {_SKIPPED[kind]}"
+
+
+def _over_time(answer: Mapping[str, Any]) -> Iterator[str]:
+    if answer["span_s"] is None:
+        return
+    gpus = f" (mean over {len(answer['devices'])} GPUs)" if answer["devices"] else ""
+    yield (
+        f"over time: a kernel ran {_percent(answer['utilisation'])} of {_seconds(answer['span_s'])}: NVML utilisation{gpus};"
+        f" warp slots were filled {_percent(answer['occupancy_of_the_span'])} of it, by launch configuration"
+    )
+    if answer["unknown_of_the_span"]:
+        unknown = _percent(answer["unknown_of_the_span"])
+        yield f"in {unknown} of it kernels of unknown occupancy ran alone, which the latter leaves out"
 
 
 def _groups(title: str, name: str, groups: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -13,7 +13,7 @@ from epochcast.analyzer.backends.occupancy.kernel_files import KernelFile, read_
 from epochcast.analyzer.backends.occupancy.kernel_files.profile_occupancy import occupancy_rows
 from epochcast.analyzer.backends.occupancy.launch.calculator import Launch, occupancy
 from epochcast.analyzer.backends.occupancy.launch.gpu_limits import limits_by_capability, limits_of
-from epochcast.analyzer.backends.occupancy.launch.kernel_table import COLUMNS
+from epochcast.analyzer.backends.occupancy.launch.kernel_table import COLUMNS, START, count_skipped
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import InputError as UnknownGpu
 from epochcast.regressor import load_catalog
@@ -56,7 +56,7 @@ CPU_OP = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 1, "dur": 9, "ar
 @pytest.mark.parametrize("name", ["trace.json", "trace.json.gz", "named otherwise"])
 def test_a_trace_is_read_whatever_its_name(tmp_path: Path, name: str) -> None:
     file = read_any(write(tmp_path / name, CPU_OP, COPY, kernel(), kernel(10.0), {"ph": "M", "name": "process_name"}))
-    assert list(file.table.columns) == list(COLUMNS)
+    assert list(file.table.columns) == [*COLUMNS, START]
     first = file.table.iloc[0]
     assert (first["kernel"], first["gpu"], first["device"]) == ("gemm", "NVIDIA A100-SXM4-80GB", 0)
     assert (first["grid_x"], first["grid_z"], first["block_x"], first["registers_per_thread"]) == (64, 3, 128, 96)
@@ -142,9 +142,26 @@ def test_kernels_without_launch_configuration_are_counted(tmp_path: Path) -> Non
     """Kernels of CUDA graphs can have zeros; other tools' traces have no grid at all."""
     zeros = kernel(grid=[0, 0, 0], block=[0, 0, 0])
     odd = [kernel(grid=None), kernel(block="128"), kernel(grid=[1, 1]), {"cat": "kernel", "name": "bare", "dur": 1}, "no event"]
-    file = read_any(write(tmp_path / "t.json", kernel(), zeros, *odd))
-    assert len(file.table) == 1
-    assert file.passed_over == {"no_launch_configuration": 5}
+    path = write(tmp_path / "t.json", kernel(), zeros, *odd)
+    rows = occupancy_rows(read_any(path), str(path), load_catalog())
+    assert rows["grid"].notna().tolist() == [True, *[False] * 5]
+    assert count_skipped(rows) == {"no_launch_configuration": 5}
+    assert rows["duration"].tolist() == pytest.approx([*[25.5e-6] * 5, 1e-6])
+
+
+@pytest.mark.parametrize("began", [0, 1e6, 1_621_401_187_225_275, 88_437_691_101.749, -5.5])
+def test_kernels_start_at_the_first_of_them_whatever_the_clock(tmp_path: Path, began: float) -> None:
+    """A clock of microseconds since 1970 (until PyTorch 2.2), or since a base that the trace names."""
+    events = [{**kernel(), "ts": began + later} for later in (7, 2, 0, 2)]
+    file = read_any(write(tmp_path / "t.json", COPY, *events, {**kernel(), "ts": None}))
+    assert file.table[START].tolist()[:4] == pytest.approx([7e-6, 2e-6, 0, 2e-6], abs=2e-11)
+    assert math.isnan(file.table[START].iloc[4])
+
+
+def test_a_trace_without_times_has_no_such_column(tmp_path: Path) -> None:
+    event = kernel()
+    del event["ts"]
+    assert list(read_any(write(tmp_path / "t.json", event)).table.columns) == list(COLUMNS)
 
 
 def test_a_duration_that_is_missing_or_negative_is_none(tmp_path: Path) -> None:

@@ -99,6 +99,54 @@ def test_people_read_the_numbers_the_limits_and_advice(tmp_path: Path, capsys: p
     assert "matmul <66x1x1 of 256x1x1, 32 registers, 0 bytes>" in capsys.readouterr().out
 
 
+def _at(milliseconds: float, kernel: dict[str, Any], stream: int = 7) -> dict[str, Any]:
+    args = {**kernel["args"], "stream": stream}
+    return {**kernel, "ts": 88437691101.719 + 1e3 * milliseconds, "tid": stream, "args": args}
+
+
+OVER_TIME = [
+    _at(0, _kernel("matmul", 66, 256, 2000.0)),  # 1/16
+    _at(1, _kernel("add", 132_000, 256, 2000.0), stream=20),  # full, beside it for half of its time
+    _at(8, _kernel("matmul", 132, 256, 2000.0)),  # 1/8
+]
+
+
+def test_utilisation_and_occupancy_over_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answer = _answer(capsys, _trace(tmp_path, *OVER_TIME))
+    assert answer["span_s"] == pytest.approx(10e-3, rel=1e-5)
+    assert answer["utilisation"] == pytest.approx(0.5, rel=1e-4)  # 5 of 10 ms, in which the sum of durations is 6
+    assert answer["occupancy_of_the_span"] == pytest.approx((1 / 16 + 2 + 2 / 8) / 10, rel=1e-4)
+    assert answer["busy_occupancy"] == pytest.approx((1 / 16 + 2 + 2 / 8) / 5, rel=1e-4)
+    assert answer["unknown_of_the_span"] == 0
+    assert main(["occupancy-of", _trace(tmp_path, *OVER_TIME)]) == 0
+    out = capsys.readouterr().out
+    assert "a kernel ran 50.0 % of 0.01 s: NVML utilisation; warp slots were filled 23.1 % of it" in out
+
+
+def test_over_time_kernels_of_cuda_graphs_count_as_running(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = _trace(tmp_path, *OVER_TIME, _at(4, _kernel("graph", 0, 0, 1000.0)))
+    answer = _answer(capsys, path)
+    assert (answer["utilisation"], answer["unknown_of_the_span"]) == pytest.approx((0.6, 0.1), rel=1e-4)
+    assert answer["occupancy_of_the_span"] == pytest.approx((1 / 16 + 2 + 2 / 8) / 9, rel=1e-4)
+    assert main(["occupancy-of", path]) == 0
+    assert "in 10.0 % of it kernels of unknown occupancy ran alone" in capsys.readouterr().out
+
+
+def test_over_time_each_gpu_is_told_and_the_mean(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = _at(5, _kernel("add", 132_000, 256, 1000.0, device=1))
+    path = _trace(tmp_path, *OVER_TIME, other, gpus=(GPU, {**GPU, "id": 1}))
+    answer = _answer(capsys, path)
+    assert [one["utilisation"] for one in answer["devices"]] == pytest.approx([0.5, 0.1], rel=1e-4)
+    assert answer["utilisation"] == pytest.approx(0.3, rel=1e-4)
+    assert answer["occupancy_of_the_span"] == pytest.approx((0.23125 + 0.1) / 2, rel=1e-4)
+    picture = tmp_path / "time.svg"
+    assert main(["occupancy-of", path, "--timeline", str(picture), "--bin", "0.001"]) == 0
+    assert "NVML utilisation (mean over 2 GPUs)" in capsys.readouterr().out
+    text = picture.read_text()
+    assert "NVIDIA H100 80GB HBM3 (1), 0.01 s: NVML utilisation 10.0 %, occupancy 10.0 %" in text
+    assert "GPU occupancy (by launch configuration)" in text and "time since the first kernel, ms" in text
+
+
 def test_another_gpu_of_the_catalogue_or_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "mine.toml").write_text(
         '[[gpu]]\nname = "My GPU"\ncompute_capability = 9.0\nsm_count = 66\ncuda_cores = 8448\nboost_clock = 1e9\n'
@@ -121,6 +169,7 @@ def test_achieved_occupancy_of_ncu_stands_beside_ours(tmp_path: Path, capsys: py
     assert answer["achieved"]["mean"] == pytest.approx(0.11)
     assert (answer["mean"], answer["active"]["mean"]) == (pytest.approx(1 / 16), pytest.approx(1 / 8))
     assert answer["time_mean"] is None and answer["seconds"] is None and answer["limiters"] == {}
+    assert answer["span_s"] is None and answer["utilisation"] is None and answer["occupancy_of_the_span"] is None
     assert main(["occupancy-of", str(tmp_path / "ncu.csv"), "--gpu", "H100 SXM5"]) == 0
     out = capsys.readouterr().out
     assert "achieved occupancy, measured by ncu  11.0 %" in out
@@ -149,11 +198,18 @@ def test_a_picture(tmp_path: Path, suffix: str, capsys: pytest.CaptureFixture[st
         (["trace.json", "--gpus", "missing.toml"], "cannot read the GPU file"),
         (["trace.json", "--plot", "picture.bmp"], "name a file that ends in"),
         (["trace.json", "--top", "0"], "--top"),
+        (["no times.json", "--timeline", "time.png"], "'no times.json' does not tell when its kernels ran"),
+        (["trace.json", "--timeline", "time.bmp"], "name a file that ends in"),
+        (["trace.json", "--timeline", "time.png", "--bin", "1e-12"], "cannot cut 0.0006 s into bins of 1e-12 s"),
+        (["trace.json", "--timeline", "time.png", "--bin", "nan"], "into bins of nan s"),
+        (["trace.json", "--timeline", "time.png", "--bin", "0"], "--bin"),
+        (["trace.json", "--bin", "1"], "--bin 1 is of no use without --timeline"),
     ],
 )
 def test_bad_input_is_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str], says: str
 ) -> None:
+    Path(_trace(tmp_path, {**KERNELS[0], "ts": None})).rename(tmp_path / "no times.json")
     _trace(tmp_path)
     monkeypatch.chdir(tmp_path)
     assert main(["occupancy-of", *arguments]) == 2

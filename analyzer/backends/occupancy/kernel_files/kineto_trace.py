@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ....errors import InputError
 from ..launch.gpu_limits import Figures, GpuLimits, limits_by_capability
-from ..launch.kernel_table import NO_LAUNCH_CONFIGURATION, kernel_table
+from ..launch.kernel_table import START, kernel_table
 from .kernel_file import KernelFile
 
 NAME = "PyTorch profiler trace"
@@ -25,6 +24,7 @@ _OLDER_NAMES = {
 }
 _COPIES = {"gpu_memcpy", "gpu_memset", "memcpy", "memset"}
 _KEPT = {"kernel", *_COPIES}
+_NOT_KNOWN = (math.nan, math.nan, math.nan)
 _RECORD = "record it with torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 
 
@@ -36,39 +36,35 @@ def recognises(text: str) -> bool:
 def read(text: str, name: str) -> KernelFile:
     """The kernels of a trace; of copies between memories and events of the CPU nothing is kept.
 
-    Kernels without grid and block, or with zeros (some of CUDA graphs), are counted in ``passed_over``.
+    Kernels without grid and block, or with zeros (some of CUDA graphs), have no launch configuration in the table; they kept
+    the GPU busy all the same.
 
     Raises:
         InputError: it is not such a trace, is truncated, or holds no kernel of an NVIDIA GPU with its launch configuration.
     """
     properties, events = _content(text, name)
     gpus = _gpus(properties, name)
-    passed_over: Counter[str] = Counter()
+    copies = 0
     rows = []
-    kernels = 0
     for event in events:
         if not isinstance(event, dict):
             continue
         category = str(event.get("cat", "")).lower()
-        passed_over["memory_copy"] += category in _COPIES
-        if category != "kernel":
-            continue
-        kernels += 1
-        row = _row(event, gpus)
-        if row is None:
-            passed_over[NO_LAUNCH_CONFIGURATION] += 1
-        else:
-            rows.append(row)
-    if not kernels:
+        copies += category in _COPIES
+        if category == "kernel":
+            rows.append(_row(event, gpus))
+    if not rows:
         raise InputError(
             f"{name!r} holds no kernel: nothing ran on a GPU while it was recorded, or the CPU alone was; {_RECORD}"
         )
-    if not rows:
-        raise InputError(f"{name!r} holds {kernels} kernels, none with its grid and block; {_RECORD}")
+    table = kernel_table(**{column: [row[column] for row in rows] for column in rows[0]})
+    if table["grid_x"].isna().all():
+        raise InputError(f"{name!r} holds {len(rows)} kernels, none with its grid and block; {_RECORD}")
+    table[START] = (table[START] - table[START].min()) / 1e6  # not the other way round: a clock since 1970 fills a float
+    if table[START].isna().all():
+        table = table.drop(columns=START)
     limits = {gpu.name: gpu for gpu in gpus.values()}
-    return KernelFile(
-        NAME, kernel_table(**_columns(rows)), limits, {kind: count for kind, count in passed_over.items() if count}
-    )
+    return KernelFile(NAME, table, limits, {"memory_copy": copies} if copies else {})
 
 
 def _content(text: str, name: str) -> tuple[list[Any], list[Any]]:
@@ -129,14 +125,13 @@ def _gpus(properties: Sequence[Any], name: str) -> dict[int, GpuLimits]:
     return gpus
 
 
-def _row(event: Mapping[str, Any], gpus: Mapping[int, GpuLimits]) -> dict[str, Any] | None:
-    """A row of the kernel table; None without a launch configuration."""
+def _row(event: Mapping[str, Any], gpus: Mapping[int, GpuLimits]) -> dict[str, Any]:
+    """A row of the kernel table; its start is in microseconds, by the trace's own clock."""
     details = event.get("args")
-    if not isinstance(details, dict):
-        return None
+    details = details if isinstance(details, dict) else {}
     grid, block = _dimensions(details.get("grid")), _dimensions(details.get("block"))
-    if not grid or not block or 0 in (*grid, *block):
-        return None
+    if 0 in (*grid, *block) or math.isnan(grid[0] + block[0]):
+        grid = block = _NOT_KNOWN
     number = _number(details.get("device"))
     if math.isnan(number) and len(gpus) == 1:
         (number,) = gpus
@@ -153,13 +148,14 @@ def _row(event: Mapping[str, Any], gpus: Mapping[int, GpuLimits]) -> dict[str, A
         "shared_memory": _number(details.get("shared memory")),
         "duration": duration / 1e6 if duration >= 0 else math.nan,
         "estimate": estimate / 100,
+        START: _number(event.get("ts")),
     }
 
 
-def _dimensions(value: object) -> list[float] | None:
+def _dimensions(value: object) -> tuple[float, float, float]:
     if not isinstance(value, list) or len(value) != 3 or not all(_is_number(one) for one in value):
-        return None
-    return [float(one) for one in value]
+        return _NOT_KNOWN
+    return float(value[0]), float(value[1]), float(value[2])
 
 
 def _is_number(value: object) -> bool:
@@ -168,7 +164,3 @@ def _is_number(value: object) -> bool:
 
 def _number(value: Any) -> float:
     return float(value) if _is_number(value) else math.nan
-
-
-def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    return {name: [row[name] for row in rows] for name in rows[0]}

@@ -26,6 +26,10 @@ duration: seconds of one launch. count: launches.
 achieved, theoretical: ncu's measured and theoretical occupancy, 0..1. estimate: Kineto's, 0..1 in steps of 0.01. NaN: none.
 """
 
+START = "start"
+"""One more column, of formats that tell when kernels ran; a row is then one launch. Seconds by the recorder's clock since the
+first kernel of the file began, on whichever GPU; NaN: not known."""
+
 NO_GPU = "gpu_not_known"
 NO_LAUNCH_CONFIGURATION = "no_launch_configuration"
 IMPOSSIBLE_LAUNCH = "impossible_launch"
@@ -35,14 +39,18 @@ _DEFAULTS: Mapping[str, str | float] = {"workload": "", "gpu": "", "count": 1.0}
 
 
 def kernel_table(**columns: Any) -> pd.DataFrame:
-    """A kernel table of these columns, each given as what a DataFrame takes; those not given are empty, ``count`` 1."""
+    """A kernel table of these columns, each given as what a DataFrame takes; those not given are empty, ``count`` 1.
+
+    :data:`START` is a column of it only where it is given.
+    """
     table = pd.DataFrame(columns).reset_index(drop=True)
     for name in COLUMNS:
         if name not in table:
             table[name] = _DEFAULTS.get(name, np.nan)
-    numbers = [name for name in COLUMNS if name not in ("workload", "gpu", "kernel")]
+    names = [*COLUMNS, START] if START in table else list(COLUMNS)
+    numbers = [name for name in names if name not in ("workload", "gpu", "kernel")]
     table[numbers] = table[numbers].astype(np.float64)
-    return table[list(COLUMNS)]
+    return table[names]
 
 
 def with_occupancy(table: pd.DataFrame, limits: Mapping[str, GpuLimits]) -> pd.DataFrame:

@@ -11,7 +11,7 @@ from .....regressor import Catalog
 from ..configuration import Configuration
 from ..kernel_files import KernelFile
 from ..kernel_files.profile_occupancy import occupancy_rows
-from ..launch.kernel_table import NO_LAUNCH_CONFIGURATION, count_skipped, summarise
+from ..launch.kernel_table import count_skipped, summarise
 from .measured import Measured, label_row
 from .ncu import Ncu
 from .nvml_utilisation import NvmlUtilisation
@@ -87,7 +87,7 @@ class GpuBench:
         profile = self._profiler.kernels(step)
         kernels = occupancy_rows(profile, "the profile", self._catalog)
         summary = summarise(kernels)
-        unknown = int(sum(count_skipped(kernels).values())) + profile.passed_over.get(NO_LAUNCH_CONFIGURATION, 0)
+        unknown = int(sum(count_skipped(kernels).values()))
         row: dict[str, Any] = {
             **label_row(configuration, self.gpu, "launch_config", summary.grid, summary.launches + unknown),
             "unknown": unknown,
