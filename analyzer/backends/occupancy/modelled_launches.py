@@ -32,20 +32,23 @@ def modelled_step(sample: Sample) -> ModelledStep:
 
 def modelled_notes(samples: Sequence[Sample]) -> list[str]:
     """What makes the modelled launches of these samples less sure, a sentence each."""
-    from .launch.gpu_limits import limits_of
-    from .modelled_kernels.launch_configurations import launch_configurations
+    from .modelled_kernels import kernels_of
 
-    notes = []
+    notes, assumed = [], 0.0
     for gpu in dict.fromkeys(sample.gpu for sample in samples):
-        near = launch_configurations(limits_of(gpu)).architecture
-        if near != gpu.compute_capability:
+        largest = [sample for sample in samples if sample.gpu == gpu][-1]
+        kernels = kernels_of(largest.graph, gpu, largest.configuration.precision)
+        seen = kernels.groupby("measured_on")["count"].sum()
+        assumed = max(assumed, float(seen.get(0.0, 0.0)) / float(seen.sum()))
+        if others := [str(near) for near in seen.index if near not in (0.0, gpu.compute_capability)]:
+            known = gpu.compute_capability in seen
+            lack, which = ("show some kernels only", "the others") if known else ("are not known", "kernels")
             notes.append(
-                f"no public trace of compute capability {gpu.compute_capability} is known: kernels of {gpu.name} are launched "
-                f"as on {near}"
+                f"public traces of compute capability {gpu.compute_capability} {lack}: on {gpu.name} {which} are taken to be "
+                f"launched as on {' and '.join(others)}"
             )
     if unknown := operators(samples):
         notes.append(f"operators without a word of their own count as plain elementwise ones: {', '.join(unknown)}")
-    assumed = max(modelled_step(sample).assumed for sample in samples)
     if assumed > _MANY:
         notes.append(
             f"{100 * assumed:.0f} % of the launches have a configuration that no public trace shows, and that is assumed"

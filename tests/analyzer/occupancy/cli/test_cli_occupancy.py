@@ -119,7 +119,7 @@ def test_without_a_model_the_answer_is_that_of_the_modelled_launches(capsys: Cap
     step = occupancy_of(made_network("resnet18").at_batch(32), load_catalog().resolve("T4"), "fp16")
     assert answer["predictions"][0]["occupancy"] == step.mean and answer["predictions"][0]["low"] is None
     assert answer["predictions"][0]["modelled"]["time_mean"] == step.time_mean
-    assert any("no public trace of compute capability 7.5" in note for note in answer["notes"])
+    assert any("public traces of compute capability 7.5 are not known" in note for note in answer["notes"])
 
 
 def test_a_sweep_ends_where_memory_does_and_names_the_smallest_good_batch(tmp_path: Path, capsys: Capture) -> None:
