@@ -1,0 +1,350 @@
+"""Graphs from ONNX files made by hand: what is read, and every way in which a file can be wrong; torch is not needed."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx", reason="onnx is not installed (extra onnx)")
+
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+
+from epochcast.analyzer.backends.occupancy.configuration import Configuration  # noqa: E402
+from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph  # noqa: E402
+from epochcast.analyzer.backends.occupancy.graph.from_onnx import graph_of_onnx  # noqa: E402
+from epochcast.analyzer.backends.occupancy.graph_of import graph_of  # noqa: E402
+from epochcast.analyzer.errors import InputError  # noqa: E402
+
+Shape = Sequence[int | str]
+
+
+def weight(name: str, *shape: int) -> Any:
+    return numpy_helper.from_array(np.zeros(shape, np.float32), name)
+
+
+def whole(name: str, *values: int) -> Any:
+    return numpy_helper.from_array(np.array(values, np.int64), name)
+
+
+def model(nodes: Sequence[Any], given: dict[str, Shape], held: Sequence[Any] = (), kind: int = TensorProto.FLOAT) -> Any:
+    inputs = [helper.make_tensor_value_info(name, kind, shape) for name, shape in given.items()]
+    last = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in nodes[-1].output]
+    graph = helper.make_graph(list(nodes), "net", inputs, last, list(held))
+    for one in graph.output:
+        one.type.tensor_type.shape.SetInParent()
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18), helper.make_opsetid("mine", 1)])
+
+
+def node(operator: str, given: str, answered: str = "", **attributes: Any) -> Any:
+    names = ["" if one == "-" else one for one in given.split()]
+    return helper.make_node(operator, names, (answered or f"{operator.lower()}_{names[0]}").split(), **attributes)
+
+
+def saved(tmp_path: Path, made: Any) -> str:
+    path = tmp_path / "net.onnx"
+    onnx.save(made, str(path))
+    return str(path)
+
+
+def read(tmp_path: Path, made: Any, batch: int = 4, **sizes: Any) -> ComputationGraph:
+    return graph_of_onnx(saved(tmp_path, made), Configuration("net.onnx", batch, **sizes))
+
+
+def test_a_convolution_and_what_follows(tmp_path: Path) -> None:
+    nodes = [
+        node("Conv", "x w b", "c", kernel_shape=[3, 3], pads=[1] * 4, strides=[2, 2], group=2),
+        node("Relu", "c", "r"),
+        node("GlobalAveragePool", "r", "p"),
+        node("Flatten", "p", "f"),
+        node("Gemm", "f dense bias", "y", transB=1),
+    ]
+    held = [weight("w", 8, 2, 3, 3), weight("b", 8), weight("dense", 5, 8), weight("bias", 5)]
+    graph = read(tmp_path, model(nodes, {"x": ["batch", 4, 10, 12]}, held), batch=3)
+    assert graph.words == ("convolution", "relu", "average_pool", "linear")
+    assert graph.column("written").tolist() == [3 * 8 * 5 * 6, 3 * 8 * 5 * 6, 3 * 8, 3 * 5]
+    assert graph.column("flops").tolist() == [2 * 3 * 8 * 30 * 18, 3 * 8 * 30, 3 * 8 * 30, 2 * 3 * 5 * 8]
+    assert graph.column("weights").tolist() == [8 * 18 + 8, 0, 0, 45]
+    assert graph.column("groups").tolist() == [2, 0, 0, 0]
+    assert graph.edges.tolist() == [[0, 1, 2], [1, 2, 3]]
+    assert graph.weight_elements == 8 * 18 + 8 + 45
+    assert graph.name == "net.onnx"
+
+
+def test_transpositions_are_views_and_reshapes_of_them_copies(tmp_path: Path) -> None:
+    nodes = [
+        node("Relu", "x", "r"),
+        node("Transpose", "r", "t", perm=[0, 2, 1]),
+        node("Reshape", "t shape", "f"),
+        node("Exp", "f", "y"),
+    ]
+    graph = read(tmp_path, model(nodes, {"x": ["n", 6, 4]}, [whole("shape", 0, 24)]), sequence=6, hidden=4)
+    assert graph.words == ("relu", "copy", "exponential")
+    assert graph.edge_types.tolist() == [1, 0]
+    assert graph.column("written").tolist() == [4 * 24] * 3
+
+
+def test_shapes_that_follow_from_the_input_vanish(tmp_path: Path) -> None:
+    nodes = [
+        node("Shape", "x", "s"),
+        node("Gather", "s zero", "n"),
+        node("Mul", "n two", "m"),
+        node("Unsqueeze", "m axis", "u"),
+        node("Concat", "u half", "shape", axis=0),
+        node("Reshape", "x shape", "view"),
+        node("Relu", "view", "y"),
+    ]
+    held = [
+        numpy_helper.from_array(np.array(0), "zero"),
+        numpy_helper.from_array(np.array(2), "two"),
+        whole("axis", 0),
+        whole("half", 3),
+    ]
+    graph = read(tmp_path, model(nodes, {"x": ["batch", 6]}, held), batch=5)
+    assert (graph.words, graph.column("written").tolist()) == (("relu",), [5 * 6])
+
+
+def test_slices_and_splits_are_views(tmp_path: Path) -> None:
+    nodes = [
+        node("Relu", "x", "r"),
+        node("Split", "r", "a b", axis=1, num_outputs=2),
+        node("Slice", "r from to axes", "c"),
+        node("Add", "a c", "d"),
+        node("Mul", "d b", "y"),
+    ]
+    held = [whole("from", -1), whole("to", -5), whole("axes", 1)]
+    held.append(whole("steps", -1))
+    nodes[2].input.append("steps")
+    graph = read(tmp_path, model(nodes, {"x": ["batch", 8]}, held), batch=2)
+    assert graph.words == ("relu", "add", "multiply")
+    assert list(zip(*graph.edges.tolist(), graph.edge_types.tolist(), strict=True)) == [(0, 1, 1), (1, 2, 0), (0, 2, 1)]
+    assert graph.edge_elements.tolist() == [16, 8, 8]
+
+
+@pytest.mark.parametrize(("operator", "gates"), [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
+def test_recurrent_layers(tmp_path: Path, operator: str, gates: int) -> None:
+    nodes = [node(operator, "x w r", "y h", hidden_size=16, direction="bidirectional")]
+    held = [weight("w", 2, gates * 16, 8), weight("r", 2, gates * 16, 16)]
+    graph = read(tmp_path, model(nodes, {"x": [5, "batch", 8]}, held), batch=3)
+    assert graph.words == (operator.lower(),)
+    assert graph.column("written").tolist() == [5 * 3 * 32]
+    assert graph.column("flops").tolist() == [2 * 5 * 3 * 2 * gates * 16 * (8 + 16)]
+    assert graph.column("rows").tolist() == [5]
+
+
+def test_what_torch_runs_as_one_operator_is_one(tmp_path: Path) -> None:
+    number = {
+        name: numpy_helper.from_array(np.float32(value), name) for name, value in {"half": 0.5, "one": 1, "root": 1.414}.items()
+    }
+    nodes = [
+        node("MatMul", "x w", "m"),
+        node("Add", "m bias", "d"),
+        node("Sigmoid", "d", "s"),
+        node("Mul", "d s", "silu"),
+        node("Div", "silu root", "g1"),
+        node("Erf", "g1", "g2"),
+        node("Add", "g2 one", "g3"),
+        node("Mul", "silu g3", "g4"),
+        node("Mul", "g4 half", "gelu"),
+        node("ReduceMean", "gelu", "n1"),
+        node("Sub", "gelu n1", "n2"),
+        node("Pow", "n2 two", "n3"),
+        node("ReduceMean", "n3", "n4"),
+        node("Add", "n4 one", "n5"),
+        node("Sqrt", "n5", "n6"),
+        node("Div", "n2 n6", "n7"),
+        node("Mul", "n7 scale", "n8"),
+        node("Add", "n8 shift", "y"),
+    ]
+    held = [weight("w", 8, 6), *(weight(name, 6) for name in ("bias", "scale", "shift")), *number.values()]
+    held.append(numpy_helper.from_array(np.float32(2), "two"))
+    graph = read(tmp_path, model(nodes, {"x": ["batch", 8]}, held), batch=2)
+    assert graph.words == ("linear", "silu", "gelu", "layer_norm")
+    assert graph.column("weights").tolist() == [54, 0, 0, 12]
+    assert graph.edges.tolist() == [[0, 1, 2], [1, 2, 3]]
+
+
+def test_products_by_what_is_multiplied(tmp_path: Path) -> None:
+    nodes = [
+        node("Transpose", "w", "t"),
+        node("MatMul", "x t", "a"),
+        node("Transpose", "x", "u", perm=[0, 2, 1]),
+        node("MatMul", "a u", "y"),
+    ]
+    graph = read(tmp_path, model(nodes, {"x": ["batch", 5, 8]}, [weight("w", 8, 8)]))
+    assert graph.words == ("linear", "matmul")
+    assert graph.column("reduced").tolist() == [8, 8]
+    assert graph.column("rows").tolist() == [0, 5]
+
+
+def test_lookups_are_embeddings_and_a_fixed_place_is_a_view(tmp_path: Path) -> None:
+    nodes = [node("Gather", "table x", "e"), node("Gather", "e first", "v", axis=1), node("Relu", "v", "y")]
+    held = [weight("table", 1000, 8), numpy_helper.from_array(np.array(0), "first")]
+    graph = read(tmp_path, model(nodes, {"x": ["batch", "seq"]}, held, TensorProto.INT64), sequence=7)
+    assert graph.words == ("embedding", "relu")
+    assert graph.column("written").tolist() == [4 * 7 * 8, 4 * 8]
+    assert graph.edge_types.tolist() == [1]
+
+
+def test_a_fixed_batch_is_rescaled(tmp_path: Path) -> None:
+    nodes = [node("Relu", "x", "r"), node("MatMul", "r w", "y")]
+    given = model(nodes, {"x": [2, 8]}, [weight("w", 8, 3)])
+    graph = read(tmp_path, given, batch=10)
+    assert graph.batch == 10
+    assert graph.column("written").tolist() == [80, 30]
+    assert graph.column("weights").tolist() == [0, 24]
+
+
+def test_products_over_the_batch_are_of_the_batch_asked_for(tmp_path: Path) -> None:
+    nodes = [node("Transpose", "x", "t"), node("MatMul", "x t", "y")]
+    graph = read(tmp_path, model(nodes, {"x": ["batch", 8]}), batch=5)
+    assert graph.column("written").tolist() == [25]
+
+
+def test_unknown_operators_are_counted(tmp_path: Path) -> None:
+    first = model([node("Hardmax", "x", "h"), node("Relu", "h", "y")], {"x": ["batch", 8]})
+    assert read(tmp_path, first).unknown == {"Hardmax": 1}
+    last = model([node("Relu", "x", "r"), node("Strange", "r", "y", domain="mine")], {"x": ["batch", 8]})
+    graph = read(tmp_path, last)
+    assert graph.words == ("relu", "unknown")
+    assert graph.unknown == {"mine:Strange": 1}
+
+
+def test_a_runtimes_own_operators_that_keep_the_size(tmp_path: Path) -> None:
+    made = model(
+        [node("BiasGelu", "x b", "g", domain="com.microsoft"), node("Relu", "g", "y")], {"x": ["batch", 8]}, [weight("b", 8)]
+    )
+    made.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    graph = read(tmp_path, made)
+    assert (graph.words, graph.unknown, graph.column("written").tolist()) == (("gelu", "relu"), {}, [32, 32])
+
+
+def test_two_files_are_two_towers(tmp_path: Path) -> None:
+    images = model([node("GlobalAveragePool", "x", "y")], {"x": ["batch", 3, "height", "width"]})
+    texts = model([node("Gather", "table x", "y")], {"x": ["batch", "seq"]}, [weight("table", 99, 8)], TensorProto.INT64)
+    for name, made in {"image": images, "text": texts}.items():
+        onnx.save(made, str(tmp_path / f"{name}.onnx"))
+    asked = Configuration(f"{tmp_path}/image.onnx,{tmp_path}/text.onnx", 2, image_size=32, sequence=7)
+    graph = graph_of(asked)
+    assert graph.words == ("average_pool", "embedding")
+    assert graph.edges.shape == (2, 0)
+    assert graph.column("written").tolist() == [6, 2 * 7 * 8]
+    with pytest.raises(InputError, match=r"no axis of the inputs of .* is its hidden, but hidden 5 is asked for"):
+        graph_of(Configuration(asked.network, 2, image_size=32, sequence=7, hidden=5))
+
+
+def test_twenty_thousand_nodes_are_read(tmp_path: Path) -> None:
+    names = [f"v{place}" for place in range(20_001)]
+    kinds = ("Relu", "Sigmoid", "Tanh", "Exp")
+    nodes = [helper.make_node(kinds[place % 4], [a], [b]) for place, (a, b) in enumerate(pairwise(names))]
+    path = saved(tmp_path, model(nodes, {"v0": ["batch", 8]}))
+    graph = graph_of_onnx(path, Configuration(path, 2))
+    assert len(graph) == 20_000
+    assert graph.edges.shape == (2, 19_999)
+
+
+def branches() -> Any:
+    inner = helper.make_graph(
+        [helper.make_node("Identity", ["r"], ["i"])], "b", [], [helper.make_tensor_value_info("i", 1, ["a", "b"])]
+    )
+    return model(
+        [
+            node("Relu", "x", "r"),
+            node("ReduceMax", "r", "m", keepdims=0),
+            node("Cast", "m", "c", to=TensorProto.BOOL),
+            node("If", "c", "y", then_branch=inner, else_branch=inner),
+        ],
+        {"x": ["batch", 8]},
+    )
+
+
+IMAGE = {"x": ["batch", 3, "height", "width"]}
+REFUSED: dict[str, tuple[Any, dict[str, int], str]] = {
+    "control flow": (branches(), {}, r"has control flow \(the operator If\)"),
+    "strange operator within": (
+        model([node("Strange", "x", "s", domain="mine"), node("Relu", "s", "y")], {"x": ["batch", 8]}),
+        {},
+        r"nothing tells the size of what the operator mine:Strange of '.*' answers; export the network without it",
+    ),
+    "size from values": (
+        model([node("NonZero", "x", "n"), node("Cast", "n", "c", to=1), node("Relu", "c", "y")], {"x": ["batch", 8]}),
+        {},
+        "nothing tells the size of what the operator NonZero of",
+    ),
+    "open image": (
+        model([node("Relu", "x")], IMAGE),
+        {},
+        r"leaves axis 2 \(height\) of its input 'x' open; give the image size",
+    ),
+    "open tokens": (
+        model([node("Cast", "x", "y", to=1)], {"x": ["batch", "s"]}, (), TensorProto.INT64),
+        {},
+        r"leaves axis 1 \(s\) of its input 'x' open; give the sequence",
+    ),
+    "open axis that nothing tells": (
+        model([node("Relu", "x")], {"x": ["batch", "q"]}),
+        {},
+        r"leaves axis 1 \(q\) of its input 'x' open; export it with this axis fixed",
+    ),
+    "another size": (
+        model([node("Relu", "x")], {"x": ["batch", 3, 64, 64]}),
+        {"image_size": 32},
+        r"is exported for image size 64, not 32; give that, or export it with this axis open",
+    ),
+    "a size that is none": (model([node("Relu", "x")], {"x": ["batch", 8]}), {"sequence": 9}, "no axis of the inputs of"),
+    "sizes that do not fit": (
+        model([node("Conv", "x w", "y", kernel_shape=[9, 9])], IMAGE, [weight("w", 4, 3, 9, 9)]),
+        {"image_size": 0},
+        "leaves axis 2",
+    ),
+    "shapes that clash": (
+        model([node("MatMul", "x w", "y")], {"x": ["batch", 8]}, [weight("w", 7, 3)]),
+        {},
+        "cannot be followed at its operator MatMul",
+    ),
+    "no input": (model([node("RandomNormal", "", "y", shape=[2, 3])], {}), {}, "takes no tensor"),
+    "views alone": (model([node("Identity", "x", "y")], {"x": ["batch", 8]}), {}, "has no operator that computes something"),
+    "cycle": (
+        model([node("Add", "x b", "a"), node("Relu", "a", "b"), node("Exp", "b", "y")], {"x": ["batch", 8]}),
+        {},
+        "is no ONNX file that can be read: .*topologically sorted",
+    ),
+    "operator of no opset": (
+        model([node("Flurb", "x", "y")], {"x": ["batch", 8]}),
+        {},
+        "is no ONNX file that can be read: .*Flurb",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_wrong_with_a_file_is_one_sentence(tmp_path: Path, case: str) -> None:
+    made, sizes, said = REFUSED[case]
+    for one in made.graph.node:
+        if one.op_type == "RandomNormal":
+            del one.input[:]
+    with pytest.raises(InputError, match=said) as raised:
+        read(tmp_path, made, **sizes)
+    assert "\n" not in str(raised.value)
+
+
+def test_damaged_files(tmp_path: Path) -> None:
+    path = Path(saved(tmp_path, model([node("Relu", "x")], {"x": ["batch", 8]})))
+    content = path.read_bytes()
+    for damaged in (b"", b"no onnx at all" * 9, content[: len(content) // 2]):
+        path.write_bytes(damaged)
+        with pytest.raises(InputError, match=r"is no ONNX file that can be read: .*; export the network again"):
+            graph_of_onnx(path, Configuration("net.onnx", 1))
+    with pytest.raises(InputError, match=r"no such file: .*; give the path of an ONNX file"):
+        graph_of_onnx(tmp_path / "missing.onnx", Configuration("net.onnx", 1))
+
+
+def test_weights_in_a_file_that_is_missing_are_not_needed(tmp_path: Path) -> None:
+    made = model([node("MatMul", "x w", "y")], {"x": ["batch", 8]}, [weight("w", 8, 300)])
+    path = tmp_path / "net.onnx"
+    onnx.save(made, str(path), save_as_external_data=True, location="weights.bin", size_threshold=16)
+    (tmp_path / "weights.bin").unlink()
+    graph = graph_of_onnx(path, Configuration("net.onnx", 2))
+    assert (graph.words, graph.weight_elements) == (("linear",), 2400)
