@@ -66,6 +66,15 @@ def test_orders_on_the_means_and_run_by_run() -> None:
     assert orderings(rows[rows["policy"] != "occu"]) == {}
 
 
+def test_gains_of_the_means_and_run_by_run() -> None:
+    rows = rows_of({"slot": [10.0, 20.0], "occu": [5.0, 16.0]}, {"slot": [0.5, 0.5], "occu": [0.5, 0.7]})
+    occu = summarise(rows)[1]
+    assert occu.makespan_gain == pytest.approx(1 - 21 / 30)
+    assert occu.utilisation_gain == pytest.approx(0.2)
+    assert occu.run_gain is not None
+    assert occu.run_gain.mean == pytest.approx((0.5 + 0.2) / 2)
+
+
 def test_equal_runs_are_won_by_nobody() -> None:
     rows = rows_of({"slot": [10.0], "occu": [10.0]}, {"slot": [0.0], "occu": [0.0]})
     assert [one.won for one in summarise(rows)] == [0, 0]

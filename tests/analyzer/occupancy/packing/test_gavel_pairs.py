@@ -132,18 +132,18 @@ def test_additive_knows_types_that_are_in_the_fit(pairs: GavelPairs) -> None:
 def test_scores_by_hand() -> None:
     views = pd.DataFrame(
         {
-            "job": ["a", "b", "a", "c", "a"],
-            "other": ["b", "a", "c", "a", "a"],
-            "slowdown": [1.25, 2.0, 2.5, 2.0, 7.0],
+            "job": ["a", "b", "a", "c", "a", "b", "c"],
+            "other": ["b", "a", "c", "a", "a", "c", "b"],
+            "slowdown": [1.25, 2.0, 2.5, 2.0, 7.0, 2.5, 2.5],
         }
     )
-    found = score(views, np.array([1.25, 4.0, 2.0, 1.6, 1.0]))
-    assert found.n == 4  # not a beside itself
-    assert found.mape == pytest.approx(100 * (0 + 1 + 0.2 + 0.2) / 4)
-    assert found.median_ape == pytest.approx(20)
-    assert found.rmse == pytest.approx(np.sqrt((0 + 0.25**2 + 0.1**2 + 0.125**2) / 4))
-    # a and b: 0.8 + 0.5 gain, told 0.8 + 0.25; a and c: 0.4 + 0.5 lose, told 0.5 + 0.625
-    assert (found.gains, found.decided) == (0.5, 0.5)
+    found = score(views, np.array([1.25, 4.0, 2.0, 1.6, 1.0, 2.1, 2.1]))
+    assert found.n == 6  # not a beside itself
+    assert found.mape == pytest.approx(100 * (0 + 1 + 0.2 + 0.2 + 0.16 + 0.16) / 6)
+    assert found.median_ape == pytest.approx(18)
+    assert found.rmse == pytest.approx(np.sqrt((0 + 0.25**2 + 0.1**2 + 0.125**2 + 2 * (1 / 2.1 - 0.4) ** 2) / 6))
+    # a and b: 0.8 + 0.5 gain, told 0.8 + 0.25; a and c: 0.4 + 0.5 lose, told 0.5 + 0.625; b and c: 0.8, told 0.95
+    assert (found.gains, found.decided) == (pytest.approx(1 / 3), pytest.approx(2 / 3))
     assert (found.chosen, found.chosen_pairs) == (pytest.approx((1.3 + 0.9) / 2), 2)
 
 

@@ -60,7 +60,7 @@ def test_placements_by_hand(policy: Policy, queue: list[Job], state: list[Gpu], 
 @pytest.mark.parametrize("belief", [none, fig7, utilisation])
 def test_by_gain_finds_the_greatest_of_all(belief: fig7, seed: int) -> None:
     jobs = random_jobs(seed, count=12)
-    state = gpus(jobs[:1], jobs[1:3], jobs[3:5], memory=14 * GB)
+    state = gpus(jobs[:1], jobs[1:3], jobs[3:5], memory=6 * GB)
     queue = jobs[5:]
 
     def rate(running: Sequence[Job]) -> float:

@@ -93,6 +93,12 @@ def test_the_measured_curve_goes_through_what_was_measured(tmp_path: Path) -> No
     assert curve([job(occupancy=1.0), job(occupancy=1.0)])[0] == pytest.approx(curve.slowdown[-1])  # flat beyond the ends
 
 
+def test_the_measured_curve_neither_falls_nor_is_below_one() -> None:
+    pairs = pd.DataFrame({"occupancy": [0.1, 0.2, 0.3, 0.4], "other_occupancy": 0.1, "slowdown": [0.9, 1.2, 1.1, 1.5]})
+    curve = MeasuredSlowdown.fit(pairs)
+    assert [curve.of_pair(cumulative) for cumulative in (0.2, 0.3, 0.4, 0.5)] == pytest.approx([1.0, 1.15, 1.15, 1.5])
+
+
 def test_three_that_take_turns_take_three_times_as_long() -> None:
     turns = MeasuredSlowdown(np.array([0.0, 2.0]), np.array([2.0, 2.0]))
     assert list(turns([job()])) == [1.0]
