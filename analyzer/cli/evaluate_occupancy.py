@@ -113,7 +113,7 @@ def occupancy(
     asked = _Asked(tested, fitted, protocol or "model", folds, target, seed)
     names = [*MODELS, _LAUNCHES] if recipe == "all" else [recipe, *(name for name in _QUICK if name != recipe)]
     if recipe != _LAUNCHES and (asked.labels == "modelled" or protocol == _CURVE):
-        names.remove(_LAUNCHES)  # the labels are its own, or there is nothing that it learns
+        names = [name for name in names if name != _LAUNCHES]  # the labels are its own, or there is nothing that it learns
     splits = asked.splits()
     told: dict[str, _Told] = {}
     errors: list[InputError] = []

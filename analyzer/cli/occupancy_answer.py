@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from ..backends.occupancy.batch_sweep import LARGEST, best_batch
-from ..backends.occupancy.modelled_launches import modelled_notes, modelled_step
+from ..backends.occupancy.modelled_kernels import ModelledStep
+from ..backends.occupancy.modelled_launches import modelled_notes
 from ..backends.occupancy.points import SIZES
 from ..backends.occupancy.predictor import Predictor
 from ..backends.occupancy.sample import Sample
@@ -41,13 +42,22 @@ def fitted_json(predictor: Predictor) -> dict[str, Any]:
     }
 
 
-def answer_json(groups: Sequence[Sequence[Sample]], predictor: Predictor | None, *, swept: bool) -> dict[str, Any]:
-    """The answer on one network: a group of samples per GPU, each in ascending order of batch."""
-    samples = [sample for group in groups for sample in group]
+@dataclass(frozen=True)
+class Asked:
+    """A configuration on a GPU, and what its launches are expected to be."""
+
+    sample: Sample
+    step: ModelledStep
+
+
+def answer_json(groups: Sequence[Sequence[Asked]], predictor: Predictor | None, *, swept: bool) -> dict[str, Any]:
+    """The answer on one network: a group per GPU, each in ascending order of batch."""
+    asked = [one for group in groups for one in group]
+    samples = [one.sample for one in asked]
     first = samples[0]
     configuration, graph = first.configuration, first.graph
     labels = "modelled" if predictor is None else predictor.labels
-    predictions = _predictions(samples, predictor)
+    predictions = _predictions(asked, predictor)
     sizes = {name: getattr(configuration, name) for name in SIZES if name != "batch"}
     return {
         "labels": labels,
@@ -60,36 +70,30 @@ def answer_json(groups: Sequence[Sequence[Sample]], predictor: Predictor | None,
         "model": None if predictor is None else fitted_json(predictor),
         "why": _WHY if predictor is None else f"{predictor.model} fitted on labels {labels}",
         "predictions": predictions,
-        "batches": [_best(group, predictions) for group in groups] if swept else [],
+        "batches": [_best(group[0].sample.gpu.name, predictions) for group in groups] if swept else [],
         "notes": _notes(samples, predictor),
     }
 
 
-def _predictions(samples: Sequence[Sample], predictor: Predictor | None) -> list[dict[str, Any]]:
-    predicted = None if predictor is None else predictor.predict(samples).to_dict("records")
+def _predictions(asked: Sequence[Asked], predictor: Predictor | None) -> list[dict[str, Any]]:
+    predicted = None if predictor is None else predictor.predict([one.sample for one in asked]).to_dict("records")
     entries = []
-    for place, sample in enumerate(samples):
-        step = modelled_step(sample)
+    for place, one in enumerate(asked):
+        gpu, step = one.sample.gpu, one.step
         if predicted is None:
             told = {"occupancy": step.mean, "low": float("nan"), "high": float("nan")}
         else:
             told = {str(name): float(value) for name, value in predicted[place].items()}
-        entries.append(
-            {
-                "gpu": sample.gpu.name,
-                "batch": sample.configuration.batch,
-                **told,
-                "modelled": asdict(step) | {"fits": step.memory_bytes <= sample.gpu.memory},
-            }
-        )
+        modelled = asdict(step) | {"fits": step.memory_bytes <= gpu.memory}
+        entries.append({"gpu": gpu.name, "batch": one.sample.configuration.batch, **told, "modelled": modelled})
     return entries
 
 
-def _best(group: Sequence[Sample], predictions: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _best(gpu: str, predictions: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """What a sweep over batches of one GPU found."""
-    own = [one for one in predictions if one["gpu"] == group[0].gpu.name]
+    own = [one for one in predictions if one["gpu"] == gpu]
     found = best_batch(np.array([one["batch"] for one in own]), np.array([one["occupancy"] for one in own]))
-    return {"gpu": group[0].gpu.name, **asdict(found), "bound_by_memory": found.largest < LARGEST}
+    return {"gpu": gpu, **asdict(found), "bound_by_memory": found.largest < LARGEST}
 
 
 def _notes(samples: Sequence[Sample], predictor: Predictor | None) -> list[str]:

@@ -19,7 +19,7 @@ from ..backends.occupancy.predictor import Predictor
 from ..backends.occupancy.sample import Sample
 from ..errors import InputError
 from . import progress
-from .occupancy_answer import answer_json
+from .occupancy_answer import Asked, answer_json
 from .occupancy_text import prediction_text
 from .plain_json import plain_json
 
@@ -92,10 +92,10 @@ def occupancy(
     progress.clear()
     if not len(asked.graph):
         raise InputError(f"{network} launches no kernel, so it has no occupancy; give a network that computes something")
-    groups = []
-    for gpu in chosen:
-        tried = _batches_on(asked, gpu) if sweep_batches else sorted(set(batches or [_BATCH]))
-        groups.append([asked.sample(batch, gpu) for batch in tried])
+    if sweep_batches:
+        groups = [_fitting(asked, gpu) for gpu in chosen]
+    else:
+        groups = [[asked.on(gpu, batch) for batch in sorted(set(batches or [_BATCH]))] for gpu in chosen]
     answer = answer_json(groups, predictor, swept=sweep_batches)
     if plot is not None:
         from ..figures import save_figure
@@ -107,26 +107,27 @@ def occupancy(
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Network:
     """A network with its graph at one batch."""
 
     configuration: Configuration
     graph: ComputationGraph
 
-    def sample(self, batch: int, gpu: Gpu) -> Sample:
-        """At another batch, on a GPU."""
-        return Sample(replace(self.configuration, batch=batch), self.graph.at_batch(batch), gpu)
+    def on(self, gpu: Gpu, batch: int) -> Asked:
+        """On a GPU at another batch, with the launches that are expected there."""
+        sample = Sample(replace(self.configuration, batch=batch), self.graph.at_batch(batch), gpu)
+        return Asked(sample, modelled_step(sample))
 
 
-def _network(sizes: Configuration) -> _Asked:
+def _network(sizes: Configuration) -> _Network:
     if sizes.network.endswith(".onnx"):
         from ..backends.occupancy.graph.from_onnx import graph_of_onnx
 
-        return _Asked(sizes, graph_of_onnx(Path(sizes.network), sizes))
+        return _Network(sizes, graph_of_onnx(Path(sizes.network), sizes))
     from ..backends.occupancy.graph_of import graph_of
 
     whole = complete(sizes)
-    return _Asked(whole, graph_of(whole))
+    return _Network(whole, graph_of(whole))
 
 
 def _gpus(names: Sequence[str], predictor: Predictor | None, catalog: Catalog) -> list[Gpu]:
@@ -137,13 +138,18 @@ def _gpus(names: Sequence[str], predictor: Predictor | None, catalog: Catalog) -
     return list({gpu.name: gpu for gpu in (catalog.resolve(name) for name in wanted)}.values())
 
 
-def _batches_on(asked: _Asked, gpu: Gpu) -> list[int]:
-    """Powers of two that its memory holds."""
-    batches = batches_that_fit(lambda batch: modelled_step(asked.sample(batch, gpu)).memory_bytes, gpu.memory)
+def _fitting(asked: _Network, gpu: Gpu) -> list[Asked]:
+    """Batches of powers of two that the GPU's memory holds."""
+    tried: dict[int, Asked] = {}
+
+    def memory_of(batch: int) -> float:
+        tried[batch] = asked.on(gpu, batch)
+        return tried[batch].step.memory_bytes
+
+    batches = batches_that_fit(memory_of, gpu.memory)
     if not batches:
-        need = modelled_step(asked.sample(1, gpu)).memory_bytes
         raise InputError(
-            f"{asked.configuration.network} does not fit {gpu.name} even at batch 1: it takes about {need / 2**30:.1f} GiB of "
-            f"{gpu.memory / 2**30:.1f} GiB; take a GPU with more memory"
+            f"{asked.configuration.network} does not fit {gpu.name} even at batch 1: it takes about "
+            f"{memory_of(1) / 2**30:.1f} GiB of {gpu.memory / 2**30:.1f} GiB; take a GPU with more memory"
         )
-    return batches
+    return [tried[batch] for batch in batches]
