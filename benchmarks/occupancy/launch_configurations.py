@@ -93,12 +93,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
-    launches = read_traces()
-    text = "\n".join([*header(), *figures(launches), *classes(launches), *softmaxes(launches), *tiles(launches)])
+    text = table_text(read_traces())
     if options.write:
-        TABLE.write_text(text + "\n", encoding="utf-8")
+        TABLE.write_text(text, encoding="utf-8")
     else:
-        print(text)
+        print(text, end="")
+
+
+def table_text(launches: pd.DataFrame) -> str:
+    """The TOML table of these launches."""
+    return "\n".join([*header(), *figures(launches), *classes(launches), *softmaxes(launches), *tiles(launches), ""])
 
 
 def read_traces(path: Path = TRACES) -> pd.DataFrame:

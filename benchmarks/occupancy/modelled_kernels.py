@@ -1,0 +1,107 @@
+"""Modelled kernels held against recorded ones, and by batch size; part `modelled` of docs/occupancy.md.
+
+The launch configurations of the model come from the public traces, and so do the workloads here: there are no others. The
+column "without its trace" has configurations from the other traces alone. What the model then still knows of a workload is
+its graph. Nothing was fitted to occupancies. The recorded kernel lists were looked at when the rules were written (which
+kernels an operator launches, how a grid follows from sizes, that persistent kernels balance their waves).
+
+Run: EPOCHCAST_SHARED=../shared python benchmarks/occupancy/modelled_kernels.py [--write]
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import fmean
+
+sys.path.append(str(Path(__file__).parents[1]))
+from docs_page import OCCUPANCY, markdown_table
+from launch_configurations import read_traces, table_text
+from recorded_workloads import Recorded, recorded
+
+from epochcast.analyzer.backends.occupancy.configuration import Configuration
+from epochcast.analyzer.backends.occupancy.graph_of import graph_of
+from epochcast.analyzer.backends.occupancy.launch.gpu_limits import limits_of
+from epochcast.analyzer.backends.occupancy.launch.kernel_table import summarise, with_occupancy
+from epochcast.analyzer.backends.occupancy.modelled_kernels import kernels_of, occupancy_of
+from epochcast.analyzer.backends.occupancy.modelled_kernels.launch_configurations import launch_configurations
+from epochcast.regressor import load_catalog
+
+SWEPT = {
+    "resnet50": Configuration("resnet50", 1, channels=3, image_size=224),
+    "vit_small_patch16_224": Configuration("vit_small_patch16_224", 1, channels=3, image_size=224),
+    "bert": Configuration("bert", 1, sequence=128),
+    "lstm": Configuration("lstm", 1, sequence=64, hidden=256, layers=1),
+}
+BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+GPU = "H200 SXM"
+
+
+def main() -> None:
+    """Print the part; --write puts it into docs/occupancy.md."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", help="fill docs/occupancy.md")
+    write = parser.parse_args().write
+    content = [*against_recorded(), "", *by_batch()]
+    if write:
+        OCCUPANCY.fill("modelled", content)
+    print("\n".join(content))
+
+
+def against_recorded() -> Iterator[str]:
+    """One row per recorded workload."""
+    rows, errors, errors_without = [], [], []
+    for one in recorded():
+        step = occupancy_of(one.graph, one.gpu, one.workload.precision)
+        mean_without = _without_its_trace(one)
+        errors.append(abs(step.mean / one.mean - 1))
+        errors_without.append(abs(mean_without / one.mean - 1))
+        busy = step.step_s * step.nvml_utilisation
+        rows.append(
+            (
+                one.workload.name,
+                f"{one.launches:.0f} / {step.kernels}",
+                f"{100 * one.mean:.1f}",
+                f"{100 * step.mean:.1f}",
+                f"{100 * mean_without:.1f}",
+                f"{100 * one.time_mean:.1f} / {100 * step.time_mean:.1f}",
+                f"{1e3 * one.seconds:.2f} / {1e3 * busy:.2f}",
+            )
+        )
+    header = ("workload", "launches", "mean %", "modelled", "without its trace", "time mean %", "GPU ms")
+    yield from markdown_table(header, rows)
+    yield ""
+    error, error_without = (100 * fmean(ones) for ones in (errors, errors_without))
+    yield (
+        f"Two figures are recorded / modelled. Mean relative error of the mean over {len(rows)} workloads: {error:.1f} %, "
+        f"without the workload's own trace {error_without:.1f} %."
+    )
+
+
+def _without_its_trace(one: Recorded) -> float:
+    """The mean occupancy by launch configurations of all other traces."""
+    launches = read_traces()
+    own = launches["trace"].str.contains(one.workload.trace, regex=False)
+    if one.workload.trace == "alexnet":  # the file beside it holds the same kernels
+        own |= launches["trace"].str.contains("simple_add", regex=False)
+    limits = limits_of(one.gpu)
+    configurations = launch_configurations(limits, table_text(launches[~own]))
+    table = kernels_of(one.graph, one.gpu, one.workload.precision, configurations)
+    return summarise(with_occupancy(table, {one.gpu.name: limits})).grid.mean
+
+
+def by_batch() -> Iterator[str]:
+    """Mean occupancy and NVML utilisation of four networks by batch."""
+    gpu = load_catalog().resolve(GPU)
+    rows = []
+    for name, configuration in SWEPT.items():
+        graph = graph_of(configuration)
+        steps = [occupancy_of(graph.at_batch(batch), gpu, "fp32") for batch in BATCHES]
+        rows.append((name, *(f"{100 * step.mean:.0f} ({100 * step.nvml_utilisation:.0f})" for step in steps)))
+    yield f"By batch on an {GPU}, fp32: modelled mean occupancy %, in brackets modelled NVML utilisation %:"
+    yield ""
+    yield from markdown_table(("network", *map(str, BATCHES)), rows)
+
+
+if __name__ == "__main__":
+    main()
