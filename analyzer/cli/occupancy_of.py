@@ -19,6 +19,7 @@ from ..backends.occupancy.launch.calculator import CONFIGURATION
 from ..backends.occupancy.launch.kernel_table import LAUNCH, busiest, count_skipped, summarise
 from ..csv_text import source_name
 from ..errors import InputError
+from .occupancy_counted import counted_answer, counted_sentences, is_trace
 from .occupancy_of_text import sentences
 from .occupancy_over_time import SPAN_FIGURES, draw_over_time, span_figures
 from .plain_json import plain_json
@@ -67,13 +68,20 @@ def occupancy_of(
 
     FILE is a trace of PyTorch's profiler (.json, .json.gz), a CSV file of ncu (pages raw and details), or the kernels that
     `epochcast benchmark occupancy` recorded; - reads standard input. Achieved occupancy, which ncu measures, is told beside the
-    calculated one. Of PyTorch's traces, which tell when kernels ran, NVML utilisation and occupancy over time are told too.
+    calculated one. Of PyTorch's traces, which tell when kernels ran, NVML utilisation and occupancy over time are told too. So
+    they are of a trace by `epochcast record`, as the hardware counted them (sm_occupancy, gpu_utilization).
 
     \b
-    Example: epochcast occupancy-of trace.json.gz --plot kernels.png
+    Example: epochcast occupancy-of trace.json.gz --plot kernels.png --timeline time.png
     """
     if bin_width is not None and timeline is None:
         raise InputError(f"--bin {bin_width:g} is of no use without --timeline; name a figure to draw by it")
+    if is_trace(profile):
+        if gpu_name is not None or by != "kernel" or top is not None or plot is not None:
+            raise InputError(f"{str(profile)!r} is a trace without kernels; leave out --gpu, --by, --top and --plot")
+        counted = counted_answer(profile, timeline, bin_width)
+        click.echo(plain_json(counted) if as_json else counted_sentences(counted))
+        return 0
     name = source_name(profile)
     catalog = load_catalog(gpus)
     gpu = None if gpu_name is None else catalog.resolve(gpu_name)

@@ -34,7 +34,7 @@ def occupancy_over_time_figure(timelines: Mapping[str, Timeline], occupancy: str
         for axes, (title, timeline) in zip(panels, shown, strict=True):
             unit = _panel(axes, timeline)
             axes.set_title(title, parse_math=False)
-        panels[-1].set_xlabel(f"time since the first kernel, {unit}")
+        panels[-1].set_xlabel(f"time since the first kernel or reading, {unit}")
         figure.legend(handles=_legend([timeline for _, timeline in shown], occupancy), loc="outside lower center", ncols=3)
         return figure
 

@@ -144,7 +144,7 @@ def test_over_time_each_gpu_is_told_and_the_mean(tmp_path: Path, capsys: pytest.
     assert "NVML utilisation (mean over 2 GPUs)" in capsys.readouterr().out
     text = picture.read_text()
     assert "NVIDIA H100 80GB HBM3 (1), 0.01 s: NVML utilisation 10.0 %, occupancy 10.0 %" in text
-    assert "GPU occupancy (by launch configuration)" in text and "time since the first kernel, ms" in text
+    assert "GPU occupancy (by launch configuration)" in text and "time since the first kernel or reading, ms" in text
 
 
 def test_another_gpu_of_the_catalogue_or_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
