@@ -6,7 +6,7 @@ import traceback
 from pathlib import Path
 
 _HERE = Path(__file__).parent
-_TRACERS = {_HERE, _HERE / "distributed", _HERE / "convmeter"}
+_TRACERS = {_HERE, _HERE / "distributed", _HERE / "convmeter", _HERE / "occupancy" / "graph"}
 
 _NEEDS_VALUES = ("meta tensors", "_local_scalar_dense", "item()", "Meta", "numpy", "nonzero", "data-dependent")
 
@@ -16,7 +16,9 @@ def why_untraceable(what: str, error: Exception, otherwise: str = "it must run o
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
-        if Path(frame.filename).parent not in _TRACERS and "torch" not in Path(frame.filename).parts
+        if Path(frame.filename).parent not in _TRACERS
+        and "torch" not in Path(frame.filename).parts
+        and not frame.filename.startswith("<")  # code that is made as it runs
     ]
     place = f" at {Path(frames[-1].filename).name} line {frames[-1].lineno} ({frames[-1].line})" if frames else ""
     return f"{what} cannot be traced{place}: {one_line(error)}; {_remedy(error, bool(frames), otherwise)}"

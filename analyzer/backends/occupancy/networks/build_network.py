@@ -61,6 +61,8 @@ def _of_the_user(configuration: Configuration, device: str) -> Built:
     network, inputs = _built(name, lambda: _from_factory(configuration), device)
     network = network.to(device).eval()
     if inputs is None:
+        if configuration.channels:
+            set_channels(network, configuration.channels, name)
         image: dict[str, Any] = {one: getattr(configuration, one) or size.usual for one, size in IMAGE.items()}
         return network, _inputs(replace(configuration, sequence=0, hidden=0, layers=0, **image))
     batch = configuration.batch

@@ -1,0 +1,183 @@
+"""Networks by name: what they are built of, which sizes they take, and what is kept of them."""
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed (extra torch)")
+if find_spec("torchvision") is None:
+    pytest.skip("torchvision is not installed (extra convnets)", allow_module_level=True)
+
+from epochcast.analyzer.backends.occupancy import graph_of as module  # noqa: E402
+from epochcast.analyzer.backends.occupancy.configuration import Configuration  # noqa: E402
+from epochcast.analyzer.backends.occupancy.graph.from_module import graph_of_module  # noqa: E402
+from epochcast.analyzer.backends.occupancy.graph.operator_work import PRODUCTS  # noqa: E402
+from epochcast.analyzer.backends.occupancy.graph_of import graph_of  # noqa: E402
+from epochcast.analyzer.backends.occupancy.networks import FAMILIES, NETWORKS, complete, family  # noqa: E402
+from epochcast.analyzer.backends.occupancy.networks.build_network import build_network  # noqa: E402
+from epochcast.analyzer.errors import InputError  # noqa: E402
+
+OWN = """
+import torch
+from torch import nn
+
+def tokens(batch, sequence, hidden=8):
+    return nn.Sequential(nn.Embedding(10, hidden), nn.Linear(hidden, 2)), torch.zeros(batch, sequence, dtype=torch.long)
+
+def image():
+    return nn.Conv2d(3, 4, 3)
+
+def nothing():
+    return 3
+
+def broken():
+    raise RuntimeError("of its own")
+"""
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    module._kept.cache_clear()
+    return tmp_path / "epochcast" / "graphs"
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (tmp_path / "own_networks.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    sys.modules.pop("own_networks", None)
+    return "own_networks"
+
+
+def test_the_table_has_what_occupancies_are_measured_of() -> None:
+    assert len(NETWORKS) == 30
+    assert {network.family for network in NETWORKS.values()} == set(FAMILIES)
+    assert (family("clip_rn50"), family("gpt2"), family("timm:resnet26")) == ("multimodal", "language", "other")
+
+
+@pytest.mark.parametrize(("network", "giga_products"), [("alexnet", 0.71), ("resnet18", 1.81), ("squeezenet1_0", 0.82)])
+def test_products_as_torchvision_states_them(network: str, giga_products: float) -> None:
+    graph = graph_of(Configuration(network, 1, channels=3, image_size=224))
+    products = sum(graph.column("flops")[place] for place, word in enumerate(graph.words) if word in PRODUCTS) / 2
+    assert products / 1e9 == pytest.approx(giga_products, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        Configuration("lenet", 5, channels=7, image_size=64),
+        Configuration("lstm", 6, sequence=9, hidden=32, layers=2),
+        Configuration("resnet18", 3, channels=1, image_size=64),
+    ],
+    ids=lambda one: one.network,
+)
+def test_a_kept_graph_is_the_one_of_the_network_at_that_batch(asked: Configuration) -> None:
+    network, inputs = build_network(asked)
+    assert all(one.is_meta for one in network.parameters())
+    fresh = graph_of_module(network, inputs, asked.network, asked.batch)
+    for graph in (graph_of(asked), graph_of(asked, cache=False)):
+        assert graph.words == fresh.words
+        assert graph.batch == asked.batch
+        np.testing.assert_allclose(graph.sizes, fresh.sizes)
+
+
+@pytest.mark.parametrize("network", ["vit_tiny_patch16_224", "distilbert", "clip_vit_b32"])
+def test_transformers(network: str) -> None:
+    for library in ("timm", "transformers"):
+        if find_spec(library) is None:
+            pytest.skip(f"{library} is not installed (extra occupancy)")
+    graph = graph_of(Configuration(network, 8))
+    assert graph.words.count("attention") == {"vit_tiny_patch16_224": 12, "distilbert": 6, "clip_vit_b32": 24}[network]
+    assert not graph.unknown
+    if network == "clip_vit_b32":
+        first = graph.words.index("embedding")
+        crossing = (graph.edges[0] < first) & (graph.edges[1] >= first)
+        assert not crossing.any()  # two towers
+
+
+def test_a_graph_is_exported_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    exported = []
+    export = module._export
+    monkeypatch.setattr(module, "_export", lambda asked: exported.append(asked) or export(asked))
+    for batch in (1, 4, 4):
+        graph_of(Configuration("lenet", batch))
+    module._kept.cache_clear()  # as in another process
+    graph = graph_of(Configuration("lenet", 7, precision="fp16"))
+    assert [one.batch for one in exported] == [1]
+    assert (graph.batch, len(list(cache.iterdir()))) == (7, 1)
+    graph_of(Configuration("lenet", 1, image_size=64))
+    assert len(exported) == 2
+
+
+def test_a_damaged_file_is_written_anew(cache: Path) -> None:
+    whole = graph_of(Configuration("lenet", 1))
+    (file,) = cache.iterdir()
+    file.write_bytes(file.read_bytes()[:100])
+    module._kept.cache_clear()
+    np.testing.assert_array_equal(graph_of(Configuration("lenet", 1)).sizes, whole.sizes)
+    module._kept.cache_clear()
+    assert file.stat().st_size > 100
+
+
+def test_a_folder_that_cannot_be_written_is_no_obstacle(tmp_path: Path) -> None:
+    (tmp_path / "epochcast").write_text("a file where the folder should be")
+    assert len(graph_of(Configuration("lenet", 1))) == 11
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (Configuration("lenet", 1, sequence=5), r"lenet has no sequence, but sequence 5 is asked for; leave it out"),
+        (Configuration("lstm", 1, image_size=5), r"lstm has no image size"),
+        (Configuration("bert", 1, sequence=513), r"bert cannot have sequence 513; give one from 1 to 512"),
+        (Configuration("lenet", 1, image_size=9), r"lenet cannot have image size 9; give 16 or more"),
+        (Configuration("lenet", 0), r"lenet cannot run with a batch of 0"),
+        (Configuration("lenet", 1, precision="int3"), r"unknown precision 'int3'; give one of fp32, fp16, bf16"),
+        (Configuration("resnet99", 1), r"unknown network 'resnet99'; did you mean"),
+        (
+            Configuration("alexnet", 1, image_size=32),
+            r"alexnet cannot be traced at alexnet.py line \d+ .* Output size is too small",
+        ),
+    ],
+)
+def test_what_does_not_apply_is_one_sentence(asked: Configuration, said: str) -> None:
+    with pytest.raises(InputError, match=said) as raised:
+        graph_of(asked)
+    assert "\n" not in str(raised.value)
+
+
+def test_what_is_not_given_is_usual() -> None:
+    assert complete(Configuration("clip_rn50", 2)) == Configuration("clip_rn50", 2, channels=3, image_size=224, sequence=77)
+    assert complete(Configuration("gru", 2, hidden=8)) == Configuration("gru", 2, sequence=64, hidden=8, layers=1)
+    assert complete(Configuration("own:net", 2)) == Configuration("own:net", 2)
+
+
+def test_a_users_factory_is_read_every_time(own: str, cache: Path) -> None:
+    graph = graph_of(Configuration(f"{own}:tokens", 6, sequence=5))
+    assert graph.words == ("embedding", "linear")
+    assert graph.column("written").tolist() == [6 * 5 * 8, 6 * 5 * 2]
+    assert graph_of(Configuration(f"{own}:tokens", 6, sequence=5, hidden=4)).column("written")[0] == 6 * 5 * 4
+    wider = graph_of(Configuration(f"{own}:image", 2, channels=5, image_size=10))
+    assert wider.column("read").tolist() == [2 * 5 * 100]
+    assert not cache.exists()
+
+
+@pytest.mark.parametrize(
+    ("factory", "sizes", "said"),
+    [
+        ("tokens", {"layers": 3}, "has no parameter layers that could be 3; leave it out"),
+        ("tokens", {"channels": 3}, "gives inputs of its own, but no parameter channels; leave out the channels"),
+        ("nothing", {}, "gives a int; its factory must return a torch.nn.Module"),
+        ("broken", {}, "cannot be built: RuntimeError: of its own"),
+        ("missing", {}, "cannot be imported"),
+    ],
+)
+def test_what_is_wrong_with_a_factory_is_one_sentence(own: str, factory: str, sizes: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        graph_of(Configuration(f"{own}:{factory}", 2, **sizes))
