@@ -31,7 +31,7 @@ def tick_by_tick(readings: list[float], edges: list[int]) -> list[float]:
     return values
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0, NAN]), min_size=4, max_size=11), st.data())
 def test_agrees_with_a_walk_tick_by_tick(readings: list[float], data: Any) -> None:
     readings[0] = readings[1] = 0.5

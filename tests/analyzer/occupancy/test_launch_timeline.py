@@ -63,7 +63,7 @@ LAUNCHES = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(launches=LAUNCHES, inner=st.sets(st.integers(1, 59), max_size=8), order=st.randoms())
 def test_agrees_with_a_walk_tick_by_tick(launches: list[tuple[int, int, float]], inner: set[int], order: Any) -> None:
     edges = [0, *sorted(inner), 60]
