@@ -19,6 +19,7 @@ class BrpNas(nn.Module):
     """
 
     structured = False
+    attends = False
     least_filled = 0.75
 
     def __init__(self, nodes: int, edges: int, width: int = 256, layers: int = 4) -> None:

@@ -23,6 +23,7 @@ class DnnOccu(nn.Module):
     """
 
     structured = True
+    attends = True
     least_filled = 0.75
 
     def __init__(self, nodes: int, edges: int, width: int = 256, layers: int = 2, heads: int = 4, seeds: int = 4) -> None:

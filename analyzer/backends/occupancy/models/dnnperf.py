@@ -13,6 +13,7 @@ class DnnPerf(nn.Module):
     """Three ANEE layers and an MLP. The DNN-occu paper does not give their number or width: here as wide as DNN-occu."""
 
     structured = False
+    attends = False
     least_filled = 0.75
 
     def __init__(self, nodes: int, edges: int, width: int = 256, layers: int = 3) -> None:

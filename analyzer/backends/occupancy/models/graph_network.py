@@ -14,8 +14,9 @@ from torch import nn
 from ....errors import InputError
 from ..features import EDGE_FEATURES, NODE_FEATURES, Standardiser, edge_features, node_features
 from ..sample import Sample
-from .batching import encode
+from .batching import EncodedGraph, encode
 from .output import Floats, Output, Target
+from .structure import refuse_large
 from .training import Training, answers_of, train
 
 _AT_ONCE = 64
@@ -28,11 +29,13 @@ class Architecture(Protocol):
     """A network's class.
 
     Attributes:
-        structured: whether it looks at :mod:`.structure`, which bounds the size of graphs.
+        structured: whether it looks at :mod:`.structure`.
+        attends: whether each operator looks at all others, which bounds the size of graphs.
         least_filled: what share of a batch should be operators, not padding, 0..1.
     """
 
     structured: bool
+    attends: bool
     least_filled: float
 
     def __call__(self, nodes: int, edges: int, **sizes: Any) -> nn.Module:
@@ -72,7 +75,7 @@ class GraphNetwork:
         self._output = Output.of(self.target, values, len(samples))
         self._nodes = Standardiser.fit([node_features(sample) for sample in samples])
         self._edges = Standardiser.fit([edge_features(sample) for sample in samples])
-        graphs = [encode(sample, self._nodes, self._edges, self.architecture.structured) for sample in samples]
+        graphs = [self._encoded(sample) for sample in samples]
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(self.training.seed)
             network = self.architecture(NODE_FEATURES, EDGE_FEATURES, **self.sizes)
@@ -91,9 +94,13 @@ class GraphNetwork:
         with _told_memory():
             for first in range(0, len(samples), _AT_ONCE):
                 some = samples[first : first + _AT_ONCE]
-                graphs = [encode(sample, self._nodes, self._edges, self.architecture.structured) for sample in some]
-                parts.append(answers_of(self._network, graphs, self._output, self._device))
+                parts.append(answers_of(self._network, list(map(self._encoded, some)), self._output, self._device))
         return self._output.values(np.concatenate(parts))
+
+    def _encoded(self, sample: Sample) -> EncodedGraph:
+        if self.architecture.attends:
+            refuse_large(sample.graph)
+        return encode(sample, self._nodes, self._edges, self.architecture.structured)
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """What was fitted: numbers as JSON, and arrays."""

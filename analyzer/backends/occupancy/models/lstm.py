@@ -12,6 +12,7 @@ class Lstm(nn.Module):
     """Two layers of 256 channels; the last one's state after the last operator is what an answer is made from."""
 
     structured = False
+    attends = False
     least_filled = 0.5
 
     def __init__(self, nodes: int, edges: int, width: int = 256, layers: int = 2) -> None:

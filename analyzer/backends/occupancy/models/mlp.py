@@ -14,6 +14,7 @@ class Mlp(nn.Module):
     """Four layers, 80, 512, 512 and 256 wide. How the paper makes one row of many operators is not said: here by their mean."""
 
     structured = False
+    attends = False
     least_filled = 0.0
 
     def __init__(self, nodes: int, edges: int, widths: tuple[int, ...] = (80, 512, 512, 256)) -> None:

@@ -52,13 +52,21 @@ def structure_of(graph: ComputationGraph) -> Structure:
     Raises:
         InputError: the graph has more than LARGEST_GRAPH operators.
     """
-    n = len(graph)
-    if n > LARGEST_GRAPH:
+    refuse_large(graph)
+    return _structure(len(graph), np.ascontiguousarray(graph.edges).tobytes())
+
+
+def refuse_large(graph: ComputationGraph) -> None:
+    """For models with attention between all operators.
+
+    Raises:
+        InputError: the graph has more than LARGEST_GRAPH operators.
+    """
+    if len(graph) > LARGEST_GRAPH:
         raise InputError(
-            f"{graph.name} has {n} operators, but attention between all of them takes graphs of up to {LARGEST_GRAPH}; "
-            "use a model without it (boosting, nearest, mlp, lstm, dnnperf)"
+            f"{graph.name} has {len(graph)} operators, but attention between all of them takes up to {LARGEST_GRAPH}; "
+            "use a model without it (operator-mean, boosting, nearest, mlp, lstm, dnnperf)"
         )
-    return _structure(n, np.ascontiguousarray(graph.edges).tobytes())
 
 
 @lru_cache(maxsize=64)

@@ -18,6 +18,7 @@ class Transformer(nn.Module):
     """
 
     structured = False
+    attends = True
     least_filled = 0.75
 
     def __init__(

@@ -262,13 +262,21 @@ def test_a_loss_that_is_no_number_is_one_sentence(samples: list[Sample]) -> None
         GraphNetwork(Mlp, training, sizes=SMALL[Mlp]).fit(samples, np.linspace(0.1, 0.9, len(samples)))
 
 
-def test_twenty_thousand_operators(made_sample: MadeSample, samples: list[Sample]) -> None:
-    large = made_sample(20_000)
-    with pytest.raises(InputError, match="random20000 has 20000 operators"):
-        fitted(samples).predict([large])
+@pytest.mark.parametrize("architecture", [DnnOccu, Transformer])
+def test_attention_refuses_twenty_thousand_operators(
+    architecture: type, made_sample: MadeSample, samples: list[Sample]
+) -> None:
     labels = np.linspace(0.1, 0.9, len(samples))
-    model = GraphNetwork(DnnPerf, Training(1), sizes=SMALL[DnnPerf]).fit(samples, labels)
-    assert 0 < model.predict([large, samples[0]])[0] < 1
+    model = GraphNetwork(architecture, Training(1), sizes=SMALL[architecture]).fit(samples, labels)
+    with pytest.raises(InputError, match="random20000 has 20000 operators"):
+        model.predict([samples[0], made_sample(20_000)])
+
+
+@pytest.mark.parametrize("architecture", [DnnPerf, BrpNas, Mlp, Lstm])
+def test_others_take_twenty_thousand_operators(architecture: type, made_sample: MadeSample, samples: list[Sample]) -> None:
+    labels = np.linspace(0.1, 0.9, len(samples))
+    model = GraphNetwork(architecture, Training(1), sizes=SMALL[architecture]).fit(samples, labels)
+    assert 0 < model.predict([made_sample(20_000), samples[0]])[0] < 1
 
 
 def test_no_samples_have_no_answers(samples: list[Sample]) -> None:
