@@ -18,7 +18,7 @@ from .predictor_files import MANIFEST, Manifest, read, write
 from .reliability import Reliability, reliability_of
 from .sample import Sample
 
-DEFAULT_MODEL = "boosting"
+DEFAULT_MODEL = "operator-mean"
 
 FOLDS = 5
 """Groups of networks that are left out in turn to see the errors on new ones: so many more fits."""

@@ -30,7 +30,8 @@ MEMBERS = 3
 LEARNING_RATE = 3e-3
 WEIGHT_DECAY = 1e-3
 
-
+_SMALLEST = 1e-3
+"""Below it occupancies do not differ for the error: a logarithm would blow such differences up."""
 _WIDEST = 15.0
 """Logarithm of the largest weight over the one of an average operator."""
 _USUAL_OPERATORS = 5.0
@@ -69,13 +70,13 @@ class OperatorMean:
         optimizer = torch.optim.AdamW(network.parameters(), lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY)
         schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, LEARNING_RATE, total_steps=steps)
         for step in range(steps):
-            loss = nn.functional.mse_loss(network(batch), wanted)
+            loss = _error(network(batch), wanted, self._output.target)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
             schedule.step()
             if self.progress is not None:
-                self.progress(member * steps + step + 1, MEMBERS * steps, float(loss))
+                self.progress(member * steps + step + 1, MEMBERS * steps, float(loss.detach()))
         trained: _Network = network.cpu().eval()
         return trained
 
@@ -107,6 +108,13 @@ class OperatorMean:
             )
             self._members.append(network.eval())
         return self
+
+
+def _error(learnt: Tensor, wanted: Tensor, target: Target) -> Tensor:
+    """Mean absolute difference of logarithms, which is about the relative error; seconds are learnt as logarithms already."""
+    if target == "ratio":
+        learnt, wanted = learnt.clamp_min(_SMALLEST).log(), wanted.clamp_min(_SMALLEST).log()
+    return (learnt - wanted).abs().mean()
 
 
 class _Operators:
