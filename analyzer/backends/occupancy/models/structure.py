@@ -24,7 +24,7 @@ MOST_EDGES = 16
 """Edges into or out of an operator beyond which all counts are alike."""
 
 LARGEST_GRAPH = 4096
-"""Operators of the largest graph that attention takes: it has numbers for each two of them, 1.3 GiB in a step of training DNN-occu.
+"""Operators of the largest graph that attention takes: it has numbers for each two of them, in training of DNN-occu 1.3 GiB.
 The largest graph of the paper has 2664."""
 
 _ROWS = 512
