@@ -37,8 +37,7 @@ def graph_of_module(module: nn.Module, inputs: tuple[Any, ...], name: str, batch
     """Export a module in evaluation mode and read its graph.
 
     It is exported with SAMPLES samples, which tells what grows with the batch. Where that fails, or anything grows otherwise
-    than in proportion (products of samples with each other, a loop over them), it is exported with its own inputs, and what
-    depends on them is taken to be proportional.
+    than in proportion (products of samples with each other, a loop over them), it is read by :func:`graph_as_given`.
 
     Args:
         module: on any device, also without memory; it is left as it was.
@@ -52,21 +51,35 @@ def graph_of_module(module: nn.Module, inputs: tuple[Any, ...], name: str, batch
     fakes = FakeTensorMode(allow_non_fake_inputs=True)
     fake = _without_values(module, fakes)
     many = tree_map_only(Tensor, lambda one: _samples(one, batch, SAMPLES, fakes), inputs)
-    if any(isinstance(one, Tensor) and SAMPLES in one.shape[:1] for one in tree_leaves(many)):
-        try:
-            reading = _Reading(_export(fake, many), SAMPLES, name)
-            if reading.linear and len(reading.builder.words) < SAMPLES:  # more may be operators for each sample
-                return reading.graph().at_batch(batch)
-        except Exception:  # what holds for its own inputs need not hold for others
-            pass
-    few = tree_map_only(Tensor, lambda one: _samples(one, batch, batch, fakes), inputs)
+    if not any(isinstance(one, Tensor) and SAMPLES in one.shape[:1] for one in tree_leaves(many)):
+        return graph_as_given(module, inputs, name, batch)
     try:
-        alone = _Reading(_export(fake, few), batch, name, every_reached=True)
+        reading = _Reading(_export(fake, many), SAMPLES, name)
+    except Exception:  # what holds for its own inputs need not hold for others
+        return graph_as_given(module, inputs, name, batch)
+    operators = len(reading.builder.words)
+    if reading.linear and operators < SAMPLES:
+        return reading.graph().at_batch(batch)
+    given = graph_as_given(module, inputs, name, batch)
+    of_each_sample = operators - len(given) >= SAMPLES - batch
+    return reading.graph().at_batch(batch) if reading.linear and not of_each_sample else given
+
+
+def graph_as_given(module: nn.Module, inputs: tuple[Any, ...], name: str, batch: int) -> ComputationGraph:
+    """Export a module with its own inputs, and take all that depends on them to be proportional to the batch.
+
+    The sizes are those of this batch; at others, masks and positions that a network adds to what depends on its input are not.
+    Arguments and errors as for :func:`graph_of_module`.
+    """
+    fakes = FakeTensorMode(allow_non_fake_inputs=True)
+    fake = _without_values(module, fakes)
+    given = tree_map_only(Tensor, lambda one: _samples(one, batch, batch, fakes), inputs)
+    try:
+        return _Reading(_export(fake, given), batch, name, every_reached=True).graph()
     except InputError:
         raise
     except Exception as error:  # a user's module may raise anything
         raise InputError(why_untraceable(name, error)) from error
-    return alone.graph()
 
 
 def _without_values(module: nn.Module, fakes: FakeTensorMode) -> nn.Module:

@@ -12,7 +12,7 @@ from torch import nn  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph  # noqa: E402
-from epochcast.analyzer.backends.occupancy.graph.from_module import graph_of_module  # noqa: E402
+from epochcast.analyzer.backends.occupancy.graph.from_module import SAMPLES, graph_as_given, graph_of_module  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph.operator_work import PRODUCTS  # noqa: E402
 from epochcast.analyzer.errors import InputError  # noqa: E402
 
@@ -171,7 +171,7 @@ def masked(net: Any, x: Any) -> Any:
 def test_a_rescaled_graph_is_the_one_of_that_batch(forward: Callable[..., Any], batch: int) -> None:
     parts = {"weight": nn.Parameter(torch.zeros(1, 8)), "layer": nn.Linear(8, 8)}
     rescaled = read(forward, torch.zeros(3, 8), **parts).at_batch(batch)
-    fresh = read(forward, torch.zeros(batch, 8), **parts)
+    fresh = graph_as_given(Does(forward, **parts), (torch.zeros(batch, 8),), "net", batch)
     assert rescaled.words == fresh.words
     np.testing.assert_allclose(rescaled.sizes, fresh.sizes)
     np.testing.assert_allclose(rescaled.edge_elements, fresh.edge_elements)
@@ -181,6 +181,17 @@ def test_products_of_samples_with_each_other_are_read_as_given() -> None:
     graph = read(lambda net, x: x @ x.T, torch.zeros(5, 8))
     assert graph.column("written").tolist() == [25]
     assert graph.column("flops").tolist() == [2 * 25 * 8]
+
+
+def test_operators_for_each_sample_are_those_of_the_batch() -> None:
+    graph = read(lambda net, x: torch.stack([one * 2 for one in x]), torch.zeros(3, 8))
+    assert graph.words == ("multiply", "multiply", "multiply", "concatenate")
+
+
+def test_a_network_may_have_more_operators_than_the_export_samples() -> None:
+    graph = read(lambda net, x: net.deep(x[:, :1].expand(-1, 8) + 1), X, deep=nn.Sequential(*[nn.ReLU()] * (SAMPLES + 1)))
+    assert len(graph) == SAMPLES + 2
+    assert graph.at_batch(7).column("read")[0] == 7  # the export with many samples: of one sample it would be a copy
 
 
 def test_steps_before_samples_are_read_as_given() -> None:

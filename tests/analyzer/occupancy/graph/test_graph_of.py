@@ -14,7 +14,7 @@ if find_spec("torchvision") is None:
 
 from epochcast.analyzer.backends.occupancy import graph_of as module  # noqa: E402
 from epochcast.analyzer.backends.occupancy.configuration import Configuration  # noqa: E402
-from epochcast.analyzer.backends.occupancy.graph.from_module import graph_of_module  # noqa: E402
+from epochcast.analyzer.backends.occupancy.graph.from_module import graph_as_given  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph.operator_work import PRODUCTS  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph_of import graph_of  # noqa: E402
 from epochcast.analyzer.backends.occupancy.networks import FAMILIES, NETWORKS, complete, family  # noqa: E402
@@ -80,7 +80,7 @@ def test_products_as_torchvision_states_them(network: str, giga_products: float)
 def test_a_kept_graph_is_the_one_of_the_network_at_that_batch(asked: Configuration) -> None:
     network, inputs = build_network(asked)
     assert all(one.is_meta for one in network.parameters())
-    fresh = graph_of_module(network, inputs, asked.network, asked.batch)
+    fresh = graph_as_given(network, inputs, asked.network, asked.batch)
     for graph in (graph_of(asked), graph_of(asked, cache=False)):
         assert graph.words == fresh.words
         assert graph.batch == asked.batch
