@@ -56,7 +56,7 @@ def test_a_manager_that_does_not_read_does_not_hold_the_agent(tmp_path: Path, mo
     ("timeout", "pid", "seconds"),
     [
         ("30000000", None, 15.0),
-        ("30000000", str(os.getpid()), 15.0),
+        pytest.param("30000000", str(os.getpid()), 15.0, id="this-process"),
         ("30000000", "1", None),
         ("0", None, None),
         ("soon", None, None),
