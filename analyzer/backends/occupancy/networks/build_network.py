@@ -51,8 +51,7 @@ def build_network(configuration: Configuration, device: str = "meta") -> Built:
         return _of_the_user(configuration, device)
     else:
         network, _ = find_network(name, configuration.image_size, device)
-    if configuration.channels:
-        set_channels(network, configuration.channels, name)
+    _change_channels(network, configuration.channels, name)
     return network.to(device).eval(), _inputs(configuration)
 
 
@@ -61,8 +60,7 @@ def _of_the_user(configuration: Configuration, device: str) -> Built:
     network, inputs = _built(name, lambda: _from_factory(configuration), device)
     network = network.to(device).eval()
     if inputs is None:
-        if configuration.channels:
-            set_channels(network, configuration.channels, name)
+        _change_channels(network, configuration.channels, name)
         image: dict[str, Any] = {one: getattr(configuration, one) or size.usual for one, size in IMAGE.items()}
         return network, _inputs(replace(configuration, sequence=0, hidden=0, layers=0, **image))
     batch = configuration.batch
@@ -178,6 +176,17 @@ def _clip(tower: str, image_size: int) -> nn.Module:
     from transformers import CLIPTextConfig, CLIPTextModel
 
     return Clip(_timm(tower, image_size), CLIPTextModel(CLIPTextConfig()))
+
+
+def _change_channels(network: nn.Module, channels: int, name: str) -> None:
+    """Let a network as its library builds it take images of so many channels; 0 and the usual ones change nothing."""
+    usual = IMAGE["channels"].usual
+    if channels in (0, usual):
+        return
+    first = next((one for one in network.modules() if isinstance(one, nn.Conv2d)), None)
+    if first is not None and first.in_channels != usual:  # the image is taken apart before
+        raise InputError(f"the first convolution of {name} takes {first.in_channels} channels, not the image's; leave them out")
+    set_channels(network, channels, name)
 
 
 def set_channels(network: nn.Module, channels: int, name: str) -> None:

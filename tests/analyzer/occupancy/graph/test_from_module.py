@@ -11,8 +11,9 @@ torch = pytest.importorskip("torch", reason="torch is not installed (extra torch
 from torch import nn  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
+from epochcast.analyzer.backends.occupancy.graph import from_module  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph  # noqa: E402
-from epochcast.analyzer.backends.occupancy.graph.from_module import SAMPLES, graph_as_given, graph_of_module  # noqa: E402
+from epochcast.analyzer.backends.occupancy.graph.from_module import graph_as_given, graph_of_module  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph.operator_work import PRODUCTS  # noqa: E402
 from epochcast.analyzer.errors import InputError  # noqa: E402
 
@@ -183,14 +184,16 @@ def test_products_of_samples_with_each_other_are_read_as_given() -> None:
     assert graph.column("flops").tolist() == [2 * 25 * 8]
 
 
-def test_operators_for_each_sample_are_those_of_the_batch() -> None:
+def test_operators_for_each_sample_are_those_of_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(from_module, "SAMPLES", 31)
     graph = read(lambda net, x: torch.stack([one * 2 for one in x]), torch.zeros(3, 8))
     assert graph.words == ("multiply", "multiply", "multiply", "concatenate")
 
 
-def test_a_network_may_have_more_operators_than_the_export_samples() -> None:
-    graph = read(lambda net, x: net.deep(x[:, :1].expand(-1, 8) + 1), X, deep=nn.Sequential(*[nn.ReLU()] * (SAMPLES + 1)))
-    assert len(graph) == SAMPLES + 2
+def test_a_network_may_have_more_operators_than_the_export_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(from_module, "SAMPLES", 31)
+    graph = read(lambda net, x: net.deep(x[:, :1].expand(-1, 8) + 1), X, deep=nn.Sequential(*[nn.ReLU()] * 32))
+    assert len(graph) == 33
     assert graph.at_batch(7).column("read")[0] == 7  # the export with many samples: of one sample it would be a copy
 
 
