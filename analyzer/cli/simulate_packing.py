@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
+from click.core import ParameterSource
 
 from ...regressor import Gpu, load_catalog
 from ..backends.occupancy.packing.colocation import MeasuredSlowdown, read_colocation
@@ -18,6 +19,7 @@ from ..backends.occupancy.packing.job_kinds import JobKind, JobKinds, job_kinds
 from ..backends.occupancy.packing.job_stream import StreamShape, with_prediction_error
 from ..backends.occupancy.packing.policies import PAPER, POLICIES
 from ..backends.occupancy.packing.slowdown import ASSUMED, Slowdown
+from ..backends.occupancy.points import LABELS
 from ..errors import InputError
 from . import progress
 from .plain_json import plain_json
@@ -40,6 +42,7 @@ _MEASURED = "measured"
     show_default=True,
     help="Of configurations: over kernel launches, or weighted by their duration.",
 )
+@click.option("--labels", type=click.Choice(LABELS), help="Of configurations: those with these alone, where there are several.")
 @click.option("--gpus-total", type=click.IntRange(min=1), default=4, show_default=True, help="How many GPUs.")
 @click.option("--gpu", metavar="NAME", help="Which GPU: its memory, and its rows of the configurations.")
 @click.option("--memory", type=click.FloatRange(min=0, min_open=True), metavar="BYTES", help="Memory of each GPU, if another.")
@@ -69,6 +72,7 @@ def simulate_packing(
     jobs: Path | None,
     table_path: Path | None,
     occupancy: str,
+    labels: str | None,
     gpus_total: int,
     gpu: str | None,
     memory: float | None,
@@ -88,8 +92,8 @@ def simulate_packing(
     """Simulate packing jobs on GPUs by predicted occupancy, beside other policies, for each slowdown that sharing may cost.
 
     A table of jobs has the columns name, arrival_s, duration_s (alone), occupancy and nvml_utilisation (0 to 1), memory_bytes;
-    and may have predicted_occupancy, predicted_memory_bytes. A table of configurations is occupancy.csv of occupancy_bench.py
-    or has the columns key, model, occupancy, nvml_utilisation, memory_bytes.
+    and may have predicted_occupancy, predicted_memory_bytes. A table of configurations is one that `epochcast train occupancy`
+    reads, or has the columns key, occupancy, nvml_utilisation, memory_bytes.
 
     Slowdowns: none; fig7, the DNN-occu paper's by cumulative occupancy (shape assumed from its text); utilisation, jobs take
     turns; measured (--colocation). Gains are against one job per GPU.
@@ -105,10 +109,11 @@ def simulate_packing(
     drawn: Sequence[Sequence[Job]]
     told: dict[str, Any] = {}
     if jobs is not None and table_path is None:
+        _refuse_of_streams()
         drawn = _errors_of(read_jobs(jobs), runs if error else 1, seed, error)
         memory = _memory(memory, named)
     elif table_path is not None and jobs is None:
-        table = job_kinds(table_path, catalog, named, occupancy)
+        table = job_kinds(table_path, catalog, named, occupancy, labels)
         memory = _memory(memory, catalog[table.gpu] if table.gpu and not named else named)
         kinds, told = _those_that_fit(table, memory)
         rate = None if load is None else load * gpus_total / mean_duration
@@ -137,6 +142,15 @@ def simulate_packing(
     return 0
 
 
+def _refuse_of_streams() -> None:
+    """Raise InputError for an option that changes nothing about a table of jobs."""
+    context = click.get_current_context()
+    for option in context.command.params:
+        given = context.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE
+        if given and option.name in ("occupancy", "labels", "stream_jobs", "mean_duration", "load"):
+            raise InputError(f"{option.opts[0]} is about streams drawn from --configurations; with --jobs leave it out")
+
+
 def _memory(memory: float | None, gpu: Gpu | None) -> float:
     """Bytes of each GPU."""
     if memory is None and gpu is None:
@@ -151,7 +165,7 @@ def _those_that_fit(table: JobKinds, memory: float) -> tuple[Sequence[JobKind], 
         least = min(kind.memory for kind in table.kinds)
         raise InputError(f"every configuration needs {least:.4g} bytes or more and a GPU has {memory:.4g}; give larger GPUs")
     left_out = {"nvml_utilisation_or_memory_unknown": table.left_out, "too_large": len(table.kinds) - len(kinds)}
-    return kinds, {"configurations": len(kinds), "labels": list(table.labels), "gpu": table.gpu or None, "left_out": left_out}
+    return kinds, {"configurations": len(kinds), "labels": table.labels, "gpu": table.gpu or None, "left_out": left_out}
 
 
 def _slowdowns(names: Sequence[str], colocation: Path | None) -> Mapping[str, Slowdown]:
@@ -180,7 +194,7 @@ def _text(answer: Mapping[str, Any], summaries: Sequence[Summary], order: Mappin
     if told := answer["drawn_from"]:
         left_out = sum(told["left_out"].values())
         lines.append(
-            f"drawn from {told['configurations']} configurations, occupancies: {', '.join(told['labels'])}"
+            f"drawn from {told['configurations']} configurations, occupancies: {told['labels']}"
             + (f" ({left_out} left out: too large, or nothing known of memory or NVML utilisation)" if left_out else "")
         )
     for curve in dict.fromkeys(one.slowdown for one in summaries):

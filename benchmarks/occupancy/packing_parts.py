@@ -48,7 +48,7 @@ def workload(path: Path | None, gpu: str, occupancy: str = "mean") -> Workload:
     named = catalog.resolve(gpu)
     table = job_kinds(path, catalog, named, occupancy)
     kinds = [kind for kind in table.kinds if kind.memory <= named.memory]
-    told = f"{len(kinds)} configurations with {' and '.join(table.labels)} occupancies on {named.name}"
+    told = f"{len(kinds)} configurations with {table.labels} occupancies on {named.name}"
     return Workload(kinds, told, float(named.memory))
 
 

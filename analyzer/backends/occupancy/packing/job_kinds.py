@@ -10,6 +10,7 @@ import pandas as pd
 from .....regressor import Catalog, Gpu
 from ....errors import InputError
 from .. import label_files
+from ..labelled_samples import of_one_kind
 from ..points import SIZES
 from .table_file import Column, read_table
 
@@ -37,13 +38,13 @@ class JobKinds:
 
     Attributes:
         kinds: at least one.
-        labels: where the occupancies come from (:data:`..points.LABELS`), or ``given``.
+        labels: where the occupancies come from, one of :data:`..points.LABELS`, or ``given``.
         gpu: the GPU that they are of, as the catalogue calls it; empty where the table does not tell.
         left_out: rows without NVML utilisation or memory.
     """
 
     kinds: tuple[JobKind, ...]
-    labels: tuple[str, ...]
+    labels: str
     gpu: str
     left_out: int
 
@@ -55,20 +56,25 @@ _GIVEN = (
 )
 
 
-def job_kinds(path: Path, catalog: Catalog, gpu: Gpu | None = None, occupancy: str = "mean") -> JobKinds:
+def job_kinds(
+    path: Path, catalog: Catalog, gpu: Gpu | None = None, occupancy: str = "mean", labels: str | None = None
+) -> JobKinds:
     """Kinds of any table of occupancies (``label_files``: of our own, or of ``occupancy_bench.py``), or of a plain one.
 
     Of a table of occupancies the column ``occupancy`` (``mean``: the paper's label, or ``time_mean``: weighted by the kernels'
-    duration) counts, and rows on ``gpu``, if it is given. A plain table has the columns ``key``, ``occupancy``,
-    ``nvml_utilisation`` (0..1) and ``memory_bytes``.
+    duration) counts, and rows on ``gpu`` with ``labels``, if they are given. A plain table has the columns ``key``,
+    ``occupancy``, ``nvml_utilisation`` (0..1) and ``memory_bytes``.
 
     Raises:
-        InputError: the file is none of these, holds nothing usable or nothing on this GPU, or is of several GPUs.
+        InputError: the file is none of these, holds nothing usable or nothing on this GPU or with these labels, or is of
+            several GPUs or kinds of labels.
     """
     columns = read_table(path, (), names=()).columns
     if {"key", *(column.name for column in _GIVEN)} <= set(columns):
+        if labels is not None:
+            raise InputError(f"{str(path)!r} tells of no kind of labels; leave out --labels {labels}")
         table = read_table(path, _GIVEN, names=("key",))
-        return JobKinds(_kinds(table, "occupancy"), ("given",), "", 0)
+        return JobKinds(_kinds(table, "occupancy"), "given", "", 0)
     told = "gpu" in columns or (path.parent / "meta.json").is_file()  # which GPU it is of, so that another is noticed
     points = label_files.read_any(path, catalog, None if told else gpu)
     if gpu is not None:
@@ -79,12 +85,13 @@ def job_kinds(path: Path, catalog: Catalog, gpu: Gpu | None = None, occupancy: s
     found = sorted(points["gpu"].unique())
     if len(found) > 1:
         raise InputError(f"{str(path)!r} is of {', '.join(found)}; say which by --gpu")
+    points = of_one_kind(points, labels)
     usable = points[points[["nvml_utilisation", "memory_bytes"]].notna().all(axis=1)]
     if usable.empty:
         raise InputError(f"{str(path)!r} holds no row with nvml_utilisation and memory_bytes; packing needs both")
     sizes = usable[list(SIZES)].astype(str).agg("/".join, axis=1)
     named = usable.assign(key=usable["network"] + "/" + sizes + "/" + usable["precision"])
-    return JobKinds(_kinds(named, occupancy), tuple(sorted(usable["labels"].unique())), found[0], len(points) - len(usable))
+    return JobKinds(_kinds(named, occupancy), str(usable["labels"].iloc[0]), found[0], len(points) - len(usable))
 
 
 def _kinds(table: pd.DataFrame, occupancy: str) -> tuple[JobKind, ...]:

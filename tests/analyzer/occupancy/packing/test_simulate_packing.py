@@ -139,6 +139,8 @@ def test_measured_slowdown(capsys: Capture, jobs: str, tmp_path: Path) -> None:
         (["--gpu", "P40", "--jobs", "{jobs}", "--slowdown", "measured"], "needs measured pairs"),
         (["--gpu", "P40", "--jobs", "{jobs}", "--slowdown", "none", "--colocation", "x.csv"], "--colocation is not used by"),
         (["--gpu", "P40", "--jobs", "{jobs}", "--plot", "picture.txt"], "cannot draw to 'picture.txt'"),
+        (["--gpu", "P40", "--jobs", "{jobs}", "--load", "0.5"], "--load is about streams drawn from --configurations"),
+        (["--gpu", "P40", "--jobs", "{jobs}", "--labels", "ncu"], "--labels is about streams drawn from --configurations"),
         (["--gpu", "no such", "--jobs", "{jobs}"], "unknown GPU 'no such'"),
         (["--gpu", "P40", "--jobs", "{jobs}", "--policy", "best"], "'best' is not one of"),
     ],

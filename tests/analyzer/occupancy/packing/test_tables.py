@@ -70,7 +70,7 @@ def test_jobs_that_cannot_be(tmp_path: Path, text: str, message: str) -> None:
 
 def test_plain_kinds(tmp_path: Path) -> None:
     kinds = (JobKind("resnet18/b16", 0.4, 0.9, 2e9), JobKind("bert/b8", 0.2, 0.95, 3e9))
-    assert job_kinds(write(tmp_path, PLAIN), CATALOG) == JobKinds(kinds, ("given",), "", 0)
+    assert job_kinds(write(tmp_path, PLAIN), CATALOG) == JobKinds(kinds, "given", "", 0)
 
 
 def points() -> pd.DataFrame:
@@ -105,7 +105,7 @@ def test_kinds_of_a_table_of_occupancies_are_those_of_one_gpu(tmp_path: Path) ->
     points().to_csv(tmp_path / "points.csv", index=False)
     found = job_kinds(tmp_path / "points.csv", CATALOG, CATALOG.resolve("A100 SXM4 40GB"))
     kind = JobKind("resnet18/16/3/224/0/0/0/fp32", 0.4, 0.9, 2e9)
-    assert found == JobKinds((kind,), ("modelled",), "A100 SXM4 40GB", 1)
+    assert found == JobKinds((kind,), "modelled", "A100 SXM4 40GB", 1)
     p40 = CATALOG.resolve("P40")
     assert job_kinds(tmp_path / "points.csv", CATALOG, p40).kinds[0].occupancy == 0.7
     assert job_kinds(tmp_path / "points.csv", CATALOG, p40, "time_mean").kinds[0].occupancy == 0.5
@@ -116,6 +116,18 @@ def test_kinds_of_a_table_of_occupancies_are_those_of_one_gpu(tmp_path: Path) ->
     points().head(2).tail(1).to_csv(tmp_path / "points.csv", index=False)
     with pytest.raises(InputError, match="holds no row with nvml_utilisation and memory_bytes"):
         job_kinds(tmp_path / "points.csv", CATALOG)
+
+
+def test_kinds_are_of_one_kind_of_labels(tmp_path: Path) -> None:
+    """Else each configuration that was measured twice would be drawn with either of two values that mean different things."""
+    table = points().head(1)
+    pd.concat([table, table.assign(labels="ncu", mean=0.3)]).to_csv(tmp_path / "points.csv", index=False)
+    with pytest.raises(InputError, match="1 rows modelled and 1 rows ncu; choose one by --labels"):
+        job_kinds(tmp_path / "points.csv", CATALOG)
+    found = job_kinds(tmp_path / "points.csv", CATALOG, labels="ncu")
+    assert (found.labels, [kind.occupancy for kind in found.kinds]) == ("ncu", [0.3])
+    with pytest.raises(InputError, match="tells of no kind of labels; leave out --labels ncu"):
+        job_kinds(write(tmp_path, PLAIN), CATALOG, labels="ncu")
 
 
 def measured(folder: Path) -> Path:
@@ -149,9 +161,7 @@ def measured(folder: Path) -> Path:
 def test_kinds_that_occupancy_bench_measured(tmp_path: Path) -> None:
     path = measured(tmp_path)
     found = job_kinds(path, CATALOG, CATALOG.resolve("H200 SXM"))
-    assert found == JobKinds(
-        (JobKind("vgg11/16/3/224/0/0/0/fp32", 0.42, 0.975, 512 * 2**20),), ("launch_config",), "H200 SXM", 1
-    )
+    assert found == JobKinds((JobKind("vgg11/16/3/224/0/0/0/fp32", 0.42, 0.975, 512 * 2**20),), "launch_config", "H200 SXM", 1)
     (tmp_path / "meta.json").write_text('{"parts": {"profile": {"device": "NVIDIA H200", "compute_capability": "9.0"}}}')
     assert job_kinds(path, CATALOG) == found
     with pytest.raises(InputError, match="holds nothing on 'P40' but on H200 SXM"):
