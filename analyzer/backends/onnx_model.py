@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
 from ..csv_text import one_line
 from ..errors import InputError
 
+_LARGEST_KEPT = 1024
+"""Elements of a weight up to which its values may decide shapes."""
+
 
 def load_onnx(path: str) -> tuple[Any, list[Any]]:
     """The checked model with its local functions inlined, and its weights.
 
-    Weights whose values lie in another file become inputs of the graph: only their sizes are needed.
+    Weights that are large, or whose values lie in another file, become inputs of the graph: only their sizes are needed, and
+    checking and copying hundreds of megabytes takes seconds.
 
     Raises:
         InputError: the onnx library is missing, or the file is none or not whole.
@@ -27,7 +32,7 @@ def load_onnx(path: str) -> tuple[Any, list[Any]]:
     try:
         model = onnx.load(path, load_external_data=False)
         weights = list(model.graph.initializer)
-        _weights_outside_as_inputs(onnx, model.graph)
+        _weights_as_inputs(onnx, model.graph)
         onnx.checker.check_model(model)
         if model.functions:
             model = onnx.inliner.inline_local_functions(model)
@@ -38,10 +43,13 @@ def load_onnx(path: str) -> tuple[Any, list[Any]]:
     return model, weights
 
 
-def _weights_outside_as_inputs(onnx: Any, graph: Any) -> None:
-    outside = [one for one in graph.initializer if one.data_location == onnx.TensorProto.EXTERNAL]
+def _weights_as_inputs(onnx: Any, graph: Any) -> None:
     known = {one.name for one in graph.input}
-    for one in outside:
-        graph.initializer.remove(one)
-        if one.name not in known:
+    held = list(graph.initializer)
+    kept = [one for one in held if one.data_location != onnx.TensorProto.EXTERNAL and math.prod(one.dims) <= _LARGEST_KEPT]
+    names = {one.name for one in kept}
+    for one in held:
+        if one.name not in names and one.name not in known:
             graph.input.append(onnx.helper.make_tensor_value_info(one.name, one.data_type, list(one.dims)))
+    del graph.initializer[:]
+    graph.initializer.extend(kept)

@@ -35,8 +35,6 @@ _LIKE_THEIR_INPUT = {
 """Operators of ONNX Runtime's own domain whose first answer has the size of their first input."""
 
 _OF_SIZES = {"Shape", "Size"}
-_LARGEST_KEPT = 1024
-"""Elements of a weight up to which its values may decide shapes."""
 
 
 def graph_of_onnx(path: Path | str, sizes: Configuration) -> ComputationGraph:
@@ -70,7 +68,6 @@ def graph_of_onnx(path: Path | str, sizes: Configuration) -> ComputationGraph:
 
 def _read(path: str, sizes: Configuration, found: dict[str, set[int]], samples: int = SAMPLES) -> _Reading:
     model, weights = load_onnx(path)
-    _drop_values(model.graph)
     axes, is_open = set_axes(path, model.graph, {one.name for one in weights}, sizes, samples)
     for role, sides in axes.items():
         found.setdefault(role, set()).update(sides)
@@ -78,14 +75,6 @@ def _read(path: str, sizes: Configuration, found: dict[str, set[int]], samples: 
     reading = _Reading(path, model, weights, batch, every_reached=not is_open or samples != SAMPLES)
     reading.take_all()
     return reading
-
-
-def _drop_values(graph: Any) -> None:
-    """Forget the values of large weights: only their sizes are needed."""
-    for one in graph.initializer:
-        if math.prod(one.dims) > _LARGEST_KEPT:
-            for held in ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data"):
-                one.ClearField(held)
 
 
 class _Reading:
@@ -119,6 +108,7 @@ class _Reading:
             tensor = one.type.tensor_type
             layout = laid_out([int(side.dim_value) for side in tensor.shape.dim])
             self.values[one.name] = Value(layout, tensor.elem_type, written=layout.size, of_the_input=True)
+        self.weights = {one.name for one in weights}
         for one in weights:
             self._hold(one.name, one)
 
@@ -128,7 +118,7 @@ class _Reading:
 
     def take_all(self) -> None:
         """Read all nodes."""
-        for call in calls_of(self.graph):
+        for call in calls_of(self.graph, self.weights):
             if call.node.op_type in _CONTROL_FLOW:
                 raise InputError(
                     f"{self.path!r} has control flow (the operator {call.node.op_type}), which no graph of operators tells; "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,9 +25,14 @@ class Call:
     outputs: tuple[str, ...]
 
 
-def calls_of(graph: Any) -> Iterator[Call]:
-    """The nodes of a GraphProto in their order, with those that belong together as one in the place of the last of them."""
-    patterns = _Patterns(graph)
+def calls_of(graph: Any, weights: Collection[str]) -> Iterator[Call]:
+    """The nodes of a GraphProto in their order, with those that belong together as one in the place of the last of them.
+
+    Args:
+        graph: GraphProto.
+        weights: names of its values that are weights.
+    """
+    patterns = _Patterns(graph, weights)
     found: dict[int, Call] = {}
     within: set[int] = set()
     for place, node in enumerate(graph.node):
@@ -47,12 +52,10 @@ def calls_of(graph: Any) -> Iterator[Call]:
 
 
 class _Patterns:
-    def __init__(self, graph: Any) -> None:
+    def __init__(self, graph: Any, weights: Collection[str]) -> None:
         self.places = {name: place for place, node in enumerate(graph.node) for name in node.output}
         self.maker = {name: node for node in graph.node for name in node.output}
-        self.constant = {one.name for one in graph.initializer} | {
-            name for node in graph.node if node.op_type == "Constant" for name in node.output
-        }
+        self.constant = set(weights) | {name for node in graph.node if node.op_type == "Constant" for name in node.output}
         self.uses: dict[str, int] = defaultdict(int)
         for node in graph.node:
             for name in node.input:

@@ -166,6 +166,12 @@ def test_what_torch_runs_as_one_operator_is_one(tmp_path: Path) -> None:
     assert graph.edges.tolist() == [[0, 1, 2], [1, 2, 3]]
 
 
+def test_a_bias_belongs_to_its_dense_layer_however_large(tmp_path: Path) -> None:
+    nodes = [node("MatMul", "x w", "m"), node("Add", "bias m", "y")]
+    graph = read(tmp_path, model(nodes, {"x": ["batch", 8]}, [weight("w", 8, 2000), weight("bias", 2000)]))
+    assert (graph.words, graph.column("weights").tolist()) == (("linear",), [8 * 2000 + 2000])
+
+
 def test_products_by_what_is_multiplied(tmp_path: Path) -> None:
     nodes = [
         node("Transpose", "w", "t"),
