@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import pandas as pd
 
 from ...regressor import Catalog, Gpu, load_catalog
 from ..backends.occupancy.evaluation.answers import Answers
@@ -19,7 +20,7 @@ from ..backends.occupancy.label_files import Reading, read_all
 from ..backends.occupancy.labelled_samples import LabelledSamples, labelled_samples, of_one_kind
 from ..backends.occupancy.modelled_launches import ModelledLaunches
 from ..backends.occupancy.models import EPOCHS, MODELS
-from ..backends.occupancy.points import LABELS, TARGETS
+from ..backends.occupancy.points import CONFIGURATION, LABELS, TARGETS
 from ..backends.occupancy.predictor import DEFAULT_MODEL, unfitted
 from ..errors import InputError
 from . import progress
@@ -193,7 +194,24 @@ class _Asked:
         tables = [self.test, *([] if self.train is None else [self.train])]
         left_out = {name: reason for one in tables for name, reason in one.labelled.left_out.items()}
         said = [note for one in tables for note in one.reading.notes]
-        return [*dict.fromkeys(said), *(f"left out: {name}: {reason}" for name, reason in left_out.items())]
+        return [*dict.fromkeys(said), *self._known(), *(f"left out: {name}: {reason}" for name, reason in left_out.items())]
+
+    def _known(self) -> list[str]:
+        """How much of the tested table was fitted on: of that the figures tell no error on what is new.
+
+        Other labels of the same rows, such as modelled ones, are no answers to these.
+        """
+        if self.train is None or self.train.labelled.labels != self.labels:
+            return []
+        tested, fitted = self.test.labelled.points, self.train.labelled.points
+        own = [*CONFIGURATION, "gpu"]
+        rows = int(pd.MultiIndex.from_frame(tested[own]).isin(pd.MultiIndex.from_frame(fitted[own])).sum())
+        others = int(tested["network"].isin(set(fitted["network"])).sum()) - rows
+        said = [
+            (rows, "are in --train too: no test"),
+            (others, "are of networks that are in --train with other sizes: no test of new networks"),
+        ]
+        return [f"{count} of the {len(tested)} rows of --test {what}" for count, what in said if count]
 
     def splits(self) -> list[Split]:
         """The fits of the protocol; none with a table to fit on."""

@@ -34,7 +34,7 @@ _NOTABLE = 0.005  # of occupancy; the file's figures are rounded to 1e-6
 
 def recognises(table: pd.DataFrame) -> bool:
     """Whether it has the columns of either file."""
-    return {"key", *_NAMES, "status", *_LABELS.values(), "iter_ms", "peak_mib"}.issubset(table.columns)
+    return {"key", *_NAMES, "status", "kernels", *_LABELS.values(), "iter_ms", "nvml_util", "peak_mib"} <= set(table.columns)
 
 
 def read(table: pd.DataFrame, path: Path, catalog: Catalog, gpu: Gpu | None) -> Reading:

@@ -185,6 +185,25 @@ def test_one_table_to_fit_on_and_another_to_test_on(table: Path, modelled: Path,
     assert answer["mre"] == pytest.approx(of_launches["mre"], rel=0.01), "it learnt them by heart"
 
 
+def test_rows_that_were_fitted_on_are_told_to_be_no_test(table: Path, modelled: Path, tmp_path: Path, capsys: Capture) -> None:
+    points = pd.read_csv(table)
+    points[points["batch"] != 4].head(8).to_csv(tmp_path / "some.csv", index=False)
+    networks = points["network"][points["batch"] != 4].head(8).value_counts()
+    others = 5 * len(networks) - 8
+
+    def told(train: Path) -> list[str]:
+        asked = ["evaluate", "occupancy", "--train", str(train), "--test", str(table), "--recipe", "mean"]
+        assert main(asked) == 0
+        return [line for line in capsys.readouterr().err.splitlines() if "no test" in line]
+
+    assert told(tmp_path / "some.csv") == [
+        "epochcast: 8 of the 40 rows of --test are in --train too: no test",
+        f"epochcast: {others} of the 40 rows of --test are of networks that are in --train with other sizes: "
+        "no test of new networks",
+    ]
+    assert told(modelled) == []
+
+
 @pytest.mark.parametrize(
     ("protocol", "tests", "missing"),
     [

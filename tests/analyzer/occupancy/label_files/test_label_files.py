@@ -109,6 +109,10 @@ def test_our_own_table_is_read_back(bench, tmp_path):
     assert set(named["gpu"]) == {"A100 PCIe 40GB"}
 
 
+def without(path, column):
+    pd.read_csv(path).drop(columns=column).to_csv(path, index=False)
+
+
 def damage_meta(bench, content):
     (bench / "meta.json").write_text(content)
 
@@ -122,6 +126,8 @@ OTHER_GPU = json.dumps({"parts": {name: {"device": name, "compute_capability": "
         (lambda bench: (bench / "occupancy.csv").unlink(), "holds no occupancy.csv"),
         (lambda bench: (bench / "occupancy.csv").write_text(""), "is empty"),
         (lambda bench: (bench / "occupancy.csv").write_text("a,b\n1,2\n"), "has the columns a, b .* no known table of occ"),
+        (lambda bench: without(bench / "occupancy.csv", "kernels"), "no known table of occ"),
+        (lambda bench: without(bench / "occupancy.csv", "nvml_util"), "no known table of occ"),
         (
             lambda bench: edit(bench / "occupancy.csv", status=lambda status: status.str.replace("ok", "oom")),
             "no measured kernels",
