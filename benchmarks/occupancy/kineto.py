@@ -7,13 +7,13 @@ import argparse
 import math
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
 
 sys.path.append(str(Path(__file__).parents[1]))
-from docs_page import OCCUPANCY
+from docs_page import OCCUPANCY, markdown_table
 
 from epochcast.analyzer.backends.occupancy.kernel_files import KernelFile, read_any
 from epochcast.analyzer.backends.occupancy.kernel_files.profile_occupancy import occupancy_rows
@@ -68,7 +68,7 @@ def agreement(rows: pd.DataFrame) -> list[str]:
         (f"Kineto says 0, shared memory above {kib} KiB: wrong", zero[zero["shared_memory"] > DEFAULT_LIMIT]),
     ]
     header = ("launches with a device", "n", "ours, %", "within 1 point of Kineto", "furthest off", "ours rounds to 0")
-    return table(header, [(title, *compared(launches)) for title, launches in lines])
+    return markdown_table(header, [(title, *compared(launches)) for title, launches in lines])
 
 
 def compared(rows: pd.DataFrame) -> tuple[str, ...]:
@@ -117,7 +117,7 @@ def by_trace(rows: pd.DataFrame) -> list[str]:
         "`limit` %",
         "too small a grid, % of time",
     )
-    return table(header, lines)
+    return markdown_table(header, lines)
 
 
 def examples(file: KernelFile, rows: pd.DataFrame) -> Iterator[str]:
@@ -173,11 +173,6 @@ def picture(rows: pd.DataFrame) -> str:
     """`occupancy-of --plot` of one trace."""
     trace = rows[rows["workload"].str.contains(DRAWN, regex=False)]
     return OCCUPANCY.save_picture(kernel_occupancy_figure(busiest(trace).head(10), summarise(trace)), "kernels")
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Markdown, first column left, the others right."""
-    return [f"| {' | '.join(row)} |" for row in (header, ("---", *["---:"] * (len(header) - 1)), *rows)]
 
 
 if __name__ == "__main__":

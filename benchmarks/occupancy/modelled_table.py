@@ -25,7 +25,7 @@ from epochcast.analyzer.backends.occupancy.measurement.measured import label_row
 from epochcast.analyzer.backends.occupancy.modelled_kernels import occupancy_of
 from epochcast.analyzer.backends.occupancy.networks import NETWORKS
 from epochcast.analyzer.backends.occupancy.points import COLUMNS, check_points
-from epochcast.analyzer.backends.occupancy.table_ii import draw
+from epochcast.analyzer.backends.occupancy.table_ii import different
 from epochcast.regressor import Gpu, load_catalog
 
 RESULTS = Path(__file__).parents[1] / "results" / "modelled_occupancies.csv.gz"
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def modelled_table(gpus: list[Gpu], per_network: int, seed: int) -> pd.DataFrame:
-    """Rows of :data:`COLUMNS`; the draw depends on the seed and the network alone."""
+    """Rows of :data:`COLUMNS`."""
     rows = [
         row
         for network in NETWORKS
@@ -58,12 +58,8 @@ def modelled_table(gpus: list[Gpu], per_network: int, seed: int) -> pd.DataFrame
 
 
 def configurations(network: str, count: int, seed: int) -> list[Configuration]:
-    """So many different random configurations."""
-    random = Random(f"{seed}/{network}")
-    drawn: dict[Configuration, None] = {}
-    while len(drawn) < count:
-        drawn[draw(network, random)] = None
-    return list(drawn)
+    """So many different random configurations; the draw depends on the seed and the network alone."""
+    return different(network, count, Random(f"{seed}/{network}"))
 
 
 def modelled_rows(configuration: Configuration, gpus: list[Gpu]) -> Iterator[dict[str, Any]]:

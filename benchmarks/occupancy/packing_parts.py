@@ -9,6 +9,7 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1]))
 from docs_page import OCCUPANCY
+from docs_page import markdown_table as markdown_table
 
 from epochcast.analyzer.backends.occupancy.packing.colocation import MeasuredSlowdown, read_colocation
 from epochcast.analyzer.backends.occupancy.packing.experiment import Mean
@@ -69,11 +70,6 @@ def write_part(part: str, description: str | None, lines: Callable[[argparse.Nam
     print("\n".join(content))
     if options.write:
         PAGE.fill(part, content)
-
-
-def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """First column left, the others right."""
-    return [f"| {' | '.join(row)} |" for row in (header, ("---", *["---:"] * (len(header) - 1)), *rows)]
 
 
 def with_interval(mean: Mean, scale: float = 1.0, digits: int = 1) -> str:

@@ -22,6 +22,8 @@ IMAGE_SIZE = 224
 SMALLER_IMAGES = (96, 128, 160, 192)
 SMALLER_SHARE = 0.2
 
+_DRAWS = 20  # per configuration wanted; of some networks the batch alone is drawn, from 29
+
 
 def draw(network: str, rng: Random, precision: str = "fp32") -> Configuration:
     """A random configuration of a network; the same one from the same state of ``rng``.
@@ -53,3 +55,13 @@ def draw(network: str, rng: Random, precision: str = "fp32") -> Configuration:
         if kind == "multimodal":
             sequence = rng.randint(*CLIP_LENGTHS)
     return complete(Configuration(network, batch, channels, image, sequence, precision=precision))
+
+
+def different(network: str, count: int, rng: Random) -> list[Configuration]:
+    """So many different random configurations of a network; fewer where its ranges hold fewer."""
+    drawn: dict[Configuration, None] = {}
+    for _ in range(_DRAWS * count):
+        if len(drawn) == count:
+            break
+        drawn[draw(network, rng)] = None
+    return list(drawn)

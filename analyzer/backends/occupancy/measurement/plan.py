@@ -8,9 +8,7 @@ from dataclasses import replace
 from random import Random
 
 from ..configuration import Configuration
-from ..table_ii import draw
-
-_DRAWS = 20  # per configuration wanted; of some networks the batch alone is drawn, from 29
+from ..table_ii import different
 
 
 def plan(networks: Sequence[str], per_network: int, precisions: Sequence[str], seed: int) -> list[Configuration]:
@@ -28,11 +26,7 @@ def plan(networks: Sequence[str], per_network: int, precisions: Sequence[str], s
     groups = []
     for network in dict.fromkeys(networks):
         rng = Random(f"{seed}/{network}")
-        drawn: dict[Configuration, None] = {}
-        for _ in range(_DRAWS * per_network):
-            if len(drawn) == per_network:
-                break
-            drawn[draw(network, rng)] = None
+        drawn = different(network, per_network, rng)
         group = [replace(one, precision=precision) for one in drawn for precision in dict.fromkeys(precisions)]
         rng.shuffle(group)
         groups.append(group)
