@@ -73,8 +73,11 @@ def occupancy(
     Without --model the kernels that a model of PyTorch's launches expects are put through CUDA's occupancy calculation; their
     number, step time, NVML utilisation and memory always come from there. The first line says where occupancy comes from.
 
+    A factory of your own gives a module, which is called with images, or (module, inputs); its parameters batch, channels,
+    image_size, sequence, hidden and layers are given what the options say.
+
     \b
-    Example: epochcast predict-model occupancy --network resnet50 --gpu A100 --gpu T4 --batch 64
+    Example: epochcast predict-model occupancy --network resnet50 --gpu "A100 SXM4 80GB" --gpu T4 --batch 64
              epochcast predict-model occupancy --network bert --sequence 128 --model h200 --sweep-batches --plot bert.png
              epochcast predict-model occupancy --network encoder.onnx --gpu L4 --precision fp16
     """

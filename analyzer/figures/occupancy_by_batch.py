@@ -52,7 +52,7 @@ def occupancy_by_batch_figure(curves: Sequence[BatchCurve], occupancy: str, nvml
     columns = min(len(curves), _PER_ROW)
     rows = math.ceil(len(curves) / columns)
     with drawing():
-        figure = Figure(figsize=(max(3.2 * columns, 5.2), 0.7 + 2.4 * rows), layout="constrained")
+        figure = Figure(figsize=(max(3.2 * columns, 6.4), 0.7 + 2.4 * rows), layout="constrained")
         panels = list(figure.subplots(rows, columns, squeeze=False).flat)
         for curve, axes in zip(curves, panels, strict=False):
             _panel(axes, curve)

@@ -1,9 +1,12 @@
 import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
-from epochcast.analyzer.cli import main
+from epochcast.analyzer.cli import cli, main
 from epochcast.regressor import load_catalog
 from epochcast.regressor.gpus import FIGURES
 
@@ -43,3 +46,20 @@ def test_a_bad_file_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(["gpus", "--gpus", str(tmp_path / "mine.toml")]) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and "boost_clock is 2400 Hz" in error and "multiply by 1e+06" in error
+
+
+def _helps(command: click.Command) -> Iterator[str]:
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None
+            yield from _helps(below)
+    else:
+        yield command.help or ""
+
+
+def test_every_gpu_of_an_example_in_a_help_text_is_one_gpu() -> None:
+    catalog = load_catalog()
+    named = [name for text in _helps(cli) for name in re.findall(r'--gpu ("[^"]+"|[\w-]+)', text)]
+    assert len(named) > 5 and all(catalog.resolve(name.strip('"')).name for name in named)

@@ -57,6 +57,15 @@ def test_damaged_files_are_read_or_refused(tmp_path: Path, kind: str, data: st.D
     assert not (summary.grid.mean < 0 or summary.grid.max > 1)
 
 
+def test_a_kernel_with_a_number_beyond_all_floats_has_no_occupancy(tmp_path: Path) -> None:
+    trace = json.loads(KINETO)
+    (kernel,) = trace["traceEvents"]
+    trace["traceEvents"].append({**kernel, "args": {**DETAILS, "grid": [10**400, 1, 1]}})
+    (tmp_path / "trace.json").write_text(json.dumps(trace))
+    rows = occupancy_rows(read_any(tmp_path / "trace.json"), "trace", CATALOG, None)
+    assert rows["grid"].notna().tolist() == [True, False] and rows["duration"].tolist() == [9.5e-6, 9.5e-6]
+
+
 def test_the_whole_files_are_read(tmp_path: Path) -> None:
     for kind, content in FILES.items():
         (tmp_path / kind).write_bytes(content)
