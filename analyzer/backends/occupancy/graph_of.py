@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
+from contextlib import suppress
 from dataclasses import astuple
 from functools import cache as memoised
 from functools import lru_cache
@@ -60,13 +61,13 @@ def _kept(configuration: Configuration) -> ComputationGraph:
     except (OSError, ValueError):  # not there yet, or damaged
         pass
     graph = _export(configuration)
-    try:
+    with suppress(OSError):  # read-only or full: the next run exports again
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:  # several processes may write it at once
-            write_graph(graph, file)
-        Path(file.name).replace(path)
-    except OSError:  # read-only or full: the next run exports again
-        pass
+        with tempfile.TemporaryDirectory(dir=path.parent) as folder:  # several processes may write it at once
+            part = Path(folder) / path.name
+            with part.open("wb") as file:
+                write_graph(graph, file)
+            part.replace(path)
     return graph
 
 

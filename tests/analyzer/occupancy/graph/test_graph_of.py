@@ -1,9 +1,10 @@
 """Networks by name: what they are built of, which sizes they take, and what is kept of them."""
 
+import errno
 import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pytest
@@ -128,6 +129,16 @@ def test_a_damaged_file_is_written_anew(cache: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_no_obstacle(tmp_path: Path) -> None:
     (tmp_path / "epochcast").write_text("a file where the folder should be")
     assert len(graph_of(Configuration("lenet", 1))) == 11
+
+
+def test_a_full_disk_is_no_obstacle_and_gets_no_fuller(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(graph: object, file: IO[bytes]) -> None:
+        file.write(b"a beginning")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(module, "write_graph", full)
+    assert len(graph_of(Configuration("lenet", 1))) == 11
+    assert list(cache.iterdir()) == []
 
 
 @pytest.mark.parametrize(
