@@ -1,6 +1,7 @@
 """A fitted predictor: its range, what it says of questions beyond its rows, and its files, sound and damaged."""
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from made_occupancies import REACHES, made_graph, made_network, made_samples
 
 from epochcast.analyzer.backends.occupancy.configuration import Configuration
+from epochcast.analyzer.backends.occupancy.evaluation.splits import leave_models_out
 from epochcast.analyzer.backends.occupancy.labelled_samples import LabelledSamples
 from epochcast.analyzer.backends.occupancy.predictor import Predictor
 from epochcast.analyzer.backends.occupancy.predictor_files import ARRAYS, MANIFEST
@@ -49,6 +51,19 @@ def test_the_range_holds_nine_of_ten_rows_of_networks_that_were_left_out(data: L
     assert 0.8 <= inside.mean() <= 1, "networks are drawn alike, so about 90 %"
     errors = 100 * np.abs(told["occupancy"] / new.points["mean"] - 1)
     assert errors.mean() == pytest.approx(nearest.reliability.mre, rel=0.4)
+
+
+def test_the_range_is_the_ninth_tenth_of_the_factors_by_which_left_out_networks_were_missed(data: LabelledSamples) -> None:
+    """Written out for a predictor that tells the mean of what it was fitted on."""
+    networks, labels = data.points["network"], data.points["mean"].to_numpy()
+    predicted = np.empty(len(labels))
+    for split in leave_models_out(data.points, 4, seed=0):
+        (tested,) = split.tests.values()
+        predicted[tested] = labels[~networks.isin(set(networks[tested]))].mean()
+    missed = np.sort(np.maximum(labels / predicted, predicted / labels))
+    told = Predictor.fit(data, "mean", folds=4).reliability
+    assert told is not None and told.factor == pytest.approx(missed[math.ceil(0.9 * (len(labels) + 1)) - 1])
+    assert told.mre == pytest.approx(100 * np.abs(predicted / labels - 1).mean())
 
 
 def test_without_folds_or_with_two_networks_there_is_no_range(data: LabelledSamples) -> None:
