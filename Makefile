@@ -11,7 +11,7 @@ MEASURED := agent/cost agent/outage agent/peers agent/scrapers detector/luminol_
 	regressor/energy regressor/speed regressor/leak regressor/ablation_features regressor/ablation_stacking \
 	regressor/source_gpus regressor/regret regressor/decision distributed/all_reduce \
 	convmeter/timm_steps convmeter/torchvision_steps convmeter/cpu_phases convmeter/cpu convmeter/blocks convmeter/batches \
-	convmeter/one_network convmeter/scaling convmeter/weighing
+	convmeter/one_network convmeter/scaling convmeter/weighing occupancy/kineto occupancy/packing_interference
 # Those that trace models need torch: make bench EXTRAS=analyzer,torch,dev
 ifneq (,$(findstring torch,$(EXTRAS)))
 MEASURED += distributed/runs distributed/precision_blindness distributed/operators distributed/search distributed/cpu_iterations \
@@ -19,6 +19,11 @@ MEASURED += distributed/runs distributed/precision_blindness distributed/operato
 endif
 ifneq (,$(findstring convnets,$(EXTRAS)))
 MEASURED += convmeter/speed convmeter/memory
+endif
+# The table of modelled labels comes first: the others read it.
+ifneq (,$(findstring occupancy,$(EXTRAS)))
+MEASURED += occupancy/modelled_table occupancy/export occupancy/modelled_kernels occupancy/accuracy occupancy/learning occupancy/recorded_predictions \
+	occupancy/latency_head occupancy/packing_table_vi occupancy/packing_error occupancy/training_speed
 endif
 
 .PHONY: help demo test lint bench soak clean prometheus
@@ -39,8 +44,10 @@ $(VENV)/.installed-%: pyproject.toml constraints.txt
 demo: $(VENV)/.installed-analyzer
 	$(BIN)/epochcast demo --out epochcast-demo
 
+# A worker for each core, at most four. Tests of one file share what they make: a worker takes whole files, in their order, so
+# that no long file is left for the end.
 test: $(VENV)/.installed-$(EXTRAS) prometheus
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/.installed-$(EXTRAS)
 	$(BIN)/ruff check .
