@@ -116,6 +116,13 @@ def simulate_packing(
         table = job_kinds(table_path, catalog, named, occupancy, labels)
         memory = _memory(memory, catalog[table.gpu] if table.gpu and not named else named)
         kinds, told = _those_that_fit(table, memory)
+        if _MEASURED in slowdowns and (table.labels == "ncu" or occupancy != "mean"):
+            by = "ncu's counters" if table.labels == "ncu" else "time"
+            click.echo(
+                "epochcast: the slowdowns of --colocation were measured by mean launch-config occupancy, the jobs' occupancies "
+                f"are by {by}: they are not the same quantity",
+                err=True,
+            )
         rate = None if load is None else load * gpus_total / mean_duration
         drawn = streams(kinds, StreamShape(stream_jobs, mean_duration, arrival_rate=rate), runs, seed, error)
     else:

@@ -71,8 +71,9 @@ def job_kinds(
     """
     columns = read_table(path, (), names=()).columns
     if {"key", *(column.name for column in _GIVEN)} <= set(columns):
-        if labels is not None:
-            raise InputError(f"{str(path)!r} tells of no kind of labels; leave out --labels {labels}")
+        if labels is not None or occupancy != "mean":
+            option = f"--labels {labels}" if labels is not None else f"--occupancy {occupancy}"
+            raise InputError(f"{str(path)!r} gives one occupancy of each job and tells no kind of it; leave out {option}")
         table = read_table(path, _GIVEN, names=("key",))
         return JobKinds(_kinds(table, "occupancy"), "given", "", 0)
     told = "gpu" in columns or (path.parent / "meta.json").is_file()  # which GPU it is of, so that another is noticed

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from made_occupancies import made_points
 
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.figures.packing import gain_figure
@@ -105,7 +106,9 @@ def test_text_and_picture(capsys: Capture, table: str, tmp_path: Path) -> None:
     assert plot.read_bytes()[:4] == b"\x89PNG"
 
 
-def test_measured_slowdown(capsys: Capture, jobs: str, tmp_path: Path) -> None:
+@pytest.fixture
+def colocation(tmp_path: Path) -> str:
+    """Twelve pairs that took turns."""
     pairs = pd.DataFrame(
         {
             "key_a": "x",
@@ -120,11 +123,23 @@ def test_measured_slowdown(capsys: Capture, jobs: str, tmp_path: Path) -> None:
         }
     )
     pairs.to_csv(tmp_path / "colocation.csv", index=False)
-    told = answer(
-        capsys, "--jobs", jobs, "--memory", "16e9", "--gpus-total", "1", "--colocation", str(tmp_path / "colocation.csv")
-    )
+    return str(tmp_path / "colocation.csv")
+
+
+def test_measured_slowdown(capsys: Capture, jobs: str, colocation: str) -> None:
+    told = answer(capsys, "--jobs", jobs, "--memory", "16e9", "--gpus-total", "1", "--colocation", colocation)
     makespan = {(one["slowdown"], one["policy"]): one["figures"]["makespan"]["mean"] for one in told["results"]}
     assert makespan["measured", "occu"] == pytest.approx(35)  # taking turns gains nothing
+
+
+@pytest.mark.parametrize(("weighted", "notes"), [("mean", 0), ("time_mean", 1)])
+def test_slowdowns_measured_by_another_occupancy_are_told(
+    capsys: Capture, tmp_path: Path, colocation: str, weighted: str, notes: int
+) -> None:
+    made_points(["lenet", "resnet18"]).to_csv(tmp_path / "points.csv", index=False)
+    drawn = ["--configurations", str(tmp_path / "points.csv"), "--runs", "1", "--stream-jobs", "4", "--occupancy", weighted]
+    assert main(["simulate-packing", *drawn, "--slowdown", "measured", "--colocation", colocation]) == 0
+    assert capsys.readouterr().err.count("they are not the same quantity") == notes
 
 
 @pytest.mark.parametrize(

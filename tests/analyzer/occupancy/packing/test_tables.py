@@ -126,8 +126,13 @@ def test_kinds_are_of_one_kind_of_labels(tmp_path: Path) -> None:
         job_kinds(tmp_path / "points.csv", CATALOG)
     found = job_kinds(tmp_path / "points.csv", CATALOG, labels="ncu")
     assert (found.labels, [kind.occupancy for kind in found.kinds]) == ("ncu", [0.3])
-    with pytest.raises(InputError, match="tells of no kind of labels; leave out --labels ncu"):
-        job_kinds(write(tmp_path, PLAIN), CATALOG, labels="ncu")
+
+
+def test_a_plain_table_has_nothing_to_choose_from(tmp_path: Path) -> None:
+    for asked in ({"labels": "ncu"}, {"occupancy": "time_mean"}):
+        ((option, value),) = asked.items()
+        with pytest.raises(InputError, match=f"gives one occupancy of each job .*; leave out --{option} {value}"):
+            job_kinds(write(tmp_path, PLAIN), CATALOG, **asked)
 
 
 def measured(folder: Path) -> Path:
