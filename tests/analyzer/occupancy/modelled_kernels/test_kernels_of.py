@@ -86,6 +86,18 @@ def test_repeated_launches_count() -> None:
     assert step.time_mean == pytest.approx(np.average(every["grid"], weights=every["duration"]))
 
 
+def test_two_directions_launch_each_step_twice() -> None:
+    """The answer is twice as wide; a step is what it was."""
+    one = operator("lstm")
+    tables = [
+        kernels_of(made_graph(one | {"directions": n, "written": n * one["written"]}, batch=8), H100, "fp32") for n in (1, 2)
+    ]
+    alone, both = (table[table["kernel"] == "recurrent_gates"] for table in tables)
+    assert both["count"].tolist() == (2 * alone["count"]).tolist()
+    assert both["grid_x"].tolist() == alone["grid_x"].tolist()
+    assert tables[1]["count"].sum() == 2 * tables[0]["count"].sum() - 1, "the input is copied once"
+
+
 def test_the_copy_after_attention_launches_nothing() -> None:
     copy = operator("copy") | {"strided": 1}
     alone = kernels_of(made_graph(copy), H100, "fp32")
