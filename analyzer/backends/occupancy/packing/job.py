@@ -54,10 +54,11 @@ class Job:
 
 
 _SHORTEST = 1e-6  # seconds; nothing runs shorter, and results divide by it
+_LONGEST = 1e12  # seconds; sums of more lose whole jobs to rounding
 
 _COLUMNS = (
     Column("arrival_s", least=0.0),
-    Column("duration_s", least=_SHORTEST),
+    Column("duration_s", least=_SHORTEST, most=_LONGEST),
     Column("occupancy", least=0.0, most=1.0),
     Column("nvml_utilisation", least=0.0, most=1.0),
     Column("memory_bytes", least=0.0),
@@ -69,6 +70,8 @@ _COLUMNS = (
 def read_jobs(path: str | Path) -> list[Job]:
     """Jobs of a CSV table, in the order of its rows.
 
+    Arrivals count from the first one: a clock since 1970 would leave few digits for what happens after it.
+
     Columns: ``name``, ``arrival_s``, ``duration_s`` (alone), ``occupancy``, ``nvml_utilisation`` (0..1), ``memory_bytes``; may
     be left out or empty: ``predicted_occupancy``, ``predicted_memory_bytes`` (the true value), ``kind``.
 
@@ -76,6 +79,7 @@ def read_jobs(path: str | Path) -> list[Job]:
         InputError: the file is no such table, holds no row, or a value cannot be.
     """
     table = read_table(path, _COLUMNS, names=("name",), also=("kind",))
+    table["arrival_s"] -= table["arrival_s"].min()
     columns = ["name", *(column.name for column in _COLUMNS), "kind"]
     return [
         Job(

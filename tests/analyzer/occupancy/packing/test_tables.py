@@ -8,6 +8,9 @@ import pytest
 
 from epochcast.analyzer.backends.occupancy.packing.job import Job, read_jobs
 from epochcast.analyzer.backends.occupancy.packing.job_kinds import JobKind, JobKinds, job_kinds
+from epochcast.analyzer.backends.occupancy.packing.policies import slot
+from epochcast.analyzer.backends.occupancy.packing.simulation import simulate
+from epochcast.analyzer.backends.occupancy.packing.slowdown import none
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import load_catalog
 
@@ -43,6 +46,14 @@ def test_jobs_are_read_with_right_predictions_unless_said(tmp_path: Path) -> Non
     assert first.as_predicted == Job("first", 0.0, 12.5, 0.6, 0.6, 0.9, 1e9, 1e9, "resnet18")
 
 
+def test_arrivals_count_from_the_first(tmp_path: Path) -> None:
+    """Nanoseconds since 1970: a second job that comes 512 of them later, when all else would be lost to rounding."""
+    late = JOBS.replace("first,0", "first,1.7e18").replace("second,3", "second,1700000000000000512")
+    jobs = read_jobs(write(tmp_path, late))
+    assert [job.arrival for job in jobs] == [0, 512]
+    assert simulate(jobs, 1, 16e9, slot, none).makespan == 513
+
+
 def test_a_name_that_looks_like_a_number_stays_a_name(tmp_path: Path) -> None:
     assert read_jobs(write(tmp_path, JOBS.replace("first", "007")))[0].name == "007"
 
@@ -53,7 +64,8 @@ def test_a_name_that_looks_like_a_number_stays_a_name(tmp_path: Path) -> None:
         ("", "is empty; it needs the columns name, arrival_s, duration_s"),
         (JOBS.splitlines()[0], "holds no row"),
         (JOBS.replace("duration_s", "seconds"), "lacks the column 'duration_s'"),
-        (JOBS.replace("12.5", "0"), "column 'duration_s' .* holds 0 in data row 1; give a number of 1e-06 or more"),
+        (JOBS.replace("12.5", "0"), r"column 'duration_s' .* holds 0 in data row 1; give a number from 1e-06 to 1e\+12"),
+        (JOBS.replace("12.5", "1e300"), r"column 'duration_s' .* holds 1e\+300 in data row 1"),
         (JOBS.replace("0.4", "40"), "column 'occupancy' .* holds 40 in data row 1; give a number from 0 to 1"),
         (JOBS.replace("0.9", "-0.1"), "column 'nvml_utilisation' .* holds -0.1 in data row 1"),
         (JOBS.replace("12.5", "long"), "column 'duration_s' .* holds 'long' in data row 1"),
