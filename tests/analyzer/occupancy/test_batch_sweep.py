@@ -1,12 +1,14 @@
 """The smallest batch within 1 % of the best, and which batches a memory holds."""
 
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from epochcast.analyzer.backends.occupancy.batch_sweep import LARGEST, batches_that_fit, best_batch
 
 
+@example([0.5, 0.992, 1.0])
+@example([0.5, 0.988, 1.0])
 @given(st.lists(st.floats(0.01, 1), min_size=1, max_size=13))
 def test_the_smallest_batch_within_one_per_cent_by_looking_at_each(occupancies: list[float]) -> None:
     batches = [2**power for power in range(len(occupancies))]

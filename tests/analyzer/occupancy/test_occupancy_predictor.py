@@ -15,6 +15,7 @@ from epochcast.analyzer.backends.occupancy.evaluation.splits import leave_models
 from epochcast.analyzer.backends.occupancy.labelled_samples import LabelledSamples
 from epochcast.analyzer.backends.occupancy.predictor import Predictor
 from epochcast.analyzer.backends.occupancy.predictor_files import ARRAYS, MANIFEST
+from epochcast.analyzer.backends.occupancy.reliability import Reliability
 from epochcast.analyzer.backends.occupancy.sample import Sample
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import load_catalog
@@ -64,6 +65,15 @@ def test_the_range_is_the_ninth_tenth_of_the_factors_by_which_left_out_networks_
     told = Predictor.fit(data, "mean", folds=4).reliability
     assert told is not None and told.factor == pytest.approx(missed[math.ceil(0.9 * (len(labels) + 1)) - 1])
     assert told.mre == pytest.approx(100 * np.abs(predicted / labels - 1).mean())
+
+
+def test_a_range_is_a_factor_both_ways_and_ends_where_all_warps_are_filled(data: LabelledSamples) -> None:
+    predictor = Predictor.fit(data, "mean", folds=0)
+    for factor in (1.25, 99.0):
+        predictor.reliability = Reliability(networks=12, mre=10.0, factor=factor)
+        (told,) = predictor.predict([_asked()]).to_dict("records")
+        assert told["low"] == pytest.approx(told["occupancy"] / factor)
+        assert told["high"] == pytest.approx(min(told["occupancy"] * factor, 1.0))
 
 
 def test_without_folds_or_with_two_networks_there_is_no_range(data: LabelledSamples) -> None:

@@ -65,8 +65,8 @@ def learning_curve(
         progress: told the fit at work.
 
     Returns:
-        Points by ascending size, those by configurations first; and the answers of fits on all that the splits leave in. Sizes
-        of which no draw could be fitted are left out.
+        Points by ascending size, those by configurations first; and the answers of fits on all that the splits leave in. Draws
+        of which not every fit succeeded are left out, and sizes without any draw.
 
     Raises:
         InputError: nothing could be fitted on all rows.
@@ -84,9 +84,11 @@ def learning_curve(
                 rng = np.random.default_rng([seed, size, draw])
                 parts = [Split(choose.draw(split.train, networks, size, rng), split.tests) for split in splits]
                 try:
-                    told.append(cross_validate(data, target, make, parts).figures)
+                    figures = cross_validate(data, target, make, parts).figures
                 except InputError:  # too few to fit this predictor on; more may do
                     continue
+                if figures.n == whole.figures.n:  # else one of its fits failed, and the error would be of fewer rows
+                    told.append(figures)
             if told:
                 mres = [one.mre for one in told]
                 spread = float(np.std(mres, ddof=1)) if len(mres) > 1 else float("nan")

@@ -76,10 +76,30 @@ def test_a_learning_curve_fits_on_so_many_and_tests_the_same_rows() -> None:
     sizes = {by: [point.size for point in curve if point.by == by] for by in ("configurations", "networks")}
     assert sizes == {"configurations": [16], "networks": [2, 4]}, "16 rows of 4 networks stay, so 16 is all"
     assert [point.draws for point in curve] == [1, 2, 1]
+    assert curve[1].spread > 0, "each draw is another one"
     assert curve[0].mre == curve[-1].mre == answers.figures.mre and len(answers.points) == len(DATA.points)
     assert any("2 networks, draw 2 of 2" in line for line in told)
     whole, _ = learning_curve(DATA, "mean", partial(make, "nearest"), PROTOCOLS["model"](DATA.points, None, 0), draws=1)
     assert [point.size for point in whole] == [16, 28, 2, 4, 7]
+
+
+def test_parts_of_a_learning_curve_hold_no_network_that_is_tested() -> None:
+    """By fits that write down what they were given; rows of one network are alike, so that one of them is a leak."""
+    fits: list[tuple[int, int]] = []
+
+    class Noting(_Memory):
+        def fit(self, samples: Sequence[Sample], values: Any) -> "_Memory":
+            self.known = {sample.configuration.network for sample in samples}
+            fits.append((len(samples), len(self.known)))
+            return self
+
+        def predict(self, samples: Sequence[Sample]) -> Any:
+            assert not self.known & {sample.configuration.network for sample in samples}
+            return super().predict(samples)
+
+    learning_curve(DATA, "mean", Noting, PROTOCOLS["model"](DATA.points, None, 0), draws=2)  # type: ignore[arg-type]
+    assert {(8, 2), (16, 4), (28, 7)} <= set(fits)
+    assert {rows for rows, networks in fits if 4 * networks != rows} == {16}, "configurations are drawn from all that stay"
 
 
 def test_sizes_that_cannot_be_fitted_are_left_out_of_a_learning_curve() -> None:
@@ -92,3 +112,10 @@ def test_sizes_that_cannot_be_fitted_are_left_out_of_a_learning_curve() -> None:
 
     curve, _ = learning_curve(DATA, "mean", Needs5, PROTOCOLS["model"](DATA.points, None, 0), draws=1)  # type: ignore[arg-type]
     assert [point.size for point in curve if point.by == "networks"] == [7]
+
+
+def test_draws_that_answer_fewer_rows_are_left_out_of_a_learning_curve() -> None:
+    """Fits without net0 fail: of two or four networks some splits always lack it."""
+    curve, answers = learning_curve(DATA, "mean", _Memory, PROTOCOLS["model"](DATA.points, None, 0))  # type: ignore[arg-type]
+    assert answers.figures.n == 28
+    assert [(point.by, point.size) for point in curve] == [("configurations", 16), ("configurations", 28), ("networks", 7)]
