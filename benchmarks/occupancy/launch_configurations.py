@@ -32,7 +32,6 @@ CLASSES = {
     "layer_norm": r"vectorized_layer_norm_kernel<",
     "softmax_of_a_block": r"cunn_SoftMaxForward<",
     "reduce_along_rows": r"reduce_kernel<512, 1",
-    "reduce_along_columns": r"reduce_kernel<128, 4",
     "concatenate": r"CatArrayBatchedCopy",
     "index_select_large": r"indexSelectLargeIndex",
     "index_select_small": r"indexSelectSmallIndex",
