@@ -44,6 +44,16 @@ def test_another_batch_is_what_would_be_read_at_it(batch: int) -> None:
     assert rescaled.batch == batch
 
 
+def test_a_mask_that_is_made_does_not_grow_with_the_batch() -> None:
+    builder, mask = GraphBuilder(), Elements(5.0, 5.0)
+    made = builder.add("create", "triu", {}, Elements(), mask, 0.0, True, [])
+    builder.add("add", "add", {}, mask + Elements(20.0), Elements(20.0), 0.0, True, [Delivery(made, False, mask)])
+    graph = builder.graph("masked", 4, 0.0).at_batch(8)
+    assert graph.edge_elements.tolist() == [5]
+    assert graph.column("read").tolist() == [0, 5 + 40]
+    assert graph.column("written").tolist() == [5, 40]
+
+
 def test_memory_at_its_peak_holds_what_is_still_to_be_read() -> None:
     builder, sizes = GraphBuilder(), [8.0, 1.0, 2.0, 4.0]
     readers = {1: [0], 2: [1], 3: [0, 2]}  # the first is read again by the last
