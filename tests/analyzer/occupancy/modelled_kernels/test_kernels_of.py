@@ -12,7 +12,9 @@ from epochcast.analyzer.backends.occupancy.launch.calculator import Launch, occu
 from epochcast.analyzer.backends.occupancy.launch.gpu_limits import limits_of
 from epochcast.analyzer.backends.occupancy.launch.kernel_table import with_occupancy
 from epochcast.analyzer.backends.occupancy.modelled_kernels import kernels_of, occupancy_of
+from epochcast.analyzer.backends.occupancy.modelled_kernels.kernels_of import _seconds
 from epochcast.analyzer.backends.occupancy.modelled_kernels.launch_configurations import launch_configurations
+from epochcast.analyzer.backends.occupancy.modelled_kernels.operator import Kernel, Target
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import load_catalog
 
@@ -96,6 +98,26 @@ def test_two_directions_launch_each_step_twice() -> None:
     assert both["count"].tolist() == (2 * alone["count"]).tolist()
     assert both["grid_x"].tolist() == alone["grid_x"].tolist()
     assert tables[1]["count"].sum() == 2 * tables[0]["count"].sum() - 1, "the input is copied once"
+
+
+@pytest.mark.parametrize(("features", "precision", "blocks"), [(64, "fp32", 2), (128, "fp32", 4), (64, "bf16", 1)])
+def test_attention_has_a_block_per_head_sample_and_some_queries(features: int, precision: str, blocks: int) -> None:
+    """PyTorch's memory-efficient kernel takes 64 queries of small heads and 32 of larger ones, its flash kernel 128."""
+    written = 2 * 4 * 100 * features
+    sizes = {"read": 3 * written, "written": written, "output_features": features, "heads": 4, "rows": 100, "reduced": 100}
+    (launch,) = kernels_of(made_graph({"word": "attention", **sizes}, batch=2), H100, precision).to_dict("records")
+    assert (launch["grid_x"], launch["grid_y"], launch["grid_z"]) == (blocks, 4, 2)
+
+
+@pytest.mark.parametrize("computing", [0.0, 1e-4, 1e-2])
+def test_a_kernel_takes_as_long_as_its_arithmetic_or_its_memory(computing: float) -> None:
+    limits = limits_of(H100)
+    known = launch_configurations(limits)
+    configuration = known.kernels["elementwise"]
+    moved = 1e-3 * H100.memory_bandwidth * known.bandwidth_share
+    seconds = _seconds(Kernel(configuration, (1, 1, 1), moved, computing), Target(H100, limits, "fp32", known))
+    assert seconds == pytest.approx(known.shortest_kernel + max(1e-3, computing))
+    assert seconds > configuration.shortest
 
 
 def test_the_copy_after_attention_launches_nothing() -> None:
