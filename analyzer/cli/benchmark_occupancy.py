@@ -111,7 +111,7 @@ def occupancy(
         left = f"; {collected.left} configurations are left for another run" if collected.left else ""
         failed = f"; {collected.failed} could not be measured, or not wholly" if collected.failed else ""
         what = "modelled, not measured" if device == "cpu" else "measured"
-        click.echo(f"{out}: {collected.rows} rows of {bench.gpu} ({what}), {collected.new} of them new{left}{failed}")
+        click.echo(f"{out}: {collected.rows} rows, {collected.new} of them new, of {bench.gpu} ({what}){left}{failed}")
         for reason, count in collected.reasons.items():
             click.echo(f"  {count} x {reason}")
         for problem in collected.problems:

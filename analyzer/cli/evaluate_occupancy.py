@@ -112,8 +112,12 @@ def occupancy(
     tested = _read(test or data, labels, catalog, named)
     fitted = _read(train, labels, catalog, named) if train else None
     asked = _Asked(tested, fitted, protocol or "model", folds, target, seed)
+    if recipe == _LAUNCHES and asked.labels == "modelled":
+        raise InputError(
+            f"{_LAUNCHES} made the modelled labels itself, so its error on them tells nothing; name another --recipe"
+        )
     names = [*MODELS, _LAUNCHES] if recipe == "all" else [recipe, *(name for name in _QUICK if name != recipe)]
-    if recipe != _LAUNCHES and (asked.labels == "modelled" or protocol == _CURVE):
+    if asked.labels == "modelled" or protocol == _CURVE:
         names = [name for name in names if name != _LAUNCHES]  # the labels are its own, or there is nothing that it learns
     splits = asked.splits()
     told: dict[str, _Told] = {}

@@ -86,7 +86,7 @@ def test_the_text_names_what_it_is(capsys):
     asked = ["--device", "cpu", "--gpu", "T4", "--configurations", "1", "--network", "my_nets:raises", "--out", "points.csv"]
     assert main(["benchmark", "occupancy", *asked]) == 0
     said = capsys.readouterr().out
-    assert "points.csv: 1 rows of T4 (modelled, not measured), 1 of them new; 1 could not be measured, or not wholly" in said
+    assert "points.csv: 1 rows, 1 of them new, of T4 (modelled, not measured); 1 could not be measured, or not wholly" in said
     assert "1 x KeyError: 'mine'" in said
 
 

@@ -90,5 +90,8 @@ def _read(path: Path, catalog: Catalog, gpu: Gpu | None) -> Reading:
             f"`epochcast benchmark occupancy` or of: {known}"
         )
     if gpu is not None:
+        if len(told := sorted(set(table.get("gpu", pd.Series(dtype=str)).dropna()))) > 1:
+            both = " and ".join(map(repr, told))
+            raise InputError(f"{str(path)!r} tells of {both}, and --gpu would count all rows as {gpu.name!r}; leave it out")
         table = table.assign(gpu=gpu.name)
     return Reading(check_points(table, str(path), catalog))

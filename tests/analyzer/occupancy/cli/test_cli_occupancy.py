@@ -247,6 +247,7 @@ def test_a_learning_curve_in_text_and_as_a_picture(table: Path, tmp_path: Path, 
         (("evaluate", "--data", "TWO", "--protocol", "transformers"), "Table V"),
         (("evaluate", "--data", "TABLE", "--protocol", "paper", "--folds", "3"), "leave --folds out"),
         (("evaluate", "--data", "TABLE", "--recipe", "modelled-launches", "--protocol", "learning-curve"), "learns nothing"),
+        (("evaluate", "--data", "MODELLED", "--recipe", "modelled-launches"), "made the modelled labels itself"),
         (("evaluate", "--data", "TABLE", "--recipe", "mean", "--plot", "x.txt"), "x.txt"),
         (("predict", "--network", "lenet"), "--gpu"),
         (("predict", "--network", "lenet", "--gpu", "V100"), "V100 SXM2 16GB"),
@@ -265,6 +266,7 @@ def test_what_cannot_be_answered_is_one_sentence(
     tables = {
         "TABLE": points,
         "MIXED": pd.concat([points.head(9), points.tail(9).assign(labels="modelled")]),
+        "MODELLED": points.assign(labels="modelled"),
         "TWO": points[points["network"].isin(["lenet", "vgg11"])],
         "BROKEN": points.head(5).assign(network="broken"),
     }

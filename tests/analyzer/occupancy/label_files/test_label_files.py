@@ -109,6 +109,13 @@ def test_our_own_table_is_read_back(bench, tmp_path):
     assert set(named["gpu"]) == {"A100 PCIe 40GB"}
 
 
+def test_rows_of_several_gpus_are_not_taken_for_those_of_one(bench, tmp_path):
+    points = read_any(bench)
+    points.assign(gpu=["T4", "L4", "T4", "L4"]).to_csv(tmp_path / "own.csv", index=False)
+    with pytest.raises(InputError, match="tells of 'L4' and 'T4', and --gpu would count all rows as 'A10'; leave it out"):
+        read_any(tmp_path / "own.csv", gpu=load_catalog().resolve("A10"))
+
+
 def without(path, column):
     pd.read_csv(path).drop(columns=column).to_csv(path, index=False)
 
