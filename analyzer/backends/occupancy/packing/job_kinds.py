@@ -69,6 +69,8 @@ def job_kinds(
         InputError: the file is none of these, holds nothing usable or nothing on this GPU or with these labels, or is of
             several GPUs or kinds of labels.
     """
+    if str(path) == "-":  # the table is looked at before its reader is known, and may have files beside it
+        raise InputError("configurations are not read from standard input; write them to a file and name that")
     columns = read_table(path, (), names=()).columns
     if {"key", *(column.name for column in _GIVEN)} <= set(columns):
         if labels is not None or occupancy != "mean":

@@ -188,6 +188,8 @@ def test_kinds_that_occupancy_bench_measured(tmp_path: Path) -> None:
 def test_no_table_of_kinds(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="which are those of no known table of occupancies"):
         job_kinds(write(tmp_path, JOBS), CATALOG)
+    with pytest.raises(InputError, match="not read from standard input; write them to a file"):
+        job_kinds(Path("-"), CATALOG)
     with pytest.raises(InputError, match="there is no file"):
         job_kinds(tmp_path / "none.csv", CATALOG)
     with pytest.raises(InputError, match=r"column 'occupancy' .* holds 1\.4 in data row 1"):
