@@ -161,10 +161,7 @@ def _timm(name: str, image_size: int) -> nn.Module:
 
 
 def _language(name: str) -> nn.Module:
-    with suppress(ImportError):  # where it is installed transformers imports it, as it is
-        import_torchvision()
-    import transformers
-
+    transformers = _import_transformers()
     if name == "gpt2":
         return transformers.GPT2Model(transformers.GPT2Config(use_cache=False))
     if name == "bert":
@@ -173,9 +170,16 @@ def _language(name: str) -> nn.Module:
 
 
 def _clip(tower: str, image_size: int) -> nn.Module:
-    from transformers import CLIPTextConfig, CLIPTextModel
+    transformers = _import_transformers()
+    return Clip(_timm(tower, image_size), transformers.CLIPTextModel(transformers.CLIPTextConfig()))
 
-    return Clip(_timm(tower, image_size), CLIPTextModel(CLIPTextConfig()))
+
+def _import_transformers() -> Any:
+    with suppress(ImportError):  # where it is installed transformers imports it, as it is
+        import_torchvision()
+    import transformers
+
+    return transformers
 
 
 def _change_channels(network: nn.Module, channels: int, name: str) -> None:
