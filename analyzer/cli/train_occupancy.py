@@ -15,6 +15,7 @@ from ..backends.occupancy.labelled_samples import labelled_samples, of_one_kind
 from ..backends.occupancy.models import EPOCHS, MODELS
 from ..backends.occupancy.points import LABELS, TARGETS
 from ..backends.occupancy.predictor import DEFAULT_MODEL, FOLDS, Predictor
+from ..backends.occupancy.predictor_files import make_folder
 from . import progress
 from .occupancy_answer import fitted_json
 from .occupancy_text import fitted_text, labels_text
@@ -73,6 +74,7 @@ def occupancy(
     progress.show("reading")
     reading = read_all(data, catalog, None if gpu is None else catalog.resolve(gpu))
     labelled = labelled_samples(of_one_kind(reading.points, labels), catalog, progress.show)
+    make_folder(out)  # before a fit that may take an hour
     predictor = Predictor.fit(labelled, model, target, {"seed": seed, "epochs": epochs}, folds, progress.show)
     progress.clear()
     for sentence in (*reading.notes, *(f"left out: {name}: {reason}" for name, reason in labelled.left_out.items())):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -57,16 +58,27 @@ class Manifest(BaseModel):
     arrays: str = ""
 
 
+def make_folder(folder: Path) -> None:
+    """The folder and those above it, where they are not there.
+
+    Raises:
+        InputError: it cannot be made, or not be written to.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot make the folder {str(folder)!r}: {error.strerror}; name another") from error
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"cannot write to the folder {str(folder)!r}; name another")
+
+
 def write(folder: Path, manifest: Manifest, arrays: Arrays) -> None:
     """Write both files, the manifest with the checksum of the arrays last.
 
     Raises:
         InputError: the folder cannot be made or written to.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"cannot make the folder {str(folder)!r}: {error.strerror}; name another") from error
+    make_folder(folder)
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
     content = buffer.getvalue()

@@ -280,6 +280,18 @@ def test_what_cannot_be_answered_is_one_sentence(
     assert said in captured.err and captured.err.count("\n") == 1 and not captured.out
 
 
+def test_a_folder_that_cannot_be_written_is_told_before_the_fit(
+    table: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fit(*_: object) -> None:
+        raise AssertionError("the fit began")
+
+    monkeypatch.setattr("epochcast.analyzer.backends.occupancy.predictor.Predictor.fit", fit)
+    (tmp_path / "taken").write_text("")
+    assert main(["train", "occupancy", "--data", str(table), "--out", str(tmp_path / "taken")]) == 2
+    assert "cannot make the folder" in capsys.readouterr().err
+
+
 def test_a_network_larger_than_memory_is_one_sentence(tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "gpus.toml").write_text(
         '[[gpu]]\nname = "Tiny"\ncompute_capability = 8.0\nsm_count = 4\ncuda_cores = 256\nboost_clock = 1e9\n'
