@@ -8,9 +8,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# `make test` runs a worker on each core: each computes with one thread. Read by torch and NumPy when they are imported.
-if "PYTEST_XDIST_WORKER" in os.environ:
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Read by torch and NumPy when they are imported. The tests' arrays are small, and threads that wait for a core which another
+# worker holds take many times as long.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 @pytest.fixture(scope="session", autouse=True)
