@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from ..backends.occupancy.batch_sweep import WITHIN
 from .tables import seconds_text, table
 
 NOTHING_CLAIMED = "nothing of it was measured, and nothing is claimed for hardware"
@@ -99,5 +100,5 @@ def _batches(one: Mapping[str, Any]) -> str:
     tried = "the most that memory holds" if one["bound_by_memory"] else "the most that was tried"
     highest = f"highest on {one['gpu']}: {percent(one['highest'])} at batch {one['highest_at']}"
     if one["smallest"] == one["largest"]:
-        return f"{highest}, {tried}: no smaller one is within 1 % of it"
-    return f"{highest}; smallest batch within 1 % of it: {one['smallest']} (of 1 to {one['largest']}, {tried})"
+        return f"{highest}, {tried}: no smaller one is within {100 * WITHIN:.0f} % of it"
+    return f"{highest}; smallest batch within {100 * WITHIN:.0f} % of it: {one['smallest']} (of 1 to {one['largest']}, {tried})"

@@ -14,6 +14,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, NullLocator, PercentFormatter
 from numpy.typing import NDArray
 
+from ..backends.occupancy.batch_sweep import WITHIN
 from .style import BLUE, GREEN, ORANGE, drawing
 
 _PER_ROW = 3
@@ -91,5 +92,6 @@ def _legend(curves: Sequence[BatchCurve], occupancy: str, nvml_utilisation: str)
     if any(np.isfinite(curve.low).any() for curve in curves):
         handles.append(Patch(color=BLUE, alpha=0.2, linewidth=0, label="90 % interval"))
     if any(curve.smallest is not None for curve in curves):
-        handles.append(Line2D([], [], color=GREEN, linestyle=":", label="smallest batch within 1 % of the highest"))
+        near = f"smallest batch within {100 * WITHIN:.0f} % of the highest"
+        handles.append(Line2D([], [], color=GREEN, linestyle=":", label=near))
     return handles

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-WITHIN = 0.01
-"""How far below the best, relative, still counts as as good."""
+WITHIN = 0.05
+"""How far below the best, relative, still counts as as good: predictions are not closer, and curves are flat at their end."""
 
 LARGEST = 4096
 """Batches beyond it are not tried: there the GPU's memory does not bound them."""

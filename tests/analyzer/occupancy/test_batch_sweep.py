@@ -1,4 +1,4 @@
-"""The smallest batch within 1 % of the best, and which batches a memory holds."""
+"""The smallest batch within 5 % of the best, and which batches a memory holds."""
 
 import numpy as np
 from hypothesis import example, given
@@ -10,13 +10,13 @@ from epochcast.analyzer.backends.occupancy.batch_sweep import LARGEST, batches_t
 @example([0.5, 0.992, 1.0])
 @example([0.5, 0.988, 1.0])
 @given(st.lists(st.floats(0.01, 1), min_size=1, max_size=13))
-def test_the_smallest_batch_within_one_per_cent_by_looking_at_each(occupancies: list[float]) -> None:
+def test_the_smallest_batch_within_five_per_cent_by_looking_at_each(occupancies: list[float]) -> None:
     batches = [2**power for power in range(len(occupancies))]
     found = best_batch(np.array(batches), np.array(occupancies))
     assert found.highest == max(occupancies) and found.largest == batches[-1]
     assert found.highest_at == batches[occupancies.index(max(occupancies))]
     for batch, occupancy in zip(batches, occupancies, strict=True):
-        if occupancy >= 0.99 * max(occupancies):
+        if occupancy >= 0.95 * max(occupancies):
             assert found.smallest == batch
             break
 

@@ -133,13 +133,13 @@ def test_a_sweep_ends_where_memory_does_and_names_the_smallest_good_batch(tmp_pa
     assert all(one["modelled"]["fits"] for one in answer["predictions"])
     (found,) = answer["batches"]
     occupancies = np.array([one["occupancy"] for one in answer["predictions"]])
-    assert found["smallest"] == batches[int(np.argmax(occupancies >= 0.99 * occupancies.max()))]
+    assert found["smallest"] == batches[int(np.argmax(occupancies >= 0.95 * occupancies.max()))]
     assert found["largest"] == batches[-1] and found["bound_by_memory"] == (batches[-1] < 4096)
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert main(list(asked)) == 0
     text = capsys.readouterr().out
     assert text.startswith("labels: modelled") and "nothing is claimed for hardware" in text.splitlines()[0]
-    assert f"smallest batch within 1 % of it: {found['smallest']}" in text
+    assert f"smallest batch within 5 % of it: {found['smallest']}" in text
 
 
 def test_figures_of_the_contract(table: Path, capsys: Capture) -> None:
