@@ -2,7 +2,7 @@
 compares itself with one; part `latency` of docs/occupancy.md.
 
 Whole families are left out, in five groups; all models see the same rows. The graph networks train once per group, which takes
-about half an hour on one core: that is why of timm's networks every fourth is taken.
+about twenty minutes on one core: that is why of timm's networks every twelfth is taken.
 
 Run: EPOCHCAST_SHARED=../shared python benchmarks/occupancy/latency_head.py [--write]
 """
@@ -30,7 +30,7 @@ from epochcast.analyzer.errors import InputError
 from epochcast.regressor import load_catalog
 
 GROUPS = 5
-EVERY = 4
+EVERY = 12
 CONVMETER = ("paper", "default")
 GRAPHS = ("dnn-occu", "dnnperf", "brp-nas", "operator-mean", "boosting", "nearest", "mean")
 Floats = NDArray[np.float64]
