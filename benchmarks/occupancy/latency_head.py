@@ -41,23 +41,30 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="fill docs/occupancy.md")
     parser.add_argument("--model", action="append", choices=GRAPHS, help="only these graph models (repeatable)")
+    parser.add_argument("--table", action="append", choices=list(TABLES), help="only this table (repeatable)")
     options = parser.parse_args()
-    lines = list(tables(options.model or GRAPHS))
+    lines: list[str] = []
+    for name in options.table or TABLES:
+        lines += [*_table(*TABLES[name](), options.model or GRAPHS), ""]
     print("\n".join(lines))
     if options.write:
         OCCUPANCY.fill("latency", lines)
 
 
-def tables(models: Sequence[str]) -> Iterator[str]:
-    """Markdown of the part."""
-    timm = points_of("benchmark-infer-amp-nchw-pt240-cu124-rtx3090.csv").sort_values("network")
-    yield from _table("timm, inference, RTX 3090, AMP", timm.iloc[::EVERY].reset_index(drop=True), "RTX 3090", models)
-    yield ""
-    torchvision = points_of("torchvision_step_times.csv.gz")
-    chosen = (torchvision["devices"] == 1) & torchvision["device"].str.startswith("A100") & (torchvision["precision"] != "fp64")
-    yield from _table(
-        "torchvision, inference, A100, fp32 and fp16", torchvision[chosen].reset_index(drop=True), "A100 SXM4 40GB", models
-    )
+def _torchvision() -> tuple[str, pd.DataFrame, str]:
+    """Title, rows, GPU."""
+    points = points_of("torchvision_step_times.csv.gz")
+    chosen = (points["devices"] == 1) & points["device"].str.startswith("A100") & (points["precision"] != "fp64")
+    return "torchvision, inference, A100, fp32 and fp16", points[chosen].reset_index(drop=True), "A100 SXM4 40GB"
+
+
+def _timm() -> tuple[str, pd.DataFrame, str]:
+    """Title, rows, GPU."""
+    points = points_of("benchmark-infer-amp-nchw-pt240-cu124-rtx3090.csv").sort_values("network")
+    return "timm, inference, RTX 3090, AMP", points.iloc[::EVERY].reset_index(drop=True), "RTX 3090"
+
+
+TABLES = {"torchvision": _torchvision, "timm": _timm}
 
 
 def _table(title: str, points: pd.DataFrame, gpu: str, models: Sequence[str]) -> Iterator[str]:
