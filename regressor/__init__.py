@@ -1,13 +1,21 @@
-"""Latency prediction: one profile in, latency on every target GPU out."""
+"""Latency prediction: one profile in, latency on every target GPU out.
 
-from .corpora import load_corpus
-from .errors import InputError
-from .evaluation import Evaluation, evaluate, evaluate_split
-from .gpus import Catalog, Gpu, load_catalog
-from .prediction import Prediction
-from .predictor import Predictor
-from .profile import Profile
-from .recipes import RECIPES
+Names are loaded when they are first used: a node's analyzer makes profiles, and must not load what only predictions need
+(pandas, scikit-learn, CatBoost).
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .corpora import load_corpus
+    from .errors import InputError
+    from .evaluation import Evaluation, evaluate, evaluate_split
+    from .gpus import Catalog, Gpu, load_catalog
+    from .prediction import Prediction
+    from .predictor import Predictor
+    from .profile import Profile
+    from .recipes import RECIPES
 
 __all__ = [
     "RECIPES",
@@ -23,3 +31,30 @@ __all__ = [
     "load_catalog",
     "load_corpus",
 ]
+
+_MODULES = {
+    "RECIPES": "recipes",
+    "Catalog": "gpus",
+    "Evaluation": "evaluation",
+    "Gpu": "gpus",
+    "InputError": "errors",
+    "Prediction": "prediction",
+    "Predictor": "predictor",
+    "Profile": "profile",
+    "evaluate": "evaluation",
+    "evaluate_split": "evaluation",
+    "load_catalog": "gpus",
+    "load_corpus": "corpora",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f".{_MODULES[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

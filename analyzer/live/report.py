@@ -1,0 +1,177 @@
+"""What is told of a GPU while its job runs: who it is, its epochs, its profile; the same on a node and in the service.
+
+JSON under schema ``epochcast.gpu-report/v1``. What leaves a node is this, and never a sample.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Literal, get_args
+
+from ...regressor.profile import Profile
+from ..errors import InputError
+
+SCHEMA = "epochcast.gpu-report/v1"
+
+State = Literal["idle", "searching", "answered"]
+Verdict = Literal["epochs", "steps", "none"]
+
+
+@dataclass(frozen=True)
+class Device:
+    """One GPU (or MIG instance) and where it is.
+
+    Attributes:
+        uuid: what tells it from every other.
+        label: its short name on its node, ``0``, or ``0.7`` for a MIG instance.
+        name: of the model, as its driver tells it.
+        node: of the machine that it is in.
+        source: what reads it (``gpm``, ``dcgm``, ``replay``, …).
+        simulated: no hardware was read.
+        static: static attributes, name -> value, as the agent tells them.
+        instance, cloud, region: what is rented, where the configuration or a label says so; empty where not.
+    """
+
+    uuid: str
+    label: str
+    name: str
+    node: str
+    source: str = ""
+    simulated: bool = False
+    static: Mapping[str, Any] = field(default_factory=dict)
+    instance: str = ""
+    cloud: str = ""
+    region: str = ""
+
+
+@dataclass(frozen=True)
+class Owner:
+    """A process on a GPU, as the agent tells it; empty texts where it is not told."""
+
+    pid: int
+    process: str = ""
+    user: str = ""
+    container: str = ""
+    slurm_job: str = ""
+    pod: str = ""
+
+
+@dataclass(frozen=True)
+class EpochRecord:
+    """One epoch that has ended.
+
+    Attributes:
+        start, end: unix seconds.
+        confidence: 0..1, of the detector in this epoch.
+        job_since: when its job began (`Report.job_since`); tells the jobs of a GPU apart.
+        profile: of this epoch alone; None where its samples were no longer held, or were not told.
+    """
+
+    start: float
+    end: float
+    confidence: float
+    job_since: float
+    profile: Profile | None = None
+
+    @property
+    def seconds(self) -> float:
+        """Its length."""
+        return self.end - self.start
+
+
+@dataclass(frozen=True)
+class Report:
+    """What is known of a GPU now.
+
+    Attributes:
+        device: which GPU.
+        state: ``idle``: no work for 15 s; what is told is of the job before.
+        verdict: what was found; ``none`` as long as nothing was.
+        period_s: seconds of one epoch or step; None with verdict ``none``.
+        confidence: 0..1, that the period is right; 0 with verdict ``none``.
+        job_since: unix seconds since when the GPU works without a long pause; None before any work.
+        epochs_seen: epochs that ever ended on this GPU while it was watched, over restarts; a counter.
+        epochs: the newest of the present job, oldest first, at most `MOST_EPOCHS`, without their profiles.
+        profile: of the present job: over its epochs; over its work where steps or neither were found; None before a minute
+            of work.
+        owners: processes on the GPU; empty where the agent is not asked to look.
+        last_sample: unix seconds of the newest sample; None before the first.
+        samples: ticks taken in, a counter of this run.
+        dropped: of these, ignored as out of order.
+        hertz: samples per second of the source.
+    """
+
+    device: Device
+    state: State
+    verdict: Verdict
+    period_s: float | None
+    confidence: float
+    job_since: float | None
+    epochs_seen: int
+    epochs: tuple[EpochRecord, ...] = ()
+    profile: Profile | None = None
+    owners: tuple[Owner, ...] = ()
+    last_sample: float | None = None
+    samples: int = 0
+    dropped: int = 0
+    hertz: float = 10.0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON values under `SCHEMA`."""
+        plain = {f.name: getattr(self, f.name) for f in fields(self)}
+        return (
+            {"schema": SCHEMA}
+            | plain
+            | {
+                "device": asdict(self.device) | {"static": dict(self.device.static)},
+                "epochs": [epoch_to_json(epoch) for epoch in self.epochs],
+                "profile": None if self.profile is None else self.profile.to_json(),
+                "owners": [asdict(owner) for owner in self.owners],
+            }
+        )
+
+    @classmethod
+    def from_json(cls, data: object) -> Report:
+        """Check what `to_json` gave and build the report again.
+
+        Raises:
+            InputError: another schema, a key that is missing or unknown, a value that no report can hold.
+        """
+        if not isinstance(data, Mapping) or data.get("schema") != SCHEMA:
+            seen = data.get("schema") if isinstance(data, Mapping) else type(data).__name__
+            raise InputError(f"a report of a GPU has schema {seen!r}; this version reads {SCHEMA!r}: upgrade node and service")
+        values = {key: value for key, value in data.items() if key != "schema"}
+        try:
+            values["device"] = Device(**values["device"])
+            values["epochs"] = tuple(epoch_from_json(epoch) for epoch in values["epochs"])
+            values["profile"] = None if values["profile"] is None else Profile.from_json(values["profile"])
+            values["owners"] = tuple(Owner(**owner) for owner in values["owners"])
+            report = cls(**values)
+            seconds = (report.period_s, report.job_since, report.last_sample, report.confidence, report.hertz)
+            sound = all(value is None or math.isfinite(value) for value in seconds) and report.epochs_seen >= 0
+        except (TypeError, KeyError, AttributeError) as error:
+            raise InputError(f"a report of a GPU is not whole: {error}; upgrade node and service to one version") from error
+        if (
+            not sound
+            or report.state not in ("idle", "searching", "answered")
+            or report.verdict not in ("epochs", "steps", "none")
+        ):
+            raise InputError(f"the report of GPU {report.device.uuid!r} holds a value that none can have; ask its node again")
+        return report
+
+
+MOST_EPOCHS = 100
+"""Epochs that a report carries; all of them stand in the store of whoever detects."""
+
+
+def epoch_to_json(epoch: EpochRecord) -> dict[str, Any]:
+    """Return an epoch as JSON values."""
+    return asdict(epoch) | {"profile": None if epoch.profile is None else epoch.profile.to_json()}
+
+
+def epoch_from_json(data: Mapping[str, Any]) -> EpochRecord:
+    """Build an epoch of JSON values; TypeError or InputError where they are none."""
+    profile = data.get("profile")
+    return EpochRecord(**{**data, "profile": None if profile is None else Profile.from_json(profile)})

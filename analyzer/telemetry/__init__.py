@@ -1,0 +1,65 @@
+"""Where telemetry comes from while jobs run: one file per kind of source, put together in `sources`.
+
+A source is polled; what it gives are samples of GPUs (`Rows`), or of a node's own analyzer the finished `Report`. It keeps its
+own cursor, so that nothing is read twice; after a start it gives what it still holds of the past.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..live.report import Device, Owner, Report
+
+
+class TelemetryError(ConnectionError):
+    """A source did not answer, or not as expected; one sentence. The watcher counts it and polls again later."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """New samples of one GPU.
+
+    Attributes:
+        device: which GPU.
+        time: (n,) unix seconds, ascending.
+        values: metric of the catalogue -> (n,) base units, NaN where there is no reading.
+        hertz: samples per second of the source.
+        owners: processes on the GPU; None where the source was not asked this time.
+    """
+
+    device: Device
+    time: NDArray[np.float64]
+    values: Mapping[str, NDArray[np.float64]]
+    hertz: float
+    owners: tuple[Owner, ...] | None = None
+
+
+class TelemetrySource(Protocol):
+    """What the watcher polls.
+
+    Attributes:
+        kind: ``agent``, ``node``, ``prometheus`` or ``files``.
+        name: its address; with ``kind`` the labels of its metrics.
+        interval_s: seconds between two polls.
+    """
+
+    kind: str
+    name: str
+    interval_s: float
+
+    def poll(self) -> Sequence[Rows | Report]:
+        """What is new since the last poll.
+
+        Raises:
+            TelemetryError: nothing could be read; the next poll asks for the same again.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of connections."""
+        ...
