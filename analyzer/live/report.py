@@ -153,11 +153,7 @@ class Report:
             sound = all(value is None or math.isfinite(value) for value in seconds) and report.epochs_seen >= 0
         except (TypeError, KeyError, AttributeError) as error:
             raise InputError(f"a report of a GPU is not whole: {error}; upgrade node and service to one version") from error
-        if (
-            not sound
-            or report.state not in ("idle", "searching", "answered")
-            or report.verdict not in ("epochs", "steps", "none")
-        ):
+        if not sound or report.state not in get_args(State) or report.verdict not in get_args(Verdict):
             raise InputError(f"the report of GPU {report.device.uuid!r} holds a value that none can have; ask its node again")
         return report
 

@@ -51,7 +51,7 @@ class StateStore:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._connection = self._opened()
         except sqlite3.OperationalError as error:
-X
+            raise InputError(f"the state {str(path)!r} cannot be opened ({error}); name a file that can be written") from error
         except OSError as error:
             raise InputError(f"the state {str(path)!r} cannot be written: {error.strerror}; name another file") from error
         except sqlite3.DatabaseError as error:
