@@ -1,0 +1,140 @@
+"""Processes for what may take long, much memory, or the process with it: uploaded traces, white-box backends.
+
+A process of its own can be ended, which a thread cannot. They start with the first question (a service that is asked for
+nothing of the kind has none), and pebble starts another in the place of one that died or was ended.
+"""
+
+from __future__ import annotations
+
+import logging
+import resource
+import threading
+import traceback
+from collections.abc import Callable
+from concurrent.futures import TimeoutError as Late
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+from typing import Any, Literal
+
+from pebble import ProcessExpired, ProcessPool
+
+from ..errors import InputError
+
+log = logging.getLogger(__name__)
+
+# Waiting questions per process. More would be answered after their askers have given up.
+_WAITING = 4
+
+# For starting a process, which imports what the question needs, and for waiting: what a question may take beyond its own time.
+_GRACE_S = 20.0
+
+# Questions after which a process makes room for a new one: what its libraries have cached goes with it.
+_MOST_TASKS = 200
+
+
+class WorkersBusyError(RuntimeError):
+    """All processes are at work and enough wait; one sentence. Status 503."""
+
+
+class Workers:
+    """At most ``count`` processes, each with ``memory_bytes`` of address space and ``seconds`` for one question.
+
+    Attributes:
+        restarts: processes that died or took too long so far.
+    """
+
+    def __init__(self, count: int, memory_bytes: int, seconds: float) -> None:
+        self.restarts = 0
+        self._count = count
+        self._memory_bytes = memory_bytes
+        self._seconds = seconds
+        self._room = threading.BoundedSemaphore(count * (1 + _WAITING))
+        self._lock = threading.Lock()
+        self._pool: ProcessPool | None = None
+
+    def run(self, function: Callable[..., Any], *args: Any, timeout: float | None = None) -> Any:
+        """Return ``function(*args)``, called in a worker process; the calling thread waits.
+
+        The function is one of a module, and arguments and result are pickled: give and return plain values. ``timeout``:
+        seconds that it may take; by default, and at most, those of all questions.
+
+        Raises:
+            InputError: the function raised a ValueError (its message is told to the user), took too long, wanted more memory
+                than a worker has, or ended the process: each in one sentence.
+            WorkersBusyError: too many questions wait.
+            RuntimeError: the function failed otherwise, which is a bug; its traceback is logged.
+        """
+        seconds = self._seconds if timeout is None else min(timeout, self._seconds)
+        if not self._room.acquire(blocking=False):
+            raise WorkersBusyError("all worker processes are at work and others wait for them; ask again in a few seconds")
+        try:
+            future = self._running_pool().schedule(_guarded, args=(function, args), timeout=seconds)
+            try:
+                outcome, value = future.result(timeout=seconds + _GRACE_S)
+            except Late:
+                # Pebble's own means that the question ran out of its time; ours, that it still waited for a process.
+                if not future.done() or future.cancelled():
+                    future.cancel()
+                    raise WorkersBusyError("no worker process was free in time; ask again in a few seconds") from None
+                self.restarts += 1
+                raise InputError(f"this takes longer than the {seconds:g} s that it may; ask for something smaller") from None
+            except (ProcessExpired, BrokenProcessPool) as error:
+                self.restarts += 1
+                log.warning("a worker process ended: %s", error)
+                raise InputError(
+                    "this ended the process that worked on it; ask for something smaller, or mend the file"
+                ) from None
+        finally:
+            self._room.release()
+        return _told(outcome, value, self._memory_bytes)
+
+    def stop(self) -> None:
+        """End all processes; what still waits is told that there are none."""
+        with self._lock:
+            pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.stop()
+            pool.join()
+
+    def _running_pool(self) -> ProcessPool:
+        with self._lock:
+            # Pebble gives up a pool whose process ends between two questions, as the kernel's out-of-memory killer may do.
+            if self._pool is None or not self._pool.active:
+                self._pool = ProcessPool(
+                    self._count, _MOST_TASKS, initializer=_confine, initargs=(self._memory_bytes,), context=get_context("spawn")
+                )
+            return self._pool
+
+
+_Outcome = Literal["answer", "refused", "memory", "failed"]
+
+
+def _guarded(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[_Outcome, Any]:
+    """Call it; errors go back as text, since not every exception survives pickling."""
+    try:
+        return "answer", function(*args)
+    except ValueError as error:
+        return "refused", str(error)
+    except MemoryError:
+        return "memory", None
+    except Exception as error:
+        # pyarrow's and torch's own errors where an allocation failed.
+        if "alloc" in str(error).lower() or "out of memory" in str(error).lower():
+            return "memory", None
+        return "failed", traceback.format_exc()
+
+
+def _told(outcome: _Outcome, value: Any, memory_bytes: int) -> Any:
+    if outcome == "refused":
+        raise InputError(" ".join(str(value).split()))
+    if outcome == "memory":
+        raise InputError(f"this needs more than the {memory_bytes / 2**30:.3g} GiB that it may take; ask for something smaller")
+    if outcome == "failed":
+        log.error("a question failed in a worker process:\n%s", value)
+        raise RuntimeError("a question failed in a worker process; the log has its traceback")
+    return value
+
+
+def _confine(memory_bytes: int) -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
