@@ -1,11 +1,14 @@
 """Backends of the service: each answers one kind of question, checked by its own schema. One file per built-in backend.
 
-A backend is anything that has the attributes of `Backend`, registered as an entry point of the group ``epochcast.backends``;
-third parties register theirs the same way (``docs/backends.md``).
+A backend is any class that has what `Backend` has, registered as an entry point of the group ``epochcast.backends``; third
+parties register theirs the same way (``docs/backends.md``).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from pydantic import BaseModel
@@ -13,11 +16,28 @@ from pydantic import BaseModel
 GROUP = "epochcast.backends"
 
 
+@dataclass(frozen=True)
+class Settings:
+    """What the service's configuration says to a backend; it goes to worker processes, so it must be picklable.
+
+    Attributes:
+        gpus: TOML file with the operator's own GPUs.
+        prices: the operator's own price table (CSV); None: ours.
+        model: folder of the latency predictor (``epochcast train regressor``); None: the one that is shipped.
+        own: the table ``[backends.NAME]``, which the backend alone understands.
+    """
+
+    gpus: Path | None = None
+    prices: Path | None = None
+    model: Path | None = None
+    own: Mapping[str, Any] = field(default_factory=dict)
+
+
 class Backend(Protocol):
     """One way to predict.
 
     Attributes:
-        name: in the path ``/api/v1/backends/NAME``: lower-case letters, digits and dashes.
+        name: in the path ``/api/v1/backends/NAME``: lower-case letters, digits and dashes; the same as the entry point's.
         summary: one sentence.
         Question: model of the request's body; its JSON schema is told at ``/api/v1/backends``, its examples are in OpenAPI.
         Answer: model of the answer.
@@ -28,11 +48,20 @@ class Backend(Protocol):
     Question: ClassVar[type[BaseModel]]
     Answer: ClassVar[type[BaseModel]]
 
+    def __init__(self, settings: Settings) -> None:
+        """Take the settings; nothing heavy happens here.
+
+        Raises:
+            ValueError: the backend cannot be used with them, or something that it needs is missing; the message is one
+                sentence with the remedy, which is told at ``/api/v1/backends``.
+        """
+        ...
+
     def answer(self, question: Any) -> BaseModel:
         """Answer a checked question.
 
         Runs in a worker process of the service, which is ended when it takes longer than the service allows; whatever is
-        heavy is imported here, not with the module.
+        heavy is imported here, not with the module. One backend object answers many questions, one after another.
 
         Raises:
             ValueError: the question has no answer; the message is one sentence for the user (status 422).
