@@ -1,6 +1,6 @@
 """Where telemetry comes from while jobs run: one file per kind of source, put together in `sources`.
 
-A source is polled; what it gives are samples of GPUs (`Rows`), or of a node's own analyzer the finished `Report`. It keeps its
+A source is polled; what it gives are samples of GPUs (`Rows`), or what a node's own analyzer found (`NodeReport`). It keeps its
 own cursor, so that nothing is read twice; after a start it gives what it still holds of the past.
 """
 
@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..live.report import Device, Owner, Report
+from ..live.report import Device, EpochRecord, Owner, Report
 
 
 class TelemetryError(ConnectionError):
@@ -39,6 +39,20 @@ class Rows:
     owners: tuple[Owner, ...] | None = None
 
 
+@dataclass(frozen=True)
+class NodeReport:
+    """What a node's analyzer tells of one GPU.
+
+    Attributes:
+        report: the newest.
+        epochs: with their profiles, oldest first: those that ended, or whose boundaries were found anew, since the last poll;
+            after a start all that the node still holds. One that overlaps a known epoch by more than half takes its place.
+    """
+
+    report: Report
+    epochs: tuple[EpochRecord, ...] = ()
+
+
 class TelemetrySource(Protocol):
     """What the watcher polls.
 
@@ -52,7 +66,7 @@ class TelemetrySource(Protocol):
     name: str
     interval_s: float
 
-    def poll(self) -> Sequence[Rows | Report]:
+    def poll(self) -> Sequence[Rows | NodeReport]:
         """What is new since the last poll.
 
         Raises:
