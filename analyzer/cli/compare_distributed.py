@@ -10,10 +10,10 @@ from typing import Any
 
 import click
 
+from ..backends.distributed.answer import job_json, memory_json
 from ..backends.distributed.precision import precision_named, require
 from ..backends.distributed.search import available, degrees
 from ..errors import InputError
-from .distributed_answer import job_json, memory_json
 from .distributed_options import Asked, one_of
 from .tables import seconds_text, table
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from ..backends.convmeter.answer import main_rates
 from ..figures.scaling import ScalingCurve, scaling_figure
-from .convmeter_answer import main_rates
 
 
 def throughput_figure(answer: Mapping[str, Any]) -> Figure:

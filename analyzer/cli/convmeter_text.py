@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from .convmeter_answer import RATE_OF, main_phase, main_rates
+from ..backends.convmeter.answer import RATE_OF, main_phase, main_rates
 from .predict_distributed_text import duration_text
 from .tables import figure, seconds_text, table, with_prefix
 

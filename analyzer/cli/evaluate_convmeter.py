@@ -18,10 +18,10 @@ from ..backends.convmeter.forms import BASELINES, FORMS
 from ..backends.convmeter.points import PHASES
 from ..backends.convmeter.predictor import fit_predict
 from ..errors import InputError
+from ..plain_json import plain_json
 from . import progress
 from .convmeter_report import compared, report
 from .data_or_split import check_data_or_split
-from .plain_json import plain_json
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -22,10 +22,10 @@ from ...detector.evaluation import (
     summarise,
 )
 from ..errors import InputError
+from ..plain_json import plain_json
 from ..trace import Trace
 from . import progress
 from .detector_report import compared, labels_report, mlperf_report
-from .plain_json import plain_json
 
 
 @click.command()

@@ -23,10 +23,10 @@ from ..backends.occupancy.models import EPOCHS, MODELS
 from ..backends.occupancy.points import CONFIGURATION, LABELS, TARGETS
 from ..backends.occupancy.predictor import DEFAULT_MODEL, unfitted
 from ..errors import InputError
+from ..plain_json import plain_json
 from . import progress
 from .data_or_split import check_data_or_split
 from .occupancy_report import compared, report
-from .plain_json import plain_json
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

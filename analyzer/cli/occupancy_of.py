@@ -19,10 +19,10 @@ from ..backends.occupancy.launch.calculator import CONFIGURATION
 from ..backends.occupancy.launch.kernel_table import LAUNCH, busiest, count_skipped, summarise
 from ..csv_text import source_name
 from ..errors import InputError
+from ..plain_json import plain_json
 from .occupancy_counted import counted_answer, counted_sentences, is_trace
 from .occupancy_of_text import sentences
 from .occupancy_over_time import SPAN_FIGURES, draw_over_time, span_figures
-from .plain_json import plain_json
 
 _TOP = 10
 

@@ -6,10 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from ..backends.occupancy.answer import NOTHING_CLAIMED
 from ..backends.occupancy.batch_sweep import WITHIN
 from .tables import seconds_text, table
-
-NOTHING_CLAIMED = "nothing of it was measured, and nothing is claimed for hardware"
 
 _LABELS = {
     "launch_config": "launch_config, CUDA's occupancy calculation over the kernels that a profiler recorded",

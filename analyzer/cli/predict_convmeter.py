@@ -12,14 +12,7 @@ import pandas as pd
 
 from ...regressor import Catalog, Gpu, load_catalog
 from ...regressor import InputError as UnknownGpu
-from ..backends.convmeter.metrics import NetworkMetrics, table_of
-from ..backends.convmeter.network_metrics import metrics_of, top_block_metrics_of
-from ..backends.convmeter.predictor import NO_BLOCK, Cell, Predictor
-from ..backends.convmeter.scalability import strong_scaling, weak_scaling
-from ..backends.distributed.rent import Rent, cheapest_rent
-from ..errors import InputError
-from ..instances import Instance, load_instances
-from .convmeter_answer import (
+from ..backends.convmeter.answer import (
     RATE_OF,
     Training,
     fitted_json,
@@ -29,9 +22,16 @@ from .convmeter_answer import (
     scaling_json,
     scaling_of,
 )
+from ..backends.convmeter.metrics import NetworkMetrics, table_of
+from ..backends.convmeter.network_metrics import metrics_of, top_block_metrics_of
+from ..backends.convmeter.predictor import NO_BLOCK, Cell, Predictor
+from ..backends.convmeter.scalability import strong_scaling, weak_scaling
+from ..backends.distributed.answer import price_notes
+from ..backends.distributed.rent import Rent, cheapest_rent
+from ..errors import InputError
+from ..instances import Instance, load_instances
+from ..plain_json import plain_json
 from .convmeter_text import blocks_text, prediction_text
-from .distributed_answer import price_notes
-from .plain_json import plain_json
 from .tables import with_prefix
 
 _FILE = click.Path(path_type=Path)

@@ -9,12 +9,12 @@ from typing import Any, Literal
 
 import click
 
+from ..backends.distributed.answer import iteration_json
 from ..backends.distributed.rent import cheapest_rent
 from ..backends.distributed.timeline import write_chrome_trace
 from ..errors import InputError
 from ..instances import Instance, load_instances
 from .compare_distributed import compare
-from .distributed_answer import iteration_json
 from .distributed_options import Asked, asked, distributed_options, one_of
 from .predict_distributed_text import prediction_text
 from .search_distributed import search_all

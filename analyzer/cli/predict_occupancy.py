@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from ...regressor import Catalog, Gpu, load_catalog
+from ..backends.occupancy.answer import Asked, answer_json
 from ..backends.occupancy.batch_sweep import batches_that_fit
 from ..backends.occupancy.configuration import Configuration
 from ..backends.occupancy.graph.computation_graph import ComputationGraph
@@ -18,10 +19,9 @@ from ..backends.occupancy.networks.known_networks import LARGEST_BATCH, PRECISIO
 from ..backends.occupancy.predictor import Predictor
 from ..backends.occupancy.sample import Sample
 from ..errors import InputError
+from ..plain_json import plain_json
 from . import progress
-from .occupancy_answer import Asked, answer_json
 from .occupancy_text import prediction_text
-from .plain_json import plain_json
 
 _FILE = click.Path(path_type=Path)
 _COUNT = click.IntRange(1, LARGEST_BATCH)

@@ -11,13 +11,13 @@ from typing import Any, Literal
 import click
 
 from ...regressor import Gpu
+from ..backends.distributed.answer import cost_json, job_json, memory_json, parts_json, price_notes
 from ..backends.distributed.predictor import utilisation
 from ..backends.distributed.rent import Rent, cheapest_rent
 from ..backends.distributed.search import Candidate, Found, Space, search
 from ..errors import InputError
 from ..instances import Instance
 from . import progress
-from .distributed_answer import cost_json, job_json, memory_json, parts_json, price_notes
 from .distributed_options import Asked
 from .predict_distributed_text import duration_text
 from .tables import seconds_text, table

@@ -21,8 +21,8 @@ from ..backends.occupancy.packing.policies import PAPER, POLICIES
 from ..backends.occupancy.packing.slowdown import ASSUMED, Slowdown
 from ..backends.occupancy.points import LABELS
 from ..errors import InputError
+from ..plain_json import plain_json
 from . import progress
-from .plain_json import plain_json
 from .tables import seconds_text, table
 
 if TYPE_CHECKING:

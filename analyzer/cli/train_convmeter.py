@@ -12,13 +12,13 @@ import click
 import pandas as pd
 
 from ..backends.convmeter.adapters import read_all
+from ..backends.convmeter.answer import fitted_json
 from ..backends.convmeter.forms import FORMS
 from ..backends.convmeter.predictor import Predictor
 from ..errors import InputError
+from ..plain_json import plain_json
 from . import progress
-from .convmeter_answer import fitted_json
 from .convmeter_text import rests_on
-from .plain_json import plain_json
 
 _PATH = click.Path(path_type=Path)
 

@@ -10,16 +10,16 @@ from typing import Any
 import click
 
 from ...regressor import load_catalog
+from ..backends.occupancy.answer import fitted_json
 from ..backends.occupancy.label_files import read_all
 from ..backends.occupancy.labelled_samples import labelled_samples, of_one_kind
 from ..backends.occupancy.models import EPOCHS, MODELS
 from ..backends.occupancy.points import LABELS, TARGETS
 from ..backends.occupancy.predictor import DEFAULT_MODEL, FOLDS, Predictor
 from ..backends.occupancy.predictor_files import make_folder
+from ..plain_json import plain_json
 from . import progress
-from .occupancy_answer import fitted_json
 from .occupancy_text import fitted_text, labels_text
-from .plain_json import plain_json
 
 _PATH = click.Path(path_type=Path)
 

@@ -1,4 +1,4 @@
-"""Answers of ``epochcast predict-model convmeter`` as JSON has them; text and figures are made from these."""
+"""Parts of the answers on ConvNets as JSON has them; text, figures and the service's answers are made from these."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..backends.convmeter.metrics import NetworkMetrics
-from ..backends.convmeter.points import PHASES
-from ..backends.convmeter.predictor import Cell
-from ..backends.convmeter.scalability import Scaling, cost_points
-from ..backends.convmeter.training_memory import training_memory
-from ..backends.distributed.rent import Rent
-from .distributed_answer import rent_json
+from ..distributed.answer import rent_json
+from ..distributed.rent import Rent
+from .metrics import NetworkMetrics
+from .points import PHASES
+from .predictor import Cell
+from .scalability import Scaling, cost_points
+from .training_memory import training_memory
 
 RentOf = Callable[[int], Rent | None]
 """The cheapest way to rent so many devices; None where no price is known."""

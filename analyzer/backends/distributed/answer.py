@@ -1,4 +1,4 @@
-"""Answers of ``epochcast predict-model distributed`` as JSON has them; the texts are made from these."""
+"""Answers on distributed training as JSON has them; the command line's texts and the service's answers are made from these."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Any
 
-from ...regressor import Gpu
-from ..backends.distributed.job import Job
-from ..backends.distributed.memory import out_of_memory
-from ..backends.distributed.prediction import Iteration, Memory
-from ..backends.distributed.predictor import Predictor, model_flops, utilisation
-from ..backends.distributed.rent import Rent
-from ..instances import stale
+from ....regressor import Gpu
+from ...instances import stale
+from .job import Job
+from .memory import out_of_memory
+from .prediction import Iteration, Memory
+from .predictor import Predictor, model_flops, utilisation
+from .rent import Rent
 
 
 def job_json(job: Job) -> dict[str, Any]:

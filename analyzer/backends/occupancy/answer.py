@@ -1,4 +1,4 @@
-"""Answers of the commands on GPU occupancy as JSON has them; text and figures are made from these."""
+"""Answers on GPU occupancy as JSON has them; text, figures and the service's answers are made from these."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.occupancy.batch_sweep import LARGEST, best_batch
-from ..backends.occupancy.modelled_kernels import ModelledStep
-from ..backends.occupancy.modelled_launches import modelled_notes
-from ..backends.occupancy.points import SIZES
-from ..backends.occupancy.predictor import Predictor
-from ..backends.occupancy.sample import Sample
-from .occupancy_text import NOTHING_CLAIMED
+from .batch_sweep import LARGEST, best_batch
+from .modelled_kernels import ModelledStep
+from .modelled_launches import modelled_notes
+from .points import SIZES
+from .predictor import Predictor
+from .sample import Sample
+
+NOTHING_CLAIMED = "nothing of it was measured, and nothing is claimed for hardware"
 
 _WHY = (
     "occupancy of the kernels that a model of PyTorch's launches expects, mean over launches, by CUDA's occupancy calculation; "
