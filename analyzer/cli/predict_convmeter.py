@@ -3,56 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
-import pandas as pd
 
-from ...regressor import Catalog, Gpu, load_catalog
-from ...regressor import InputError as UnknownGpu
-from ..backends.convmeter.answer import (
-    RATE_OF,
-    Training,
-    fitted_json,
-    metrics_json,
-    phases_json,
-    predictions_json,
-    scaling_json,
-    scaling_of,
-)
-from ..backends.convmeter.metrics import NetworkMetrics, table_of
-from ..backends.convmeter.network_metrics import metrics_of, top_block_metrics_of
-from ..backends.convmeter.predictor import NO_BLOCK, Cell, Predictor
-from ..backends.convmeter.scalability import strong_scaling, weak_scaling
-from ..backends.distributed.answer import price_notes
-from ..backends.distributed.rent import Rent, cheapest_rent
+from ...regressor import load_catalog
+from ..backends.convmeter.predictor import Predictor
+from ..backends.convmeter.question import Question, answer_json
 from ..errors import InputError
 from ..instances import Instance, load_instances
 from ..plain_json import plain_json
 from .convmeter_text import blocks_text, prediction_text
-from .tables import with_prefix
 
 _FILE = click.Path(path_type=Path)
 _COUNT = click.IntRange(1, 10**12)
-
-
-@dataclass(frozen=True)
-class _Sizes:
-    """How much is asked for: ``batches`` images on each of ``devices`` devices, or ``global_batch`` on all of them."""
-
-    batches: Sequence[int]
-    global_batch: int | None
-    devices: Sequence[int]
-    devices_per_node: int | None
-
-    def series(self, metrics: NetworkMetrics) -> list[pd.DataFrame]:
-        """Points by ascending number of devices, one table per batch."""
-        row = table_of([metrics])
-        if self.global_batch is not None:
-            return [strong_scaling(row, self.global_batch, self.devices, self.devices_per_node)]
-        return [weak_scaling(row, batch, self.devices, self.devices_per_node) for batch in self.batches]
 
 
 @click.command("convmeter")
@@ -112,160 +76,37 @@ def convmeter(
                  --dataset-size 1281167 --epochs 90 --plot scaling.png
              epochcast predict-model convmeter --network my_models:tiny --model my-gpu --blocks
     """
-    _check(batches, global_batch, bool(blocks or all_blocks), devices, dataset_size, epochs, plot)
-    predictor = Predictor.load(model)
-    cell = chosen_cell(predictor, device, precision)
-    metrics = metrics_of(network, image_size)
-    asked: dict[str, Any] = {
-        "network": metrics.network,
-        "image_size": image_size,
-        "device": cell.device,
-        "precision": cell.precision,
-        "fitted": fitted_json(cell),
-    }
-    if blocks or all_blocks:
-        answer = asked | _blocks(predictor, cell, network, metrics, blocks, batches[0] if batches else 32)
-        click.echo(plain_json(answer) if as_json else blocks_text(answer))
-        return 0
+    if plot is not None and max(len(set(batches)), len(set(devices))) < 2:
+        raise InputError("--plot draws throughput by devices or by batch; give several --devices or several --batch")
+    question = Question(
+        network,
+        image_size,
+        device,
+        precision,
+        batches,
+        global_batch,
+        devices,
+        devices_per_node,
+        blocks,
+        all_blocks,
+        dataset_size,
+        epochs,
+        gpu,
+    )
     catalog = load_catalog(gpus)
-    known = _gpu_of(gpu, cell.device, catalog)
     instances: Sequence[Instance] = []
-    if dataset_size is not None and known is not None:
+    if dataset_size is not None:
         instances, notes = load_instances(prices, catalog)
         for note in notes:
             click.echo(f"epochcast: {note}", err=True)
-    sizes = _Sizes(sorted(set(batches or [32])), global_batch, devices or (1,), devices_per_node)
-    answer = asked | _network(predictor, cell, metrics, sizes, (dataset_size, epochs), known, instances)
+    answer = answer_json(question, Predictor.load(model), catalog, instances)
     if plot is not None:
         from ..figures import save_figure
         from .convmeter_plot import throughput_figure
 
         save_figure(throughput_figure(answer), plot)
-    click.echo(plain_json(answer) if as_json else prediction_text(answer))
+    if as_json:
+        click.echo(plain_json(answer))
+    else:
+        click.echo(blocks_text(answer) if question.of_blocks else prediction_text(answer))
     return 0
-
-
-def _check(
-    batches: Sequence[int],
-    global_batch: int | None,
-    of_blocks: bool,
-    devices: Sequence[int],
-    dataset_size: int | None,
-    epochs: int | None,
-    plot: Path | None,
-) -> None:
-    """Raise InputError for options that do not belong together."""
-    if batches and global_batch is not None:
-        raise InputError("--batch is of each device and --global-batch of all together; give one of them")
-    if of_blocks and (len(batches) > 1 or devices or global_batch is not None or dataset_size is not None or plot is not None):
-        raise InputError(
-            "--block and --blocks are for one --batch on one device; leave out --devices, --global-batch, --dataset-size "
-            "and --plot"
-        )
-    if epochs is not None and dataset_size is None:
-        raise InputError("--epochs is given without --dataset-size; say how many images an epoch has")
-    if plot is not None and max(len(set(batches)), len(set(devices))) < 2:
-        raise InputError("--plot draws throughput by devices or by batch; give several --devices or several --batch")
-
-
-def chosen_cell(predictor: Predictor, device: str | None, precision: str | None) -> Cell:
-    """The device and precision asked for, which must be in the model; its only one where nothing is asked."""
-    there = "; ".join(f"{cell.device} at {cell.precision}" for cell in predictor.cells)
-    fitting = [cell for cell in predictor.cells if device in (None, cell.device) and precision in (None, cell.precision)]
-    if not fitting:
-        asked = " at ".join(name for name in (device, precision) if name is not None)
-        raise InputError(f"the model was not fitted for {asked}; it has {there}")
-    if len(fitting) > 1:
-        raise InputError(f"the model has several devices or precisions; choose one by --device and --precision: {there}")
-    return fitting[0]
-
-
-def _gpu_of(name: str | None, device: str, catalog: Catalog) -> Gpu | None:
-    """The GPU that was named, or that the device's name stands for; None if that is none."""
-    if name is not None:
-        return catalog.resolve(name)
-    try:
-        return catalog.resolve(device)
-    except UnknownGpu:
-        return None
-
-
-def _network(
-    predictor: Predictor,
-    cell: Cell,
-    metrics: NetworkMetrics,
-    sizes: _Sizes,
-    epochs: tuple[int | None, int | None],
-    gpu: Gpu | None,
-    instances: Sequence[Instance],
-) -> dict[str, Any]:
-    """The answer on a network, as JSON has it."""
-
-    def rent_of(devices: int) -> Rent | None:
-        return (
-            None
-            if gpu is None
-            else cheapest_rent(instances, gpu.name, devices, min(devices, sizes.devices_per_node or devices))
-        )
-
-    training = Training(*epochs, None if gpu is None else gpu.memory, rent_of)
-    series = sizes.series(metrics)
-    points = pd.concat(series, ignore_index=True)
-    predicted = predictor.predict(points, cell.device, cell.precision)
-    if len(points) > 1 and not any(f"{phase}_seconds" in predicted for phase in RATE_OF):
-        raise InputError(
-            f"neither a training step nor inference of {cell.device} at {cell.precision} was measured, so throughput cannot "
-            "be told; give one --batch and one number of --devices"
-        )
-    predictions = predictions_json(metrics, cell.precision, points, predicted, training)
-    each = len(series[0])
-    by_batch = [predictions[begin : begin + each] for begin in range(0, len(predictions), each)]
-    mode = "weak" if sizes.global_batch is None else "strong"
-    by_devices = [[one[number] for one in by_batch] for number in range(each)]
-    rents = [training.rent_of(one["devices"]) for one in predictions] if training.dataset_size else []
-    return {
-        "metrics": metrics_json(metrics),
-        "gpu": None if gpu is None else gpu.name,
-        "predictions": predictions,
-        "scaling": [scaling_json(mode, group) for group in by_batch] if each > 1 else [],
-        "batches": [
-            {
-                "devices": group[0]["devices"],
-                "large_enough": scaling_of(group).large_enough,
-                "largest": max(one["batch"] for one in group),
-            }
-            for group in by_devices
-            if len(group) > 1
-        ],
-        "notes": [*predictor.notes(points, cell.device, cell.precision), *price_notes(rents)],
-    }
-
-
-def _blocks(
-    predictor: Predictor, cell: Cell, network: str, whole: NetworkMetrics, named: Sequence[str], batch: int
-) -> dict[str, Any]:
-    """The answer on blocks of a network: those named, else all that it is a sequence of."""
-    parts = [metrics_of(network, whole.image_size, name) for name in named] or top_block_metrics_of(network, whole.image_size)
-    counted = [*parts, whole]
-    points = table_of(counted).assign(batch=batch, devices=1, nodes=1)
-    predicted = predictor.predict(points, cell.device, cell.precision)
-    return {
-        "batch": batch,
-        "blocks": [
-            {"block": one.block, "metrics": metrics_json(one), "phases": phases_json(seconds)}
-            for one, seconds in zip(counted, predicted.to_dict("records"), strict=True)
-        ],
-        "notes": [*predictor.notes(points.tail(1), cell.device, cell.precision), *_small(cell, parts)],
-    }
-
-
-def _small(cell: Cell, blocks: Sequence[NetworkMetrics]) -> list[str]:
-    """Say so if no block was measured, or if blocks are smaller than all that was."""
-    if not any(fit.blocks for fit in cell.fits.values()):
-        return [NO_BLOCK]
-    least = min(fit.ranges["flops"][0] for fit in cell.fits.values())
-    small = sum(one.values["flops"] < least for one in blocks)
-    return [
-        f"{small} of {len(blocks)} blocks have fewer FLOPs than anything measured, {with_prefix(least, 'FLOPs')} per image: "
-        "each is less sure than the interval tells"
-    ] * bool(small)

@@ -188,10 +188,10 @@ def test_the_plot(folder: Path, tmp_path: Path, sizes: tuple[str, ...]) -> None:
     ("arguments", "sentence"),
     [
         (["--device", "H100"], "the model was not fitted for H100; it has Tesla T4 at fp32"),
-        (["--batch", "8", "--global-batch", "8"], "--batch is of each device"),
-        (["--epochs", "2"], "--epochs is given without --dataset-size"),
+        (["--batch", "8", "--global-batch", "8"], "a batch is of each device"),
+        (["--epochs", "2"], "epochs are given without the size of the data set"),
         (["--plot", "a.png"], "--plot draws throughput by devices or by batch"),
-        (["--blocks", "--devices", "2"], "--block and --blocks are for one --batch on one device"),
+        (["--blocks", "--devices", "2"], "blocks are predicted for one batch on one device"),
         (["--global-batch", "10", "--devices", "4"], "a global batch of 10 cannot be shared equally by 4 devices"),
     ],
 )
@@ -203,7 +203,7 @@ def test_what_cannot_be_asked(folder: Path, capsys: pytest.CaptureFixture[str], 
 
 def test_a_model_of_two_devices_asks_which(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     own = ["predict-model", "convmeter", "--network", NEW, "--model", str(folder / "two")]
-    assert "choose one by --device and --precision" in refused(capsys, *own)
+    assert "choose a device and a precision" in refused(capsys, *own)
     assert "all points of my CPU at amp-bf16 are of one" in refused(capsys, *own, "--device", "my CPU", "--devices", "2")
     answer = ask(folder, "--network", NEW, "--precision", "amp-bf16", model="two")
     assert (answer["device"], answer["gpu"], answer["predictions"][0]["memory"]["capacity"]) == ("my CPU", None, None)
