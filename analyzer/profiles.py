@@ -3,37 +3,16 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
-from numpy.typing import NDArray
-from scipy.optimize import brentq
-from scipy.stats import norm
 
 from ..detector import Detection, detect
 from ..regressor import Catalog, Gpu, Profile
-from ..regressor.summary import summarise
 from .errors import InputError
+from .profile_of_detection import LEAST_CONFIDENCE, profile_of_detection
 from .static_gpu import gpu_of
 from .trace import Trace, read_trace
-
-LEAST_CONFIDENCE = 0.8
-"""Epochs that the detector is less sure of give no seconds: a wrong length is worse than the ratio alone."""
-
-_ACTIVITY = ("gr_engine_active", "sm_active", "gpu_utilization")
-_IDLE = 0.05
-
-_TAIL = 0.05  # of a 90 % interval, on either side
-
-# Standard deviation of log(found / true) where the tracker's period is wrong: a third is beyond a factor of two then, above or
-# below, as were 12 of 33 wrong periods on 474 simulated traces (benchmarks/regressor/epoch_interval.py).
-_WRONG = math.log(2)
-
-# The tracker calls a period right that is within 5 % of the true one; one epoch alone tells nothing better.
-_RIGHT = 0.05
 
 
 @dataclass(frozen=True)
@@ -88,13 +67,9 @@ def with_own(catalog: Catalog, sources: Sequence[Source]) -> Catalog:
 
 
 def profile_of(trace: Trace, catalog: Catalog, gpu: str | None = None) -> tuple[Profile, Detection]:
-    """Detect the epochs of ``trace`` and summarise its metrics over them (paper section III-C, "Defining Input Features").
+    """Detect the epochs of ``trace`` and summarise its metrics over them, as `profile_of_detection` does.
 
-    The interval of ``epoch_s`` holds both what the epochs' scatter says (`summarise`) and how sure the tracker is of its period
-    (`widened`). Epochs that are too unsure give no seconds. Steps have a length but no boundaries, so their statistics span the
-    trace from the GPU's first activity to its last, and so do those of a trace in which neither is found. Without seconds the
-    profile still gives ratios between GPUs. Where two jobs share the trace, the profile is of the main one, though in its
-    epochs the metrics are those of both.
+    Raises InputError for a trace of no known GPU.
     """
     name = trace.gpu if gpu is None else gpu
     if name is None:
@@ -103,64 +78,7 @@ def profile_of(trace: Trace, catalog: Catalog, gpu: str | None = None) -> tuple[
         raise InputError(f"the trace is of a CPU ({name}), and predictions start from a GPU's telemetry; record on a GPU")
     device = gpu_of(name, trace.static, catalog)
     found = detect(trace.time, trace.metrics())
-    if found.epochs:
-        spans = [(epoch.start, epoch.end) for epoch in found.epochs]
-        profile = summarise(device.name, trace.time, trace.metrics(), spans, simulated=trace.simulated)
-        if found.confidence < LEAST_CONFIDENCE:  # where the job is, they still tell
-            profile = replace(profile, epoch_s=None, unit=None, epoch_s_low=None, epoch_s_high=None)
-    else:
-        time, metrics = _busy_part(trace)
-        profile = summarise(device.name, time, metrics, [], simulated=trace.simulated)
-    if found.verdict == "steps":
-        profile = replace(profile, epoch_s=found.step_s, unit="step")
-    return widened(profile, found.confidence), found
-
-
-def _busy_part(trace: Trace) -> tuple[NDArray[np.float64], dict[str, NDArray[np.float64]]]:
-    """The trace from the first reading of an active GPU to the last: no profile is made of waiting before and after a job.
-
-    Active is above a twentieth of the highest reading of the first metric of ``_ACTIVITY`` that the trace has; without one, or
-    without any activity, it is the whole trace.
-    """
-    time, metrics = trace.time, trace.metrics()
-    activity = next((metrics[name] for name in _ACTIVITY if name in metrics), None)
-    if activity is None or not np.isfinite(activity).any():
-        return time, metrics
-    busy = np.flatnonzero(activity > _IDLE * np.nanmax(activity))
-    if not busy.size:
-        return time, metrics
-    part = slice(busy[0], busy[-1] + 1)
-    return time[part], {name: values[part] for name, values in metrics.items()}
-
-
-def widened(profile: Profile, confidence: float) -> Profile:
-    """Widen the 90 % interval of ``epoch_s`` by the chance 1 − ``confidence`` that the tracker's period is wrong.
-
-    The ends are the 5 % and 95 % quantiles of a mixture in log seconds: with probability ``confidence`` a normal distribution
-    of the interval's own width, otherwise one as wide as wrong periods are. At confidence .97 this adds a tenth; below .9 the
-    wrong periods alone fill the tails, and the interval says so. Without an interval of its own (one epoch, or steps) a right
-    period is within 5 %, which is what the tracker's confidence is calibrated to.
-    """
-    if profile.epoch_s is None:
-        return profile
-    low, high = profile.epoch_s_low, profile.epoch_s_high
-    below = _RIGHT if low is None else math.log(profile.epoch_s / low)
-    above = _RIGHT if high is None else math.log(high / profile.epoch_s)
-    return replace(
-        profile,
-        epoch_s_low=profile.epoch_s * math.exp(-_mixed(below, confidence)),
-        epoch_s_high=profile.epoch_s * math.exp(_mixed(above, confidence)),
-    )
-
-
-def _mixed(half: float, confidence: float) -> float:
-    """Where the mixture's tail is 5 %, given where that of its right part is, both in log seconds."""
-    right = half / float(norm.isf(_TAIL))
-
-    def excess(x: float) -> float:
-        return float(confidence * norm.sf(x / right) + (1 - confidence) * norm.sf(x / _WRONG)) - _TAIL
-
-    return half if excess(half) <= 0 else float(brentq(excess, half, max(half, _WRONG * float(norm.isf(_TAIL)))))
+    return profile_of_detection(device.name, trace.time, trace.metrics(), found, simulated=trace.simulated), found
 
 
 def _contradiction(trace: Trace, gpu: str, catalog: Catalog) -> tuple[str, ...]:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from epochcast.analyzer import profiles
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.profiles import LEAST_CONFIDENCE, profile_of, widened
+from epochcast.analyzer.profile_of_detection import LEAST_CONFIDENCE, widened
+from epochcast.analyzer.profiles import profile_of
 from epochcast.analyzer.static_gpu import gpu_of
 from epochcast.analyzer.trace import Trace
 from epochcast.detector.simulator import SimulatedTrace, simulate, simulate_class

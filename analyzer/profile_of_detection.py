@@ -1,0 +1,116 @@
+"""From what the detector found to a profile, of a whole trace and while a job runs. Loads no more than numpy and scipy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import ndtr, ndtri
+
+from ..detector import Detection
+from ..regressor.profile import Profile
+from ..regressor.summary import summarise
+
+LEAST_CONFIDENCE = 0.8
+"""Epochs that the detector is less sure of give no seconds: a wrong length is worse than the ratio alone."""
+
+Array = NDArray[np.float64]
+
+_ACTIVITY = ("gr_engine_active", "sm_active", "gpu_utilization")
+_IDLE = 0.05
+
+_TAIL = 0.05  # of a 90 % interval, on either side
+_TAIL_AT = -float(ndtri(_TAIL))  # standard deviations
+
+# Standard deviation of log(found / true) where the tracker's period is wrong: a third is beyond a factor of two then, above or
+# below, as were 12 of 33 wrong periods on 474 simulated traces (benchmarks/regressor/epoch_interval.py).
+_WRONG = math.log(2)
+
+# The tracker calls a period right that is within 5 % of the true one; one epoch alone tells nothing better.
+_RIGHT = 0.05
+
+
+def profile_of_detection(
+    gpu: str, time: Array, metrics: Mapping[str, Array], found: Detection | None, *, simulated: bool, first_epoch: bool = True
+) -> Profile:
+    """Summarise a job's metrics over the epochs found in them (paper section III-C, "Defining Input Features").
+
+    The interval of ``epoch_s`` holds both what the epochs' scatter says (`summarise`) and how sure the tracker is of its period
+    (`widened`). Epochs that are too unsure give no seconds. Steps have a length but no boundaries, so their statistics span
+    from the GPU's first activity to its last, and so do those where neither is found. Without seconds the profile still gives
+    ratios between GPUs. Where two jobs share the GPU, the profile is of the main one, though in its epochs the metrics are
+    those of both.
+
+    Args:
+        gpu: its name in the catalogue.
+        time: (n,) unix seconds.
+        metrics: name -> (n,) base units, NaN where there is no reading.
+        found: what the detector found in them; None for nothing yet.
+        simulated: no hardware was read.
+        first_epoch: the first of the epochs is the first of its job, which is left out of the statistics.
+
+    Raises:
+        InputError (of the regressor): values that no profile can hold.
+    """
+    if found is not None and found.epochs:
+        spans = [(epoch.start, epoch.end) for epoch in found.epochs]
+        profile = summarise(gpu, time, metrics, spans, exclude_first=first_epoch, simulated=simulated)
+        if found.confidence < LEAST_CONFIDENCE:  # where the job is, they still tell
+            profile = replace(profile, epoch_s=None, unit=None, epoch_s_low=None, epoch_s_high=None)
+    else:
+        profile = summarise(gpu, *busy_part(time, metrics), [], simulated=simulated)
+    if found is None:
+        return profile
+    if found.verdict == "steps":
+        profile = replace(profile, epoch_s=found.step_s, unit="step")
+    return widened(profile, found.confidence)
+
+
+def busy_part(time: Array, metrics: Mapping[str, Array]) -> tuple[Array, dict[str, Array]]:
+    """The samples from the first reading of an active GPU to the last: no profile is made of waiting before and after a job.
+
+    Active is above a twentieth of the highest reading of the first metric of ``_ACTIVITY`` that there is; without one, or
+    without any activity, it is all of them.
+    """
+    activity = next((metrics[name] for name in _ACTIVITY if name in metrics), None)
+    if activity is None or not np.isfinite(activity).any():
+        return time, dict(metrics)
+    busy = np.flatnonzero(activity > _IDLE * np.nanmax(activity))
+    if not busy.size:
+        return time, dict(metrics)
+    part = slice(busy[0], busy[-1] + 1)
+    return time[part], {name: values[part] for name, values in metrics.items()}
+
+
+def widened(profile: Profile, confidence: float) -> Profile:
+    """Widen the 90 % interval of ``epoch_s`` by the chance 1 − ``confidence`` that the tracker's period is wrong.
+
+    The ends are the 5 % and 95 % quantiles of a mixture in log seconds: with probability ``confidence`` a normal distribution
+    of the interval's own width, otherwise one as wide as wrong periods are. At confidence .97 this adds a tenth; below .9 the
+    wrong periods alone fill the tails, and the interval says so. Without an interval of its own (one epoch, or steps) a right
+    period is within 5 %, which is what the tracker's confidence is calibrated to.
+    """
+    if profile.epoch_s is None:
+        return profile
+    low, high = profile.epoch_s_low, profile.epoch_s_high
+    below = _RIGHT if low is None else math.log(profile.epoch_s / low)
+    above = _RIGHT if high is None else math.log(high / profile.epoch_s)
+    return replace(
+        profile,
+        epoch_s_low=profile.epoch_s * math.exp(-_mixed(below, confidence)),
+        epoch_s_high=profile.epoch_s * math.exp(_mixed(above, confidence)),
+    )
+
+
+def _mixed(half: float, confidence: float) -> float:
+    """Where the mixture's tail is 5 %, given where that of its right part is, both in log seconds."""
+    right = half / _TAIL_AT
+
+    def excess(x: float) -> float:
+        return float(confidence * ndtr(-x / right) + (1 - confidence) * ndtr(-x / _WRONG)) - _TAIL
+
+    return half if excess(half) <= 0 else float(brentq(excess, half, max(half, _WRONG * _TAIL_AT)))
