@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
 
-from ...regressor import Catalog, Gpu, load_catalog
-from ..backends.occupancy.answer import Asked, answer_json
-from ..backends.occupancy.batch_sweep import batches_that_fit
+from ...regressor import load_catalog
 from ..backends.occupancy.configuration import Configuration
-from ..backends.occupancy.graph.computation_graph import ComputationGraph
-from ..backends.occupancy.modelled_launches import modelled_step
-from ..backends.occupancy.networks import complete
 from ..backends.occupancy.networks.known_networks import LARGEST_BATCH, PRECISIONS
 from ..backends.occupancy.predictor import Predictor
-from ..backends.occupancy.sample import Sample
+from ..backends.occupancy.question import Question, answer
 from ..errors import InputError
 from ..plain_json import plain_json
 from . import progress
@@ -25,7 +18,6 @@ from .occupancy_text import prediction_text
 
 _FILE = click.Path(path_type=Path)
 _COUNT = click.IntRange(1, LARGEST_BATCH)
-_BATCH = 32
 
 
 @click.command("occupancy")
@@ -81,78 +73,19 @@ def occupancy(
              epochcast predict-model occupancy --network bert --sequence 128 --model h200 --sweep-batches --plot bert.png
              epochcast predict-model occupancy --network encoder.onnx --gpu L4 --precision fp16
     """
-    if batches and sweep_batches:
-        raise InputError("--sweep-batches tries all batches that memory holds; leave out --batch")
     if plot is not None and not sweep_batches and len(set(batches)) < 2:
         raise InputError("--plot draws occupancy by batch; give --sweep-batches or several --batch")
-    catalog = load_catalog(gpus)
-    predictor = None if model is None else Predictor.load(model)
-    chosen = _gpus(gpus_asked, predictor, catalog)
-    progress.show(f"exporting {network}")
     given = {"channels": channels, "image_size": image_size, "sequence": sequence, "hidden": hidden, "layers": layers}
     sizes = Configuration(network, 1, precision=precision, **{name: size for name, size in given.items() if size})
-    asked = _network(sizes)
+    question = Question(sizes, gpus_asked, batches, sweep_batches)
+    predictor = None if model is None else Predictor.load(model)
+    progress.show(f"exporting {network}")
+    answered = answer(question, predictor, load_catalog(gpus))
     progress.clear()
-    if not len(asked.graph):
-        raise InputError(f"{network} launches no kernel, so it has no occupancy; give a network that computes something")
-    if sweep_batches:
-        groups = [_fitting(asked, gpu) for gpu in chosen]
-    else:
-        groups = [[asked.on(gpu, batch) for batch in sorted(set(batches or [_BATCH]))] for gpu in chosen]
-    answer = answer_json(groups, predictor, swept=sweep_batches)
     if plot is not None:
         from ..figures import save_figure
         from .occupancy_plot import batches_figure
 
-        save_figure(batches_figure(answer), plot)
-    click.echo(plain_json(answer) if as_json else prediction_text(answer))
+        save_figure(batches_figure(answered), plot)
+    click.echo(plain_json(answered) if as_json else prediction_text(answered))
     return 0
-
-
-@dataclass(frozen=True)
-class _Network:
-    """A network with its graph at one batch."""
-
-    configuration: Configuration
-    graph: ComputationGraph
-
-    def on(self, gpu: Gpu, batch: int) -> Asked:
-        """On a GPU at another batch, with the launches that are expected there."""
-        sample = Sample(replace(self.configuration, batch=batch), self.graph.at_batch(batch), gpu)
-        return Asked(sample, modelled_step(sample))
-
-
-def _network(sizes: Configuration) -> _Network:
-    if sizes.network.endswith(".onnx"):
-        from ..backends.occupancy.graph.from_onnx import graph_of_onnx
-
-        return _Network(sizes, graph_of_onnx(Path(sizes.network), sizes))
-    from ..backends.occupancy.graph_of import graph_of
-
-    whole = complete(sizes)
-    return _Network(whole, graph_of(whole))
-
-
-def _gpus(names: Sequence[str], predictor: Predictor | None, catalog: Catalog) -> list[Gpu]:
-    """Those asked for; those that the model was fitted on where none is."""
-    if not names and predictor is None:
-        raise InputError("name the GPU by --gpu, or a model that was trained on one by --model; `epochcast gpus` lists them")
-    wanted = names or (predictor.fitted_on.gpus if predictor is not None else ())
-    return list({gpu.name: gpu for gpu in (catalog.resolve(name) for name in wanted)}.values())
-
-
-def _fitting(asked: _Network, gpu: Gpu) -> list[Asked]:
-    """Batches of powers of two that the GPU's memory holds."""
-    tried: dict[int, Asked] = {}
-
-    def memory_of(batch: int) -> float:
-        tried[batch] = asked.on(gpu, batch)
-        return tried[batch].step.memory_bytes
-
-    batches = batches_that_fit(memory_of, gpu.memory)
-    if not batches:
-        raise InputError(
-            f"{asked.configuration.network} does not fit {gpu.name} even at batch 1: it takes about "
-            f"{memory_of(1) / 2**30:.1f} GiB of {gpu.memory / 2**30:.1f} GiB; take a GPU with more memory"
-        )
-    return [tried[batch] for batch in batches]
