@@ -127,11 +127,14 @@ class Api:
 
     def _gpus(self, _: Query, __: WSGIEnvironment) -> Answer:
         choices = {choice.uuid: choice for choice in self._node.choices}
-        lags = {store.device.uuid: sampler.source.lag for sampler in self._node.samplers for store in sampler.stores}
+        sources = {store.device.uuid: sampler.source for sampler in self._node.samplers for store in sampler.stores}
+        lags = {uuid: source.lag for uuid, source in sources.items()}
+        intervals = {uuid: source.interval for uuid, source in sources.items()}
         rows = []
         for store in self._node.stores:
             # Of a device that is gone no row is on its way.
             row = identity(store) | {"lag_s": lags.get(store.device.uuid, 0.0), "retention_s": self._node.config.retention}
+            row["interval_s"] = intervals.get(store.device.uuid)
             attributes = self._node.static(store.device.uuid)
             row["static"] = {name: asdict(attribute) for name, attribute in attributes.items()}
             if choice := choices.get(store.device.uuid):

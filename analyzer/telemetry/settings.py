@@ -1,0 +1,157 @@
+"""What is said of a telemetry source in a configuration, checked: one dataclass per kind of source.
+
+The service's configuration (``[[agents]]``, ``[[nodes]]``, ``[[prometheus]]``, ``[[files]]``) and a node's are made of these.
+"""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+from urllib.parse import urlsplit
+
+from ..errors import InputError
+
+_STRICT = {"extra": "forbid"}  # for pydantic, where a configuration is read by it: an unknown key is a mistake
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """What is rented where the GPUs of a source are; empty where a label says so, or nobody.
+
+    ``instance``: name of its type, as in the price table (``p4d.24xlarge``). ``cloud``, ``region``: as there.
+    """
+
+    instance: str = ""
+    cloud: str = ""
+    region: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Access:
+    """An HTTP address and how to be let in.
+
+    ``url``: with scheme and host, and the path below which the API lies, if any. ``user`` and ``password_file``: basic
+    authentication; ``token_file``: a bearer token; both files are read anew at each request. ``ca``: PEM file to check the
+    server's certificate with.
+    """
+
+    url: str
+    user: str = ""
+    password_file: Path | None = None
+    token_file: Path | None = None
+    ca: Path | None = None
+
+    def __post_init__(self) -> None:
+        try:
+            parts = urlsplit(self.url)
+            whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:  # brackets that are not closed, a port that is no number
+            whole = False
+        if not whole or parts.query or parts.fragment:
+            raise InputError(f"url is {self.url!r}; give a whole address, as in http://gpu-node-1:9911")
+        if parts.username is not None:
+            raise InputError("url holds a user name; give user and password_file instead")
+        if bool(self.user) != (self.password_file is not None):
+            raise InputError(f"of {self.url}: user and password_file belong together; give both or neither")
+        if self.user and self.token_file is not None:
+            raise InputError(f"of {self.url}: user and token_file exclude each other; drop one")
+
+    @property
+    def host(self) -> str:
+        """The host's name; this machine's own where the address is its loopback."""
+        host = urlsplit(self.url).hostname or ""
+        return socket.gethostname() if host in _LOOPBACK else host
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentSettings(Place, Access):
+    """An ``epochcast-agent``.
+
+    ``interval``: seconds between two polls. ``node``: what its machine is called; empty: the address's host.
+    """
+
+    __pydantic_config__: ClassVar = _STRICT
+    interval: float = 2.0
+    node: str = ""
+
+    def __post_init__(self) -> None:
+        Access.__post_init__(self)
+        _check_interval(self.url, self.interval, 60.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeSettings(Place, Access):
+    """A node's analyzer (``epochcast serve --node``).
+
+    ``interval``: seconds between two polls. What the node itself says of ``instance``, ``cloud`` and ``region`` comes first.
+    """
+
+    __pydantic_config__: ClassVar = _STRICT
+    interval: float = 5.0
+
+    def __post_init__(self) -> None:
+        Access.__post_init__(self)
+        _check_interval(self.url, self.interval, 600.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrometheusSettings(Place, Access):
+    """What answers Prometheus' HTTP API: Prometheus, VictoriaMetrics, Mimir.
+
+    ``interval``: seconds between two polls. ``history``: seconds of the past that are read after a start. ``lag``: seconds
+    that a sample may come after its time; what is newer is read later. ``tenant``: Mimir's (``X-Scope-OrgID``). ``matcher``:
+    label -> value that all series must have, as in ``{cluster = "a"}``. ``node_label``, ``instance_label``, ``region_label``,
+    ``cloud_label``: labels that tell a GPU's machine and what is rented; without a ``node_label`` it is the host of
+    ``instance``.
+    """
+
+    __pydantic_config__: ClassVar = _STRICT
+    interval: float = 5.0
+    history: float = 21_600.0
+    lag: float = 5.0
+    tenant: str = ""
+    matcher: dict[str, str] = field(default_factory=dict)
+    node_label: str = ""
+    instance_label: str = ""
+    cloud_label: str = ""
+    region_label: str = ""
+
+    def __post_init__(self) -> None:
+        Access.__post_init__(self)
+        _check_interval(self.url, self.interval, 600.0)
+        if not 60 <= self.history <= 30 * 86_400:
+            raise InputError(f"of {self.url}: history is {self.history} s; give 60 s to 30 days")
+        if not 0 <= self.lag <= 3600:
+            raise InputError(f"of {self.url}: lag is {self.lag} s; give 0 to 3600 seconds")
+        for name in (*self.matcher, self.node_label, self.instance_label, self.cloud_label, self.region_label):
+            if name and not (name.isidentifier() and name.isascii()):
+                raise InputError(f"of {self.url}: {name!r} is no name of a label; give letters, digits and _")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilesSettings(Place):
+    """Trace files, each of one GPU.
+
+    ``path``: of the files, with ``*`` for any part of a name, ``**`` for any folders. ``interval``: seconds between two looks
+    for files that are new or have changed.
+    """
+
+    __pydantic_config__: ClassVar = _STRICT
+    path: str
+    interval: float = 10.0
+
+    def __post_init__(self) -> None:
+        if not self.path or "\0" in self.path:
+            raise InputError(f"path is {self.path!r}; name trace files, as in /data/traces/*.parquet")
+        _check_interval(self.path, self.interval, 3600.0)
+
+
+SourceSettings = AgentSettings | NodeSettings | PrometheusSettings | FilesSettings
+
+
+def _check_interval(of: str, interval: float, longest: float) -> None:
+    if not 0.2 <= interval <= longest:
+        raise InputError(f"of {of}: interval is {interval} s; give 0.2 to {longest:.0f} seconds")

@@ -1,0 +1,30 @@
+"""From the settings of telemetry sources to the sources: one line per kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib import import_module
+
+from . import TelemetrySource
+from .settings import AgentSettings, FilesSettings, NodeSettings, PrometheusSettings, SourceSettings
+
+# A kind's module is loaded where one is asked for.
+SOURCES: dict[type[SourceSettings], tuple[str, str]] = {
+    NodeSettings: ("nodes", "NodeSource"),
+    AgentSettings: ("agents", "AgentSource"),
+    PrometheusSettings: ("prometheus", "PrometheusSource"),
+    FilesSettings: ("files", "FilesSource"),
+}
+
+
+def opened(settings: Iterable[SourceSettings]) -> list[TelemetrySource]:
+    """Return a source for each of the settings, in the order of `SOURCES`: of a GPU that two tell of, the first is believed.
+
+    Nothing is asked yet. Raises InputError where a file that the settings name cannot be read.
+    """
+    order = list(SOURCES)
+    sources = []
+    for one in sorted(settings, key=lambda one: order.index(type(one))):
+        module, kind = SOURCES[type(one)]
+        sources.append(getattr(import_module(f".{module}", __package__), kind)(one))
+    return sources
