@@ -1,0 +1,91 @@
+"""What a node's own analyzer found: reports of its GPUs, and their epochs with profiles, as far as they are new."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..errors import InputError
+from ..live.report import EpochRecord, Report, epoch_from_json
+from . import NodeReport, TelemetryError
+from .endpoint import Endpoint
+from .settings import NodeSettings
+
+REPORTS, EPOCHS = "/api/v1/reports", "/api/v1/epochs"
+REPORTS_SCHEMA, EPOCHS_SCHEMA = "epochcast.reports/v1", "epochcast.epochs/v1"
+#: Epochs of a GPU asked for at once: what a service that was away for long finds. Of these a profile has some 3 kB.
+MOST_EPOCHS = 10_000
+#: Epochs that end by less than this apart (seconds) are told as one moment by both sides.
+ROUNDING_S = 1e-3
+
+
+class NodeSource:
+    """One node analyzer; see `TelemetrySource`."""
+
+    kind = "node"
+
+    def __init__(self, settings: NodeSettings) -> None:
+        self.name = settings.url
+        self.interval_s = settings.interval
+        self._settings = settings
+        self._endpoint = Endpoint("node analyzer", settings)
+        self._told: dict[str, Report] = {}  # by UUID, the newest whose epochs were read
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._endpoint.close()
+
+    def poll(self) -> Sequence[NodeReport]:
+        """Give the reports, and the epochs that are new; see `TelemetrySource`.
+
+        A report that cannot be read is left out unless all are such.
+        """
+        answer = self._endpoint.json(REPORTS)
+        self._endpoint.expect(REPORTS, answer, REPORTS_SCHEMA)
+        found: list[NodeReport] = []
+        failure: Exception | None = None
+        rows = answer.get("reports")
+        if not isinstance(rows, list):
+            raise TelemetryError(f"node analyzer {self.name}{REPORTS} does not answer with a list of reports")
+        for row in rows:
+            try:
+                report = self._placed(Report.from_json(row))
+                epochs = self._new_epochs(report)
+            except (InputError, TelemetryError) as error:
+                failure = error
+                continue
+            self._told[report.device.uuid] = report
+            found.append(NodeReport(report, tuple(epochs)))
+        if failure is not None and not found:
+            raise TelemetryError(f"node analyzer {self.name}: {failure}") from failure
+        return found
+
+    def _placed(self, report: Report) -> Report:
+        """What is rented, where the node does not say it itself."""
+        device, place = report.device, self._settings
+        if device.instance or not (place.instance or place.cloud or place.region):
+            return report
+        return replace(report, device=replace(device, instance=place.instance, cloud=place.cloud, region=place.region))
+
+    def _new_epochs(self, report: Report) -> list[EpochRecord]:
+        before = self._told.get(report.device.uuid)
+        since = -math.inf
+        if before is not None:
+            known = {(epoch.start, epoch.end) for epoch in before.epochs}
+            other = [epoch.end for epoch in report.epochs if (epoch.start, epoch.end) not in known]
+            if not other and report.epochs_seen == before.epochs_seen:
+                return []
+            # Where the counter has moved but no epoch of the report is unknown, the job has ended since, or is another.
+            newest = max((epoch.end for epoch in before.epochs), default=-math.inf)
+            since = min([*other, newest]) - ROUNDING_S
+        uuid = report.device.uuid
+        query = [("gpu", uuid), ("limit", str(MOST_EPOCHS))]
+        if math.isfinite(since):
+            query.append(("since", repr(since)))
+        answer = self._endpoint.json(EPOCHS, query)
+        self._endpoint.expect(EPOCHS, answer, EPOCHS_SCHEMA)
+        try:
+            return [epoch_from_json(epoch) for epoch in answer["epochs"]]
+        except (KeyError, TypeError, AttributeError, InputError) as error:
+            raise TelemetryError(f"node analyzer {self.name}{EPOCHS} does not tell epochs of {uuid}: {error}") from error
