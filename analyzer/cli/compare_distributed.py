@@ -12,9 +12,10 @@ import click
 
 from ..backends.distributed.answer import job_json, memory_json
 from ..backends.distributed.precision import precision_named, require
+from ..backends.distributed.question import Question
 from ..backends.distributed.search import available, degrees
 from ..errors import InputError
-from .distributed_options import Asked, one_of
+from .distributed_options import one_of
 from .tables import seconds_text, table
 
 Degrees = tuple[int, int, int]
@@ -22,7 +23,7 @@ Degrees = tuple[int, int, int]
 _STRATEGY = re.compile(r"(\d+),(\d+),(\d+)")
 
 
-def compare(question: Asked, gpus_total: Sequence[int], strategies: str | None, plot: Path | None, as_json: bool) -> int:
+def compare(question: Question, gpus_total: Sequence[int], strategies: str | None, plot: Path | None, as_json: bool) -> int:
     """Print, and draw, seconds of one iteration for each precision and (d, t, p); what is out of memory is marked."""
     gpu, options = one_of(question.gpus, "--gpu", "--search"), question.options
     total = one_of(gpus_total, "--gpus-total", "--search")
@@ -76,7 +77,7 @@ def _read(text: str) -> list[Degrees]:
     return list(dict.fromkeys(found))
 
 
-def _precisions(question: Asked, gpu: Any) -> Sequence[str]:
+def _precisions(question: Question, gpu: Any) -> Sequence[str]:
     """Those asked for, which the GPU must have; else all that it has."""
     given = dict.fromkeys(question.options["precisions"])
     for name in given:

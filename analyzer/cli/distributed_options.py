@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -14,11 +12,11 @@ import click
 from ...regressor import Catalog, Gpu, load_catalog
 from ..backends.distributed.coefficients import Coefficients
 from ..backends.distributed.communication import link_named, load_links
-from ..backends.distributed.job import Attention, Job, Recomputation, ScheduleName
+from ..backends.distributed.job import Attention, Recomputation, ScheduleName
 from ..backends.distributed.precision import PRECISIONS, Precision
 from ..backends.distributed.predictor import Predictor, TimesOf
+from ..backends.distributed.question import Question, require_torch
 from ..backends.distributed.recipes import RECIPES
-from ..backends.distributed.search import available
 from ..errors import InputError
 from . import progress
 
@@ -114,70 +112,7 @@ def distributed_options(command: Callable[..., int]) -> Callable[..., int]:
     return command
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What the options say.
-
-    Attributes:
-        predictor: of the model.
-        catalog: GPUs, with the user's own.
-        gpus: those named.
-        options: all options by their parameter names.
-    """
-
-    predictor: Predictor
-    catalog: Catalog
-    gpus: tuple[Gpu, ...]
-    options: Mapping[str, Any]
-
-    @property
-    def name(self) -> str:
-        """What the model is called."""
-        return getattr(getattr(self.predictor.graphs, "model", None), "name", "") or str(self.options["model"])
-
-    @property
-    def tokens_per_sample(self) -> int | None:
-        """None where samples are no sequences of tokens, or a user's module does not say."""
-        from ..backends.distributed.models import Architecture
-
-        model = getattr(self.predictor.graphs, "model", None)
-        return self.sequence_length if isinstance(model, Architecture) and not model.images else None
-
-    @property
-    def sequence_length(self) -> int:
-        """As given; else 2048, or the longest that the model has positions for."""
-        model = getattr(self.predictor.graphs, "model", None)
-        most = getattr(model, "positions", 0) or 2048
-        return self.options["sequence_length"] or min(2048, most)
-
-    def job(self, **changes: Any) -> Job:
-        """The job of the options, with ``changes``; raises InputError for what does not divide."""
-        given = self.options
-        degrees = {name: given[name] or 1 for name in ("data", "tensor", "pipeline", "micro_batch")} | changes
-        settings = {name: given[name] for name in _AS_GIVEN} | {
-            "global_batch": given["global_batch"] or degrees["data"] * degrees["pipeline"] * degrees["micro_batch"],
-            "sequence_length": self.sequence_length,
-            "precision": given["precisions"][0] if given["precisions"] else self._usual_precision(),
-            "layers_per_stage": _layers(given["layers_per_stage"]),
-            "recomputation": given["recomputation"] or "none",
-            "zero": given["zero"] or 0,
-            "master_weights": not given["no_master_weights"],
-        }
-        return Job(**(settings | degrees))
-
-    def _usual_precision(self) -> str:
-        """Mixed precision as the first GPU has it; FP32 where it has none."""
-        able = available(self.gpus[0])
-        return next(name for name in ("amp-bf16", "amp-fp16", "fp32") if name in able)
-
-
-_AS_GIVEN = (
-    *("schedule", "virtual_stages", "sequence_parallel", "optimizer", "attention"),
-    *("fused_kernels", "overlap", "tensor_overlap"),
-)
-
-
-def asked(options: Mapping[str, Any]) -> Asked:
+def asked(options: Mapping[str, Any]) -> Question:
     """Resolve names and read files; torch is loaded here.
 
     Raises:
@@ -204,13 +139,7 @@ def asked(options: Mapping[str, Any]) -> Asked:
         intra,
         inter,
     )
-    return Asked(predictor, catalog, gpus, options)
-
-
-def require_torch() -> None:
-    """Raise InputError, which says what to install, where torch is missing."""
-    if importlib.util.find_spec("torch") is None:
-        raise InputError("models are traced with torch, which is not installed here; run: pip install 'epochcast[torch]'")
+    return Question(predictor, catalog, gpus, {**options, "layers_per_stage": _layers(options["layers_per_stage"])})
 
 
 def _times_of(source: str, corpus: Path | None, calibration: Path | None, catalog: Catalog) -> TimesOf | None:

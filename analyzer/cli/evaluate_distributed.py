@@ -12,13 +12,13 @@ import numpy as np
 
 from ...regressor import load_catalog
 from ...regressor.scoring import score
+from ..backends.distributed.question import require_torch
 from ..backends.distributed.recipes import RECIPES
 from ..backends.distributed.runs import Run, read_runs
 from ..errors import InputError
 from ..plain_json import plain_json
 from . import progress
 from .data_or_split import check_data_or_split
-from .distributed_options import require_torch
 from .distributed_report import by_gpu_report, compared, report
 
 if TYPE_CHECKING:

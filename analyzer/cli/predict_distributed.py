@@ -9,13 +9,12 @@ from typing import Any, Literal
 
 import click
 
-from ..backends.distributed.answer import iteration_json
-from ..backends.distributed.rent import cheapest_rent
+from ..backends.distributed.question import Question, answer_json
 from ..backends.distributed.timeline import write_chrome_trace
 from ..errors import InputError
 from ..instances import Instance, load_instances
 from .compare_distributed import compare
-from .distributed_options import Asked, asked, distributed_options, one_of
+from .distributed_options import asked, distributed_options, one_of
 from .predict_distributed_text import prediction_text
 from .search_distributed import search_all
 
@@ -101,15 +100,14 @@ def _check(
         raise InputError("--timeline is of one job; leave out --search and --compare")
 
 
-def _one(question: Asked, instances: Sequence[Instance], iterations: int | None, timeline: Path | None) -> dict[str, Any]:
+def _one(question: Question, instances: Sequence[Instance], iterations: int | None, timeline: Path | None) -> dict[str, Any]:
     """The answer on one job, as JSON has it."""
     gpu = one_of(question.gpus, "--gpu", "--search")
     one_of(question.options["precisions"], "--precision", "--compare and --search")
-    predictor, job = question.predictor, question.job()
-    rent = cheapest_rent(instances, gpu.name, job.gpus, predictor.cluster(gpu, job.gpus).gpus_per_node)
-    answer = iteration_json(predictor, gpu, job, question.tokens_per_sample, rent, iterations)
+    answer = answer_json(question, instances, iterations)
     if timeline is not None:
+        predictor = question.predictor
         if predictor.recipe != "default":
             raise InputError(f"--timeline shows the schedule of the recipe default, not of {predictor.recipe}; leave one out")
-        write_chrome_trace(timeline, predictor.timeline(gpu, job), f"{question.name} on {gpu.name}")
-    return {"model": question.name, "operators": question.options["operators"], **answer}
+        write_chrome_trace(timeline, predictor.timeline(gpu, question.job()), f"{question.name} on {gpu.name}")
+    return answer

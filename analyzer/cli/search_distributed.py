@@ -13,12 +13,12 @@ import click
 from ...regressor import Gpu
 from ..backends.distributed.answer import cost_json, job_json, memory_json, parts_json, price_notes
 from ..backends.distributed.predictor import utilisation
+from ..backends.distributed.question import Question
 from ..backends.distributed.rent import Rent, cheapest_rent
 from ..backends.distributed.search import Candidate, Found, Space, search
 from ..errors import InputError
 from ..instances import Instance
 from . import progress
-from .distributed_options import Asked
 from .predict_distributed_text import duration_text
 from .tables import seconds_text, table
 
@@ -27,7 +27,7 @@ _COUNTS = tuple(2**power for power in range(10))
 
 
 def search_all(
-    question: Asked,
+    question: Question,
     instances: Sequence[Instance],
     gpus_total: Sequence[int],
     budget: float | None,
@@ -89,7 +89,7 @@ def search_all(
     return 0
 
 
-def _json(question: Asked, one: Candidate, iterations: int | None) -> dict[str, Any]:
+def _json(question: Question, one: Candidate, iterations: int | None) -> dict[str, Any]:
     iteration, memory, tokens = one.iteration, one.iteration.memory, question.tokens_per_sample
     return {
         "gpu": one.gpu.name,
@@ -105,11 +105,11 @@ def _json(question: Asked, one: Candidate, iterations: int | None) -> dict[str, 
     }
 
 
-def _mfu(question: Asked, one: Candidate) -> float:
+def _mfu(question: Question, one: Candidate) -> float:
     return utilisation(question.predictor.graphs.graph(one.job), one.job, one.gpu, one.iteration.seconds)
 
 
-def _text(question: Asked, found: Found, fitting: int, iterations: int | None, top: int) -> str:
+def _text(question: Question, found: Found, fitting: int, iterations: int | None, top: int) -> str:
     several_gpus = len({one.gpu.name for one in found.candidates}) > 1
     several_counts = len({one.job.gpus for one in found.candidates}) > 1
     header = [*(["gpu"] if several_gpus else []), *(["gpus"] if several_counts else [])]

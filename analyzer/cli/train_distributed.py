@@ -14,10 +14,10 @@ import numpy as np
 from ...regressor import load_catalog
 from ...regressor.scoring import score
 from ..backends.distributed.coefficients import Coefficients
+from ..backends.distributed.question import require_torch
 from ..backends.distributed.runs import read_runs
 from ..errors import InputError
 from . import progress
-from .distributed_options import require_torch
 from .tables import table
 
 _PATH = click.Path(path_type=Path)

@@ -70,9 +70,9 @@ class Job:
                 f"{self.micro_batch}; take a multiple of {per_pass}"
             )
         if self.virtual_stages > 1 and self.pipeline == 1:
-            raise InputError(f"{self.virtual_stages} virtual stages need a pipeline; give --pp 2 or more")
+            raise InputError(f"{self.virtual_stages} virtual stages need a pipeline; give it 2 stages or more")
         if self.virtual_stages > 1 and self.schedule == "gpipe":
-            raise InputError("virtual stages belong to the interleaved 1F1B schedule; leave out --schedule gpipe")
+            raise InputError("virtual stages belong to the interleaved 1F1B schedule; leave out the schedule gpipe")
         if self.virtual_stages > 1 and self.micro_batches % self.pipeline:
             raise InputError(
                 f"the interleaved schedule needs micro-batches in multiples of the pipeline: {self.micro_batches} over "

@@ -238,24 +238,35 @@ def read_config(path: Path) -> Architecture:
     Raises:
         InputError: the file cannot be read, is not a configuration, is of another ``model_type`` or is impossible.
     """
-    config = _json(path)
+    name = path.absolute().parent.name if path.stem == "config" else path.stem
+    return read_content(_json(path), name, repr(str(path)), "give an import path, package.module:factory")
+
+
+def read_content(config: Any, name: str, called: str, otherwise: str) -> Architecture:
+    """Read what a configuration file holds.
+
+    Args:
+        config: its JSON value.
+        name: of the model, for people.
+        called: what messages call the configuration.
+        otherwise: the remedy for a model that cannot be read so.
+
+    Raises:
+        InputError: it is not a configuration, is of another ``model_type`` or is impossible.
+    """
     kind = config.get("model_type") if isinstance(config, dict) else None
     if not isinstance(kind, str) or kind not in MODEL_TYPES:
-        raise InputError(
-            f"{str(path)!r} has model_type {kind!r}; known are {', '.join(MODEL_TYPES)} "
-            "(for another, give an import path, package.module:factory)"
-        )
-    name = path.absolute().parent.name if path.stem == "config" else path.stem
+        raise InputError(f"{called} has model_type {kind!r:.60}; known are {', '.join(MODEL_TYPES)} (for another, {otherwise})")
     try:
         read = MODEL_TYPES[kind].model_validate(config)
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
         if first["type"] == "missing":
-            raise InputError(f"{str(path)!r} lacks {key}; add it as transformers writes it for a {kind}") from error
+            raise InputError(f"{called} lacks {key}; add it as transformers writes it for a {kind}") from error
         raise InputError(
-            f"{str(path)!r} has {key}={str(first['input'])[:60]} ({first['msg'].lower()}), which is not built in; "
-            "change it, or give an import path, package.module:factory"
+            f"{called} has {key}={str(first['input'])[:60]} ({first['msg'].lower()}), which is not built in; "
+            f"change it, or {otherwise}"
         ) from error
     return read.architecture(name)
 
