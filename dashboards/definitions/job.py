@@ -1,0 +1,219 @@
+"""One job: its epochs, how long they would take on every other GPU, what is recommended, and which GPU holds it up."""
+
+from typing import Any
+
+from frame import finished, frame, variable
+from panels import GREEN, RED, YELLOW, Column, bars, intervals, number, over_time, row, rows, words
+from queries import ACTIVE, TO_GPU, job_period
+
+JOB = 'training_job="$training_job"'
+# The GPUs of the job; group_left is not needed, for only their being there counts.
+ITS_GPUS = f"on (uuid) max by (uuid) (epochcast_gpu_training_job_info{{{JOB}}} == 1)"
+
+
+def dashboard() -> dict[str, Any]:
+    """Return the dashboard."""
+    board = frame("epochcast-job", "A training job: epochs, predictions on every other GPU, recommendation.", since="now-3h")
+    board.with_variable(
+        variable(
+            "training_job",
+            "Job",
+            "Title; its value is the id.",
+            "query_result(max by (title, training_job) (epochcast_job_info))",
+            regex='/title="(?<text>[^"]+)",training_job="(?<value>[^"]+)"/',
+        )
+    )
+    for panel in _figures():
+        board.with_panel(panel)
+    for heading, panels in (
+        ("Epochs", _epochs()),
+        ("On other GPUs", _predictions()),
+        ("What to rent", _recommendation()),
+        ("GPUs of the job", _gpus()),
+    ):
+        board.with_row(row(heading))
+        for panel in panels:
+            board.with_panel(panel)
+    return finished(board)
+
+
+def _of_job(name: str, selector: str = JOB) -> str:
+    return f"max by (training_job) (epochcast_job_{name}{{{selector}}})"
+
+
+def _figures() -> list[Any]:
+    return [
+        number(
+            "Active",
+            "Whether a GPU of the job works now.",
+            "short",
+            _of_job("active"),
+            mappings=words(ACTIVE),
+        ),
+        number("GPUs", "GPUs that train together.", "short", _of_job("gpus")),
+        number(
+            "Epoch or step",
+            "Length of an epoch on the job's slowest GPU; of a step where no epochs were found.",
+            "s",
+            job_period("training_job", JOB),
+        ),
+        number(
+            "Confidence",
+            "The least of its GPUs' confidence in that length. Below 80 % only ratios are told.",
+            "percentunit",
+            _of_job("epoch_confidence_ratio"),
+            steps=[(None, RED), (0.5, YELLOW), (0.8, GREEN)],
+        ),
+        number("Epochs so far", "Epochs of this job that ended while watched.", "short", _of_job("epochs_total"), decimals=0),
+        number(
+            "Could be saved",
+            "Share of the present cost that the cheapest recommendation saves; below 0 where it costs more.",
+            "percentunit",
+            _of_job("savings_ratio", f'{JOB},objective="cost"'),
+            steps=[(None, GREEN), (0.1, YELLOW), (0.3, RED)],
+            decimals=1,
+        ),
+    ]
+
+
+def _epochs() -> list[Any]:
+    return [
+        over_time(
+            "Epochs by GPU",
+            "Length of the newest epoch that ended, on each GPU of the job.",
+            "s",
+            {"{{node}} GPU {{gpu}}": f"max by (uuid, node, gpu) (epochcast_gpu_last_epoch_seconds) and {ITS_GPUS}"},
+            stairs=True,
+        ),
+        over_time(
+            "Typical length",
+            "What is typical of the job, on its slowest GPU; the median of the last six hours beside it.",
+            "s",
+            {
+                "epoch": _of_job("epoch_seconds"),
+                "step": _of_job("step_seconds"),
+                "median of 6 h": f"max by (training_job) (quantile_over_time(0.5, epochcast_job_epoch_seconds{{{JOB}}}[6h]))",
+            },
+            stairs=True,
+        ),
+    ]
+
+
+def _predictions() -> list[Any]:
+    def predicted(name: str) -> str:
+        return f"max by (target_gpu) (epochcast_job_{name}{{{JOB}}})"
+
+    seconds = {"low": "predicted_low_seconds", "predicted": "predicted_seconds", "high": "predicted_high_seconds"}
+    ratios = {"low": "predicted_low_ratio", "predicted": "predicted_ratio", "high": "predicted_high_ratio"}
+    return [
+        intervals(
+            "An epoch (or step) on other GPUs",
+            "Predicted seconds with the ends of the 90 % interval. Empty while the job's own length is unknown or unsure; "
+            "the ratios beside still hold.",
+            "s",
+            {"predicted": predicted(seconds["predicted"])} | {name: predicted(seconds[name]) for name in ("low", "high")},
+            "target_gpu",
+        ),
+        intervals(
+            "Time there over time here",
+            "Ratio with the ends of its 90 % interval; below 1 the other GPU is faster.",
+            "short",
+            {"predicted": predicted(ratios["predicted"])} | {name: predicted(ratios[name]) for name in ("low", "high")},
+            "target_gpu",
+        ),
+        rows(
+            "Predictions",
+            "The same in figures. Support is 1 inside what training has seen; towards 0 the prediction is a guess.",
+            {name: predicted(metric) for name, metric in seconds.items()}
+            | {"ratio": predicted("predicted_ratio"), "support": predicted("prediction_support_ratio")},
+            [
+                Column("target_gpu", "GPU"),
+                Column("low", "low", "s"),
+                Column("predicted", "predicted", "s"),
+                Column("high", "high", "s"),
+                Column("ratio", "ratio", decimals=3),
+                Column("support", "support", "percentunit"),
+            ],
+            unit="s",
+        ),
+    ]
+
+
+def _recommendation() -> list[Any]:
+    info = (
+        "max by (objective, instance_type, instances, cloud, region, market, target_gpu)"
+        f" (epochcast_job_recommended_instance_info{{{JOB}}})"
+    )
+    return [
+        rows(
+            "Recommended",
+            "The first recommendation by cost and by time; whole instances are priced for all GPUs of the job.",
+            {
+                "recommendation": info,
+                "seconds": f"max by (objective) (epochcast_job_recommended_seconds{{{JOB}}})",
+                "usd": f"max by (objective) (epochcast_job_recommended_usd{{{JOB}}})",
+                "saved": f"max by (objective) (epochcast_job_savings_ratio{{{JOB}}})",
+            },
+            [
+                Column("objective", "by"),
+                Column("instance_type", "instance"),
+                Column("instances", "how many"),
+                Column("cloud", "cloud"),
+                Column("region", "region"),
+                Column("market", "market"),
+                Column("target_gpu", "GPU"),
+                Column("seconds", "epoch or step", "s"),
+                Column("usd", "costs", "currencyUSD", decimals=4),
+                Column("saved", "saves (of cost, of time)", "percentunit", decimals=1),
+            ],
+            height=6,
+        ),
+        over_time(
+            "Cost of an epoch or step",
+            "Where the job runs now (the cheapest instance with its GPU where nobody said), and as recommended.",
+            "currencyUSD",
+            {
+                "now": _of_job("current_usd"),
+                "{{objective}} first": f"max by (objective) (epochcast_job_recommended_usd{{{JOB}}})",
+            },
+            least=0,
+        ),
+        over_time(
+            "Savings",
+            "Share of the present cost, and of the present time, that the first recommendation by each saves.",
+            "percentunit",
+            {"of {{objective}}": f"max by (objective) (epochcast_job_savings_ratio{{{JOB}}})"},
+        ),
+    ]
+
+
+def _gpus() -> list[Any]:
+    typical = f"max by (uuid, node, gpu) (epochcast_gpu_epoch_seconds) and {ITS_GPUS}"
+    return [
+        bars(
+            "Behind the fastest",
+            "How much longer this GPU's epochs take than those of the job's fastest GPU.",
+            "percentunit",
+            f"({typical}) / on () group_left () min({typical}) - 1",
+            "{{node}} GPU {{gpu}}",
+            steps=[(None, GREEN), (0.05, YELLOW), (0.1, RED)],
+        ),
+        rows(
+            "GPUs",
+            "A click on the UUID opens the GPU.",
+            {
+                "period": typical,
+                "confidence": f"max by (uuid, node, gpu) (epochcast_gpu_epoch_confidence_ratio) and {ITS_GPUS}",
+                "epochs": f"max by (uuid, node, gpu) (epochcast_gpu_epochs_total) and {ITS_GPUS}",
+            },
+            [
+                Column("node", "node"),
+                Column("gpu", "gpu"),
+                Column("uuid", "uuid", link=TO_GPU),
+                Column("period", "epoch", "s"),
+                Column("confidence", "confidence", "percentunit"),
+                Column("epochs", "epochs seen"),
+            ],
+            width=12,
+        ),
+    ]

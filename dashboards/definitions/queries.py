@@ -1,0 +1,48 @@
+"""Pieces of PromQL that several dashboards need.
+
+A GPU may be told of twice: scraped and remote-written by its agent, or by a service that was its detector before. So every
+query says by which labels it means one thing, and takes the larger of two values of it.
+"""
+
+STATES = {"0": ("idle", "text"), "1": ("searching", "yellow"), "2": ("answered", "green")}
+ACTIVE = {"0": ("ended or idle", "text"), "1": ("working", "green")}
+UP = {"0": ("down", "red"), "1": ("up", "green")}
+
+TO_GPU = "/d/epochcast-gpu?var-datasource=${datasource}&var-gpu=${__data.fields.uuid}&${__url_time_range}"
+TO_JOB = "/d/epochcast-job?var-datasource=${datasource}&var-training_job=${__data.fields.training_job}&${__url_time_range}"
+
+
+def mean_of(metric: str, by: str, selector: str) -> str:
+    """Return the mean of one of the agent's ratios: the exact one where it is scraped, else that of remote-written samples."""
+    exact = f"max by ({by}) (rate(epochcast_gpu_{metric}_seconds_total{{{selector}}}[$__rate_interval]))"
+    return f"{exact} or max by ({by}) (avg_over_time(epochcast_gpu_{metric}_ratio{{{selector}}}[$__rate_interval]))"
+
+
+def state_of(by: str, selector: str) -> str:
+    """Return a detector's state as a number: 0 idle, 1 searching, 2 answered."""
+    return (
+        f'max by ({by}) (2 * (epochcast_gpu_detector_state{{{selector},state="answered"}} == 1)'
+        f' or (epochcast_gpu_detector_state{{{selector},state="searching"}} == 1)'
+        f' or 0 * (epochcast_gpu_detector_state{{{selector},state="idle"}} == 1))'
+    )
+
+
+def with_node(query: str) -> str:
+    """Return a query by ``uuid`` of the agent's metrics, which know no node, for the chosen nodes, with ``node`` and ``gpu``."""
+    return (
+        f'({query}) * on (uuid) group_left (node, gpu) max by (uuid, node, gpu) (epochcast_gpu_detector_state{{node=~"$node"}})'
+    )
+
+
+def of_jobs(query: str) -> str:
+    """Return a query by ``training_job`` for the jobs that have a GPU on the chosen nodes."""
+    return (
+        f'({query}) * on (training_job) group_left () max by (training_job) (epochcast_gpu_training_job_info{{node=~"$node"}})'
+    )
+
+
+def job_period(by: str = "training_job", selector: str = "") -> str:
+    """Return the length of a job's epoch, or of its step where it has no epochs [s]."""
+    return (
+        f"max by ({by}) (epochcast_job_epoch_seconds{{{selector}}}) or max by ({by}) (epochcast_job_step_seconds{{{selector}}})"
+    )
