@@ -1,0 +1,77 @@
+"""The service's HTTP application: routes, limits around them, and what OpenAPI says of both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from starlette.middleware import Middleware
+
+from ... import __version__
+from . import problems
+from .answers import Problem
+from .auth import Auth
+from .limits import Limits
+from .parts import Parts
+from .request_metrics import Counted, RequestMetrics
+from .routes import gpus, questions
+from .security_headers import SecurityHeaders
+
+_DESCRIPTION = """How long a training job would take, and cost, on every other GPU, from hardware telemetry alone.
+
+Units are base units: seconds, ratios, USD; times are unix seconds. Every error is an RFC 9457 problem whose `detail` is one
+sentence. Where the service has a token, send it as a bearer token, or as the password of basic authentication.
+"""
+
+_TAGS = [
+    {"name": "GPUs", "description": "What is watched: GPUs, their detectors' state, their epochs."},
+    {"name": "Jobs", "description": "GPUs that train together; their predictions and recommendations."},
+    {"name": "Predictions", "description": "Answers to a profile or a trace that is sent."},
+    {"name": "Backends", "description": "Each way to predict, with the schema of its questions."},
+    {"name": "Tables", "description": "GPUs that can be predicted for, and prices of instances."},
+    {"name": "Operation", "description": "Health and metrics."},
+]
+
+
+def create_app(parts: Parts) -> FastAPI:
+    """Return the application that answers from ``parts``; whoever made these starts and stops them."""
+    metrics = RequestMetrics(parts.registry)
+    app = FastAPI(
+        title="Epochcast",
+        version=__version__,
+        description=_DESCRIPTION,
+        openapi_tags=_TAGS,
+        docs_url=None,  # its page would load scripts of other hosts
+        redoc_url=None,
+        middleware=[
+            Middleware(Counted, metrics=metrics),
+            Middleware(SecurityHeaders),
+            Middleware(Limits, settings=parts.settings.limits, metrics=metrics),
+            Middleware(Auth, token=parts.token, metrics=metrics),
+        ],
+        responses=problems.answers(401, 429, 503),
+    )
+    app.state.parts = parts
+    problems.install(app)
+    for routes in (gpus, questions):
+        app.include_router(routes.router)
+    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
+    return app
+
+
+def _openapi(app: FastAPI) -> dict[str, Any]:
+    """The description, with what FastAPI does not know: the schema of problems, and how to sign in."""
+    if app.openapi_schema is None:
+        schema = get_openapi(
+            title=app.title, version=app.version, description=app.description, routes=app.routes, tags=app.openapi_tags
+        )
+        components = schema.setdefault("components", {})
+        components.setdefault("schemas", {})["Problem"] = Problem.model_json_schema()
+        components["securitySchemes"] = {
+            "token": {"type": "http", "scheme": "bearer"},
+            "password": {"type": "http", "scheme": "basic", "description": "The token as the password of any user."},
+        }
+        schema["security"] = [{"token": []}, {"password": []}, {}]
+        app.openapi_schema = schema
+    return app.openapi_schema

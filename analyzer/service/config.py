@@ -1,0 +1,150 @@
+"""Settings of the service: analyzer.toml, checked. `systemd/analyzer.toml` shows every setting with its default."""
+
+from __future__ import annotations
+
+import tomllib
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ..errors import InputError
+from ..telemetry.settings import AgentSettings, FilesSettings, NodeSettings, PrometheusSettings, SourceSettings
+
+Name = Annotated[str, Field(max_length=200)]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+def _path(**constraints: Any) -> Any:
+    # TOML has no paths: texts become them, though all else is taken as it stands.
+    return Field(strict=False, **constraints)
+
+
+class LimitSettings(_Table):
+    """What one client may ask of the service.
+
+    Attributes:
+        body_bytes: most bytes of a request's body.
+        requests_per_minute: of one client address; 0: any number.
+        requests_at_once: of all clients; more are answered 503.
+        seconds: that one answer may take to make.
+        workers: processes for uploaded traces and white-box backends.
+        worker_memory_bytes: address space of each.
+    """
+
+    body_bytes: Annotated[int, Field(ge=1024, le=2**30)] = 16 * 2**20
+    requests_per_minute: Annotated[int, Field(ge=0)] = 6000
+    requests_at_once: Annotated[int, Field(ge=1, le=10000)] = 64
+    seconds: Annotated[float, Field(gt=0, le=3600)] = 30.0
+    workers: Annotated[int, Field(ge=1, le=64)] = 2
+    worker_memory_bytes: Annotated[int, Field(ge=2**30)] = 4 * 2**30
+
+
+class Settings(_Table):
+    """All settings.
+
+    Attributes:
+        host, port: where to listen; port 0 takes a free one.
+        port_file: written with the bound port once requests are answered.
+        state: the SQLite file of what must survive a restart; its folder is made.
+        keep_days: epochs and GPUs older than this are forgotten.
+        token_file: holds the token that clients must send; without it everybody may ask.
+        read_only: nobody may set a job's plan over HTTP.
+        model: folder of a model fitted by ``epochcast train regressor``; None: the shipped one.
+        gpus: TOML file of GPUs beside the catalogue's.
+        prices: price table (CSV) instead of the shipped one.
+        objective, market, clouds, regions: of the recommendations that nobody asked in particular.
+        backends: tables of backends by their names; what each understands stands in docs/backends.md.
+        log_format: ``text`` or ``json``.
+        limits: what one client may ask.
+        nodes, agents, prometheus, files: where telemetry comes from (``telemetry/settings.py``).
+    """
+
+    host: Annotated[str, Field(min_length=1, max_length=255)] = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535)] = 9913
+    port_file: Path | None = _path(default=None)
+    state: Path = _path(default=Path("/var/lib/epochcast-analyzer/state.db"))
+    keep_days: Annotated[float, Field(gt=0, le=36500)] = 30.0
+    token_file: Path | None = _path(default=None)
+    read_only: bool = True
+    model: Path | None = _path(default=None)
+    gpus: Path | None = _path(default=None)
+    prices: Path | None = _path(default=None)
+    objective: Literal["cost", "time"] = "cost"
+    market: Literal["on-demand", "spot"] = "on-demand"
+    clouds: list[Name] = []
+    regions: list[Name] = []
+    log_format: Literal["text", "json"] = "text"
+    backends: dict[str, dict[str, Any]] = {}
+    limits: LimitSettings = LimitSettings()
+    nodes: list[NodeSettings] = []
+    agents: list[AgentSettings] = []
+    prometheus: list[PrometheusSettings] = []
+    files: list[FilesSettings] = []
+
+    @property
+    def sources(self) -> list[SourceSettings]:
+        """All sources of telemetry."""
+        return [*self.nodes, *self.agents, *self.prometheus, *self.files]
+
+    @property
+    def local(self) -> bool:
+        """Whether only this machine can reach the service."""
+        return self.host in ("localhost", "::1") or self.host.startswith("127.")
+
+
+def load_settings(path: Path | None) -> Settings:
+    """Return the settings in the TOML file at ``path``, or the defaults.
+
+    Raises:
+        InputError: a file that cannot be read, an unknown setting, or a value of the wrong kind or range; in one sentence.
+    """
+    if path is None:
+        return Settings()
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot read the configuration {path}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:  # also a number of thousands of digits, thousands of brackets
+        raise InputError(f"the configuration {path} is not TOML: {error}") from error
+    try:
+        return Settings.model_validate(table)
+    except ValidationError as error:
+        raise InputError(f"the configuration {path} {_first(error)}") from error
+
+
+def _first(error: ValidationError) -> str:
+    """What is wrong first, and its remedy."""
+    first = error.errors()[0]
+    place = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in first["loc"]).removeprefix(".")
+    seen = f"{first['input']!r:.60}"
+    if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+        known = _known(first["loc"][:-1])
+        close = get_close_matches(str(first["loc"][-1]), known, n=1)
+        remedy = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
+        return f"has the unknown setting {place!r}; {remedy}"
+    if first["type"] == "missing":
+        return f"lacks {place}; every entry of it needs one"
+    message = (
+        first["msg"].removeprefix("Value error, ").rstrip(".").replace("Input should", "it must").replace("Input is", "it is")
+    )
+    if first["type"] == "value_error" and isinstance(first["input"], dict):
+        return f"has a wrong {place}: {message}"
+    return f"sets {place} to {seen}; {message}"
+
+
+def _known(place: tuple[int | str, ...]) -> list[str]:
+    """Settings of the table at ``place``."""
+    tables: dict[str, type[Any]] = {
+        "limits": LimitSettings,
+        "nodes": NodeSettings,
+        "agents": AgentSettings,
+        "prometheus": PrometheusSettings,
+        "files": FilesSettings,
+    }
+    table = tables[str(place[0])] if place else Settings
+    return list(table.model_fields if issubclass(table, BaseModel) else table.__dataclass_fields__)

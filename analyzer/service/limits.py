@@ -1,0 +1,97 @@
+"""How much a client may ask: requests per minute, requests at once, bytes of a body, and seconds to send it.
+
+What is beyond is answered at once, counted, and costs no work. Clients are told apart by their address.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+
+from limits import RateLimitItemPerMinute
+from limits.storage import MemoryStorage
+from limits.strategies import FixedWindowRateLimiter
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from .auth import OPEN
+from .config import LimitSettings
+from .problems import problem
+from .request_metrics import RequestMetrics
+
+# For receiving the question and waiting for a worker process, beyond the seconds that an answer may take.
+_GRACE_S = 25.0
+
+
+class Limits:
+    """Middleware that refuses what is beyond the limits: 429, 503 and 413."""
+
+    def __init__(self, app: ASGIApp, settings: LimitSettings, metrics: RequestMetrics) -> None:
+        self._app = app
+        self._settings = settings
+        self._metrics = metrics
+        self._at_once = 0
+        self._rate = FixedWindowRateLimiter(MemoryStorage()) if settings.requests_per_minute else None
+        self._allowed = RateLimitItemPerMinute(max(1, settings.requests_per_minute))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or refuse it."""
+        if scope["type"] != "http" or scope["path"] in OPEN:
+            await self._app(scope, receive, send)
+            return
+        client = (scope.get("client") or ("",))[0]
+        if self._rate is not None and not self._rate.hit(self._allowed, client):
+            left_s = self._rate.get_window_stats(self._allowed, client).reset_time - time.time()
+            self._metrics.refused("rate")
+            detail = f"more than {self._settings.requests_per_minute} requests in a minute from {client}; ask less often"
+            headers = {"Retry-After": str(max(1, math.ceil(left_s)))}
+            await problem(429, detail, scope["path"], headers)(scope, receive, send)
+            return
+        if self._at_once >= self._settings.requests_at_once:
+            self._metrics.refused("busy")
+            detail = f"{self._at_once} requests are being answered, which is the most at once; ask again in a moment"
+            await problem(503, detail, scope["path"], {"Retry-After": "1"})(scope, receive, send)
+            return
+        self._at_once += 1
+        try:
+            await self._limited(scope, receive, send)
+        finally:
+            self._at_once -= 1
+
+    async def _limited(self, scope: Scope, receive: Receive, send: Send) -> None:
+        declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
+        if not declared.isdigit() or int(declared[:20]) > self._settings.body_bytes:
+            refusal = self._too_large(declared.decode("latin-1"))
+            await problem(refusal.status_code, refusal.detail, scope["path"])(scope, receive, send)
+            return
+        received, started = 0, False
+
+        async def bounded() -> Message:
+            nonlocal received
+            message = await receive()
+            received += len(message.get("body", b""))
+            if received > self._settings.body_bytes:
+                raise self._too_large(f"more than {self._settings.body_bytes}")
+            return message
+
+        async def watched(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
+            # Work in threads and worker processes has limits of its own; this one ends a body that trickles in.
+            async with asyncio.timeout(self._settings.seconds + _GRACE_S):
+                await self._app(scope, bounded, watched)
+        except TimeoutError:
+            if started:
+                raise
+            self._metrics.refused("busy")
+            detail = f"no answer within {self._settings.seconds + _GRACE_S:g} s; send the body faster, or ask for less"
+            await problem(503, detail, scope["path"], {"Retry-After": "5", "Connection": "close"})(scope, receive, send)
+
+    def _too_large(self, seen: str) -> HTTPException:
+        self._metrics.refused("body")
+        most = self._settings.body_bytes
+        return HTTPException(413, f"the body has {seen:.20} bytes, and {most} are the most; send less", {"Connection": "close"})

@@ -1,0 +1,55 @@
+"""What the routes are answered from, put together once by `process`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, cast
+
+from fastapi import Depends, Request
+from prometheus_client import CollectorRegistry
+
+from ...regressor import Catalog
+from ..instances import Instance
+from ..live.state_store import StateStore
+from .config import Settings
+from .workers import Workers
+
+if TYPE_CHECKING:
+    from .advisor import Advisor
+    from .analysis import Analysis
+
+
+@dataclass(frozen=True)
+class Parts:
+    """One service.
+
+    Attributes:
+        settings: what was configured.
+        store: what the watcher found, and operators said.
+        catalog: GPUs that can be predicted for.
+        instances: what can be rented.
+        advisor: predicts and recommends.
+        analysis: jobs with their predictions, as of a moment ago.
+        workers: processes for what may take long.
+        registry: what ``/metrics`` shows.
+        token: what clients must send; None: nothing.
+    """
+
+    settings: Settings
+    store: StateStore
+    catalog: Catalog
+    instances: Sequence[Instance]
+    advisor: Advisor
+    analysis: Analysis
+    workers: Workers
+    registry: CollectorRegistry
+    token: str | None = None
+
+
+def _parts(request: Request) -> Parts:
+    return cast(Parts, request.app.state.parts)
+
+
+Served = Annotated[Parts, Depends(_parts)]
+"""A route's parameter of this type is the app's parts."""

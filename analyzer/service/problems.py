@@ -1,0 +1,113 @@
+"""Errors as RFC 9457 has them: every answer that is not one is ``application/problem+json`` with one sentence."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from .answers import Problem
+from .workers import WorkersBusyError
+
+MEDIA_TYPE = "application/problem+json"
+
+_TITLES = {
+    400: "not readable",
+    401: "not signed in",
+    403: "not allowed",
+    404: "not there",
+    405: "not with this method",
+    413: "too large",
+    415: "not this kind of content",
+    422: "no answer to this",
+    429: "too many requests",
+    500: "a bug",
+    503: "too busy",
+}
+
+
+def problem(status: int, detail: str, path: str, headers: Mapping[str, str] | None = None) -> Response:
+    """Return the response to a request for ``path``."""
+    title = _TITLES.get(status) or HTTPStatus(status).phrase.lower()
+    body = Problem(title=title, status=status, detail=" ".join(detail.split()), instance=path).model_dump()
+    # Escaped to ASCII: a detail may quote what was sent, which need not be encodable.
+    return Response(json.dumps(body).encode("ascii"), status, headers, MEDIA_TYPE)
+
+
+def answers(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return what a route says of its errors in OpenAPI."""
+    schema = {"$ref": "#/components/schemas/Problem"}
+    return {
+        status: {"description": _TITLES[status].capitalize(), "content": {MEDIA_TYPE: {"schema": schema}}}
+        for status in statuses
+    }
+
+
+def install(app: FastAPI) -> None:
+    """Answer the app's errors this way."""
+    app.exception_handler(HTTPException)(_of_starlette)
+    app.exception_handler(RequestValidationError)(_not_valid)
+    app.exception_handler(ValueError)(_of_value)
+    app.exception_handler(WorkersBusyError)(_busy)
+    app.exception_handler(Exception)(_failed)
+
+
+def _of_starlette(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    detail = str(error.detail)
+    if error.status_code == 404 and detail == "Not Found":
+        detail = f"there is nothing at {request.url.path}; /openapi.json lists what there is"
+    elif error.status_code == 405:
+        allowed = (error.headers or {}).get("Allow", "another method")
+        detail = f"{request.method} is not answered at {request.url.path}; use {allowed}"
+    return problem(error.status_code, detail, request.url.path, error.headers)
+
+
+def _not_valid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    # FastAPI parses a body that says that it is JSON, and hands on the bytes of every other.
+    if first["loc"] == ("body",) and isinstance(first["input"], bytes):
+        kind = request.headers.get("content-type", "nothing")
+        return problem(415, f"the body's Content-Type is {kind:.80}; send application/json", request.url.path)
+    return problem(422, sentence(first), request.url.path)
+
+
+def sentence(wrong: Mapping[str, Any]) -> str:
+    """Return one of pydantic's errors as a sentence: where, what was seen, what to give."""
+    where, *rest = wrong["loc"] or ("body",)
+    place = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in rest).removeprefix(".")
+    what = f"{where} {place}".strip()
+    message = wrong["msg"].removeprefix("Value error, ").rstrip(".")
+    if wrong["type"] == "json_invalid":
+        why = wrong.get("ctx", {}).get("error", message)
+        return f"the body is not JSON ({why}); the schema at /openapi.json says what to send"
+    if wrong["type"] == "missing":
+        return f"{what} is missing; the schema at /openapi.json says what is needed"
+    if wrong["type"] == "extra_forbidden":
+        return f"{what} is not known; the schema at /openapi.json says what is"
+    if wrong["type"] == "value_error":
+        return message
+    return f"{what} is {wrong.get('input')!r:.80}: {message[:1].lower()}{message[1:]}"
+
+
+def _of_value(request: Request, error: Exception) -> Response:
+    """An InputError of any room: its message is for the user. Another ValueError is a bug."""
+    if type(error).__name__ != "InputError":
+        raise error
+    return problem(422, str(error), request.url.path)
+
+
+def _busy(request: Request, error: Exception) -> Response:
+    return problem(503, str(error), request.url.path, {"Retry-After": "5"})
+
+
+def _failed(request: Request, error: Exception) -> Response:
+    # Starlette raises it again, so that uvicorn logs it.
+    return problem(500, "the service failed at this; its log says why: please report it", request.url.path)

@@ -1,0 +1,105 @@
+"""What can be asked of the service with a profile: the bodies of POST requests.
+
+A profile is checked by `Profile.from_json`, whose rules (the order of quartiles, the range of ratios) no JSON schema can say.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib.resources import files
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema
+
+from ...regressor.profile import METRICS, SCHEMA, STATISTICS, Profile
+
+
+@cache
+def example_profile() -> dict[str, Any]:
+    """Return the profile that examples show: of a simulated job on a T4, and it says so."""
+    profile: dict[str, Any] = json.loads(files(__package__).joinpath("example_profile.json").read_text(encoding="utf-8"))
+    return profile
+
+
+def _schema() -> dict[str, Any]:
+    number = {"type": "number"}
+    seconds = {"anyOf": [{"type": "number", "exclusiveMinimum": 0, "maximum": 1e18}, {"type": "null"}]}
+    name = {"anyOf": [{"type": "string", "minLength": 1, "maxLength": 100}, {"type": "null"}]}
+    statistics = {
+        "type": "object",
+        "properties": dict.fromkeys(STATISTICS, number),
+        "required": list(STATISTICS),
+        "additionalProperties": False,
+    }
+    properties = {
+        "schema": {"const": SCHEMA, "type": "string"},
+        "gpu": {"type": "string", "minLength": 1, "description": "Any name that the GPU catalogue knows."},
+        "epoch_s": {**seconds, "description": "Seconds of one epoch or step; null where neither was found."},
+        "unit": {"enum": ["epoch", "step", None]},
+        "epochs": {"type": "integer", "minimum": 0, "description": "Epochs that the statistics rest on."},
+        "metrics": {
+            "type": "object",
+            "properties": dict.fromkeys(sorted(METRICS), statistics),
+            "additionalProperties": False,
+            "description": "Metric -> statistic -> value in base units.",
+        },
+        "feature_set": {"enum": ["nvml", "dcgm", "none"]},
+        "first_epoch_excluded": {"type": "boolean"},
+        "workload": name,
+        "group": name,
+        "simulated": {"type": "boolean", "default": False},
+        "epoch_s_low": seconds,
+        "epoch_s_high": seconds,
+        "step_s": seconds,
+        "first_epoch_s": seconds,
+        "stalls": {"type": "integer", "minimum": 0, "default": 0},
+        "stall_s": {"type": "number", "minimum": 0, "default": 0},
+    }
+    required = ["schema", "gpu", "epoch_s", "unit", "epochs", "metrics", "feature_set", "first_epoch_excluded"]
+    return {
+        "type": "object",
+        "title": "Profile",
+        "description": f"What one job on one GPU looked like ({SCHEMA}), as `epochcast profile` and the service write it.",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": False,
+    }
+
+
+ProfileJson = Annotated[Profile, PlainValidator(Profile.from_json), WithJsonSchema(_schema())]
+"""A profile in a request: checked, and told in OpenAPI."""
+
+GpuName = Annotated[str, Field(min_length=1, max_length=100)]
+
+
+class PredictionQuestion(BaseModel):
+    """A job on one GPU, or on several that train together."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra=lambda schema: schema.update(examples=[{"profiles": [example_profile()]}])
+    )
+
+    profiles: Annotated[list[ProfileJson], Field(min_length=1, max_length=64, description="One per GPU of the job.")]
+    targets: Annotated[
+        list[GpuName] | None, Field(min_length=1, max_length=100, description="GPU models; null: all of the catalogue.")
+    ] = None
+    epochs: Annotated[int | None, Field(ge=1, le=10**9, description="Epochs (or steps) of the whole job.")] = None
+
+
+class RecommendationQuestion(BaseModel):
+    """A job, and what a recommendation for it must keep."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra=lambda schema: schema.update(examples=[{"profiles": [example_profile()], "clouds": ["aws"]}]),
+    )
+
+    profiles: Annotated[list[ProfileJson], Field(min_length=1, max_length=64, description="One per GPU of the job.")]
+    epochs: Annotated[int | None, Field(ge=1, le=10**9, description="Rank the whole job of so many; null: one.")] = None
+    objective: Literal["cost", "time"] = "cost"
+    market: Literal["on-demand", "spot"] = "on-demand"
+    clouds: Annotated[list[GpuName], Field(max_length=50, description="Only these; empty: all.")] = []
+    regions: Annotated[list[GpuName], Field(max_length=200, description="Only these; empty: all.")] = []
+    deadline_s: Annotated[float | None, Field(gt=0, allow_inf_nan=False)] = None
+    budget_usd: Annotated[float | None, Field(gt=0, allow_inf_nan=False)] = None
