@@ -51,7 +51,7 @@ def profile_of_detection(
         metrics: name -> (n,) base units, NaN where there is no reading.
         found: what the detector found in them; None for nothing yet.
         simulated: no hardware was read.
-        first_epoch: the first of the epochs is the first of its job, which is left out of the statistics.
+        first_epoch: the first of the epochs is the first of its job, to be left out if there are others; else it already is.
 
     Raises:
         InputError (of the regressor): values that no profile can hold.
@@ -59,6 +59,8 @@ def profile_of_detection(
     if found is not None and found.epochs:
         spans = [(epoch.start, epoch.end) for epoch in found.epochs]
         profile = summarise(gpu, time, metrics, spans, exclude_first=first_epoch, simulated=simulated)
+        if not first_epoch:
+            profile = replace(profile, first_epoch_excluded=True)
         if found.confidence < LEAST_CONFIDENCE:  # where the job is, they still tell
             profile = replace(profile, epoch_s=None, unit=None, epoch_s_low=None, epoch_s_high=None)
     else:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..epochs import Detection, Epoch, Job
 from ..errors import InputError
 from ..methods.track.boundaries import EVEN
-from ..methods.track.grid import BUSY_MEAN_S, PAUSE_S
+from ..methods.track.grid import BUSY_MEAN_S, BUSY_SHARE, IDLE, PAUSE_S, RATIOS
 from .boundaries import KEPT, Boundaries
 from .follower import Follower
 from .glance import BINS as GLANCE_BINS
@@ -100,6 +100,19 @@ class Stream:
         if self._now - self._busy_until > self._samples(PAUSE_S):
             return "idle"
         return "searching" if self._answer is None else "answered"
+
+    @property
+    def heard_since(self) -> float | None:
+        """Unix seconds of the first sample, after the last hole of 300 s; None before any."""
+        return self._resampler.origin
+
+    @property
+    def working_since(self) -> float | None:
+        """Unix seconds at which the present job began, or the last one where there is none; None before any work."""
+        blinks = self._resampler.metrics[self._main] in RATIOS and self._threshold < BUSY_SHARE * IDLE
+        if self._resampler.origin is None or self._threshold == 0 or blinks:
+            return None
+        return self._resampler.origin + self._step_s * (self._lost[0] if self._lost else self._start)
 
     @property
     def dropped(self) -> int:

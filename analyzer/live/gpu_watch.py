@@ -1,0 +1,342 @@
+"""One GPU while its jobs run: samples in; its report, and epochs with their profiles, out."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...detector import Detection, Epoch
+from ...detector.stream import Stream
+from ...regressor import Catalog
+from ...regressor.profile import METRICS, Profile
+from ..profile_of_detection import profile_of_detection
+from ..static_gpu import gpu_of
+from ..telemetry import Rows
+from .epoch_matching import same, superseded
+from .report import MOST_EPOCHS, Device, EpochRecord, Owner, Report
+from .stream_metrics import PREFERENCE, chosen
+from .thinned_samples import ThinnedSamples
+
+log = logging.getLogger(__name__)
+
+Array = NDArray[np.float64]
+
+KNOWN = 1100
+"""Newest epochs of a GPU that its watch remembers: a few more than its stream does."""
+
+# The stream is asked what it knows after so many samples, so that of a long backlog no job is overlooked.
+_PORTION = 100
+
+# Before these seconds of samples it is not known which metrics a GPU has: some are read once a second.
+_FIRST_S = 3.0
+
+# A hole after which the stream begins anew, and seconds without any reading of its metrics after which it is deaf.
+_HOLE_S, _DEAF_S = 300.0, 60.0
+
+# Seconds of work before a job without epochs has a profile, and between two profiles of it; of one with epochs there is a new
+# one with each, though not more often than the least.
+_PROFILE_S, _LEAST_PROFILE_S = 60.0, 10.0
+
+# Boundaries that a later search moves by so little (samples, share of the epoch) stay where they are.
+_MOVED_SAMPLES, _MOVED = 2.5, 0.01
+
+# The tracker puts its first boundary where the samples begin. If the GPU worked then (its activity above this share of what is
+# usual for it), and the boundary lies within this share of a period, that epoch had begun before anybody listened.
+_WORKING, _NEAR = 0.12, 0.2
+
+_HELD = METRICS | frozenset(PREFERENCE)
+
+
+@dataclass(frozen=True)
+class News:
+    """What some samples brought.
+
+    Attributes:
+        epochs: that have ended, or whose boundaries were found anew, with their profiles.
+        instead_of: starts of epochs known before whose place these take.
+    """
+
+    epochs: tuple[EpochRecord, ...] = ()
+    instead_of: tuple[float, ...] = ()
+
+    def __add__(self, later: News) -> News:
+        """Both, as one change; an epoch of the first that the second takes the place of never was."""
+        kept = tuple(epoch for epoch in self.epochs if epoch.start not in later.instead_of)
+        return News((*kept, *later.epochs), (*self.instead_of, *later.instead_of))
+
+
+class GpuWatch:
+    """Looks for the epochs of one GPU, and makes profiles of them and of the job.
+
+    Times are those of the samples; the clock on the wall plays no part.
+    """
+
+    def __init__(
+        self, device: Device, catalog: Catalog, *, before: Report | None = None, known: Sequence[EpochRecord] = ()
+    ) -> None:
+        """Start with nothing heard.
+
+        Args:
+            device: which GPU.
+            catalog: names of GPUs.
+            before: what was last told of it, by an earlier watch.
+            known: its newest epochs, oldest first, as they stand in the store.
+        """
+        self.device = device
+        self._catalog = catalog
+        self._before = before
+        self._known = [replace(epoch, profile=None) for epoch in known[-KNOWN:]]
+        self._settled = {(epoch.start, epoch.end) for epoch in self._known}
+        self._epochs_seen = 0 if before is None else before.epochs_seen
+        self._owners: tuple[Owner, ...] = ()
+        self._hertz = 10.0
+        self._gpu = self._resolved()
+        self._last = -np.inf
+        self._taken = self._dropped = 0
+        self._begin_anew()
+
+    def take(self, rows: Rows) -> News:
+        """Take in new samples; those no later than the newest are dropped and counted."""
+        if rows.device != self.device:
+            self.device, self._gpu = rows.device, self._resolved()
+        if rows.owners is not None:
+            self._owners = rows.owners
+        self._hertz = rows.hertz
+        if rows.time.size and rows.time[0] < self._last - _HOLE_S:  # a clock that was set, or a recording that began again
+            self._begin_anew()
+            self._last = -np.inf
+        later = rows.time > np.maximum.accumulate(np.concatenate([[self._last], rows.time]))[:-1]
+        self._taken += rows.time.size
+        self._dropped += int((~later).sum())
+        values = {name: column for name, column in rows.values.items() if name in _HELD} or dict(rows.values)
+        news = News()
+        for places in np.split(np.flatnonzero(later), range(_PORTION, int(later.sum()), _PORTION)):
+            if places.size:
+                news += self._take(rows.time[places], {name: column[places] for name, column in values.items()})
+        return news
+
+    def report(self) -> Report:
+        """What is known now; what was told before of a job that goes on, until it is found again."""
+        if not np.isfinite(self._last) and self._before is not None:
+            return replace(self._before, device=self.device, samples=0, dropped=0)
+        found, before = self._found, self._before
+        job = tuple(epoch for epoch in self._known[-MOST_EPOCHS:] if epoch.job_since == self._job_since)
+        told = Report(
+            device=self.device,
+            state="searching" if self._stream is None else self._stream.state,
+            verdict="none" if found is None else found.verdict,
+            period_s=None if found is None else found.period_s,
+            confidence=0.0 if found is None or found.verdict == "none" else float(np.clip(found.confidence, 0, 1)),
+            job_since=self._job_since,
+            epochs_seen=self._epochs_seen,
+            epochs=job,
+            profile=self._profile,
+            owners=self._owners,
+            last_sample=float(self._last) if np.isfinite(self._last) else None,
+            samples=self._taken,
+            dropped=self._dropped,
+            hertz=self._hertz,
+        )
+        if found is not None or before is None:
+            return told
+        return replace(
+            told, verdict=before.verdict, period_s=before.period_s, confidence=before.confidence, profile=before.profile
+        )
+
+    def _resolved(self) -> str | None:
+        """The GPU's name in the catalogue, or its own where its static attributes describe it; None of what is no known GPU."""
+        if self.device.source == "host":
+            return None
+        try:
+            return gpu_of(self.device.name, self.device.static, self._catalog).name
+        except ValueError as error:  # the InputError of any room
+            log.warning("no profiles of %s (%s): %s", self.device.uuid, self.device.node, error)
+            return None
+
+    def _begin_anew(self) -> None:
+        self._stream: Stream | None = None
+        self._metrics: tuple[str, ...] = ()
+        self._samples = ThinnedSamples()
+        self._first = np.nan  # time of the first sample
+        self._read_at = -np.inf  # time of the last reading of the stream's metrics
+        self._heard_since: float | None = None
+        self._level_at_first = 0.0
+        self._working_since: float | None = None
+        self._job_since: float | None = None
+        self._forget_job()
+
+    def _forget_job(self) -> None:
+        self._found: Detection | None = None
+        self._profile: Profile | None = None
+        self._profiled_at = -np.inf
+        self._profile_is_old = False
+
+    def _take(self, time: Array, values: Mapping[str, Array]) -> News:
+        """A portion of samples, all later than those before."""
+        if time[0] - self._last > _HOLE_S:
+            self._samples = ThinnedSamples()  # as the stream does
+        self._last = float(time[-1])
+        working = self._stream is None or self._stream.state != "idle"
+        self._samples.append(time, values, of_job=working)
+        if any(np.isfinite(values[name]).any() for name in self._metrics if name in values):
+            self._read_at = self._last
+        if self._stream is None or self._last - self._read_at > _DEAF_S:
+            self._first = float(time[0]) if np.isnan(self._first) else self._first
+            if self._last - self._first < _FIRST_S:
+                return News()
+            return self._listen(self._first if self._stream is None else self._read_at)
+        return self._hear(time, {name: values[name] for name in self._metrics if name in values})
+
+    def _listen(self, since: float) -> News:
+        """Begin a stream of the metrics that there are, with the samples since ``since`` that are still held."""
+        time, values = self._samples.between(since, np.inf)
+        self._metrics = chosen(values)
+        if not self._metrics:
+            return News()  # nothing was ever read
+        self._read_at = self._last
+        self._stream = Stream(self._metrics, step_s=1 / self._hertz)
+        self._working_since = self._heard_since = None
+        return self._hear(time, {name: values[name] for name in self._metrics})
+
+    def _hear(self, time: Array, values: Mapping[str, Array]) -> News:
+        """Let the stream take these samples, and tell what is new in its answer."""
+        assert self._stream is not None
+        found = self._stream.update(time, values)
+        if self._stream.heard_since != self._heard_since:
+            self._heard_since = self._stream.heard_since
+            first = values.get(self._metrics[0], np.zeros(1))[time >= (self._heard_since or 0)][: max(1, round(self._hertz))]
+            self._level_at_first = float(np.nan_to_num(np.nanmean(first))) if np.isfinite(first).any() else 0.0
+        if self._stream.working_since != self._working_since:
+            self._begin_job(self._stream.working_since)
+        news = News()
+        if found is not None and found is not self._found:
+            self._found = found
+            self._profile_is_old = found.verdict != "none" or self._profile is None
+            if found.verdict == "epochs":
+                news = self._settle(found)
+        elif found is None and self._found is not None:  # withdrawn: the profile stays until there is a better one
+            self._found = None
+        self._refresh_profile()
+        return news
+
+    def _begin_job(self, since: float | None) -> None:
+        """Another job works since then; unless it is the one that an earlier watch told of."""
+        self._working_since = since
+        before, heard = self._before, self._heard_since
+        if since is None:
+            return
+        goes_on = (
+            before is not None
+            and heard is not None
+            and since <= heard
+            and before.job_since is not None
+            and before.last_sample is not None
+            and before.job_since < since
+            and (heard <= before.last_sample or (before.state != "idle" and heard - before.last_sample < _HOLE_S))
+        )
+        if goes_on:
+            assert before is not None
+            self._job_since = before.job_since
+        elif since != self._job_since:
+            self._before = None
+            self._job_since = since
+            self._forget_job()
+        self._samples.begin_job(since)
+
+    def _settle(self, found: Detection) -> News:
+        """Take over the epochs of an answer."""
+        fresh = [epoch for epoch in self._whole(found) if (epoch.start, epoch.end) not in self._settled]
+        self._settled.update((epoch.start, epoch.end) for epoch in fresh)
+        fresh = [epoch for epoch in map(self._beside_the_earlier, fresh) if epoch is not None and not self._stays(epoch)]
+        if not fresh:
+            return News()
+        gone = frozenset(superseded(self._known, fresh))
+        assert self._job_since is not None
+        records = [
+            EpochRecord(one.start, one.end, float(np.clip(one.confidence, 0, 1)), self._job_since, self._profile_of(found, one))
+            for one in fresh
+        ]
+        self._epochs_seen += max(0, len(fresh) - len(gone))
+        known = [epoch for epoch in self._known if epoch.start not in gone]
+        known += [replace(record, profile=None) for record in records]
+        self._known = sorted(known, key=lambda epoch: epoch.start)[-KNOWN:]
+        if len(self._settled) > 4 * KNOWN:
+            self._settled = {(epoch.start, epoch.end) for epoch in (*self._known, *found.epochs)}
+        return News(tuple(records), tuple(sorted(gone)))
+
+    def _whole(self, found: Detection) -> tuple[Epoch, ...]:
+        """The epochs without the first, where that had begun before anybody listened."""
+        first = found.epochs[0]
+        assert found.period_s is not None and self._heard_since is not None
+        if first.start - self._heard_since > _NEAR * found.period_s:
+            return found.epochs
+        _, job = self._samples.job()
+        usual = job.get(self._metrics[0])
+        cut = usual is not None and self._level_at_first > _WORKING * float(np.nanpercentile(usual, 90))
+        return found.epochs[1:] if cut else found.epochs
+
+    def _beside_the_earlier(self, epoch: Epoch) -> Epoch | None:
+        """The epoch, begun where one ends that an earlier watch saw, or None if it is that one: it was seen whole then."""
+        assert self._heard_since is not None
+        for earlier in reversed(self._known):
+            if earlier.end <= epoch.start:
+                return epoch
+            if earlier.start < self._heard_since and earlier.start < epoch.end:
+                return None if same(earlier, epoch) else replace(epoch, start=max(epoch.start, earlier.end))
+        return epoch
+
+    def _stays(self, epoch: Epoch) -> bool:
+        """Whether this epoch is known, with boundaries hardly different."""
+        moved = max(_MOVED_SAMPLES / self._hertz, _MOVED * (epoch.end - epoch.start))
+        for known in reversed(self._known):
+            if known.end <= epoch.start:
+                return False
+            if abs(known.start - epoch.start) <= moved and abs(known.end - epoch.end) <= moved:
+                return True
+        return False
+
+    def _profile_of(self, found: Detection, epoch: Epoch) -> Profile | None:
+        """The profile of one epoch."""
+        if self._gpu is None:
+            return None
+        time, values = self._samples.between(epoch.start, epoch.end)
+        return self._summarised(time, values, replace(found, epochs=(epoch,)), first_epoch=True)
+
+    def _refresh_profile(self) -> None:
+        """Make the job's profile anew, if it is time."""
+        if self._gpu is None or self._job_since is None or self._stream is None:
+            return
+        since = self._last - self._profiled_at
+        due = self._profile_is_old and since >= _LEAST_PROFILE_S
+        if self._found is None or self._found.verdict == "none":
+            # What an earlier watch or answer told is better than a profile without seconds.
+            worked = self._stream.state != "idle" and self._last - (self._working_since or self._last) >= _PROFILE_S
+            due = worked and since >= _PROFILE_S and (self._profile is None or self._profile.epoch_s is None)
+        if not due:
+            return
+        self._profiled_at, self._profile_is_old = self._last, False
+        found = self._found
+        whole = () if found is None or found.verdict != "epochs" else self._whole(found)
+        if found is not None and found.verdict == "epochs":
+            found = replace(found, epochs=whole)
+        first = found is not None and len(whole) == len(self._found.epochs if self._found else ()) and self._before is None
+        time, values = self._samples.job()
+        self._profile = self._summarised(time, values, found, first_epoch=first) or self._profile
+
+    def _summarised(
+        self, time: Array, values: Mapping[str, Array], found: Detection | None, *, first_epoch: bool
+    ) -> Profile | None:
+        """The profile, or None where the samples give none."""
+        assert self._gpu is not None
+        inside = {name: column for name, column in values.items() if name in METRICS}
+        try:
+            return profile_of_detection(
+                self._gpu, time, inside, found, simulated=self.device.simulated, first_epoch=first_epoch
+            )
+        except ValueError as error:  # the regressor's InputError: no sample in the epochs, readings that cannot be
+            log.warning("no profile of %s (%s): %s", self.device.uuid, self.device.node, error)
+            return None
