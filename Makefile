@@ -26,7 +26,7 @@ MEASURED += occupancy/modelled_table occupancy/export occupancy/modelled_kernels
 	occupancy/latency_head occupancy/packing_table_vi occupancy/packing_error occupancy/training_speed
 endif
 
-.PHONY: help demo test lint bench soak clean prometheus
+.PHONY: help demo test lint bench soak clean debian
 
 help:
 	@echo "make demo   the whole path on this machine, no GPU needed (report in epochcast-demo/)"
@@ -46,7 +46,7 @@ demo: $(VENV)/.installed-analyzer
 
 # A worker for each core, at most four. Tests of one file share what they make: a worker takes whole files, in their order, so
 # that no long file is left for the end.
-test: $(VENV)/.installed-$(EXTRAS) prometheus
+test: $(VENV)/.installed-$(EXTRAS) debian
 	$(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/.installed-$(EXTRAS)
@@ -57,15 +57,16 @@ lint: $(VENV)/.installed-$(EXTRAS)
 bench: $(VENV)/.installed-$(EXTRAS)
 	@for script in $(MEASURED); do echo "== $$script"; $(BIN)/python benchmarks/$$script.py || exit 1; done
 
-soak: $(VENV)/.installed-$(EXTRAS) prometheus
+soak: $(VENV)/.installed-$(EXTRAS) debian
 	$(BIN)/python -m pytest -m soak
 
-# Debian's Prometheus, where we may install it; without it the tests that need it skip and say so.
-prometheus:
-	@if ! command -v prometheus >/dev/null 2>&1 && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
-		(apt-get install -y -qq --no-install-recommends prometheus || (apt-get update -qq && \
-		apt-get install -y -qq --no-install-recommends prometheus)) >/dev/null 2>&1 \
-		|| echo "make: prometheus could not be installed; the tests that need it will skip"; fi
+# Debian's Prometheus and Chromium, where we may install them; without them the tests that need them skip and say so.
+debian:
+	@for program in prometheus chromium; do \
+		if ! command -v $$program >/dev/null 2>&1 && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
+			(apt-get install -y -qq --no-install-recommends $$program || (apt-get update -qq && \
+			apt-get install -y -qq --no-install-recommends $$program)) >/dev/null 2>&1 \
+			|| echo "make: $$program could not be installed; the tests that need it will skip"; fi; done
 
 clean:
 	rm -rf $(VENV) build dist epochcast-demo
