@@ -38,13 +38,7 @@ def read_source(path: str, catalog: Catalog, gpu: str | None = None) -> Source:
     Raises InputError, naming the file, for one that is neither and for a trace of no known GPU.
     """
     if not path.endswith(".json"):
-        trace = read_trace(path)
-        try:
-            profile, found = profile_of(trace, catalog, gpu)
-        except ValueError as error:  # the InputError of any room
-            raise InputError(f"{path!r}: {error}") from error
-        notes = (*_contradiction(trace, profile.gpu, catalog), *_notes(found))
-        return Source(path, profile, gpu_of(profile.gpu, trace.static, catalog), notes)
+        return source_of(read_trace(path), path, catalog, gpu)
     if gpu is not None:
         raise InputError(f"{path!r} is a profile and says its GPU itself; leave --gpu out")
     try:
@@ -58,6 +52,16 @@ def read_source(path: str, catalog: Catalog, gpu: str | None = None) -> Source:
     except ValueError as error:
         raise InputError(f"{path!r}: {error}") from error
     return Source(path, profile, catalog.resolve(profile.gpu))
+
+
+def source_of(trace: Trace, name: str, catalog: Catalog, gpu: str | None = None) -> Source:
+    """The profile made of a trace on the GPU named in it or by ``gpu``; raises InputError like `read_source`, with ``name``."""
+    try:
+        profile, found = profile_of(trace, catalog, gpu)
+    except ValueError as error:  # the InputError of any room
+        raise InputError(f"{name!r}: {error}") from error
+    notes = (*_contradiction(trace, profile.gpu, catalog), *_notes(found))
+    return Source(name, profile, gpu_of(profile.gpu, trace.static, catalog), notes)
 
 
 def with_own(catalog: Catalog, sources: Sequence[Source]) -> Catalog:

@@ -84,8 +84,9 @@ def read_trace(path: str | Path) -> Trace:
     Raises InputError with one sentence for a missing or unreadable file, a missing ``time`` column, times that are not
     finite, unsorted or duplicate, anything but numbers in a metric column, metadata of a wrong kind, and an empty table.
     """
-    frame, metadata = _read_parquet(Path(path)) if str(path).endswith((".parquet", ".pq")) else _read_csv(path)
-    return make_trace(frame, metadata, source_name(path))
+    if str(path).endswith((".parquet", ".pq")):
+        return trace_of_table(_read_parquet(Path(path)), str(path))
+    return trace_of_csv(read_text(path), source_name(path))
 
 
 def make_trace(frame: pd.DataFrame, metadata: Mapping[str, Any], name: str) -> Trace:
@@ -119,26 +120,30 @@ def write_trace(trace: Trace, path: str | Path) -> Path:
     return path
 
 
-def _read_parquet(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
+def trace_of_table(table: pa.Table, name: str) -> Trace:
+    """The trace in a table of a Parquet file; raises InputError like `read_trace`, calling it ``name``."""
+    raw = (table.schema.metadata or {}).get(_PARQUET_KEY)
+    return make_trace(table.to_pandas(), _metadata(raw, name), name)
+
+
+def trace_of_csv(text: str, name: str) -> Trace:
+    """The trace in a CSV text, ours or another tool's; raises InputError like `read_trace`, calling it ``name``."""
+    foreign = read_foreign(text, name)
+    if foreign is not None:
+        return make_trace(*foreign, name)
+    first = text.partition("\n")[0]
+    return make_trace(parse_csv(text, name), _metadata(first[1:] if first.startswith("# {") else None, name), name)
+
+
+def _read_parquet(path: Path) -> pa.Table:
     try:
         # Opened here: given a path, pyarrow would read a folder too, and make columns of a folder's name like "gpu=0".
         with path.open("rb") as file:
-            table = pq.ParquetFile(file).read()
+            return pq.ParquetFile(file).read()
     except FileNotFoundError:
         raise InputError(f"no such trace file: {str(path)!r}") from None
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"{str(path)!r} is not a readable Parquet file: {one_line(error)}") from error
-    raw = (table.schema.metadata or {}).get(_PARQUET_KEY)
-    return table.to_pandas(), _metadata(raw, str(path))
-
-
-def _read_csv(path: str | Path) -> tuple[pd.DataFrame, dict[str, Any]]:
-    name, text = source_name(path), read_text(path)
-    foreign = read_foreign(text, name)
-    if foreign is not None:
-        return foreign
-    first = text.partition("\n")[0]
-    return parse_csv(text, name), _metadata(first[1:] if first.startswith("# {") else None, name)
 
 
 def _metadata(text: str | bytes | None, name: str) -> dict[str, Any]:

@@ -63,6 +63,8 @@ def _of_starlette(request: Request, error: Exception) -> Response:
     detail = str(error.detail)
     if error.status_code == 404 and detail == "Not Found":
         detail = f"there is nothing at {request.url.path}; /openapi.json lists what there is"
+    elif error.status_code == 400 and detail == "There was an error parsing the body":
+        detail = "the body is JSON that cannot be read: nested too deeply, a number of thousands of digits, or not UTF-8"
     elif error.status_code == 405:
         allowed = (error.headers or {}).get("Allow", "another method")
         detail = f"{request.method} is not answered at {request.url.path}; use {allowed}"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from ..answers import PredictionAnswer
+from ...recommendation import Limits
+from ..answers import PredictionAnswer, RecommendationAnswer
 from ..parts import Served
 from ..problems import answers
-from ..questions import PredictionQuestion
+from ..questions import PredictionQuestion, RecommendationQuestion
 
 router = APIRouter(prefix="/api/v1", tags=["Predictions"])
 
@@ -21,3 +22,10 @@ def predictions(served: Served, question: PredictionQuestion) -> PredictionAnswe
     Several profiles are of GPUs that train together: the slowest sets the pace.
     """
     return served.advisor.prediction(question.profiles, targets=question.targets, epochs=question.epochs)
+
+
+@router.post("/recommendations", operation_id="recommend", summary="Where to run the job of a profile", responses=_ERRORS)
+def recommendations(served: Served, question: RecommendationQuestion) -> RecommendationAnswer:
+    """Rank instances by cost or time, as `epochcast recommend` does; as many GPUs as there are profiles are priced."""
+    limits = Limits(question.deadline_s, question.budget_usd, question.regions, question.clouds, question.market)
+    return served.advisor.recommendation(question.profiles, objective=question.objective, limits=limits, epochs=question.epochs)

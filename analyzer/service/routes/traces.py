@@ -1,0 +1,129 @@
+"""Answers to a trace that is sent: its epochs, and the predictions and recommendations that start from it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Request
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+
+from ...profiles import Source
+from ..answers import PredictionAnswer, RecommendationAnswer, Verdict
+from ..parts import Parts, Served
+from ..problems import answers
+from ..questions import GpuName
+from ..uploads import Kind, detection_of_upload, source_of_upload
+from .query import Targets, Wanted, WholeEpochs
+
+router = APIRouter(prefix="/api/v1/traces", tags=["Predictions"])
+
+_KINDS: dict[str, Kind] = {
+    "application/vnd.apache.parquet": "parquet",
+    "application/parquet": "parquet",
+    "text/csv": "csv",
+}
+
+_ERRORS = answers(413, 415, 422)
+
+_EXAMPLE = "time,gpu_utilization,power\n1700000000.0,0.97,68.2\n1700000000.1,0.98,68.5\n"
+_BODY: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "description": "Parquet or CSV with a column `time` [unix s] and one per metric, as `epochcast record` writes.",
+        "content": {
+            "text/csv": {"schema": {"type": "string"}, "example": _EXAMPLE},
+            "application/vnd.apache.parquet": {"schema": {"type": "string", "format": "binary"}},
+        },
+    }
+}
+
+
+class Span(BaseModel):
+    """One epoch."""
+
+    start: float | None = Field(description="Unix seconds.")
+    end: float | None
+
+
+class DetectedJob(BaseModel):
+    """One of several jobs that share the GPU."""
+
+    period_s: float | None
+    epochs: list[Span]
+    confidence: float | None
+
+
+class Detection(BaseModel):
+    """What `epochcast detect --json` tells."""
+
+    verdict: Verdict
+    period_s: float | None
+    period_work: float | None = Field(description="Of an epoch, in work done, where the clock is ``work``.")
+    epochs: list[Span]
+    confidence: float | None
+    method: str
+    clock: str
+    step_s: float | None
+    jobs: list[DetectedJob]
+
+
+class Upload(BaseModel):
+    """The bytes of a request's body, and what they are."""
+
+    data: bytes
+    kind: Kind
+
+
+async def _upload(request: Request) -> Upload:
+    sent = request.headers.get("content-type", "")
+    kind = _KINDS.get(sent.partition(";")[0].strip().lower())
+    if kind is None:
+        raise HTTPException(415, f"the body's Content-Type is {sent[:80] or 'nothing'}; send text/csv or {next(iter(_KINDS))}")
+    if request.headers.get("content-encoding", "identity") != "identity":
+        raise HTTPException(415, "the body has a Content-Encoding; send it as it is (Parquet is compressed already)")
+    return Upload(data=await request.body(), kind=kind)
+
+
+Uploaded = Annotated[Upload, Depends(_upload)]
+OfGpu = Annotated[GpuName | None, Query(description="The GPU that it was recorded on, where the trace does not say.")]
+
+
+@router.post("/detections", operation_id="detectTrace", summary="The epochs of a trace", responses=_ERRORS, openapi_extra=_BODY)
+def detections(served: Served, upload: Uploaded) -> Detection:
+    """Find the epochs, as `epochcast detect` does."""
+    return Detection.model_validate(served.workers.run(detection_of_upload, upload.data, upload.kind))
+
+
+@router.post(
+    "/predictions", operation_id="predictTrace", summary="A trace on other GPUs", responses=_ERRORS, openapi_extra=_BODY
+)
+def predictions(
+    served: Served, upload: Uploaded, gpu: OfGpu = None, target: Targets = None, epochs: WholeEpochs = None
+) -> PredictionAnswer:
+    """Find the epochs, and predict how long the job takes on each target, as `epochcast predict` does."""
+    return served.advisor.prediction([_source(served, upload, gpu)], targets=target, epochs=epochs)
+
+
+@router.post(
+    "/recommendations",
+    operation_id="recommendTrace",
+    summary="Where to run the job of a trace",
+    responses=_ERRORS,
+    openapi_extra=_BODY,
+)
+def recommendations(
+    served: Served,
+    upload: Uploaded,
+    wanted: Wanted,
+    gpu: OfGpu = None,
+    epochs: WholeEpochs = None,
+) -> RecommendationAnswer:
+    """Find the epochs, and rank instances by cost or time, as `epochcast recommend` does."""
+    source = _source(served, upload, gpu)
+    return served.advisor.recommendation([source], objective=wanted.objective, limits=wanted.limits, epochs=epochs)
+
+
+def _source(served: Parts, upload: Upload, gpu: str | None) -> Source:
+    found: Source = served.workers.run(source_of_upload, upload.data, upload.kind, gpu, served.settings.gpus)
+    return found
