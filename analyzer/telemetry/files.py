@@ -1,0 +1,93 @@
+"""Trace files as telemetry: each file a GPU, given once, and again when it changes."""
+
+from __future__ import annotations
+
+import glob
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import InputError
+from ..live.report import Device
+from . import Rows, TelemetryError
+from .settings import FilesSettings
+
+#: Files given at one poll: what was read waits in memory for the detectors.
+MOST_FILES = 4
+
+
+class FilesSource:
+    """The files of one pattern; see `TelemetrySource`.
+
+    A file that cannot be read is told of once, by the error of a poll, and again when it has changed.
+    """
+
+    kind = "files"
+
+    def __init__(self, settings: FilesSettings) -> None:
+        self.name = settings.path
+        self.interval_s = settings.interval
+        self._settings = settings
+        self._seen: dict[Path, tuple[int, int]] = {}  # size and time of change (ns) of what was read
+        self._failures: list[str] = []
+        self._given: dict[Path, float] = {}  # time of the newest row given
+
+    def close(self) -> None:
+        """Do nothing: files are read whole."""
+
+    def poll(self) -> Sequence[Rows]:
+        """Give a few files that are new or have changed; see `TelemetrySource`."""
+        if self._failures:  # beside them the last poll could give rows
+            raise self._told()
+        fresh: list[Rows] = []
+        names = sorted(glob.glob(self._settings.path, recursive=True))  # noqa: PTH207 (Path.glob takes no absolute pattern)
+        for path in map(Path, names):
+            if len(fresh) + len(self._failures) >= MOST_FILES:
+                break
+            try:
+                stat = path.stat()
+                if not path.is_file() or self._seen.get(path) == (stat.st_size, stat.st_mtime_ns):
+                    continue
+                self._seen[path] = (stat.st_size, stat.st_mtime_ns)
+                if (rows := self._read(path)) is not None:
+                    fresh.append(rows)
+            except (InputError, OSError) as error:
+                self._failures.append(str(error))
+        for path in self._seen.keys() - set(map(Path, names)):
+            del self._seen[path]
+        if self._failures and not fresh:
+            raise self._told()
+        return fresh
+
+    def _told(self) -> TelemetryError:
+        failures, self._failures = self._failures, []
+        return TelemetryError("; ".join(failures))
+
+    def _read(self, path: Path) -> Rows | None:
+        # pandas and pyarrow: only where files are read.
+        from ..trace import read_trace
+
+        trace = read_trace(path)
+        time = trace.time
+        kept = time > self._given.get(path, -np.inf)
+        if not kept.any():
+            return None
+        self._given[path] = float(time[-1])
+        place = self._settings
+        device = Device(
+            uuid=trace.uuid or f"file-{path.stem}",
+            label=path.stem,
+            name=trace.gpu or "unknown",
+            node=socket.gethostname(),
+            source=trace.source or "files",
+            simulated=trace.simulated,
+            static=dict(trace.static),
+            instance=place.instance,
+            cloud=place.cloud,
+            region=place.region,
+        )
+        step_s = round(float(np.median(np.diff(time))), 6) if time.size > 1 else 0.1
+        values = {name: column[kept] for name, column in trace.metrics().items() if not np.isnan(column[kept]).all()}
+        return Rows(device, time[kept], values, 1 / step_s if step_s > 0 else 10.0)

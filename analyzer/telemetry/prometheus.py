@@ -1,0 +1,269 @@
+"""Samples of GPUs from a time-series database: every one that agents wrote there, else what was scraped of them.
+
+Three ways by which a GPU's telemetry comes into a database are known (`_WAYS`), and of each GPU the best that is there is read:
+
+- **written**: agents push each 10 Hz sample by remote write; a raw read gives them back.
+- **scraped**: the agent's page at the scrape interval. The newest value on it is one tick of 150, so what is taken of a ratio
+  is the difference of its integral from scrape to scrape, which is its exact mean in between; of the rest the mean over the
+  agent's last window (``_avg``).
+- **dcgm-exporter**: its names, at the scrape interval, the newest value.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from ..live.report import Device, Owner
+from . import Rows, TelemetryError
+from .prometheus_api import PrometheusApi, TooManySamplesError
+from .prometheus_rows import table
+from .series_names import DCGM_EXPORTER, SCRAPED, WRITTEN, Meaning
+from .settings import PrometheusSettings
+
+#: Seconds between two questions which GPUs there are.
+GPUS_S = 30.0
+#: Samples wanted in one answer; a long past is read in pieces of about so many, the oldest first.
+MOST_SAMPLES = 100_000
+FIRST_SPAN_S, SHORTEST_SPAN_S, LONGEST_SPAN_S = 300.0, 10.0, 3600.0
+#: A lesser way is asked where the better ones say nothing for so long, and a GPU of which nothing comes only so often.
+SILENT_S, REST_S = 300.0, 60.0
+#: Rows from which the seconds from row to row can be told.
+FEWEST_ROWS = 3
+#: What tells that a GPU is there: some metric that every way has, and what only the agent's page has.
+_PAGE, _INFO, _PROCESS = "epochcast_gpu_up", "epochcast_gpu_info", "epochcast_gpu_process_memory_bytes"
+_SIGNS = (
+    *("epochcast_gpu_dram_active_ratio", "epochcast_gpu_gpu_utilization_ratio", "epochcast_gpu_power_watts"),
+    *("epochcast_host_cpu_utilization_ratio", _PAGE, _INFO),
+    *("DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_PROF_GR_ENGINE_ACTIVE", "DCGM_FI_PROF_SM_ACTIVE"),
+)
+
+
+class _Way(NamedTuple):
+    """One way by which a GPU's telemetry is there: ``labels`` that choose its series among those of ``meanings``."""
+
+    kind: str
+    labels: tuple[tuple[str, str], ...]
+    meanings: Mapping[str, Meaning]
+
+
+_WAYS = ("written", "scraped", "dcgm-exporter")  # best first
+
+
+@dataclass
+class _Gpu:
+    """What is remembered of a GPU.
+
+    ``read_until``: time of its newest row read. ``heard``, ``asked``: when rows came last and when it was asked, by the
+    monotonic clock. ``span_s``: seconds to ask for at once. ``hertz``: by the way that was read last; 0 before.
+    """
+
+    device: Device
+    ways: list[_Way]
+    read_until: float
+    span_s: float = FIRST_SPAN_S
+    heard: float = -math.inf
+    asked: float = -math.inf
+    hertz: float = 0.0
+    way: str = ""
+    owners: tuple[Owner, ...] | None = None
+
+
+@dataclass
+class _Seen:
+    """What the series of a GPU tell: labels by way and by (instance, job), and those that only the agent's page has."""
+
+    places: dict[str, dict[tuple[str, str], dict[str, str]]] = field(default_factory=lambda: {kind: {} for kind in _WAYS})
+    info: dict[str, str] = field(default_factory=dict)
+
+
+class PrometheusSource:
+    """One database; see `TelemetrySource`."""
+
+    kind = "prometheus"
+
+    def __init__(self, settings: PrometheusSettings) -> None:
+        self.name = settings.url
+        self.interval_s = settings.interval
+        self._settings = settings
+        self._api = PrometheusApi(settings)
+        self._gpus: dict[str, _Gpu] = {}  # by UUID
+        self._asked_gpus = -math.inf
+        self._failure: TelemetryError | None = None
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._api.close()
+
+    def poll(self) -> Sequence[Rows]:
+        """Give at most one piece of each GPU's past, the oldest that was not read yet; see `TelemetrySource`."""
+        now, until = time.monotonic(), time.time() - self._settings.lag
+        if now - self._asked_gpus > GPUS_S or not self._gpus:
+            self._ask_gpus(until)
+            self._asked_gpus = now
+        if self._failure is not None:  # beside it the last poll could give rows
+            failure, self._failure = self._failure, None
+            raise failure
+        fresh: list[Rows] = []
+        for gpu in self._gpus.values():
+            if now - gpu.heard > SILENT_S and now - gpu.asked < REST_S:
+                continue
+            try:
+                rows = self._read(gpu, until, now)
+            except TelemetryError as error:
+                self._failure = error
+                if isinstance(error, TooManySamplesError) or getattr(error, "status", 500) in (400, 413, 422):
+                    continue
+                break  # the other GPUs would wait as long for nothing
+            gpu.asked = now
+            if rows is not None:
+                gpu.heard = now
+                fresh.append(rows)
+        if self._failure is not None and not fresh:
+            failure, self._failure = self._failure, None
+            raise failure
+        return fresh
+
+    def _ask_gpus(self, now: float) -> None:
+        seen: dict[str, _Seen] = {}
+        for labels in self._api.labels(_SIGNS, now - self._settings.history, now):
+            name, place = labels.pop("__name__", ""), (labels.get("instance", ""), labels.get("job", ""))
+            uuid = _uuid(labels)
+            if not uuid:
+                continue
+            one = seen.setdefault(uuid, _Seen())
+            if name == _INFO:
+                one.info = labels
+            else:
+                kind = "dcgm-exporter" if name.startswith("DCGM_") else "scraped" if name == _PAGE else "written"
+                one.places[kind][place] = labels
+        owners = self._owners(now)
+        for uuid, one in seen.items():
+            # What has the same instance and job as an agent's page was scraped with it.
+            for place in one.places["scraped"]:
+                one.places["written"].pop(place, None)
+            ways = _ways(uuid, one.places)
+            if not ways:
+                continue
+            best = one.places[ways[0].kind]
+            device = self._device(uuid, {**one.info, **best[min(best)]}, one.info)
+            gpu = self._gpus.setdefault(uuid, _Gpu(device, [], now - self._settings.history))
+            gpu.device, gpu.ways, gpu.owners = device, ways, owners.get(uuid)
+        for uuid in self._gpus.keys() - seen.keys():
+            del self._gpus[uuid]
+
+    def _device(self, uuid: str, labels: Mapping[str, str], info: Mapping[str, str]) -> Device:
+        place = self._settings
+        node = labels.get(place.node_label, "") if place.node_label else labels.get("Hostname", "")
+        label = labels.get("gpu", "")
+        if instance := labels.get("GPU_I_ID", ""):
+            label = f"{label}.{instance}"
+        return Device(
+            uuid=uuid,
+            label=label,
+            name=labels.get("name") or labels.get("modelName") or "unknown",
+            node=node or _host(labels.get("instance", "")) or "unknown",
+            source=info.get("source", "prometheus"),
+            simulated=info.get("simulated") == "true",
+            instance=labels.get(place.instance_label, place.instance),
+            cloud=labels.get(place.cloud_label, place.cloud),
+            region=labels.get(place.region_label, place.region),
+        )
+
+    def _owners(self, now: float) -> dict[str, tuple[Owner, ...]]:
+        """Who uses each GPU, where agents that are scraped are asked to look."""
+        owners: dict[str, list[Owner]] = {}
+        for labels in self._api.newest([_PROCESS], now):
+            pid = labels.get("pid", "")
+            if pid.isdecimal():
+                texts = {name: labels.get(name, "") for name in ("process", "user", "container", "slurm_job", "pod")}
+                owners.setdefault(labels.get("uuid", ""), []).append(Owner(int(pid), **texts))
+        return {uuid: tuple(of_gpu) for uuid, of_gpu in owners.items()}
+
+    def _read(self, gpu: _Gpu, until: float, now: float) -> Rows | None:
+        """The oldest rows of a GPU that were not read yet, by the best way that has any."""
+        for way in gpu.ways:
+            rows = self._read_way(gpu, way, until)
+            if rows is not None:
+                return rows
+            if way.kind == gpu.way and now - gpu.heard < SILENT_S:
+                return None  # only a pause: another way's samples would be of another kind
+        return None
+
+    def _read_way(self, gpu: _Gpu, way: _Way, until: float) -> Rows | None:
+        start, span = gpu.read_until, gpu.span_s
+        # The sample before the first that is new is read too: from it the integral grew.
+        before = 0.0 if way.kind == "written" or not gpu.hertz else 2 / gpu.hertz
+        while start < until:
+            end = min(start + span, until)
+            try:
+                series = self._api.samples(way.meanings, dict(way.labels), start - before, end)
+            except TooManySamplesError:
+                if span <= SHORTEST_SPAN_S:
+                    raise
+                span = gpu.span_s = max(span / 4, SHORTEST_SPAN_S)
+                continue
+            moments, values = table(series, way.meanings, exact=gpu.device.source != "replay")
+            kept = moments > gpu.read_until
+            hertz = _hertz(moments, gpu.hertz if way.kind == gpu.way else 0.0)
+            if kept.any() and hertz:
+                gpu.read_until, gpu.way, gpu.hertz = float(moments[-1]), way.kind, hertz
+                gpu.span_s = _span(end - start, sum(one.time.size for one in series))
+                columns = {name: column[kept] for name, column in values.items() if not np.isnan(column[kept]).all()}
+                return Rows(gpu.device, moments[kept], columns, hertz, gpu.owners)
+            if not kept.any():
+                start = end
+            elif end == until:
+                return None  # a row or two: how far apart they are is not yet known
+            # Whether nothing is there for long costs the store little to say.
+            span = min(2 * span, LONGEST_SPAN_S)
+        return None
+
+
+def _span(seconds: float, samples: int) -> float:
+    """Seconds that hold about `MOST_SAMPLES`, from how many some seconds held."""
+    return min(max(seconds * MOST_SAMPLES / samples, SHORTEST_SPAN_S), LONGEST_SPAN_S)
+
+
+def _ways(uuid: str, places: Mapping[str, Mapping[tuple[str, str], object]]) -> list[_Way]:
+    """By which ways a GPU's telemetry is there, best first."""
+    meanings = {"written": WRITTEN, "scraped": SCRAPED, "dcgm-exporter": DCGM_EXPORTER}
+    ways = []
+    for kind in _WAYS:
+        for instance, job in sorted(places[kind]):
+            # A label that is not there matches the empty text.
+            labels = {"instance": instance, "job": job}
+            if kind == "dcgm-exporter":
+                whole, _, part = uuid.partition("/")
+                labels |= {"UUID": whole, "GPU_I_ID": part}
+            else:
+                labels["uuid"] = uuid
+            ways.append(_Way(kind, tuple(labels.items()), meanings[kind]))
+    return ways
+
+
+def _uuid(labels: Mapping[str, str]) -> str:
+    """Of a MIG instance dcgm-exporter tells only its GPU's UUID and its number."""
+    if uuid := labels.get("uuid"):
+        return uuid
+    part = labels.get("GPU_I_ID", "")
+    return labels.get("UUID", "") + (f"/{part}" if part else "")
+
+
+def _host(instance: str) -> str:
+    """The host of ``host:port`` or ``[address]:port``; what has no port is a host."""
+    host, colon, port = instance.rpartition(":")
+    return (host if colon and port.isdecimal() else instance).strip("[]")
+
+
+def _hertz(moments: np.ndarray[tuple[int], np.dtype[np.float64]], known: float) -> float:
+    """Rows per second; what is known already where that is about right, 0 where too few rows tell."""
+    if moments.size < FEWEST_ROWS:
+        return known
+    hertz = 1 / max(1e-3, round(float(np.median(np.diff(moments))), 3))
+    return known if known and abs(hertz / known - 1) < 0.2 else hertz

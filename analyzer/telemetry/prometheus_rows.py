@@ -1,0 +1,57 @@
+"""From the series of one GPU to one table of its columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .prometheus_api import Series
+from .series_names import Meaning, Part
+
+Array = NDArray[np.float64]
+
+#: Best first: the exact mean since the scrape before, the mean over the agent's last window, one tick.
+_BEST: tuple[Part, ...] = ("integral", "window", "last")
+#: After a pause of so many scrapes the mean since the last one is of the pause.
+LONGEST_STEP = 3.0
+
+
+def table(series: Sequence[Series], meanings: Mapping[str, Meaning], *, exact: bool) -> tuple[Array, dict[str, Array]]:
+    """Put the samples of a GPU's series side by side.
+
+    Args:
+        series: of one GPU; two of one name (a label of theirs changed) follow each other in time.
+        meanings: what each name holds.
+        exact: whether integrals run as fast as the clock; a replay's do not.
+
+    Returns:
+        ``time`` (n,) unix seconds, ascending, and column -> (n,) base units, NaN where there is no sample.
+    """
+    known = [(meanings[one.labels["__name__"]], one) for one in series if one.labels.get("__name__") in meanings]
+    time: Array = np.unique(np.concatenate([one.time for _, one in known])) if known else np.empty(0)
+    parts: dict[tuple[str, Part], Array] = {}
+    for meaning, one in known:
+        column = parts.setdefault((meaning.column, meaning.part), np.full(time.size, np.nan))
+        column[np.searchsorted(time, one.time)] = one.values * meaning.factor
+    columns: dict[str, Array] = {}
+    for name in dict.fromkeys(name for name, _ in parts):
+        best = np.full(time.size, np.nan)
+        for part in _BEST:
+            if (name, part) in parts and (part != "integral" or exact):
+                values = _means(time, parts[name, part]) if part == "integral" else parts[name, part]
+                best = np.where(np.isnan(best), values, best)
+        columns[name] = best
+    return time, columns
+
+
+def _means(time: Array, integral: Array) -> Array:
+    """The mean of a ratio since the sample before, NaN where the integral began anew or there was a pause."""
+    there = np.flatnonzero(~np.isnan(integral))
+    means = np.full(time.size, np.nan)
+    if there.size > 1:
+        steps, grown = np.diff(time[there]), np.diff(integral[there])
+        usable = (grown >= 0) & (steps <= LONGEST_STEP * np.median(steps))
+        means[there[1:][usable]] = np.minimum(grown[usable] / steps[usable], 1.0)
+    return means
