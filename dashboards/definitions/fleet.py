@@ -192,7 +192,8 @@ def _outstanding() -> list[Any]:
             "Alerts that fire",
             "Epochcast's alerts, where Prometheus has its rules (dashboards/*.yml of the project).",
             {
-                "firing": 'max by (alertname, severity, instance, training_job) (ALERTS{alertstate="firing",alertname=~"Epochcast.+"})'
+                "firing": "max by (alertname, severity, instance, training_job)"
+                ' (ALERTS{alertstate="firing",alertname=~"Epochcast.+"})'
             },
             [
                 Column("alertname", "alert"),

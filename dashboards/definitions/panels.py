@@ -118,7 +118,7 @@ def over_time(
     most: float | None = None,
     stairs: bool = False,
 ) -> timeseries.Panel:
-    """Return lines over time: legend -> query. ``stairs``: values hold until the next; ``least``, ``most``: ends of the axis."""
+    """Return lines over time: legend -> query. ``stairs``: values hold until the next; ``least``, ``most``: the axis's ends."""
     panel = (
         timeseries.Panel()
         .title(title)
