@@ -15,7 +15,7 @@ from ..backends.distributed.communication import link_named, load_links
 from ..backends.distributed.job import Attention, Recomputation, ScheduleName
 from ..backends.distributed.precision import PRECISIONS, Precision
 from ..backends.distributed.predictor import Predictor, TimesOf
-from ..backends.distributed.question import Question, require_torch
+from ..backends.distributed.question import Question, learned_times, require_torch
 from ..backends.distributed.recipes import RECIPES
 from ..errors import InputError
 from . import progress
@@ -145,12 +145,8 @@ def asked(options: Mapping[str, Any]) -> Question:
 def _times_of(source: str, corpus: Path | None, calibration: Path | None, catalog: Catalog) -> TimesOf | None:
     """Where operator times come from; None: the calibrated roofline."""
     if source == "learned":
-        from ..backends.distributed.operator_time.learned import LearnedTimes
-        from ..backends.distributed.operator_time.model_file import SHIPPED, load_model
-
         own = calibration is not None and (calibration / "operators.json").is_file()
-        model = load_model(calibration if own and calibration else SHIPPED)
-        return lambda gpu, precision: LearnedTimes(gpu, model, precision.tf32)
+        return learned_times(calibration if own else None)
     if corpus is not None:
         from ..backends.distributed.operator_time.corpus import read_corpus
         from ..backends.distributed.operator_time.table import Table

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ....regressor import Catalog, Gpu
@@ -13,7 +14,7 @@ from ...instances import Instance
 from .answer import iteration_json
 from .job import Job
 from .models import Architecture
-from .predictor import Predictor
+from .predictor import Predictor, TimesOf
 from .rent import cheapest_rent
 from .search import available
 
@@ -94,6 +95,15 @@ def answer_json(question: Question, instances: Sequence[Instance], iterations: i
     rent = cheapest_rent(instances, gpu.name, job.gpus, predictor.cluster(gpu, job.gpus).gpus_per_node)
     answer = iteration_json(predictor, gpu, job, question.tokens_per_sample, rent, iterations)
     return {"model": question.name, "operators": question.options["operators"], **answer}
+
+
+def learned_times(folder: Path | None = None) -> TimesOf:
+    """Operator times learned on other GPUs, from a folder that `train distributed` wrote; None: from the shipped model."""
+    from .operator_time.learned import LearnedTimes
+    from .operator_time.model_file import SHIPPED, load_model
+
+    model = load_model(folder or SHIPPED)
+    return lambda gpu, precision: LearnedTimes(gpu, model, precision.tf32)
 
 
 def require_torch() -> None:

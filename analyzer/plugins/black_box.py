@@ -1,0 +1,45 @@
+"""The backend ``black-box``: a job on other GPUs, from the telemetry of the one that it runs on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from ..service.answers import PredictionAnswer
+from ..service.questions import PredictionQuestion
+from . import Settings
+
+if TYPE_CHECKING:
+    from ..service.advisor import Advisor
+
+
+class BlackBox:
+    """Predicts by profiles of hardware metrics; see ``docs/regressor.md``.
+
+    The service answers its questions itself, with the model that it has loaded anyway: they take milliseconds.
+    """
+
+    name: ClassVar[str] = "black-box"
+    summary: ClassVar[str] = (
+        "Seconds of an epoch or step on every GPU of the catalogue, with 90 % intervals, from the profile of a run on one GPU."
+    )
+    Question: ClassVar[type[PredictionQuestion]] = PredictionQuestion
+    Answer: ClassVar[type[PredictionAnswer]] = PredictionAnswer
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._advisor: Advisor | None = None
+
+    def answer(self, question: PredictionQuestion) -> PredictionAnswer:
+        """Answer as ``POST /api/v1/predictions`` does; raises InputError."""
+        if self._advisor is None:
+            from ..service.advisor import Advisor
+            from ..service.config import Settings as ServiceSettings
+
+            own = self._settings
+            self._advisor = Advisor.load(ServiceSettings(gpus=own.gpus, prices=own.prices, model=own.model))
+        return predicted(self._advisor, question)
+
+
+def predicted(advisor: Advisor, question: PredictionQuestion) -> PredictionAnswer:
+    """What an advisor says to the question; raises InputError."""
+    return advisor.prediction(question.profiles, targets=question.targets, epochs=question.epochs)

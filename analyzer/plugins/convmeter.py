@@ -1,0 +1,123 @@
+"""The backend ``convmeter``: steps of a convolutional network on measured devices, from the network alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from pydantic import ConfigDict, Field, model_validator
+
+from ..errors import InputError
+from ..plain_json import plain
+from . import Settings
+from .checked_models import Asked, GpuName, Name
+from .convmeter_answer import ConvMeterAnswer
+from .fitted_models import folder_named, folders
+from .network_name import LibraryName
+from .received_onnx import OnnxText, received_onnx
+
+if TYPE_CHECKING:
+    from ..backends.convmeter.predictor import Predictor
+
+Count = Annotated[int, Field(ge=1, le=2**24)]
+
+_EXAMPLES: list[Any] = [
+    {"network": "resnet50", "batches": [32, 64, 128]},
+    {"network": "resnet50", "devices": [1, 2, 4], "dataset_size": 1281167, "epochs": 90},
+]
+
+
+class ConvMeterQuestion(Asked):
+    """A network, and the steps that are asked for: of the whole by batch and number of devices, or of its blocks.
+
+    The network is named (``network``) or sent (``onnx``).
+    """
+
+    model_config = ConfigDict(json_schema_extra={"examples": _EXAMPLES})
+
+    network: LibraryName | None = None
+    onnx: OnnxText | None = None
+    model: Annotated[
+        Name | None, Field(description="A fitted model by its name in the service's configuration; null: the only one.")
+    ] = None
+    device: Annotated[Name | None, Field(description="A device of the model; null: its only one.")] = None
+    precision: Annotated[Name | None, Field(description="A precision of the model; null: its only one on the device.")] = None
+    image_size: Annotated[int, Field(ge=1, le=4096, description="Side of the square image, pixels.")] = 224
+    batches: list[Count] = Field(
+        default_factory=list, max_length=64, description="Images per device, of several steps; none: 32."
+    )
+    global_batch: Annotated[Count | None, Field(description="Images per step of all devices, instead of batches.")] = None
+    devices: list[Annotated[int, Field(ge=1, le=2**16)]] = Field(
+        default_factory=list, max_length=64, description="How many in all nodes, of several steps; none: 1."
+    )
+    devices_per_node: Annotated[int | None, Field(ge=1, le=2**16, description="Null: all in one node.")] = None
+    blocks: list[Name] = Field(
+        default_factory=list, max_length=64, description="Blocks that are asked for alone, as layer2.0 or Bottleneck4."
+    )
+    all_blocks: Annotated[bool, Field(description="All blocks that the network is a sequence of.")] = False
+    dataset_size: Annotated[int | None, Field(ge=1, le=10**12, description="Images of an epoch: adds its time and cost.")] = (
+        None
+    )
+    epochs: Annotated[int | None, Field(ge=1, le=10**6, description="Adds time and cost of so many.")] = None
+    gpu: Annotated[GpuName | None, Field(description="The device's GPU, for memory and cost; null: as its name says.")] = None
+
+    @model_validator(mode="after")
+    def _of_one_network(self) -> ConvMeterQuestion:
+        if (self.network is None) == (self.onnx is None):
+            raise ValueError("name a network by network, or send the bytes of a file as onnx, one of them")
+        return self
+
+
+class ConvMeter:
+    """Predicts by sums over layers, fitted to measured devices; see ``docs/convmeter.md``."""
+
+    name: ClassVar[str] = "convmeter"
+    summary: ClassVar[str] = (
+        "Inference and training steps of a convolutional network on measured devices, by batch and number of devices, "
+        "where more of either stops paying, and an epoch's time and cost, without any run of the network."
+    )
+    Question: ClassVar[type[ConvMeterQuestion]] = ConvMeterQuestion
+    Answer: ClassVar[type[ConvMeterAnswer]] = ConvMeterAnswer
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._folders = folders(self.name, settings.own)
+        if not self._folders:
+            raise InputError(
+                "no fitted model is configured: measure a device (`epochcast benchmark convmeter`), fit (`epochcast train "
+                "convmeter`), and name the folder in the service's configuration, [backends.convmeter] models = {my-gpu = DIR}"
+            )
+        self._loaded: dict[str, Predictor] = {}
+
+    def answer(self, question: ConvMeterQuestion) -> ConvMeterAnswer:
+        """Answer as ``epochcast predict-model convmeter --json`` does; raises InputError."""
+        from ...regressor import load_catalog
+        from ..backends.convmeter.question import Question, answer_json
+        from ..instances import load_instances
+
+        predictor = self._predictor(question.model)
+        catalog = load_catalog(self._settings.gpus)
+        instances = [] if question.dataset_size is None else load_instances(self._settings.prices, catalog)[0]
+        given = question.model_dump(exclude={"network", "onnx", "model"})
+        with _called(question) as network:
+            told = answer_json(Question(network, **given), predictor, catalog, instances)
+        return ConvMeterAnswer.model_validate(plain(told))
+
+    def _predictor(self, name: str | None) -> Predictor:
+        from ..backends.convmeter.predictor import Predictor
+
+        folder = folder_named(self._folders, name)
+        if str(folder) not in self._loaded:
+            self._loaded[str(folder)] = Predictor.load(folder)
+        return self._loaded[str(folder)]
+
+
+@contextmanager
+def _called(question: ConvMeterQuestion) -> Iterator[str]:
+    """What the network is called: its name, or the file that was sent."""
+    if question.onnx is None:
+        yield question.network or ""
+        return
+    with received_onnx(question.onnx) as path:
+        yield path

@@ -1,0 +1,102 @@
+"""What the backend ``distributed`` answers: the same as ``epochcast predict-model distributed --json``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from ..backends.distributed.job import Attention, Recomputation, ScheduleName
+from .checked_models import Told
+
+
+class Parts(Told):
+    """What the seconds of an iteration are made of; they add up to it."""
+
+    compute: Annotated[dict[str, float], Field(description="Seconds by kind of operator on the slowest rank.")]
+    bubble: Annotated[float, Field(description="Seconds in which that rank waits for others of its pipeline.")]
+    tensor_parallel: float
+    data_parallel: float
+    pipeline_parallel: float
+    optimizer: float
+
+
+class Memory(Told):
+    """Bytes on the fullest GPU."""
+
+    weights: float
+    gradients: float
+    optimizer: float
+    activations: float
+    capacity: float
+    total: float
+    fits: bool
+
+
+class IterationCost(Told):
+    """The cheapest way to rent the GPUs, on demand and whole instances."""
+
+    instance: str
+    cloud: str
+    region: str
+    gpu: str
+    gpus_each: int
+    count: int
+    usd_per_hour: Annotated[float, Field(description="Of all instances.")]
+    price_of: Annotated[str, Field(description="Date of the price.")]
+    usd_per_iteration: float
+    usd: Annotated[float | None, Field(description="Of all iterations; null where their number was not given.")]
+
+
+class JobTold(Told):
+    """The job, with what was not asked for filled in."""
+
+    data: int
+    tensor: int
+    pipeline: int
+    micro_batch: int
+    global_batch: int
+    sequence_length: int
+    precision: str
+    schedule: ScheduleName
+    virtual_stages: int
+    layers_per_stage: list[int] | None
+    recomputation: Recomputation
+    sequence_parallel: bool
+    zero: Literal[0, 1]
+    optimizer: Literal["adam", "sgd"]
+    master_weights: bool
+    attention: Attention
+    fused_kernels: bool
+    overlap: bool
+    tensor_overlap: bool
+    gpus: int
+    micro_batches: int
+
+
+class DistributedAnswer(Told):
+    """One training iteration."""
+
+    model: str
+    operators: str
+    fits: bool
+    verdict: Annotated[str, Field(description="Whether it fits into memory, in words.")]
+    seconds: Annotated[float, Field(description="Of one iteration.")]
+    iterations: int | None
+    total_seconds: float | None
+    samples_per_second: float
+    tokens_per_second: float | None
+    model_flops: float
+    mfu: Annotated[float, Field(description="Share of the GPUs' peak that the model's operations make up.")]
+    parts: Parts
+    memory: Memory
+    cost: Annotated[IterationCost | None, Field(description="Null where no price is known.")]
+    gpu: str
+    gpus: int
+    gpus_per_node: int
+    intra: str
+    inter: str | None
+    recipe: str
+    job: JobTold
+    assumptions: list[str]
+    notes: list[str]

@@ -1,0 +1,109 @@
+"""The backend ``occupancy``: how much of a GPU a network's inference fills, from the network alone."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import ConfigDict, Field, model_validator
+
+from ..errors import InputError
+from ..plain_json import plain
+from . import Settings
+from .checked_models import Asked, GpuName, Name
+from .fitted_models import folder_named, folders
+from .network_name import LibraryName
+from .occupancy_answer import OccupancyAnswer
+from .received_onnx import OnnxText, received_onnx
+
+if TYPE_CHECKING:
+    from ..backends.occupancy.predictor import Predictor
+
+_EXAMPLES: list[Any] = [
+    {"network": "resnet50", "gpus": ["A100 SXM4 80GB", "T4"], "batches": [64]},
+    {"network": "lstm", "gpus": ["L4"], "sequence": 128, "hidden": 512, "layers": 2, "precision": "fp16", "sweep": True},
+]
+
+
+class OccupancyQuestion(Asked):
+    """A network with its sizes, the GPUs that it would run on, and batches.
+
+    The network is named (``network``: of Table II of the DNN-occu paper, torchvision or timm) or sent (``onnx``).
+    """
+
+    model_config = ConfigDict(json_schema_extra={"examples": _EXAMPLES})
+
+    network: LibraryName | None = None
+    onnx: OnnxText | None = None
+    model: Annotated[
+        Name | None, Field(description="A fitted model by its name in the service's configuration; null: modelled launches.")
+    ] = None
+    gpus: list[GpuName] = Field(default_factory=list, max_length=32, description="None: those that the model was fitted on.")
+    batches: list[Annotated[int, Field(ge=1, le=2**16)]] = Field(
+        default_factory=list, max_length=32, description="Samples of several steps; none: 32."
+    )
+    sweep: Annotated[bool, Field(description="All batches of powers of two that memory holds, and the best.")] = False
+    precision: Literal["fp32", "fp16", "bf16"] = "fp32"
+    channels: Annotated[int | None, Field(ge=1, le=256, description="Of the image; null: the network's usual.")] = None
+    image_size: Annotated[int | None, Field(ge=1, le=4096, description="Side of the image, pixels.")] = None
+    sequence: Annotated[int | None, Field(ge=1, le=2**16, description="Tokens, or steps of a recurrent network.")] = None
+    hidden: Annotated[int | None, Field(ge=1, le=2**14, description="Width of a recurrent network.")] = None
+    layers: Annotated[int | None, Field(ge=1, le=64, description="Of a recurrent network.")] = None
+
+    @model_validator(mode="after")
+    def _of_one_network(self) -> OccupancyQuestion:
+        if (self.network is None) == (self.onnx is None):
+            raise ValueError("name a network by network, or send the bytes of a file as onnx, one of them")
+        return self
+
+
+class Occupancy:
+    """Predicts by CUDA's occupancy calculation over modelled launches, or by a fitted model; see ``docs/occupancy.md``."""
+
+    name: ClassVar[str] = "occupancy"
+    summary: ClassVar[str] = (
+        "How much of a GPU a network's inference fills, by GPU and batch, and the batch from which on a larger one fills it no "
+        "better, without any run."
+    )
+    Question: ClassVar[type[OccupancyQuestion]] = OccupancyQuestion
+    Answer: ClassVar[type[OccupancyAnswer]] = OccupancyAnswer
+
+    def __init__(self, settings: Settings) -> None:
+        if importlib.util.find_spec("torch") is None and importlib.util.find_spec("onnx") is None:
+            raise InputError(
+                "networks are read with torch or onnx, and neither is installed here; run: pip install 'epochcast[occupancy]'"
+            )
+        self._settings = settings
+        self._folders = folders(self.name, settings.own)
+        self._loaded: dict[str, Predictor] = {}
+
+    def answer(self, question: OccupancyQuestion) -> OccupancyAnswer:
+        """Answer as ``epochcast predict-model occupancy --json`` does; raises InputError."""
+        if question.onnx is None:
+            told = self._told(question, question.network or "")
+        else:
+            with received_onnx(question.onnx) as path:
+                told = self._told(question, path)
+            told["network"] = "network.onnx"
+        return OccupancyAnswer.model_validate(plain(told))
+
+    def _told(self, question: OccupancyQuestion, network: str) -> dict[str, Any]:
+        from ...regressor import load_catalog
+        from ..backends.occupancy.configuration import Configuration
+        from ..backends.occupancy.question import Question, answer
+
+        sizes = {name: getattr(question, name) or 0 for name in ("channels", "image_size", "sequence", "hidden", "layers")}
+        asked = Question(
+            Configuration(network, 1, precision=question.precision, **sizes), question.gpus, question.batches, question.sweep
+        )
+        predictor = None if question.model is None else self._predictor(question.model)
+        # Graphs of other sizes than the usual would let questions fill the disk.
+        return answer(asked, predictor, load_catalog(self._settings.gpus), cache=not any(sizes.values()))
+
+    def _predictor(self, name: str) -> Predictor:
+        from ..backends.occupancy.predictor import Predictor
+
+        folder = folder_named(self._folders, name)
+        if str(folder) not in self._loaded:
+            self._loaded[str(folder)] = Predictor.load(folder)
+        return self._loaded[str(folder)]

@@ -1,0 +1,145 @@
+"""Which backends are installed: found by their entry points, checked, and none hurts another."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from pydantic import BaseModel
+
+from ..errors import InputError
+from . import GROUP, Backend, Settings
+
+log = logging.getLogger(__name__)
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,49}")
+
+_OURS = "epochcast"
+
+
+@dataclass(frozen=True)
+class Installed:
+    """One entry point.
+
+    Attributes:
+        name: of the backend.
+        value: ``package.module:Class``.
+        distribution: the package that it comes with, and its version.
+        settings: what the backend is made with.
+        backend: ready for questions; None where it cannot be used.
+        why: why it cannot be used, with the remedy; empty where it can.
+    """
+
+    name: str
+    value: str
+    distribution: str
+    settings: Settings
+    backend: Backend | None
+    why: str = ""
+
+
+class Registry:
+    """The installed backends, in the order of their names; ours come before others of the same name."""
+
+    def __init__(self, installed: Iterable[Installed]) -> None:
+        self._all = tuple(installed)
+
+    @classmethod
+    def load(cls, settings: Settings, tables: Mapping[str, Mapping[str, Any]]) -> Registry:
+        """Load all entry points of the group; what cannot be loaded is there with the reason.
+
+        Args:
+            settings: for every backend.
+            tables: of the configuration, ``[backends.NAME]``, by name: added as ``own``.
+
+        Raises:
+            InputError: a table is of no installed backend.
+        """
+        points = sorted(set(entry_points(group=GROUP)), key=lambda point: (point.name, not _is_ours(point), point.value))
+        if unknown := sorted(set(tables) - {point.name for point in points}):
+            known = [point.name for point in points]
+            close = get_close_matches(unknown[0], known, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"installed are {', '.join(known)}"
+            raise InputError(f"the configuration has a table for the backend {unknown[0]!r}, which is not installed; {hint}")
+        found: dict[str, Installed] = {}
+        for point in points:
+            if point.name in found:
+                log.warning(
+                    "the backend %s of %s is left out: %s has that name", point.name, _told(point), found[point.name].value
+                )
+                continue
+            found[point.name] = _loaded(point, replace(settings, own=dict(tables.get(point.name, {}))))
+            if found[point.name].backend is None:
+                log.warning("the backend %s cannot be used: %s", point.name, found[point.name].why)
+        return cls(found.values())
+
+    def __iter__(self) -> Any:
+        return iter(self._all)
+
+    def get(self, name: str) -> Installed | None:
+        """The backend of this name; None if none is installed."""
+        return next((one for one in self._all if one.name == name), None)
+
+
+def backend_class(name: str, value: str) -> type[Backend]:
+    """Import what an entry point names, and check that it is a backend.
+
+    Raises:
+        InputError: it cannot be imported, or is none; in one sentence.
+    """
+    try:
+        loaded: Any = EntryPoint(name, value, GROUP).load()
+    except (Exception, SystemExit) as error:  # the import runs another's code
+        raise InputError(f"{value} cannot be imported ({_said(error)}); mend or uninstall it") from error
+    if wrong := _wrong(loaded, name):
+        raise InputError(f"{value} is no backend: {wrong}")
+    kind: type[Backend] = loaded
+    return kind
+
+
+def _loaded(point: EntryPoint, settings: Settings) -> Installed:
+    backend, why = None, ""
+    try:
+        backend = backend_class(point.name, point.value)(settings)
+    except (Exception, SystemExit) as error:
+        # What a backend says of itself is a ValueError of one sentence; anything else is told with its type.
+        why = " ".join(str(error).split()) if isinstance(error, ValueError) and str(error) else _said(error)
+    return Installed(point.name, point.value, _told(point), settings, backend, why)
+
+
+def _wrong(loaded: Any, name: str) -> str:
+    """What keeps it from being a backend; empty if nothing does."""
+    if not _NAME.fullmatch(name):
+        return f"its name {name!r} is not of lower-case letters, digits and dashes, 50 at most"
+    if not isinstance(loaded, type):
+        return "it is not a class"
+    if getattr(loaded, "name", None) != name:
+        return f"its name is {getattr(loaded, 'name', None)!r}, and that of its entry point {name!r}; make them the same"
+    if not isinstance(getattr(loaded, "summary", None), str):
+        return "it has no summary; give one sentence"
+    for model in ("Question", "Answer"):
+        kind = getattr(loaded, model, None)
+        if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
+            return f"its {model} is no pydantic model"
+        try:
+            kind.model_json_schema(mode="validation" if model == "Question" else "serialization")
+        except Exception as error:  # of pydantic, or of what the model does
+            return f"its {model} has no JSON schema ({_said(error)})"
+    return "" if callable(getattr(loaded, "answer", None)) else "it has no method answer"
+
+
+def _is_ours(point: EntryPoint) -> bool:
+    return point.dist is not None and point.dist.name == _OURS
+
+
+def _told(point: EntryPoint) -> str:
+    return "" if point.dist is None else f"{point.dist.name} {point.dist.version}"
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"

@@ -1,0 +1,124 @@
+"""Backends: each way to predict with the schema of its questions, and an operation for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field
+
+from ...errors import InputError
+from ...plugins import asking
+from ...plugins.black_box import BlackBox, predicted
+from ...plugins.registry import Installed, Registry
+from ..parts import Parts, Served
+from ..problems import Refusal, answers
+
+_ERRORS = answers(400, 413, 422, 500)
+
+
+class BackendAnswer(BaseModel):
+    """A backend that is installed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str
+    summary: str
+    package: Annotated[str, Field(description="The package that it comes with, and its version.")]
+    available: bool
+    why: Annotated[str | None, Field(description="Why it is not available, with the remedy.")]
+    question: Annotated[dict[str, Any] | None, Field(description="JSON schema of what is sent to it; null: not available.")]
+    answer: Annotated[dict[str, Any] | None, Field(description="JSON schema of what it answers.")]
+
+
+class BackendsAnswer(BaseModel):
+    """All that are installed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    backends: list[BackendAnswer]
+
+
+def router(registry: Registry) -> APIRouter:
+    """The routes of the installed backends; each that is available has an operation of its own, with its models in OpenAPI."""
+    routes = APIRouter(prefix="/api/v1/backends", tags=["Backends"])
+
+    @routes.get("", operation_id="backends", summary="All backends, each with its schema")
+    def backends() -> BackendsAnswer:
+        return BackendsAnswer(backends=[_told(one) for one in registry])
+
+    @routes.get("/{name}", operation_id="backend", summary="A backend with its schema", responses=answers(404, 422))
+    def backend(name: str) -> BackendAnswer:
+        return _told(_found(registry, name))
+
+    for one in registry:
+        if one.backend is not None:
+            routes.add_api_route(
+                f"/{one.name}",
+                _asked(one),
+                methods=["POST"],
+                operation_id=f"ask_{one.name.replace('-', '_')}",
+                summary=f"Ask the backend {one.name}",
+                description=one.backend.summary,
+                response_model=one.backend.Answer,
+                responses=_ERRORS,
+            )
+
+    @routes.post(
+        "/{name}",
+        operation_id="ask_another",
+        summary="Ask a backend that is not available",
+        description="Answers why it is not: those that are have an operation of their own, with their schema.",
+        responses=answers(404),
+        status_code=503,
+        response_model=None,
+    )
+    def ask_another(name: str) -> None:
+        why = _found(registry, name).why
+        raise Refusal(503, f"the backend {name} cannot be used: {why}")
+
+    return routes
+
+
+def _found(registry: Registry, name: str) -> Installed:
+    installed = registry.get(name)
+    if installed is None:
+        known = ", ".join(one.name for one in registry)
+        raise Refusal(404, f"there is no backend {name!r:.60}; installed are {known}")
+    return installed
+
+
+def _told(one: Installed) -> BackendAnswer:
+    backend = one.backend
+    return BackendAnswer(
+        name=one.name,
+        summary="" if backend is None else backend.summary,
+        package=one.distribution,
+        available=backend is not None,
+        why=one.why or None,
+        question=None if backend is None else backend.Question.model_json_schema(),
+        answer=None if backend is None else backend.Answer.model_json_schema(mode="serialization"),
+    )
+
+
+def _asked(one: Installed) -> Callable[..., Any]:
+    """The function behind a backend's operation."""
+    backend = one.backend
+    assert backend is not None
+
+    def ask(served: Parts, question: BaseModel) -> Any:
+        if isinstance(backend, BlackBox):
+            return predicted(served.advisor, question)  # type: ignore[arg-type]
+        try:
+            return served.workers.run(asking.ask, one.name, one.value, one.settings, question.model_dump_json())
+        except InputError:
+            raise
+        except RuntimeError as error:
+            if type(error) is not RuntimeError:  # too busy
+                raise
+            raise Refusal(500, f"the backend {one.name} failed at this question; the service's log says why") from error
+
+    # FastAPI reads a route's models from its annotations, which are not known before the backend is.
+    ask.__annotations__ = {"served": Served, "question": backend.Question, "return": backend.Answer}
+    return ask
