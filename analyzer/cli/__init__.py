@@ -37,6 +37,7 @@ _COMMANDS = {
     "campaign": "Train and record a list of workloads here, to fill a corpus.",
     "benchmark": "Measure what the white-box backends learn from, on the device at hand.",
     "evaluate": "Measure accuracy by the project's own protocols.",
+    "serve": "Run the analyzer as a service: HTTP API, web page, metrics.",
     "demo": "The whole path on this machine; no GPU needed.",
 }
 

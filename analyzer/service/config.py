@@ -59,7 +59,6 @@ class Settings(_Table):
         prices: price table (CSV) instead of the shipped one.
         objective, market, clouds, regions: of the recommendations that nobody asked in particular.
         backends: tables of backends by their names; what each understands stands in docs/backends.md.
-        log_format: ``text`` or ``json``.
         limits: what one client may ask.
         nodes, agents, prometheus, files: where telemetry comes from (``telemetry/settings.py``).
     """
@@ -78,7 +77,6 @@ class Settings(_Table):
     market: Literal["on-demand", "spot"] = "on-demand"
     clouds: list[Name] = []
     regions: list[Name] = []
-    log_format: Literal["text", "json"] = "text"
     backends: dict[str, dict[str, Any]] = {}
     limits: LimitSettings = LimitSettings()
     nodes: list[NodeSettings] = []

@@ -1,0 +1,36 @@
+"""``epochcast serve``."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import click
+
+from ..errors import InputError
+
+
+@click.command()
+@click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Settings (TOML). [default: all defaults]")
+@click.option("--node", is_flag=True, help="Detect beside the agent of this node, and nothing else (`serve --node --help`).")
+def serve(config: Path | None, node: bool) -> int:
+    """Run the analyzer as a service: reads the telemetry of many GPUs, finds their jobs and epochs, predicts and recommends.
+
+    Answers at http://127.0.0.1:9913 by default: a web page at /, the API below /api/v1 (described at /openapi.json), metrics
+    at /metrics. systemd/analyzer.toml shows every setting. Ends with exit code 0 at SIGTERM.
+
+    \b
+    Example: epochcast serve --config /etc/epochcast/analyzer.toml
+    """
+    if node:  # `entry` has dispatched it before; only a caller of this command line comes here
+        raise InputError("--node is the command's first option: epochcast serve --node")
+    needed = ("fastapi", "uvicorn", "limits", "pebble")
+    missing = [name for name in needed if importlib.util.find_spec(name) is None]
+    if missing:
+        raise InputError(
+            f"the service is not installed here ({', '.join(missing)} missing); run: pip install 'epochcast[service]'"
+        )
+    from ..service.config import load_settings
+    from ..service.process import serve as run
+
+    return run(load_settings(config))

@@ -1,0 +1,168 @@
+"""``epochcast serve``: puts the service together, runs it until it is told to end, and ends all of it.
+
+Two processes of ours run: this one, and the watcher (`watcher_process`). Worker processes come with the first question that
+needs one (`workers`).
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+
+import uvicorn
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from ..errors import InputError
+from ..files import write_whole
+from ..live.metric_catalog import catalog
+from ..live.metrics import DetectorMetrics
+from ..live.state_store import StateStore
+from ..telemetry.sources import opened
+from .advisor import Advisor
+from .analysis import Analysis
+from .app import create_app
+from .auth import read_token
+from .config import Settings
+from .job_metrics import JobMetrics
+from .parts import Parts
+from .watcher_process import LOG_FORMAT, WatcherProcess
+from .workers import Workers
+
+log = logging.getLogger(__name__)
+
+# For answers that are being made when the service is told to end.
+_END_S = 4
+
+
+def build(settings: Settings) -> Parts:
+    """Return what the service answers from; nothing runs yet.
+
+    Raises:
+        InputError: a file that the settings name cannot be read, or the state cannot be written.
+    """
+    token = None if settings.token_file is None else read_token(settings.token_file)
+    advisor = Advisor.load(settings)
+    store = StateStore(settings.state)
+    analysis = Analysis(store, advisor, settings)
+    limits = settings.limits
+    workers = Workers(limits.workers, limits.worker_memory_bytes, limits.seconds)
+    registry = CollectorRegistry()
+    for collector in (DetectorMetrics(store), JobMetrics(analysis)):
+        registry.register(collector)
+    return Parts(settings, store, advisor.catalog, advisor.instances, advisor, analysis, workers, registry, token)
+
+
+def serve(settings: Settings) -> int:
+    """Run the service until SIGTERM or SIGINT; return the exit code.
+
+    Raises:
+        InputError: see `build`; also where another process listens at the address.
+    """
+    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
+    for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn has handlers of its own, and calls these when it has ended
+        signal.signal(number, lambda *_: sys.exit(0))
+    for source in opened(settings.sources):  # what the watcher would refuse is refused here, where somebody reads it
+        source.close()
+    parts = build(settings)
+    with _listening(settings) as listener:
+        _tell(settings, listener)
+        watcher = WatcherProcess(settings.sources, settings.state, settings.keep_days, settings.gpus)
+        parts.registry.register(ProcessMetrics(watcher, parts.workers))
+        ProcessCollector(registry=parts.registry)
+        parts.analysis.problems = lambda: _problems(watcher)
+        server = _Server(create_app(parts), listener, settings)
+        try:
+            watcher.start()
+            parts.analysis.start()
+            server.run(sockets=[listener])
+        finally:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, signal.SIG_IGN)
+            watcher.stop()
+            parts.analysis.stop()
+            parts.workers.stop()
+            parts.store.close()
+    return 0
+
+
+class _Server(uvicorn.Server):
+    """Writes the port file once requests are answered."""
+
+    def __init__(self, app: object, listener: socket.socket, settings: Settings) -> None:
+        config = uvicorn.Config(
+            app,  # type: ignore[arg-type]
+            log_config=None,
+            access_log=False,  # requests are counted, and a line for each would fill the journal
+            server_header=False,
+            proxy_headers=False,
+            # Above what the application refuses with a sentence of its own: connections that wait count here too.
+            limit_concurrency=16 * settings.limits.requests_at_once,
+            timeout_graceful_shutdown=_END_S,
+            lifespan="off",
+        )
+        super().__init__(config)
+        self._port = listener.getsockname()[1]
+        self._port_file = settings.port_file
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self._port_file is not None:
+            write_whole(self._port_file, lambda file: file.write(f"{self._port}\n".encode()))
+
+
+class ProcessMetrics(Collector):
+    """How the service's other processes are."""
+
+    def __init__(self, watcher: WatcherProcess, workers: Workers) -> None:
+        self._watcher = watcher
+        self._workers = workers
+
+    def collect(self) -> Iterator[Metric]:
+        """Return the families."""
+        for name, value in (
+            ("epochcast_analyzer_watcher_up", float(self._watcher.is_alive)),
+            ("epochcast_analyzer_watcher_restarts_total", self._watcher.restarts),
+            ("epochcast_analyzer_worker_restarts_total", self._workers.restarts),
+        ):
+            metric = catalog()[name]
+            family = GaugeMetricFamily if metric.kind == "gauge" else CounterMetricFamily
+            yield family(name, metric.help, value=value)
+
+
+def _problems(watcher: WatcherProcess) -> list[str]:
+    if watcher.is_alive:
+        return []
+    return ["the watcher process does not run, so nothing new is seen; the service's log says why"]
+
+
+def _listening(settings: Settings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((settings.host, settings.port))
+        listener.listen(1024)
+    except (OSError, UnicodeError) as error:
+        listener.close()
+        why = getattr(error, "strerror", None) or str(error)
+        raise InputError(
+            f"cannot listen at {settings.host} port {settings.port}: {why}; set another host or port in the configuration"
+        ) from error
+    return listener
+
+
+def _tell(settings: Settings, listener: socket.socket) -> None:
+    port = listener.getsockname()[1]
+    log.info("the analyzer listens at http://%s:%d", f"[{settings.host}]" if ":" in settings.host else settings.host, port)
+    if settings.token_file is None and not settings.local:
+        log.warning(
+            "whoever reaches %s can ask this service: there is no token_file in its configuration (docs/analyzer.md, Security)",
+            settings.host,
+        )
+    if not settings.sources:
+        log.warning("no source of telemetry is configured: only what is sent is answered; add [[nodes]], [[agents]] or others")
