@@ -6,17 +6,21 @@ watcher and the service.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import sqlite3
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ...regressor.profile import Profile
 from ..errors import InputError
-from .report import EpochRecord, Report, epoch_from_json, epoch_to_json
+from .health import SourceStatus, WatcherHealth
+from .report import EpochRecord, Report
 
 log = logging.getLogger(__name__)
 
@@ -24,15 +28,39 @@ VERSION = 1
 """Of the tables; raised when one changes (docs/analyzer.md, "Upgrades")."""
 
 _TABLES = """
-CREATE TABLE IF NOT EXISTS gpu (uuid TEXT PRIMARY KEY, told REAL NOT NULL, report TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS gpu (uuid TEXT PRIMARY KEY, told REAL NOT NULL, by_node INTEGER NOT NULL, report TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS epoch (
-    gpu TEXT NOT NULL, start REAL NOT NULL, "end" REAL NOT NULL, job_since REAL NOT NULL, epoch TEXT NOT NULL,
+    gpu TEXT NOT NULL, start REAL NOT NULL, "end" REAL NOT NULL, confidence REAL NOT NULL, job_since REAL NOT NULL,
+    profile TEXT,
     PRIMARY KEY (gpu, start)
 );
 CREATE TABLE IF NOT EXISTS source (kind TEXT NOT NULL, name TEXT NOT NULL, status TEXT NOT NULL, PRIMARY KEY (kind, name));
+CREATE TABLE IF NOT EXISTS watcher (one INTEGER PRIMARY KEY CHECK (one = 1), health TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS plan (job TEXT PRIMARY KEY, plan TEXT NOT NULL);
 """
+_WRITE_REPORT = "INSERT OR REPLACE INTO gpu (uuid, told, by_node, report) VALUES (?, ?, ?, ?)"
+_DROP_EPOCH = "DELETE FROM epoch WHERE gpu = ? AND start = ?"
+_WRITE_EPOCH = 'INSERT OR REPLACE INTO epoch (gpu, start, "end", confidence, job_since, profile) VALUES (?, ?, ?, ?, ?, ?)'
+
+MOST_EPOCHS = 5000
+"""Epochs kept of a GPU, whatever their age: about 20 MB with their profiles."""
+
 _BUSY_S = 5.0  # a reader or writer waits so long for another
+
+
+@dataclass(frozen=True)
+class GpuChange:
+    """What is new of a GPU.
+
+    Attributes:
+        report: the newest.
+        epochs: that have ended since the last change, or were found again.
+        instead_of: starts of stored epochs whose place these take.
+    """
+
+    report: Report
+    epochs: Sequence[EpochRecord] = ()
+    instead_of: Sequence[float] = ()
 
 
 class StateStore:
@@ -85,68 +113,126 @@ class StateStore:
         """A number that differs whenever another connection has written since."""
         return int(self._rows("PRAGMA data_version")[0][0])
 
-    def write_reports(self, reports: Iterable[Report]) -> None:
-        """Put each report in the place of the one before it of its GPU."""
-        now = time.time()
-        rows = [(one.device.uuid, now, json.dumps(one.to_json(), allow_nan=False)) for one in reports]
-        self._write("INSERT OR REPLACE INTO gpu (uuid, told, report) VALUES (?, ?, ?)", rows)
+    def write_gpus(self, changes: Iterable[GpuChange], *, by_node: bool = False) -> None:
+        """Write what is new of some GPUs, all or nothing.
 
-    def reports(self) -> dict[str, Report]:
-        """The newest report of every GPU ever seen, by UUID."""
-        return {
-            uuid: Report.from_json(json.loads(text)) for uuid, text in self._rows("SELECT uuid, report FROM gpu ORDER BY uuid")
-        }
+        Args:
+            changes: a report takes the place of the one before it of its GPU.
+            by_node: a node's analyzer told it; its own page has the metrics of these GPUs.
+        """
+        now = time.time()
+        reports, epochs, gone = [], [], []
+        for one in changes:
+            uuid = one.report.device.uuid
+            reports.append((uuid, now, by_node, json.dumps(one.report.to_json(), allow_nan=False)))
+            gone += [(uuid, start) for start in one.instead_of]
+            epochs += [_epoch_row(uuid, epoch) for epoch in one.epochs]
+        self._write((_WRITE_REPORT, reports), (_DROP_EPOCH, gone), (_WRITE_EPOCH, epochs))
+
+    def write_reports(self, reports: Iterable[Report]) -> None:
+        """Write reports alone, as `write_gpus` does."""
+        self.write_gpus([GpuChange(report) for report in reports])
+
+    def reports(self, *, by_nodes: bool = True) -> dict[str, Report]:
+        """The newest report of every GPU, by UUID; without ``by_nodes`` only of those whose epochs are detected here."""
+        rows = self._rows("SELECT uuid, report FROM gpu WHERE by_node <= ? ORDER BY uuid", (by_nodes,))
+        return {uuid: report for uuid, text in rows if (report := _report(uuid, text)) is not None}
+
+    def report(self, gpu: str) -> Report | None:
+        """The newest report of one GPU; None of one never seen."""
+        rows = self._rows("SELECT report FROM gpu WHERE uuid = ?", (gpu,))
+        return _report(gpu, rows[0][0]) if rows else None
 
     def write_epochs(self, gpu: str, epochs: Sequence[EpochRecord], *, instead_of: Sequence[float] = ()) -> None:
         """Add epochs of a GPU; those that begin at ``instead_of`` were found again, better, and go."""
-        self._write("DELETE FROM epoch WHERE gpu = ? AND start = ?", [(gpu, start) for start in instead_of])
-        rows = [(gpu, one.start, one.end, one.job_since, json.dumps(epoch_to_json(one), allow_nan=False)) for one in epochs]
-        self._write('INSERT OR REPLACE INTO epoch (gpu, start, "end", job_since, epoch) VALUES (?, ?, ?, ?, ?)', rows)
+        self._write((_DROP_EPOCH, [(gpu, start) for start in instead_of]), (_WRITE_EPOCH, [_epoch_row(gpu, e) for e in epochs]))
 
-    def epochs(self, gpu: str, *, since: float | None = None, limit: int = 1000) -> list[EpochRecord]:
-        """The newest epochs of a GPU that ended after ``since`` [unix s], oldest first, with their profiles."""
+    def epochs(self, gpu: str, *, since: float | None = None, limit: int = 1000, profiles: bool = True) -> list[EpochRecord]:
+        """The newest epochs of a GPU that ended after ``since`` [unix s], oldest first, with their profiles or without."""
         rows = self._rows(
-            'SELECT epoch FROM epoch WHERE gpu = ? AND "end" > ? ORDER BY start DESC LIMIT ?',
+            f'SELECT start, "end", confidence, job_since, {"profile" if profiles else "NULL"} FROM epoch '
+            'WHERE gpu = ? AND "end" > ? ORDER BY start DESC LIMIT ?',
             (gpu, -1e300 if since is None else since, limit),
         )
-        return [epoch_from_json(json.loads(text)) for (text,) in reversed(rows)]
+        return [
+            EpochRecord(*values, None if profile is None else Profile.from_json(json.loads(profile)))
+            for *values, profile in reversed(rows)
+        ]
 
-    def forget_before(self, moment: float) -> None:
-        """Drop epochs that ended before ``moment`` [unix s], and GPUs that were last told of before it."""
-        self._write('DELETE FROM epoch WHERE "end" < ?', [(moment,)])
-        self._write("DELETE FROM gpu WHERE told < ?", [(moment,)])
+    def forget_older(self, seconds: float) -> None:
+        """Drop GPUs not told of for so long, and epochs that ended so long before their GPU's newest, or beyond `MOST_EPOCHS`.
 
-    def write_source(self, kind: str, name: str, status: Mapping[str, Any]) -> None:
-        """Keep how a telemetry source is: JSON values, see `watcher.SourceStatus`."""
+        By the time of the samples, not the clock's: a recording may be played years later.
+        """
         self._write(
-            "INSERT OR REPLACE INTO source (kind, name, status) VALUES (?, ?, ?)", [(kind, name, json.dumps(dict(status)))]
+            ("DELETE FROM gpu WHERE told < ?", [(time.time() - seconds,)]),
+            ("DELETE FROM epoch WHERE gpu NOT IN (SELECT uuid FROM gpu)", [()]),
+            (
+                'DELETE FROM epoch WHERE "end" < (SELECT max("end") FROM epoch AS newer WHERE newer.gpu = epoch.gpu) - ?',
+                [(seconds,)],
+            ),
+            (
+                "DELETE FROM epoch WHERE start <= "
+                "(SELECT start FROM epoch AS newer WHERE newer.gpu = epoch.gpu ORDER BY start DESC LIMIT 1 OFFSET ?)",
+                [(MOST_EPOCHS,)],
+            ),
         )
 
-    def sources(self) -> list[dict[str, Any]]:
-        """How each source is; what `write_source` was given, with ``kind`` and ``name``."""
-        rows = self._rows("SELECT kind, name, status FROM source ORDER BY kind, name")
-        return [{"kind": kind, "name": name, **json.loads(status)} for kind, name, status in rows]
+    def write_health(self, health: WatcherHealth, sources: Iterable[SourceStatus]) -> None:
+        """Keep how the watcher and its sources are."""
+        rows = [(one.kind, one.name, json.dumps(asdict(one))) for one in sources]
+        self._write(
+            ("INSERT OR REPLACE INTO watcher (one, health) VALUES (1, ?)", [(json.dumps(asdict(health)),)]),
+            ("DELETE FROM source", [()]),
+            ("INSERT INTO source (kind, name, status) VALUES (?, ?, ?)", rows),
+        )
+
+    def health(self) -> WatcherHealth | None:
+        """How the watcher was when it last told; None before it ever did."""
+        rows = self._rows("SELECT health FROM watcher")
+        return WatcherHealth(**json.loads(rows[0][0])) if rows else None
+
+    def sources(self) -> list[SourceStatus]:
+        """How the telemetry sources were then."""
+        return [SourceStatus(**json.loads(text)) for (text,) in self._rows("SELECT status FROM source ORDER BY kind, name")]
 
     def write_plan(self, job: str, plan: Mapping[str, Any]) -> None:
         """Keep what an operator said of a job."""
-        self._write("INSERT OR REPLACE INTO plan (job, plan) VALUES (?, ?)", [(job, json.dumps(dict(plan)))])
+        self._write(("INSERT OR REPLACE INTO plan (job, plan) VALUES (?, ?)", [(job, json.dumps(dict(plan)))]))
 
     def plans(self) -> dict[str, dict[str, Any]]:
         """What operators said, by job."""
         return {job: json.loads(plan) for job, plan in self._rows("SELECT job, plan FROM plan")}
 
-    def _write(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        if not rows:
+    def _write(self, *statements: tuple[str, Sequence[tuple[Any, ...]]]) -> None:
+        """Execute each statement with each of its rows, all in one transaction."""
+        if not any(rows for _, rows in statements):
             return
         with self._lock:
             self._connection.execute("BEGIN IMMEDIATE")
             try:
-                self._connection.executemany(statement, rows)
+                for statement, rows in statements:
+                    self._connection.executemany(statement, rows)
                 self._connection.execute("COMMIT")
             except BaseException:
-                self._connection.execute("ROLLBACK")
+                with contextlib.suppress(sqlite3.Error):  # a full disk may have ended the transaction already
+                    self._connection.execute("ROLLBACK")
                 raise
 
     def _rows(self, query: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         with self._lock:
             return self._connection.execute(query, values).fetchall()
+
+
+def _epoch_row(gpu: str, epoch: EpochRecord) -> tuple[Any, ...]:
+    profile = None if epoch.profile is None else json.dumps(epoch.profile.to_json(), allow_nan=False)
+    return gpu, epoch.start, epoch.end, epoch.confidence, epoch.job_since, profile
+
+
+def _report(gpu: str, text: str) -> Report | None:
+    """The report, or None of one that cannot be read: the others are told all the same."""
+    try:
+        return Report.from_json(json.loads(text))
+    except ValueError as error:
+        log.warning("the state's report of %s is left out: %s", gpu, error)
+        return None

@@ -1,0 +1,227 @@
+"""All GPUs of all telemetry sources: polls, detects, and writes what is found to the store."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ...regressor import Catalog
+from ..telemetry import NodeReport, Rows, TelemetrySource
+from .epoch_matching import superseded
+from .gpu_watch import KNOWN, GpuWatch, News
+from .health import SourceStatus, WatcherHealth
+from .polling import Polled, Polling
+from .report import EpochRecord, Report
+from .state_store import GpuChange, StateStore
+
+log = logging.getLogger(__name__)
+
+# Seconds between two writes to the store; a GPU with nothing new but samples is written every so many.
+_WRITE_S, _REPORT_S = 1.0, 5.0
+
+# A GPU that is silent for so long: another source may tell of it; its detector is let go of.
+_HANDOVER_S, _SILENT_S = 60.0, 600.0
+
+_PRUNE_S = 3600.0
+
+
+@dataclass
+class _Gpu:
+    """What is known of a GPU here.
+
+    Attributes:
+        source: that is believed.
+        heard: when it last told of it, by the monotonic clock.
+        watch: its detector; None of what a node's analyzer tells, and of one that has long been silent.
+        report: the newest.
+        news: not yet written.
+        written: when it was, by the monotonic clock.
+    """
+
+    source: Polled
+    heard: float
+    watch: GpuWatch | None = None
+    report: Report | None = None
+    news: News | None = None
+    written: float = -np.inf
+
+
+class Watcher:
+    """Watches until it is told to stop; whatever fails meanwhile is counted, and tried again."""
+
+    def __init__(
+        self, sources: Sequence[TelemetrySource], store: StateStore, *, catalog: Catalog, keep_days: float = 30.0
+    ) -> None:
+        """Make one that does nothing yet.
+
+        Args:
+            sources: of a GPU that two tell of, the first is believed, as long as it tells.
+            store: where all of it goes; what stands there of the GPUs is gone on with.
+            catalog: names of GPUs.
+            keep_days: of epochs, and of GPUs that are gone.
+        """
+        self._store = store
+        self._catalog = catalog
+        self._keep_s = 86_400.0 * keep_days
+        self._polling = Polling(sources)
+        self._rank = {id(source): rank for rank, source in enumerate(sources)}
+        self._gpus: dict[str, _Gpu] = {}
+        self._health = WatcherHealth(began=time.time())
+        self._failing = False  # the last write to the store failed
+
+    @property
+    def reports(self) -> dict[str, Report]:
+        """The newest report of every GPU heard of, by UUID."""
+        return {uuid: gpu.report for uuid, gpu in list(self._gpus.items()) if gpu.report is not None}
+
+    @property
+    def sources(self) -> list[SourceStatus]:
+        """How the sources are."""
+        return self._polling.statuses
+
+    @property
+    def health(self) -> WatcherHealth:
+        """How the watcher is."""
+        watched = sum(gpu.watch is not None for gpu in list(self._gpus.values()))
+        return replace(
+            self._health, told=time.time(), gpus=watched, backlog=self._polling.waiting, dropped=self._polling.dropped
+        )
+
+    def run(self, stop: threading.Event) -> None:
+        """Watch until ``stop`` is set; what was found by then is written."""
+        self._polling.start()
+        looked = pruned = -np.inf
+        try:
+            while not stop.is_set():
+                item = self._polling.get(timeout=0.2)
+                if item is not None:
+                    self._hear(*item)
+                now = time.monotonic()
+                if now - looked >= _WRITE_S:
+                    looked = now
+                    self._let_go(now)
+                    self._write(now)
+                    if now - pruned >= _PRUNE_S:
+                        pruned = now
+                        self._prune()
+        finally:
+            self._polling.stop()
+            self._write(np.inf)
+
+    def _hear(self, source: Polled, told: Rows | NodeReport) -> None:
+        """Take in what a source tells of one GPU, if it is believed."""
+        uuid = told.device.uuid if isinstance(told, Rows) else told.report.device.uuid
+        now = time.monotonic()
+        gpu = self._gpus.get(uuid)
+        if gpu is None:
+            gpu = self._gpus[uuid] = _Gpu(source, now)
+        elif gpu.source is not source:
+            better = self._rank[id(source.source)] < self._rank[id(gpu.source.source)]
+            if not better and now - gpu.heard < _HANDOVER_S:
+                return
+            log.info("%s is told of by %s %s now", uuid, source.status.kind, source.status.name)
+            self._write_gpus([gpu], now)  # a new detector goes on from what the store has
+            gpu = self._gpus[uuid] = _Gpu(source, now)
+        gpu.heard = now
+        began = time.thread_time()
+        try:
+            if isinstance(told, Rows):
+                self._detect(gpu, told)
+            else:
+                self._pass_on(gpu, told)
+        except Exception:  # one GPU's trouble, say values that nobody thought of, is not that of the others
+            log.exception("what %s %s tells of %s cannot be used", source.status.kind, source.status.name, uuid)
+            source.status.errors += 1
+            gpu.watch = None
+        self._health.cpu_s += time.thread_time() - began
+
+    def _detect(self, gpu: _Gpu, rows: Rows) -> None:
+        if gpu.watch is None:
+            before, known = self._stored(rows.device.uuid)
+            gpu.watch = GpuWatch(rows.device, self._catalog, before=before, known=known)
+        state = None if gpu.report is None else (gpu.report.state, gpu.report.verdict, gpu.report.job_since)
+        news = gpu.watch.take(rows)
+        if news.epochs or news.instead_of:
+            gpu.news = news if gpu.news is None else gpu.news + news
+        gpu.report = gpu.watch.report()
+        if state != (gpu.report.state, gpu.report.verdict, gpu.report.job_since):
+            gpu.written = -np.inf  # tell it at the next write
+
+    def _stored(self, uuid: str) -> tuple[Report | None, list[EpochRecord]]:
+        """What an earlier watch told of a GPU, and its newest epochs."""
+        try:
+            return self._store.report(uuid), self._store.epochs(uuid, limit=KNOWN, profiles=False)
+        except sqlite3.Error as error:
+            self._count_store_error(error)
+            return None, []
+
+    def _pass_on(self, gpu: _Gpu, told: NodeReport) -> None:
+        """What a node's analyzer found, as it is."""
+        gpu.watch, gpu.report = None, told.report
+        if told.epochs:
+            since = min(epoch.start for epoch in told.epochs)
+            try:
+                known = self._store.epochs(told.report.device.uuid, since=since, limit=10 * KNOWN, profiles=False)
+            except sqlite3.Error as error:
+                self._count_store_error(error)
+                known = []
+            news = News(told.epochs, tuple(superseded(known, told.epochs)))
+            gpu.news = news if gpu.news is None else gpu.news + news
+            gpu.written = -np.inf
+
+    def _let_go(self, now: float) -> None:
+        """Free the memory of detectors that hear nothing any more; a new one will go on from what the store has."""
+        for gpu in self._gpus.values():
+            if gpu.watch is not None and gpu.news is None and now - gpu.heard > _SILENT_S:
+                gpu.watch = None
+
+    def _write(self, now: float) -> None:
+        due = [
+            gpu
+            for gpu in self._gpus.values()
+            if gpu.news is not None or (gpu.heard > gpu.written and now - gpu.written >= _REPORT_S)
+        ]
+        self._write_gpus(due, now)
+        try:
+            self._store.write_health(self.health, self.sources)
+        except sqlite3.Error as error:
+            self._count_store_error(error)
+
+    def _write_gpus(self, gpus: Sequence[_Gpu], now: float) -> None:
+        """Write these, detected here and told by nodes apart; what could not be written is kept for the next time."""
+        for by_node in (False, True):
+            part = [gpu for gpu in gpus if gpu.report is not None and (gpu.source.source.kind == "node") is by_node]
+            try:
+                self._store.write_gpus([_change(gpu) for gpu in part], by_node=by_node)
+            except sqlite3.Error as error:
+                self._count_store_error(error)
+                continue
+            for gpu in part:
+                gpu.news, gpu.written = None, now
+            if part and self._failing:
+                self._failing = False
+                log.warning("the state %s can be written again", self._store.path)
+
+    def _prune(self) -> None:
+        try:
+            self._store.forget_older(self._keep_s)
+        except sqlite3.Error as error:
+            self._count_store_error(error)
+
+    def _count_store_error(self, error: sqlite3.Error) -> None:
+        self._health.store_errors += 1
+        if not self._failing:
+            log.error("the state %s: %s; what is found is kept in memory meanwhile", self._store.path, error)
+        self._failing = True
+
+
+def _change(gpu: _Gpu) -> GpuChange:
+    assert gpu.report is not None
+    news = gpu.news or News()
+    return GpuChange(gpu.report, news.epochs, news.instead_of)
