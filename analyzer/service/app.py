@@ -15,7 +15,7 @@ from .auth import Auth
 from .limits import Limits
 from .parts import Parts
 from .request_metrics import Counted, RequestMetrics
-from .routes import gpus, jobs, operation, questions, tables, traces
+from .routes import backends, gpus, jobs, operation, questions, tables, traces
 from .security_headers import SecurityHeaders
 
 _DESCRIPTION = """How long a training job would take, and cost, on every other GPU, from hardware telemetry alone.
@@ -56,6 +56,7 @@ def create_app(parts: Parts) -> FastAPI:
     problems.install(app)
     for routes in (gpus, jobs, questions, traces, tables, operation):
         app.include_router(routes.router)
+    app.include_router(backends.router(parts.backends))
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
 

@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 from ...regressor import Catalog
 from ..instances import Instance
 from ..live.state_store import StateStore
+from ..plugins.registry import Registry
 from .config import Settings
 from .workers import Workers
 
@@ -32,6 +33,7 @@ class Parts:
         advisor: predicts and recommends.
         analysis: jobs with their predictions, as of a moment ago.
         workers: processes for what may take long.
+        backends: other ways to predict, as they are installed.
         registry: what ``/metrics`` shows.
         token: what clients must send; None: nothing.
     """
@@ -43,6 +45,7 @@ class Parts:
     advisor: Advisor
     analysis: Analysis
     workers: Workers
+    backends: Registry
     registry: CollectorRegistry
     token: str | None = None
 

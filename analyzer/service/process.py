@@ -22,6 +22,8 @@ from ..files import write_whole
 from ..live.metric_catalog import catalog
 from ..live.metrics import DetectorMetrics
 from ..live.state_store import StateStore
+from ..plugins import Settings as PluginSettings
+from ..plugins.registry import Registry
 from ..telemetry.sources import opened
 from .advisor import Advisor
 from .analysis import Analysis
@@ -46,6 +48,8 @@ def build(settings: Settings) -> Parts:
         InputError: a file that the settings name cannot be read, or the state cannot be written.
     """
     token = None if settings.token_file is None else read_token(settings.token_file)
+    own = PluginSettings(gpus=settings.gpus, prices=settings.prices, model=settings.model)
+    backends = Registry.load(own, settings.backends)
     advisor = Advisor.load(settings)
     store = StateStore(settings.state)
     analysis = Analysis(store, advisor, settings)
@@ -54,7 +58,18 @@ def build(settings: Settings) -> Parts:
     registry = CollectorRegistry()
     for collector in (DetectorMetrics(store), JobMetrics(analysis)):
         registry.register(collector)
-    return Parts(settings, store, advisor.catalog, advisor.instances, advisor, analysis, workers, registry, token)
+    return Parts(
+        settings=settings,
+        store=store,
+        catalog=advisor.catalog,
+        instances=advisor.instances,
+        advisor=advisor,
+        analysis=analysis,
+        workers=workers,
+        backends=backends,
+        registry=registry,
+        token=token,
+    )
 
 
 def serve(settings: Settings) -> int:

@@ -7,13 +7,14 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
 
 from ...errors import InputError
 from ...plugins import asking
 from ...plugins.black_box import BlackBox, predicted
 from ...plugins.registry import Installed, Registry
 from ..parts import Parts, Served
-from ..problems import Refusal, answers
+from ..problems import answers
 
 _ERRORS = answers(400, 413, 422, 500)
 
@@ -76,7 +77,7 @@ def router(registry: Registry) -> APIRouter:
     )
     def ask_another(name: str) -> None:
         why = _found(registry, name).why
-        raise Refusal(503, f"the backend {name} cannot be used: {why}")
+        raise HTTPException(503, f"the backend {name} cannot be used: {why}")
 
     return routes
 
@@ -85,7 +86,7 @@ def _found(registry: Registry, name: str) -> Installed:
     installed = registry.get(name)
     if installed is None:
         known = ", ".join(one.name for one in registry)
-        raise Refusal(404, f"there is no backend {name!r:.60}; installed are {known}")
+        raise HTTPException(404, f"there is no backend {name!r:.60}; installed are {known}")
     return installed
 
 
@@ -117,7 +118,7 @@ def _asked(one: Installed) -> Callable[..., Any]:
         except RuntimeError as error:
             if type(error) is not RuntimeError:  # too busy
                 raise
-            raise Refusal(500, f"the backend {one.name} failed at this question; the service's log says why") from error
+            raise HTTPException(500, f"the backend {one.name} failed at this question; the service's log says why") from error
 
     # FastAPI reads a route's models from its annotations, which are not known before the backend is.
     ask.__annotations__ = {"served": Served, "question": backend.Question, "return": backend.Answer}
