@@ -1,6 +1,7 @@
 """Which instance: every instance with its predicted time and cost, ranked, and why each other one is left out.
 
-One GPU of an instance runs the job, as on the source, and the instance is priced whole (its idle GPUs are paid for too).
+A job of n GPUs takes as many instances as it needs, each priced whole (idle GPUs are paid for too), and is assumed to scale
+over n GPUs of another kind as it does over those that it was seen on. The network between several is not modelled.
 """
 
 from __future__ import annotations
@@ -105,16 +106,19 @@ def recommend(
     need: MemoryNeed | None = None,
     limits: Limits | None = None,
     objective: Objective = "cost",
+    gpus: int = 1,
 ) -> Ranking:
     """Rank the instances whose GPU is among ``predictions``.
 
     ``jobs`` has the whole job on each GPU of ``predictions``; without it, time and cost are those of one epoch (or step).
     Where the profile has no epoch seconds, instances rank by ratio (time) or ratio x price (cost), with no seconds or USD.
-    ``need`` is the memory that the job takes; the source's own GPU (the measured one) had it.
+    ``need`` is the memory that the job takes on each of its ``gpus`` GPUs; the source's own GPU (the measured one) had it.
 
     Raises:
-        InputError: a deadline or a budget without seconds, or a region or cloud that no instance is of.
+        InputError: a deadline or a budget without seconds, a region or cloud that no instance is of, or no GPU at all.
     """
+    if gpus < 1:
+        raise InputError(f"a job of {gpus} GPUs cannot be priced; it has 1 or more")
     limits = limits or Limits()
     by_gpu = {prediction.gpu: prediction for prediction in predictions}
     left_out: list[LeftOut] = []
@@ -126,7 +130,9 @@ def recommend(
         if price is None:
             left_out.append(LeftOut(instance, "price"))
             continue
-        row = _row(prediction, instance, limits, price, None if jobs is None else jobs[instance.gpu])
+        count = math.ceil(gpus / instance.count)
+        job = None if jobs is None else jobs[instance.gpu]
+        row = replace(_row(prediction, instance, limits, count * price, job), instances=count)
         if need is not None:
             gpu = catalog[instance.gpu]
             # A job took there what it took; but a user can say more than there is.

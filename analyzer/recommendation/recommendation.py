@@ -1,4 +1,4 @@
-"""One instance as an answer: what the job would take and cost there."""
+"""One kind of instance as an answer: what the job would take and cost there."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Recommendation:
     Attributes:
         instance: where to run.
         market: which of the instance's prices ``usd_per_hour`` is.
-        usd_per_hour: of the whole instance, whose idle GPUs are paid for too.
+        usd_per_hour: of all ``instances``, each whole: idle GPUs are paid for too.
         ratio: target/source seconds of an epoch or step; 1 on the source's own GPU.
         seconds: of the job with everything that is paid for, 90 % interval; None where only the ratio is known.
         fits: whether the GPU has the memory that the job needs; None where that is not known.
@@ -29,6 +29,7 @@ class Recommendation:
         ratio_low, ratio_high: 90 % interval of ``ratio``, which is what tells two GPUs apart: an error in the source's own
             seconds is the same for all.
         job: what ``seconds`` is spent on; None for one epoch.
+        instances: how many of them the job's GPUs need.
     """
 
     instance: Instance
@@ -44,10 +45,11 @@ class Recommendation:
     ratio_low: float | None = None
     ratio_high: float | None = None
     job: WholeJob | None = None
+    instances: int = 1
 
     @property
     def usd(self) -> Estimate | None:
-        """Cost of the job on this instance [USD], 90 % interval."""
+        """Cost of the job there [USD], 90 % interval."""
         return None if self.seconds is None else self.seconds.times(self.usd_per_hour / _HOUR_S)
 
     def to_json(self) -> dict[str, Any]:
@@ -58,6 +60,7 @@ class Recommendation:
         return {
             **self.instance.place,
             "gpu_count": self.instance.count,
+            "instances": self.instances,
             "vcpus": self.instance.vcpus,
             "host_memory_bytes": self.instance.memory,
             "market": self.market,

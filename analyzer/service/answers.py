@@ -76,6 +76,9 @@ class TargetAnswer(_Answer):
     why: str
     route: str
     support: float = Field(description="1 inside what training has seen, towards 0 outside.")
+    job_s: float | None = Field(default=None, description="Of the whole job there, where its epochs were given.")
+    job_s_low: float | None = None
+    job_s_high: float | None = None
 
 
 class InstanceAnswer(_Answer):

@@ -1,0 +1,315 @@
+"""Answers of the service: a job's profiles in, its prediction on other GPUs and what to rent out.
+
+All of it is made by what the command line uses too (`predictions`, `recommendations`); here it becomes models of the API.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+
+from ...regressor import Catalog, Predictor, Profile, load_catalog
+from ..errors import InputError
+from ..instances import Instance, load_instances, stale
+from ..predictions import Answer, comparable, predict_job
+from ..profiles import Source, with_own
+from ..recommendation import Limits, Objective, Recommendation, Work
+from ..recommendation import recommend as rank
+from ..recommendation.rank import cost_of, time_of
+from ..recommendations import Recommended, recommend_job
+from .answers import CurrentInstance, InstanceAnswer, PredictionAnswer, RecommendationAnswer, Savings, TargetAnswer
+from .config import Settings
+from .current_instance import Rented, rented
+
+log = logging.getLogger(__name__)
+
+# Below, what training has seen counts for less than half of an answer.
+_LITTLE_SUPPORT = 0.5
+
+_MISSED = {
+    "memory": "have too little GPU memory",
+    "deadline": "miss the deadline",
+    "budget": "exceed the budget",
+    "price": "have no price in this market",
+}
+
+
+@dataclass(frozen=True)
+class _Predicted:
+    """A job on every GPU: what both kinds of answers are made of."""
+
+    sources: list[Source]
+    answers: list[Answer]
+    catalog: Catalog
+    notes: list[str]
+
+    @property
+    def slowest(self) -> Source:
+        """The GPU whose epochs take longest, as the command line takes it."""
+        return max(self.sources, key=lambda source: source.profile.epoch_s or 0.0)
+
+
+class Advisor:
+    """Predicts and recommends; every method may be called from any thread, as nothing in it changes."""
+
+    def __init__(self, catalog: Catalog, predictor: Predictor, instances: Sequence[Instance], settings: Settings) -> None:
+        """Take what was loaded once.
+
+        Raises:
+            InputError: a cloud or a region of the settings that no instance is of.
+        """
+        self.catalog = catalog
+        self.instances = instances
+        self._predictor = predictor
+        self._settings = settings
+        self._limits = Limits(regions=settings.regions, clouds=settings.clouds, market=settings.market)
+        rank([], instances, catalog, limits=self._limits)
+
+    @classmethod
+    def load(cls, settings: Settings) -> Advisor:
+        """Read catalogue, model and prices as the settings say.
+
+        Raises:
+            InputError: one of them cannot be used.
+        """
+        catalog = load_catalog(settings.gpus)
+        instances, notes = load_instances(settings.prices, catalog)
+        for note in notes:
+            log.warning("%s", note)
+        return cls(catalog, Predictor.load(settings.model, catalog), instances, settings)
+
+    @property
+    def oldest_price(self) -> date:
+        """Day of the oldest price."""
+        return min(one.date for one in self.instances)
+
+    def prediction(
+        self, sources: Sequence[Profile | Source], *, targets: Sequence[str] | None = None, epochs: int | None = None
+    ) -> PredictionAnswer:
+        """Predict the job of these GPUs on each target, or on every GPU of the catalogue, fastest first.
+
+        Args:
+            sources: one per GPU of the job; a profile's GPU is looked up in the catalogue.
+            targets: names of GPUs, as the catalogue resolves them.
+            epochs: epochs (or steps) of the whole job, to tell its time too.
+
+        Raises:
+            InputError: a GPU is not known, or the sources cannot be compared.
+        """
+        predicted = self._predict(sources, targets, epochs)
+        profile = predicted.slowest.profile
+        return PredictionAnswer(
+            source=profile.gpu,
+            epoch_s=profile.epoch_s,
+            epoch_s_low=profile.epoch_s_low,
+            epoch_s_high=profile.epoch_s_high,
+            unit=profile.unit,
+            simulated=any(source.profile.simulated for source in predicted.sources),
+            feature_set=profile.feature_set,
+            predictions=[_target(answer) for answer in predicted.answers],
+            notes=[*predicted.notes, *_on_support(predicted.answers)],
+        )
+
+    def recommendation(
+        self,
+        sources: Sequence[Profile | Source],
+        *,
+        objective: Objective | None = None,
+        limits: Limits | None = None,
+        epochs: int | None = None,
+        gpus: int | None = None,
+        on: Rented | None = None,
+    ) -> RecommendationAnswer:
+        """Rank what can be rented for the job of these GPUs.
+
+        Args:
+            sources: one per GPU of the job that tells something.
+            objective, limits: None: those of the settings.
+            epochs: epochs (or steps) of the whole job; None: time and cost are of one.
+            gpus: of the job; None: as many as sources.
+            on: what the job runs on; None: the cheapest with its GPU is assumed.
+
+        Raises:
+            InputError: as `prediction`, or limits that need seconds where there are none.
+        """
+        objective = objective or self._settings.objective
+        limits = limits or self._limits
+        gpus = gpus or len(sources)
+        predicted = self._predict(sources, None, None)
+        profile = predicted.slowest.profile
+        known = profile.epoch_s is not None
+        work = Work(epochs) if epochs is not None and known else None
+        found = recommend_job(
+            predicted.sources,
+            predicted.answers,
+            self.instances,
+            predicted.catalog,
+            gpus=gpus,
+            work=work,
+            limits=limits,
+            objective=objective,
+        )
+        on = on or rented(predicted.slowest.gpu.name, gpus, self.instances, market=limits.market)
+        row = self._row_of(on, predicted, found)
+        first, last = found.ranking.cheapest, found.ranking.fastest
+        return RecommendationAnswer(
+            objective=objective,
+            unit=profile.unit,
+            epochs=None if work is None else work.epochs,
+            recommendations=[_instance(one) for one in found.ranking.recommendations],
+            cheapest=None if first is None else _instance(first),
+            fastest=None if last is None else _instance(last),
+            current=None if row is None else _current(row, on),
+            savings=None if row is None or first is None or last is None else _savings(row, first, last, profile),
+            sure=None if found.decision is None else found.decision.sure,
+            chance=None if found.decision is None else found.decision.chance,
+            notes=[*predicted.notes, *_on_support(predicted.answers), *self._notes(found, on, limits, profile, epochs)],
+        )
+
+    def _predict(self, sources: Sequence[Profile | Source], targets: Sequence[str] | None, epochs: int | None) -> _Predicted:
+        if not sources:
+            raise InputError("a prediction needs the profile of at least one GPU; send one")
+        read = [self._source(number, one) for number, one in enumerate(sources)]
+        kept, notes = comparable(read)
+        notes = [*(_of(source, note, many=len(kept) > 1) for source in kept for note in source.notes), *notes]
+        catalog = with_own(self.catalog, kept)
+        predictor = self._predictor if catalog is self.catalog else replace(self._predictor, catalog=catalog)
+        names = None if targets is None else [catalog.resolve(name).name for name in targets]
+        if epochs is not None and kept[0].profile.epoch_s is None:
+            notes.append("the time of the whole job is not told: no epochs were found, so there are only ratios")
+            epochs = None
+        return _Predicted(kept, predict_job(predictor, catalog, kept, names, epochs), catalog, notes)
+
+    def _source(self, number: int, one: Profile | Source) -> Source:
+        if isinstance(one, Source):
+            return one
+        return Source(f"profile {number + 1}", one, self.catalog.resolve(one.gpu))
+
+    def _row_of(self, on: Rented, predicted: _Predicted, found: Recommended) -> Recommendation | None:
+        """The job on what it runs on now."""
+        if on.instance is None:
+            return None
+        predictions = [answer.prediction for answer in predicted.answers]
+        limits = Limits(market=on.market)
+        ranking = rank(predictions, [on.instance], predicted.catalog, jobs=found.jobs, limits=limits, gpus=found.gpus)
+        return ranking.cheapest
+
+    def _notes(self, found: Recommended, on: Rented, limits: Limits, profile: Profile, epochs: int | None) -> list[str]:
+        notes = [*found.notes, *on.notes]
+        rows = found.ranking.recommendations
+        if epochs is not None and profile.epoch_s is None:
+            notes.append("time and cost are relative: no epochs were found, so the whole job cannot be reckoned")
+        if not rows:
+            reasons = [one.reason for one in found.ranking.left_out]
+            why = ", ".join(f"{reasons.count(reason)} {_MISSED[reason]}" for reason in dict.fromkeys(reasons))
+            notes.append(f"no instance qualifies{f': {why}' if why else ''}")
+        if found.need is None:
+            notes.append("how much GPU memory the job needs is not known, so that an instance may be too small")
+        elif found.need.reserved:
+            notes.append(
+                "nearly all of the GPU's memory is in use, perhaps only reserved: whether smaller GPUs do is not known"
+            )
+        if on.instance is None:
+            notes.append("nothing in the price table has the job's GPU, so savings are not known")
+        elif on.assumed:
+            notes.append(
+                f"what the job runs on was not said: savings are against {on.instance.cloud} {on.instance.name}, the cheapest "
+                "with its GPU"
+            )
+        if on.instance is not None and on.market != limits.market:
+            notes.append(f"{on.instance.name} has no {limits.market} price: its {on.market} price is taken")
+        if rows and limits.market == "spot":
+            notes.append("spot: instances can be taken away; the time lost by that is not in the figures")
+        old = stale([row.instance for row in rows], date.today())
+        return notes + ([old] if old else [])
+
+
+def _of(source: Source, note: str, *, many: bool) -> str:
+    return f"{source.name}: {note}" if many else note
+
+
+def _on_support(answers: Sequence[Answer]) -> list[str]:
+    """A sentence where training has seen too little like this."""
+    others = [answer.prediction for answer in answers if answer.prediction.route != "measured"]
+    weak = [one.gpu for one in others if one.support < _LITTLE_SUPPORT]
+    if not weak:
+        return []
+    if len(weak) == len(others):
+        return [
+            "the job is outside what training has seen: the answers rest mostly on utilisation and data sheets, and their "
+            "intervals are wide"
+        ]
+    return [f"outside what training has seen, so that answers rest mostly on utilisation and data sheets: {', '.join(weak)}"]
+
+
+def _target(answer: Answer) -> TargetAnswer:
+    one = answer.prediction
+    job = None if answer.job is None else answer.job.seconds
+    return TargetAnswer(
+        gpu=one.gpu,
+        ratio=one.ratio,
+        ratio_low=one.ratio_low,
+        ratio_high=one.ratio_high,
+        seconds=one.seconds,
+        low=one.low,
+        high=one.high,
+        why=one.why,
+        route=one.route,
+        support=one.support,
+        job_s=None if job is None else job.value,
+        job_s_low=None if job is None else job.low,
+        job_s_high=None if job is None else job.high,
+    )
+
+
+def _instance(row: Recommendation) -> InstanceAnswer:
+    seconds, usd = row.seconds, row.usd
+    return InstanceAnswer(
+        instance=row.instance.name,
+        cloud=row.instance.cloud,
+        region=row.instance.region,
+        gpu=row.instance.gpu,
+        gpu_count=row.instance.count,
+        instances=row.instances,
+        market=row.market,
+        usd_per_hour=row.usd_per_hour,
+        seconds=None if seconds is None else seconds.value,
+        seconds_low=None if seconds is None else seconds.low,
+        seconds_high=None if seconds is None else seconds.high,
+        usd=None if usd is None else usd.value,
+        usd_low=None if usd is None else usd.low,
+        usd_high=None if usd is None else usd.high,
+        ratio=row.ratio,
+        ratio_low=row.ratio_low,
+        ratio_high=row.ratio_high,
+        fits=row.fits,
+        pareto=row.pareto,
+        why=row.why,
+    )
+
+
+def _current(row: Recommendation, on: Rented) -> CurrentInstance:
+    return CurrentInstance(
+        instance=row.instance.name,
+        cloud=row.instance.cloud,
+        region=row.instance.region,
+        gpu=row.instance.gpu,
+        gpu_count=row.instance.count,
+        instances=row.instances,
+        usd_per_hour=row.usd_per_hour,
+        assumed=on.assumed,
+    )
+
+
+def _savings(now: Recommendation, cheapest: Recommendation, fastest: Recommendation, profile: Profile) -> Savings:
+    per_unit = None
+    if profile.epoch_s is not None:
+        per_hour = now.ratio * now.usd_per_hour - cheapest.ratio * cheapest.usd_per_hour
+        per_unit = per_hour * profile.epoch_s / 3600
+    return Savings(
+        cost_ratio=1 - cost_of(cheapest) / cost_of(now),
+        time_ratio=1 - time_of(fastest) / time_of(now),
+        usd_per_unit=per_unit,
+    )

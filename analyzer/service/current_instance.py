@@ -1,0 +1,86 @@
+"""What a job is rented on: what its operator says, else its node, else the cheapest that has its GPUs, which is marked so."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..instances import Instance, Market
+from ..live.report import Device
+from .answers import JobPlan
+
+
+@dataclass(frozen=True)
+class Rented:
+    """What a job runs on.
+
+    Attributes:
+        instance: None where the price table has nothing with this GPU.
+        market: which of its prices is taken: the one that was asked for, else the other.
+        assumed: nobody said what is rented.
+        notes: sentences on what was said and cannot be used.
+    """
+
+    instance: Instance | None
+    market: Market
+    assumed: bool
+    notes: tuple[str, ...] = ()
+
+
+def rented(
+    gpu: str,
+    gpus: int,
+    instances: Sequence[Instance],
+    *,
+    plan: JobPlan | None = None,
+    devices: Sequence[Device] = (),
+    market: Market = "on-demand",
+) -> Rented:
+    """Find what a job of ``gpus`` GPUs of model ``gpu`` is rented on.
+
+    ``plan`` wins over what the ``devices`` tell. Cloud and region narrow the search also where no instance is named.
+    """
+    said = [plan] if plan is not None and plan.instance else []
+    told = [*said, *(device for device in devices if device.instance)]
+    places = [plan, *devices] if plan is not None else list(devices)
+    cloud = next((one.cloud for one in places if one.cloud), "")
+    region = next((one.region for one in places if one.region), "")
+    notes: list[str] = []
+    if told:
+        name = told[0].instance or ""
+        named = [one for one in instances if one.name.lower() == name.lower()]
+        fitting = _of_place([one for one in named if one.gpu == gpu], cloud, region)
+        if found := _cheapest(fitting, gpus, market):
+            return Rented(*found, assumed=False)
+        if named and all(one.gpu != gpu for one in named):
+            has = ", ".join(sorted({one.gpu for one in named}))
+            why = f"it has {has} and the job runs on {gpu}"
+        elif named:
+            why = f"none of that name has {gpu} in {' '.join(filter(None, (cloud, region)))}"
+        else:
+            why = "the price table lacks it"
+        notes.append(f"the job is said to run on {name}, but {why}: the cheapest instance with {gpu} is taken in its place")
+    own = [one for one in instances if one.gpu == gpu]
+    found = _cheapest(_of_place(own, cloud, region), gpus, market) or _cheapest(own, gpus, market)
+    return Rented(*(found or (None, market)), assumed=True, notes=tuple(notes))
+
+
+def _of_place(instances: Sequence[Instance], cloud: str, region: str) -> list[Instance]:
+    """Those of this cloud; of them those of this region, or all if the table has no price there."""
+    there = [one for one in instances if not cloud or one.cloud.lower() == cloud.lower()]
+    return [one for one in there if not region or one.region in (region, "any")] or there
+
+
+def _cheapest(instances: Sequence[Instance], gpus: int, market: Market) -> tuple[Instance, Market] | None:
+    """Least price for all GPUs of the job, in the market that is asked for, else in the other."""
+    markets: tuple[Market, Market] = ("on-demand", "spot") if market == "on-demand" else ("spot", "on-demand")
+    for one in markets:
+        priced = [
+            (price * math.ceil(gpus / instance.count), instance.count, instance.region, instance)
+            for instance in instances
+            if (price := instance.price(one)) is not None
+        ]
+        if priced:
+            return min(priced, key=lambda row: row[:3])[3], one
+    return None
