@@ -41,7 +41,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--config", type=Path, metavar="FILE", help="TOML file of settings; flags win over it")
     parser.add_argument("--source", choices=(AUTO, *SOURCES), help=f"where samples come from (default {Config.source})")
-    parser.add_argument("--replay", type=Path, metavar="FILE", help="trace (CSV or Parquet) to play; implies --source replay")
+    parser.add_argument(
+        "--replay",
+        type=Path,
+        metavar="PATH",
+        help="trace (CSV or Parquet) to play, or a folder of them; implies --source replay",
+    )
     parser.add_argument(
         "--speed", type=float, metavar="X", help="play the trace X times as fast as it was recorded (default 1)"
     )

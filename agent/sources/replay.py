@@ -1,4 +1,4 @@
-"""A recorded trace, played as if it happened now, at any speed."""
+"""A recorded trace, or a folder of them, played as if it happened now, at any speed."""
 
 import csv
 import json
@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,8 @@ from . import Attribute, Device, Row, Tick
 
 SCHEMA = "epochcast.trace/v1"
 TIME_NAMES = ("time", "t")
+# Files of a folder that are taken for traces.
+SUFFIXES = (".csv", ".parquet", ".pq")
 # Above this many ticks a second a tick hands over several rows instead: a faster thread would only burn CPU.
 MOST_HERTZ = 100.0
 # However slow the replay: the first row is due within a second, and health sees that the sampler lives.
@@ -27,11 +29,19 @@ LEAST_HERTZ = 1.0
 log = logging.getLogger(__name__)
 
 
-class ReplaySource:
-    """The one device of a trace file (CSV or Parquet).
+class Recording(NamedTuple):
+    """A trace that was read: ``time`` [rows] unix seconds, increasing, and ``values`` [rows, metrics], NaN for no value."""
 
-    Rows carry the recording's own times. A virtual clock starts at the first row and runs ``speed`` times as fast as the wall;
-    each tick hands over the rows whose time has come, so a late tick loses none.
+    device: Device
+    time: NDArray[np.float64]
+    values: NDArray[np.float64]
+
+
+class ReplaySource:
+    """The device of a trace file (CSV or Parquet), or of each such file in a folder, in the order of their names.
+
+    Rows carry the recordings' own times. A virtual clock starts at the first row of all and runs ``speed`` times as fast as the
+    wall; each tick hands over the rows whose time has come, so a late tick loses none.
     """
 
     name = "replay"
@@ -44,48 +54,77 @@ class ReplaySource:
     def __init__(self, config: Config, only: frozenset[str] | None = None) -> None:
         if config.replay is None:
             raise InputError("source 'replay' has no trace to play; name one with --replay FILE")
-        path = config.replay
-        if only is not None and f"replay-{path.stem}" not in only:
-            raise InputError(f"source 'replay' plays only replay-{path.stem}, not {', '.join(sorted(only))}")
+        paths = _files(config.replay)
+        names = [_uuid(path) for path in paths]
+        if only is not None and not only.issuperset(names):
+            raise InputError(f"source 'replay' plays {', '.join(names)}, not {', '.join(sorted(only))} alone")
         self.blanks = Counter[tuple[int, str]]()
-        facts, columns = _read(path)
-        self._time, self._values, names = _table(path, columns)
-        known = catalog()
-        metrics = tuple(
-            # Slow: how often an unknown column is read is unknown too, so its newest value stands a little longer.
-            known.get(name, Metric(name, unit="", tier="slow", help=f"Column {name!r} of the replayed trace."))
-            for name in names
-        )
-        self.devices = (
-            Device(
-                index=0,
-                uuid=f"replay-{path.stem}",
-                name=_gpu_name(path, facts),
-                source=self.name,
-                metrics=metrics,
-                static=_static(path, facts),
-                simulated=_simulated(path, facts),
-            ),
-        )
+        self._recordings = [_recording(index, path) for index, path in enumerate(paths)]
+        self.devices = tuple(recording.device for recording in self._recordings)
         self._speed = config.speed
+        self._start = min(recording.time[0] for recording in self._recordings)
         self.hertz = min(max(10.0 * self._speed, LEAST_HERTZ), MOST_HERTZ)
-        self.interval = round(float(np.median(np.diff(self._time))), 6) if len(self._time) > 1 else 0.1
-        self.silent_after = max(1.0, 3 / self.hertz, 3 * self.interval / self._speed)
-        self.recorded_rows = len(self._time)
+        steps = [float(np.median(np.diff(one.time))) for one in self._recordings if len(one.time) > 1]
+        self.interval = round(min(steps, default=0.1), 6)
+        self.silent_after = max(1.0, 3 / self.hertz, 3 * max(steps, default=0.1) / self._speed)
+        self.recorded_rows = max(len(recording.time) for recording in self._recordings)
         self.finished = False
-        self._next = 0
+        self._next = [0] * len(self._recordings)
 
     def read(self, tick: Tick) -> Sequence[Row]:
         """Return the rows whose time has come since the last call."""
-        virtual = self._time[0] + tick.elapsed * self._speed
-        due = int(np.searchsorted(self._time, virtual, side="right"))
-        rows = [Row(0, float(self._time[i]), self._values[i]) for i in range(self._next, due)]
-        self._next = max(self._next, due)
-        self.finished = self._next == len(self._time)
+        virtual = self._start + tick.elapsed * self._speed
+        rows: list[Row] = []
+        for position, (_, time, values) in enumerate(self._recordings):
+            first, due = self._next[position], int(np.searchsorted(time, virtual, side="right"))
+            rows += [Row(position, float(time[i]), values[i]) for i in range(first, due)]
+            self._next[position] = max(first, due)
+        self.finished = all(after == len(one.time) for after, one in zip(self._next, self._recordings, strict=True))
         return rows
 
     def close(self) -> None:
-        """Do nothing: the file was read whole."""
+        """Do nothing: the files were read whole."""
+
+
+def _files(path: Path) -> list[Path]:
+    """Return the trace itself, or those of a folder in the order of their names."""
+    if not path.is_dir():
+        return [path]
+    try:
+        paths = sorted(one for one in path.iterdir() if one.suffix in SUFFIXES and one.is_file())
+    except OSError as error:
+        raise InputError(f"cannot read the folder of traces {path}: {error.strerror}") from error
+    if not paths:
+        raise InputError(f"the folder {path} holds no trace; put files there that end in {', '.join(SUFFIXES)}")
+    twice = [name for name, count in Counter(map(_uuid, paths)).items() if count > 1]
+    if twice:
+        raise InputError(f"the folder of traces {path} has two files for {twice[0]}; rename one")
+    return paths
+
+
+def _uuid(path: Path) -> str:
+    return f"replay-{path.stem}"
+
+
+def _recording(index: int, path: Path) -> Recording:
+    facts, columns = _read(path)
+    time, values, names = _table(path, columns)
+    known = catalog()
+    metrics = tuple(
+        # Slow: how often an unknown column is read is unknown too, so its newest value stands a little longer.
+        known.get(name, Metric(name, unit="", tier="slow", help=f"Column {name!r} of the replayed trace."))
+        for name in names
+    )
+    device = Device(
+        index=index,
+        uuid=_uuid(path),
+        name=_gpu_name(path, facts),
+        source=ReplaySource.name,
+        metrics=metrics,
+        static=_static(path, facts),
+        simulated=_simulated(path, facts),
+    )
+    return Recording(device, time, values)
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Sequence[Any]]]:

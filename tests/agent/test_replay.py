@@ -166,10 +166,51 @@ def test_files_that_are_no_trace(tmp_path: Path, content: bytes) -> None:
         replay(tmp_path / "x")
 
 
-def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
-    for path, reason in ((tmp_path / "none.csv", "No such file"), (tmp_path, "Is a directory")):
+def test_a_missing_file_and_folders_that_cannot_be_played(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("no trace")
+    for path, reason in ((tmp_path / "none.csv", "No such file"), (tmp_path, "holds no trace; put files there")):
         with pytest.raises(InputError, match=reason):
             replay(path)
+    (tmp_path / "a.csv").write_text("time,power\n1,1\n")
+    (tmp_path / "a.pq").write_text("anything")
+    with pytest.raises(InputError, match="two files for replay-a; rename one"):
+        replay(tmp_path)
+
+
+def test_a_folder_is_a_node_of_several_gpus_on_one_clock(tmp_path: Path, fake_clock: Any) -> None:
+    (tmp_path / "b.csv").write_text("time,power\n" + "\n".join(f"{100 + k / 10},{k}" for k in range(300)))
+    (tmp_path / "a.csv").write_text(f"# {json.dumps(HEADER)}\ntime,sm_active,power\n110,0.5,7\n110.5,0.6,8\n")
+    (tmp_path / ".hidden").write_text("")
+    source = replay(tmp_path, speed=10)
+    assert [(device.label, device.uuid, device.name) for device in source.devices] == [
+        ("0", "replay-a", "Tesla T4"),
+        ("1", "replay-b", "unknown"),
+    ]
+    assert [device.simulated for device in source.devices] == [True, False]
+    # 1.0 s of the wall are 10 s after the first row of all, which is of the second file.
+    rows = source.read(Tick(0, 0.999, True, True))
+    assert {row.device for row in rows} == {1}
+    assert [(row.device, row.time) for row in source.read(Tick(0, 1.0, True, True)) if row.device == 0] == [(0, 110.0)]
+    assert not source.finished
+
+    source = replay(tmp_path, speed=10)
+    stores = [DeviceStore(device, source.recorded_rows or 0, 5.0) for device in source.devices]
+    Sampler(source, stores, fake_clock(5.0, until=1e6), 1.0).run()
+    assert source.finished
+    time, columns = stores[0].samples(-np.inf, np.inf, None)
+    assert (time.tolist(), columns["power"].tolist()) == ([110, 110.5], [7, 8])
+    time, columns = stores[1].samples(-np.inf, np.inf, None)
+    assert columns["power"].tolist() == list(range(300))
+    assert source.interval == 0.1
+
+
+def test_only_whole_folders_are_played(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.csv").write_text("time,power\n1,1\n")
+    config = Config(replay=tmp_path)
+    assert len(ReplaySource(config, frozenset({"replay-a", "replay-b", "another"})).devices) == 2
+    with pytest.raises(InputError, match="plays replay-a, replay-b, not replay-a alone"):
+        ReplaySource(config, frozenset({"replay-a"}))
 
 
 def test_a_real_recording(shared_data: Path, fake_clock: Any) -> None:
