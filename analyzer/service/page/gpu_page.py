@@ -1,0 +1,83 @@
+"""What the page of a GPU shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ....regressor.profile import RATIOS, Profile
+from ..answers import GpuAnswer
+from . import states
+from .epoch_plot import epoch_plot
+from .job_page import ReadEpochs, no_epochs
+from .words import count, number
+
+if TYPE_CHECKING:
+    from ..analysis import Snapshot
+
+_MOST_EPOCHS = 500
+_MOST_LISTED = 100
+
+# Metrics are in base units; the table shows them in those that people compare. (ending of the name, unit, base units in it)
+_SHOWN_IN = (
+    ("power", "W", 1.0),
+    ("power_average", "W", 1.0),
+    ("_clock", "MHz", 1e6),
+    ("temperature", "°C", 1.0),
+    ("_used", "GiB", 2.0**30),
+    ("_free", "GiB", 2.0**30),
+    ("_tx", "MB/s", 1e6),
+    ("_rx", "MB/s", 1e6),
+)
+
+
+@dataclass(frozen=True)
+class MetricRow:
+    """A metric of a profile, as text."""
+
+    name: str
+    unit: str
+    mean: str
+    min: str
+    p50: str
+    max: str
+
+
+def gpu_page(gpu: GpuAnswer, snapshot: Snapshot, read_epochs: ReadEpochs, now: float) -> dict[str, Any]:
+    """Return what the template shows of ``gpu`` at ``now`` [unix s]."""
+    state = states.of_gpu(gpu, now)
+    report = snapshot.reports.get(gpu.uuid)
+    epochs = read_epochs(gpu.uuid, limit=_MOST_EPOCHS, profiles=False)
+    of_job = [one for one in epochs if gpu.job_since is not None and one.start >= gpu.job_since - 1]
+    device = None if report is None else report.device
+    profile = None if report is None else report.profile
+    return {
+        "now": now,
+        "taken_at": snapshot.taken_at,
+        "gpu": gpu,
+        "state": state,
+        "job": snapshot.jobs.get(gpu.job or ""),
+        "plot": None if gpu.job_since is None else epoch_plot({gpu.uuid: of_job}, since=gpu.job_since),
+        "epochs": list(reversed(epochs))[:_MOST_LISTED],
+        "no_epochs": no_epochs(gpu.verdict, state),
+        "metrics": [] if profile is None else [_row(name, values) for name, values in profile.metrics.items()],
+        "profile_says": "" if profile is None else _profile_says(profile),
+        "rented": "" if device is None else ", ".join(filter(None, (device.instance, device.cloud, device.region))),
+        "facts": [] if device is None else [(name.replace("_", " "), value) for name, value in sorted(device.static.items())],
+    }
+
+
+def _profile_says(profile: Profile) -> str:
+    over = f"over {count(profile.epochs, profile.unit or 'epoch')}" if profile.epochs else "over all of its work"
+    first = ", the first epoch left out" if profile.first_epoch_excluded else ""
+    stalls = f"; {count(profile.stalls, 'stall')} left out" if profile.stalls else ""
+    return f"What it does, {over}{first}{stalls}. Predictions start from this."
+
+
+def _row(name: str, values: Any) -> MetricRow:
+    if name in RATIOS:
+        unit, of = "%", 0.01
+    else:
+        unit, of = next(((unit, of) for ending, unit, of in _SHOWN_IN if name.endswith(ending)), ("", 1.0))
+    texts = {key: number(values[key] / of) for key in ("mean", "min", "p50", "max")}
+    return MetricRow(name.replace("_", " "), unit, **texts)

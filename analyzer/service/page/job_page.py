@@ -1,0 +1,118 @@
+"""What the page of a job shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...live.report import EpochRecord
+from ..answers import CurrentInstance, InstanceAnswer, JobAnswer, RecommendationAnswer
+from . import states
+from .epoch_plot import EpochPlot, epoch_plot
+from .interval_plot import interval_plot
+from .overview import gpu_rows, hardware, where
+
+if TYPE_CHECKING:
+    from ..analysis import Snapshot
+
+MOST_MARKS = 1200
+"""Epochs of all GPUs of a job in a plot: more would be a smear, and slow to read from the store."""
+
+RATIO_ONLY = (
+    "No epochs were found, so it is not known how long anything takes here; how many times as long it would take elsewhere is."
+)
+
+_GROUPED = {
+    "slurm_job": "These GPUs belong to one Slurm job.",
+    "pod": "These GPUs belong to one Kubernetes pod.",
+    "container": "These GPUs are used by one container.",
+    "process": "These GPUs are used by one process.",
+    "phase": "Nothing names their job: their epochs have one length and end together, so they are taken for one.",
+    "single": "No other GPU was found to train with it.",
+}
+
+ReadEpochs = Callable[..., Sequence[EpochRecord]]  # StateStore.epochs
+
+
+def job_page(job: JobAnswer, snapshot: Snapshot, read_epochs: ReadEpochs, now: float) -> dict[str, Any]:
+    """Return what the template shows of ``job`` at ``now`` [unix s]."""
+    rec, state = job.recommendation, states.of_job(job, now)
+    current = None if rec is None or rec.current is None else _row_of(rec.current, rec)
+    gpus = gpu_rows([snapshot.gpus[uuid] for uuid in job.gpus if uuid in snapshot.gpus], snapshot, now)
+    return {
+        "now": now,
+        "taken_at": snapshot.taken_at,
+        "job": job,
+        "state": state,
+        "hardware": hardware(job, snapshot.gpus),
+        "where": where(job.nodes),
+        "rec": rec,
+        "current_usd": _current_usd(job, rec, current),
+        "current_s": current.seconds if current is not None else job.epoch_s if rec is None or rec.epochs is None else None,
+        "sure": _sure(rec),
+        "gpus": gpus,
+        "straggler": next((f"GPU {row.gpu.label} of {row.gpu.node}" for row in gpus if row.gpu.uuid == job.straggler), None),
+        "grouping": _GROUPED[job.grouped_by],
+        "plot": _plot(job, snapshot, read_epochs),
+        "intervals": None if job.prediction is None else interval_plot(job.prediction, job.gpu_model),
+        "ratio_only": RATIO_ONLY,
+        "no_epochs": no_epochs(job.verdict, state),
+        "no_prediction": f"Nothing can be predicted yet. {_why_not(job, state)}",
+        "no_recommendation": f"Nothing can be recommended yet. {_why_not(job, state)}"
+        if rec is None
+        else "No instance in the price table qualifies.",
+    }
+
+
+def no_epochs(verdict: str, state: states.State) -> str:
+    """Why there is no plot of epochs."""
+    if verdict == "steps":
+        return "Only its steps were found, so there are no epochs to draw: its training leaves no mark between epochs."
+    return state.sentence if state.word in ("searching", "no samples yet") else "No epochs were found."
+
+
+def _plot(job: JobAnswer, snapshot: Snapshot, read_epochs: ReadEpochs) -> EpochPlot | None:
+    if job.since is None or job.unit == "step":
+        return None
+    limit = max(10, MOST_MARKS // max(1, len(job.gpus)))
+    # A GPU may have begun another job since this one ended.
+    last = float("inf") if job.active or job.last_epoch_end is None else job.last_epoch_end + 1.0
+    epochs = {}
+    for uuid in job.gpus:
+        found = read_epochs(uuid, since=job.since, limit=limit, profiles=False)
+        epochs[uuid] = [one for one in found if one.start >= job.since - 1 and one.end <= last]
+    expected = None
+    if job.unit == "epoch" and job.epoch_s_low is not None and job.epoch_s_high is not None:
+        expected = (job.epoch_s_low, job.epoch_s_high)
+    names = {uuid: f"{gpu.node} GPU {gpu.label}" for uuid, gpu in snapshot.gpus.items()}
+    return epoch_plot(epochs, since=job.since, expected=expected, names=names, standing_out=job.straggler)
+
+
+def _row_of(current: CurrentInstance, rec: RecommendationAnswer) -> InstanceAnswer | None:
+    """The ranked row of what it runs on now."""
+    same = (current.instance, current.cloud, current.region)
+    return next((one for one in rec.recommendations if (one.instance, one.cloud, one.region) == same), None)
+
+
+def _current_usd(job: JobAnswer, rec: RecommendationAnswer | None, row: InstanceAnswer | None) -> float | None:
+    """USD on what it runs on now, of what the recommendation is of; its row knows, else an epoch's seconds do."""
+    if row is not None:
+        return row.usd
+    if rec is None or rec.current is None or job.epoch_s is None or rec.epochs is not None:
+        return None
+    return rec.current.usd_per_hour * job.epoch_s / 3600
+
+
+def _sure(rec: RecommendationAnswer | None) -> str:
+    if rec is None or rec.sure is None:
+        return ""
+    chance = "" if rec.chance is None else f" The chance that none is better is {rec.chance:.0%}.".replace("%", " %")
+    if rec.sure:
+        return f"The first place is sure: no other GPU comes within its interval.{chance}"
+    return f"The first place is not sure: the intervals of other GPUs overlap with its own.{chance}"
+
+
+def _why_not(job: JobAnswer, state: states.State) -> str:
+    if state.word == "searching":
+        return state.sentence
+    return "The notes below say why." if job.notes else "It takes a minute of work to see what it does."

@@ -1,0 +1,118 @@
+"""What the overview shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ...live.report import Report
+from ..answers import GpuAnswer, JobAnswer, JobSummary
+from . import states
+from .epoch_plot import trend
+from .states import State
+from .words import count
+
+if TYPE_CHECKING:
+    from ..analysis import Snapshot
+
+
+@dataclass(frozen=True)
+class JobRow:
+    """A job in the overview's table; ``trend``: points of a small line of its epochs' lengths."""
+
+    job: JobSummary
+    state: State
+    hardware: str
+    where: str
+    trend: str | None
+
+
+@dataclass(frozen=True)
+class GpuRow:
+    """A GPU in a table; ``title``: of its job, None where that is not known."""
+
+    gpu: GpuAnswer
+    state: State
+    title: str | None
+
+
+@dataclass(frozen=True)
+class SourceRow:
+    """A telemetry source; ``age``: seconds of its newest sample, where told."""
+
+    source: Mapping[str, Any]
+    state: State
+    age: float | None
+
+
+def overview(snapshot: Snapshot, now: float) -> dict[str, Any]:
+    """Return what the template shows of ``snapshot`` at ``now`` [unix s]."""
+    jobs = sorted(snapshot.jobs.values(), key=lambda job: (-(job.since or 0.0), job.id))
+    rows = [job_row(job, snapshot, now) for job in jobs]
+    gpus = gpu_rows(list(snapshot.gpus.values()), snapshot, now)
+    active = [row for row in rows if row.job.active]
+    working = sum(gpu.state != "idle" and gpu.last_sample is not None for gpu in snapshot.gpus.values())
+    return {
+        "now": now,
+        "taken_at": snapshot.taken_at,
+        "health": snapshot.health,
+        "service": states.of_service(snapshot.health),
+        "active": active,
+        "ended": [row for row in rows if not row.job.active],
+        "gpus": gpus,
+        "working": working,
+        "sources": [_source_row(source) for source in snapshot.health.sources],
+        "summary": _summary(active, len(gpus)),
+    }
+
+
+def job_row(job: JobAnswer, snapshot: Snapshot, now: float) -> JobRow:
+    """A job's row."""
+    return JobRow(job, states.of_job(job, now), hardware(job, snapshot.gpus), where(job.nodes), _trend(job, snapshot.reports))
+
+
+def gpu_rows(gpus: list[GpuAnswer], snapshot: Snapshot, now: float) -> list[GpuRow]:
+    """Rows of GPUs by node and label; ``10`` comes after ``9``."""
+    titles = {job.id: job.title for job in snapshot.jobs.values()}
+    ordered = sorted(gpus, key=lambda gpu: (gpu.node, [part.zfill(6) for part in gpu.label.split(".")], gpu.uuid))
+    return [GpuRow(gpu, states.of_gpu(gpu, now), titles.get(gpu.job or "")) for gpu in ordered]
+
+
+def hardware(job: JobSummary, gpus: Mapping[str, GpuAnswer]) -> str:
+    """``4 × A10G``; the driver's names where the catalogue has none."""
+    names = {gpus[uuid].name for uuid in job.gpus if uuid in gpus}
+    return f"{len(job.gpus)} × {job.gpu_model or ' and '.join(sorted(names)) or 'GPU'}"
+
+
+def where(nodes: list[str]) -> str:
+    """The machines, at most three by name."""
+    if len(nodes) <= 3:
+        return ", ".join(nodes)
+    return f"{nodes[0]}, {nodes[1]} and {len(nodes) - 2} more"
+
+
+def _trend(job: JobSummary, reports: Mapping[str, Report]) -> str | None:
+    """Of the GPU with the most epochs: those of a job end together."""
+    since = (job.since or 0.0) - 1.0
+    last = float("inf") if job.last_epoch_end is None else job.last_epoch_end + 1.0
+    held = [
+        [one for one in reports[uuid].epochs if one.start >= since and one.end <= last] for uuid in job.gpus if uuid in reports
+    ]
+    return trend(max(held, key=len, default=[]))
+
+
+def _source_row(source: Mapping[str, Any]) -> SourceRow:
+    age = next((value for key, value in source.items() if key in ("lag_s", "age_s", "lag", "age")), None)
+    return SourceRow(source, states.of_source(source), age)
+
+
+def _summary(active: list[JobRow], gpus: int) -> str:
+    """The page in a sentence; read aloud when it changes."""
+    if not gpus:
+        return "No GPU has been seen yet."
+    known = sum(row.job.verdict != "none" for row in active)
+    jobs = f"{count(len(active), 'job')} on {count(sum(len(row.job.gpus) for row in active), 'GPU')}"
+    slow = [row.job.title for row in active if row.job.straggler]
+    told = f"{jobs} now" + (f", {known} with known epochs or steps." if active else ".")
+    return f"{told} A GPU holds the others up in {', '.join(slow)}." if slow else told

@@ -1,0 +1,60 @@
+"""Addresses of the page: overview, a job, a GPU, an upload, and the files that they use."""
+
+from __future__ import annotations
+
+import time
+
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse, Response
+
+from ..parts import Served
+from .gpu_page import gpu_page
+from .job_page import job_page
+from .overview import overview
+from .render import STATIC, page, static
+
+router = APIRouter(include_in_schema=False)
+
+_READ = ["GET", "HEAD"]
+
+
+@router.api_route("/", methods=_READ)
+def show_overview(request: Request, parts: Served) -> HTMLResponse:
+    """All jobs, GPUs and sources."""
+    return page(request, "overview.html", live=True, here="overview", **overview(parts.analysis.snapshot, time.time()))
+
+
+@router.api_route("/jobs/{job}", methods=_READ)
+def show_job(request: Request, parts: Served, job: str) -> HTMLResponse:
+    """A job."""
+    snapshot = parts.analysis.snapshot
+    answer = snapshot.jobs.get(job)
+    if answer is None:
+        return _missing(
+            request, f"No job {job!r:.100} is known. Jobs are forgotten {parts.settings.keep_days:g} days after they end."
+        )
+    shown = job_page(answer, snapshot, parts.store.epochs, time.time())
+    return page(request, "job.html", live=True, here="job", **shown)
+
+
+@router.api_route("/gpus/{uuid}", methods=_READ)
+def show_gpu(request: Request, parts: Served, uuid: str) -> HTMLResponse:
+    """A GPU."""
+    snapshot = parts.analysis.snapshot
+    answer = snapshot.gpus.get(uuid)
+    if answer is None:
+        return _missing(request, f"No GPU {uuid!r:.100} is known. The overview has all that were seen.")
+    shown = gpu_page(answer, snapshot, parts.store.epochs, time.time())
+    return page(request, "gpu.html", live=True, here="gpu", **shown)
+
+
+@router.api_route("/page/{name}", methods=_READ)
+def show_file(request: Request, name: str) -> Response:
+    """Style sheet, script and icon; their addresses change with their content."""
+    if name not in STATIC:
+        return _missing(request, f"No file {name!r:.100} is part of this page.")
+    return Response(static(name), media_type=STATIC[name], headers={"Cache-Control": "public, max-age=31536000, immutable"})
+
+
+def _missing(request: Request, sentence: str) -> HTMLResponse:
+    return page(request, "missing.html", status=404, here="", sentence=sentence)

@@ -1,0 +1,72 @@
+// Keeps what is live on a page up to date: fetches the page again and changes only what differs, so that focus, scrolling,
+// what is unfolded and what is selected stay as they are. Without this script the page reloads itself now and then.
+"use strict";
+
+const EVERY_MS = 5000;
+const lost = document.getElementById("lost");
+
+function become(old, fresh) {
+  if (old.nodeType !== fresh.nodeType || old.nodeName !== fresh.nodeName || (old.id || "") !== (fresh.id || "")) {
+    old.replaceWith(document.importNode(fresh, true));
+    return;
+  }
+  if (old.nodeType !== Node.ELEMENT_NODE) {
+    if (old.data !== fresh.data) old.data = fresh.data;
+    return;
+  }
+  const unfolded = old.nodeName === "DETAILS"; // the reader folds, not the server
+  for (const { name } of [...old.attributes]) if (!fresh.hasAttribute(name) && !unfolded) old.removeAttribute(name);
+  for (const { name, value } of fresh.attributes) {
+    if (!(unfolded && name === "open") && old.getAttribute(name) !== value) old.setAttribute(name, value);
+  }
+  children(old, fresh);
+}
+
+function children(old, fresh) {
+  const byId = new Map([...old.children].filter((one) => one.id).map((one) => [one.id, one]));
+  const stay = new Set([...fresh.children].map((one) => one.id).filter(Boolean));
+  let place = old.firstChild;
+  for (const wanted of fresh.childNodes) {
+    const known = wanted.id && byId.get(wanted.id);
+    if (known && known !== place) {
+      old.insertBefore(known, place); // a row that moved keeps its identity
+      place = known;
+    }
+    if (!place || (place.id && place.id !== wanted.id && stay.has(place.id))) {
+      old.insertBefore(document.importNode(wanted, true), place);
+      continue;
+    }
+    const next = place.nextSibling;
+    become(place, wanted);
+    place = next;
+  }
+  while (place) {
+    const next = place.nextSibling;
+    place.remove();
+    place = next;
+  }
+}
+
+async function refresh() {
+  if (document.hidden) return;
+  try {
+    const answer = await fetch(location.href, { headers: { Accept: "text/html" }, cache: "no-store" });
+    if (!answer.ok) throw new Error(String(answer.status));
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const focused = document.activeElement;
+    const old = [...document.querySelectorAll("[data-live]")];
+    const fresh = [...page.querySelectorAll("[data-live]")];
+    if (old.map((one) => one.id).join() === fresh.map((one) => one.id).join()) {
+      old.forEach((one, place) => become(one, fresh[place]));
+    } else {
+      become(document.getElementById("content"), page.getElementById("content")); // a section has come or gone
+    }
+    if (focused && focused !== document.activeElement && focused.isConnected) focused.focus({ preventScroll: true });
+    become(lost, page.getElementById("lost"));
+  } catch {
+    lost.hidden = false;
+  }
+}
+
+setInterval(refresh, EVERY_MS);
+document.addEventListener("visibilitychange", refresh);

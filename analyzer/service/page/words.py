@@ -1,0 +1,142 @@
+"""Numbers as people read them: lengths of time, money, shares and ages, each with its unit.
+
+What stands for a measured or predicted number also carries it in full (``<data value>``, ``<time datetime>``), so that whoever
+reads the page by a program gets what the API tells.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from markupsafe import Markup
+
+_MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86400
+
+
+@dataclass(frozen=True)
+class TimeUnit:
+    """A unit for a whole table or axis, so that its numbers can be compared at a glance."""
+
+    name: str
+    seconds: float
+
+    def of(self, seconds: float) -> str:
+        """``seconds`` in this unit, three digits, without the unit's name."""
+        return number(seconds / self.seconds)
+
+
+_UNITS = (TimeUnit("ms", 1e-3), TimeUnit("s", 1), TimeUnit("min", _MINUTE_S), TimeUnit("h", _HOUR_S), TimeUnit("days", _DAY_S))
+
+
+def time_unit(seconds: Iterable[float | None]) -> TimeUnit:
+    """The unit in which the middle one of ``seconds`` reads best; seconds where there are none."""
+    known = sorted(value for value in seconds if value is not None)
+    if not known:
+        return _UNITS[1]
+    middle = known[len(known) // 2]
+    # A number below 2 of a unit has few digits, so each unit is used up to a few hundred.
+    limits = (0.5, 600, 4 * _HOUR_S, 4 * _DAY_S, math.inf)
+    return next(unit for unit, limit in zip(_UNITS, limits, strict=True) if middle < limit)
+
+
+def number(value: float) -> str:
+    """``value`` with three significant digits, thousands set apart, never in powers of ten unless tiny."""
+    if value == 0 or not math.isfinite(value):
+        return "0" if value == 0 else "–"
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    if abs(value) < 1e-3:
+        return f"{value:.2g}"
+    return f"{value:.{max(0, 2 - math.floor(math.log10(abs(float(f'{value:.3g}')))))}f}"
+
+
+def length(seconds: float | None) -> str:
+    """A length of time: ``215 ms``, ``92.1 s``, ``3 min 4 s``, ``2 h 31 min``, ``3 d 4 h``."""
+    if seconds is None or not math.isfinite(seconds):
+        return "–"
+    if seconds < 1:
+        return f"{number(seconds * 1000)} ms"
+    if seconds < 2 * _MINUTE_S:
+        return f"{number(seconds)} s"
+    for large, small, names in ((_MINUTE_S, 1, "min s"), (_HOUR_S, _MINUTE_S, "h min"), (_DAY_S, _HOUR_S, "d h")):
+        whole, rest = divmod(round(seconds / small), large // small)
+        # Hours up to two days: "36 h" is easier to compare than "1 d 12 h".
+        if large == _DAY_S or seconds < (2 * _HOUR_S if large == _MINUTE_S else 2 * _DAY_S):
+            first, second = names.split()
+            return f"{whole:,} {first} {rest} {second}" if rest else f"{whole:,} {first}"
+    raise AssertionError("days hold every length")
+
+
+def seconds(value: float | None) -> Markup:
+    """`length` with the seconds in full."""
+    return _data(value, length(value))
+
+
+def in_unit(value: float | None, unit: TimeUnit) -> Markup:
+    """``value`` [s] in a table's unit, with the seconds in full."""
+    return _data(value, "–" if value is None else unit.of(value))
+
+
+def between(low: float | None, high: float | None) -> str:
+    """An interval of time in the unit that suits its upper end: ``181 to 188 s``."""
+    if low is None or high is None:
+        return ""
+    unit = time_unit([high])
+    return f"{unit.of(low)} to {unit.of(high)} {unit.name}"
+
+
+def usd(value: float | None) -> Markup:
+    """Money: ``$0.0034``, ``$0.41``, ``$12.30``, ``$1,234``."""
+    if value is None or not math.isfinite(value):
+        return _data(None, "–")
+    size = abs(value)
+    text = f"{size:,.0f}" if size >= 1000 else f"{size:.2f}" if size >= 0.1 or size == 0 else f"{size:.2g}"
+    return _data(value, f"{'−' if value < 0 else ''}${text}")
+
+
+def share(value: float | None) -> Markup:
+    """A ratio as a percentage: ``37 %``."""
+    return _data(value, "–" if value is None or not math.isfinite(value) else f"{value * 100:.0f} %".replace("-", "−"))
+
+
+def times(value: float | None) -> Markup:
+    """A ratio of two times: ``0.31×``."""
+    return _data(value, "–" if value is None or not math.isfinite(value) else f"{number(value)}×")
+
+
+def ago(moment: float | None, now: float) -> Markup:
+    """How long ago ``moment`` [unix s] was, with date and time beside it for whoever asks; ``never`` for None."""
+    if moment is None:
+        return Markup("never")
+    age = max(0.0, now - moment)
+    for limit, unit, name in ((90, 1, "s"), (90 * 60, 60, "min"), (36 * 3600, 3600, "h"), (math.inf, 86400, "days")):
+        if age < limit:
+            text = "now" if age < 1.5 else f"{age / unit:.0f} {name} ago"
+            break
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(
+        _at(moment).isoformat(timespec="seconds"), clock(moment), text
+    )
+
+
+def clock(moment: float) -> str:
+    """Date and time of ``moment`` [unix s], in UTC since neither end knows the other's zone."""
+    return f"{_at(moment):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def count(many: int, one: str, several: str | None = None) -> str:
+    """``1 GPU``, ``8 GPUs``, ``no GPUs``."""
+    return f"{'no' if many == 0 else f'{many:,}'} {one if many == 1 else several or f'{one}s'}"
+
+
+def _at(moment: float) -> datetime:
+    try:
+        return datetime.fromtimestamp(moment, UTC)
+    except (OverflowError, ValueError, OSError):  # a clock that tells a year of six digits
+        return datetime.fromtimestamp(0, UTC)
+
+
+def _data(value: float | None, text: str) -> Markup:
+    return Markup("{}").format(text) if value is None else Markup('<data value="{}">{}</data>').format(f"{value:.12g}", text)

@@ -1,0 +1,114 @@
+"""A made-up fleet in a store, as the watcher would leave it: every kind of job and state that the page has words for."""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import replace
+
+from epochcast.analyzer.live.health import SourceStatus, WatcherHealth
+from epochcast.analyzer.live.report import Device, EpochRecord, Owner, Report
+from epochcast.analyzer.live.state_store import StateStore
+from epochcast.regressor.profile import Profile
+
+SCRIPT = "<script>document.title='owned'</script>"
+"""What somebody may call a process or a GPU."""
+
+
+def fill(store: StateStore, now: float | None = None, *, hostile: bool = False) -> None:
+    """Ten GPUs: a job of 4 with a straggler, one of 2, one of steps, one without either, one that ended, one just begun."""
+    now = time.time() if now is None else now
+    noise = random.Random(7)
+    reports: list[Report] = []
+
+    def training(device: Device, period: float, epochs: int, owner: Owner | None, since: float, **more: object) -> None:
+        found, start = [], since + 3.0
+        for number in range(epochs):
+            seconds = period * (1.07 if number == 0 else 1 + noise.gauss(0, 0.006)) * (1.16 if number == epochs - 4 else 1)
+            found.append(EpochRecord(start, start + seconds, 0.31 if number == epochs - 4 else 0.94, since))
+            start += seconds
+        store.write_epochs(device.uuid, found)
+        report = Report(
+            device,
+            state="answered",
+            verdict="epochs",
+            period_s=period,
+            confidence=0.93,
+            job_since=since,
+            epochs_seen=epochs,
+            epochs=tuple(found),
+            profile=_profile(device.name, period, "epoch", epochs - 1),
+            owners=(owner,) if owner else (),
+            last_sample=now - 0.4,
+            samples=10 * int(now - since),
+        )
+        reports.append(replace(report, **more))  # type: ignore[arg-type]
+
+    for number in range(4):
+        since = now - 184.0 * 21.6
+        owner = Owner(4000 + number, "python", "ana", "", "1234")
+        period = 184.0 * (1.11 if number == 2 else 1)
+        training(_device("node-1", number, "NVIDIA A10G", instance="g5.12xlarge", cloud="aws"), period, 19, owner, since)
+    for number in range(2):
+        process = SCRIPT if hostile else "python"
+        training(_device("node-2", number, "Tesla T4"), 62.4, 44, Owner(4711, process, "ben"), now - 62.4 * 45.5)
+    training(
+        _device("node-4", 0, "NVIDIA A10G"), 41.7, 30, Owner(812, "python"), now - 9000, state="idle", last_sample=now - 1.1
+    )
+    steps = _device("node-3", 0, f"Tesla V100{SCRIPT}" if hostile else "Tesla V100-SXM2-16GB")
+    plain = Report(steps, "answered", "steps", 0.4312, 0.81, now - 2710, 0, last_sample=now - 0.2, samples=27000)
+    reports.append(replace(plain, profile=_profile("Tesla V100-SXM2-16GB", 0.4312, "step", 0)))
+    neither = _device("node-3", 1, "Tesla T4")
+    plain = Report(neither, "answered", "none", None, 0.0, now - 5400, 0, last_sample=now - 0.3, samples=54000)
+    reports.append(replace(plain, profile=_profile("Tesla T4", None, None, 0)))
+    reports.append(
+        Report(_device("node-4", 1, "NVIDIA A10G"), "searching", "none", None, 0.0, now - 41, 0, last_sample=now - 0.3)
+    )
+    store.write_reports(reports)
+    write_sources(store, now)
+
+
+def write_sources(store: StateStore, now: float) -> None:
+    """Three that answer, and one that does not."""
+    sources = [SourceStatus("node", f"http://node-{number}:9912", True, "", 900, 0, now - 0.4, 0.4) for number in (1, 2, 4)]
+    lost = SourceStatus("node", "http://node-3:9912", False, "connection refused", 900, 7, now - 31, 31.0)
+    store.write_health(WatcherHealth(told=now, began=now - 9000, gpus=0), [*sources, lost])
+
+
+def _device(node: str, number: int, name: str, **more: str) -> Device:
+    static = {"memory_total": 24 * 2**30, "driver_version": "550.54"}
+    return Device(f"GPU-{node}-{number}", str(number), name, node, "replay", True, static, **more)
+
+
+def _profile(gpu: str, seconds: float | None, unit: str | None, epochs: int) -> Profile:
+    def around(mean: float, spread: float = 0.08) -> dict[str, float]:
+        return {
+            "mean": mean,
+            "std": mean * spread,
+            "min": mean * (1 - 4 * spread),
+            "p25": mean * (1 - 0.6 * spread),
+            "p50": mean,
+            "p75": mean * (1 + 0.6 * spread),
+            "max": mean * (1 + spread),
+        }
+
+    metrics = {
+        "gpu_utilization": around(0.91),
+        "memory_utilization": around(0.44),
+        "power": around(61.0 if gpu == "Tesla T4" else 198.0),
+        "sm_clock": around(1.45e9, 0.03),
+        "memory_used": around(9.1e9, 0.01),
+        "temperature": around(61.0, 0.03),
+    }
+    return Profile(
+        gpu,
+        seconds,
+        unit,  # type: ignore[arg-type]
+        epochs,
+        metrics,
+        "nvml",
+        first_epoch_excluded=unit == "epoch",
+        simulated=True,
+        epoch_s_low=None if seconds is None else seconds * 0.985,
+        epoch_s_high=None if seconds is None else seconds * 1.017,
+    )
