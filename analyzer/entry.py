@@ -7,6 +7,11 @@ import sys
 
 def main() -> int:
     """Run the command line; exit code 2 with one sentence where the ``analyzer`` extra is not installed."""
+    arguments = sys.argv[1:]
+    if arguments[:1] == ["serve"] and "--node" in arguments:  # a node has only the ``node`` extra
+        from .node.cli import main as node
+
+        return node(arguments[1:])
     needed = ("click", "pandas", "pyarrow", "requests", "scipy", "sklearn", "catboost")
     missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:

@@ -251,7 +251,8 @@ class GpuWatch:
         """Take over the epochs of an answer."""
         fresh = [epoch for epoch in self._whole(found) if (epoch.start, epoch.end) not in self._settled]
         self._settled.update((epoch.start, epoch.end) for epoch in fresh)
-        fresh = [epoch for epoch in map(self._beside_the_earlier, fresh) if epoch is not None and not self._stays(epoch)]
+        fresh = [epoch for epoch in map(self._beside_the_earlier, fresh) if epoch is not None]
+        fresh = [epoch for epoch in map(self._joined, fresh) if not self._is_known(epoch)]
         if not fresh:
             return News()
         gone = frozenset(superseded(self._known, fresh))
@@ -289,13 +290,23 @@ class GpuWatch:
                 return None if same(earlier, epoch) else replace(epoch, start=max(epoch.start, earlier.end))
         return epoch
 
-    def _stays(self, epoch: Epoch) -> bool:
-        """Whether this epoch is known, with boundaries hardly different."""
-        moved = max(_MOVED_SAMPLES / self._hertz, _MOVED * (epoch.end - epoch.start))
+    def _joined(self, epoch: Epoch) -> Epoch:
+        """The epoch with the boundaries of known ones, where its own are hardly different: a later search moves them a little."""
+        near = max(_MOVED_SAMPLES / self._hertz, _MOVED * (epoch.end - epoch.start))
+        start, end = epoch.start, epoch.end
         for known in reversed(self._known):
-            if known.end <= epoch.start:
+            if known.end < epoch.start - near:
+                break
+            for boundary in (known.start, known.end):
+                start = boundary if abs(boundary - epoch.start) <= near else start
+                end = boundary if abs(boundary - epoch.end) <= near else end
+        return replace(epoch, start=start, end=end)
+
+    def _is_known(self, epoch: Epoch) -> bool:
+        for known in reversed(self._known):
+            if known.end < epoch.end:
                 return False
-            if abs(known.start - epoch.start) <= moved and abs(known.end - epoch.end) <= moved:
+            if (known.start, known.end) == (epoch.start, epoch.end):
                 return True
         return False
 

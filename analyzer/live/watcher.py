@@ -73,6 +73,7 @@ class Watcher:
         self._rank = {id(source): rank for rank, source in enumerate(sources)}
         self._gpus: dict[str, _Gpu] = {}
         self._health = WatcherHealth(began=time.time())
+        self._turned = time.monotonic()
         self._failing = False  # the last write to the store failed
 
     @property
@@ -93,6 +94,11 @@ class Watcher:
             self._health, told=time.time(), gpus=watched, backlog=self._polling.waiting, dropped=self._polling.dropped
         )
 
+    @property
+    def seconds_since_turn(self) -> float:
+        """How long its loop has been at one thing."""
+        return time.monotonic() - self._turned
+
     def run(self, stop: threading.Event) -> None:
         """Watch until ``stop`` is set; what was found by then is written."""
         self._polling.start()
@@ -102,7 +108,7 @@ class Watcher:
                 item = self._polling.get(timeout=0.2)
                 if item is not None:
                     self._hear(*item)
-                now = time.monotonic()
+                now = self._turned = time.monotonic()
                 if now - looked >= _WRITE_S:
                     looked = now
                     self._let_go(now)

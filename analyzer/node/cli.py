@@ -1,0 +1,80 @@
+"""The command ``epochcast serve --node``, without anything that the ``node`` extra does not bring."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from ..errors import InputError
+from .config import NodeConfig, load
+
+EPILOG = """examples:
+  epochcast serve --node                                   detect beside the agent on this machine, listen on port 9912
+  epochcast serve --node --config /etc/epochcast/node.toml
+  epochcast serve --node --agent http://127.0.0.1:9911 --host 0.0.0.0 --state ./node.db
+"""
+_NEEDED = {"scipy": "scipy", "urllib3": "urllib3", "numpy": "numpy", "prometheus_client": "prometheus-client"}
+
+LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        # One line, not argparse's usage block in front of it.
+        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="epochcast serve --node",
+        description="Find the epochs of this node's GPUs from its agent's samples, and tell them and their profiles over HTTP.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        argument_default=argparse.SUPPRESS,
+    )
+    parser.add_argument("--node", action="store_true", help="beside an agent, instead of the central service")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="TOML file of settings; flags win over it")
+    parser.add_argument("--agent", metavar="URL", help=f"address of the agent (default {NodeConfig.agent})")
+    parser.add_argument("--host", metavar="ADDR", help=f"address to listen on (default {NodeConfig.host})")
+    parser.add_argument(
+        "--port", type=int, metavar="N", help=f"port to listen on, 0 takes a free one (default {NodeConfig.port})"
+    )
+    parser.add_argument("--port-file", type=Path, metavar="FILE", help="file to write the port to once it listens")
+    parser.add_argument(
+        "--state",
+        type=Path,
+        metavar="FILE",
+        help="file of what must survive a restart (default /var/lib/epochcast-node/state.db)",
+    )
+    return parser
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the node analyzer until SIGTERM or SIGINT; return the exit status: 0, or 2 with one sentence on stderr."""
+    settings = vars(_parser().parse_args(arguments))
+    settings.pop("node", None)
+    if missing := [package for module, package in _NEEDED.items() if importlib.util.find_spec(module) is None]:
+        sys.stderr.write(
+            f"epochcast: the node analyzer is not installed here ({', '.join(missing)} missing); "
+            "run: pip install 'epochcast[node]'\n"
+        )
+        return 2
+    from .process import run  # only now: it loads what was looked for
+
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
+    try:
+        run(load(settings.pop("config", None), settings), stop)
+    except InputError as error:
+        sys.stderr.write(f"epochcast serve --node: {error}\n")
+        return 2
+    return 0

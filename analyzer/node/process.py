@@ -1,0 +1,43 @@
+"""The running node analyzer: the watcher of one agent, and a thread that answers HTTP."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from ...regressor import load_catalog
+from ..files import write_whole
+from ..live.state_store import StateStore
+from ..live.watcher import Watcher
+from ..telemetry.sources import opened
+from .api import Api
+from .config import NodeConfig
+from .server import listen
+
+log = logging.getLogger(__name__)
+
+
+def run(config: NodeConfig, stop: threading.Event) -> None:
+    """Detect and answer until ``stop`` is set; then what was found is written, and all is closed.
+
+    Raises:
+        InputError: a file cannot be read or written, or the port is taken.
+    """
+    sources = opened([config.source])
+    store = StateStore(config.state)
+    try:
+        watcher = Watcher(sources, store, catalog=load_catalog(config.gpus), keep_days=config.keep_days)
+        with listen(config.host, config.port, Api(watcher, store, config.token_file)) as server:
+            serving = threading.Thread(target=server.serve_forever, name="server", daemon=True)
+            serving.start()
+            log.info("listening on %s port %d, asking %s", config.host, server.server_port, config.agent)
+            if config.port_file is not None:
+                port = f"{server.server_port}\n".encode()
+                write_whole(config.port_file, lambda file: file.write(port))
+            try:
+                watcher.run(stop)
+            finally:
+                server.shutdown()
+    finally:
+        store.close()
+    log.info("stopped")
