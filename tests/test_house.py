@@ -35,6 +35,9 @@ AT_IMPORT = {
 # folder -> what its modules may import beyond their room's
 ALSO_AT_IMPORT = {
     "analyzer/backends": {"torch"},
+    "analyzer/live": {"prometheus_client"},
+    "analyzer/node": {"prometheus_client"},
+    "analyzer/service": {"fastapi", "limits", "pebble", "prometheus_client", "starlette", "uvicorn"},
     "analyzer/backends/occupancy": {"catboost", "joblib", "sklearn", "torch_geometric"},
 }
 

@@ -13,6 +13,7 @@ from . import problems
 from .answers import Problem
 from .auth import Auth
 from .limits import Limits
+from .page.routes import router as page
 from .parts import Parts
 from .request_metrics import Counted, RequestMetrics
 from .routes import backends, gpus, jobs, operation, questions, tables, traces
@@ -57,6 +58,7 @@ def create_app(parts: Parts) -> FastAPI:
     for routes in (gpus, jobs, questions, traces, tables, operation):
         app.include_router(routes.router)
     app.include_router(backends.router(parts.backends))
+    app.include_router(page)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
 

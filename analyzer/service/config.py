@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import fields
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -145,4 +146,4 @@ def _known(place: tuple[int | str, ...]) -> list[str]:
         "files": FilesSettings,
     }
     table = tables[str(place[0])] if place else Settings
-    return list(table.model_fields if issubclass(table, BaseModel) else table.__dataclass_fields__)
+    return list(table.model_fields) if issubclass(table, BaseModel) else [one.name for one in fields(table)]

@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector
 from ..errors import InputError
 from ..files import write_whole
 from ..live.metric_catalog import catalog
-from ..live.metrics import DetectorMetrics
+from ..live.metrics import DetectionMetrics, View
 from ..live.state_store import StateStore
 from ..plugins import Settings as PluginSettings
 from ..plugins.registry import Registry
@@ -56,7 +56,8 @@ def build(settings: Settings) -> Parts:
     limits = settings.limits
     workers = Workers(limits.workers, limits.worker_memory_bytes, limits.seconds)
     registry = CollectorRegistry()
-    for collector in (DetectorMetrics(store), JobMetrics(analysis)):
+    detection = DetectionMetrics(lambda: View(store.reports(by_nodes=False), store.sources(), store.health()))
+    for collector in (detection, JobMetrics(analysis)):
         registry.register(collector)
     return Parts(
         settings=settings,

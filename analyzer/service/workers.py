@@ -11,12 +11,13 @@ import resource
 import threading
 import traceback
 from collections.abc import Callable
+from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as Late
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from typing import Any, Literal
 
-from pebble import ProcessExpired, ProcessPool
+from pebble import ProcessExpired, ProcessFuture, ProcessPool
 
 from ..errors import InputError
 
@@ -51,6 +52,7 @@ class Workers:
         self._room = threading.BoundedSemaphore(count * (1 + _WAITING))
         self._lock = threading.Lock()
         self._pool: ProcessPool | None = None
+        self._asked: set[ProcessFuture[Any]] = set()
 
     def run(self, function: Callable[..., Any], *args: Any, timeout: float | None = None) -> Any:
         """Return ``function(*args)``, called in a worker process; the calling thread waits.
@@ -69,8 +71,11 @@ class Workers:
             raise WorkersBusyError("all worker processes are at work and others wait for them; ask again in a few seconds")
         try:
             future = self._running_pool().schedule(_guarded, args=(function, args), timeout=seconds)
+            self._asked.add(future)
             try:
                 outcome, value = future.result(timeout=seconds + _GRACE_S)
+            except CancelledError:
+                raise WorkersBusyError("the service ends; ask it again when it is back") from None
             except Late:
                 # Pebble's own means that the question ran out of its time; ours, that it still waited for a process.
                 if not future.done() or future.cancelled():
@@ -84,6 +89,8 @@ class Workers:
                 raise InputError(
                     "this ended the process that worked on it; ask for something smaller, or mend the file"
                 ) from None
+            finally:
+                self._asked.discard(future)
         finally:
             self._room.release()
         return _told(outcome, value, self._memory_bytes)
@@ -94,6 +101,8 @@ class Workers:
             pool, self._pool = self._pool, None
         if pool is not None:
             pool.stop()
+            for future in list(self._asked):  # which the pool leaves waiting
+                future.cancel()
             pool.join()
 
     def _running_pool(self) -> ProcessPool:
