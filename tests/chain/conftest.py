@@ -1,0 +1,331 @@
+"""The whole product on one machine, in real processes, before the truth that was simulated.
+
+    traces ─► agent a (4 GPUs) ─► node analyzer ─────────────► service (its watcher beside it)
+    traces ─► agent b (4 GPUs) ─► Prometheus (remote write) ──►   │
+                     Prometheus scrapes agents, node analyzer and service ◄┘
+
+The recordings' times end about when the tests do, because a database refuses samples of the future and of long ago.
+"""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from epochcast.analyzer.trace import Trace, write_trace
+from epochcast.detector.simulator import SimulatedTrace, simulate
+
+STARTUP_S = 12.0
+"""From the making of the traces until all processes run, at most."""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU that is replayed, and the truth about it."""
+
+    uuid: str
+    node: str
+    job: str
+    trace: SimulatedTrace
+
+    @property
+    def epochs(self) -> list[tuple[float, float]]:
+        """True epochs: each lasts until the next one starts, the last one until its own end."""
+        starts = self.trace.epoch_starts.tolist()
+        return list(zip(starts, [*starts[1:], float(self.trace.epoch_ends[-1])], strict=True))
+
+    @property
+    def period_s(self) -> float:
+        """Mean seconds from one epoch's start to the next, the first epoch (warm-up) left out."""
+        return float(np.diff(self.trace.epoch_starts)[1:].mean())
+
+    def mean(self, column: str) -> float:
+        """Mean of a column over the true epochs but the first."""
+        inside = (self.trace.time > self.trace.epoch_starts[1]) & (self.trace.time <= self.trace.epoch_ends[-1])
+        return float(np.nanmean(self.trace.metrics[column][inside]))
+
+
+class Program:
+    """A process that keeps its command, and so its port and its files, from start to start."""
+
+    def __init__(self, command: list[object], url: str, log: Path, env: dict[str, str] | None = None) -> None:
+        self.url = url
+        self.log = log
+        self.command = [str(part) for part in command]
+        self._env = {**os.environ, "OMP_NUM_THREADS": "1", **(env or {})}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self) -> None:
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(self.command, stdout=log, stderr=log, env=self._env)
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """End it; return its exit status."""
+        if self._process is None:
+            return 0
+        if self._process.poll() is None:
+            self._process.send_signal(number)
+        status = self._process.wait(timeout=30)
+        self._process = None
+        return status
+
+    def get(self, path: str, **parameters: str) -> str:
+        query = f"?{urllib.parse.urlencode(parameters)}" if parameters else ""
+        with urllib.request.urlopen(f"{self.url}{path}{query}", timeout=10) as answer:
+            return answer.read().decode()
+
+    def json(self, path: str, **parameters: str) -> Any:
+        return json.loads(self.get(path, **parameters))
+
+    def answers(self, path: str) -> bool:
+        if self._process is not None and self._process.poll() is not None:
+            pytest.fail(f"{' '.join(self.command)} ended with {self._process.returncode}: {self.log.read_text()[-2000:]}")
+        with suppress(OSError, ValueError):
+            self.get(path)
+            return True
+        return False
+
+
+class Chain:
+    """All processes, and what was replayed. ``speed``: seconds of recording per second."""
+
+    def __init__(self, folder: Path, gpus: list[Gpu], speed: float) -> None:
+        self.folder = folder
+        self.gpus = gpus
+        self.speed = speed
+        self.parts: dict[str, int] = dict.fromkeys(("agent-a", "agent-b"), 0)
+        ports = {name: _free_port() for name in ("agent-a", "agent-b", "prometheus", "node", "service")}
+        urls = {name: f"http://127.0.0.1:{port}" for name, port in ports.items()}
+        self._write_settings(ports, urls)
+        epochcast = [sys.executable, "-m", "epochcast.analyzer", "serve"]
+        commands: dict[str, list[object]] = {
+            "prometheus": [
+                *("prometheus", f"--config.file={folder / 'prometheus.yml'}", f"--storage.tsdb.path={folder / 'tsdb'}"),
+                *(f"--web.listen-address=127.0.0.1:{ports['prometheus']}", "--web.enable-remote-write-receiver"),
+                "--log.level=warn",
+            ],
+            "agent-a": [sys.executable, "-m", "epochcast.agent", "--config", folder / "agent-a.toml"],
+            "agent-b": [sys.executable, "-m", "epochcast.agent", "--config", folder / "agent-b.toml"],
+            "node": [*epochcast, "--node", "--config", folder / "node.toml"],
+            "service": [*epochcast, "--config", folder / "analyzer.toml"],
+        }
+        self.programs = {name: Program(command, urls[name], folder / f"{name}.log") for name, command in commands.items()}
+
+    @property
+    def prometheus(self) -> Program:
+        return self.programs["prometheus"]
+
+    @property
+    def service(self) -> Program:
+        return self.programs["service"]
+
+    @property
+    def node(self) -> Program:
+        return self.programs["node"]
+
+    def start(self) -> None:
+        for name in ("prometheus", "agent-a", "agent-b", "node"):
+            self.programs[name].start()
+        self.wait(lambda: all(self.programs[name].answers("/metrics") for name in ("agent-a", "agent-b", "node")))
+        # Found only as scraped, a replayed GPU would be read so: by the clock on the wall, which is not its recording's.
+        self.wait(lambda: len(self.query('count by (uuid) ({__name__="epochcast_gpu_power_watts",job="pushed"})')) == 4)
+        self.service.start()
+        self.wait(lambda: self.service.answers("/healthz"))
+
+    def stop(self) -> None:
+        for program in reversed(self.programs.values()):
+            program.stop(signal.SIGKILL)
+
+    def wait(self, condition: Callable[[], object], seconds: float = 60.0) -> None:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            with suppress(OSError):
+                if condition():
+                    return
+            time.sleep(0.1)
+        logs = {name: program.log.read_text()[-1500:] for name, program in self.programs.items() if program.log.exists()}
+        pytest.fail(f"not within {seconds:g} s; the logs end with {json.dumps(logs, indent=1)}")
+
+    def query(self, expression: str) -> list[dict[str, Any]]:
+        """Answer of Prometheus to an instant query, now."""
+        answer = self.prometheus.json("/api/v1/query", query=expression)
+        assert answer["status"] == "success", answer
+        return list(answer["data"]["result"])
+
+    def wait_until_played(self) -> None:
+        """Wait until the replays have ended, and all of them has been analysed."""
+        self.wait(lambda: all(self.programs[f"agent-{node}"].json("/healthz")["status"] == "replay finished" for node in "ab"))
+        self.wait(lambda: all(self.seen(gpu) >= gpu.trace.time[-1] - 1 for gpu in self.gpus))
+
+    def seen(self, gpu: Gpu) -> float:
+        """Time of the newest sample of a GPU that the service has heard of."""
+        rows = {row["uuid"]: row for row in self.service.json("/api/v1/gpus")["gpus"]}
+        return float(rows[gpu.uuid]["last_sample"] or 0) if gpu.uuid in rows else 0.0
+
+    def epochs(self, gpu: Gpu, program: str = "service") -> list[dict[str, Any]]:
+        """Epochs of a GPU as the service tells them, with profiles."""
+        assert program == "service"
+        path = f"/api/v1/gpus/{urllib.parse.quote(gpu.uuid)}/epochs"
+        return list(self.service.json(path, limit="1000", profiles="true")["epochs"])
+
+    def jobs(self) -> list[dict[str, Any]]:
+        return list(self.service.json("/api/v1/jobs")["jobs"])
+
+    def restart(self, name: str, number: int = signal.SIGTERM) -> None:
+        """End a part and start it again; an agent goes on where its recording has come to meanwhile."""
+        program = self.programs[name]
+        if name.startswith("agent"):
+            newest = self._played_until(name[-1])
+            asked = time.monotonic()
+            program.stop(number)
+            self._cut(name[-1], newest + (time.monotonic() - asked) * self.speed)
+        else:
+            program.stop(number)
+        program.start()
+        self.wait(lambda: program.answers("/-/ready" if name == "prometheus" else "/healthz"))
+
+    def kill_watcher(self) -> None:
+        """End the service's watcher by SIGKILL; the service starts it again."""
+        children = Path(f"/proc/{self.service.pid}/task/{self.service.pid}/children").read_text().split()
+        found = [int(pid) for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        assert len(found) == 1, f"the service's children: {children}"
+        os.kill(found[0], signal.SIGKILL)
+
+    def _played_until(self, node: str) -> float:
+        """Time of the newest row that an agent has."""
+        gpu = next(gpu for gpu in self.gpus if gpu.node == node)
+        columns = self.programs[f"agent-{node}"].json("/api/v1/samples", gpu=gpu.uuid, metric="power")
+        return float(columns["gpus"][0]["time"][-1])
+
+    def _cut(self, node: str, since: float) -> None:
+        """Leave of an agent's recordings what comes after a moment."""
+        for gpu in self.gpus:
+            if gpu.node == node:
+                _write(gpu, self.folder / f"traces-{node}", since)
+
+    def _write_settings(self, ports: dict[str, int], urls: dict[str, str]) -> None:
+        folder = self.folder
+        for node in "ab":
+            (folder / f"traces-{node}").mkdir()
+            for gpu in self.gpus:
+                if gpu.node == node:
+                    _write(gpu, folder / f"traces-{node}")
+            push = f'[push]\nurl = "{urls["prometheus"]}/api/v1/write"\ninterval = 0.5\n'
+            push += '[push.labels]\njob = "pushed"\ncluster = "b"\ninstance = "node-b"\n'
+            (folder / f"agent-{node}.toml").write_text(
+                f'port = {ports[f"agent-{node}"]}\nreplay = "{folder / f"traces-{node}"}"\nspeed = {self.speed}\n'
+                + (push if node == "b" else "")
+            )
+        (folder / "node.toml").write_text(
+            f'agent = "{urls["agent-a"]}"\nport = {ports["node"]}\nstate = "{folder / "node.db"}"\ninterval = 0.2\n'
+            'node = "node-a"\ninstance = "g4dn.12xlarge"\ncloud = "aws"\nregion = "us-east-1"\n'
+        )
+        (folder / "analyzer.toml").write_text(
+            f'port = {ports["service"]}\nstate = "{folder / "service.db"}"\n'
+            f'[[nodes]]\nurl = "{urls["node"]}"\ninterval = 1\n'
+            f'[[prometheus]]\nurl = "{urls["prometheus"]}"\ninterval = 1\nlag = 0\nhistory = 3600\n'
+            'matcher = {cluster = "b"}\n'
+        )
+        targets = {
+            "epochcast-agent": [("agent-a", "a"), ("agent-b", "b")],
+            "epochcast-node": [("node", "a")],
+            "epochcast-analyzer": [("service", "")],
+        }
+        scrapes = [
+            {
+                "job_name": job,
+                "static_configs": [
+                    {"targets": [f"127.0.0.1:{ports[name]}"], "labels": {"cluster": cluster}} for name, cluster in of_job
+                ],
+            }
+            for job, of_job in targets.items()
+        ]
+        # JSON is YAML.
+        (folder / "prometheus.yml").write_text(json.dumps({"global": {"scrape_interval": "1s"}, "scrape_configs": scrapes}))
+
+
+def _write(gpu: Gpu, folder: Path, since: float = -np.inf) -> None:
+    kept = gpu.trace.time > since
+    frame = pd.DataFrame({"time": gpu.trace.time[kept], **{name: column[kept] for name, column in gpu.trace.metrics.items()}})
+    name = gpu.uuid.removeprefix("replay-")
+    write_trace(Trace(frame, gpu.trace.gpu, gpu.uuid, "replay", True), folder / f"{name}.parquet")
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+def _with_noise(trace: SimulatedTrace, seed: int) -> SimulatedTrace:
+    """The same job seen by another GPU: the same marks, its own small noise on what is measured."""
+    rng = np.random.default_rng(seed)
+    noisy = {name: column * rng.normal(1, 0.005, column.size) for name, column in trace.metrics.items() if name != "energy"}
+    ratios = [name for name in noisy if name.endswith(("_active", "_occupancy", "_utilization"))]
+    noisy |= {name: noisy[name].clip(0, 1) for name in ratios}
+    kept = {name: column for name, column in trace.metrics.items() if name == "energy"}
+    return SimulatedTrace(**{**vars(trace), "metrics": noisy | kept})
+
+
+def make_gpus(end: float) -> list[Gpu]:
+    """Eight GPUs on two nodes whose recordings end at ``end`` [unix s]: a job of four, one of two, and two of one."""
+    plans: dict[str, tuple[str, int, dict[str, Any]]] = {
+        "four": ("a", 4, {"epochs": 14, "epoch_s": 25.0, "seed": 1}),
+        "two": ("b", 2, {"epochs": 10, "epoch_s": 33.0, "seed": 2}),
+        "one": ("b", 1, {"epochs": 18, "epoch_s": 18.0, "seed": 3}),
+        "other": ("b", 1, {"epochs": 8, "epoch_s": 41.0, "seed": 4}),
+    }
+    gpus = []
+    for job, (node, count, plan) in plans.items():
+        length = float(np.ptp(simulate(**plan).time))
+        trace = simulate(**plan, start=round(end - length, 1))
+        gpus += [
+            Gpu(f"replay-{job}-{number}", node, job, _with_noise(trace, 10 * number + plan["seed"])) for number in range(count)
+        ]
+    return gpus
+
+
+@pytest.fixture(scope="module")
+def make_chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[float], Chain]]:
+    """Start a chain at a speed; it is ended after the module."""
+    if shutil.which("prometheus") is None:
+        pytest.skip("no prometheus on this machine (Debian: apt install prometheus)")
+    chains: list[Chain] = []
+
+    def make(speed: float) -> Chain:
+        length = 14 * 25.0 + 24
+        chain = Chain(tmp_path_factory.mktemp("chain"), make_gpus(time.time() + STARTUP_S + length / speed), speed)
+        chains.append(chain)
+        chain.start()
+        return chain
+
+    yield make
+    for chain in chains:
+        chain.stop()
+
+
+@pytest.fixture(scope="module")
+def chain(make_chain: Callable[[float], Chain]) -> Chain:
+    """A chain whose recordings have been played to their end at twenty times life, all of it analysed."""
+    chain = make_chain(20.0)
+    chain.wait_until_played()
+    return chain
