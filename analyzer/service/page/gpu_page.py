@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,10 @@ _MOST_LISTED = 100
 _SHOWN_IN = (
     ("power", "W", 1.0),
     ("power_average", "W", 1.0),
+    ("power_limit", "W", 1.0),
     ("_clock", "MHz", 1e6),
+    ("memory_total", "GiB", 2.0**30),
+    ("memory_bandwidth", "GB/s", 1e9),
     ("temperature", "°C", 1.0),
     ("_used", "GiB", 2.0**30),
     ("_free", "GiB", 2.0**30),
@@ -63,7 +67,7 @@ def gpu_page(gpu: GpuAnswer, snapshot: Snapshot, read_epochs: ReadEpochs, now: f
         "metrics": [] if profile is None else [_row(name, values) for name, values in profile.metrics.items()],
         "profile_says": "" if profile is None else _profile_says(profile),
         "rented": "" if device is None else ", ".join(filter(None, (device.instance, device.cloud, device.region))),
-        "facts": [] if device is None else [(name.replace("_", " "), value) for name, value in sorted(device.static.items())],
+        "facts": [] if device is None else [_fact(name, value) for name, value in sorted(device.static.items())],
     }
 
 
@@ -75,9 +79,21 @@ def _profile_says(profile: Profile) -> str:
 
 
 def _row(name: str, values: Any) -> MetricRow:
-    if name in RATIOS:
-        unit, of = "%", 0.01
-    else:
-        unit, of = next(((unit, of) for ending, unit, of in _SHOWN_IN if name.endswith(ending)), ("", 1.0))
+    unit, of = _shown_in(name)
     texts = {key: number(values[key] / of) for key in ("mean", "min", "p50", "max")}
     return MetricRow(name.replace("_", " "), unit, **texts)
+
+
+def _fact(name: str, attribute: Any) -> tuple[str, str]:
+    """A static attribute: a value, or a table with one."""
+    value = attribute.get("value") if isinstance(attribute, Mapping) else attribute
+    unit, of = _shown_in(name)
+    shown = number(value / of) if unit and isinstance(value, int | float) else value
+    return name.replace("_", " "), f"{shown} {unit}".strip()
+
+
+def _shown_in(name: str) -> tuple[str, float]:
+    """The unit that a metric or an attribute is shown in, and how many base units it has."""
+    if name in RATIOS:
+        return "%", 0.01
+    return next(((unit, of) for ending, unit, of in _SHOWN_IN if name.endswith(ending)), ("", 1.0))

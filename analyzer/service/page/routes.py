@@ -5,13 +5,16 @@ from __future__ import annotations
 import time
 
 from fastapi import APIRouter, Request
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, Response
 
-from ..parts import Served
+from ..parts import Parts, Served
+from ..workers import WorkersBusyError
 from .gpu_page import gpu_page
 from .job_page import job_page
 from .overview import overview
 from .render import STATIC, page, static
+from .upload import Sent, answer_page, form_page, read_form
 
 router = APIRouter(include_in_schema=False)
 
@@ -48,6 +51,19 @@ def show_gpu(request: Request, parts: Served, uuid: str) -> HTMLResponse:
     return page(request, "gpu.html", live=True, here="gpu", **shown)
 
 
+@router.api_route("/try", methods=_READ)
+def show_form(request: Request, parts: Served) -> HTMLResponse:
+    """The form for a trace or a profile."""
+    return page(request, "try.html", here="try", **form_page(parts))
+
+
+@router.post("/try")
+async def answer_form(request: Request, parts: Served) -> HTMLResponse:
+    """The prediction of what the form sent."""
+    sent = await read_form(request)
+    return await run_in_threadpool(_answer, request, parts, sent)
+
+
 @router.api_route("/page/{name}", methods=_READ)
 def show_file(request: Request, name: str) -> Response:
     """Style sheet, script and icon; their addresses change with their content."""
@@ -58,3 +74,12 @@ def show_file(request: Request, name: str) -> Response:
 
 def _missing(request: Request, sentence: str) -> HTMLResponse:
     return page(request, "missing.html", status=404, here="", sentence=sentence)
+
+
+def _answer(request: Request, parts: Parts, sent: Sent) -> HTMLResponse:
+    try:
+        return page(request, "try.html", here="try", **answer_page(parts, sent))
+    except (ValueError, WorkersBusyError) as error:
+        status = 503 if isinstance(error, WorkersBusyError) else 422
+        shown = form_page(parts, sent) | {"error": f"{str(error)[:1].upper()}{str(error)[1:]}."}
+        return page(request, "try.html", status=status, here="try", **shown)

@@ -89,11 +89,12 @@ def between(low: float | None, high: float | None) -> str:
 
 
 def usd(value: float | None) -> Markup:
-    """Money: ``$0.0034``, ``$0.41``, ``$12.30``, ``$1,234``."""
+    """Money: ``$0.0034``, ``$0.060``, ``$0.41``, ``$12.30``, ``$1,234``."""
     if value is None or not math.isfinite(value):
         return _data(None, "–")
     size = abs(value)
-    text = f"{size:,.0f}" if size >= 1000 else f"{size:.2f}" if size >= 0.1 or size == 0 else f"{size:.2g}"
+    digits = 0 if size >= 1000 else 2 if size >= 0.1 or size == 0 else 1 - math.floor(math.log10(size))
+    text = f"{size:,.{digits}f}"
     return _data(value, f"{'−' if value < 0 else ''}${text}")
 
 

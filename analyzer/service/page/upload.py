@@ -1,0 +1,98 @@
+"""The form at which a trace or a profile is sent to see its prediction: the API's answers, as a page."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import Request
+from starlette.datastructures import UploadFile
+
+from ....regressor.profile import Profile
+from ...errors import InputError
+from ...profiles import Source
+from ..parts import Parts
+from ..uploads import source_of_upload
+from .interval_plot import interval_plot
+from .job_page import RATIO_ONLY
+
+_MOST_GPUS = 4096
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What the form sent, not checked yet."""
+
+    data: bytes = b""
+    name: str = ""
+    gpu: str = ""
+    count: str = "1"
+
+
+async def read_form(request: Request) -> Sent:
+    """Return what the form sent; HTTPException (400) where it is none."""
+    async with request.form(max_files=1, max_fields=8) as form:
+        file = form.get("file")
+        texts = {name: text[:200] for name in ("gpu", "count") if isinstance(text := form.get(name), str)}
+        if not isinstance(file, UploadFile):
+            return Sent(**texts)
+        return Sent(await file.read(), (file.filename or "")[:200], **texts)
+
+
+def form_page(parts: Parts, sent: Sent | None = None) -> dict[str, Any]:
+    """Return what the template shows of the form, filled as it was ``sent``, without an answer."""
+    sent = sent or Sent()
+    return {
+        "gpu_names": sorted(parts.catalog),
+        "gpu": sent.gpu,
+        "count": sent.count,
+        "most_bytes": f"{parts.settings.limits.body_bytes / 2**20:.3g} MiB",
+        "error": None,
+        "answer": None,
+        "ratio_only": RATIO_ONLY,
+    }
+
+
+def answer_page(parts: Parts, sent: Sent) -> dict[str, Any]:
+    """Return what the template shows of the answer.
+
+    Raises:
+        InputError: nothing that a prediction can start from was sent, in one sentence.
+        WorkersBusyError: too many others sent something.
+    """
+    count = _count(sent.count)
+    source = _source(parts, sent)
+    answer = parts.advisor.prediction([source])
+    return form_page(parts, sent) | {
+        "answer": answer,
+        "name": sent.name or "What was sent",
+        "intervals": interval_plot(answer, source.gpu.name),
+        "rec": parts.advisor.recommendation([source], gpus=count),
+    }
+
+
+def _count(text: str) -> int:
+    if text.isascii() and text.isdigit() and 1 <= int(text) <= _MOST_GPUS:
+        return int(text)
+    raise InputError(f"the job's GPUs are {text!r:.40}; give a whole number from 1 to {_MOST_GPUS}")
+
+
+def _source(parts: Parts, sent: Sent) -> Source:
+    """Traces are read in a worker process, whatever they are called: a name says nothing of what is in a file."""
+    if not sent.data:
+        raise InputError("no file was sent; choose a trace (Parquet or CSV) or a profile (JSON)")
+    gpu = sent.gpu or None
+    if sent.data.lstrip()[:1] == b"{":
+        return _source_of_profile(parts, sent.data, gpu)
+    kind = "parquet" if sent.data[:4] == b"PAR1" else "csv"
+    found: Source = parts.workers.run(source_of_upload, sent.data, kind, gpu, parts.settings.gpus)
+    return found
+
+
+def _source_of_profile(parts: Parts, data: bytes, gpu: str | None) -> Source:
+    try:
+        profile = Profile.from_json(json.loads(data))
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"the file begins like a profile but is no JSON: {error!s:.200}; send a profile or a trace") from error
+    return Source("the profile", profile, parts.catalog.resolve(gpu or profile.gpu))
