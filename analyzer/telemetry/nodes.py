@@ -14,8 +14,8 @@ from .settings import NodeSettings
 
 REPORTS, EPOCHS = "/api/v1/reports", "/api/v1/epochs"
 REPORTS_SCHEMA, EPOCHS_SCHEMA = "epochcast.reports/v1", "epochcast.epochs/v1"
-#: Epochs of a GPU asked for at once: what a service that was away for long finds. Of these a profile has some 3 kB.
-MOST_EPOCHS = 10_000
+#: Epochs of a GPU asked for at once, the most that a node tells: what a service that was away for long finds.
+MOST_EPOCHS = 5000
 #: Epochs that end by less than this apart (seconds) are told as one moment by both sides.
 ROUNDING_S = 1e-3
 
@@ -44,7 +44,7 @@ class NodeSource:
         answer = self._endpoint.json(REPORTS)
         self._endpoint.expect(REPORTS, answer, REPORTS_SCHEMA)
         found: list[NodeReport] = []
-        failure: Exception | None = None
+        failure: InputError | TelemetryError | None = None
         rows = answer.get("reports")
         if not isinstance(rows, list):
             raise TelemetryError(f"node analyzer {self.name}{REPORTS} does not answer with a list of reports")
@@ -57,6 +57,8 @@ class NodeSource:
                 continue
             self._told[report.device.uuid] = report
             found.append(NodeReport(report, tuple(epochs)))
+        if isinstance(failure, TelemetryError) and not found:
+            raise failure
         if failure is not None and not found:
             raise TelemetryError(f"node analyzer {self.name}: {failure}") from failure
         return found
