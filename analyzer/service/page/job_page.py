@@ -89,9 +89,9 @@ def _plot(job: JobAnswer, snapshot: Snapshot, read_epochs: ReadEpochs) -> EpochP
 
 
 def _row_of(current: CurrentInstance, rec: RecommendationAnswer) -> InstanceAnswer | None:
-    """The ranked row of what it runs on now."""
-    same = (current.instance, current.cloud, current.region)
-    return next((one for one in rec.recommendations if (one.instance, one.cloud, one.region) == same), None)
+    """The ranked row of what it runs on now; some clouds rent one instance with different GPUs."""
+    same = (current.instance, current.cloud, current.region, current.gpu)
+    return next((one for one in rec.recommendations if (one.instance, one.cloud, one.region, one.gpu) == same), None)
 
 
 def _current_usd(job: JobAnswer, rec: RecommendationAnswer | None, row: InstanceAnswer | None) -> float | None:
@@ -114,5 +114,5 @@ def _sure(rec: RecommendationAnswer | None) -> str:
 
 def _why_not(job: JobAnswer, state: states.State) -> str:
     if state.word == "searching":
-        return state.sentence
+        return "It takes some epochs, or a few minutes of work, to see what the job does."
     return "The notes below say why." if job.notes else "It takes a minute of work to see what it does."

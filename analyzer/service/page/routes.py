@@ -54,7 +54,7 @@ def show_gpu(request: Request, parts: Served, uuid: str) -> HTMLResponse:
 @router.api_route("/try", methods=_READ)
 def show_form(request: Request, parts: Served) -> HTMLResponse:
     """The form for a trace or a profile."""
-    return page(request, "try.html", here="try", **form_page(parts))
+    return page(request, "try.html", here="try", **form_page(parts, _address(request)))
 
 
 @router.post("/try")
@@ -78,8 +78,13 @@ def _missing(request: Request, sentence: str) -> HTMLResponse:
 
 def _answer(request: Request, parts: Parts, sent: Sent) -> HTMLResponse:
     try:
-        return page(request, "try.html", here="try", **answer_page(parts, sent))
+        return page(request, "try.html", here="try", **answer_page(parts, _address(request), sent))
     except (ValueError, WorkersBusyError) as error:
         status = 503 if isinstance(error, WorkersBusyError) else 422
-        shown = form_page(parts, sent) | {"error": f"{str(error)[:1].upper()}{str(error)[1:]}."}
+        shown = form_page(parts, _address(request), sent) | {"error": f"{str(error)[:1].upper()}{str(error)[1:]}."}
         return page(request, "try.html", status=status, here="try", **shown)
+
+
+def _address(request: Request) -> str:
+    """Of the service, as whoever asks reached it."""
+    return str(request.base_url).rstrip("/")

@@ -40,21 +40,22 @@ async def read_form(request: Request) -> Sent:
         return Sent(await file.read(), (file.filename or "")[:200], **texts)
 
 
-def form_page(parts: Parts, sent: Sent | None = None) -> dict[str, Any]:
-    """Return what the template shows of the form, filled as it was ``sent``, without an answer."""
+def form_page(parts: Parts, address: str, sent: Sent | None = None) -> dict[str, Any]:
+    """Return what the template shows of the form, filled as it was ``sent``, without an answer; ``address``: of the service."""
     sent = sent or Sent()
     return {
         "gpu_names": sorted(parts.catalog),
         "gpu": sent.gpu,
         "count": sent.count,
         "most_bytes": f"{parts.settings.limits.body_bytes / 2**20:.3g} MiB",
+        "address": address,
         "error": None,
         "answer": None,
         "ratio_only": RATIO_ONLY,
     }
 
 
-def answer_page(parts: Parts, sent: Sent) -> dict[str, Any]:
+def answer_page(parts: Parts, address: str, sent: Sent) -> dict[str, Any]:
     """Return what the template shows of the answer.
 
     Raises:
@@ -64,7 +65,7 @@ def answer_page(parts: Parts, sent: Sent) -> dict[str, Any]:
     count = _count(sent.count)
     source = _source(parts, sent)
     answer = parts.advisor.prediction([source])
-    return form_page(parts, sent) | {
+    return form_page(parts, address, sent) | {
         "answer": answer,
         "name": sent.name or "What was sent",
         "intervals": interval_plot(answer, source.gpu.name),

@@ -13,6 +13,9 @@ from datetime import UTC, datetime
 
 from markupsafe import Markup
 
+# Between a number and its unit: no line ends there.
+_SPACE = "\N{NO-BREAK SPACE}"
+
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86400
 
 
@@ -58,15 +61,15 @@ def length(seconds: float | None) -> str:
     if seconds is None or not math.isfinite(seconds):
         return "–"
     if seconds < 1:
-        return f"{number(seconds * 1000)} ms"
+        return f"{number(seconds * 1000)}{_SPACE}ms"
     if seconds < 2 * _MINUTE_S:
-        return f"{number(seconds)} s"
+        return f"{number(seconds)}{_SPACE}s"
     for large, small, names in ((_MINUTE_S, 1, "min s"), (_HOUR_S, _MINUTE_S, "h min"), (_DAY_S, _HOUR_S, "d h")):
         whole, rest = divmod(round(seconds / small), large // small)
         # Hours up to two days: "36 h" is easier to compare than "1 d 12 h".
         if large == _DAY_S or seconds < (2 * _HOUR_S if large == _MINUTE_S else 2 * _DAY_S):
             first, second = names.split()
-            return f"{whole:,} {first} {rest} {second}" if rest else f"{whole:,} {first}"
+            return _SPACE.join([f"{whole:,}", first, *([str(rest), second] if rest else [])])
     raise AssertionError("days hold every length")
 
 
@@ -85,7 +88,7 @@ def between(low: float | None, high: float | None) -> str:
     if low is None or high is None:
         return ""
     unit = time_unit([high])
-    return f"{unit.of(low)} to {unit.of(high)} {unit.name}"
+    return f"{unit.of(low)} to {unit.of(high)}{_SPACE}{unit.name}"
 
 
 def usd(value: float | None) -> Markup:
@@ -100,12 +103,17 @@ def usd(value: float | None) -> Markup:
 
 def share(value: float | None) -> Markup:
     """A ratio as a percentage: ``37 %``."""
-    return _data(value, "–" if value is None or not math.isfinite(value) else f"{value * 100:.0f} %".replace("-", "−"))
+    return _data(value, "–" if value is None or not math.isfinite(value) else f"{value * 100:.0f}{_SPACE}%".replace("-", "−"))
 
 
 def times(value: float | None) -> Markup:
     """A ratio of two times: ``0.31×``."""
-    return _data(value, "–" if value is None or not math.isfinite(value) else f"{number(value)}×")
+    return _data(
+        value,
+        "–"
+        if value is None or not math.isfinite(value)
+        else f"{value:,.{0 if value >= 100 else 2 if value >= 0.095 else 3}f}×",
+    )
 
 
 def ago(moment: float | None, now: float) -> Markup:
@@ -115,7 +123,7 @@ def ago(moment: float | None, now: float) -> Markup:
     age = max(0.0, now - moment)
     for limit, unit, name in ((90, 1, "s"), (90 * 60, 60, "min"), (36 * 3600, 3600, "h"), (math.inf, 86400, "days")):
         if age < limit:
-            text = "now" if age < 1.5 else f"{age / unit:.0f} {name} ago"
+            text = "now" if age < 1.5 else f"{age / unit:.0f}{_SPACE}{name} ago"
             break
     return Markup('<time datetime="{}" title="{}">{}</time>').format(
         _at(moment).isoformat(timespec="seconds"), clock(moment), text
