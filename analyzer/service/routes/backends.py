@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
+from starlette.responses import Response
 
 from ...errors import InputError
 from ...plugins import asking
@@ -71,9 +72,10 @@ def router(registry: Registry) -> APIRouter:
         operation_id="ask_another",
         summary="Ask a backend that is not available",
         description="Answers why it is not: those that are have an operation of their own, with their schema.",
-        responses=answers(404),
+        responses=answers(404, 422),
         status_code=503,
         response_model=None,
+        response_class=Response,  # the answer is a problem, never JSON of its own
     )
     def ask_another(name: str) -> None:
         why = _found(registry, name).why

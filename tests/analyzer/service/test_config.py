@@ -87,7 +87,7 @@ def test_a_wrong_setting_is_one_sentence(tmp_path: Path, text: str, sentence: st
 
 
 def test_a_missing_file_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cannot read the configuration .*none.toml: No such file"):
+    with pytest.raises(InputError, match=r"cannot read the configuration .*none\.toml: No such file"):
         load_settings(tmp_path / "none.toml")
 
 

@@ -1,0 +1,109 @@
+"""A service of a few simulated GPUs, in this process: what its watcher would have written stands in its store."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+from starlette.testclient import TestClient
+
+from epochcast.analyzer.live.report import Device, EpochRecord, Owner, Report
+from epochcast.analyzer.live.state_store import StateStore
+from epochcast.analyzer.plugins import Settings as PluginSettings
+from epochcast.analyzer.plugins.registry import Registry
+from epochcast.analyzer.service.advisor import Advisor
+from epochcast.analyzer.service.analysis import Analysis
+from epochcast.analyzer.service.app import create_app
+from epochcast.analyzer.service.config import LimitSettings, Settings
+from epochcast.analyzer.service.parts import Parts
+from epochcast.analyzer.service.questions import example_profile
+from epochcast.analyzer.service.workers import Workers
+from epochcast.regressor import Profile
+
+SLURM_JOB = "slurm-4711"
+
+
+def report(number: int, *, slurm_job: str = "", state: str = "answered") -> Report:
+    """What is told of GPU ``number``: epochs of the example profile, the newest of which ended just now."""
+    profile = Profile.from_json(example_profile())
+    assert profile.epoch_s is not None
+    now = time.time()
+    since = now - 6 * profile.epoch_s
+    epochs = [
+        EpochRecord(since + n * profile.epoch_s, since + (n + 1) * profile.epoch_s, 0.97, since, profile) for n in range(5)
+    ]
+    device = Device(
+        f"GPU-{number}", str(number), "Tesla T4", "node-a", "replay", simulated=True, instance="g4dn.xlarge", cloud="aws"
+    )
+    return Report(
+        device=device,
+        state=state,  # type: ignore[arg-type]
+        verdict="epochs",
+        period_s=profile.epoch_s,
+        confidence=0.97,
+        job_since=since,
+        epochs_seen=5,
+        epochs=tuple(replace(epoch, profile=None) for epoch in epochs),
+        profile=profile,
+        owners=(Owner(4000 + number, "python", "ada", slurm_job=slurm_job),),
+        last_sample=now,
+        samples=1800,
+    )
+
+
+def fill(store: StateStore) -> None:
+    """Write two GPUs of a Slurm job, and one by itself."""
+    reports = [report(0, slurm_job="4711"), report(1, slurm_job="4711"), report(2)]
+    store.write_reports(reports)
+    for one in reports:
+        store.write_epochs(one.device.uuid, [replace(epoch, profile=one.profile) for epoch in one.epochs])
+
+
+@pytest.fixture(scope="session")
+def advisor() -> Advisor:
+    return Advisor.load(Settings())
+
+
+@pytest.fixture(scope="session")
+def workers() -> Iterator[Workers]:
+    limits = LimitSettings()
+    workers = Workers(1, limits.worker_memory_bytes, limits.seconds)
+    yield workers
+    workers.stop()
+
+
+@pytest.fixture(scope="session")
+def backends() -> Registry:
+    return Registry.load(PluginSettings(), {})
+
+
+@pytest.fixture
+def parts(tmp_path: Path, advisor: Advisor, workers: Workers, backends: Registry) -> Iterator[Parts]:
+    yield from made(tmp_path, advisor, workers, backends)
+
+
+def made(folder: Path, advisor: Advisor, workers: Workers, backends: Registry) -> Iterator[Parts]:
+    settings = Settings(state=folder / "state.db", read_only=False, limits=LimitSettings(requests_per_minute=0))
+    store = StateStore(settings.state)
+    fill(store)
+    analysis = Analysis(store, advisor, settings)
+    analysis.round()
+    yield Parts(
+        settings=settings,
+        store=store,
+        catalog=advisor.catalog,
+        instances=advisor.instances,
+        advisor=advisor,
+        analysis=analysis,
+        workers=workers,
+        backends=backends,
+        registry=CollectorRegistry(),
+    )
+    store.close()
+
+
+@pytest.fixture
+def client(parts: Parts) -> TestClient:
+    return TestClient(create_app(parts), raise_server_exceptions=False)

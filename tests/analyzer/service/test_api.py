@@ -1,0 +1,248 @@
+"""The HTTP API against what it is made of: answers, and errors as problems of one sentence."""
+
+import json
+from dataclasses import replace as changed
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pandas as pd
+import pytest
+from starlette.testclient import TestClient
+
+from epochcast import __version__
+from epochcast.analyzer.profiles import read_source
+from epochcast.analyzer.service.app import create_app
+from epochcast.analyzer.service.parts import Parts
+from epochcast.analyzer.service.questions import example_profile
+from epochcast.analyzer.trace import Trace, write_trace
+from epochcast.detector.simulator import simulate
+from epochcast.regressor import Predictor, Profile, load_catalog
+
+from .conftest import SLURM_JOB
+
+PROBLEM = "application/problem+json"
+
+
+def problem(response: httpx2.Response, status: int) -> str:
+    """Check that it is a problem of one sentence, and return that."""
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == PROBLEM
+    body = response.json()
+    assert set(body) == {"type", "title", "status", "detail", "instance"}
+    assert body["status"] == status
+    assert "\n" not in body["detail"]
+    assert len(body["detail"]) > 20
+    detail: str = body["detail"]
+    return detail
+
+
+def got(client: TestClient, path: str, **query: Any) -> Any:
+    response = client.get(path, params=query)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+# GPUs and jobs
+
+
+def test_gpus_and_their_epochs(client: TestClient, parts: Parts) -> None:
+    gpus = got(client, "/api/v1/gpus")["gpus"]
+    assert [gpu["uuid"] for gpu in gpus] == ["GPU-0", "GPU-1", "GPU-2"]
+    assert got(client, "/api/v1/gpus/GPU-1") == gpus[1]
+    assert gpus[0]["model"] == "T4"
+    assert gpus[0]["job"] == gpus[1]["job"] == SLURM_JOB != gpus[2]["job"]
+
+    epochs = got(client, "/api/v1/gpus/GPU-0/epochs")["epochs"]
+    assert [epoch["seconds"] for epoch in epochs] == pytest.approx([example_profile()["epoch_s"]] * 5)
+    assert {epoch["profile"] for epoch in epochs} == {None}
+    newest = got(client, "/api/v1/gpus/GPU-0/epochs", limit=2, profiles=True)["epochs"]
+    assert [epoch["start"] for epoch in newest] == [epoch["start"] for epoch in epochs[-2:]]
+    assert newest[0]["profile"]["metrics"] == example_profile()["metrics"]
+    assert got(client, "/api/v1/gpus/GPU-0/epochs", since=epochs[-2]["end"])["epochs"] == epochs[-1:]
+
+
+def test_jobs_with_prediction_and_recommendation(client: TestClient) -> None:
+    jobs = got(client, "/api/v1/jobs")["jobs"]
+    assert len(jobs) == 2
+    job = got(client, f"/api/v1/jobs/{SLURM_JOB}")
+    assert {key: job[key] for key in jobs[0]} in jobs
+    assert job["gpus"] == ["GPU-0", "GPU-1"]
+    assert "prediction" not in jobs[0]
+
+    everywhere = got(client, f"/api/v1/jobs/{SLURM_JOB}/prediction")
+    assert everywhere == job["prediction"]
+    only = got(client, f"/api/v1/jobs/{SLURM_JOB}/prediction", target=["A100 SXM4 40GB", "L4"])
+    assert {row["gpu"] for row in only["predictions"]} <= {row["gpu"] for row in everywhere["predictions"]}
+    assert len(only["predictions"]) == 2
+
+    ranked = got(client, f"/api/v1/jobs/{SLURM_JOB}/recommendation", objective="time", cloud="aws")
+    assert ranked["objective"] == "time"
+    assert {row["cloud"] for row in ranked["recommendations"]} == {"aws"}
+    assert ranked["recommendations"][0] == ranked["fastest"]
+    # Two GPUs: an instance with one is needed twice, and paid twice.
+    assert {row["instances"] for row in ranked["recommendations"] if row["gpu_count"] == 1} == {2}
+
+
+def test_active_jobs_can_be_asked_for(client: TestClient) -> None:
+    active = got(client, "/api/v1/jobs", active=True)["jobs"]
+    ended = got(client, "/api/v1/jobs", active=False)["jobs"]
+    assert all(job["active"] for job in active)
+    assert not any(job["active"] for job in ended)
+    assert len(active) + len(ended) == 2
+
+
+def test_a_plan_is_kept_and_shown(client: TestClient, parts: Parts) -> None:
+    response = client.put(f"/api/v1/jobs/{SLURM_JOB}/plan", json={"epochs": 90})
+    assert (response.status_code, response.content) == (204, b"")
+    assert got(client, f"/api/v1/jobs/{SLURM_JOB}")["plan"]["epochs"] == 90
+    assert parts.store.plans()[SLURM_JOB]["epochs"] == 90
+
+
+def test_a_read_only_service_keeps_no_plan(parts: Parts) -> None:
+    settings = parts.settings.model_copy(update={"read_only": True})
+    client = TestClient(create_app(changed(parts, settings=settings)))
+    detail = problem(client.put(f"/api/v1/jobs/{SLURM_JOB}/plan", json={"epochs": 90}), 403)
+    assert "read_only = false" in detail
+    assert parts.store.plans() == {}
+
+
+@pytest.mark.parametrize(
+    "path", ["gpus/none", "gpus/none/epochs", "jobs/none", "jobs/none/prediction", "jobs/none/recommendation", "backends/none"]
+)
+def test_what_was_not_seen_is_404(client: TestClient, path: str) -> None:
+    assert "none" in problem(client.get(f"/api/v1/{path}"), 404)
+
+
+# Questions
+
+
+def test_a_prediction_is_what_the_library_predicts(client: TestClient) -> None:
+    response = client.post("/api/v1/predictions", json={"profiles": [example_profile()], "targets": ["A100 SXM4 40GB", "L4"]})
+    assert response.status_code == 200, response.text
+    by_gpu = {row["gpu"]: row for row in response.json()["predictions"]}
+    catalog = load_catalog()
+    for one in Predictor.load(None, catalog).predict(Profile.from_json(example_profile()), ["A100 SXM4 40GB", "L4"]):
+        row = by_gpu[one.gpu]
+        assert (row["seconds"], row["low"], row["high"]) == pytest.approx((one.seconds, one.low, one.high))
+        assert row["ratio"] == pytest.approx(one.ratio)
+
+
+def test_a_recommendation_keeps_its_limits(client: TestClient) -> None:
+    question = {"profiles": [example_profile()], "epochs": 10, "clouds": ["aws"], "objective": "time"}
+    free = client.post("/api/v1/recommendations", json=question).json()
+    deadline = sorted(row["seconds"] for row in free["recommendations"])[1]
+    kept = client.post("/api/v1/recommendations", json=question | {"deadline_s": deadline}).json()
+    assert 2 <= len(kept["recommendations"]) < len(free["recommendations"])
+    assert all(row["seconds"] <= deadline for row in kept["recommendations"])
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = simulate(seed=3, epochs=8, epoch_s=12.0)
+    trace = Trace(pd.DataFrame({"time": made.time, **made.metrics}), gpu="Tesla T4", source="replay", simulated=True)
+    return write_trace(trace, tmp_path_factory.mktemp("runs") / "run.parquet")
+
+
+def test_a_trace_that_is_sent_is_predicted_like_its_profile(client: TestClient, run: Path) -> None:
+    body, kind = run.read_bytes(), {"Content-Type": "application/vnd.apache.parquet"}
+    answer = client.post("/api/v1/traces/predictions", content=body, headers=kind, params={"target": "A100 SXM4 40GB"})
+    assert answer.status_code == 200, answer.text
+    profile = read_source(str(run), load_catalog()).profile.to_json()
+    by_profile = client.post("/api/v1/predictions", json={"profiles": [profile], "targets": ["A100 SXM4 40GB"]}).json()
+    assert answer.json()["predictions"] == by_profile["predictions"]
+    assert answer.json()["simulated"] is True
+
+    found = client.post("/api/v1/traces/detections", content=body, headers=kind).json()
+    assert found["verdict"] == "epochs"
+    assert len(found["epochs"]) == 8
+    ranked = client.post("/api/v1/traces/recommendations", content=body, headers=kind, params={"cloud": "aws"}).json()
+    assert {row["cloud"] for row in ranked["recommendations"]} == {"aws"}
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "said"),
+    [
+        (b"{", 422, "not JSON"),
+        (b"[" * 100_000, 400, "nested too deeply"),
+        (b'{"profiles": [1' + b"0" * 5000 + b"]}", 400, "thousands of digits"),
+        (b'{"profiles": []}', 422, "profiles"),
+        (b'{"profiles": [{}]}', 422, "schema"),
+        (b'{"profiles": [], "x\\ud800": 1}', 422, "unicode"),
+        (b'{"\xff": 1}', 400, "not UTF-8"),
+        (b"null", 422, "body"),
+    ],
+)
+def test_a_body_that_is_no_question_is_one_sentence(client: TestClient, body: bytes, status: int, said: str) -> None:
+    response = client.post("/api/v1/predictions", content=body, headers={"Content-Type": "application/json"})
+    assert said in problem(response, status)
+
+
+@pytest.mark.parametrize("kind", [None, "text/plain", "multipart/form-data", "application/x-www-form-urlencoded"])
+def test_another_kind_of_content_is_415(client: TestClient, kind: str | None) -> None:
+    headers = {} if kind is None else {"Content-Type": kind}
+    question = json.dumps({"profiles": [example_profile()]}).encode()
+    assert "send application/json" in problem(client.post("/api/v1/predictions", content=question, headers=headers), 415)
+    assert "text/csv" in problem(client.post("/api/v1/traces/detections", content=b"time,a\n", headers=headers), 415)
+
+
+# Tables and operation
+
+
+def test_catalogue_and_prices(client: TestClient, parts: Parts) -> None:
+    gpus = got(client, "/api/v1/catalog/gpus")["gpus"]
+    assert [gpu["name"] for gpu in gpus] == [gpu.name for gpu in parts.catalog.values()]
+    prices = got(client, "/api/v1/prices", gpu="Tesla T4", cloud="aws")["prices"]
+    assert prices
+    assert {(row["gpu"], row["cloud"]) for row in prices} == {("T4", "aws")}
+    assert all(date.fromisoformat(row["date"]) and row["source"] for row in prices)
+    assert "no-such-gpu" in problem(client.get("/api/v1/prices", params={"gpu": "no-such-gpu"}), 422)
+
+
+def test_health(client: TestClient) -> None:
+    assert got(client, "/healthz") == {"status": "ok"}
+    assert got(client, "/readyz") == {"status": "ok"}
+    health = got(client, "/api/v1/health")
+    assert (health["version"], health["gpus"], health["jobs"]) == (__version__, 3, 2)
+
+
+def test_get_is_answered_to_head_without_a_body(client: TestClient) -> None:
+    response = client.head("/api/v1/gpus")
+    assert (response.status_code, response.content) == (200, b"")
+    assert int(response.headers["content-length"]) == len(client.get("/api/v1/gpus").content)
+    problem_of_post = client.head("/api/v1/predictions")
+    assert (problem_of_post.status_code, problem_of_post.content) == (405, b"")
+
+
+def test_a_method_that_is_not_there_names_those_that_are(client: TestClient) -> None:
+    response = client.delete("/api/v1/gpus")
+    assert "use GET" in problem(response, 405)
+    assert response.headers["allow"] == "GET"
+    problem(client.get("/api/v2/gpus"), 404)
+
+
+def test_the_description_is_openapi_and_says_what_is_needed_to_ask(client: TestClient) -> None:
+    spec = got(client, "/openapi.json")
+    assert spec["openapi"].startswith("3.1")
+    for path, operations in spec["paths"].items():
+        for method, operation in operations.items():
+            assert operation["operationId"] and operation["summary"] and operation["tags"], (method, path)
+            for status, answer in operation["responses"].items():
+                if int(status) >= 400:
+                    assert list(answer["content"]) == [PROBLEM], (method, path, status)
+    identities = [one["operationId"] for operations in spec["paths"].values() for one in operations.values()]
+    assert len(identities) == len(set(identities))
+    question = spec["components"]["schemas"]["PredictionQuestion"]
+    assert client.post("/api/v1/predictions", json=question["examples"][0]).status_code == 200
+    ranking = spec["components"]["schemas"]["RecommendationQuestion"]
+    assert client.post("/api/v1/recommendations", json=ranking["examples"][0]).status_code == 200
+
+
+def test_a_bug_is_a_problem_without_its_traceback(client: TestClient, parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise KeyError("secret")
+
+    monkeypatch.setattr(type(parts.advisor), "prediction", fail)
+    response = client.post("/api/v1/predictions", json={"profiles": [example_profile()]})
+    assert "secret" not in problem(response, 500)

@@ -1,0 +1,175 @@
+"""What keeps a client from asking too much, or at all: token, body size, rate, requests at once, slow bodies; all counted."""
+
+import base64
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+from prometheus_client import CollectorRegistry
+from starlette.testclient import TestClient
+
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.service import limits as limits_module
+from epochcast.analyzer.service.app import create_app
+from epochcast.analyzer.service.auth import read_token
+from epochcast.analyzer.service.parts import Parts
+
+from .test_api import problem
+
+TOKEN = "a-token-that-nobody-guesses"
+
+Client = Callable[..., TestClient]
+
+
+@pytest.fixture
+def client_with(parts: Parts) -> Iterator[Client]:
+    """Makes clients of the service with other limits, or with a token."""
+
+    def make(token: str | None = None, **limits: Any) -> TestClient:
+        settings = parts.settings.model_copy(update={"limits": parts.settings.limits.model_copy(update=limits)})
+        other = replace(parts, settings=settings, token=token, registry=CollectorRegistry())
+        client = TestClient(create_app(other), raise_server_exceptions=False)
+        client.refused = lambda reason: other.registry.get_sample_value(  # type: ignore[attr-defined]
+            "epochcast_analyzer_refused_requests_total", {"reason": reason}
+        )
+        return client
+
+    yield make
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        None,
+        "Bearer wrong",
+        "Bearer",
+        f"Bearer {TOKEN}x",
+        f"Token {TOKEN}",
+        "Basic !!!",
+        "Basic " + base64.b64encode(b"user:wrong").decode(),
+        "Basic " + base64.b64encode(TOKEN.encode()).decode(),
+    ],
+)
+def test_without_the_token_nothing_is_told(client_with: Client, sent: str | None) -> None:
+    client = client_with(TOKEN)
+    headers = {} if sent is None else {"Authorization": sent}
+    for path in ("/", "/api/v1/gpus", "/metrics", "/openapi.json", "/nothing"):
+        response = client.get(path, headers=headers)
+        problem(response, 401)
+        assert [one.partition(" ")[0] for one in response.headers.get_list("www-authenticate")] == ["Bearer", "Basic"]
+    assert client.refused("unauthorized") == 5  # type: ignore[attr-defined]
+    for path in ("/healthz", "/readyz"):
+        assert client.get(path, headers=headers).json() == {"status": "ok"}
+
+
+def test_the_token_lets_in_as_a_bearer_and_as_a_password(client_with: Client) -> None:
+    client = client_with(TOKEN)
+    assert client.get("/api/v1/gpus", headers={"Authorization": f"bearer {TOKEN}"}).status_code == 200
+    assert client.get("/api/v1/gpus", auth=("anybody", TOKEN)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("short", "16 characters"), ("two words that are long enough", "single word"), ("schlüssel" * 3, "ASCII")],
+)
+def test_a_token_that_protects_nothing_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "token"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=said):
+        read_token(path)
+    path.write_text(f"{TOKEN}\n", encoding="utf-8")
+    assert read_token(path) == TOKEN
+    with pytest.raises(InputError, match="cannot read the token file"):
+        read_token(tmp_path / "none")
+
+
+def test_a_body_that_says_it_is_too_large_is_refused_unread(client_with: Client) -> None:
+    client = client_with(body_bytes=2048)
+    json_type = {"Content-Type": "application/json"}
+    assert "2049 bytes" in problem(client.post("/api/v1/predictions", content=b" " * 2049, headers=json_type), 413)
+    problem(client.post("/api/v1/predictions", content=b" " * 2048, headers=json_type), 422)
+    for wrong in ("-1", "1e3", "9" * 30):
+        problem(client.post("/api/v1/predictions", content=b"", headers=json_type | {"Content-Length": wrong}), 413)
+    assert client.refused("body") == 4  # type: ignore[attr-defined]
+
+
+def test_a_body_that_does_not_say_its_size_is_counted(client_with: Client) -> None:
+    client = client_with(body_bytes=2048)
+    chunks = iter([b" " * 1000] * 3)
+    response = client.post("/api/v1/traces/detections", content=chunks, headers={"Content-Type": "text/csv"})
+    assert "content-length" not in response.request.headers
+    assert "more than 2048" in problem(response, 413)
+    assert client.refused("body") == 1  # type: ignore[attr-defined]
+
+
+def test_too_many_requests_in_a_minute_are_told_when_to_come_back(client_with: Client) -> None:
+    client = client_with(requests_per_minute=3)
+    answers = [client.get("/api/v1/gpus").status_code for _ in range(3)]
+    late = client.get("/api/v1/gpus")
+    if answers == [200] * 3 and late.status_code == 200:  # the clock's minute ended meanwhile
+        late = [client.get("/api/v1/gpus") for _ in range(3)][-1]
+    problem(late, 429)
+    assert 1 <= int(late.headers["retry-after"]) <= 60
+    assert client.refused("rate") >= 1  # type: ignore[attr-defined]
+    assert client.get("/healthz").status_code == 200
+
+
+def test_too_many_requests_at_once_are_refused_and_a_slow_body_is_given_up(
+    client_with: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits_module, "_GRACE_S", 0.0)
+    client = client_with(requests_at_once=2, seconds=0.5)
+
+    async def ask() -> list[httpx2.Response]:
+        answers: list[httpx2.Response] = []
+        transport = httpx2.ASGITransport(client.app)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://service") as other:
+
+            async def never_whole() -> AsyncIterator[bytes]:
+                yield b"time,"
+                await anyio.sleep_forever()
+
+            async def slow() -> None:
+                answers.append(
+                    await other.post("/api/v1/traces/detections", content=never_whole(), headers={"Content-Type": "text/csv"})
+                )
+
+            async with anyio.create_task_group() as group:
+                group.start_soon(slow)
+                group.start_soon(slow)
+                await anyio.sleep(0.1)
+                answers.append(await other.get("/api/v1/gpus"))
+            answers.append(await other.get("/api/v1/gpus"))
+        return answers
+
+    busy, *slow, after = anyio.run(ask)
+    assert "most at once" in problem(busy, 503)
+    assert busy.headers["retry-after"] == "1"
+    for response in slow:
+        assert "send the body faster" in problem(response, 503)
+    assert after.status_code == 200
+    assert client.refused("busy") == 3  # type: ignore[attr-defined]
+
+
+def test_every_answer_has_the_headers_that_browsers_obey(client_with: Client) -> None:
+    client = client_with(TOKEN)
+    for path, status in (("/healthz", 200), ("/api/v1/gpus", 401)):
+        response = client.get(path)
+        assert response.status_code == status
+        assert "default-src 'self'" in response.headers["content-security-policy"]
+        assert "frame-ancestors 'none'" in response.headers["content-security-policy"]
+        assert response.headers["x-content-type-options"] == "nosniff"
+        assert not [name for name in response.headers if name.startswith("access-control")]
+
+
+def test_label_values_are_not_made_by_clients(client_with: Client) -> None:
+    client = client_with()
+    for number in range(5):
+        client.request(f"M{number}", f"/made-up/{number}")
+    page = client.get("/metrics").text
+    assert 'epochcast_analyzer_requests_total{method="other",route="none",status="404"} 5.0' in page
+    assert "made-up" not in page
