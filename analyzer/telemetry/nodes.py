@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from ..errors import InputError
 from ..live.report import EpochRecord, Report, epoch_from_json
@@ -20,6 +20,14 @@ MOST_EPOCHS = 5000
 ROUNDING_S = 1e-3
 
 
+class _Given(NamedTuple):
+    """What was given of a GPU: ``epochs`` by start and end [unix s], the ``newest`` end, and the report's counter then."""
+
+    epochs: set[tuple[float, float]]
+    newest: float
+    seen: int
+
+
 class NodeSource:
     """One node analyzer; see `TelemetrySource`."""
 
@@ -30,7 +38,7 @@ class NodeSource:
         self.interval_s = settings.interval
         self._settings = settings
         self._endpoint = Endpoint("node analyzer", settings)
-        self._told: dict[str, Report] = {}  # by UUID, the newest whose epochs were read
+        self._given: dict[str, _Given] = {}  # by UUID
 
     def close(self) -> None:
         """Close the connections."""
@@ -55,7 +63,6 @@ class NodeSource:
             except (InputError, TelemetryError) as error:
                 failure = error
                 continue
-            self._told[report.device.uuid] = report
             found.append(NodeReport(report, tuple(epochs)))
         if isinstance(failure, TelemetryError) and not found:
             raise failure
@@ -71,23 +78,27 @@ class NodeSource:
         return replace(report, device=replace(device, instance=place.instance, cloud=place.cloud, region=place.region))
 
     def _new_epochs(self, report: Report) -> list[EpochRecord]:
-        before = self._told.get(report.device.uuid)
-        since = -math.inf
-        if before is not None:
-            known = {(epoch.start, epoch.end) for epoch in before.epochs}
-            other = [epoch.end for epoch in report.epochs if (epoch.start, epoch.end) not in known]
-            if not other and report.epochs_seen == before.epochs_seen:
-                return []
-            # Where the counter has moved but no epoch of the report is unknown, the job has ended since, or is another.
-            newest = max((epoch.end for epoch in before.epochs), default=-math.inf)
-            since = min([*other, newest]) - ROUNDING_S
+        """The epochs with profiles that were not given yet.
+
+        A report may be ahead of what its node has written: epochs that it tells of are asked for until they are there.
+        """
         uuid = report.device.uuid
+        given, ended = self._given.get(uuid), {(epoch.start, epoch.end) for epoch in report.epochs}
         query = [("gpu", uuid), ("limit", str(MOST_EPOCHS))]
-        if math.isfinite(since):
-            query.append(("since", repr(since)))
+        if given is not None:
+            other = [end for start, end in ended if (start, end) not in given.epochs]
+            if not other and report.epochs_seen == given.seen:
+                return []
+            # Where the counter has moved and the report has no other epoch, the job has ended since, or is another.
+            query.append(("since", repr(min([*other, given.newest]) - ROUNDING_S)))
         answer = self._endpoint.json(EPOCHS, query)
         self._endpoint.expect(EPOCHS, answer, EPOCHS_SCHEMA)
         try:
-            return [epoch_from_json(epoch) for epoch in answer["epochs"]]
+            epochs = [epoch_from_json(epoch) for epoch in answer["epochs"]]
         except (KeyError, TypeError, AttributeError, InputError) as error:
             raise TelemetryError(f"node analyzer {self.name}{EPOCHS} does not tell epochs of {uuid}: {error}") from error
+        told = {(epoch.start, epoch.end) for epoch in epochs}
+        known = told if given is None else (given.epochs & ended) | told
+        newest = max((end for _, end in known), default=0.0 if given is None else given.newest)
+        self._given[uuid] = _Given(known, newest, report.epochs_seen)
+        return [epoch for epoch in epochs if given is None or (epoch.start, epoch.end) not in given.epochs]

@@ -27,7 +27,7 @@ from .series_names import DCGM_EXPORTER, SCRAPED, WRITTEN, Meaning
 from .settings import PrometheusSettings
 
 #: Seconds between two questions which GPUs there are.
-GPUS_S = 30.0
+GPUS_S = 10.0
 #: Samples wanted in one answer; a long past is read in pieces of about so many, the oldest first.
 MOST_SAMPLES = 100_000
 FIRST_SPAN_S, SHORTEST_SPAN_S, LONGEST_SPAN_S = 300.0, 10.0, 3600.0
