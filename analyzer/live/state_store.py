@@ -37,6 +37,7 @@ CREATE TABLE IF NOT EXISTS epoch (
 CREATE TABLE IF NOT EXISTS source (kind TEXT NOT NULL, name TEXT NOT NULL, status TEXT NOT NULL, PRIMARY KEY (kind, name));
 CREATE TABLE IF NOT EXISTS watcher (one INTEGER PRIMARY KEY CHECK (one = 1), health TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS plan (job TEXT PRIMARY KEY, plan TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS job (id TEXT PRIMARY KEY, told REAL NOT NULL, record TEXT NOT NULL);
 """
 _WRITE_REPORT = "INSERT OR REPLACE INTO gpu (uuid, told, by_node, report) VALUES (?, ?, ?, ?)"
 _DROP_EPOCH = "DELETE FROM epoch WHERE gpu = ? AND start = ?"
@@ -159,6 +160,14 @@ class StateStore:
             for *values, profile in reversed(rows)
         ]
 
+    def told(self) -> dict[str, float]:
+        """When each GPU was last told of [unix s], by UUID."""
+        return dict(self._rows("SELECT uuid, told FROM gpu"))
+
+    def epoch_count(self, gpu: str, since: float) -> int:
+        """How many epochs of a GPU began at ``since`` [unix s] or later."""
+        return int(self._rows("SELECT count(*) FROM epoch WHERE gpu = ? AND start >= ?", (gpu, since))[0][0])
+
     def forget_older(self, seconds: float) -> None:
         """Drop GPUs not told of for so long, and epochs that ended so long before their GPU's newest, or beyond `MOST_EPOCHS`.
 
@@ -199,6 +208,19 @@ class StateStore:
     def write_plan(self, job: str, plan: Mapping[str, Any]) -> None:
         """Keep what an operator said of a job."""
         self._write(("INSERT OR REPLACE INTO plan (job, plan) VALUES (?, ?)", [(job, json.dumps(dict(plan)))]))
+
+    def write_jobs(self, records: Mapping[str, Mapping[str, Any]], *, gone: Iterable[str] = ()) -> None:
+        """Keep what the service told of these jobs last, and drop those that are part of another now, or too old."""
+        now = time.time()
+        rows = [(job, now, json.dumps(dict(record), allow_nan=False)) for job, record in records.items()]
+        self._write(
+            ("INSERT OR REPLACE INTO job (id, told, record) VALUES (?, ?, ?)", rows),
+            ("DELETE FROM job WHERE id = ?", [(job,) for job in gone]),
+        )
+
+    def jobs(self) -> dict[str, tuple[float, Any]]:
+        """What was told of each job last, and when [unix s], by id."""
+        return {job: (told, json.loads(record)) for job, told, record in self._rows("SELECT id, told, record FROM job")}
 
     def plans(self) -> dict[str, dict[str, Any]]:
         """What operators said, by job."""

@@ -1,16 +1,39 @@
-"""The service's view of the fleet: jobs, with what is predicted and recommended of each, made anew whenever the store changes."""
+"""The service's view of the fleet: jobs and what is predicted of each, made anew whenever the store has changed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import logging
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
 
-from ..live.report import Report
+from ..errors import InputError
+from ..live.report import MOST_EPOCHS, Device, Report
 from ..live.state_store import StateStore
+from ..profiles import Source
 from ..recommendation import Limits, Objective
+from . import health
 from .advisor import Advisor
 from .answers import GpuAnswer, Health, JobAnswer, JobPlan, PredictionAnswer, RecommendationAnswer
 from .config import Settings
+from .current_instance import Rented, rented
+from .grouping import Group, group
+from .job_record import JobRecord
+from .jobs import gpu_answer, source_of, sources_of, summed_up
+
+log = logging.getLogger(__name__)
+
+# How often the store is asked for changes, and a round made without any: GPUs fall silent by themselves.
+_LOOK_S, _ROUND_S = 2.0, 30.0
+
+# A GPU that nobody has told of for so long no longer counts as working.
+_SILENT_S = 300.0
+
+# Jobs that have ended and are still answered.
+_MOST_ENDED = 1000
 
 
 @dataclass(frozen=True)
@@ -32,25 +55,271 @@ class Snapshot:
     health: Health
 
 
+@dataclass(frozen=True)
+class _Question:
+    """All that a job's prediction depends on: as long as it is the same, so is the answer."""
+
+    sources: Sequence[Source]
+    gpus: int
+    on: Rented | None
+    epochs: int | None
+    today: date
+
+
+@dataclass(frozen=True)
+class _Answered:
+    question: _Question
+    prediction: PredictionAnswer | None
+    recommendation: RecommendationAnswer | None
+    notes: tuple[str, ...]
+
+
 class Analysis:
-    """Keeps a snapshot of the store's content."""
+    """Keeps a snapshot of the store's content; a thread of its own renews it.
+
+    Attributes:
+        problems: sentences on what is wrong with the service's processes, asked in each round.
+        errors: rounds, or jobs in one, that failed; a counter.
+        on_round: called with the seconds of each round.
+    """
 
     def __init__(self, store: StateStore, advisor: Advisor, settings: Settings) -> None:
-        raise NotImplementedError
-
-    def start(self) -> None: ...
-
-    def stop(self) -> None: ...
-
-    def round(self) -> None: ...
+        """Make one that has not looked yet; `start` or `round` makes it."""
+        self.problems: Callable[[], list[str]] = list
+        self.on_round: Callable[[float], object] = lambda seconds: None
+        self.errors = 0
+        self._store = store
+        self._advisor = advisor
+        self._settings = settings
+        self._keep_s = 86_400.0 * settings.keep_days
+        self._records: dict[str, JobRecord] | None = None
+        self._answered: dict[str, _Answered] = {}
+        self._failed: dict[str, str] = {}
+        self._working = threading.Lock()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._snapshot = Snapshot(time.time(), {}, {}, {}, health.starting())
 
     @property
-    def snapshot(self) -> Snapshot: ...
+    def snapshot(self) -> Snapshot:
+        """The newest; before the first round an empty one."""
+        return self._snapshot
 
-    def prediction(self, job: str, *, targets: Sequence[str] | None = None, epochs: int | None = None) -> PredictionAnswer: ...
+    @property
+    def oldest_price(self) -> date:
+        """Day of the oldest price that recommendations rest on."""
+        return self._advisor.oldest_price
+
+    def start(self) -> None:
+        """Begin to look for changes."""
+        self._thread = threading.Thread(target=self._run, name="analysis", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End it, after the round that runs."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(timeout=10)
+
+    def round(self) -> None:
+        """Look now. What fails is logged, counted and told in the snapshot's health; nothing is raised."""
+        with self._working:
+            began = time.perf_counter()
+            try:
+                self._snapshot = self._look()
+            except Exception as error:
+                self.errors += 1
+                log.exception("a round of the analysis failed")
+                told = health.failed(self._snapshot.health, error)
+                self._snapshot = replace(self._snapshot, health=told)
+            self.on_round(time.perf_counter() - began)
+
+    def prediction(self, job: str, *, targets: Sequence[str] | None = None, epochs: int | None = None) -> PredictionAnswer:
+        """Predict a job on these targets, or all.
+
+        Raises:
+            KeyError: no such job.
+            InputError: nothing can be said of it yet, or no such target.
+        """
+        record, sources = self._asked(job)
+        answer = self._advisor.prediction(sources, targets=targets, epochs=epochs or record.answer.plan.epochs)
+        return answer.model_copy(update={"notes": list(dict.fromkeys([*record.answer.notes, *answer.notes]))})
 
     def recommendation(
         self, job: str, *, objective: Objective | None = None, limits: Limits | None = None, epochs: int | None = None
-    ) -> RecommendationAnswer: ...
+    ) -> RecommendationAnswer:
+        """Rank what can be rented for a job.
 
-    def set_plan(self, job: str, plan: JobPlan) -> None: ...
+        Raises:
+            KeyError: no such job.
+            InputError: nothing can be said of it yet, or limits that cannot be kept.
+        """
+        record, sources = self._asked(job)
+        answer = self._advisor.recommendation(
+            sources,
+            objective=objective,
+            limits=limits,
+            epochs=epochs or record.answer.plan.epochs,
+            gpus=len(record.answer.gpus),
+            on=self._rented(sources, len(record.answer.gpus), record.answer.plan, record.devices, limits),
+        )
+        return answer.model_copy(update={"notes": list(dict.fromkeys([*record.answer.notes, *answer.notes]))})
+
+    def set_plan(self, job: str, plan: JobPlan) -> None:
+        """Keep what the operator says of a job, and answer by it from now on.
+
+        Raises:
+            KeyError: no such job.
+        """
+        self._record(job)
+        self._store.write_plan(job, plan.model_dump())
+        self.round()
+
+    def _run(self) -> None:
+        seen: int | None = None
+        looked = 0.0
+        while not self._stop.is_set():
+            try:
+                changes = self._store.changes
+            except sqlite3.Error:
+                changes = None  # the round says what is wrong
+            if changes != seen or changes is None or time.monotonic() - looked >= _ROUND_S:
+                seen, looked = changes, time.monotonic()
+                self.round()
+            self._stop.wait(_LOOK_S)
+
+    def _look(self) -> Snapshot:
+        now = time.time()
+        reports = self._store.reports()
+        told = self._store.told()
+        if self._records is None:
+            self._records = self._read_records()
+        silent = {uuid for uuid in reports if now - told.get(uuid, now) > _SILENT_S}
+        plans = self._store.plans()
+        groups = group(reports, [record.known for record in self._records.values()])
+        self._failed = {}
+        current: dict[str, JobRecord] = {}
+        for one in groups:
+            own = [reports[uuid] for uuid in one.gpus]
+            try:
+                current[one.id] = self._told(one, own, silent, plans.get(one.id), now)
+            except Exception as error:  # the other jobs are told all the same
+                self.errors += 1
+                log.exception("job %s cannot be told", one.id)
+                self._failed[one.id] = str(error)
+        self._keep(current, now)
+        jobs = {job: record.answer for job, record in self._records.items()}
+        ordered = dict(sorted(jobs.items(), key=lambda item: (not item[1].active, -(item[1].since or 0.0), item[0])))
+        job_of = {uuid: one.id for one in groups for uuid in one.gpus if one.id in current}
+        gpus = {uuid: gpu_answer(report, job_of.get(uuid), self._advisor.catalog) for uuid, report in reports.items()}
+        state = health.of(
+            gpus=len(gpus),
+            jobs=len(ordered),
+            sources=self._store.sources(),
+            watcher=self._store.health(),
+            configured=len(self._settings.sources),
+            problems=[*self.problems(), *(f"job {job} cannot be told: {error}" for job, error in self._failed.items())],
+            now=now,
+        )
+        return Snapshot(now, gpus, ordered, reports, state)
+
+    def _told(
+        self, one: Group, reports: Sequence[Report], silent: Iterable[str], plan: Mapping[str, object] | None, now: float
+    ) -> JobRecord:
+        said = JobPlan() if plan is None else JobPlan.model_validate(plan)
+        sources, notes = sources_of(reports, self._advisor.catalog)
+        devices = tuple(report.device for report in reports)
+        on = self._rented(sources, len(reports), said, devices) if sources else None
+        question = _Question(sources, len(reports), on, said.epochs, date.today())
+        known = self._answered.get(one.id)
+        if known is None or known.question != question:
+            known = self._answered[one.id] = self._answer(one.id, question)
+        answer = summed_up(
+            one,
+            reports,
+            self._advisor.catalog,
+            sources=sources,
+            epochs_seen=max(self._epochs_of(report) for report in reports),
+            silent=silent,
+            plan=said,
+            notes=[*notes, *known.notes],
+            prediction=known.prediction,
+            recommendation=known.recommendation,
+        )
+        members = {report.device.uuid: report.job_since or 0.0 for report in reports}
+        profiles = {report.device.uuid: report.profile for report in reports if report.profile is not None}
+        return JobRecord(answer, members, devices, profiles, now)
+
+    def _answer(self, job: str, question: _Question) -> _Answered:
+        """Predict and recommend; where that fails, a note says why."""
+        if not question.sources:
+            return _Answered(question, None, None, ())
+        prediction, recommendation, notes = None, None, []
+        try:
+            prediction = self._advisor.prediction(question.sources, epochs=question.epochs)
+            recommendation = self._advisor.recommendation(
+                question.sources, epochs=question.epochs, gpus=question.gpus, on=question.on
+            )
+        except ValueError as error:  # the InputError of any room
+            notes.append(str(error))
+        except Exception as error:
+            self.errors += 1
+            log.exception("job %s cannot be predicted", job)
+            notes.append(f"the prediction failed, which is an error of ours ({type(error).__name__}); the log has more")
+        return _Answered(question, prediction, recommendation, tuple(notes))
+
+    def _rented(
+        self, sources: Sequence[Source], gpus: int, plan: JobPlan, devices: Sequence[Device], limits: Limits | None = None
+    ) -> Rented:
+        slowest = max(sources, key=lambda source: source.profile.epoch_s or 0.0)
+        market = self._settings.market if limits is None else limits.market
+        return rented(slowest.gpu.name, gpus, self._advisor.instances, plan=plan, devices=devices, market=market)
+
+    def _epochs_of(self, report: Report) -> int:
+        """Epochs of the present job: those that it carries, or those in the store where it does not carry them all."""
+        if len(report.epochs) < MOST_EPOCHS or report.job_since is None:
+            return len(report.epochs)
+        return max(len(report.epochs), self._store.epoch_count(report.device.uuid, report.job_since))
+
+    def _record(self, job: str) -> JobRecord:
+        return (self._records or {})[job]
+
+    def _asked(self, job: str) -> tuple[JobRecord, list[Source]]:
+        record = self._record(job)
+        devices = [device for device in record.devices if device.uuid in record.profiles]
+        sources = [source_of(device, record.profiles[device.uuid], self._advisor.catalog) for device in devices]
+        if not sources:
+            raise InputError(
+                f"nothing can be predicted of job {job!r}: {'; '.join(record.answer.notes) or 'it has no profile'}"
+            )
+        return record, sources
+
+    def _read_records(self) -> dict[str, JobRecord]:
+        records = (JobRecord.from_json(data, told) for told, data in self._store.jobs().values())
+        return {record.answer.id: record for record in records if record is not None}
+
+    def _keep(self, current: Mapping[str, JobRecord], now: float) -> None:
+        """Take the jobs of this round in, let go of what is part of another or too old, and write what is new."""
+        before = self._records or {}
+        members = {(uuid, since) for record in current.values() for uuid, since in record.members.items()}
+        ended = [
+            replace(record, answer=record.answer.model_copy(update={"active": False}))
+            for job, record in before.items()
+            if job not in current and job not in self._failed and not members.issuperset(record.members.items())
+        ]
+        ended = [record for record in ended if now - record.told <= self._keep_s]
+        ended.sort(key=lambda record: -record.told)
+        failed = {job: before[job] for job in self._failed if job in before}
+        self._records = {**current, **failed, **{record.answer.id: record for record in ended[:_MOST_ENDED]}}
+        self._answered = {job: answered for job, answered in self._answered.items() if job in current}
+        changed = {job: record.to_json() for job, record in self._records.items() if self._is_new(before.get(job), record)}
+        self._store.write_jobs(changed, gone=[job for job in before if job not in self._records])
+
+    def _is_new(self, before: JobRecord | None, record: JobRecord) -> bool:
+        """Whether it differs from what was written; one that goes on is written once in a while to say so."""
+        return (
+            before is None
+            or before.answer != record.answer
+            or before.members != record.members
+            or before.profiles != record.profiles
+        )

@@ -1,0 +1,283 @@
+"""Which GPUs train together: by Slurm job, else pod, else container, else process, else by epochs in step; or a GPU alone.
+
+An id never changes while a job goes on: what was published before is handed in again (`Known`), also after a restart. A job
+that its owners name (``slurm-1234``) has that name from the moment at which they are told.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ..live.report import Device, Owner, Report
+from .answers import Grouping
+from .phase import in_step
+
+# What has every GPU of a node open and trains nothing (names as the kernel has them, 15 letters).
+_NO_TRAINERS = ("nvidia-cuda-mps", "nv-hostengine", "dcgm", "Xorg", "Xwayland", "gnome-shell", "kwin", "nvidia-persiste")
+
+# A job's beginning may be found again a little elsewhere.
+_SAME_START_S = 60.0
+
+_BY_OWNERS: tuple[Grouping, ...] = ("slurm_job", "pod", "container", "process")
+
+
+@dataclass(frozen=True)
+class Known:
+    """A job that was published before.
+
+    Attributes:
+        id: of the job.
+        grouped_by: how its GPUs were found to belong together.
+        title: for people.
+        since: unix seconds at which it began.
+        members: UUID of a GPU -> `Report.job_since` there.
+    """
+
+    id: str
+    grouped_by: Grouping
+    title: str
+    since: float
+    members: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Group:
+    """The GPUs of a job.
+
+    Attributes:
+        id: for addresses: letters, digits, ``-``, ``_`` and ``.``.
+        grouped_by: what told that they belong together.
+        title: for people.
+        gpus: UUIDs, by node and label.
+        notes: sentences on what is not sure.
+    """
+
+    id: str
+    grouped_by: Grouping
+    title: str
+    gpus: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Cluster:
+    """GPUs that belong together; ``key`` is the id that their owners give them, or a UUID; ``known``: what they were in."""
+
+    grouped_by: Grouping
+    key: str
+    reports: tuple[Report, ...]
+    known: Known | None = None
+
+    @property
+    def since(self) -> float:
+        """When the first of them began."""
+        return min(report.job_since or 0.0 for report in self.reports)
+
+
+def group(reports: Mapping[str, Report], known: Iterable[Known] = ()) -> list[Group]:
+    """Return the jobs that the GPUs run, or ran last, the newest first; a GPU that never worked is in none.
+
+    Args:
+        reports: of every GPU, by UUID.
+        known: jobs that were published before.
+    """
+    known = list(known)
+    worked = [report for report in reports.values() if report.job_since is not None]
+    clusters = _by_phase(_by_owners(worked, known))
+    # What owners name has its name first, then the largest.
+    clusters.sort(key=lambda one: (one.grouped_by not in _BY_OWNERS, -len(one.reports), one.key))
+    groups: dict[str, tuple[float, Group]] = {}
+    for cluster in clusters:
+        made = _group(cluster, set(groups))
+        groups[made.id] = (cluster.since, made)
+    return [made for _, made in sorted(groups.values(), key=lambda one: (-one[0], one[1].id))]
+
+
+def _by_owners(reports: Sequence[Report], known: Sequence[Known]) -> list[_Cluster]:
+    """GPUs together that their owners say belong together, each other one alone."""
+    before = _memory(known)
+    named: dict[tuple[Grouping, str], list[Report]] = {}
+    alone: list[_Cluster] = []
+    processes: list[Report] = []
+    for report in reports:
+        grouped_by, key = _owner_key(report)
+        remembered = _remembered(report, before)
+        if grouped_by == "process":
+            processes.append(report)
+        elif grouped_by != "single":
+            named.setdefault((grouped_by, key), []).append(report)
+        elif remembered is not None and remembered.grouped_by in _BY_OWNERS:
+            # Its processes are gone, or their owners are not told at the moment: it is the same job still.
+            named.setdefault((remembered.grouped_by, remembered.id), []).append(report)
+        else:
+            alone.append(_Cluster("single", report.device.uuid, (report,), known=remembered))
+    for key, together in _by_process(processes).items():
+        ids = {one.id for report in together if (one := _remembered(report, before)) and one.grouped_by == "process"}
+        named.setdefault(("process", min(ids, default=key)), []).extend(together)
+    return alone + [
+        _Cluster(grouped_by, key, tuple(together), known=_remembered(together[0], before))
+        for (grouped_by, key), together in named.items()
+    ]
+
+
+def _owner_key(report: Report) -> tuple[Grouping, str]:
+    """What the first owner that names most says; the id of its job, but for processes."""
+    owners = _trainers(report)
+    for owner in owners:
+        if owner.slurm_job:
+            return "slurm_job", _safe(f"slurm-{owner.slurm_job}")
+    for owner in owners:
+        if owner.pod:
+            return "pod", _safe(f"pod-{owner.pod}")
+    for owner in owners:
+        if owner.container:
+            return "container", _safe(f"container-{owner.container[:12]}-{report.device.node}")
+    return ("process", "") if owners else ("single", "")
+
+
+def _trainers(report: Report) -> list[Owner]:
+    return [owner for owner in report.owners if not owner.process.startswith(_NO_TRAINERS)]
+
+
+def _by_process(reports: Sequence[Report]) -> dict[str, list[Report]]:
+    """GPUs of one node that share a process; each rank of a job mostly has its own, and often one on the first GPU too."""
+    parent = list(range(len(reports)))
+
+    def root(number: int) -> int:
+        while parent[number] != number:
+            number = parent[number]
+        return number
+
+    first: dict[tuple[str, int], int] = {}
+    for number, report in enumerate(reports):
+        for owner in _trainers(report):
+            other = first.setdefault((report.device.node, owner.pid), number)
+            parent[root(number)] = root(other)
+    together: dict[int, list[Report]] = {}
+    for number, report in enumerate(reports):
+        together.setdefault(root(number), []).append(report)
+    return {
+        _safe(f"{each[0].device.node}-{min(owner.pid for report in each for owner in _trainers(report))}"): each
+        for each in together.values()
+    }
+
+
+def _by_phase(clusters: Sequence[_Cluster]) -> list[_Cluster]:
+    """Put clusters together that are in step; those of Slurm are whole."""
+    whole = [one for one in clusters if one.grouped_by == "slurm_job"]
+    merged: list[list[_Cluster]] = []
+    for cluster in sorted(clusters, key=lambda one: (one.known.since if one.known else one.since, one.key)):
+        if cluster.grouped_by == "slurm_job":
+            continue
+        home = next((each for each in merged if _together(each[0], cluster)), None)
+        if home is None:
+            merged.append([cluster])
+        else:
+            home.append(cluster)
+    return whole + [each[0] if len(each) == 1 else _merged(each) for each in merged]
+
+
+def _together(one: _Cluster, other: _Cluster) -> bool:
+    first, second = one.reports[0], other.reports[0]
+    if _different_programs(first, second):
+        return False
+    return in_step(first, second, so_far=one.known is not None and one.known is other.known)
+
+
+def _different_programs(one: Report, other: Report) -> bool:
+    """Whether owners show that it is not one job: another user, or another program."""
+    for told in ("user", "process"):
+        names, others = ({getattr(owner, told) for owner in _trainers(report)} - {""} for report in (one, other))
+        if names and others and not names & others:
+            return True
+    return False
+
+
+def _merged(clusters: Sequence[_Cluster]) -> _Cluster:
+    """One job of several; its id is the earliest that was published, else a new one."""
+    reports = tuple(report for cluster in clusters for report in cluster.reports)
+    published = [cluster.known for cluster in clusters if cluster.known is not None]
+    known = min(published, key=lambda one: (one.since, one.id), default=None)
+    return _Cluster("phase", min(report.device.uuid for report in reports), reports, known)
+
+
+def _group(cluster: _Cluster, taken: set[str]) -> Group:
+    reports = sorted(cluster.reports, key=lambda report: (report.device.node, len(report.device.label), report.device.label))
+    known, title = cluster.known, _title(cluster.grouped_by, reports)
+    if cluster.grouped_by in _BY_OWNERS:
+        job, title = cluster.key, title or (cluster.key if known is None else known.title)
+    elif known is not None and known.id not in taken:
+        job = known.id
+    else:  # also of a GPU that has left its job: the others keep the name
+        job = _safe(f"{'phase' if cluster.grouped_by == 'phase' else 'gpu'}-{cluster.key}-{cluster.since:.0f}")
+    return Group(job, cluster.grouped_by, title, tuple(report.device.uuid for report in reports), _notes(cluster, reports))
+
+
+def _title(grouped_by: Grouping, reports: Sequence[Report]) -> str:
+    """What people call it; empty where its owners are gone."""
+    owners = [owner for report in reports for owner in _trainers(report)]
+    nodes = list(dict.fromkeys(report.device.node for report in reports))
+    where = nodes[0] if len(nodes) == 1 else f"{len(nodes)} nodes"
+    if grouped_by == "phase":
+        return f"{len(reports)} GPUs in step on {where}"
+    if grouped_by == "single":
+        return _gpu_title(reports[0].device)
+    if not owners:
+        return ""
+    if grouped_by == "process":
+        return f"process {owners[0].process or 'unknown'} ({min(owner.pid for owner in owners)}) on {where}"
+    slurm, pod, container = (
+        next((value for owner in owners if (value := getattr(owner, name))), "") for name in ("slurm_job", "pod", "container")
+    )
+    if grouped_by == "slurm_job":
+        return f"Slurm job {slurm}"
+    return f"pod {pod[:12]}" if grouped_by == "pod" else f"container {container[:12]} on {where}"
+
+
+def _gpu_title(device: Device) -> str:
+    return f"GPU {device.label} of {device.node}"
+
+
+def _notes(cluster: _Cluster, reports: Sequence[Report]) -> tuple[str, ...]:
+    notes = []
+    if cluster.grouped_by == "phase":
+        notes.append(
+            f"its {len(reports)} GPUs were put together because their epochs begin and end together; which processes they run "
+            "is not told by the agents (setting `processes`), or does not tell"
+        )
+    for report in reports:
+        owners = _trainers(report)
+        for told, what in (("slurm_job", "Slurm jobs"), ("pod", "pods"), ("container", "containers")):
+            names = sorted({getattr(owner, told) for owner in owners} - {""})
+            if len(names) > 1:
+                listed = " and ".join(name[:12] for name in names)
+                notes.append(
+                    f"{_gpu_title(report.device)} is shared by the {what} {listed}: its epochs are those of one of them, and "
+                    "its metrics are those of both"
+                )
+                break
+    return tuple(notes)
+
+
+def _memory(known: Iterable[Known]) -> dict[str, list[tuple[float, Known]]]:
+    before: dict[str, list[tuple[float, Known]]] = {}
+    for one in known:
+        for uuid, since in one.members.items():
+            before.setdefault(uuid, []).append((since, one))
+    return before
+
+
+def _remembered(report: Report, before: Mapping[str, Sequence[tuple[float, Known]]]) -> Known | None:
+    """The job that this GPU was in when it had the same beginning; of several the earliest."""
+    since = report.job_since
+    assert since is not None
+    near = _SAME_START_S if report.period_s is None else max(_SAME_START_S, report.period_s)
+    own = [one for at, one in before.get(report.device.uuid, ()) if abs(at - since) <= near]
+    return min(own, key=lambda one: (one.since, one.id), default=None)
+
+
+def _safe(text: str) -> str:
+    """Fit for an address: what is not a letter, digit, dot, dash or underscore becomes a dash."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text)[:200]

@@ -1,0 +1,64 @@
+"""How the service is, in one word and a sentence on each thing that is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from ... import __version__
+from ..live.health import SourceStatus, WatcherHealth
+from .answers import Health
+
+# The watcher tells every second how it is.
+_LATE_S = 60.0
+
+
+def starting() -> Health:
+    """Before the first round of the analysis."""
+    return Health(status="starting", version=__version__, gpus=0, jobs=0, sources=[], notes=["nothing was looked at yet"])
+
+
+def failed(before: Health, error: Exception) -> Health:
+    """After a round that failed: what was known, and that it is old."""
+    note = f"what is shown is old, as the state could not be looked at: {error}"
+    return before.model_copy(update={"status": "degraded", "notes": [note]})
+
+
+def of(
+    *,
+    gpus: int,
+    jobs: int,
+    sources: Sequence[SourceStatus],
+    watcher: WatcherHealth | None,
+    configured: int,
+    problems: Sequence[str],
+    now: float,
+) -> Health:
+    """Return the health after a round.
+
+    Args:
+        gpus, jobs: how many are known.
+        sources: as the watcher told of them last.
+        watcher: how it was then; None before it ever told.
+        configured: sources in the settings.
+        problems: sentences on what else is wrong.
+        now: unix seconds.
+    """
+    notes = list(problems)
+    late = watcher is not None and now - watcher.told > _LATE_S
+    if late and configured:
+        assert watcher is not None
+        notes.append(f"the watcher has not told anything for {now - watcher.told:.0f} s, so what is shown may be old")
+    down = [source for source in sources if source.polls and not source.up]
+    notes += [f"{source.kind} {source.name}: {source.error or 'it does not answer'}" for source in down]
+    if watcher is not None and watcher.store_errors:
+        notes.append(f"{watcher.store_errors} writes to the state failed; see that its disk is not full")
+    begun = not configured or any(source.polls for source in sources)
+    return Health(
+        status="degraded" if notes else "ok" if begun else "starting",
+        version=__version__,
+        gpus=gpus,
+        jobs=jobs,
+        sources=[asdict(source) for source in sources],
+        notes=notes,
+    )

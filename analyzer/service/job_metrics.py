@@ -1,0 +1,121 @@
+"""Metrics of jobs: what the newest snapshot says of each, and of the prices that recommendations rest on."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, time
+
+from prometheus_client import Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from ..live.metric_catalog import catalog
+from .analysis import Analysis, Snapshot
+from .answers import InstanceAnswer, JobAnswer
+
+log = logging.getLogger(__name__)
+
+_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+_Value = tuple[str, tuple[str, ...], float]
+
+
+class JobMetrics(Collector):
+    """Collects the families of metrics.toml that are of jobs and of the analysis."""
+
+    def __init__(self, analysis: Analysis) -> None:
+        """Tell of ``analysis``, whose rounds are timed from now on."""
+        self._analysis = analysis
+        seconds = catalog()["epochcast_analyzer_analysis_seconds"]
+        self._seconds = Histogram(seconds.name, seconds.help, registry=None, buckets=_BUCKETS)
+        analysis.on_round = self._seconds.observe
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the families that have a value."""
+        families: dict[str, Metric] = {}
+        for name, labels, value in self._values():
+            metric = catalog()[name]
+            if name not in families:
+                kind = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
+                families[name] = kind(name, metric.help, labels=metric.labels)
+            families[name].add_metric(labels, value)  # type: ignore[attr-defined]
+        yield from families.values()
+        yield from self._seconds.collect()
+
+    def _values(self) -> Iterator[_Value]:
+        snapshot = self._analysis.snapshot
+        yield "epochcast_analyzer_analysis_errors_total", (), self._analysis.errors
+        oldest = datetime.combine(self._analysis.oldest_price, time(), UTC)
+        yield "epochcast_analyzer_oldest_price_timestamp_seconds", (), oldest.timestamp()
+        for gpu in snapshot.gpus.values():
+            if gpu.job is not None:
+                yield "epochcast_gpu_training_job_info", (gpu.label, gpu.uuid, gpu.name, gpu.node, gpu.job), 1
+        for job in _told(snapshot):
+            yield from _of_job(job)
+
+
+def _told(snapshot: Snapshot) -> Iterable[JobAnswer]:
+    """Jobs that a GPU runs or ran last: the others have ended, and stay on the page alone."""
+    newest = {gpu.job for gpu in snapshot.gpus.values()}
+    return [job for job in snapshot.jobs.values() if job.id in newest]
+
+
+def _of_job(job: JobAnswer) -> Iterator[_Value]:
+    own = (job.id,)
+    current = None if job.recommendation is None else job.recommendation.current
+    instance, cloud = ("", "") if current is None else (current.instance, current.cloud)
+    source = "" if job.prediction is None else job.prediction.source
+    simulated = "true" if job.simulated else "false"
+    info = (job.id, job.title, job.grouped_by, source or job.gpu_model or "", job.unit or "", instance, cloud, simulated)
+    yield "epochcast_job_info", info, 1
+    yield "epochcast_job_active", own, job.active
+    yield "epochcast_job_gpus", own, len(job.gpus)
+    if job.epoch_s is not None:
+        yield f"epochcast_job_{job.unit}_seconds", own, job.epoch_s
+    yield "epochcast_job_epoch_confidence_ratio", own, job.confidence
+    yield "epochcast_job_epochs_total", own, job.epochs_seen
+    yield "epochcast_job_epoch_spread_ratio", own, job.spread
+    yield from _of_prediction(job)
+    yield from _of_recommendation(job)
+
+
+def _of_prediction(job: JobAnswer) -> Iterator[_Value]:
+    for one in () if job.prediction is None else job.prediction.predictions:
+        labels = (job.id, one.gpu)
+        yield "epochcast_job_predicted_ratio", labels, one.ratio
+        yield "epochcast_job_predicted_low_ratio", labels, one.ratio_low
+        yield "epochcast_job_predicted_high_ratio", labels, one.ratio_high
+        yield "epochcast_job_prediction_support_ratio", labels, one.support
+        if one.seconds is not None and one.low is not None and one.high is not None:
+            yield "epochcast_job_predicted_seconds", labels, one.seconds
+            yield "epochcast_job_predicted_low_seconds", labels, one.low
+            yield "epochcast_job_predicted_high_seconds", labels, one.high
+
+
+def _of_recommendation(job: JobAnswer) -> Iterator[_Value]:
+    """Both objectives; time and cost of one epoch or step, also where the answer is of the whole job."""
+    found = job.recommendation
+    if found is None:
+        return
+    for objective, row in (("cost", found.cheapest), ("time", found.fastest)):
+        if row is None:
+            continue
+        labels = (job.id, objective)
+        place = (row.instance, row.cloud, row.region, row.gpu, str(row.instances), row.market)
+        yield "epochcast_job_recommended_instance_info", (*labels, *place), 1
+        seconds = _seconds(job, row)
+        if seconds is not None:
+            yield "epochcast_job_recommended_seconds", labels, seconds
+            yield "epochcast_job_recommended_usd", labels, seconds * row.usd_per_hour / 3600
+    if found.current is not None and job.epoch_s is not None:
+        yield "epochcast_job_current_usd", (job.id,), job.epoch_s * found.current.usd_per_hour / 3600
+    if found.savings is not None:
+        for objective, saved in (("cost", found.savings.cost_ratio), ("time", found.savings.time_ratio)):
+            if saved is not None:
+                yield "epochcast_job_savings_ratio", (job.id, objective), saved
+
+
+def _seconds(job: JobAnswer, row: InstanceAnswer) -> float | None:
+    predictions = [] if job.prediction is None else job.prediction.predictions
+    return next((one.seconds for one in predictions if one.gpu == row.gpu), None)

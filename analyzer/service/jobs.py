@@ -1,0 +1,192 @@
+"""One job: what its GPUs' reports say of it together, and the sources that its predictions are made of."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
+
+from ...regressor import Catalog, Profile
+from ..live.report import Device, Report, Verdict
+from ..predictions import comparable
+from ..profile_of_detection import LEAST_CONFIDENCE
+from ..profiles import Source
+from ..static_gpu import gpu_of
+from .answers import GpuAnswer, JobAnswer, JobPlan, PredictionAnswer, RecommendationAnswer
+from .grouping import Group
+
+# Of GPUs that keep pace, one whose epochs take so much longer than the others' stands out.
+_STRAGGLES = 1.05
+
+# What says most comes first.
+_VERDICTS: tuple[Verdict, ...] = ("epochs", "steps", "none")
+
+_WHY_NOTHING = {
+    "searching": "no prediction yet: its profile comes after a minute of work, its epochs mostly with the fifth",
+    "answered": "no prediction yet: its profile is being made",
+    "idle": "no prediction: it worked for less than a minute",
+}
+
+
+def sources_of(reports: Sequence[Report], catalog: Catalog) -> tuple[list[Source], list[str]]:
+    """The profiles of a job's GPUs, and a sentence on each thing that is missing or unsure."""
+    found: list[Source] = []
+    told: list[tuple[str, str]] = []
+    for report in reports:
+        name, profile = _name(report.device), report.profile
+        try:
+            if profile is None:
+                gpu_of(report.device.name, report.device.static, catalog)
+                told.append((name, _WHY_NOTHING[report.state]))
+                continue
+            found.append(source_of(report.device, profile, catalog))
+        except ValueError as error:  # the InputError of any room
+            told.append((name, f"nothing can be predicted: {error}"))
+            continue
+        if profile.epoch_s is None and report.verdict == "epochs":
+            unsure = f"epochs of {report.period_s or 0:.3g} s, but with confidence {report.confidence:.2f} they are too unsure"
+            told.append((name, f"there may be {unsure} to give seconds: ratios are told until they are sure"))
+        elif profile.epoch_s is None:
+            told.append((name, "neither epochs nor steps are found so far: ratios between GPUs are told without seconds"))
+        elif profile.unit == "step":
+            told.append((name, "only steps are found, no epochs: seconds and cost are of one step"))
+    return found, _said(told, len(reports))
+
+
+def source_of(device: Device, profile: Profile, catalog: Catalog) -> Source:
+    """A GPU's profile as a source of predictions; ValueError for a GPU that neither catalogue nor static attributes know."""
+    # As it was named when the profile was made; else as its driver names it.
+    gpu = catalog[profile.gpu] if profile.gpu in catalog else gpu_of(device.name, device.static, catalog)
+    return Source(_name(device), profile, gpu)
+
+
+def _name(device: Device) -> str:
+    return f"GPU {device.label} of {device.node}"
+
+
+def summed_up(
+    group: Group,
+    reports: Sequence[Report],
+    catalog: Catalog,
+    *,
+    sources: Sequence[Source],
+    epochs_seen: int,
+    silent: Iterable[str],
+    plan: JobPlan,
+    notes: Sequence[str],
+    prediction: PredictionAnswer | None = None,
+    recommendation: RecommendationAnswer | None = None,
+) -> JobAnswer:
+    """Return the job as it is answered.
+
+    Args:
+        group: which GPUs, and why.
+        reports: of these, in the group's order.
+        catalog: names of GPU models.
+        sources: of `sources_of`.
+        epochs_seen: epochs of this job so far.
+        silent: UUIDs of GPUs that are no longer told of.
+        plan: what its operator says.
+        notes: sentences beside the group's.
+        prediction, recommendation: None where there is none.
+    """
+    verdict = next(one for one in _VERDICTS if any(report.verdict == one for report in reports))
+    telling = [report for report in reports if report.verdict == verdict]
+    paces = {report.device.uuid: report.period_s for report in telling if report.period_s}
+    slowest = max(paces, key=lambda uuid: paces[uuid], default=None)
+    kept = _comparable(sources)
+    timed = max(
+        (one.profile for one in kept if one.profile.epoch_s is not None), key=lambda one: one.epoch_s or 0, default=None
+    )
+    models = list(dict.fromkeys(_model_or_none(report.device, catalog) or report.device.name for report in reports))
+    lost = [report for report in reports if report.device.uuid in set(silent)]
+    told = [*group.notes, *notes]
+    if lost and any(report.state != "idle" for report in lost):
+        told.append(_said([(_name(one.device), "its telemetry is silent") for one in lost], len(reports))[0])
+    cheapest = None if recommendation is None else recommendation.cheapest
+    savings = None if recommendation is None else recommendation.savings
+    ends = [report.epochs[-1].end for report in reports if report.epochs]
+    return JobAnswer(
+        id=group.id,
+        title=group.title,
+        grouped_by=group.grouped_by,
+        gpus=list(group.gpus),
+        nodes=list(dict.fromkeys(report.device.node for report in reports)),
+        gpu_model=" + ".join(models),
+        active=any(report.state != "idle" for report in reports if report not in lost),
+        simulated=any(report.device.simulated for report in reports),
+        since=min((report.job_since for report in reports if report.job_since is not None), default=None),
+        verdict=verdict,
+        unit=None if timed is None else timed.unit,
+        epoch_s=None if timed is None else timed.epoch_s,
+        epoch_s_low=None if timed is None else timed.epoch_s_low,
+        epoch_s_high=None if timed is None else timed.epoch_s_high,
+        confidence=min(report.confidence for report in telling),
+        epochs_seen=epochs_seen,
+        last_epoch_end=max(ends, default=None),
+        spread=max(paces.values()) / min(paces.values()) - 1 if paces else 0.0,
+        straggler=slowest if slowest is not None and _stands_out(slowest, paces, telling) else None,
+        cheapest=None if cheapest is None else f"{cheapest.cloud} {cheapest.instance}",
+        savings_cost_ratio=None if savings is None else savings.cost_ratio,
+        plan=plan,
+        prediction=prediction,
+        recommendation=recommendation,
+        notes=told,
+    )
+
+
+def gpu_answer(report: Report, job: str | None, catalog: Catalog) -> GpuAnswer:
+    """Return a GPU as it is answered."""
+    device = report.device
+    return GpuAnswer(
+        uuid=device.uuid,
+        label=device.label,
+        name=device.name,
+        model=_model_or_none(device, catalog),
+        node=device.node,
+        source=device.source,
+        simulated=device.simulated,
+        state=report.state,
+        verdict=report.verdict,
+        period_s=report.period_s,
+        confidence=report.confidence,
+        job=job,
+        job_since=report.job_since,
+        epochs_seen=report.epochs_seen,
+        last_sample=report.last_sample,
+        hertz=report.hertz,
+    )
+
+
+def _model_or_none(device: Device, catalog: Catalog) -> str | None:
+    try:
+        return catalog.resolve(device.name).name
+    except ValueError:
+        return None
+
+
+def _comparable(sources: Sequence[Source]) -> list[Source]:
+    try:
+        return comparable(sources)[0] if sources else []
+    except ValueError:  # several models without seconds: there is no time to tell
+        return []
+
+
+def _stands_out(slowest: str, paces: Mapping[str, float], telling: Sequence[Report]) -> bool:
+    others = [pace for uuid, pace in paces.items() if uuid != slowest]
+    sure = all(report.confidence >= LEAST_CONFIDENCE for report in telling)
+    return sure and bool(others) and paces[slowest] > _STRAGGLES * median(others)
+
+
+def _said(told: Sequence[tuple[str, str]], gpus: int) -> list[str]:
+    """Each sentence once: of all GPUs of the job without their names."""
+    many = Counter(sentence for _, sentence in told)
+    said: list[str] = []
+    for sentence, number in many.items():
+        names = [name for name, one in told if one == sentence]
+        if number == gpus:
+            said.append(sentence)
+        else:
+            more = f" and {number - 3} more" if number > 3 else ""
+            said.append(f"{', '.join(names[:3])}{more}: {sentence}")
+    return said

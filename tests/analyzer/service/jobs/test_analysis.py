@@ -1,0 +1,233 @@
+"""The snapshot of a fleet: what is told of jobs in every state, what changes, and what outlives a restart."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.live.health import SourceStatus, WatcherHealth
+from epochcast.analyzer.live.report import MOST_EPOCHS, EpochRecord, Owner, Report
+from epochcast.analyzer.live.state_store import StateStore
+from epochcast.analyzer.service.advisor import Advisor
+from epochcast.analyzer.service.analysis import Analysis
+from epochcast.analyzer.service.answers import JobAnswer, JobPlan
+from epochcast.analyzer.service.config import Settings
+from epochcast.regressor import Profile
+
+from .conftest import BEGAN, MakeAnalysis, MakeReport
+
+
+def only(analysis: Analysis) -> JobAnswer:
+    (job,) = analysis.snapshot.jobs.values()
+    return job
+
+
+def test_a_job_with_epochs_is_predicted_and_recommended_for(report: MakeReport, analysis: MakeAnalysis) -> None:
+    job = only(analysis(report()))
+    assert (job.verdict, job.unit, job.epoch_s, job.active, job.gpu_model) == ("epochs", "epoch", 30.0, True, "T4")
+    assert job.epochs_seen == 8 and job.last_epoch_end == BEGAN + 5 + 240
+    assert job.prediction and len(job.prediction.predictions) > 20
+    assert job.recommendation and job.recommendation.cheapest and job.recommendation.savings
+    assert job.cheapest == f"{job.recommendation.cheapest.cloud} {job.recommendation.cheapest.instance}"
+    assert job.savings_cost_ratio == job.recommendation.savings.cost_ratio
+
+
+def test_before_a_profile_a_note_says_when_there_will_be_one(report: MakeReport, analysis: MakeAnalysis) -> None:
+    job = only(analysis(report(verdict="none", state="searching", profiled=False)))
+    assert job.prediction is None and job.recommendation is None
+    assert any("after a minute of work" in note for note in job.notes)
+
+
+@pytest.mark.parametrize(
+    ("more", "unit", "says"),
+    [
+        ({"verdict": "steps", "period": 0.4}, "step", "only steps are found"),
+        ({"verdict": "none"}, None, "neither epochs nor steps"),
+        ({"confidence": 0.5}, None, "confidence 0.50 they are too unsure"),
+    ],
+)
+def test_without_sure_epochs_what_is_left_is_told(
+    report: MakeReport, analysis: MakeAnalysis, more: dict[str, Any], unit: str | None, says: str
+) -> None:
+    job = only(analysis(report(**more)))
+    assert job.unit == unit
+    assert any(says in note for note in job.notes)
+    assert job.prediction and {one.seconds is None for one in job.prediction.predictions} == {unit is None}
+    assert job.recommendation and job.recommendation.recommendations, "ratios rank instances too"
+    assert job.recommendation.savings and job.recommendation.savings.cost_ratio is not None
+
+
+def test_an_unknown_gpu_is_told_with_the_remedy(report: MakeReport, analysis: MakeAnalysis) -> None:
+    found = analysis(report(name="Vector Engine", profiled=False))
+    assert found.snapshot.gpus["GPU-a"].model is None
+    assert any("nothing can be predicted: unknown GPU 'Vector Engine'" in note for note in only(found).notes)
+    with pytest.raises(InputError, match="nothing can be predicted of job"):
+        found.prediction(only(found).id)
+
+
+def test_a_gpu_that_never_worked_has_no_job(report: MakeReport, analysis: MakeAnalysis) -> None:
+    snapshot = analysis(report(since=None, verdict="none", state="idle", profiled=False)).snapshot
+    assert snapshot.gpus["GPU-a"].job is None and not snapshot.jobs
+
+
+def test_the_slowest_gpu_sets_the_pace_and_stands_out(report: MakeReport, analysis: MakeAnalysis, store: StateStore) -> None:
+    reports = [report(f"GPU-{n}", label=str(n), owners=_slurm(), period=32.0 if n == 2 else 30.0) for n in range(4)]
+    reports[2] = replace(reports[2], profile=replace(_profile(reports[2]), epoch_s=32.0, epoch_s_high=33.0))
+    job = only(analysis(*reports))
+    assert job.epoch_s == 32.0 and job.straggler == "GPU-2"
+    assert job.spread == pytest.approx(32 / 30 - 1)
+    assert only(analysis(*(report(f"GPU-{n}", label=str(n), owners=_slurm()) for n in range(4)))).straggler is None
+
+
+def test_a_job_that_ended_is_answered_still_and_after_a_restart(report: MakeReport, analysis: MakeAnalysis) -> None:
+    first = only(analysis(report())).id
+    for _ in range(2):  # the second time everything comes from the store
+        found = analysis(report(since=BEGAN + 7200))
+        assert [job.active for job in found.snapshot.jobs.values()] == [True, False], "the newest first"
+        assert list(found.snapshot.jobs)[1] == first
+    assert found.prediction(first, targets=["A10G"]).predictions[0].gpu == "A10G"
+    assert found.snapshot.gpus["GPU-a"].job != first
+
+
+def test_jobs_that_ended_long_ago_are_forgotten(report: MakeReport, analysis: MakeAnalysis, store: StateStore) -> None:
+    first = only(analysis(report())).id
+    with sqlite3.connect(store.path) as connection:
+        connection.execute("UPDATE job SET told = ?", (time.time() - 31 * 86400,))
+    found = analysis(report(since=BEGAN + 7200))
+    assert first not in found.snapshot.jobs and first not in store.jobs()
+
+
+def test_a_job_of_another_version_is_left_out(report: MakeReport, analysis: MakeAnalysis, store: StateStore) -> None:
+    analysis(report())
+    store.write_jobs({"slurm-1": {"answer": {"id": "slurm-1"}}})
+    assert len(analysis(report()).snapshot.jobs) == 1
+
+
+def test_a_prediction_is_made_once_and_anew_when_the_profile_changes(
+    report: MakeReport, analysis: MakeAnalysis, store: StateStore
+) -> None:
+    found = analysis(report())
+    before = only(found).prediction
+    store.write_reports([report(epochs=9)])
+    found.round()
+    assert only(found).epochs_seen == 9 and only(found).prediction is before
+    store.write_reports([replace(report(epochs=9), profile=replace(_profile(report()), epoch_s=29.9))])
+    found.round()
+    after = only(found).prediction
+    assert after is not None and after.epoch_s == 29.9
+
+
+def test_what_the_operator_says_counts(report: MakeReport, analysis: MakeAnalysis) -> None:
+    found = analysis(report())
+    job = only(found).id
+    found.set_plan(job, JobPlan(epochs=90, instance="g4dn.8xlarge", cloud="aws"))
+    answer = only(found).recommendation
+    assert answer and answer.current and answer.epochs == 90
+    assert (answer.current.instance, answer.current.assumed) == ("g4dn.8xlarge", False)
+    assert answer.recommendations[0].seconds and answer.recommendations[0].seconds > 80 * 30 * answer.recommendations[0].ratio
+    again = analysis(report())
+    assert only(again).plan.epochs == 90, "after a restart too"
+    with pytest.raises(KeyError):
+        found.set_plan("slurm-7", JobPlan())
+
+
+def test_a_job_that_fails_leaves_the_others_alone(
+    report: MakeReport, analysis: MakeAnalysis, advisor: Advisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    predict = Advisor.prediction
+
+    def fails(self: Advisor, sources: Any, **more: Any) -> Any:
+        if sources[0].profile.epoch_s == 31.0:
+            raise ZeroDivisionError
+        return predict(self, sources, **more)
+
+    monkeypatch.setattr(Advisor, "prediction", fails)
+    bad = report("GPU-b", label="1", since=BEGAN + 500, period=31.0)
+    found = analysis(report(), replace(bad, profile=replace(_profile(bad), epoch_s=31.0, epoch_s_high=32.0)))
+    good, failed = (found.snapshot.jobs[found.snapshot.gpus[uuid].job or ""] for uuid in ("GPU-a", "GPU-b"))
+    assert good.prediction is not None and failed.prediction is None
+    assert any("an error of ours (ZeroDivisionError)" in note for note in failed.notes)
+    assert found.errors == 1
+
+
+def test_gpus_that_nobody_tells_of_do_not_count_as_working(
+    report: MakeReport, analysis: MakeAnalysis, store: StateStore
+) -> None:
+    found = analysis(report())
+    with sqlite3.connect(store.path) as connection:
+        connection.execute("UPDATE gpu SET told = told - 301")
+    found.round()
+    assert not only(found).active and "its telemetry is silent" in only(found).notes
+
+
+def test_epochs_beyond_those_of_the_report_are_counted_in_the_store(
+    report: MakeReport, analysis: MakeAnalysis, store: StateStore
+) -> None:
+    store.write_epochs("GPU-a", [EpochRecord(BEGAN + n, BEGAN + n + 1, 1.0, BEGAN) for n in range(-50, 250)])
+    assert only(analysis(report(epochs=MOST_EPOCHS))).epochs_seen == 250
+
+
+def test_health_names_what_is_wrong(report: MakeReport, store: StateStore, advisor: Advisor) -> None:
+    configured = {"agents": [{"url": "http://127.0.0.1:9911"}]}
+    one = Analysis(store, advisor, Settings(**configured))  # type: ignore[arg-type]
+    assert one.snapshot.health.status == "starting"
+    one.round()
+    assert one.snapshot.health.status == "starting", "its source was not asked yet"
+    up = SourceStatus("agent", "http://127.0.0.1:9911", up=True, polls=3)
+    store.write_health(WatcherHealth(told=time.time()), [up])
+    one.round()
+    assert one.snapshot.health.status == "ok" and one.snapshot.health.sources[0]["up"]
+    store.write_health(WatcherHealth(told=time.time() - 100), [replace(up, up=False, error="it refuses the connection")])
+    one.problems = lambda: ["the watcher process does not run"]
+    one.round()
+    health = one.snapshot.health
+    assert health.status == "degraded"
+    for part in ("watcher process does not run", "not told anything for 1", "it refuses the connection"):
+        assert any(part in note for note in health.notes), part
+
+
+def test_a_state_that_cannot_be_read_keeps_what_was_known(
+    report: MakeReport, analysis: MakeAnalysis, store: StateStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = analysis(report())
+
+    def broken(*_: object, **__: object) -> dict[str, Report]:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(StateStore, "reports", broken)
+        found.round()
+    assert found.errors == 1 and found.snapshot.jobs
+    assert found.snapshot.health.status == "degraded" and "disk I/O error" in found.snapshot.health.notes[0]
+    found.round()
+    assert found.snapshot.health.status == "ok"
+
+
+def test_the_thread_sees_what_another_process_writes(report: MakeReport, store: StateStore, advisor: Advisor) -> None:
+    one = Analysis(store, advisor, Settings())
+    one.start()
+    other = StateStore(store.path)
+    try:
+        other.write_reports([report()])
+        for _ in range(200):
+            if one.snapshot.jobs:
+                break
+            time.sleep(0.05)
+        assert one.snapshot.jobs
+    finally:
+        one.stop()
+        other.close()
+
+
+def _slurm() -> tuple[Owner, ...]:
+    return (Owner(100, "python", slurm_job="42"),)
+
+
+def _profile(report: Report) -> Profile:
+    assert report.profile is not None
+    return report.profile
