@@ -199,7 +199,7 @@ def _gpus() -> list[Any]:
             steps=[(None, GREEN), (0.05, YELLOW), (0.1, RED)],
         ),
         rows(
-            "GPUs",
+            "Its GPUs",
             "A click on the UUID opens the GPU.",
             {
                 "period": typical,

@@ -28,7 +28,7 @@ def state_of(by: str, selector: str) -> str:
 
 
 def with_node(query: str) -> str:
-    """Return a query by ``uuid`` of the agent's metrics, for the chosen nodes, with ``node`` (unknown to agents) and ``gpu``."""
+    """Return a query by ``uuid`` for the chosen nodes, with labels ``node``, which agents do not know, and ``gpu``."""
     return (
         f'({query}) * on (uuid) group_left (node, gpu) max by (uuid, node, gpu) (epochcast_gpu_detector_state{{node=~"$node"}})'
     )

@@ -1,0 +1,413 @@
+"""A modelled fleet of two nodes: every metric that agents and analyzers export, as functions of time that are known exactly.
+
+A Prometheus that holds its history (`history`, `promtool tsdb create-blocks-from openmetrics`) answers the dashboards' queries:
+their tests compare the answers with what the model says, and dashboard_pictures.py draws them. Nothing here was measured.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple, TextIO
+
+import numpy as np
+
+from epochcast.agent.catalog import catalog as agent_catalog
+
+SCRAPE_S = 15.0
+WINDOW_S = 10.0
+"""Of the agents' ``_avg``, ``_min`` and ``_max``."""
+WORKING = 0.85
+"""Share of an epoch that is training; the rest is validation, with little to do."""
+TICK = (0.001, 0.0025)
+"""Every tick of the agents takes a time between these two bounds of the histogram."""
+
+LEVELS = {
+    "gr_engine_active": (0.97, 0.35),
+    "sm_active": (0.92, 0.22),
+    "sm_occupancy": (0.48, 0.1),
+    "tensor_active": (0.41, 0.05),
+    "dram_active": (0.63, 0.12),
+    "fp64_active": (0.0, 0.0),
+    "fp32_active": (0.18, 0.04),
+    "fp16_active": (0.07, 0.01),
+    "pcie_tx": (1.1e9, 0.2e9),
+    "pcie_rx": (6.3e9, 2.0e9),
+    "nvlink_tx": (41e9, 1e9),
+    "nvlink_rx": (40e9, 1e9),
+    "gpu_utilization": (0.99, 0.4),
+    "memory_utilization": (0.55, 0.1),
+    "power": (610.0, 210.0),
+    "power_average": (605.0, 215.0),
+    "energy": (610.0, 210.0),
+    "sm_clock": (1.755e9, 1.98e9),
+    "memory_clock": (2.619e9, 2.619e9),
+    "temperature": (64.0, 52.0),
+    "memory_used": (61e9, 61e9),
+    "memory_free": (24e9, 24e9),
+    "bar1_used": (2e6, 2e6),
+    "bar1_free": (137e9, 137e9),
+    "power_limit": (700.0, 700.0),
+    "pcie_link_width": (16.0, 16.0),
+}
+"""Of each column while a GPU trains, and while it validates."""
+RATIOS = {
+    "A100 SXM4 80GB": 1.62,
+    "L40S": 2.05,
+    "L4": 5.4,
+    "H100 SXM5": 1.0,
+    "H200 SXM": 0.86,
+    "V100 SXM2 16GB": 3.3,
+    "A10G": 4.1,
+}
+"""Seconds on another GPU over seconds on an H100."""
+
+
+class Series(NamedTuple):
+    """One series; ``value`` is of a moment [unix s], None where there is none then."""
+
+    name: str
+    labels: dict[str, str]
+    value: Callable[[float], float | None]
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU whose job began at ``began`` [unix s]; before that it is idle. ``index`` is its number on its node."""
+
+    node: str
+    index: int
+    name: str
+    job: str
+    began: float
+    epoch_s: float | None = None
+    step_s: float | None = None
+    confidence: float = 0.97
+    detected_by: tuple[str, str] = ("epochcast-analyzer", "central:9913")
+
+    @property
+    def uuid(self) -> str:
+        """Its UUID."""
+        return f"GPU-{self.node}-{self.index}"
+
+    @cached_property
+    def ends(self) -> np.ndarray:
+        """Ends of its epochs [unix s] of two days; their lengths differ by a hundredth."""
+        if self.epoch_s is None:
+            return np.array([])
+        numbers = np.arange(math.ceil(2 * 86400 / self.epoch_s))
+        return self.began + np.cumsum(self.epoch_s * (1 + 0.01 * np.sin(2.4 * numbers + self.index)))
+
+    def ended(self, moment: float) -> int:
+        """Epochs that have ended."""
+        return int(np.searchsorted(self.ends, moment, "right"))
+
+    def state(self, moment: float) -> str:
+        """What its detector is in; five epochs, or a minute of steps, are searched for."""
+        if moment < self.began:
+            return "idle"
+        known = self.ended(moment) >= 5 if self.epoch_s else self.step_s is not None and moment > self.began + 60
+        return "answered" if known else "searching"
+
+    def training_seconds(self, moment: float) -> float:
+        """Time since its job began that it spent training and not validating."""
+        if moment < self.began or self.epoch_s is None:
+            return max(0.0, moment - self.began)
+        done = self.ended(moment)
+        start = self.began if done == 0 else self.ends[done - 1]
+        return WORKING * (start - self.began) + min(moment - start, WORKING * (self.ends[done] - start))
+
+    def level(self, column: str, moment: float) -> float:
+        """A column's value now."""
+        high, low = LEVELS[column]
+        trains = self.training_seconds(moment + 1e-3) > self.training_seconds(moment)
+        return 0.02 * low if moment < self.began and column != "memory_free" else high if trains else low
+
+    def integral(self, column: str, moment: float) -> float:
+        """A column's integral since its job began."""
+        high, low = LEVELS[column]
+        return low * max(0.0, moment - self.began) + (high - low) * self.training_seconds(moment)
+
+    def mean(self, column: str, since: float, until: float) -> float:
+        """A column's mean between two moments of its job."""
+        return (self.integral(column, until) - self.integral(column, since)) / (until - since)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A training job. ``usd_per_hour``: of what it runs on; ``recommended``: by objective (instance, GPU, USD and time ratio)."""
+
+    id: str
+    title: str
+    source_gpu: str
+    instance_type: str
+    usd_per_hour: float
+    relative: float
+    gpus: tuple[Gpu, ...]
+    recommended: dict[str, tuple[str, str, float, float]] = field(default_factory=dict)
+
+    @property
+    def seconds(self) -> float | None:
+        """Of an epoch (or step) on its slowest GPU."""
+        lengths = [gpu.epoch_s or gpu.step_s for gpu in self.gpus]
+        return max(length for length in lengths if length) if all(lengths) else None
+
+    @property
+    def spread(self) -> float:
+        """How much longer the slowest GPU's epochs take than the fastest's."""
+        lengths = [gpu.epoch_s for gpu in self.gpus if gpu.epoch_s]
+        return max(lengths) / min(lengths) - 1 if lengths else 0.0
+
+    @property
+    def usd(self) -> float | None:
+        """Of an epoch (or step) now."""
+        return None if self.seconds is None else self.usd_per_hour * self.seconds / 3600
+
+    def ratio(self, target: str) -> tuple[float, float, float, float]:
+        """Ratio to another GPU with its interval, and support."""
+        ratio = RATIOS[target] / self.relative
+        support = 0.35 if target == "V100 SXM2 16GB" else 0.96
+        width = 1.35 if support < 0.5 else 1.12
+        return ratio, ratio / width, ratio * width, support
+
+
+def fleet(end: float) -> tuple[Job, ...]:
+    """Return the jobs as they are at ``end`` [unix s]; all began more than an hour before."""
+    node = ("epochcast-node", "gpu-a:9912")
+    h100, a100 = "NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-80GB"
+    four = tuple(
+        Gpu("gpu-a", n, h100, "slurm-4711", end - 9000, 134.4 if n == 3 else 120.0, detected_by=node) for n in range(4)
+    )
+    two = tuple(Gpu("gpu-b", n, a100, "container-3f2a91c0de77", end - 6400, 300.0, confidence=0.91) for n in range(2))
+    steps = Gpu("gpu-b", 2, a100, "gpu-b-2107", end - 5000, step_s=0.84, confidence=0.88)
+    unsure = Gpu("gpu-b", 3, a100, "gpu-GPU-gpu-b-3", end - 4200, confidence=0.0)
+    return (
+        Job(
+            "slurm-4711",
+            "Slurm job 4711",
+            "H100 SXM5",
+            "p5.48xlarge",
+            55.04,
+            1.0,
+            four,
+            {"cost": ("g6e.48xlarge", "L40S", 0.58, 2.05), "time": ("p5e.48xlarge", "H200 SXM", 1.22, 0.86)},
+        ),
+        Job(
+            "container-3f2a91c0de77",
+            "container 3f2a91c0de77 on gpu-b",
+            "A100 SXM4 80GB",
+            "p4de.24xlarge",
+            27.45,
+            1.62,
+            two,
+            {"cost": ("g6e.12xlarge", "L40S", 0.43, 1.27), "time": ("p5.48xlarge", "H100 SXM5", 1.24, 0.62)},
+        ),
+        Job(
+            "gpu-b-2107",
+            "process python (2107) on gpu-b",
+            "A100 SXM4 80GB",
+            "p4de.24xlarge",
+            27.45,
+            1.62,
+            (steps,),
+            {"cost": ("g6e.xlarge", "L40S", 0.09, 1.27), "time": ("p5.48xlarge", "H100 SXM5", 1.24, 0.62)},
+        ),
+        Job("gpu-GPU-gpu-b-3", "GPU 3 of gpu-b", "A100 SXM4 80GB", "p4de.24xlarge", 27.45, 1.62, (unsure,)),
+    )
+
+
+def agent_series(jobs: Iterable[Job], end: float) -> Iterator[Series]:
+    """Yield what the agents of the fleet export."""
+    gpus = [gpu for job in jobs for gpu in job.gpus]
+    for gpu in gpus:
+        labels = {
+            "job": "epochcast-agent",
+            "instance": f"{gpu.node}:9911",
+            "gpu": str(gpu.index),
+            "uuid": gpu.uuid,
+            "name": gpu.name,
+        }
+        yield Series("epochcast_gpu_up", labels, lambda t: 1.0)
+        yield Series("epochcast_gpu_missed_ticks_total", labels, lambda t: 0.02 * (t - end + 1e5))
+        blank = {key: value for key, value in labels.items() if key != "name"} | {"metric": "fp64_active"}
+        yield Series("epochcast_agent_blanks_total", blank, lambda t: 0.05 * (t - end + 1e5))
+        for column, metric in agent_catalog().items():
+            if column not in LEVELS:
+                continue
+            name = metric.prometheus
+            if metric.kind == "counter":
+                yield Series(f"{name.removesuffix('_total')}_total", labels, lambda t, g=gpu, c=column: g.integral(c, t))
+                continue
+            yield Series(name, labels, lambda t, g=gpu, c=column: g.level(c, t))
+            yield Series(f"{name}_avg", labels, lambda t, g=gpu, c=column: g.mean(c, t - WINDOW_S, t))
+            # One reading in a window that is unlike the others: what only ten readings a second see.
+            yield Series(f"{name}_min", labels, lambda t, g=gpu, c=column: 0.8 * g.level(c, t))
+            yield Series(f"{name}_max", labels, lambda t, g=gpu, c=column: 1.05 * g.level(c, t))
+            if metric.unit == "ratio":
+                integral = f"{name.removesuffix('_ratio')}_seconds_total"
+                yield Series(integral, labels, lambda t, g=gpu, c=column: g.integral(c, t))
+    for node, source, hertz in (("gpu-a", "gpm", 10.0), ("gpu-b", "dcgm", 9.7)):
+        own = {"job": "epochcast-agent", "instance": f"{node}:9911"}
+        of = {**own, "source": source}
+        yield Series("up", own, lambda t: 1.0)
+        yield Series("epochcast_agent_unanswering_gpus", own, lambda t: 0.0)
+        yield Series("epochcast_agent_effective_hertz", of, lambda t, h=hertz: h)
+        yield Series("epochcast_agent_target_hertz", of, lambda t: 10.0)
+        yield Series("epochcast_agent_last_sample_timestamp_seconds", of, lambda t: t - 0.2)
+        for name, rate in (("missed_ticks", 0.1), ("governed_ticks", 0.0), ("read_errors", 0.01)):
+            yield Series(f"epochcast_agent_{name}_total", of, lambda t, r=rate: r * (t - end + 1e5))
+        for name in ("tick_seconds", "tick_lateness_seconds"):
+            yield from _histogram(f"epochcast_agent_{name}", of, TICK, 10.0, end)
+        yield from _process(own, 0.012, 41e6, end)
+
+
+def analyzer_series(jobs: Iterable[Job], end: float) -> Iterator[Series]:
+    """Yield what node analyzers and the service of the fleet export."""
+    service = {"job": "epochcast-analyzer", "instance": "central:9913"}
+    node = {"job": "epochcast-node", "instance": "gpu-a:9912"}
+    for job in jobs:
+        for gpu in job.gpus:
+            yield from _detector(gpu, end)
+            who = {"gpu": str(gpu.index), "uuid": gpu.uuid, "name": gpu.name, "node": gpu.node, "training_job": job.id}
+            yield Series("epochcast_gpu_training_job_info", {**service, **who}, lambda t, g=gpu: 1.0 if t >= g.began else None)
+        yield from _job(job, service)
+    for own, gpus in ((node, 4), (service, 4)):
+        yield Series("up", own, lambda t: 1.0)
+        yield Series("epochcast_analyzer_watched_gpus", own, lambda t, n=gpus: float(n))
+        yield Series("epochcast_analyzer_backlog_samples", own, lambda t, n=gpus: 20.0 * n)
+        for name, rate in (("backlog_dropped_samples", 0.0), ("detection_cpu_seconds", 0.006), ("store_errors", 0.0)):
+            yield Series(f"epochcast_analyzer_{name}_total", own, lambda t, r=rate: r * (t - end + 1e5))
+        yield from _process(own, 0.03, 160e6, end)
+    sources = ((node, "agent", "gpu-a", 1.0), (service, "node", "gpu-a", 1.0), (service, "agent", "gpu-b", 1.0))
+    for own, kind, source, up in (*sources, (service, "prometheus", "metrics.example.org", 0.0)):
+        of = {**own, "kind": kind, "source": source}
+        yield Series("epochcast_analyzer_source_up", of, lambda t, u=up: u)
+        yield Series("epochcast_analyzer_source_lag_seconds", of, lambda t, u=up: 1.4 if u else 900.0)
+        yield Series("epochcast_analyzer_source_polls_total", of, lambda t: 0.5 * (t - end + 1e5))
+        yield Series("epochcast_analyzer_source_errors_total", of, lambda t, u=up: 0.0 if u else 0.5 * (t - end + 1e5))
+    yield Series("epochcast_analyzer_watcher_up", service, lambda t: 1.0)
+    yield Series("epochcast_analyzer_oldest_price_timestamp_seconds", service, lambda t: end - 40 * 86400.0)
+    for name, steps in (("watcher_restarts", 1), ("analysis_errors", 2), ("worker_restarts", 3)):
+        yield Series(f"epochcast_analyzer_{name}_total", service, lambda t, n=steps: float(n if t > end - 1800 else 0))
+    for route, status, rate in (("/api/v1/jobs", "200", 2.0), ("/api/v1/predictions", "200", 1.0), ("/", "200", 0.4)):
+        of = {**service, "method": "GET", "route": route, "status": status}
+        yield Series("epochcast_analyzer_requests_total", of, lambda t, r=rate: r * (t - end + 1e5))
+        yield from _histogram("epochcast_analyzer_request_seconds", {**service, "route": route}, (0.005, 0.01), rate, end)
+    yield from _histogram("epochcast_analyzer_analysis_seconds", service, (0.05, 0.1), 0.4, end)
+    refused = {**service, "reason": "rate"}
+    yield Series("epochcast_analyzer_refused_requests_total", refused, lambda t: 0.3 * (t - end + 1e5))
+    straggler = {
+        "alertname": "EpochcastStragglerGpu",
+        "severity": "warning",
+        "alertstate": "firing",
+        "training_job": "slurm-4711",
+    }
+    yield Series("ALERTS", straggler, lambda t: 1.0)
+
+
+def _detector(gpu: Gpu, end: float) -> Iterator[Series]:
+    job, instance = gpu.detected_by
+    labels = {"job": job, "instance": instance, "gpu": str(gpu.index), "uuid": gpu.uuid, "name": gpu.name, "node": gpu.node}
+
+    def answered(value: float) -> Callable[[float], float | None]:
+        return lambda t: value if gpu.state(t) == "answered" else None
+
+    for state in ("idle", "searching", "answered"):
+        yield Series("epochcast_gpu_detector_state", {**labels, "state": state}, lambda t, s=state: float(gpu.state(t) == s))
+    yield Series(
+        "epochcast_gpu_epoch_confidence_ratio", labels, lambda t: gpu.confidence if gpu.state(t) == "answered" else 0.0
+    )
+    yield Series("epochcast_gpu_epochs_total", labels, lambda t: float(gpu.ended(t)))
+    yield Series("epochcast_gpu_job_start_timestamp_seconds", labels, lambda t: gpu.began)
+    yield Series("epochcast_gpu_detector_last_sample_timestamp_seconds", labels, lambda t: t - 0.5)
+    yield Series("epochcast_gpu_detector_samples_total", labels, lambda t: 10.0 * (t - end + 1e5))
+    yield Series("epochcast_gpu_detector_dropped_samples_total", labels, lambda t: 0.01 * (t - end + 1e5))
+    if gpu.step_s is not None:
+        yield Series("epochcast_gpu_step_seconds", labels, answered(gpu.step_s))
+    if gpu.epoch_s is not None:
+        yield Series("epochcast_gpu_epoch_seconds", labels, answered(gpu.epoch_s))
+
+        def newest(moment: float) -> float | None:
+            done = gpu.ended(moment)
+            return None if done < 2 else float(gpu.ends[done - 1] - gpu.ends[done - 2])
+
+        yield Series("epochcast_gpu_last_epoch_seconds", labels, newest)
+        yield Series(
+            "epochcast_gpu_last_epoch_end_timestamp_seconds",
+            labels,
+            lambda t: float(gpu.ends[gpu.ended(t) - 1]) if gpu.ended(t) else None,
+        )
+
+
+def _job(job: Job, service: dict[str, str]) -> Iterator[Series]:
+    labels = {**service, "training_job": job.id}
+    first = job.gpus[0]
+
+    def known(value: float | None) -> Callable[[float], float | None]:
+        return lambda t: value if first.state(t) == "answered" else None
+
+    def began(value: float) -> Callable[[float], float | None]:
+        return lambda t: value if t >= first.began else None
+
+    unit = "epoch" if first.epoch_s else "step" if first.step_s else ""
+    what = {"title": job.title, "grouped_by": "slurm_job", "source_gpu": job.source_gpu, "unit": unit}
+    rented = {"instance_type": job.instance_type, "cloud": "aws", "simulated": "false"}
+    yield Series("epochcast_job_info", {**labels, **what, **rented}, began(1.0))
+    yield Series("epochcast_job_active", labels, began(1.0))
+    yield Series("epochcast_job_gpus", labels, began(float(len(job.gpus))))
+    yield Series("epochcast_job_epoch_confidence_ratio", labels, began(min(gpu.confidence for gpu in job.gpus)))
+    yield Series("epochcast_job_epochs_total", labels, lambda t: float(min(gpu.ended(t) for gpu in job.gpus)))
+    yield Series("epochcast_job_epoch_spread_ratio", labels, known(job.spread))
+    if unit:
+        yield Series(f"epochcast_job_{unit}_seconds", labels, known(job.seconds))
+    for target in RATIOS:
+        ratio, low, high, support = job.ratio(target)
+        there = {**labels, "target_gpu": target}
+        yield Series("epochcast_job_prediction_support_ratio", there, began(support))
+        for end, value in (("", ratio), ("_low", low), ("_high", high)):
+            yield Series(f"epochcast_job_predicted{end}_ratio", there, began(value))
+            if job.seconds is not None:
+                yield Series(f"epochcast_job_predicted{end}_seconds", there, known(value * job.seconds))
+    if job.usd is None or job.seconds is None:
+        return
+    yield Series("epochcast_job_current_usd", labels, known(job.usd))
+    for objective, (instance, gpu, cost, time) in job.recommended.items():
+        by = {**labels, "objective": objective}
+        place = {"cloud": "aws", "region": "us-east-1", "market": "on-demand", "instances": "1"}
+        info = {**by, **place, "instance_type": instance, "target_gpu": gpu}
+        yield Series("epochcast_job_recommended_instance_info", info, known(1.0))
+        yield Series("epochcast_job_recommended_usd", by, known(cost * job.usd))
+        yield Series("epochcast_job_recommended_seconds", by, known(time * job.seconds))
+        yield Series("epochcast_job_savings_ratio", by, known(1 - (cost if objective == "cost" else time)))
+
+
+def _histogram(name: str, labels: dict[str, str], within: tuple[float, float], rate: float, end: float) -> Iterator[Series]:
+    """Yield a histogram all of whose observations fall between two bounds, evenly."""
+    low, high = within
+
+    def count(moment: float) -> float:
+        return rate * (moment - end + 1e5)
+
+    yield Series(f"{name}_bucket", {**labels, "le": repr(low)}, lambda t: 0.0)
+    for bound in (repr(high), "1.0", "+Inf"):
+        yield Series(f"{name}_bucket", {**labels, "le": bound}, count)
+    yield Series(f"{name}_count", labels, count)
+    yield Series(f"{name}_sum", labels, lambda t: count(t) * (low + high) / 2)
+
+
+def _process(labels: dict[str, str], cores: float, rss: float, end: float) -> Iterator[Series]:
+    yield Series("process_cpu_seconds_total", labels, lambda t: cores * (t - end + 1e5))
+    yield Series("process_resident_memory_bytes", labels, lambda t: rss)
+
+
+def write_history(series: Iterable[Series], moments: Iterable[float], file: TextIO) -> None:
+    """Write samples as OpenMetrics text, as ``promtool tsdb create-blocks-from openmetrics`` reads it after a last ``# EOF``."""
+    moments = list(moments)
+    for one in series:
+        labels = ",".join(f'{key}="{value}"' for key, value in one.labels.items())
+        for moment in moments:
+            value = one.value(moment)
+            if value is not None:
+                file.write(f"{one.name}{{{labels}}} {float(value)!r} {float(moment)!r}\n")

@@ -1,0 +1,105 @@
+"""No dashboard and no rule names a metric or a label that nobody exports; the modelled fleet exports what real ones do."""
+
+import re
+from collections import defaultdict
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from epochcast.agent.catalog import catalog as agent_catalog
+from epochcast.agent.config import Config
+from epochcast.agent.exposition import LABELS, registry
+from epochcast.agent.node import Node
+from epochcast.analyzer.live.metric_catalog import catalog
+
+TARGET = {"job", "instance"}
+OTHERS = {
+    "up": TARGET,
+    "process_cpu_seconds_total": TARGET,
+    "process_resident_memory_bytes": TARGET,
+    "ALERTS": {"alertname", "severity", "alertstate"},
+}
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
+    """Labels, those of the scrape too, by the name of each sample that agents and analyzers export."""
+    trace = tmp_path_factory.mktemp("trace") / "trace.csv"
+    trace.write_text(f"time,{','.join(agent_catalog())}\n1000{',0.5' * len(agent_catalog())}\n")
+    config = Config(replay=trace)
+    node = Node(config)
+    page = generate_latest(registry(node, config)).decode()
+    node.stop()
+    names: dict[str, set[str]] = defaultdict(set)
+    for line in page.splitlines():
+        kind = re.match(r"# TYPE (\w+) (\w+)", line)
+        if kind and kind[1].startswith("epochcast_"):
+            suffixes = ("_bucket", "_sum", "_count") if kind[2] == "histogram" else ("",)
+            for suffix in suffixes:
+                names[kind[1] + suffix] |= TARGET | ({"le"} if suffix == "_bucket" else set())
+    for family in text_string_to_metric_families(page):
+        for sample in family.samples:
+            if sample.name in names:
+                names[sample.name] |= set(sample.labels)
+    # What has no line before the first sample, or while nothing was blank.
+    for name in names:
+        if name.startswith("epochcast_gpu_") and not name.endswith(("_source_fallback", "_info")):
+            names[name] |= set(LABELS)
+    names["epochcast_agent_last_sample_timestamp_seconds"] |= {"source"}
+    names["epochcast_agent_blanks_total"] |= {"gpu", "uuid", "metric"}
+    for metric in catalog().values():
+        suffixes = ("_bucket", "_sum", "_count") if metric.kind == "histogram" else ("",)
+        for suffix in suffixes:
+            names[metric.name + suffix] = {*metric.labels, *TARGET} | ({"le"} if suffix == "_bucket" else set())
+    return {**names, **OTHERS}
+
+
+def test_queries_of_the_dashboards_name_metrics_and_labels_that_exist(
+    queries: list[Any], boards: dict[str, Any], exported: dict[str, set[str]]
+) -> None:
+    expressions = [query.expression for query in queries]
+    expressions += [one["expr"] for board in boards.values() for one in board.get("annotations", {}).get("list", [])]
+    expressions += [one["query"]["query"] for board in boards.values() for one in board["templating"]["list"][1:]]
+    used = _check(expressions, exported)
+    assert len(used) > 60
+
+
+def test_rules_name_metrics_and_labels_that_exist(root: Path, exported: dict[str, set[str]]) -> None:
+    rules = "".join((root / "dashboards" / f"training_{kind}.yml").read_text() for kind in ("rules", "alerts"))
+    recorded = set(re.findall(r"record: (\S+)", rules))
+    named = set(re.findall(r"\btraining_job\w*:epochcast_\w+:\w+", rules))
+    assert named == recorded
+    expressions = re.sub(r"#.*", "", rules)
+    expressions = re.sub(r"(summary|description|runbook): .*(\n {12}.*)*", "", expressions)
+    expressions = re.sub(r"(training_job\w*:epochcast_\w+:\w+)", "vector(0)", expressions)
+    used = _check([expressions], exported)
+    assert len(used) > 20
+
+
+def _check(expressions: list[str], exported: dict[str, set[str]]) -> set[str]:
+    used = set()
+    for expression in expressions:
+        for name, selector in re.findall(r"\b(epochcast_\w+|process_\w+|up|ALERTS)\b(?:\{([^}]*)\})?", expression):
+            assert name in exported, f"nobody exports {name}: {expression}"
+            labels = set(re.findall(r"(\w+)\s*(?:=~|!~|!=|=)", selector))
+            assert labels <= exported[name], f"{name} has no label {labels - exported[name]}"
+            used.add(name)
+    return used
+
+
+def test_the_modelled_fleet_exports_what_the_real_ones_do(model: ModuleType, exported: dict[str, set[str]]) -> None:
+    now = 1_700_000_000.0
+    jobs = model.fleet(now)
+    modelled: dict[str, set[str]] = defaultdict(set)
+    for one in (*model.agent_series(jobs, now), *model.analyzer_series(jobs, now)):
+        modelled[one.name] |= set(one.labels)
+    assert set(modelled) <= set(exported)
+    differing = {name: labels ^ exported[name] for name, labels in modelled.items() if labels != exported[name]}
+    assert {name: odd for name, odd in differing.items() if name != "ALERTS"} == {}
+    # All that the analyzers export has a value in the model, so that no query goes untested.
+    sampled = {re.sub("_(bucket|sum|count)$", "", name) for name in modelled}
+    assert set(catalog()) - sampled == set()

@@ -1,0 +1,344 @@
+"""Every query of every panel, asked of a real Prometheus, gives what the modelled fleet says within 1 %, with the right labels.
+
+What is expected is computed from the jobs and GPUs of the model, and never from a query.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+CHOICES = {"node": ".+", "instance": ".+", "gpu": "GPU-gpu-a-3", "training_job": "slurm-4711"}
+Answers = dict[tuple[str, ...], float]
+Expected = tuple[tuple[str, ...], Answers]
+INSTANCES = ("gpu-a:9911", "gpu-b:9911")
+ANALYZERS = ("gpu-a:9912", "central:9913")
+
+
+def one(value: float) -> Expected:
+    """A single series without labels."""
+    return (), {(): value}
+
+
+def of(labels: str, answers: dict[Any, float]) -> Expected:
+    """Series by the values of these labels, which stand in this order."""
+    return tuple(labels.split()), {key if isinstance(key, tuple) else (key,): value for key, value in answers.items()}
+
+
+class Truth:
+    """What each panel has to show at a moment, by dashboard and title: a list of one expectation for each query."""
+
+    def __init__(self, model: ModuleType, now: float) -> None:
+        self.model, self.now = model, now
+        self.jobs = {job.id: job for job in model.fleet(now)}
+        self.gpus = {gpu.uuid: gpu for job in self.jobs.values() for gpu in job.gpus}
+
+    def panels(self, choices: dict[str, str]) -> dict[tuple[str, str], list[Expected]]:
+        boards = {
+            "epochcast-fleet": self._fleet(re.compile(choices["node"])),
+            "epochcast-gpu": self._gpu(self.gpus[choices["gpu"]]),
+            "epochcast-job": self._job(self.jobs[choices["training_job"]]),
+            "epochcast-agents": self._agents(),
+        }
+        return {(board, title): answers for board, panels in boards.items() for title, answers in panels.items()}
+
+    def _fleet(self, nodes: re.Pattern[str]) -> dict[str, list[Expected]]:
+        now = self.now
+        gpus = [gpu for gpu in self.gpus.values() if nodes.fullmatch(gpu.node)]
+        jobs = [job for job in self.jobs.values() if any(gpu in gpus for gpu in job.gpus)]
+        priced = [job for job in jobs if job.usd is not None]
+
+        def by_gpu(value: Callable[[Any], float | None]) -> Expected:
+            values = {(g.uuid, g.node, str(g.index), g.name): value(g) for g in gpus}
+            return of("uuid node gpu name", {key: v for key, v in values.items() if v is not None})
+
+        def by_job(value: Callable[[Any], float | None], among: Iterable[Any] = jobs) -> Expected:
+            return of("training_job", {job.id: v for job in among if (v := value(job)) is not None})
+
+        state = {"idle": 0.0, "searching": 1.0, "answered": 2.0}
+        utilisation = {g: g.mean("gpu_utilization", now - 60, now) for g in gpus}
+        place = {job.id: job.recommended["cost"] for job in priced}
+        info = {(j.id, place[j.id][0], "aws", "us-east-1", place[j.id][1], "1"): 1.0 for j in priced}
+        return {
+            "GPUs watched": [one(len(gpus))],
+            "GPUs at work": [one(len(gpus))],
+            "Utilisation": [one(sum(utilisation.values()) / len(gpus))],
+            "Active jobs": [one(len(jobs))],
+            "Epochs in the last hour": [
+                one(sum(min(g.ended(now) for g in j.gpus) - min(g.ended(now - 3600) for g in j.gpus) for j in jobs))
+            ],
+            "Could be saved per hour": [one(sum(job.usd_per_hour * (1 - job.recommended["cost"][2]) for job in priced))],
+            "Utilisation by GPU": [
+                of("uuid node gpu", {(g.uuid, g.node, str(g.index)): value for g, value in utilisation.items()})
+            ],
+            "Detectors": [of("node gpu", {(g.node, str(g.index)): state[g.state(now)] for g in gpus})],
+            "GPUs": [
+                by_gpu(lambda g: state[g.state(now)]),
+                by_gpu(lambda g: g.epoch_s or g.step_s),
+                by_gpu(lambda g: g.confidence),
+                by_gpu(lambda g: g.ended(now)),
+            ],
+            "Training jobs": [
+                of(
+                    "training_job title source_gpu instance_type",
+                    {(j.id, j.title, j.source_gpu, j.instance_type): 1.0 for j in jobs},
+                ),
+                by_job(lambda j: 1.0),
+                by_job(lambda j: len(j.gpus)),
+                by_job(lambda j: j.seconds),
+                by_job(lambda j: min(g.confidence for g in j.gpus)),
+                by_job(lambda j: min(g.ended(now) for g in j.gpus)),
+            ],
+            "Savings": [
+                of("training_job instance_type cloud region target_gpu instances", info),
+                by_job(lambda j: j.usd_per_hour * j.seconds / 3600, priced),
+                by_job(lambda j: j.usd_per_hour * j.seconds / 3600 * place[j.id][2], priced),
+                by_job(lambda j: 1 - place[j.id][2], priced),
+            ],
+            "Stragglers: spread within jobs": [
+                by_job(lambda j: None if j.seconds is None else 0.12 if j.id == "slurm-4711" else 0.0)
+            ],
+            "How sure the detectors are": [by_job(lambda j: min(g.confidence for g in j.gpus))],
+            "Alerts that fire": [
+                of("alertname severity training_job", {("EpochcastStragglerGpu", "warning", "slurm-4711"): 1.0})
+            ],
+        }
+
+    def _gpu(self, gpu: Any) -> dict[str, list[Expected]]:
+        now = self.now
+        mine = gpu.uuid
+        newest = [float(gpu.ends[gpu.ended(now) - k]) for k in (1, 2)] if gpu.ended(now) > 1 else []
+
+        def mean(column: str) -> Expected:
+            return of("uuid", {mine: gpu.mean(column, now - 60, now)})
+
+        def last(column: str) -> Expected:
+            return of("uuid", {mine: gpu.level(column, now)})
+
+        def extreme(pick: Callable[..., float], factor: float, column: str) -> Expected:
+            scrapes = [now - k * self.model.SCRAPE_S for k in range(5)]
+            return of("uuid", {mine: factor * pick(gpu.level(column, moment) for moment in scrapes)})
+
+        def window(column: str) -> Expected:
+            return of("uuid", {mine: gpu.mean(column, now - 10, now)})
+
+        def if_known(value: float | None) -> Expected:
+            return of("uuid", {} if value is None else {mine: value})
+
+        lengths = [if_known(newest[0] - newest[1] if newest else None), if_known(gpu.epoch_s), if_known(gpu.step_s)]
+        activity = ("sm_active", "sm_occupancy", "tensor_active", "fp32_active", "fp16_active", "dram_active")
+        return {
+            "Detector": [of("uuid", {mine: 2.0 if gpu.confidence else 1.0})],
+            "Epoch or step": [if_known(gpu.epoch_s or gpu.step_s)],
+            "Confidence": [of("uuid", {mine: gpu.confidence})],
+            "Epochs seen": [of("uuid", {mine: gpu.ended(now)})],
+            "Since the last epoch": [if_known(now - newest[0] if newest else None)],
+            "Job": [of("training_job", {gpu.job: 1.0})],
+            "Length of epochs": lengths,
+            "Confidence of the detector": [of("uuid", {mine: gpu.confidence})],
+            "What works on the chip": [mean(column) for column in activity],
+            "SM activity at 10 Hz: least, mean, most": [
+                extreme(max, 1.05, "sm_active"),
+                mean("sm_active"),
+                extreme(min, 0.8, "sm_active"),
+            ],
+            "Memory interface at 10 Hz: least, mean, most": [
+                extreme(max, 1.05, "dram_active"),
+                mean("dram_active"),
+                extreme(min, 0.8, "dram_active"),
+            ],
+            "Utilisation as the driver tells it": [mean("gpu_utilization"), mean("memory_utilization")],
+            "Device memory": [last("memory_used"), last("memory_free")],
+            "PCIe and NVLink": [window(column) for column in ("pcie_rx", "pcie_tx", "nvlink_rx", "nvlink_tx")],
+            "Power": [mean("energy"), last("power_average"), last("power_limit")],
+            "Clocks": [last("sm_clock"), last("memory_clock")],
+            "Temperature": [last("temperature")],
+            "Readings that are missing": [of("uuid", {mine: 0.02}), of("uuid", {mine: 0.05})],
+            "Samples that the detector takes in": [of("uuid", {mine: 10.0}), of("uuid", {mine: 0.01})],
+        }
+
+    def _job(self, job: Any) -> dict[str, list[Expected]]:
+        now = self.now
+        one_job = of("training_job", {job.id: 1.0})
+
+        def told(value: float | None) -> Expected:
+            return of("training_job", {} if value is None else {job.id: value})
+
+        def by_gpu(value: Callable[[Any], float | None]) -> Expected:
+            values = {(g.uuid, g.node, str(g.index)): value(g) for g in job.gpus}
+            return of("uuid node gpu", {key: v for key, v in values.items() if v is not None})
+
+        def by_target(place: int, factor: float | None) -> Expected:
+            if factor is None:
+                return of("target_gpu", {})
+            return of("target_gpu", {target: job.ratio(target)[place] * factor for target in self.model.RATIOS})
+
+        def newest(gpu: Any) -> float | None:
+            done = gpu.ended(now)
+            return None if done < 2 else float(gpu.ends[done - 1] - gpu.ends[done - 2])
+
+        fastest = min((g.epoch_s for g in job.gpus if g.epoch_s), default=None)
+        cost, time = (job.recommended.get(objective) for objective in ("cost", "time"))
+        there = {"cost": cost, "time": time} if cost and time else {}
+        usd = None if job.seconds is None or not there else job.usd_per_hour * job.seconds / 3600
+        saved = {objective: 1 - to[2 if objective == "cost" else 3] for objective, to in there.items()}
+        seconds, ratios = (
+            [by_target(place, factor) for place in (0, 1, 2)] for factor in (job.seconds, 1.0)
+        )  # predicted, low, high
+        epochs = any(g.epoch_s for g in job.gpus)
+        spent = of("objective", {objective: usd * to[2] for objective, to in there.items()} if usd else {})
+        return {
+            "Active": [one_job],
+            "GPUs": [told(len(job.gpus))],
+            "Epoch or step": [told(job.seconds)],
+            "Confidence": [told(min(g.confidence for g in job.gpus))],
+            "Epochs so far": [told(min(g.ended(now) for g in job.gpus))],
+            "Could be saved": [told(saved.get("cost"))],
+            "Epochs by GPU": [by_gpu(newest)],
+            "Typical length": [
+                told(job.seconds if epochs else None),
+                told(None if epochs else job.seconds),
+                told(job.seconds if epochs else None),
+            ],
+            "An epoch (or step) on other GPUs": seconds,
+            "Time there over time here": ratios,
+            "Predictions": [seconds[1], seconds[0], seconds[2], ratios[0], by_target(3, 1.0)],
+            "Recommended": [
+                of(
+                    "objective instance_type instances cloud region market target_gpu",
+                    {(o, to[0], "1", "aws", "us-east-1", "on-demand", to[1]): 1.0 for o, to in there.items()},
+                ),
+                of("objective", {objective: job.seconds * to[3] for objective, to in there.items()}),
+                spent,
+                of("objective", saved),
+            ],
+            "Cost of an epoch or step": [told(usd), spent],
+            "Savings": [of("objective", saved)],
+            "Behind the fastest": [by_gpu(lambda g: g.epoch_s and g.epoch_s / fastest - 1)],
+            "Its GPUs": [by_gpu(lambda g: g.epoch_s), by_gpu(lambda g: g.confidence), by_gpu(lambda g: g.ended(now))],
+        }
+
+    def _agents(self) -> dict[str, list[Expected]]:
+        sources = {("gpu-a:9911", "gpm"): 10.0, ("gpu-b:9911", "dcgm"): 9.7}
+        polled = {
+            ("gpu-a:9912", "agent", "gpu-a"): True,
+            ("central:9913", "node", "gpu-a"): True,
+            ("central:9913", "agent", "gpu-b"): True,
+            ("central:9913", "prometheus", "metrics.example.org"): False,
+        }
+        low, high = self.model.TICK
+
+        def agents(value: float) -> Expected:
+            return of("instance", dict.fromkeys(INSTANCES, value))
+
+        def analyzers(value: float) -> Expected:
+            return of("instance", dict.fromkeys(ANALYZERS, value))
+
+        def source(answers: tuple[float, float]) -> Expected:
+            return of("instance kind source", {key: answers[0] if up else answers[1] for key, up in polled.items()})
+
+        routes = {"/api/v1/jobs": 2.0, "/api/v1/predictions": 1.0, "/": 0.4}
+        # All in one bucket, evenly: 99 % of the way from its lower end to its upper.
+        tick = low + 0.99 * (high - low)
+        processes = {("epochcast-agent", at): (0.012, 41e6) for at in INSTANCES}
+        processes |= dict.fromkeys(zip(("epochcast-node", "epochcast-analyzer"), ANALYZERS, strict=True), (0.03, 160000000.0))
+        return {
+            "Agents up": [one(2)],
+            "Node analyzers up": [one(1)],
+            "Services up": [one(1)],
+            "Watchers": [one(1)],
+            "Sources down": [one(1)],
+            "Age of the oldest price": [one(40 * 86400)],
+            "Readings per second": [
+                of("instance source", sources),
+                of("instance source", dict.fromkeys(sources, 10.0)),
+            ],
+            "Ticks: how long and how late, 99th percentile": [agents(tick), agents(tick)],
+            "What is missing, per second": [
+                agents(0.1),
+                agents(0.0),
+                of("instance", dict.fromkeys(INSTANCES, 4 * 0.05)),
+                agents(0.01),
+            ],
+            "Age of the newest sample": [of("instance source", dict.fromkeys(sources, 0.2))],
+            "GPUs that are silent": [agents(0), agents(0)],
+            "Telemetry sources": [source((1, 0)), source((1.4, 900)), source((1800, 1800)), source((0, 1800))],
+            "GPUs watched": [analyzers(4)],
+            "Backlog": [analyzers(80)],
+            "CPU of detection": [analyzers(0.006)],
+            "Lost and failed, per second": [analyzers(0), analyzers(0)],
+            "Requests per second": [of("route status", {(route, "200"): rate for route, rate in routes.items()})],
+            "Time to answer, 99th percentile": [of("route", dict.fromkeys(routes, 0.00995))],
+            "Rounds of grouping and predicting": [
+                of("instance", {"central:9913": 0.075}),
+                of("instance", {"central:9913": 0.0995}),
+            ],
+            "Refused requests per second": [of("reason", {"rate": 0.3})],
+            "Failures in an hour": [one(2), one(3), one(1)],
+            "CPU": [of("job instance", {key: cpu for key, (cpu, _) in processes.items()})],
+            "Memory": [of("job instance", {key: rss for key, (_, rss) in processes.items()})],
+        }
+
+
+@pytest.fixture(scope="module")
+def truth(model: ModuleType, prometheus: Any) -> Truth:
+    return Truth(model, prometheus.now)
+
+
+# The four-GPU job with a straggler, the job that has steps only, and the one of which nothing but a ratio is known.
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {},
+        {"node": "gpu-b", "gpu": "GPU-gpu-b-2", "training_job": "gpu-b-2107"},
+        {"node": "gpu-a", "gpu": "GPU-gpu-b-3", "training_job": "gpu-GPU-gpu-b-3"},
+    ],
+    ids=["epochs", "steps", "ratio alone"],
+)
+def test_every_query_gives_what_the_fleet_does(
+    queries: list[Any], prometheus: Any, truth: Truth, choices: dict[str, str]
+) -> None:
+    choices = CHOICES | choices
+    expected = truth.panels(choices)
+    assert set(expected) == {(query.board, query.panel) for query in queries}
+    asked = {key: [query for query in queries if (query.board, query.panel) == key] for key in expected}
+    for key, answers in expected.items():
+        assert len(asked[key]) == len(answers), key
+        for query, (labels, values) in zip(asked[key], answers, strict=True):
+            told = f"{key} {query.ref_id}: {query.expression}"
+            series = prometheus.labelled(query.expression, **choices)
+            got = {tuple(found.get(label, "") for label in labels): value for found, value in series}
+            assert len(got) == len(series), told
+            assert all(set(found) == set(labels) for found, _ in series), (told, series[0][0])
+            assert query.legend <= set(labels), f"{told}: the legend names a label that is not there"
+            assert got == pytest.approx(values, rel=0.01, abs=1e-9), told
+
+
+def test_ends_of_epochs_are_marked_where_they_were(boards: dict[str, Any], prometheus: Any, truth: Truth) -> None:
+    (annotation,) = boards["epochcast-gpu"]["annotations"]["list"]
+    assert annotation["useValueForTime"] is True
+    ((_, milliseconds),) = prometheus.labelled(annotation["expr"], **CHOICES)
+    gpu = truth.gpus[CHOICES["gpu"]]
+    assert milliseconds / 1000 == pytest.approx(gpu.ends[gpu.ended(prometheus.now) - 1], abs=0.001)
+
+
+def test_variables_offer_what_is_there(boards: dict[str, Any], prometheus: Any, truth: Truth) -> None:
+    """As Grafana does it: the labels of a series as text, of which the variable's pattern takes what is shown and its value."""
+    offered = {}
+    for uid, name in (("epochcast-gpu", "gpu"), ("epochcast-job", "training_job")):
+        (variable,) = (one for one in boards[uid]["templating"]["list"] if one["name"] == name)
+        expression = re.fullmatch(r"query_result\((.*)\)", variable["query"]["query"])
+        pattern = re.compile(variable["regex"].strip("/").replace("(?<", "(?P<"))
+        assert expression is not None
+        texts = [
+            "{" + ",".join(f"{key}={json.dumps(value)}" for key, value in labels.items()) + "}"
+            for labels, _ in prometheus.labelled(expression[1], **CHOICES)
+        ]
+        found = [pattern.search(text) for text in texts]
+        offered[name] = {match["value"]: match["text"] for match in found if match}
+        assert len(offered[name]) == len(texts)
+    assert offered["gpu"] == {gpu.uuid: f"{gpu.node} {gpu.index} {gpu.name}" for gpu in truth.gpus.values()}
+    assert offered["training_job"] == {job.id: job.title for job in truth.jobs.values()}
