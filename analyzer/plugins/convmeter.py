@@ -24,7 +24,7 @@ Count = Annotated[int, Field(ge=1, le=2**24)]
 
 _EXAMPLES: list[Any] = [
     {"network": "resnet50", "batches": [32, 64, 128]},
-    {"network": "resnet50", "devices": [1, 2, 4], "dataset_size": 1281167, "epochs": 90},
+    {"network": "torchvision:mobilenet_v2", "image_size": 128, "dataset_size": 1281167, "epochs": 90},
 ]
 
 

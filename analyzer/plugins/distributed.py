@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from ..backends.distributed.job import Attention, Recomputation, ScheduleName
 from ..backends.distributed.models.architecture import Architecture
@@ -32,6 +33,9 @@ _MOST = {
     "patch": 2**13,
     "classes": 2**20,
 }
+
+# No model's configuration is, and what is nested deeper cannot be written as JSON again.
+_MOST_DEPTH = 20
 
 # Pipeline slots that are simulated one by one: 2**18 take seconds.
 _MOST_SLOTS = 2**18
@@ -116,6 +120,16 @@ class DistributedQuestion(Asked):
     ] = "calibrated"
     iterations: Annotated[int | None, Field(ge=1, le=10**12, description="Adds time and cost of so many.")] = None
 
+    @field_validator("config")
+    @classmethod
+    def _is_flat(cls, config: dict[str, Any] | None) -> dict[str, Any] | None:
+        level: list[Any] = [config]
+        for _ in range(_MOST_DEPTH):
+            level = [part for one in level if isinstance(one, (dict, list)) for part in _parts(one)]
+        if level:
+            raise ValueError(f"the config is nested more than {_MOST_DEPTH} deep; send it as transformers writes it")
+        return config
+
     @model_validator(mode="after")
     def _of_one_model(self) -> DistributedQuestion:
         if (self.model is None) == (self.config is None):
@@ -169,6 +183,10 @@ class Distributed:
         instances, _ = load_instances(self._settings.prices, catalog)
         asked = Question(predictor, catalog, (gpu,), _options(question))
         return DistributedAnswer.model_validate(answer_json(asked, instances, question.iterations))
+
+
+def _parts(one: dict[str, Any] | list[Any]) -> Iterable[Any]:
+    return one.values() if isinstance(one, dict) else one
 
 
 def _architecture(question: DistributedQuestion) -> Architecture:

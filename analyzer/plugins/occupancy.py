@@ -47,8 +47,8 @@ class OccupancyQuestion(Asked):
     channels: Annotated[int | None, Field(ge=1, le=256, description="Of the image; null: the network's usual.")] = None
     image_size: Annotated[int | None, Field(ge=1, le=4096, description="Side of the image, pixels.")] = None
     sequence: Annotated[int | None, Field(ge=1, le=2**16, description="Tokens, or steps of a recurrent network.")] = None
-    hidden: Annotated[int | None, Field(ge=1, le=2**14, description="Width of a recurrent network.")] = None
-    layers: Annotated[int | None, Field(ge=1, le=64, description="Of a recurrent network.")] = None
+    hidden: Annotated[int | None, Field(ge=1, le=2**13, description="Width of a recurrent network.")] = None
+    layers: Annotated[int | None, Field(ge=1, le=16, description="Of a recurrent network.")] = None
 
     @model_validator(mode="after")
     def _of_one_network(self) -> OccupancyQuestion:

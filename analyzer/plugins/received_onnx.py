@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from base64 import b64decode
-from binascii import Error as NotBase64
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -44,7 +43,7 @@ def received_onnx(text: str) -> Iterator[str]:
     """
     try:
         content = b64decode(text, validate=True)
-    except NotBase64 as error:
+    except ValueError as error:
         raise InputError(f"onnx is not base64 ({error}); send the bytes of an ONNX file in base64") from error
     _check(content)
     with tempfile.TemporaryDirectory(prefix="epochcast-onnx-") as folder:
@@ -104,9 +103,7 @@ def _check_sides(name: str, sides: Any) -> None:
             raise InputError(f"{name!r:.60} of the onnx network has a side of {side}; export the network again")
         elements *= side or 1
         if elements > _MOST_ELEMENTS:
-            raise InputError(
-                f"{name!r:.60} of the onnx network has {list(sides)!s:.80} elements; send a network that fits a GPU"
-            )
+            raise InputError(f"{name!r:.60} of the onnx network has {list(sides)!s:.80} elements; send one that fits a GPU")
 
 
 def _messages(model: Any) -> Iterator[tuple[Any, int]]:

@@ -1,0 +1,191 @@
+"""The built-in backends answer their own examples, and as the command line does."""
+
+import base64
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from epochcast.analyzer.backends.distributed.precision import PRECISIONS
+from epochcast.analyzer.cli import main
+from epochcast.analyzer.plugins.convmeter import ConvMeterQuestion
+from epochcast.analyzer.plugins.distributed import DistributedQuestion
+from epochcast.analyzer.plugins.occupancy import OccupancyQuestion
+
+pytest.importorskip("torch", reason="torch is not installed (extra torch)")
+
+Serve = Callable[..., TestClient]
+Capture = pytest.CaptureFixture[str]
+
+CONFIG: dict[str, Any] = DistributedQuestion.model_json_schema()["examples"][1]["config"]
+
+
+@pytest.fixture(scope="module")
+def client(serve: Serve, cpu_model: Path) -> TestClient:
+    return serve({"convmeter": {"models": {"cpu": str(cpu_model)}}})
+
+
+def ask(client: TestClient, backend: str, **question: Any) -> dict[str, Any]:
+    answered = client.post(f"/api/v1/backends/{backend}", json=question)
+    assert answered.status_code == 200, answered.text
+    answer: dict[str, Any] = answered.json()
+    return answer
+
+
+def told(capsys: Capture, backend: str, *arguments: str) -> dict[str, Any]:
+    """What the command line prints."""
+    assert main(["predict-model", backend, *arguments, "--json"]) == 0
+    answer: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return answer
+
+
+def words(arguments: str) -> list[str]:
+    return arguments.split()
+
+
+def onnx_of(size: int = 32) -> bytes:
+    """A small ConvNet as ONNX, made by hand: exporting takes longer than reading."""
+    onnx = pytest.importorskip("onnx")
+    import numpy as np
+    from onnx import TensorProto, helper, numpy_helper
+
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], kernel_shape=[3, 3], pads=[1] * 4),
+        helper.make_node("Relu", ["c"], ["r"]),
+        helper.make_node("GlobalAveragePool", ["r"], ["p"]),
+        helper.make_node("Flatten", ["p"], ["f"]),
+        helper.make_node("Gemm", ["f", "d"], ["y"]),
+    ]
+    held = [numpy_helper.from_array(np.zeros(shape, np.float32), name) for name, shape in (("w", (8, 3, 3, 3)), ("d", (8, 5)))]
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 3, size, size])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 5])],
+        held,
+    )
+    content: bytes = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]).SerializeToString()
+    assert onnx.load_model_from_string(content).graph.name == "net"
+    return content
+
+
+EXAMPLES = [
+    (model.__name__.removesuffix("Question").lower(), example)
+    for model in (DistributedQuestion, ConvMeterQuestion, OccupancyQuestion)
+    for example in model.model_json_schema()["examples"]
+]
+
+
+def test_precisions_are_all_there() -> None:
+    asked, _null = DistributedQuestion.model_json_schema()["properties"]["precision"]["anyOf"]
+    assert asked["enum"] == list(PRECISIONS)
+
+
+@pytest.mark.parametrize(("backend", "question"), EXAMPLES)
+def test_examples_are_answered(client: TestClient, backend: str, question: dict[str, Any]) -> None:
+    answer = ask(client, backend, **question)
+    known = client.get(f"/api/v1/backends/{backend}").json()["answer"]
+    assert set(known["required"]) <= set(answer) <= set(known["properties"])
+
+
+SPREAD = {"dp": 2, "tp": 2, "pp": 2, "global_batch": 32, "iterations": 10}
+ALL = {
+    "dp": 2,
+    "pp": 2,
+    "micro_batch": 2,
+    "layers_per_stage": [5, 7],
+    "precision": "fp16",
+    "zero": 1,
+    "optimizer": "sgd",
+    "recomputation": "selective",
+    "attention": "eager",
+    "master_weights": False,
+    "overlap": True,
+    "fused_kernels": True,
+    "intra": "PCIe 4 x16",
+    "inter": "4x InfiniBand HDR",
+    "gpus_per_node": 2,
+    "sequence_length": 512,
+    "operators": "learned",
+}
+ALL_WORDS = """
+--dp 2 --pp 2 --micro-batch 2 --layers-per-stage 5,7 --precision fp16 --zero 1 --optimizer sgd
+--recomputation selective --attention eager --no-master-weights --overlap --fused-kernels
+--gpus-per-node 2 --sequence-length 512 --operators learned
+"""
+
+
+@pytest.mark.parametrize(
+    ("model", "question", "arguments"),
+    [
+        ("llama 3.2 1b", SPREAD, words("--dp 2 --tp 2 --pp 2 --global-batch 32 --iterations 10")),
+        ("GPT-2-small", ALL, ["--intra", "PCIe 4 x16", "--inter", "4x InfiniBand HDR", *words(ALL_WORDS)]),
+    ],
+)
+def test_distributed_is_the_command_lines_answer(
+    client: TestClient, capsys: Capture, model: str, question: dict[str, Any], arguments: Sequence[str]
+) -> None:
+    expected = told(capsys, "distributed", "--model", model, *arguments, "--gpu", "A100 SXM4 80GB")
+    assert ask(client, "distributed", model=model, gpu="A100 SXM4 80GB", **question) == expected
+
+
+def test_a_configuration_is_read_as_the_file_is(client: TestClient, capsys: Capture, tmp_path: Path) -> None:
+    (tmp_path / "llama.json").write_text(json.dumps(CONFIG))
+    expected = told(capsys, "distributed", "--model", str(tmp_path / "llama.json"), "--gpu", "T4")
+    assert ask(client, "distributed", config=CONFIG, gpu="T4") == expected
+
+
+@pytest.mark.parametrize(
+    ("question", "arguments"),
+    [
+        ({"batches": [1, 8], "image_size": 64}, ["--batch", "1", "--batch", "8", "--image-size", "64"]),
+        ({"dataset_size": 50000, "epochs": 2, "gpu": "T4"}, ["--dataset-size", "50000", "--epochs", "2", "--gpu", "T4"]),
+        ({"blocks": ["layer1.0", "Bottleneck4"]}, ["--block", "layer1.0", "--block", "Bottleneck4"]),
+    ],
+)
+def test_convmeter_is_the_command_lines_answer(
+    client: TestClient, capsys: Capture, cpu_model: Path, question: dict[str, Any], arguments: Sequence[str]
+) -> None:
+    expected = told(capsys, "convmeter", "--network", "resnet50", "--model", str(cpu_model), *arguments)
+    answer = ask(client, "convmeter", network="torchvision:resnet50", model="cpu", **question)
+    assert {key: answer[key] for key in expected} == expected
+    assert all(answer[key] is None for key in set(answer) - set(expected))
+
+
+@pytest.mark.parametrize(
+    ("question", "arguments"),
+    [
+        ({"network": "lenet", "gpus": ["T4", "L4"], "batches": [8, 64]}, "--gpu T4 --gpu L4 --batch 8 --batch 64"),
+        ({"network": "gru", "gpus": ["T4"], "sweep": True, "hidden": 128}, "--gpu T4 --sweep-batches --hidden 128"),
+    ],
+)
+def test_occupancy_is_the_command_lines_answer(
+    client: TestClient, capsys: Capture, question: dict[str, Any], arguments: str
+) -> None:
+    assert ask(client, "occupancy", **question) == told(
+        capsys, "occupancy", "--network", question["network"], *words(arguments)
+    )
+
+
+@pytest.mark.parametrize("backend", ["convmeter", "occupancy"])
+def test_a_network_is_sent_as_onnx(client: TestClient, capsys: Capture, cpu_model: Path, tmp_path: Path, backend: str) -> None:
+    content = onnx_of()
+    (tmp_path / "network.onnx").write_bytes(content)
+    of_file = ["--network", str(tmp_path / "network.onnx")]
+    more: dict[str, Any] = {"image_size": 32} if backend == "convmeter" else {"gpus": ["T4"]}
+    options = ["--image-size", "32", "--model", str(cpu_model)] if backend == "convmeter" else ["--gpu", "T4"]
+    expected = told(capsys, backend, *of_file, *options) | {"network": "network.onnx"}
+    answer = ask(client, backend, onnx=base64.b64encode(content).decode(), **more)
+    assert {key: answer[key] for key in expected} == expected
+    assert "/" not in json.dumps({key: answer[key] for key in ("network", "notes")}), "no path of the service's own"
+
+
+def test_graphs_of_unusual_sizes_fill_no_disk(client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    ask(client, "occupancy", network="rnn", gpus=["T4"], hidden=77)
+    assert not list(tmp_path.rglob("*.npz"))
+    ask(client, "occupancy", network="rnn", gpus=["T4"])
+    assert len(list(tmp_path.rglob("*.npz"))) == 1

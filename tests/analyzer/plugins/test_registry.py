@@ -1,0 +1,175 @@
+"""Which backends there are: each is checked, and what is wrong with one is told and hurts no other."""
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.plugins import Settings
+from epochcast.analyzer.plugins.registry import Registry
+
+Serve = Callable[..., TestClient]
+Install = Callable[..., None]
+
+BUILT_IN = ["black-box", "convmeter", "distributed", "occupancy"]
+
+GOOD = """
+from typing import ClassVar
+from pydantic import BaseModel
+
+class Question(BaseModel):
+    number: int
+
+class Answer(BaseModel):
+    twice: int
+
+class Twice:
+    name = "twice"
+    summary = "Doubles a number."
+    Question = Question
+    Answer = Answer
+    def __init__(self, settings):
+        self.own = settings.own
+    def answer(self, question):
+        return Answer(twice=2 * question.number)
+"""
+
+# A field that pydantic takes, and no JSON schema can tell.
+ODD = GOOD.replace("    number: int", "    model_config = {'arbitrary_types_allowed': True}\n    number: type(len)")
+
+
+def listed(client: TestClient) -> dict[str, Any]:
+    return {one["name"]: one for one in client.get("/api/v1/backends").json()["backends"]}
+
+
+def test_the_built_in_ones_are_installed(serve: Serve, cpu_model: Path) -> None:
+    pytest.importorskip("torch")
+    found = listed(serve({"convmeter": {"models": {"cpu": str(cpu_model)}}}))
+    assert [name for name, one in found.items() if one["available"]] == BUILT_IN
+    for name, one in found.items():
+        assert one["summary"].endswith(".") and one["package"].startswith("epochcast ")
+        assert one["question"]["examples"] and one["answer"]["properties"], name
+
+
+def test_what_is_not_configured_says_how_to(serve: Serve) -> None:
+    client = serve()
+    one = client.get("/api/v1/backends/convmeter").json()
+    assert (one["available"], one["question"]) == (False, None)
+    assert "[backends.convmeter] models = {my-gpu = DIR}" in one["why"]
+    refused = client.post("/api/v1/backends/convmeter", json={"network": "resnet50"})
+    assert refused.status_code == 503 and one["why"] in refused.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("tables", "sentence"),
+    [
+        ({"convmter": {}}, "'convmter', which is not installed; did you mean 'convmeter'?"),
+        ({"x": {}}, "'x', which is not installed; installed are"),
+    ],
+)
+def test_a_table_of_no_backend_is_refused(tables: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InputError, match="the configuration has a table for the backend") as raised:
+        Registry.load(Settings(), tables)
+    assert sentence in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("own", "sentence"),
+    [
+        ({"model": "x"}, "[backends.convmeter] has the unknown setting 'model'"),
+        ({"models": "x"}, "[backends.convmeter] has models 'x'; give names and folders"),
+        ({"models": {"a": "nowhere"}}, "has the model 'a' in 'nowhere', which is no folder"),
+    ],
+)
+def test_wrong_settings_of_a_backend_are_told(serve: Serve, own: dict[str, Any], sentence: str) -> None:
+    one = listed(serve({"convmeter": own}))["convmeter"]
+    assert not one["available"] and sentence in one["why"]
+
+
+def test_a_missing_extra_is_told_with_the_remedy(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in ("torch", "onnx") else real(name))
+    found = listed(serve())
+    assert found["distributed"]["why"].endswith("run: pip install 'epochcast[torch]'")
+    assert found["occupancy"]["why"].endswith("run: pip install 'epochcast[occupancy]'")
+    assert found["black-box"]["available"]
+
+
+def test_another_package_brings_a_backend(serve: Serve, install: Install) -> None:
+    install("twice_a", GOOD, twice="twice_a:Twice")
+    client = serve({"twice": {"any": "thing"}})
+    assert listed(client)["twice"] | {"question": None, "answer": None} == {
+        "name": "twice",
+        "summary": "Doubles a number.",
+        "package": "twice_a 1.0",
+        "available": True,
+        "why": None,
+        "question": None,
+        "answer": None,
+    }
+    assert client.post("/api/v1/backends/twice", json={"number": 21}).json() == {"twice": 42}
+    refused = client.post("/api/v1/backends/twice", json={"number": "x"})
+    assert refused.status_code == 422 and refused.headers["content-type"] == "application/problem+json"
+    described = client.get("/openapi.json").json()["paths"]["/api/v1/backends/twice"]["post"]
+    assert described["requestBody"]["content"]["application/json"]["schema"]["$ref"].endswith("Question")
+    assert described["responses"]["200"]["content"]["application/json"]["schema"]["$ref"].endswith("Answer")
+
+
+@pytest.mark.parametrize(
+    ("package", "text", "entry", "why"),
+    [
+        ("bad_import", "raise OSError('no licence')", "bad_import:Twice", "cannot be imported (OSError: no licence)"),
+        ("bad_exit", "raise SystemExit(3)", "bad_exit:Twice", "cannot be imported (SystemExit: 3)"),
+        ("bad_syntax", "class", "bad_syntax:Twice", "cannot be imported (SyntaxError"),
+        ("bad_name", GOOD.replace('"twice"', '"other"'), "bad_name:Twice", "its name is 'other'"),
+        ("bad_class", "Twice = 3", "bad_class:Twice", "it is not a class"),
+        ("bad_summary", GOOD.replace("summary =", "summery ="), "bad_summary:Twice", "it has no summary"),
+        (
+            "bad_question",
+            GOOD.replace("    Question = Question", "    Question = dict"),
+            "bad_question:Twice",
+            "its Question is no",
+        ),
+        ("bad_answer", GOOD.replace("    Answer = Answer", ""), "bad_answer:Twice", "its Answer is no pydantic model"),
+        ("bad_schema", ODD, "bad_schema:Twice", "its Question has no JSON schema"),
+        ("bad_method", GOOD.replace("def answer", "def reply"), "bad_method:Twice", "it has no method answer"),
+        (
+            "bad_init",
+            GOOD.replace("self.own = settings.own", "raise KeyError('licence')"),
+            "bad_init:Twice",
+            "KeyError: 'licence'",
+        ),
+    ],
+)
+def test_a_broken_backend_is_named_and_hurts_no_other(
+    serve: Serve, install: Install, package: str, text: str, entry: str, why: str
+) -> None:
+    install(package, text, twice=entry)
+    client = serve()
+    found = listed(client)
+    assert not found["twice"]["available"] and why in found["twice"]["why"] and found["black-box"]["available"]
+    refused = client.post("/api/v1/backends/twice", json={"number": 1})
+    assert refused.status_code == 503 and why in refused.json()["detail"]
+
+
+def test_names_that_no_path_can_have(install: Install) -> None:
+    install("odd", GOOD, Twice="odd:Twice")
+    one = Registry.load(Settings(), {}).get("Twice")
+    assert one is not None and "not of lower-case letters" in one.why
+
+
+def test_ours_are_not_replaced(install: Install) -> None:
+    install("aaa", GOOD.replace('"twice"', '"black-box"'), black_box="aaa:Twice")
+    one = Registry.load(Settings(), {}).get("black-box")
+    assert one is not None and one.value == "epochcast.analyzer.plugins.black_box:BlackBox"
+
+
+def test_a_backend_that_is_not_there(serve: Serve) -> None:
+    client = serve()
+    for answered in (client.get("/api/v1/backends/no"), client.post("/api/v1/backends/no", json={})):
+        assert answered.status_code == 404
+        assert answered.json()["detail"].startswith("there is no backend 'no'; installed are black-box, ")
