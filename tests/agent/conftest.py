@@ -1,16 +1,11 @@
-"""Fixtures of the agent's tests: clocks that only tests move, a real agent process, a stub NVML compiled from C."""
+"""Fixtures of the agent's tests: clocks that only tests move, a stub NVML compiled from C."""
 
 import ctypes
-import json
-import os
 import shutil
 import subprocess
-import sys
 import time
-import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -51,53 +46,6 @@ class FakeClock:
 @pytest.fixture
 def fake_clock() -> type[FakeClock]:
     return FakeClock
-
-
-class AgentProcess:
-    """A running ``epochcast-agent`` that has its first sample."""
-
-    def __init__(self, process: subprocess.Popen[str], port: int) -> None:
-        self.process = process
-        self.port = port
-        self.url = f"http://127.0.0.1:{port}"
-
-    def text(self, path: str) -> str:
-        with urllib.request.urlopen(self.url + path, timeout=10) as answer:
-            return answer.read().decode()
-
-    def json(self, path: str) -> Any:
-        return json.loads(self.text(path))
-
-    def stop(self) -> tuple[int, str]:
-        """Ask the agent to stop; return its exit status and what it wrote to stderr."""
-        self.process.terminate()
-        _, errors = self.process.communicate(timeout=20)
-        return self.process.returncode, errors
-
-
-@pytest.fixture
-def start_agent(tmp_path: Path) -> Iterator[Callable[..., AgentProcess]]:
-    """Start agents on free ports, each ready to be asked; they are stopped after the test."""
-    with ExitStack() as stack:
-
-        def start(*arguments: object, env: dict[str, str] | None = None) -> AgentProcess:
-            port_file = tmp_path / "port"
-            port_file.unlink(missing_ok=True)
-            command = [sys.executable, "-m", "epochcast.agent", "--port", "0", "--port-file", port_file, *arguments]
-            process = subprocess.Popen(
-                [str(part) for part in command], stderr=subprocess.PIPE, text=True, env={**os.environ, **(env or {})}
-            )
-            stack.callback(lambda: process.poll() is None and process.communicate(timeout=20))
-            stack.callback(lambda: process.poll() is None and process.terminate())
-            while not port_file.exists():
-                try:
-                    process.wait(timeout=0.05)
-                except subprocess.TimeoutExpired:
-                    continue
-                pytest.fail(f"the agent ended with {process.returncode}: {process.communicate()[1]}")
-            return AgentProcess(process, int(port_file.read_text()))
-
-        yield start
 
 
 @pytest.fixture(scope="session")
@@ -206,22 +154,6 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[FakeSource]]:
         return opened
 
     return make
-
-
-@pytest.fixture(scope="session")
-def until() -> Callable[..., None]:
-    """Wait until a condition holds; fail when it does not in time. What does not listen yet does not hold."""
-
-    def wait(condition: Callable[[], object], seconds: float = 40.0) -> None:
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            with suppress(OSError):
-                if condition():
-                    return
-            time.sleep(0.02)
-        pytest.fail(f"not within {seconds:g} s")
-
-    return wait
 
 
 @pytest.fixture
