@@ -15,7 +15,7 @@ from ..problems import answers
 
 router = APIRouter(prefix="/api/v1/gpus", tags=["GPUs"])
 
-Uuid = Annotated[str, Path(max_length=200, description="As the list of GPUs has it.", examples=["GPU-8f2c1f0a-1"])]
+Uuid = Annotated[str, Path(max_length=200, description="As the list of GPUs has it.", examples=["GPU-8f2c1f0a-0"])]
 
 
 class Gpus(BaseModel):

@@ -35,7 +35,14 @@ def report(number: int, *, slurm_job: str = "", state: str = "answered") -> Repo
         EpochRecord(since + n * profile.epoch_s, since + (n + 1) * profile.epoch_s, 0.97, since, profile) for n in range(5)
     ]
     device = Device(
-        f"GPU-{number}", str(number), "Tesla T4", "node-a", "replay", simulated=True, instance="g4dn.xlarge", cloud="aws"
+        f"GPU-8f2c1f0a-{number}",
+        str(number),
+        "Tesla T4",
+        "node-a",
+        "replay",
+        simulated=True,
+        instance="g4dn.xlarge",
+        cloud="aws",
     )
     return Report(
         device=device,

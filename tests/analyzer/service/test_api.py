@@ -49,18 +49,18 @@ def got(client: TestClient, path: str, **query: Any) -> Any:
 
 def test_gpus_and_their_epochs(client: TestClient, parts: Parts) -> None:
     gpus = got(client, "/api/v1/gpus")["gpus"]
-    assert [gpu["uuid"] for gpu in gpus] == ["GPU-0", "GPU-1", "GPU-2"]
-    assert got(client, "/api/v1/gpus/GPU-1") == gpus[1]
+    assert [gpu["uuid"] for gpu in gpus] == ["GPU-8f2c1f0a-0", "GPU-8f2c1f0a-1", "GPU-8f2c1f0a-2"]
+    assert got(client, "/api/v1/gpus/GPU-8f2c1f0a-1") == gpus[1]
     assert gpus[0]["model"] == "T4"
     assert gpus[0]["job"] == gpus[1]["job"] == SLURM_JOB != gpus[2]["job"]
 
-    epochs = got(client, "/api/v1/gpus/GPU-0/epochs")["epochs"]
+    epochs = got(client, "/api/v1/gpus/GPU-8f2c1f0a-0/epochs")["epochs"]
     assert [epoch["seconds"] for epoch in epochs] == pytest.approx([example_profile()["epoch_s"]] * 5)
     assert {epoch["profile"] for epoch in epochs} == {None}
-    newest = got(client, "/api/v1/gpus/GPU-0/epochs", limit=2, profiles=True)["epochs"]
+    newest = got(client, "/api/v1/gpus/GPU-8f2c1f0a-0/epochs", limit=2, profiles=True)["epochs"]
     assert [epoch["start"] for epoch in newest] == [epoch["start"] for epoch in epochs[-2:]]
     assert newest[0]["profile"]["metrics"] == example_profile()["metrics"]
-    assert got(client, "/api/v1/gpus/GPU-0/epochs", since=epochs[-2]["end"])["epochs"] == epochs[-1:]
+    assert got(client, "/api/v1/gpus/GPU-8f2c1f0a-0/epochs", since=epochs[-2]["end"])["epochs"] == epochs[-1:]
 
 
 def test_jobs_with_prediction_and_recommendation(client: TestClient) -> None:
@@ -68,7 +68,7 @@ def test_jobs_with_prediction_and_recommendation(client: TestClient) -> None:
     assert len(jobs) == 2
     job = got(client, f"/api/v1/jobs/{SLURM_JOB}")
     assert {key: job[key] for key in jobs[0]} in jobs
-    assert job["gpus"] == ["GPU-0", "GPU-1"]
+    assert job["gpus"] == ["GPU-8f2c1f0a-0", "GPU-8f2c1f0a-1"]
     assert "prediction" not in jobs[0]
 
     everywhere = got(client, f"/api/v1/jobs/{SLURM_JOB}/prediction")
