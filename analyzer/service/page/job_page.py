@@ -38,6 +38,7 @@ def job_page(job: JobAnswer, snapshot: Snapshot, read_epochs: ReadEpochs, now: f
     """Return what the template shows of ``job`` at ``now`` [unix s]."""
     rec, state = job.recommendation, states.of_job(job, now)
     current = None if rec is None or rec.current is None else _row_of(rec.current, rec)
+    told = [] if rec is None else rec.notes
     gpus = gpu_rows([snapshot.gpus[uuid] for uuid in job.gpus if uuid in snapshot.gpus], snapshot, now)
     return {
         "now": now,
@@ -47,6 +48,8 @@ def job_page(job: JobAnswer, snapshot: Snapshot, read_epochs: ReadEpochs, now: f
         "hardware": hardware(job, snapshot.gpus),
         "where": where(job.nodes),
         "rec": rec,
+        "prediction_notes": [] if job.prediction is None else _others(job.prediction.notes, told),
+        "other_notes": _others(job.notes, [*told, *([] if job.prediction is None else job.prediction.notes)]),
         "current_usd": _current_usd(job, rec, current),
         "current_s": current.seconds if current is not None else job.epoch_s if rec is None or rec.epochs is None else None,
         "sure": _sure(rec),
@@ -116,3 +119,8 @@ def _why_not(job: JobAnswer, state: states.State) -> str:
     if state.word == "searching":
         return "It takes some epochs, or a few minutes of work, to see what the job does."
     return "The notes below say why." if job.notes else "It takes a minute of work to see what it does."
+
+
+def _others(notes: Sequence[str], told: Sequence[str]) -> list[str]:
+    """Those that the page does not tell elsewhere."""
+    return [note for note in notes if note not in told]

@@ -108,12 +108,10 @@ def share(value: float | None) -> Markup:
 
 def times(value: float | None) -> Markup:
     """A ratio of two times: ``0.31×``."""
-    return _data(
-        value,
-        "–"
-        if value is None or not math.isfinite(value)
-        else f"{value:,.{0 if value >= 100 else 2 if value >= 0.095 else 3}f}×",
-    )
+    if value is None or not math.isfinite(value):
+        return _data(None, "–")
+    digits = 0 if value >= 100 else 2 if value >= 0.095 else 3
+    return _data(value, f"{value:,.{digits}f}×")
 
 
 def ago(moment: float | None, now: float) -> Markup:

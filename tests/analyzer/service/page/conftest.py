@@ -1,0 +1,115 @@
+"""The real service with a made-up fleet, and Chromium to look at it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from prometheus_client import CollectorRegistry
+from starlette.testclient import TestClient
+
+from epochcast.analyzer.live.state_store import StateStore
+from epochcast.analyzer.plugins.registry import Registry
+from epochcast.analyzer.service.advisor import Advisor
+from epochcast.analyzer.service.analysis import Analysis
+from epochcast.analyzer.service.app import create_app
+from epochcast.analyzer.service.config import Settings
+from epochcast.analyzer.service.parts import Parts
+from epochcast.analyzer.service.workers import Workers
+
+from .fleet import fill
+
+
+@dataclass(frozen=True)
+class Service:
+    """A service that answers at ``url``."""
+
+    url: str
+    parts: Parts
+
+    def api(self, path: str) -> Any:
+        """What the API tells."""
+        with urllib.request.urlopen(f"{self.url}/api/v1{path}", timeout=30) as answer:
+            return json.load(answer)
+
+
+@pytest.fixture(scope="session")
+def fleet_parts(
+    tmp_path_factory: pytest.TempPathFactory, advisor: Advisor, workers: Workers, backends: Registry
+) -> Iterator[Parts]:
+    """What the service answers from, of the fleet."""
+    settings = Settings(state=tmp_path_factory.mktemp("page") / "state.db")
+    store = StateStore(settings.state)
+    fill(store)
+    analysis = Analysis(store, advisor, settings)
+    analysis.round()
+    yield Parts(
+        settings=settings,
+        store=store,
+        catalog=advisor.catalog,
+        instances=advisor.instances,
+        advisor=advisor,
+        analysis=analysis,
+        workers=workers,
+        backends=backends,
+        registry=CollectorRegistry(),
+    )
+    store.close()
+
+
+@pytest.fixture(scope="session")
+def service(fleet_parts: Parts) -> Iterator[Service]:
+    """The fleet's service, on a free port."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        config = uvicorn.Config(create_app(fleet_parts), log_config=None, lifespan="off")
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        while not server.started:
+            assert thread.is_alive(), "the server has ended"
+            time.sleep(0.02)
+        yield Service(f"http://127.0.0.1:{listener.getsockname()[1]}", fleet_parts)
+        server.should_exit = True
+        thread.join(timeout=20)
+
+
+@pytest.fixture
+def client_of(fleet_parts: Parts, tmp_path: Path) -> Iterator[Any]:
+    """A client of a service with another store: ``client_of(fill)``, where ``fill`` writes the store."""
+    stores: list[StateStore] = []
+
+    def client(write: Any) -> TestClient:
+        store = StateStore(tmp_path / f"{len(stores)}.db")
+        stores.append(store)
+        write(store)
+        analysis = Analysis(store, fleet_parts.advisor, fleet_parts.settings)
+        analysis.round()
+        return TestClient(create_app(replace(fleet_parts, store=store, analysis=analysis, registry=CollectorRegistry())))
+
+    yield client
+    for store in stores:
+        store.close()
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """A headless Chromium."""
+    path = shutil.which("chromium")
+    if path is None:
+        pytest.skip("no chromium here: install the Debian package chromium")
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright (extra dev)")
+    with playwright.sync_playwright() as running:
+        browser = running.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()

@@ -1,0 +1,253 @@
+"""The page in headless Chromium: by keyboard, on phone and desktop, dark and light, its numbers against the API's."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import Service
+from .test_words import read_length
+
+SIZES = {"phone": (390, 844), "desktop": (1440, 900)}
+PAGES = {
+    "overview": "/",
+    "job": "/jobs/slurm-1234",
+    "gpu": "/gpus/GPU-node-1-2",
+    "try": "/try",
+    "steps": "/gpus/GPU-node-3-0",
+    "searching": "/gpus/GPU-node-4-1",
+    "missing": "/jobs/none",
+}
+PICTURED = ("overview", "job", "gpu")
+
+CONTRAST = (Path(__file__).parent / "contrast.js").read_text(encoding="utf-8")
+
+# Where `docs/images/page/` shall be written anew: the folder. Else the pictures go to the test's own.
+IMAGES = os.environ.get("EPOCHCAST_PAGE_IMAGES")
+
+
+class Watched:
+    """A page, with what it asked of other hosts and complained about."""
+
+    def __init__(self, context: Any, service: Service) -> None:
+        self.page = context.new_page()
+        self.service = service
+        self.complaints: list[str] = []
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", self._asked)
+
+    def open(self, path: str) -> Any:
+        self.page.goto(self.service.url + path)
+        return self.page
+
+    def _asked(self, request: Any) -> None:
+        if not request.url.startswith(self.service.url + "/"):
+            self.complaints.append(f"asked for {request.url}")
+
+
+@pytest.fixture
+def desktop(chromium: Any, service: Service) -> Iterator[Watched]:
+    context = chromium.new_context(viewport={"width": 1440, "height": 900})
+    watched = Watched(context, service)
+    yield watched
+    context.close()
+    assert watched.complaints == []
+
+
+def focused(page: Any) -> str:
+    """Address or text of what has the focus."""
+    return str(page.evaluate("(one => one.getAttribute('href') || one.textContent.trim())(document.activeElement)"))
+
+
+def tab_to(page: Any, wanted: str, *, key: str = "Tab") -> None:
+    for _ in range(60):
+        page.keyboard.press(key)
+        if focused(page).startswith(wanted):
+            outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+            assert outline != "none", f"the focus on {wanted} cannot be seen"
+            return
+    pytest.fail(f"{wanted} cannot be reached by {key}")
+
+
+def numbers(page: Any, selector: str) -> list[tuple[float, str]]:
+    """Value and text of each `<data>` below ``selector``."""
+    found = page.eval_on_selector_all(f"{selector} data", "all => all.map(one => [one.value, one.textContent])")
+    return [(float(value), text) for value, text in found]
+
+
+def test_a_job_is_found_and_left_by_keyboard(desktop: Watched) -> None:
+    page = desktop.open("/")
+    page.keyboard.press("Tab")
+    assert focused(page) == "#content"  # the skip link comes first
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "content"
+    tab_to(page, "/jobs/slurm-1234")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/jobs/slurm-1234")
+    tab_to(page, "All ")
+    assert not page.locator(".ranked").is_visible()
+    page.keyboard.press("Enter")
+    assert page.locator(".ranked").is_visible()
+    tab_to(page, "/gpus/GPU-node-1-0")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/gpus/GPU-node-1-0")
+    tab_to(page, "/jobs/slurm-1234")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/jobs/slurm-1234")
+    tab_to(page, "/")
+    page.keyboard.press("Enter")
+    page.wait_for_url(desktop.service.url + "/")
+
+
+def test_the_overview_tells_what_the_api_tells(desktop: Watched) -> None:
+    page = desktop.open("/")
+    jobs = desktop.service.api("/jobs")["jobs"]
+    assert page.locator(".jobs tbody tr").count() == len(jobs) == 6
+    for job in jobs:
+        row = page.locator(f"a[href='/jobs/{job['id']}']").first.locator("xpath=ancestor::tr")
+        text = row.text_content()
+        assert job["title"] in text
+        assert (job["cheapest"] or "–") in text
+        shown = [float(value) for value in row.locator("data").evaluate_all("all => all.map(one => one.value)")]
+        told = [job["epoch_s"], job["savings_cost_ratio"]]
+        assert all(any(math.isclose(one, value) for one in shown) for value in told if value is not None)
+    gpus = desktop.service.api("/gpus")["gpus"]
+    assert page.locator(".gpus tbody tr").count() == len(gpus) == 10
+    for gpu in gpus:
+        row = page.locator(f".gpus a[href='/gpus/{gpu['uuid']}']").locator("xpath=ancestor::tr")
+        text = row.text_content()
+        assert "simulated" in text
+        if gpu["period_s"] is not None:
+            assert read_length(text.replace(gpu["node"], "")[:80]) > 0
+            assert float(row.locator("data").first.get_attribute("value")) == pytest.approx(gpu["period_s"])
+
+
+def test_a_job_tells_what_the_api_tells(desktop: Watched) -> None:
+    page = desktop.open("/jobs/slurm-1234")
+    job = desktop.service.api("/jobs/slurm-1234")
+    [(value, text)] = numbers(page, "#epoch-length")
+    assert value == pytest.approx(job["epoch_s"])
+    assert read_length(text) == pytest.approx(job["epoch_s"], rel=0.005)
+    recommended = job["recommendation"]
+    for kind, told in (("best", recommended["cheapest"]), ("fast", recommended["fastest"])):
+        assert told["instance"] in page.locator(f".choice.{kind} .name").text_content()
+        shown = [value for value, _ in numbers(page, f".choice.{kind}")]
+        assert any(math.isclose(value, told["usd"]) for value in shown)
+        assert any(math.isclose(value, told["seconds"]) for value in shown)
+    epochs = [desktop.service.api(f"/gpus/{uuid}/epochs?limit=1000&since={job['since']}")["epochs"] for uuid in job["gpus"]]
+    assert page.locator(".epochs .mark").count() == sum(map(len, epochs)) == 4 * 19
+    assert page.locator(".epochs .mark.out").count() == (19 if job["straggler"] else 0)
+
+
+def test_each_prediction_is_drawn_where_its_number_is(desktop: Watched) -> None:
+    page = desktop.open("/jobs/slurm-1234")
+    told = {one["gpu"]: one for one in desktop.service.api("/jobs/slurm-1234")["prediction"]["predictions"]}
+    assert page.locator(".predictions tbody tr").count() == len(told) > 20
+    ticks = page.eval_on_selector_all(
+        ".axis text", "all => all.map(one => [parseFloat(one.getAttribute('x')), one.textContent])"
+    )
+    (first, low), *_, (last, high) = [(place, float(text.replace(",", ""))) for place, text in ticks]
+    logarithmic = "logarithmic" in page.locator("#prediction .legend").text_content()
+    unit = {"s": 1, "min": 60, "h": 3600, "ms": 1e-3}[page.locator(".predictions thead th").nth(1).text_content().split()[0]]
+
+    def drawn(place: float) -> float:
+        """The value at a place, by the ticks' texts alone."""
+        part = (place - first) / (last - first)
+        return unit * (low * (high / low) ** part if logarithmic else low + part * (high - low))
+
+    before = 0.0
+    for row in page.locator(".predictions tbody tr").all():
+        one = told[re.sub(r"\s*runs here", "", row.locator("th").text_content()).strip()]
+        values = [float(value) for value in row.locator("data").evaluate_all("all => all.map(one => one.value)")]
+        assert values == pytest.approx([one["seconds"], one["ratio"], one["low"], one["high"]])
+        places = [
+            float(row.locator(selector).get_attribute(name).rstrip("%"))
+            for selector, name in (("line.range", "x1"), ("circle", "cx"), ("line.range", "x2"))
+        ]
+        assert [drawn(place) for place in places] == pytest.approx([one["low"], one["seconds"], one["high"]], rel=0.005)
+        assert one["seconds"] >= before
+        before = one["seconds"]
+
+
+def test_news_come_without_losing_focus_place_or_what_is_unfolded(desktop: Watched) -> None:
+    page = desktop.open("/jobs/slurm-1234")
+    tab_to(page, "All ")
+    page.keyboard.press("Enter")
+    tab_to(page, "/gpus/GPU-node-1-3")
+    scrolled = page.evaluate("scrollY")
+    parts = desktop.service.parts
+    before = parts.store.reports()["GPU-node-1-0"]
+    try:
+        parts.store.write_reports([replace(before, confidence=0.77)])
+        parts.analysis.round()
+        assert "77" not in page.locator("#gpu-GPU-node-1-0").text_content()
+        page.evaluate("refresh()")
+        assert "77" in page.locator("#gpu-GPU-node-1-0").text_content()
+    finally:
+        parts.store.write_reports([before])
+        parts.analysis.round()
+    assert focused(page) == "/gpus/GPU-node-1-3"
+    assert page.evaluate("scrollY") == scrolled
+    assert page.locator(".ranked").is_visible()
+
+
+def test_a_job_that_comes_or_goes_keeps_the_focus_on_the_same_job(desktop: Watched) -> None:
+    page = desktop.open("/")
+    tab_to(page, "/jobs/slurm-1234")
+    page.evaluate(
+        """() => { const row = document.getElementById('job-slurm-1234'); row.parentNode.firstElementChild.remove(); }"""
+    )
+    page.evaluate("refresh()")
+    assert page.locator("#jobs .jobs").first.locator("tbody tr").count() == 5
+    assert focused(page) == "/jobs/slurm-1234"
+
+
+def test_a_service_that_does_not_answer_is_said(desktop: Watched) -> None:
+    page = desktop.open("/")
+    assert not page.locator("#lost").is_visible()
+    page.route("**/*", lambda route: route.abort())
+    page.evaluate("refresh()")
+    assert page.locator("#lost").is_visible()
+    page.unroute("**/*")
+    page.evaluate("refresh()")
+    assert not page.locator("#lost").is_visible()
+    desktop.complaints[:] = [one for one in desktop.complaints if "ERR_FAILED" not in one]  # that is what was asked for
+
+
+def test_it_works_without_script(chromium: Any, service: Service) -> None:
+    context = chromium.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(service.url + "/")
+    page.get_by_role("link", name="Slurm job 1234").first.click()
+    assert page.locator("h1").text_content().startswith("Slurm job 1234")
+    page.locator("summary", has_text="All ").click()
+    assert page.locator(".ranked").is_visible()
+    context.close()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("size", SIZES)
+def test_it_fits_and_can_be_read(chromium: Any, service: Service, tmp_path: Path, size: str, theme: str) -> None:
+    width, height = SIZES[size]
+    context = chromium.new_context(viewport={"width": width, "height": height}, color_scheme=theme)
+    watched = Watched(context, service)
+    for name, path in PAGES.items():
+        page = watched.open(path)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, f"{name} is wider than the window"
+        assert page.evaluate(CONTRAST) == [], f"texts of {name} are too pale"
+        assert page.locator("h1").count() == 1
+        if name in PICTURED:
+            file = (Path(IMAGES) if IMAGES else tmp_path) / f"{name}-{size}-{theme}.png"
+            page.screenshot(path=file, full_page=True)
+            assert file.stat().st_size > 20_000
+    context.close()
+    watched.complaints[:] = [one for one in watched.complaints if "404" not in one]  # the page that is not there
+    assert watched.complaints == []

@@ -1,0 +1,149 @@
+"""What the page shows, read as HTML."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from epochcast.analyzer.live.report import Report
+from epochcast.analyzer.live.state_store import StateStore
+from epochcast.analyzer.service.questions import example_profile
+
+from .fleet import SCRIPT, fill, write_sources
+
+
+def test_names_from_telemetry_are_text(client_of: Any) -> None:
+    client = client_of(lambda store: fill(store, hostile=True))
+    pages = [client.get(path).text for path in ("/", "/gpus/GPU-node-3-0")]
+    pages += [client.get(f"/jobs/{job['id']}").text for job in client.get("/api/v1/jobs").json()["jobs"]]
+    assert any("&lt;script&gt;document.title" in page for page in pages)
+    assert not any(SCRIPT in page or "<script>document" in page for page in pages)
+
+
+def test_without_gpus_it_says_how_to_add_one(client_of: Any) -> None:
+    shown = client_of(lambda store: None).get("/").text
+    assert "No GPU has been seen yet" in shown
+    assert "epochcast-agent install" in shown
+    assert "[[agents]]" in shown
+
+
+def test_sources_that_are_down_are_told_without_gpus_too(client_of: Any) -> None:
+    shown = client_of(lambda store: write_sources(store, time.time())).get("/").text
+    assert "connection refused" in shown
+    assert "4 configured" in shown
+
+
+@pytest.mark.parametrize(
+    ("gpu", "words"),
+    [
+        ("GPU-node-4-1", ["searching", "usually comes after 4.5 epochs", "Nothing can be predicted yet"]),
+        ("GPU-node-3-0", ["steps only", "per step", "steps are not counted"]),
+        ("GPU-node-3-1", ["no epochs", "not known how long", "time ratio"]),
+        ("GPU-node-4-0", ["ended"]),
+    ],
+)
+def test_each_state_has_its_words(client_of: Any, gpu: str, words: list[str]) -> None:
+    client = client_of(fill)
+    job = client.get(f"/api/v1/gpus/{gpu}").json()["job"]
+    for path in (f"/jobs/{job}", f"/gpus/{gpu}"):
+        assert client.get(path).status_code == 200
+    shown = client.get(f"/jobs/{job}").text
+    for word in words:
+        assert word in shown
+    assert "simulated" in shown
+
+
+def test_a_gpu_that_says_nothing_any_more_is_shown_so(client_of: Any) -> None:
+    def silent(store: StateStore) -> None:
+        fill(store)
+        report: Report = store.reports()["GPU-node-2-0"]
+        store.write_reports([replace(report, last_sample=time.time() - 900)])
+
+    shown = client_of(silent).get("/gpus/GPU-node-2-0").text
+    assert "No sample for 15\N{NO-BREAK SPACE}min" in shown
+
+
+@pytest.mark.parametrize("path", ["/jobs/none", "/gpus/none", "/page/none.css", "/jobs/%3Cscript%3E"])
+def test_what_is_not_there_is_said_as_a_page(client_of: Any, path: str) -> None:
+    answer = client_of(lambda store: None).get(path)
+    assert answer.status_code == 404
+    assert answer.headers["content-type"].startswith("text/html")
+    assert "<h1>Not here</h1>" in answer.text
+    assert "<script>" not in answer.text
+
+
+def test_files_keep_until_they_change(client_of: Any) -> None:
+    client = client_of(lambda store: None)
+    shown = client.get("/").text
+    for name, kind in (("page.css", "text/css"), ("page.js", "text/javascript"), ("icon.svg", "image/svg+xml")):
+        assert f"/page/{name}?" in shown
+        answer = client.get(f"/page/{name}")
+        assert answer.headers["content-type"].startswith(kind)
+        assert "immutable" in answer.headers["cache-control"]
+    assert client.get("/").headers["cache-control"] == "no-store"
+    assert client.head("/").status_code == 200
+
+
+def test_the_page_works_below_a_prefix_of_a_proxy(client_of: Any) -> None:
+    client = client_of(fill)
+    client.app.root_path = "/gpu"
+    assert 'href="/gpu/jobs/slurm-1234"' in client.get("/gpu/").text
+
+
+def test_an_uploaded_profile_is_answered(client_of: Any) -> None:
+    client = client_of(lambda store: None)
+    profile = example_profile()
+    file = {"file": ("run.json", json.dumps(profile).encode())}
+    shown = client.post("/try", files=file, data={"gpu": "", "count": "4"})
+    assert shown.status_code == 200
+    told = client.post("/api/v1/predictions", json={"profiles": [profile]}).json()["predictions"]
+    assert len(told) > 20
+    for one in told:
+        assert f'<data value="{one["seconds"]:.12g}">' in shown.text
+    assert "On every GPU" in shown.text
+    assert "simulated" in shown.text
+
+
+class AtOnce:
+    """In the place of worker processes, which take seconds to start and have tests of their own."""
+
+    def run(self, function: Callable[..., Any], *args: Any) -> Any:
+        return function(*args)
+
+
+def test_an_uploaded_trace_is_answered(client_of: Any) -> None:
+    rows = "\n".join(f"{1.7e9 + n / 10:.1f},{0.1 if n % 100 < 8 else 0.95},{70 if n % 100 < 8 else 210}" for n in range(3000))
+    trace = f"time,gpu_utilization,power\n{rows}\n".encode()
+    client = client_of(lambda store: None)
+    client.app.state.parts = replace(client.app.state.parts, workers=AtOnce())
+    answer = client.post("/try", files={"file": ("run.csv", trace)}, data={"gpu": "T4", "count": "1"})
+    assert answer.status_code == 200
+    assert "run.csv" in answer.text
+    assert "runs here" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("data", "count", "says"),
+    [
+        (b"", "1", "No file was sent"),
+        (b"{", "1", "is no JSON"),
+        (b'{"schema": "x"}', "1", "schema"),
+        (b"PAR1 is not all", "1", "not a readable Parquet file"),
+        (b"<script>alert(1)</script>", "1", "No answer"),
+        (json.dumps(example_profile()).encode(), "0", "whole number from 1"),
+        (json.dumps(example_profile()).encode(), "²", "whole number from 1"),
+    ],
+)
+def test_what_cannot_be_answered_says_why(client_of: Any, data: bytes, count: str, says: str) -> None:
+    client = client_of(lambda store: None)
+    client.app.state.parts = replace(client.app.state.parts, workers=AtOnce())
+    answer = client.post("/try", files={"file": ("x<b>", data)}, data={"gpu": "", "count": count})
+    assert answer.status_code == 422
+    assert says in answer.text
+    assert "<script>alert" not in answer.text
+    assert 'role="alert"' in answer.text
