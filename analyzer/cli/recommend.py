@@ -14,25 +14,17 @@ from ...regressor import Predictor, Profile, load_catalog
 from ..errors import InputError
 from ..figures import cost_figure, relative_figure, save_figure
 from ..instances import load_instances, stale
+from ..predictions import comparable, predict_job
 from ..profiles import read_source, with_own
-from ..recommendation import (
-    Limits,
-    MemoryNeed,
-    Objective,
-    Work,
-    decide,
-    memory_need,
-    trial_run,
-    whole_job,
-)
-from ..recommendation import recommend as rank
+from ..recommendation import Limits, MemoryNeed, Objective, Work
 from ..recommendation.memory_fit import GIB
 from ..recommendation.skypilot import resources_yaml
+from ..recommendations import recommend_job
 from .recommend_text import job_title, recommend_text
 
 
 @click.command()
-@click.argument("trace_or_profile")
+@click.argument("traces_or_profiles", nargs=-1, required=True)
 @click.option("--gpu", metavar="NAME", help="The GPU it was recorded on, where the trace does not say.")
 @click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="A TOML file with GPUs of your own.")
 @click.option("--model", type=click.Path(path_type=Path), metavar="DIR", help="A model fitted by `epochcast train regressor`.")
@@ -53,7 +45,7 @@ from .recommend_text import job_title, recommend_text
 @click.option("--format", "form", type=click.Choice(["table", "skypilot"]), default="table", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def recommend(
-    trace_or_profile: str,
+    traces_or_profiles: tuple[str, ...],
     gpu: str | None,
     gpus: Path | None,
     model: Path | None,
@@ -76,35 +68,42 @@ def recommend(
 ) -> int:
     """Rank cloud instances by the cost or the time of a job, from a trace or a profile of it. Exits 1 if none qualifies.
 
-    With --epochs the first epoch and stalls count as in `epochcast predict --epochs`; without it one epoch after the first is
+    Several traces are the GPUs of one job: it is as slow as its slowest GPU, and takes as many instances as its GPUs need. With
+    --epochs the first epoch and stalls count as in `epochcast predict --epochs`; without it one epoch after the first is
     ranked. Where the first place is not sure, the cheapest run that would decide is named.
 
     \b
     Example: epochcast recommend run.parquet --epochs 90 --startup 5 --deadline 36000
              epochcast recommend run.parquet --epochs 90 --format skypilot > job.yaml
+             epochcast recommend run.gpu0.parquet run.gpu1.parquet --cloud aws
     """
     if as_json and form == "skypilot":
         raise InputError("--json and --format skypilot are two forms of one answer; give one of them")
     work = _work(epochs, startup, idle_share, checkpoint_share)
     limits = Limits(deadline, budget, regions, clouds, "spot" if spot else "on-demand")
     catalog = load_catalog(gpus)
-    source = read_source(trace_or_profile, catalog, gpu)
-    profile, catalog = source.profile, with_own(catalog, [source])
+    read = [read_source(path, catalog, gpu) for path in traces_or_profiles]
+    catalog = with_own(catalog, read)
     instances, notes = load_instances(prices, catalog)
-    predictions = {one.gpu: one for one in Predictor.load(model, catalog).predict(profile)}
-    jobs = None if work is None else {name: whole_job(profile, one, work) for name, one in predictions.items()}
-    need = memory_need(profile, source.gpu) if memory is None else _memory(memory)
-    ranking = rank(predictions.values(), instances, catalog, jobs=jobs, need=need, limits=limits, objective=objective)
-    runs = None
-    if work is not None:
-        rows = {row.instance.gpu: row for row in reversed(ranking.recommendations)}
-        runs = {
-            name: trial_run(profile, predictions[name], row, epochs=work.epochs, startup_s=work.startup_s)
-            for name, row in rows.items()
-        }
-    decision = decide(ranking.recommendations, objective, runs)
+    sources, doubts = comparable(read)
+    answers = predict_job(Predictor.load(model, catalog), catalog, sources, None, None)
+    need = None if memory is None else _memory(memory)
+    found = recommend_job(
+        sources,
+        answers,
+        instances,
+        catalog,
+        gpus=len(read),
+        work=work,
+        need=need,
+        limits=limits,
+        objective=objective,
+    )
+    source = max(sources, key=lambda each: each.profile.epoch_s or 0.0)
+    profile, ranking, decision, need = source.profile, found.ranking, found.decision, found.need
     old = stale([row.instance for row in ranking.recommendations], date.today())
-    for sentence in (*source.notes, *notes, *([old] if old else [])):
+    of_sources = [note if len(read) == 1 else f"{each.name}: {note}" for each in sources for note in each.notes]
+    for sentence in (*of_sources, *doubts, *notes, *([old] if old else [])):
         click.echo(f"epochcast: {sentence}", err=True)
     drawn = [*ranking.recommendations, *(one.recommendation for one in ranking.left_out if one.recommendation)]
     if plot is not None and drawn:
@@ -114,7 +113,8 @@ def recommend(
     if as_json:
         answer = {
             "source": profile.gpu,
-            "simulated": profile.simulated,
+            "simulated": any(each.profile.simulated for each in sources),
+            "gpus": found.gpus,
             "epochs": epochs,
             "unit": profile.unit,
             "objective": objective,
@@ -126,14 +126,15 @@ def recommend(
             "recommendations": [row.to_json() for row in ranking.recommendations],
             "left_out": [one.to_json() for one in ranking.left_out],
             "decision": None if decision is None else decision.to_json(),
+            "notes": found.notes,
         }
         click.echo(json.dumps(answer, indent=2))
     elif form == "skypilot" and decision is not None:
         # What may be as good is what is worth falling back on where the first one cannot be had.
         candidates = [decision.first, *(rival.recommendation for rival in decision.rivals)]
-        click.echo(resources_yaml(candidates, job_title(source, epochs)), nl=False)
+        click.echo(resources_yaml(candidates, job_title(source, epochs, found.gpus)), nl=False)
     else:
-        click.echo(recommend_text(source, ranking, decision, need, epochs, objective), err=not ranking.recommendations)
+        click.echo(recommend_text(source, found, epochs, objective), err=not ranking.recommendations)
     return 0 if ranking.recommendations else 1
 
 

@@ -7,9 +7,10 @@ from collections import Counter, defaultdict
 import numpy as np
 
 from ..profiles import Source
-from ..recommendation import Decision, MemoryNeed, Objective, Ranking, Recommendation
+from ..recommendation import Decision, Objective, Ranking, Recommendation
 from ..recommendation.experiment import Experiment
 from ..recommendation.memory_fit import GIB
+from ..recommendations import Recommended
 from .predict_text import interval_text
 from .tables import seconds_text, table
 
@@ -21,19 +22,18 @@ _MISSED = {"deadline": "miss the deadline", "budget": "exceed the budget", "pric
 
 def recommend_text(
     source: Source,
-    ranking: Ranking,
-    decision: Decision | None,
-    need: MemoryNeed | None,
+    found: Recommended,
     epochs: int | None,
     objective: Objective,
 ) -> str:
-    """The table of instances, and what is to know about it, a line each."""
+    """The table of instances, and what is to know about it, a line each; ``source`` is the job's slowest GPU."""
+    ranking, decision, need = found.ranking, found.decision, found.need
     rows = ranking.recommendations
     lines = []
     if rows:
-        lines.append(f"{job_title(source, epochs)}, best {objective} first")
+        lines.append(f"{job_title(source, epochs, found.gpus)}, best {objective} first")
         shown = rows[:_MOST_ROWS]
-        lines.append(table(_HEADER, [_row(row, memory_known=need is not None) for row in shown]))
+        lines.append(table(_HEADER, [_row(row, found.gpus, memory_known=need is not None) for row in shown]))
         if len(rows) > len(shown):
             lines.append(f"and {len(rows) - len(shown)} more (--json has all)")
         lines.append(
@@ -53,24 +53,27 @@ def recommend_text(
         lines.append("memory: not in the trace, so that an instance may be too small (say what the job needs: --memory)")
     else:
         reserved = ", nearly all there is: perhaps only reserved (say what it needs: --memory)" if need.reserved else ""
-        lines.append(f"memory: {need.bytes / GIB:.1f} GiB{reserved}")
+        each = " on the GPU that has most in use" if found.gpus > 1 else ""
+        lines.append(f"memory: {need.bytes / GIB:.1f} GiB{each}{reserved}")
+    lines += found.notes
     if decision is not None:
         lines.append(_decision(decision, objective, source.profile.unit or "epoch"))
     return "\n".join(lines)
 
 
-def job_title(source: Source, epochs: int | None) -> str:
+def job_title(source: Source, epochs: int | None, gpus: int = 1) -> str:
     """What is to run, in a few words."""
     profile = source.profile
     what = "ratios only (no epochs found)"
     if profile.unit:
         what = f"one {profile.unit}" if epochs is None else _many(epochs, profile.unit)
-    return f"{what} of a job seen on {profile.gpu}{' (simulated telemetry)' * profile.simulated}"
+    return f"{what} of a job seen on {f'{gpus} x ' * (gpus > 1)}{profile.gpu}{' (simulated telemetry)' * profile.simulated}"
 
 
-def _row(row: Recommendation, *, memory_known: bool) -> tuple[str, ...]:
-    count = row.instance.count
-    gpu = row.instance.gpu if count == 1 else f"1 of {count} {row.instance.gpu}"
+def _row(row: Recommendation, gpus: int, *, memory_known: bool) -> tuple[str, ...]:
+    count, number = row.instance.count, row.instances
+    has = row.instance.gpu if count == number == 1 else f"{count} {row.instance.gpu}"
+    gpu = f"{f'{gpus} of ' * (gpus < count * number)}{f'{number} x ' * (number > 1)}{has}"
     marks = "*" * row.pareto + "?" * (memory_known and row.fits is None)
     where = (marks, row.instance.name, row.instance.cloud, row.instance.region, gpu)
     price = (f"{row.usd_per_hour:.3f}", row.instance.date.isoformat())

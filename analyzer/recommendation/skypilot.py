@@ -17,8 +17,8 @@ def resources_yaml(recommendations: Sequence[Recommendation], job: str) -> str:
     """Return the block, with what is expected of each instance in comments on top.
 
     Of several recommendations the first is launched that can be had, in their order (``resources.ordered``): hand in only
-    those that are worth falling back on. Of these, what SkyPilot does not know is left out, which a comment says. ``job`` says
-    in the first comment what is to run.
+    those that are worth falling back on. Of these, what SkyPilot does not know is left out, which a comment says; so is what
+    takes another number of instances (``num_nodes``) than the first. ``job`` says in the first comment what is to run.
 
     Raises:
         InputError: SkyPilot has no such cloud or GPU as the first one's, or there is no recommendation.
@@ -27,7 +27,11 @@ def resources_yaml(recommendations: Sequence[Recommendation], job: str) -> str:
         raise InputError("no instance keeps the limits, so there is nothing that SkyPilot could launch; loosen them")
     candidates = [_candidate(recommendations[0])]
     comments = [f"{job}; expected, with 90 % intervals:", _expected(recommendations[0])]
+    nodes = recommendations[0].instances
     for row in recommendations[1:]:
+        if row.instances != nodes:
+            comments.append(f"left out: {row.instance.cloud} {row.instance.name} takes {row.instances} nodes, not {nodes}")
+            continue
         try:
             candidates.append(_candidate(row))
         except InputError as error:
@@ -37,7 +41,8 @@ def resources_yaml(recommendations: Sequence[Recommendation], job: str) -> str:
     if any(row.market == "spot" for row in recommendations):
         comments.append("spot: `sky jobs launch` starts anew what was preempted, `sky launch` does not")
     resources = candidates[0] if len(candidates) == 1 else {"ordered": candidates}
-    block = yaml.safe_dump({"resources": resources}, sort_keys=False, allow_unicode=True)
+    task = {"resources": resources} if nodes == 1 else {"num_nodes": nodes, "resources": resources}
+    block = yaml.safe_dump(task, sort_keys=False, allow_unicode=True)
     return "".join(f"# {_one_line(comment)}\n" for comment in comments) + block
 
 
@@ -67,7 +72,8 @@ def _expected(row: Recommendation) -> str:
         cost = f"{_interval(row.seconds, 's')}, {_interval(row.usd, 'USD')}"
     price = f"{row.market} {row.usd_per_hour:g} USD/h by {instance.source} of {instance.date.isoformat()}"
     doubt = "; whether the job fits into its memory is not known" if row.fits is None else ""
-    return f"{instance.cloud} {instance.name} ({instance.count} x {instance.gpu}): {cost}; {price}{doubt}"
+    name = f"{f'{row.instances} x ' * (row.instances > 1)}{instance.name}"
+    return f"{instance.cloud} {name} ({instance.count} x {instance.gpu}): {cost}; {price}{doubt}"
 
 
 def _interval(estimate: Estimate, unit: str) -> str:

@@ -1,8 +1,8 @@
 """Whether two GPUs train in step: GPUs of one job wait for each other, so that their epochs begin and end together.
 
-This is all that tells where nobody looks at processes. Two jobs of equal epochs that were started together look alike at first
-(a search over hyperparameters does that) and drift apart later: so much alignment is asked for, and it is looked for again with
-each epoch.
+This is all that tells where nobody looks at processes. Two jobs of equal epochs that were started together (a search over
+hyperparameters does that) differ by little at first, but by another little each time, while what one job shows on two GPUs
+differs by how it is sampled alone. Figures: benchmarks/service/grouping_by_phase.py.
 """
 
 from __future__ import annotations
@@ -18,7 +18,11 @@ _PERIOD = 0.02
 _ALIGNED, _STILL_ALIGNED = 0.05, 0.10
 
 # Epochs that must have ended together, and the share of those that both saw which must.
-_LEAST, _SHARE = 4, 0.8
+_LEAST, _SHARE = 5, 0.8
+
+# By how much boundaries may scatter around a constant difference (of clocks, say): so many samples, or this share of an epoch;
+# and so many times that for what is in step already.
+_SAMPLES, _SCATTER, _STILL = 1.0, 0.007, 3.0
 
 # The newest epochs tell whether two jobs have drifted apart.
 _NEWEST = 30
@@ -49,6 +53,11 @@ def in_step(one: Report, other: Report, *, so_far: bool = False) -> bool:
         return so_far
     if ends.size > others.size:
         ends, others = others, ends
-    away = np.abs(ends[:, None] - others[None, :]).min(axis=1) / longer
-    aligned = int((away <= tolerance).sum())
-    return aligned >= _LEAST and aligned >= _SHARE * max(ends.size, others.size)
+    away = ends[:, None] - others[None, :]
+    away = np.take_along_axis(away, np.abs(away).argmin(axis=1)[:, None], axis=1)[:, 0]
+    aligned = int((np.abs(away) <= tolerance * longer).sum())
+    if aligned < _LEAST or aligned < _SHARE * max(ends.size, others.size):
+        return False
+    scatter = float(np.quantile(np.abs(away - np.median(away)), _SHARE))
+    most = max(_SAMPLES / min(one.hertz, other.hertz), _SCATTER * longer)
+    return scatter <= most * (_STILL if so_far else 1.0)

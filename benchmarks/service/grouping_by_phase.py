@@ -1,0 +1,104 @@
+"""How well epochs alone tell which GPUs train together: ranks of one job against equal jobs that one script started together.
+
+    python benchmarks/service/grouping_by_phase.py [--pairs 30] [--json FILE]
+
+Simulated telemetry. One job: two GPUs show one timeline, each with devices and noise of its own. Two jobs: the same training is
+drawn twice, from the same first epoch on, the second on a device whose steps take longer by a normally distributed share (half a
+percent). What is counted is how many pairs `in_step` puts together after so many epochs of the first GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from epochcast.analyzer.live.report import Device, EpochRecord, Report
+from epochcast.analyzer.service.phase import in_step
+from epochcast.detector import detect
+from epochcast.detector.simulator.draws import draw_training, log_uniform, uncropped
+from epochcast.detector.simulator.scenario import Job, Scenario, observe
+from epochcast.detector.simulator.trace import SimulatedTrace
+from epochcast.detector.simulator.training import Training, train
+
+EPOCHS = 21
+AFTER = (6, 8, 12, 20)
+SLOWER = 0.005  # standard deviation of the share by which one device of a model is slower than another
+
+
+def plan_of(rng: np.random.Generator) -> Training:
+    """Epochs of 10 to 60 s with a validation and a gap, as most training loops have."""
+    epoch_s = log_uniform(rng, 10, 60)
+    return draw_training(rng, epochs=EPOCHS, epoch_s=epoch_s, validation=rng.uniform(0.05, 0.22), gap_s=rng.uniform(0.3, 1.0))
+
+
+def observed(timeline: Any, plan: Training, contrast: float, seed: int) -> SimulatedTrace:
+    """The timeline as one GPU shows it."""
+    return observe("validation", seed, Scenario((Job(timeline, plan, contrast),)), np.random.default_rng(seed))
+
+
+def report_of(trace: SimulatedTrace, began: float, until: float) -> Report:
+    """What a detector tells that heard the trace until then [s after its first epoch began], on a clock common to both GPUs."""
+    shift = began - float(trace.epoch_starts[0])
+    time = trace.time + shift
+    heard = time <= began + until
+    found = detect(time[heard], {name: values[heard] for name, values in trace.metrics.items()})
+    epochs = tuple(EpochRecord(epoch.start, epoch.end, found.confidence, began) for epoch in found.epochs)
+    device = Device(trace.gpu, "0", trace.gpu, "node")
+    sure = found.confidence if found.verdict != "none" else 0.0
+    return Report(device, "answered", found.verdict, found.period_s, sure, began, len(epochs), epochs)
+
+
+def pair(seed: int) -> dict[str, dict[int, bool | None]]:
+    """Whether two GPUs of one job, and of two, are put together after so many epochs; None where one shows no epochs yet."""
+    rng = np.random.default_rng(seed)
+    plan, contrast = plan_of(rng), log_uniform(rng, 0.14, 0.6)
+    slower = replace(plan, step_s=plan.step_s * (1 + SLOWER * rng.standard_normal()))
+    timeline, other = uncropped(rng, train(plan, rng)), uncropped(rng, train(slower, rng))
+    first = observed(timeline, plan, contrast, 3 * seed + 1)
+    seconds = {
+        "one job": observed(timeline, plan, contrast, 3 * seed + 2),
+        "two jobs": observed(other, slower, contrast, 3 * seed),
+    }
+    answers: dict[str, dict[int, bool | None]] = {name: {} for name in seconds}
+    for count in AFTER:
+        until = float(first.epoch_ends[count - 1] - first.epoch_starts[0]) + 1.0
+        one = report_of(first, 1e9, until)
+        for name, trace in seconds.items():
+            two = report_of(trace, 1e9, until)
+            known = one.verdict == two.verdict == "epochs"
+            answers[name][count] = in_step(one, two) if known else None
+    return answers
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--pairs", type=int, default=30)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    pairs = [pair(seed) for seed in range(options.pairs)]
+    table = {
+        name: {
+            count: {
+                "together": sum(one[name][count] is True for one in pairs),
+                "apart": sum(one[name][count] is False for one in pairs),
+                "no epochs yet": sum(one[name][count] is None for one in pairs),
+            }
+            for count in AFTER
+        }
+        for name in ("one job", "two jobs")
+    }
+    for name, rows in table.items():
+        for count, row in rows.items():
+            print(f"{name}, after {count:2d} epochs: {row}")
+    if options.json:
+        options.json.write_text(json.dumps({"pairs": options.pairs, "simulated": True, "together": table}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
