@@ -41,7 +41,7 @@ def cpu_model(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Path:
 
     folder = tmp_path_factory.mktemp("fitted") / "cpu"
     points = root / "data" / "convmeter_cpu" / "points.csv.gz"
-    assert main(["train", "convmeter", "--data", str(points), "--form", "layers", "--out", str(folder)]) == 0
+    assert main(["train", "convmeter", "--data", str(points), "--out", str(folder)]) == 0
     return folder
 
 

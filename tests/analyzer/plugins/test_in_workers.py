@@ -42,7 +42,7 @@ class Odd:
             case "raise":
                 raise KeyError("inside")
             case "refuse":
-                raise ValueError(f"asked {self.seen} times;\\\\nask less")
+                raise ValueError(f"asked {self.seen} times; ask less")
             case "wrong":
                 return Other(process=1)
             case "misfit":

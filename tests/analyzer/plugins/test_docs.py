@@ -1,0 +1,81 @@
+"""``docs/backends.md``: its questions are answered as it says, and the backend that it shows works as it stands there."""
+
+import json
+import re
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from epochcast.analyzer.service.advisor import Advisor
+from epochcast.analyzer.service.config import Settings as ServiceSettings
+from epochcast.analyzer.service.questions import example_profile
+
+Serve = Callable[..., TestClient]
+Install = Callable[..., None]
+
+
+@pytest.fixture(scope="module")
+def page(root: Path) -> str:
+    return (root / "docs" / "backends.md").read_text()
+
+
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+
+
+def shown(page: str) -> Iterator[tuple[str, Any, Any]]:
+    """Backend, question and answer of every curl with a question on its second line that an answer follows."""
+    pattern = r"^```\ncurl \S+/backends/(\S+) -H [^\n]*\\\n  -d '([^\n]*)'\n```\n```json\n(.*?)^```$"
+    for backend, question, answer in re.findall(pattern, page, re.DOTALL | re.MULTILINE):
+        yield backend, json.loads(question), json.loads(answer)
+
+
+def holds(answer: Any, part: Any) -> bool:
+    """Whether all that the page shows is in the answer; figures are rounded there."""
+    if isinstance(part, dict):
+        return all(key in answer and holds(answer[key], value) for key, value in part.items())
+    if isinstance(part, list):
+        return len(part) == len(answer) and all(holds(*pair) for pair in zip(answer, part, strict=True))
+    return answer == (pytest.approx(part, rel=1e-3) if isinstance(part, float) else part)
+
+
+def test_the_white_boxes_answer_as_shown(page: str, serve: Serve, cpu_model: Path) -> None:
+    pytest.importorskip("torch", reason="torch is not installed (extra torch)")
+    client = serve({"convmeter": {"models": {"cpu": str(cpu_model)}}})
+    of_ours = [one for one in shown(page) if one[0] != "carbon"]
+    assert [backend for backend, _, _ in of_ours] == ["distributed", "convmeter", "occupancy"]
+    for backend, question, expected in of_ours:
+        answer = client.post(f"/api/v1/backends/{backend}", json=question).json()
+        if "tokens_per_second" in expected:
+            answer["tokens_per_second"] = round(answer["tokens_per_second"])
+        assert holds(answer, expected), answer
+
+
+def test_the_black_box_answers_as_shown(page: str, serve: Serve) -> None:
+    client = serve(advisor=Advisor.load(ServiceSettings()))
+    expected = json.loads(blocks(page, "json")[0])
+    question = {"profiles": [example_profile()], "targets": ["A10G"]}
+    answer = client.post("/api/v1/backends/black-box", json=question).json()
+    assert holds(answer, expected), answer
+    assert client.post("/api/v1/predictions", json=question).json() == answer
+
+
+def test_the_backend_of_another_package_works_as_it_stands(page: str, serve: Serve, install: Install) -> None:
+    (text,) = blocks(page, "python")
+    assert 25 <= len(text.splitlines()) <= 40
+    _, project, configuration = (tomllib.loads(block) for block in blocks(page, "toml"))
+    install("carbon", text, **project["project"]["entry-points"]["epochcast.backends"])
+    client = serve(configuration["backends"])
+    (asked,) = [one for one in shown(page) if one[0] == "carbon"]
+    assert client.post("/api/v1/backends/carbon", json=asked[1]).json() == asked[2]
+    told = client.get("/api/v1/backends/carbon").json()
+    assert told["available"] and client.post("/api/v1/backends/carbon", json=told["question"]["examples"][0]).status_code == 200
+    refused = client.post("/api/v1/backends/carbon", json={"joules": 1, "region": "x"})
+    assert refused.status_code == 422
+    assert refused.json()["detail"] == "the grid of 'x' is not configured; known are eu-north-1, us-east-1"
+    without = serve().get("/api/v1/backends/carbon").json()
+    assert without["why"].startswith("no grid is configured") and not without["available"]
