@@ -33,6 +33,9 @@ from epochcast.detector.simulator import SimulatedTrace, simulate
 STARTUP_S = 12.0
 """From the making of the traces until all processes run, at most."""
 
+MISSED_S = 2.0
+"""Seconds of a recording that nobody samples while its agent is restarted."""
+
 
 @dataclass(frozen=True)
 class Gpu:
@@ -113,7 +116,6 @@ class Chain:
         self.folder = folder
         self.gpus = gpus
         self.speed = speed
-        self.parts: dict[str, int] = dict.fromkeys(("agent-a", "agent-b"), 0)
         ports = {name: _free_port() for name in ("agent-a", "agent-b", "prometheus", "node", "service")}
         urls = {name: f"http://127.0.0.1:{port}" for name, port in ports.items()}
         self._write_settings(ports, urls)
@@ -182,25 +184,25 @@ class Chain:
         rows = {row["uuid"]: row for row in self.service.json("/api/v1/gpus")["gpus"]}
         return float(rows[gpu.uuid]["last_sample"] or 0) if gpu.uuid in rows else 0.0
 
-    def epochs(self, gpu: Gpu, program: str = "service") -> list[dict[str, Any]]:
+    def epochs(self, gpu: Gpu) -> list[dict[str, Any]]:
         """Epochs of a GPU as the service tells them, with profiles."""
-        assert program == "service"
         path = f"/api/v1/gpus/{urllib.parse.quote(gpu.uuid)}/epochs"
         return list(self.service.json(path, limit="1000", profiles="true")["epochs"])
 
-    def jobs(self) -> list[dict[str, Any]]:
-        return list(self.service.json("/api/v1/jobs")["jobs"])
+    def jobs(self) -> dict[str, dict[str, Any]]:
+        """The jobs that the service tells of, by the job of `make_gpus` that they are."""
+        names = {gpu.uuid: gpu.job for gpu in self.gpus}
+        told = self.service.json("/api/v1/jobs")["jobs"]
+        jobs = {names[job["gpus"][0]]: job for job in told}
+        assert len(jobs) == len(told), f"jobs that there are not: {told}"
+        return jobs
 
     def restart(self, name: str, number: int = signal.SIGTERM) -> None:
-        """End a part and start it again; an agent goes on where its recording has come to meanwhile."""
+        """End a part and start it again; an agent goes on `MISSED_S` after what was read of its recording."""
         program = self.programs[name]
+        program.stop(number)
         if name.startswith("agent"):
-            newest = self._played_until(name[-1])
-            asked = time.monotonic()
-            program.stop(number)
-            self._cut(name[-1], newest + (time.monotonic() - asked) * self.speed)
-        else:
-            program.stop(number)
+            self._cut(name[-1], self._read_until(name[-1]) + MISSED_S)
         program.start()
         self.wait(lambda: program.answers("/-/ready" if name == "prometheus" else "/healthz"))
 
@@ -211,11 +213,27 @@ class Chain:
         assert len(found) == 1, f"the service's children: {children}"
         os.kill(found[0], signal.SIGKILL)
 
-    def _played_until(self, node: str) -> float:
-        """Time of the newest row that an agent has."""
-        gpu = next(gpu for gpu in self.gpus if gpu.node == node)
-        columns = self.programs[f"agent-{node}"].json("/api/v1/samples", gpu=gpu.uuid, metric="power")
-        return float(columns["gpus"][0]["time"][-1])
+    def played(self, gpu: Gpu) -> float:
+        """Share of a GPU's recording that its agent has played, 0 to 1; none while the agent is away."""
+        answer = self.programs[f"agent-{gpu.node}"].json("/api/v1/samples", gpu=gpu.uuid, metric="power")
+        time = answer["gpus"][0]["time"] or [-np.inf]
+        return float((time[-1] - gpu.trace.time[0]) / np.ptp(gpu.trace.time))
+
+    def _read_until(self, node: str) -> float:
+        """Time of the newest sample that has left a node's agent, which runs no more."""
+
+        def newest() -> float:
+            if node == "a":
+                return max(report["last_sample"] for report in self.node.json("/api/v1/reports")["reports"])
+            series = self.query('{__name__="epochcast_gpu_power_watts",job="pushed"}[2h]')
+            return max(float(one["values"][-1][0]) for one in series)
+
+        before = newest()
+        time.sleep(1)
+        while (now := newest()) > before:
+            before = now
+            time.sleep(1)
+        return now
 
     def _cut(self, node: str, since: float) -> None:
         """Leave of an agent's recordings what comes after a moment."""
