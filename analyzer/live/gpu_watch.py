@@ -48,6 +48,9 @@ _MOVED_SAMPLES, _MOVED = 2.5, 0.01
 # usual for it), and the boundary lies within this share of a period, that epoch had begun before anybody listened.
 _WORKING, _NEAR = 0.12, 0.2
 
+# Periods within which a stream finds again what an earlier one knew (the median first answer comes after 4.5).
+_REMEMBERED = 10.0
+
 _HELD = METRICS | frozenset(PREFERENCE)
 
 
@@ -119,12 +122,16 @@ class GpuWatch:
                 news += self._take(rows.time[places], {name: column[places] for name, column in values.items()})
         return news
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays held."""
+        return self._samples.nbytes + (0 if self._stream is None else self._stream.nbytes)
+
     def report(self) -> Report:
         """What is known now; what was told before of a job that goes on, until it is found again."""
         if not np.isfinite(self._last) and self._before is not None:
             return replace(self._before, device=self.device, samples=0, dropped=0)
         found, before = self._found, self._before
-        job = tuple(epoch for epoch in self._known[-MOST_EPOCHS:] if epoch.job_since == self._job_since)
         told = Report(
             device=self.device,
             state="searching" if self._stream is None else self._stream.state,
@@ -133,7 +140,7 @@ class GpuWatch:
             confidence=0.0 if found is None or found.verdict == "none" else float(np.clip(found.confidence, 0, 1)),
             job_since=self._job_since,
             epochs_seen=self._epochs_seen,
-            epochs=job,
+            epochs=tuple(epoch for epoch in self._known[-MOST_EPOCHS:] if epoch.job_since == self._job_since),
             profile=self._profile,
             owners=self._owners,
             last_sample=float(self._last) if np.isfinite(self._last) else None,
@@ -141,11 +148,20 @@ class GpuWatch:
             dropped=self._dropped,
             hertz=self._hertz,
         )
-        if found is not None or before is None:
+        if before is None or not self._is_remembered(before):
             return told
-        return replace(
+        told = replace(
             told, verdict=before.verdict, period_s=before.period_s, confidence=before.confidence, profile=before.profile
         )
+        if self._job_since is None:  # it is not yet known what job this is
+            told = replace(told, state=before.state, job_since=before.job_since, epochs=before.epochs)
+        return told
+
+    def _is_remembered(self, before: Report) -> bool:
+        """Whether an earlier watch's answer stands: until there is one of this watch, or should be."""
+        if self._found is not None and self._found.verdict != "none":
+            return False
+        return self._heard_since is None or self._last - self._heard_since < _REMEMBERED * (before.period_s or 0.0)
 
     def _resolved(self) -> str | None:
         """The GPU's name in the catalogue, or its own where its static attributes describe it; None of what is no known GPU."""
@@ -271,14 +287,16 @@ class GpuWatch:
 
     def _whole(self, found: Detection) -> tuple[Epoch, ...]:
         """The epochs without the first, where that had begun before anybody listened."""
-        first = found.epochs[0]
         assert found.period_s is not None and self._heard_since is not None
-        if first.start - self._heard_since > _NEAR * found.period_s:
-            return found.epochs
-        _, job = self._samples.job()
-        usual = job.get(self._metrics[0])
-        cut = usual is not None and self._level_at_first > _WORKING * float(np.nanpercentile(usual, 90))
-        return found.epochs[1:] if cut else found.epochs
+        near = found.epochs[0].start - self._heard_since <= _NEAR * found.period_s
+        return found.epochs[1:] if near and self._came_late() else found.epochs
+
+    def _came_late(self) -> bool:
+        """Whether the present job was already at work when the first sample came."""
+        if self._working_since is None or self._heard_since is None or self._working_since > self._heard_since:
+            return False
+        usual = self._samples.job()[1].get(self._metrics[0])
+        return usual is not None and self._level_at_first > _WORKING * float(np.nanpercentile(usual, 90))
 
     def _beside_the_earlier(self, epoch: Epoch) -> Epoch | None:
         """The epoch, begun where one ends that an earlier watch saw, or None if it is that one: it was seen whole then."""
@@ -291,7 +309,7 @@ class GpuWatch:
         return epoch
 
     def _joined(self, epoch: Epoch) -> Epoch:
-        """The epoch with the boundaries of known ones, where its own are hardly different: a later search moves them a little."""
+        """The epoch with known boundaries in place of its own where these hardly differ: later searches move them a little."""
         near = max(_MOVED_SAMPLES / self._hertz, _MOVED * (epoch.end - epoch.start))
         start, end = epoch.start, epoch.end
         for known in reversed(self._known):
@@ -322,7 +340,7 @@ class GpuWatch:
         if self._gpu is None or self._job_since is None or self._stream is None:
             return
         since = self._last - self._profiled_at
-        due = self._profile_is_old and since >= _LEAST_PROFILE_S
+        due = self._profile_is_old and (since >= _LEAST_PROFILE_S or self._stream.state == "idle")
         if self._found is None or self._found.verdict == "none":
             # What an earlier watch or answer told is better than a profile without seconds.
             worked = self._stream.state != "idle" and self._last - (self._working_since or self._last) >= _PROFILE_S
@@ -331,12 +349,10 @@ class GpuWatch:
             return
         self._profiled_at, self._profile_is_old = self._last, False
         found = self._found
-        whole = () if found is None or found.verdict != "epochs" else self._whole(found)
         if found is not None and found.verdict == "epochs":
-            found = replace(found, epochs=whole)
-        first = found is not None and len(whole) == len(self._found.epochs if self._found else ()) and self._before is None
-        time, values = self._samples.job()
-        self._profile = self._summarised(time, values, found, first_epoch=first) or self._profile
+            found = replace(found, epochs=self._whole(found))
+        first = self._before is None and not self._came_late()
+        self._profile = self._summarised(*self._samples.job(), found, first_epoch=first) or self._profile
 
     def _summarised(
         self, time: Array, values: Mapping[str, Array], found: Detection | None, *, first_epoch: bool

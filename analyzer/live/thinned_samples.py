@@ -19,9 +19,10 @@ JOB_ROWS = 4096
 class ThinnedSamples:
     """All rows of the last minutes, and rows of the whole job, ever further apart as it grows.
 
-    When the job's rows are `JOB_ROWS`, every second one goes, and from then on half as many are taken. Before, readings are
-    carried forward: what is read once a second has a row in ten, and would be lost by chance. So what is held of a job is
-    exact, readings and gaps, up to `JOB_ROWS` rows (about seven minutes at 10 Hz); afterwards it is an even sample of it.
+    When the job's rows are `JOB_ROWS`, every second one goes, and from then on half as many are held. A row that is held has of
+    each metric the newest reading since the row held before it, if there was any: of what is read once a second, no reading is
+    lost until rows are a second apart. So what is held of a job is exact up to `JOB_ROWS` rows (about seven minutes at 10 Hz);
+    afterwards it is an even sample of it.
     Readings are held in single precision, a column for each metric that was ever read.
     """
 
@@ -76,9 +77,9 @@ class ThinnedSamples:
         else:  # longer ago than the last minutes: what is left of it in the job's own rows
             held, job = self._job_time[: self._held], self._job[: self._held]
             first = int(np.searchsorted(held, since))
-            stride, skip, last = self._stride, self._skip, self._last
+            stride, skip, waiting = self._stride, self._skip, self._waiting
             self._begin(held[first:].copy(), job[first:].copy())
-            self._stride, self._skip, self._last = stride, skip, last
+            self._stride, self._skip, self._waiting = stride, skip, waiting
 
     def job(self) -> tuple[Array, dict[str, Array]]:
         """The job's rows: time (n,) and metric -> (n,); metrics without any reading are left out."""
@@ -96,50 +97,50 @@ class ThinnedSamples:
         self._names.append(name)
         self._recent = _with_column(self._recent)
         self._job = _with_column(self._job)
-        self._last = np.append(self._last, np.float32(np.nan))
+        self._waiting = np.append(self._waiting, np.float32(np.nan))
 
     def _begin(self, time: Array, table: NDArray[np.float32]) -> None:
         self._held = 0
         self._stride = 1
         self._skip = 0  # rows to leave out before the next one is held
-        self._last = np.full(len(self._names), np.nan, dtype=np.float32)  # readings carried forward, once rows are left out
+        self._waiting = np.full(len(self._names), np.nan, dtype=np.float32)  # newest readings since the last row held
         self._extend(time, table)
 
     def _extend(self, time: Array, table: NDArray[np.float32]) -> None:
         """Hold every `_stride`-th of these rows, thinning whenever there is no room."""
-        if self._stride > 1:
-            table = self._carry(table)
         while True:
             wanted = np.arange(self._skip, time.size, self._stride)
             now = wanted[: JOB_ROWS - self._held]
+            rest = time.size if now.size == wanted.size else int(wanted[now.size])
             self._job_time[self._held : self._held + now.size] = time[now]
-            self._job[self._held : self._held + now.size] = table[now]
+            self._job[self._held : self._held + now.size] = self._newest(table[:rest], now)
             self._held += now.size
-            if now.size == wanted.size:
+            if rest == time.size and now.size == wanted.size:
                 self._skip += wanted.size * self._stride - time.size
                 return
-            rest = int(wanted[now.size])
             time, table, self._skip = time[rest:], table[rest:], 0
-            if self._stride == 1:
-                self._job[:] = self._carry(self._job)
-                table = self._carry(table)
             self._thin()
+
+    def _newest(self, table: NDArray[np.float32], rows: NDArray[np.intp]) -> NDArray[np.float32]:
+        """At each of these rows of the table the newest readings since the one before it; those after the last one wait."""
+        whole = np.concatenate([self._waiting[None], table])
+        at = np.maximum.accumulate(np.where(np.isnan(whole), -1, np.arange(whole.shape[0])[:, None]), axis=0)
+        places = np.concatenate([[-1], rows + 1, [whole.shape[0] - 1]])
+        found = at[places[1:]]
+        newest = np.where(
+            found > places[:-1, None], np.take_along_axis(whole, np.maximum(found, 0), axis=0), np.float32(np.nan)
+        )
+        self._waiting = newest[-1]
+        return newest[:-1]
 
     def _thin(self) -> None:
         """Drop every second row. `JOB_ROWS` is even, so the last one goes, and the next in turn is to be held."""
+        even, odd = self._job[::2], self._job[1::2]
+        self._waiting = np.where(np.isnan(self._waiting), odd[-1], self._waiting)
+        kept = even.copy()
+        kept[1:] = np.where(np.isnan(even[1:]), odd[:-1], even[1:])
         self._held, self._stride = JOB_ROWS // 2, 2 * self._stride
-        self._job_time[: self._held], self._job[: self._held] = self._job_time[::2].copy(), self._job[::2].copy()
-
-    def _carry(self, table: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Readings carried forward down the rows, from those of all rows before."""
-        if not table.shape[0]:
-            return table
-        whole = np.concatenate([self._last[None], table])
-        if np.isnan(whole).any():
-            at = np.where(np.isnan(whole), 0, np.arange(whole.shape[0])[:, None])
-            whole = np.take_along_axis(whole, np.maximum.accumulate(at, axis=0), axis=0)
-        self._last = whole[-1].copy()
-        return whole[1:]
+        self._job_time[: self._held], self._job[: self._held] = self._job_time[::2].copy(), kept
 
     def _rows_of_recent(self) -> tuple[Array, NDArray[np.float32]]:
         if self._taken <= RECENT_ROWS:

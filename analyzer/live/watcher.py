@@ -6,7 +6,7 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -56,7 +56,13 @@ class Watcher:
     """Watches until it is told to stop; whatever fails meanwhile is counted, and tried again."""
 
     def __init__(
-        self, sources: Sequence[TelemetrySource], store: StateStore, *, catalog: Catalog, keep_days: float = 30.0
+        self,
+        sources: Sequence[TelemetrySource],
+        store: StateStore,
+        *,
+        catalog: Catalog,
+        keep_days: float = 30.0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Make one that does nothing yet.
 
@@ -65,6 +71,7 @@ class Watcher:
             store: where all of it goes; what stands there of the GPUs is gone on with.
             catalog: names of GPUs.
             keep_days: of epochs, and of GPUs that are gone.
+            clock: seconds that never go back.
         """
         self._store = store
         self._catalog = catalog
@@ -73,7 +80,9 @@ class Watcher:
         self._rank = {id(source): rank for rank, source in enumerate(sources)}
         self._gpus: dict[str, _Gpu] = {}
         self._health = WatcherHealth(began=time.time())
-        self._turned = time.monotonic()
+        self._clock = clock
+        self._turned = clock()
+        self._wrote = self._pruned = -np.inf
         self._failing = False  # the last write to the store failed
 
     @property
@@ -97,33 +106,36 @@ class Watcher:
     @property
     def seconds_since_turn(self) -> float:
         """How long its loop has been at one thing."""
-        return time.monotonic() - self._turned
+        return self._clock() - self._turned
 
     def run(self, stop: threading.Event) -> None:
         """Watch until ``stop`` is set; what was found by then is written."""
         self._polling.start()
-        looked = pruned = -np.inf
         try:
             while not stop.is_set():
                 item = self._polling.get(timeout=0.2)
                 if item is not None:
                     self._hear(*item)
-                now = self._turned = time.monotonic()
-                if now - looked >= _WRITE_S:
-                    looked = now
-                    self._let_go(now)
-                    self._write(now)
-                    if now - pruned >= _PRUNE_S:
-                        pruned = now
-                        self._prune()
+                self._turn()
         finally:
             self._polling.stop()
             self._write(np.inf)
 
+    def _turn(self) -> None:
+        """What is to be done from time to time."""
+        now = self._turned = self._clock()
+        if now - self._wrote >= _WRITE_S:
+            self._wrote = now
+            self._let_go(now)
+            self._write(now)
+        if now - self._pruned >= _PRUNE_S:
+            self._pruned = now
+            self._prune()
+
     def _hear(self, source: Polled, told: Rows | NodeReport) -> None:
         """Take in what a source tells of one GPU, if it is believed."""
         uuid = told.device.uuid if isinstance(told, Rows) else told.report.device.uuid
-        now = time.monotonic()
+        now = self._clock()
         gpu = self._gpus.get(uuid)
         if gpu is None:
             gpu = self._gpus[uuid] = _Gpu(source, now)

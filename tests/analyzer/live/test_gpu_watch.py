@@ -1,0 +1,248 @@
+"""One GPU watched while its jobs run, against its whole trace looked at afterwards, and against the truth."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from epochcast.analyzer.live.gpu_watch import GpuWatch, News
+from epochcast.analyzer.live.report import EpochRecord
+from epochcast.analyzer.profiles import profile_of
+from epochcast.analyzer.telemetry import Rows
+from epochcast.analyzer.trace import Trace
+from epochcast.detector.simulator import SimulatedTrace, simulate, simulate_class
+from epochcast.regressor import Catalog
+
+from .conftest import Played, device, joined, rows
+
+Play = Callable[[], Played]
+
+
+@cache
+def job(seed: int = 1, epochs: int = 12, epoch_s: float = 12.0, **settings: float) -> SimulatedTrace:
+    return simulate(seed, epochs=epochs, epoch_s=epoch_s, validation_s=0.1 * epoch_s, **settings)
+
+
+def check_epochs(found: list[EpochRecord], trace: SimulatedTrace, within_s: float = 1.0) -> None:
+    """Every epoch found is a true one, and none is there twice. The last ends with the job, which says so only by resting."""
+    for epoch in found:
+        nearest = int(np.argmin(np.abs(trace.epoch_starts - epoch.start)))
+        assert abs(trace.epoch_starts[nearest] - epoch.start) <= within_s
+        nexts = trace.epoch_starts[trace.epoch_starts > trace.epoch_starts[nearest]]
+        end = nexts[0] if nexts.size and nexts[0] - trace.epoch_ends[nearest] < 5 else trace.epoch_ends[nearest]
+        assert abs(end - epoch.end) <= within_s
+    for one, other in pairwise(found):
+        assert other.start >= one.end - 1e-6
+
+
+def test_ends_with_the_profile_of_the_whole_trace(play: Play, catalog: Catalog) -> None:
+    trace = job()
+    report = play().played(trace)
+    whole, found = profile_of(Trace(pd.DataFrame({"time": trace.time, **trace.metrics}), gpu=trace.gpu), catalog)
+    assert report.verdict == found.verdict == "epochs"
+    assert report.period_s == pytest.approx(np.median(np.diff(trace.epoch_starts)), rel=0.02)
+    assert report.confidence == pytest.approx(found.confidence, abs=0.1)
+    assert report.profile is not None
+    assert (report.profile.gpu, report.profile.simulated) == (whole.gpu, True)
+    assert report.profile.epoch_s == pytest.approx(whole.epoch_s, rel=0.02)
+    assert report.profile.first_epoch_excluded
+    assert set(report.profile.metrics) == set(whole.metrics)
+    for name, statistics in whole.metrics.items():
+        spread = statistics["max"] - statistics["min"]
+        assert report.profile.metrics[name]["mean"] == pytest.approx(statistics["mean"], rel=0.01, abs=0.01 * spread), name
+
+
+def test_every_epoch_is_told_once_with_its_own_profile(play: Play) -> None:
+    trace, played = job(), play()
+    seen = [report.epochs_seen for report in played.play(trace)]
+    check_epochs(played.epochs, trace)
+    assert len(played.epochs) == 12 == seen[-1]
+    assert seen == sorted(seen)
+    for epoch in played.epochs[1:]:
+        inside = (trace.time >= epoch.start) & (trace.time < epoch.end)
+        assert epoch.profile is not None
+        assert epoch.profile.epoch_s == pytest.approx(epoch.seconds)
+        assert epoch.profile.metrics["power"]["mean"] == pytest.approx(np.nanmean(trace.metrics["power"][inside]), rel=0.01)
+
+
+def test_epochs_are_told_while_they_come(play: Play) -> None:
+    """Once there is an answer, an epoch is told before the next one is over."""
+    trace = job()
+    late = []
+    for report in play().play(trace):
+        if report.epochs and report.last_sample is not None and report.last_sample < trace.epoch_ends[-1]:
+            late.append((report.last_sample - report.epochs[-1].end) / 12.0)
+    assert late
+    assert max(late) < 1.7
+
+
+@pytest.mark.parametrize("cut_s", [100.0, 131.0])
+def test_a_restart_loses_no_epoch_and_tells_none_twice(play: Play, cut_s: float) -> None:
+    """With nothing but the store and the last 60 s that an agent still holds."""
+    trace, played = job(), play()
+    cut = int(10 * cut_s)
+    before = played.played(trace, last=cut)
+    assert before.verdict == "epochs"
+    played.restart()
+    assert played.watch.report().epochs_seen == before.epochs_seen
+    assert played.watch.report().profile == before.profile
+    seen, profiles = [], []
+    for report in played.play(trace, first=cut - 600):
+        seen.append(report.epochs_seen)
+        profiles.append(report.profile)
+        assert report.verdict == "epochs"  # it is the same job: what was known of it is still so
+        assert report.job_since == before.job_since
+    assert seen == sorted(seen)
+    assert seen[-1] == 12
+    assert None not in profiles
+    check_epochs(played.epochs, trace)
+    assert len(played.epochs) == 12
+    assert {epoch.job_since for epoch in played.epochs} == {before.job_since}
+    assert len(report.epochs) == 12
+
+
+def test_a_restart_without_any_history_leaves_out_what_it_did_not_see_whole(play: Play) -> None:
+    trace, played = job(), play()
+    played.played(trace, last=1000)
+    seen = len(played.epochs)
+    played.restart()
+    played.played(trace, first=1060)
+    check_epochs(played.epochs, trace)
+    assert seen + 1 < len(played.epochs) < 12
+
+
+def test_an_epoch_that_had_begun_before_anybody_listened_is_not_told(play: Play) -> None:
+    trace, played = job(), play()
+    first = int(np.argmax(trace.time > trace.epoch_starts[1] + 5.0))
+    report = played.played(trace, first=first)
+    check_epochs(played.epochs, trace)
+    assert report.profile is not None
+    assert report.profile.epochs == len(played.epochs) >= 9
+
+
+def test_jobs_are_told_apart(play: Play) -> None:
+    one, other = job(), job(2, 14, 8.0)
+    trace, played = joined(one, other, pause_s=4.0), play()
+    reports = list(played.play(trace))
+    check_epochs(played.epochs, trace)
+    began = sorted({epoch.job_since for epoch in played.epochs})
+    assert len(began) == 2
+    assert [sum(epoch.job_since == since for epoch in played.epochs) for since in began] == [12, 14]
+    last = reports[-1]
+    assert last.job_since == began[1] == pytest.approx(trace.epoch_starts[12], abs=3.0)
+    assert len(last.epochs) == 14
+    assert last.epochs_seen == 26
+    assert last.profile is not None
+    assert last.profile.epochs == 13
+    assert last.period_s == pytest.approx(8.0, rel=0.04)
+    idle = [report for report in reports if report.state == "idle" and report.job_since == began[0]]
+    assert idle, "the GPU rested"
+    assert idle[-1].profile is not None  # the job before it is still told of
+
+
+def test_a_backlog_is_told_of_as_if_it_had_been_heard_live(play: Play) -> None:
+    trace = joined(job(), job(2, 14, 8.0), pause_s=4.0)
+    live, backlog = play(), play()
+    live.played(trace)
+    backlog.played(trace, portion=trace.time.size)
+    assert len(backlog.epochs) == len(live.epochs) == 26
+    for one, other in zip(backlog.epochs, live.epochs, strict=True):
+        assert (one.start, one.end, one.job_since) == pytest.approx((other.start, other.end, other.job_since), abs=0.3)
+
+
+def test_steps_give_seconds_without_epochs(play: Play) -> None:
+    trace, played = simulate_class("llm_steps", 3), play()
+    report = played.played(trace, last=4000, portion=50)
+    assert report.verdict == "steps"
+    assert played.epochs == []
+    assert report.profile is not None
+    assert (report.profile.unit, report.profile.epoch_s) == ("step", pytest.approx(report.period_s, rel=0.01))
+
+
+def test_work_without_a_cycle_gives_a_profile_for_ratios(play: Play) -> None:
+    trace = simulate(4, kind="serving", epochs=5, epoch_s=20.0)
+    reports = list(play().play(trace))
+    assert all(report.profile is None for report in reports[:14])
+    last = reports[-1]
+    assert (last.verdict, last.period_s, last.confidence) == ("none", None, 0.0)
+    assert last.profile is not None
+    assert (last.profile.unit, last.profile.epoch_s) == (None, None)
+    assert last.profile.metrics["sm_active"]["mean"] == pytest.approx(trace.metrics["sm_active"][130:-130].mean(), rel=0.05)
+
+
+def test_rest_gives_nothing(play: Play) -> None:
+    report = play().played(simulate(3, kind="idle", epochs=4, epoch_s=20.0))
+    assert (report.state, report.verdict, report.profile, report.epochs_seen) == ("idle", "none", None, 0)
+
+
+def test_unsure_epochs_give_a_profile_without_seconds(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("epochcast.analyzer.profile_of_detection.LEAST_CONFIDENCE", 1.1)
+    report = play().played(job())
+    assert report.verdict == "epochs"
+    assert report.profile is not None
+    assert (report.profile.epoch_s, report.profile.unit) == (None, None)
+    assert report.profile.epochs > 0
+
+
+@pytest.mark.parametrize(("name", "source"), [("AMD EPYC 7763", "host"), ("A thing that nobody knows", "replay")])
+def test_without_a_known_gpu_there_are_epochs_but_no_profiles(catalog: Catalog, name: str, source: str) -> None:
+    watch, trace, news = GpuWatch(device(name=name, source=source), catalog), job(epochs=8), News()
+    for at in range(0, trace.time.size, 200):
+        part = slice(at, at + 200)
+        values = {"cpu_utilization": trace.metrics["sm_active"][part], "rss": trace.metrics["dram_active"][part]}
+        news += watch.take(Rows(device(name=name, source=source), trace.time[part], values, 10.0))
+    assert watch.report().verdict == "epochs"
+    assert len(news.epochs) == 8
+    assert all(epoch.profile is None for epoch in news.epochs)
+    assert watch.report().profile is None
+
+
+def test_rows_that_come_twice_or_late_are_counted_and_ignored(catalog: Catalog) -> None:
+    trace = job()
+    once, twice = GpuWatch(device(), catalog), GpuWatch(device(), catalog)
+    for at in range(0, 1000, 100):
+        once.take(rows(trace, at, at + 100))
+        twice.take(rows(trace, max(0, at - 50), at + 100))
+    assert twice.report().dropped == 450
+    assert replace(twice.report(), samples=1000, dropped=0) == once.report()
+
+
+@pytest.mark.parametrize("shift_s", [1000.0, -1e6])
+def test_a_hole_or_a_clock_that_was_set_begins_anew(play: Play, shift_s: float) -> None:
+    """What was found before stays; what comes is found as by a new watch."""
+    trace, played = job(epochs=8), play()
+    played.played(trace, portion=100)
+    before = played.epochs
+    shift = trace.time[-1] - trace.time[0] + shift_s
+    again = replace(
+        trace, time=trace.time + shift, epoch_starts=trace.epoch_starts + shift, epoch_ends=trace.epoch_ends + shift
+    )
+    report = played.played(again, portion=100)
+    assert report.epochs_seen == 16
+    assert len(report.epochs) == 8
+    assert {epoch.start for epoch in before} < {epoch.start for epoch in played.epochs}
+    check_epochs([epoch for epoch in played.epochs if epoch not in before], again)
+
+
+def test_metrics_that_end_are_replaced_by_those_that_there_are(catalog: Catalog) -> None:
+    """DCGM went away, NVML is read instead."""
+    watch, trace = GpuWatch(device(), catalog), job(epochs=20)
+    fast = {"dram_active", "sm_active", "pcie_rx", "tensor_active", "gr_engine_active", "nvlink_rx", "pcie_tx"}
+    for at in range(0, trace.time.size, 100):
+        part = rows(trace, at, at + 100)
+        gone = {} if at < 1000 else {name: np.full(part.time.size, np.nan) for name in fast & set(trace.metrics)}
+        watch.take(replace(part, values={**part.values, **gone}))
+    assert watch.report().period_s == pytest.approx(np.median(np.diff(trace.epoch_starts)), rel=0.03)
+    assert watch.report().epochs[-1].end > trace.epoch_ends[-2] - 2
+
+
+def test_memory_of_a_watch_is_bounded(catalog: Catalog) -> None:
+    watch, trace = GpuWatch(device(), catalog), simulate(3, kind="idle", epochs=60, epoch_s=20.0)
+    watch.take(rows(trace, last=1000))
+    held = watch.nbytes
+    watch.take(rows(trace, first=1000))
+    assert watch.nbytes == held < 2.6e6
