@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ...live.report import EpochRecord
 from ..answers import CurrentInstance, InstanceAnswer, JobAnswer, RecommendationAnswer
 from . import states
+from .cost_plot import cost_plot
 from .epoch_plot import EpochPlot, epoch_plot
 from .interval_plot import interval_plot
 from .overview import gpu_rows, hardware, where
@@ -36,7 +37,7 @@ ReadEpochs = Callable[..., Sequence[EpochRecord]]  # StateStore.epochs
 
 def job_page(job: JobAnswer, snapshot: Snapshot, read_epochs: ReadEpochs, now: float) -> dict[str, Any]:
     """Return what the template shows of ``job`` at ``now`` [unix s]."""
-    rec, state = job.recommendation, states.of_job(job, now)
+    rec, state = job.recommendation, states.of_job(job, snapshot.gpus, now)
     current = None if rec is None or rec.current is None else _row_of(rec.current, rec)
     told = [] if rec is None else rec.notes
     gpus = gpu_rows([snapshot.gpus[uuid] for uuid in job.gpus if uuid in snapshot.gpus], snapshot, now)
@@ -53,6 +54,7 @@ def job_page(job: JobAnswer, snapshot: Snapshot, read_epochs: ReadEpochs, now: f
         "current_usd": _current_usd(job, rec, current),
         "current_s": current.seconds if current is not None else job.epoch_s if rec is None or rec.epochs is None else None,
         "sure": _sure(rec),
+        "costs": cost_plot(rec),
         "gpus": gpus,
         "straggler": next((f"GPU {row.gpu.label} of {row.gpu.node}" for row in gpus if row.gpu.uuid == job.straggler), None),
         "grouping": _GROUPED[job.grouped_by],

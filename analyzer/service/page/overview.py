@@ -69,7 +69,13 @@ def overview(snapshot: Snapshot, now: float) -> dict[str, Any]:
 
 def job_row(job: JobAnswer, snapshot: Snapshot, now: float) -> JobRow:
     """A job's row."""
-    return JobRow(job, states.of_job(job, now), hardware(job, snapshot.gpus), where(job.nodes), _trend(job, snapshot.reports))
+    return JobRow(
+        job,
+        states.of_job(job, snapshot.gpus, now),
+        hardware(job, snapshot.gpus),
+        where(job.nodes),
+        _trend(job, snapshot.reports),
+    )
 
 
 def gpu_rows(gpus: list[GpuAnswer], snapshot: Snapshot, now: float) -> list[GpuRow]:

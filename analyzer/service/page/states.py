@@ -41,11 +41,11 @@ def of_gpu(gpu: GpuAnswer, now: float) -> State:
     return _answered(gpu.verdict)
 
 
-def of_job(job: JobSummary, now: float) -> State:
-    """How far it is known."""
+def of_job(job: JobSummary, gpus: Mapping[str, GpuAnswer], now: float) -> State:
+    """How far it is known; ``gpus`` by UUID."""
     if not job.active:
         return State("quiet", "ended", "Its GPUs are idle, or run something else; what is shown is how it was.")
-    if job.verdict == "none" and (job.since is None or now - job.since < 60):
+    if job.verdict == "none" and all(gpus[uuid].state == "searching" for uuid in job.gpus if uuid in gpus):
         return State("wait", "searching", _searching(now, job.since))
     return _answered(job.verdict)
 
