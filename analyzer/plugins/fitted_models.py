@@ -37,7 +37,7 @@ def folder_named(known: Mapping[str, Path], name: str | None) -> Path:
     """
     if name is None and len(known) == 1:
         return next(iter(known.values()))
-    if name not in known:
+    if name is None or name not in known:
         asked = "several models are configured" if name is None else f"no model {name!r:.60} is configured"
         raise InputError(f"{asked}; name one of {', '.join(known) or 'none'}")
     return known[name]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
@@ -16,6 +16,9 @@ from ...plugins.black_box import BlackBox, predicted
 from ...plugins.registry import Installed, Registry
 from ..parts import Parts, Served
 from ..problems import answers
+from ..questions import PredictionQuestion
+
+_BLACK_BOX = f"{BlackBox.__module__}:{BlackBox.__qualname__}"
 
 _ERRORS = answers(400, 413, 422, 500)
 
@@ -109,10 +112,11 @@ def _asked(one: Installed) -> Callable[..., Any]:
     """The function behind a backend's operation."""
     backend = one.backend
     assert backend is not None
+    answered_here = one.value == _BLACK_BOX
 
     def ask(served: Parts, question: BaseModel) -> Any:
-        if isinstance(backend, BlackBox):
-            return predicted(served.advisor, question)  # type: ignore[arg-type]
+        if answered_here:
+            return predicted(served.advisor, cast(PredictionQuestion, question))
         try:
             return served.workers.run(asking.ask, one.name, one.value, one.settings, question.model_dump_json())
         except InputError:
