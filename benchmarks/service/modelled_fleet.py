@@ -137,7 +137,7 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Job:
-    """A training job. ``usd_per_hour``: of what it runs on; ``recommended``: by objective (instance, GPU, USD and time ratio)."""
+    """A training job. ``usd_per_hour``: now; ``recommended``: by objective (instance, GPU, USD and time ratio)."""
 
     id: str
     title: str
@@ -403,7 +403,7 @@ def _process(labels: dict[str, str], cores: float, rss: float, end: float) -> It
 
 
 def write_history(series: Iterable[Series], moments: Iterable[float], file: TextIO) -> None:
-    """Write samples as OpenMetrics text, as ``promtool tsdb create-blocks-from openmetrics`` reads it after a last ``# EOF``."""
+    """Write samples as OpenMetrics text, for ``promtool tsdb create-blocks-from openmetrics``, which wants a last ``# EOF``."""
     moments = list(moments)
     for one in series:
         labels = ",".join(f'{key}="{value}"' for key, value in one.labels.items())

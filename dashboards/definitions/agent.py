@@ -111,6 +111,7 @@ def _agents() -> list[Any]:
                 "{{instance}} errors": _per_second("epochcast_agent_read_errors_total", "instance"),
             },
             least=0,
+            width=8,
         ),
         over_time(
             "Age of the newest sample",
@@ -132,7 +133,7 @@ def _agents() -> list[Any]:
                 "{{instance}} never answered": f"max by (instance) (epochcast_agent_unanswering_gpus{{{AT}}})",
             },
             least=0,
-            width=4,
+            width=8,
         ),
     ]
 

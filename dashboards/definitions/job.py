@@ -111,14 +111,14 @@ def _predictions() -> list[Any]:
             "Predicted seconds with the ends of the 90 % interval. Empty while the job's own length is unknown or unsure; "
             "the ratios beside still hold.",
             "s",
-            {"predicted": predicted(seconds["predicted"])} | {name: predicted(seconds[name]) for name in ("low", "high")},
+            {name: predicted(metric) for name, metric in seconds.items()},
             "target_gpu",
         ),
         intervals(
             "Time there over time here",
             "Ratio with the ends of its 90 % interval; below 1 the other GPU is faster.",
             "short",
-            {"predicted": predicted(ratios["predicted"])} | {name: predicted(ratios[name]) for name in ("low", "high")},
+            {name: predicted(metric) for name, metric in ratios.items()},
             "target_gpu",
         ),
         rows(

@@ -198,7 +198,7 @@ def bars(
 
 
 def intervals(title: str, description: str, unit: str, queries: dict[str, str], x: str, *, width: int = 12) -> barchart.Panel:
-    """Return groups of bars, one group for each value of label ``x``, one bar for each query: name -> query."""
+    """Return a group of bars for each value of label ``x``, sorted by ``predicted``; a bar for each query: name -> query."""
     panel = (
         barchart.Panel()
         .title(title)
@@ -218,9 +218,10 @@ def intervals(title: str, description: str, unit: str, queries: dict[str, str], 
         )
     )
     _columns_of(panel, queries, [Column(x, x), *(Column(name, name, unit) for name in queries)])
-    panel.with_transformation(
-        DataTransformerConfig(id_val="sortBy", options={"sort": [{"field": next(iter(queries)), "desc": False}]})
-    )
+    for name in queries:
+        colour = {"mode": "fixed", "fixedColor": BLUE if name == "predicted" else "light-blue"}
+        panel.override_by_name(name, [DynamicConfigValue(id_val="color", value=colour)])
+    panel.with_transformation(DataTransformerConfig(id_val="sortBy", options={"sort": [{"field": "predicted", "desc": False}]}))
     return panel
 
 

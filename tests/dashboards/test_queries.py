@@ -186,8 +186,8 @@ class Truth:
         usd = None if job.seconds is None or not there else job.usd_per_hour * job.seconds / 3600
         saved = {objective: 1 - to[2 if objective == "cost" else 3] for objective, to in there.items()}
         seconds, ratios = (
-            [by_target(place, factor) for place in (0, 1, 2)] for factor in (job.seconds, 1.0)
-        )  # predicted, low, high
+            [by_target(place, factor) for place in (1, 0, 2)] for factor in (job.seconds, 1.0)
+        )  # low, predicted, high
         epochs = any(g.epoch_s for g in job.gpus)
         spent = of("objective", {objective: usd * to[2] for objective, to in there.items()} if usd else {})
         return {
@@ -205,7 +205,7 @@ class Truth:
             ],
             "An epoch (or step) on other GPUs": seconds,
             "Time there over time here": ratios,
-            "Predictions": [seconds[1], seconds[0], seconds[2], ratios[0], by_target(3, 1.0)],
+            "Predictions": [*seconds, ratios[1], by_target(3, 1.0)],
             "Recommended": [
                 of(
                     "objective instance_type instances cloud region market target_gpu",
