@@ -3,8 +3,8 @@
     python benchmarks/service/grouping_by_phase.py [--pairs 30] [--json FILE]
 
 Simulated telemetry. One job: two GPUs show one timeline, each with devices and noise of its own. Two jobs: the same training is
-drawn twice, from the same first epoch on, the second on a device whose steps take longer by a normally distributed share (half a
-percent). What is counted is how many pairs `in_step` puts together after so many epochs of the first GPU.
+drawn twice, from the same first epoch on, the second on a device whose steps take longer by a normally distributed share (half
+a percent). What is counted is how many pairs `in_step` puts together after so many epochs of the first GPU.
 """
 
 from __future__ import annotations

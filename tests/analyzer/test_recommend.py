@@ -52,6 +52,23 @@ def test_cost_and_time_order_and_the_whole_instance_is_paid() -> None:
     assert by_cost.fastest and by_cost.fastest.instance.name == "eight"
 
 
+def test_several_gpus_take_whole_instances() -> None:
+    four = _instance("four", "A10G", 4.0, 4)
+    ranking = recommend(PREDICTIONS, [*INSTANCES, four], CATALOG, jobs=HOUR, gpus=6)
+    assert {row.instance.name: (row.instances, row.usd_per_hour) for row in ranking.recommendations} == {
+        "slow": (6, 3.0),
+        "fast": (6, pytest.approx(7.2)),
+        "four": (2, 8.0),
+        "eight": (1, 24.0),
+    }
+    assert [row.usd.value for row in ranking.recommendations if row.usd] == pytest.approx([3.0, 3.6, 4.0, 4.8])
+    assert ranking.recommendations[2].to_json()["instances"] == 2
+    few = recommend(PREDICTIONS, INSTANCES, CATALOG, jobs=HOUR, gpus=6, limits=Limits(budget_usd=3.5))
+    assert _names(few) == ["slow"], "the budget is that of all instances"
+    with pytest.raises(InputError, match="a job of 0 GPUs"):
+        recommend(PREDICTIONS, INSTANCES, CATALOG, gpus=0)
+
+
 def test_the_front_holds_what_no_other_beats() -> None:
     dearer = _instance("dearer", "T4", 0.7)
     ranking = recommend(PREDICTIONS, [*INSTANCES, dearer, replace(INSTANCES[0], region="eu-west-1")], CATALOG)

@@ -42,6 +42,14 @@ def test_one_instance_is_a_plain_block_with_what_is_expected_of_it_on_top() -> N
     )
 
 
+def test_a_job_of_several_instances_is_launched_on_so_many_nodes() -> None:
+    rows = [row("g5.12xlarge", "A10G", count=4, instances=2), row("g5.48xlarge", "A10G", count=8)]
+    text = resources_yaml(rows, JOB)
+    assert yaml.safe_load(text)["num_nodes"] == 2
+    assert yaml.safe_load(text)["resources"]["accelerators"] == {"A10G": 4}
+    assert "2 x g5.12xlarge (4 x A10G)" in text and "left out: aws g5.48xlarge takes 1 nodes, not 2" in text
+
+
 def test_several_instances_are_tried_in_their_order() -> None:
     rows = [row("g5.xlarge", "A10G"), row("gpu_1x_a10", "A10", "lambda", "any"), row("g6.xlarge", "L4", market="spot")]
     text = resources_yaml(rows, JOB)

@@ -1,0 +1,136 @@
+"""The service's answers say what the command line says, of jobs of one and of several GPUs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from epochcast.analyzer.cli import main
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.live.report import Device
+from epochcast.analyzer.profiles import Source
+from epochcast.analyzer.recommendation import Limits
+from epochcast.analyzer.service.advisor import Advisor
+from epochcast.analyzer.service.answers import JobPlan
+from epochcast.analyzer.service.config import Settings
+from epochcast.analyzer.service.current_instance import rented
+from epochcast.regressor import Gpu, load_catalog
+
+from .conftest import profile_of
+
+
+def test_a_prediction_is_that_of_the_command_line(advisor: Advisor, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = []
+    profiles = [profile_of("T4", 30.0), profile_of("T4", 31.0)]
+    for number, profile in enumerate(profiles):
+        paths.append(str(tmp_path / f"{number}.json"))
+        Path(paths[-1]).write_text(json.dumps(profile.to_json()))
+    assert main(["predict", *paths, "--epochs", "9", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    answer = advisor.prediction(profiles, epochs=9)
+    assert answer.epoch_s == told["epoch_s"] == 31.0 and answer.simulated
+    for mine, its in zip(answer.predictions, told["predictions"], strict=True):
+        assert (mine.gpu, mine.seconds, mine.low, mine.high) == (its["gpu"], its["seconds"], its["low"], its["high"])
+        assert mine.job_s == its["job"]["seconds"]
+    assert any(note.startswith("outside what training has seen") and "B200" in note for note in answer.notes)
+    assert main(["recommend", *paths, "--json"]) == 0
+    ranked = json.loads(capsys.readouterr().out)
+    recommended = advisor.recommendation(profiles)
+    assert ranked["gpus"] == 2 and any("2 GPUs are assumed to scale" in note for note in ranked["notes"])
+    mine_rows = [(one.instance, one.instances, one.usd) for one in recommended.recommendations]
+    assert mine_rows == [(one["instance"], one["instances"], one["usd"]) for one in ranked["recommendations"]]
+
+
+def test_targets_and_unknown_names(advisor: Advisor) -> None:
+    answer = advisor.prediction([profile_of("T4", 30.0)], targets=["NVIDIA A10G", "t4"])
+    assert [one.gpu for one in answer.predictions] == ["A10G", "T4"]
+    with pytest.raises(ValueError, match="unknown GPU 'A11'"):
+        advisor.prediction([profile_of("T4", 30.0)], targets=["A11"])
+    with pytest.raises(InputError, match="at least one GPU"):
+        advisor.prediction([])
+
+
+def test_a_gpu_that_only_its_trace_knows(advisor: Advisor) -> None:
+    gpu: Gpu = replace(load_catalog()["T4"], name="T4 of ours", nvml_name=None, aliases=())
+    source = Source("GPU 0", replace(profile_of("T4", 30.0), gpu=gpu.name), gpu)
+    answer = advisor.prediction([source])
+    assert answer.source == "T4 of ours" and {"T4 of ours", "A10G"} <= {one.gpu for one in answer.predictions}
+    recommended = advisor.recommendation([source])
+    assert recommended.current is None and recommended.savings is None
+    assert any("nothing in the price table has the job's GPU" in note for note in recommended.notes)
+
+
+def test_eight_gpus_are_priced_by_whole_instances(advisor: Advisor) -> None:
+    one, eight = (advisor.recommendation([profile_of("T4", 30.0)] * n, limits=Limits(clouds=["aws"])) for n in (1, 8))
+    rows = {(row.instance, row.region): row for row in eight.recommendations}
+    assert rows["g5.12xlarge", "us-east-1"].instances == 2 and rows["g5.48xlarge", "us-east-1"].instances == 1
+    assert rows["g5.12xlarge", "us-east-1"].usd_per_hour == pytest.approx(2 * 5.672)
+    assert rows["g5.xlarge", "us-east-1"].usd_per_hour == pytest.approx(8 * 1.006)
+    single = {(row.instance, row.region): row for row in one.recommendations}
+    assert single["g5.12xlarge", "us-east-1"].usd_per_hour == pytest.approx(5.672), "its idle GPUs are paid for"
+    assert eight.current and eight.current.instances == 8
+    assert any("network between them is not modelled" in note for note in eight.notes)
+    assert not any("scale on another kind" in note for note in one.notes)
+
+
+def test_savings_are_against_what_the_job_runs_on(advisor: Advisor) -> None:
+    on = rented("T4", 1, advisor.instances, plan=JobPlan(instance="g4dn.8xlarge", region="us-east-1"))
+    answer = advisor.recommendation([profile_of("T4", 36.0)], on=on)
+    assert answer.current and not answer.current.assumed and answer.current.usd_per_hour == 2.176
+    now = 36 / 3600 * 2.176
+    assert answer.cheapest and answer.cheapest.usd and answer.savings
+    assert answer.savings.cost_ratio == pytest.approx(1 - answer.cheapest.usd / now)
+    assert answer.savings.usd_per_unit == pytest.approx(now - answer.cheapest.usd)
+    assert answer.fastest and answer.fastest.seconds
+    assert answer.savings.time_ratio == pytest.approx(1 - answer.fastest.seconds / 36)
+    ratios = advisor.recommendation([profile_of("T4", None)], on=on)
+    assert ratios.savings and ratios.savings.usd_per_unit is None and ratios.cheapest and ratios.cheapest.usd is None
+    assert ratios.savings.cost_ratio == pytest.approx(answer.savings.cost_ratio, abs=0.05)
+
+
+def test_no_instance_qualifies_and_why(advisor: Advisor) -> None:
+    answer = advisor.recommendation([profile_of("T4", 30.0)], epochs=100, limits=Limits(deadline_s=1.0, clouds=["azure"]))
+    assert not answer.recommendations and answer.cheapest is None and answer.sure is None
+    assert any(note.startswith("no instance qualifies: 3 miss the deadline") for note in answer.notes)
+
+
+def test_epochs_of_a_job_without_seconds_are_not_silently_dropped(advisor: Advisor) -> None:
+    ratio_only = profile_of("T4", None)
+    assert any("only ratios" in note for note in advisor.prediction([ratio_only], epochs=9).notes)
+    assert any("cannot be reckoned" in note for note in advisor.recommendation([ratio_only], epochs=9).notes)
+
+
+def test_settings_that_no_instance_fits_are_refused_at_the_start(advisor: Advisor) -> None:
+    with pytest.raises(InputError, match="no instance of the price table has --cloud 'awz'"):
+        Advisor.load(Settings(clouds=["awz"]))
+
+
+@pytest.mark.parametrize(
+    ("plan", "device", "expected", "assumed"),
+    [
+        (None, {}, ("azure", "Standard_NC4as_T4_v3"), True),
+        (None, {"instance": "g4dn.xlarge", "cloud": "aws", "region": "us-west-2"}, ("aws", "g4dn.xlarge"), False),
+        (JobPlan(instance="g4dn.8xlarge"), {"instance": "g4dn.xlarge", "cloud": "aws"}, ("aws", "g4dn.8xlarge"), False),
+        (None, {"cloud": "gcp"}, ("gcp", "n1-standard-8"), True),
+        (None, {"instance": "p4d.24xlarge", "cloud": "aws"}, ("aws", "g4dn.xlarge"), True),
+        (None, {"instance": "mine.large"}, ("azure", "Standard_NC4as_T4_v3"), True),
+        (None, {"instance": "g4dn.xlarge", "region": "eu-north-1"}, ("aws", "g4dn.xlarge"), False),
+    ],
+)
+def test_what_a_job_is_rented_on(
+    advisor: Advisor, plan: JobPlan | None, device: dict[str, str], expected: tuple[str, str], assumed: bool
+) -> None:
+    found = rented("T4", 1, advisor.instances, plan=plan, devices=[Device("GPU-a", "0", "Tesla T4", "n", **device)])  # type: ignore[arg-type]
+    assert found.instance is not None
+    assert (found.instance.cloud, found.instance.name, found.assumed) == (*expected, assumed)
+    assert bool(found.notes) == (assumed and bool(device.get("instance")))
+
+
+def test_a_current_instance_without_a_price_in_the_market_takes_the_other(advisor: Advisor) -> None:
+    found = rented("L4", 1, advisor.instances, plan=JobPlan(instance="g6.xlarge"), market="spot")
+    assert found.instance is not None and found.market == "on-demand"
+    answer = advisor.recommendation([profile_of("L4", 30.0)], on=found, limits=Limits(market="spot"))
+    assert any("g6.xlarge has no spot price" in note for note in answer.notes)

@@ -1,0 +1,86 @@
+"""The metrics of jobs say what the API says, and are those of the catalogue."""
+
+from __future__ import annotations
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from epochcast.analyzer.live.metric_catalog import catalog
+from epochcast.analyzer.live.report import Owner
+from epochcast.analyzer.service.analysis import Analysis
+from epochcast.analyzer.service.answers import JobPlan
+from epochcast.analyzer.service.job_metrics import JobMetrics
+
+from .conftest import BEGAN, MakeAnalysis, MakeReport
+
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+def page(analysis: Analysis) -> tuple[Samples, set[str]]:
+    registry = CollectorRegistry()
+    registry.register(JobMetrics(analysis))
+    analysis.round()
+    families = list(text_string_to_metric_families(generate_latest(registry).decode()))
+    samples = {(one.name, frozenset(one.labels.items())): one.value for family in families for one in family.samples}
+    return samples, {one.name for family in families for one in family.samples}
+
+
+def value(samples: Samples, name: str, **labels: str) -> float:
+    (found,) = [number for (one, own), number in samples.items() if one == name and labels.items() <= dict(own).items()]
+    return found
+
+
+def test_every_metric_of_jobs_is_exported_with_the_labels_of_the_catalogue(report: MakeReport, analysis: MakeAnalysis) -> None:
+    slurm = (Owner(1, "python", slurm_job="7"),)
+    samples, names = page(
+        analysis(
+            report("GPU-0", owners=slurm),
+            report("GPU-1", label="1", owners=slurm),
+            report("GPU-2", label="2", verdict="steps", period=0.4, since=BEGAN + 900),
+        )
+    )
+    own = {one.name for one in catalog().values() if one.by == "service" and ("_job" in one.name or "analysis" in one.name)}
+    own |= {"epochcast_analyzer_oldest_price_timestamp_seconds"}
+    histograms = {f"{name}_{end}" for name in own if catalog()[name].kind == "histogram" for end in ("bucket", "sum", "count")}
+    expected = {name for name in own if catalog()[name].kind != "histogram"} | histograms
+    assert {name for name in names if not name.endswith("_created")} == expected
+    for name, labels in samples:
+        if name in catalog():
+            assert {label for label, _ in labels} == set(catalog()[name].labels), name
+
+
+def test_values_are_those_of_the_snapshot(report: MakeReport, analysis: MakeAnalysis) -> None:
+    found = analysis(report(instance="g4dn.8xlarge", cloud="aws"))
+    (job,) = found.snapshot.jobs.values()
+    for epochs in (None, 90):
+        if epochs:
+            found.set_plan(job.id, JobPlan(epochs=epochs))
+        samples, _ = page(found)
+        own = {"training_job": job.id}
+        assert value(samples, "epochcast_job_epoch_seconds", **own) == 30.0
+        assert value(samples, "epochcast_job_epochs_total", **own) == 8
+        assert value(samples, "epochcast_job_info", instance_type="g4dn.8xlarge", unit="epoch", simulated="true", **own) == 1
+        assert value(samples, "epochcast_gpu_training_job_info", uuid="GPU-a", **own) == 1
+        assert job.prediction and job.recommendation and job.recommendation.cheapest and job.recommendation.savings
+        a10g = next(one for one in job.prediction.predictions if one.gpu == "A10G")
+        assert value(samples, "epochcast_job_predicted_high_seconds", target_gpu="A10G", **own) == a10g.high
+        assert value(samples, "epochcast_job_predicted_low_ratio", target_gpu="A10G", **own) == a10g.ratio_low
+        # Of one epoch, also where the answer is of all 90.
+        usd = value(samples, "epochcast_job_recommended_usd", objective="cost", **own)
+        assert usd == pytest.approx(job.recommendation.cheapest.usd)
+        assert value(samples, "epochcast_job_current_usd", **own) == pytest.approx(30 / 3600 * 2.176)
+        place = {"objective": "cost", "instance_type": job.recommendation.cheapest.instance, "instances": "1"}
+        assert value(samples, "epochcast_job_recommended_instance_info", **place) == 1
+
+
+def test_jobs_that_ended_are_not_exported_and_ratios_have_no_seconds(report: MakeReport, analysis: MakeAnalysis) -> None:
+    analysis(report())
+    found = analysis(report(verdict="none", since=BEGAN + 9000))
+    assert len(found.snapshot.jobs) == 2
+    samples, names = page(found)
+    assert {dict(labels)["training_job"] for name, labels in samples if name == "epochcast_job_info"} == {
+        found.snapshot.gpus["GPU-a"].job
+    }
+    assert "epochcast_job_predicted_ratio" in names
+    assert not names & {"epochcast_job_predicted_seconds", "epochcast_job_epoch_seconds", "epochcast_job_current_usd"}
