@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import sqlite3
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
@@ -14,6 +16,8 @@ from starlette.responses import Response
 
 from .answers import Problem
 from .workers import WorkersBusyError
+
+log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -55,6 +59,7 @@ def install(app: FastAPI) -> None:
     app.exception_handler(RequestValidationError)(_not_valid)
     app.exception_handler(ValueError)(_of_value)
     app.exception_handler(WorkersBusyError)(_busy)
+    app.exception_handler(sqlite3.Error)(_no_state)
     app.exception_handler(Exception)(_failed)
 
 
@@ -108,6 +113,12 @@ def _of_value(request: Request, error: Exception) -> Response:
 
 def _busy(request: Request, error: Exception) -> Response:
     return problem(503, str(error), request.url.path, {"Retry-After": "5"})
+
+
+def _no_state(request: Request, error: Exception) -> Response:
+    log.error("the state cannot be used: %s", error)
+    detail = f"the service's state cannot be used now ({error}); ask again, and see to its disk if this stays"
+    return problem(503, detail, request.url.path, {"Retry-After": "5"})
 
 
 def _failed(request: Request, error: Exception) -> Response:

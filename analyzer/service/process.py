@@ -85,7 +85,7 @@ def serve(settings: Settings) -> int:
     for source in opened(settings.sources):  # what the watcher would refuse is refused here, where somebody reads it
         source.close()
     parts = build(settings)
-    with _listening(settings) as listener:
+    with listening(settings) as listener:
         _tell(settings, listener)
         watcher = WatcherProcess(settings.sources, settings.state, settings.keep_days, settings.gpus)
         parts.registry.register(ProcessMetrics(watcher, parts.workers))
@@ -156,7 +156,8 @@ def _problems(watcher: WatcherProcess) -> list[str]:
     return ["the watcher process does not run, so nothing new is seen; the service's log says why"]
 
 
-def _listening(settings: Settings) -> socket.socket:
+def listening(settings: Settings) -> socket.socket:
+    """Return a socket that listens where the settings say. Raises InputError where that cannot be."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

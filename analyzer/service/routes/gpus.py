@@ -55,8 +55,8 @@ def epochs(
 ) -> Epochs:
     """Epochs that have ended, over all jobs of the GPU; ``job_since`` tells these apart."""
     _known(served, uuid)
-    found = served.store.epochs(uuid, since=since, limit=limit)
-    return Epochs(gpu=uuid, epochs=[_answer(one, profiles) for one in found])
+    found = served.store.epochs(uuid, since=since, limit=limit, profiles=profiles)
+    return Epochs(gpu=uuid, epochs=[_answer(one) for one in found])
 
 
 def _known(served: Parts, uuid: str) -> GpuAnswer:
@@ -66,13 +66,12 @@ def _known(served: Parts, uuid: str) -> GpuAnswer:
         raise HTTPException(404, f"no GPU {uuid!r:.220} was seen; /api/v1/gpus lists those that were") from None
 
 
-def _answer(epoch: EpochRecord, with_profile: bool) -> EpochAnswer:
-    profile = epoch.profile.to_json() if with_profile and epoch.profile is not None else None
+def _answer(epoch: EpochRecord) -> EpochAnswer:
     return EpochAnswer(
         start=epoch.start,
         end=epoch.end,
         seconds=epoch.seconds,
         confidence=epoch.confidence,
         job_since=epoch.job_since,
-        profile=profile,
+        profile=None if epoch.profile is None else epoch.profile.to_json(),
     )

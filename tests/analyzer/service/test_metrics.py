@@ -1,0 +1,91 @@
+"""``/metrics``: every family of the table is exported, with its kind, labels and help, and no other."""
+
+import sqlite3
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from starlette.testclient import TestClient
+
+from epochcast.analyzer.live.health import SourceStatus, WatcherHealth
+from epochcast.analyzer.live.metric_catalog import catalog
+from epochcast.analyzer.live.state_store import StateStore
+from epochcast.analyzer.service.app import create_app
+from epochcast.analyzer.service.config import Settings
+from epochcast.analyzer.service.parts import Parts
+from epochcast.analyzer.service.process import ProcessMetrics, build
+from epochcast.analyzer.service.watcher_process import WatcherProcess
+from epochcast.analyzer.service.workers import Workers
+
+from .conftest import SLURM_JOB, fill, report
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The page of a service as `serve` builds it, without its processes: all kinds of verdicts are in its store."""
+    state = tmp_path_factory.mktemp("service") / "state.db"
+    store = StateStore(state)
+    fill(store)
+    steps = report(3)
+    assert steps.profile is not None
+    by_step = replace(steps.profile, unit="step", epoch_s=0.25, epoch_s_low=0.24, epoch_s_high=0.26)
+    store.write_reports([replace(steps, verdict="steps", period_s=0.25, epochs=(), epochs_seen=0, profile=by_step)])
+    source = SourceStatus("agent", "http://node-a:9911", True, "", 10, 1, time.time(), 0.5)
+    store.write_health(WatcherHealth(time.time(), time.time(), 4, 0, 0, 1.5, 0), [source])
+    store.close()
+    parts = build(Settings(state=state))
+    parts.analysis.round()
+    parts.registry.register(ProcessMetrics(WatcherProcess((), state, 30.0, None), Workers(1, 2**30, 1.0)))
+    client = TestClient(create_app(parts))
+    client.get("/api/v1/gpus")  # a request is told on the page after it
+    return client.get("/metrics").text
+
+
+def test_every_exported_family_is_in_the_table_and_the_reverse(page: str) -> None:
+    families = {family.name: family for family in text_string_to_metric_families(page)}
+    # The parser takes _total off counters, and the process' own families are prometheus_client's.
+    exported = {f"{name}_total" if family.type == "counter" else name for name, family in families.items()}
+    exported -= {name for name in exported if name.endswith("_created")}
+    assert exported == set(catalog())
+    for metric in catalog().values():
+        family = families[metric.name.removesuffix("_total")]
+        assert (family.type, family.documentation) == (metric.kind, metric.help), metric.name
+        for sample in family.samples:
+            assert set(sample.labels) - {"le"} == set(metric.labels), metric.name
+
+
+def test_the_page_tells_what_the_api_tells(page: str, parts: Parts) -> None:
+    job = parts.analysis.snapshot.jobs[SLURM_JOB]
+    assert job.prediction is not None
+    families = {family.name: family for family in text_string_to_metric_families(page)}
+    told = {
+        sample.labels["target_gpu"]: sample.value
+        for sample in families["epochcast_job_predicted_seconds"].samples
+        if sample.labels["training_job"] == SLURM_JOB
+    }
+    assert told == pytest.approx({row.gpu: row.seconds for row in job.prediction.predictions})
+
+
+def test_open_metrics_are_told_to_whom_asks(client: TestClient) -> None:
+    plain = client.get("/metrics")
+    assert plain.headers["content-type"].startswith("text/plain")
+    client.get("/api/v1/gpus")
+    other = client.get("/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
+    assert other.headers["content-type"].startswith("application/openmetrics-text")
+    assert other.text.endswith("# EOF\n")
+
+
+def test_a_state_that_cannot_be_read_is_told_and_the_metrics_go_on(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr(StateStore, "_rows", broken)
+    uuid = client.get("/api/v1/gpus").json()["gpus"][0]["uuid"]
+    response = client.get(f"/api/v1/gpus/{uuid}/epochs")
+    assert response.status_code == 503
+    assert "disk I/O error" in response.json()["detail"]
+    assert client.get("/metrics").status_code == 200

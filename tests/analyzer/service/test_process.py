@@ -1,0 +1,151 @@
+"""``epochcast serve`` as a real process: its start, its watcher that dies, its end."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import httpx2
+import pandas as pd
+import pytest
+
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.service.config import Settings
+from epochcast.analyzer.service.process import build, listening
+from epochcast.analyzer.trace import Trace, write_trace
+from epochcast.detector.simulator import simulate
+
+COMMAND = (sys.executable, "-m", "epochcast.analyzer", "serve")
+
+PATIENCE_S = 60.0
+
+Value = TypeVar("Value")
+
+
+def until(found: Callable[[], Value | None], what: str) -> Value:
+    end = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end:
+        value = found()
+        if value:
+            return value
+        time.sleep(0.05)
+    pytest.fail(f"{what}: not within {PATIENCE_S:g} s")
+
+
+class Service:
+    """A running service with a trace file as its telemetry."""
+
+    def __init__(self, folder: Path) -> None:
+        made = simulate(seed=3, epochs=12, epoch_s=12.0)
+        trace = Trace(pd.DataFrame({"time": made.time, **made.metrics}), gpu="Tesla T4", uuid="GPU-t4", source="replay")
+        write_trace(trace, folder / "run.parquet")
+        port_file = folder / "port"
+        config = folder / "analyzer.toml"
+        config.write_text(
+            f'port = 0\nport_file = "{port_file}"\nstate = "{folder}/state.db"\n[[files]]\npath = "{folder}/*.parquet"\n'
+        )
+        self.log = folder / "log"
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen([*COMMAND, "--config", str(config)], stderr=log)
+        port = until(lambda: port_file.read_text() if port_file.exists() else None, "the port file")
+        self.client = httpx2.Client(base_url=f"http://127.0.0.1:{port.strip()}", timeout=30)
+
+    def metric(self, name: str) -> float:
+        (line,) = (line for line in self.client.get("/metrics").text.splitlines() if line.startswith(f"{name} "))
+        return float(line.split()[-1])
+
+    @property
+    def children(self) -> dict[int, str]:
+        """Processes that it started: pid -> command line."""
+        found = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        for task in Path(f"/proc/{self.process.pid}/task").iterdir():
+            found += (task / "children").read_text().split()
+        return {int(pid): Path(f"/proc/{pid}/cmdline").read_text() for pid in found if Path(f"/proc/{pid}/cmdline").exists()}
+
+    @property
+    def watcher(self) -> int | None:
+        return next((pid for pid, command in self.children.items() if "spawn_main" in command), None)
+
+
+def _is_gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Service]:
+    running = Service(tmp_path)
+    yield running
+    if running.process.poll() is None:
+        running.process.kill()
+    running.process.wait()
+
+
+def test_a_watcher_that_is_killed_is_started_again_and_everything_ends_with_the_service(service: Service) -> None:
+    client = service.client
+    job = until(lambda: next(iter(client.get("/api/v1/jobs").json()["jobs"]), None), "the job of the trace file")
+    assert job["gpus"] == ["GPU-t4"]
+    prediction = client.get(f"/api/v1/jobs/{job['id']}/prediction").json()
+    assert prediction["epoch_s"] == pytest.approx(12.2, rel=0.02)
+
+    killed = service.watcher
+    assert killed is not None
+    os.kill(killed, signal.SIGKILL)
+    until(lambda: service.metric("epochcast_analyzer_watcher_restarts_total") == 1, "another watcher")
+    until(lambda: service.metric("epochcast_analyzer_watcher_up") == 1, "the other watcher's life")
+    assert service.watcher not in (None, killed)
+    assert client.get(f"/api/v1/jobs/{job['id']}").status_code == 200
+
+    # A worker process is there too when all of it is to end.
+    body = b"time,gpu_utilization\n1,0.5\n2,0.6\n"
+    assert client.post("/api/v1/traces/detections", content=body, headers={"Content-Type": "text/csv"}).status_code == 200
+    children = list(service.children)
+    assert len(children) >= 3
+    service.process.send_signal(signal.SIGTERM)
+    assert service.process.wait(PATIENCE_S) == 0
+    until(lambda: all(map(_is_gone, children)), "the end of all children")
+    assert "Traceback" not in service.log.read_text()
+
+
+def test_a_service_that_is_killed_leaves_no_process_behind(service: Service) -> None:
+    body = b"time,gpu_utilization\n1,0.5\n2,0.6\n"
+    sent = service.client.post("/api/v1/traces/detections", content=body, headers={"Content-Type": "text/csv"})
+    assert sent.status_code == 200, sent.text
+    children = list(service.children)
+    service.process.kill()
+    service.process.wait()
+    until(lambda: all(map(_is_gone, children)), "the end of all children")
+
+
+def test_what_keeps_it_from_starting_is_one_sentence(tmp_path: Path) -> None:
+    config = tmp_path / "analyzer.toml"
+    config.write_text("portt = 1\n")
+    done = subprocess.run([*COMMAND, "--config", str(config)], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == f"epochcast: the configuration {config} has the unknown setting 'portt'; did you mean 'port'?\n"
+
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(InputError, match=rf"cannot listen at 127\.0\.0\.1 port {port}: Address already in use"):
+            listening(Settings(port=port))
+    with pytest.raises(InputError, match=r"cannot listen at 192\.0\.2\.1"):
+        listening(Settings(host="192.0.2.1"))
+    with pytest.raises(InputError, match="cannot read the token file"):
+        build(Settings(token_file=tmp_path / "none", state=tmp_path / "state.db"))
+    with pytest.raises(InputError, match=r"backend 'convmeterr', which is not installed; did you mean 'convmeter'"):
+        build(Settings(backends={"convmeterr": {}}, state=tmp_path / "state.db"))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot be written"):
+        build(Settings(state=tmp_path / "file" / "state.db"))
+
+
+def test_help_has_an_example() -> None:
+    done = subprocess.run([*COMMAND, "--help"], capture_output=True, text=True, check=True)
+    assert "Example: epochcast serve --config" in done.stdout
