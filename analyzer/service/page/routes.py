@@ -13,6 +13,7 @@ from ..workers import WorkersBusyError
 from .gpu_page import gpu_page
 from .job_page import job_page
 from .overview import overview
+from .reference import reference
 from .render import STATIC, page, static
 from .upload import Sent, answer_page, form_page, read_form
 
@@ -62,6 +63,12 @@ async def answer_form(request: Request, parts: Served) -> HTMLResponse:
     """The prediction of what the form sent."""
     sent = await read_form(request)
     return await run_in_threadpool(_answer, request, parts, sent)
+
+
+@router.api_route("/reference", methods=_READ)
+def show_reference(request: Request) -> HTMLResponse:
+    """The API's operations."""
+    return page(request, "reference.html", here="reference", address=_address(request), **reference(request.app.openapi()))
 
 
 @router.api_route("/page/{name}", methods=_READ)
