@@ -51,6 +51,8 @@ _WORKING, _NEAR = 0.12, 0.2
 # Periods within which a stream finds again what an earlier one knew (the median first answer comes after 4.5).
 _REMEMBERED = 10.0
 
+_LARGEST = 1e18
+
 _HELD = METRICS | frozenset(PREFERENCE)
 
 
@@ -115,7 +117,9 @@ class GpuWatch:
         later = rows.time > np.maximum.accumulate(np.concatenate([[self._last], rows.time]))[:-1]
         self._taken += rows.time.size
         self._dropped += int((~later).sum())
-        values = {name: column for name, column in rows.values.items() if name in _HELD} or dict(rows.values)
+        held = {name: column for name, column in rows.values.items() if name in _HELD} or rows.values
+        # What no hardware reads, an error code for instance, is no reading.
+        values = {name: np.where(np.abs(column) < _LARGEST, column, np.nan) for name, column in held.items()}
         news = News()
         for places in np.split(np.flatnonzero(later), range(_PORTION, int(later.sum()), _PORTION)):
             if places.size:

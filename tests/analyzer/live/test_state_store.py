@@ -1,0 +1,120 @@
+"""What must survive a restart, and files that are not as they should be."""
+
+import json
+import sqlite3
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.live.health import SourceStatus, WatcherHealth
+from epochcast.analyzer.live.report import SCHEMA, EpochRecord, Owner, Report
+from epochcast.analyzer.live.state_store import VERSION, GpuChange, StateStore
+from epochcast.regressor.profile import STATISTICS, Profile
+
+from .conftest import device
+
+DAY = 86_400.0
+PROFILE = Profile("T4", 10.0, "epoch", 1, {"power": dict.fromkeys(STATISTICS, 60.0)}, "none", True, simulated=True)
+REPORT = Report(
+    replace(device(), static={"sm_count": {"value": 40}}), "answered", "epochs", 10.0, 0.9, 5.0, 7,
+    epochs=(EpochRecord(5.0, 15.0, 0.9, 5.0),), profile=PROFILE, owners=(Owner(1, "python"),), last_sample=16.0,
+)  # fmt: skip
+
+
+def epoch(start: float, job_since: float = 0.0) -> EpochRecord:
+    return EpochRecord(start, start + 10.0, 0.9, job_since, PROFILE)
+
+
+def test_all_is_there_again(tmp_path: Path) -> None:
+    store = StateStore(tmp_path / "deep" / "state.db")
+    store.write_gpus([GpuChange(REPORT, [epoch(0), epoch(10)])])
+    store.write_gpus([GpuChange(replace(REPORT, device=device("GPU-2")))], by_node=True)
+    health, source = (
+        WatcherHealth(told=3.0, gpus=1, cpu_s=0.5),
+        SourceStatus("agent", "http://a", up=True, polls=4, newest=16.0),
+    )
+    store.write_health(health, [source])
+    store.close()
+    store = StateStore(tmp_path / "deep" / "state.db")
+    assert store.report("GPU-1") == REPORT
+    assert store.report("GPU-3") is None
+    assert set(store.reports()) == {"GPU-1", "GPU-2"}
+    assert set(store.reports(by_nodes=False)) == {"GPU-1"}
+    assert store.epochs("GPU-1") == [epoch(0), epoch(10)]
+    assert store.epochs("GPU-1", since=12.0, profiles=False) == [replace(epoch(10), profile=None)]
+    assert store.epochs("GPU-1", limit=1) == [epoch(10)]
+    assert (store.health(), store.sources()) == (health, [source])
+    store.close()
+
+
+def test_a_report_is_the_same_as_json() -> None:
+    assert Report.from_json(json.loads(json.dumps(REPORT.to_json()))) == REPORT
+
+
+@pytest.mark.parametrize(
+    "values", [{}, {"schema": SCHEMA}, {**REPORT.to_json(), "state": "asleep"}, {**REPORT.to_json(), "x": 1}]
+)
+def test_what_is_no_report_is_refused(values: dict[str, object]) -> None:
+    with pytest.raises(InputError):
+        Report.from_json(values)
+
+
+def test_a_report_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
+    store = StateStore(tmp_path / "state.db")
+    store.write_reports([REPORT, replace(REPORT, device=device("GPU-2"))])
+    with sqlite3.connect(tmp_path / "state.db") as other:
+        other.execute("UPDATE gpu SET report = '{\"schema\": \"of tomorrow\"}' WHERE uuid = 'GPU-2'")
+    assert set(store.reports()) == {"GPU-1"}
+    store.close()
+
+
+def test_a_change_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    store = StateStore(tmp_path / "state.db")
+    store.write_gpus([GpuChange(REPORT, [epoch(0)])])
+    bad = replace(epoch(10), confidence=None)
+    with pytest.raises(sqlite3.Error):
+        store.write_gpus([GpuChange(replace(REPORT, epochs_seen=8), [epoch(20), bad], instead_of=[0.0])])
+    assert store.report("GPU-1") == REPORT
+    assert store.epochs("GPU-1") == [epoch(0)]
+    store.close()
+
+
+def test_what_is_old_goes_by_the_time_of_the_samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A recording of years ago is as young as its newest epoch."""
+    store = StateStore(tmp_path / "state.db")
+    store.write_gpus([GpuChange(REPORT, [epoch(0), epoch(2 * DAY), epoch(3 * DAY)])])
+    store.forget_older(1.5 * DAY)
+    assert store.epochs("GPU-1") == [epoch(2 * DAY), epoch(3 * DAY)]
+    monkeypatch.setattr("epochcast.analyzer.live.state_store.MOST_EPOCHS", 1)
+    store.forget_older(1.5 * DAY)
+    assert store.epochs("GPU-1") == [epoch(3 * DAY)]
+    monkeypatch.setattr("epochcast.analyzer.live.state_store.time.time", lambda: 1e12)
+    store.forget_older(1.5 * DAY)
+    assert (store.reports(), store.epochs("GPU-1")) == ({}, [])
+    store.close()
+
+
+def test_another_process_sees_changes(tmp_path: Path) -> None:
+    writer, reader = StateStore(tmp_path / "state.db"), StateStore(tmp_path / "state.db")
+    before = reader.changes
+    assert reader.changes == before
+    writer.write_reports([REPORT])
+    assert reader.changes != before
+    assert reader.report("GPU-1") == REPORT
+    writer.close()
+    reader.close()
+
+
+def test_a_newer_state_is_refused(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "state.db") as newer:
+        newer.execute(f"PRAGMA user_version = {VERSION + 1}")
+    with pytest.raises(InputError, match="newer Epochcast"):
+        StateStore(tmp_path / "state.db")
+
+
+def test_a_folder_that_cannot_be_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="state"):
+        StateStore(tmp_path / "file" / "state.db")

@@ -1,0 +1,269 @@
+"""All sources into one store: what fails is counted, and the rest goes on."""
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from epochcast.analyzer.live import polling
+from epochcast.analyzer.live.report import EpochRecord, Report
+from epochcast.analyzer.live.state_store import StateStore
+from epochcast.analyzer.live.watcher import Watcher
+from epochcast.analyzer.telemetry import NodeReport, Rows, TelemetryError
+from epochcast.detector.simulator import SimulatedTrace, simulate
+from epochcast.regressor import Catalog
+
+from .conftest import UUID, device, rows
+
+Answer = Sequence[Rows | NodeReport] | Exception
+
+
+class Scripted:
+    """A source that answers what it was told to, then nothing."""
+
+    def __init__(self, *answers: Answer, kind: str = "agent", name: str = "a", interval_s: float = 0.01) -> None:
+        self.kind, self.name, self.interval_s = kind, name, interval_s
+        self.answers = list(answers)
+        self.closed = False
+
+    def poll(self) -> Sequence[Rows | NodeReport]:
+        answer = self.answers.pop(0) if self.answers else ()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[StateStore]:
+    made = StateStore(tmp_path / "state.db")
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def trace() -> SimulatedTrace:
+    return simulate(1, epochs=12, epoch_s=12.0, validation_s=1.2)
+
+
+def parts(trace: SimulatedTrace, portion: int = 100, uuid: str = UUID, first: int = 0) -> list[Answer]:
+    return [[rows(trace, at, at + portion, uuid)] for at in range(first, trace.time.size, portion)]
+
+
+def run(watcher: Watcher, until: Callable[[], bool], patience_s: float = 60.0) -> None:
+    """Let it run until something is so; no test waits longer than it must."""
+    stop, failed = threading.Event(), []
+
+    def target() -> None:
+        try:
+            watcher.run(stop)
+        except BaseException as error:
+            failed.append(error)
+            raise
+
+    thread = threading.Thread(target=target)
+    thread.start()
+    give_up = time.monotonic() + patience_s
+    while not until() and thread.is_alive() and time.monotonic() < give_up:
+        time.sleep(0.02)
+    stop.set()
+    thread.join(30)
+    assert not thread.is_alive()
+    assert not failed
+    assert until(), "it did not come to pass"
+
+
+def test_epochs_of_several_gpus_arrive_in_the_store(store: StateStore, catalog: Catalog, trace: SimulatedTrace) -> None:
+    both = [[*one, *other] for one, other in zip(parts(trace), parts(trace, uuid="GPU-2"), strict=True)]
+    source = Scripted(*both)
+    watcher = Watcher([source], store, catalog=catalog)
+    run(watcher, lambda: all(watcher.reports.get(u) and watcher.reports[u].samples == trace.time.size for u in (UUID, "GPU-2")))
+    for uuid in (UUID, "GPU-2"):
+        assert len(store.epochs(uuid)) == 12
+        assert store.reports()[uuid].epochs_seen == 12
+    (status,), health = store.sources(), store.health()
+    assert (status.up, status.errors, status.newest) == (True, 0, trace.time[-1])
+    assert health is not None
+    assert (health.gpus, health.dropped, health.store_errors) == (2, 0, 0)
+    assert health.cpu_s > 0
+    assert source.closed
+
+
+@pytest.mark.parametrize("error", [TelemetryError("agent a does not answer"), RuntimeError("a bug")])
+def test_a_source_that_fails_is_counted_and_holds_up_no_other(
+    store: StateStore, catalog: Catalog, trace: SimulatedTrace, error: Exception
+) -> None:
+    broken, sound = Scripted(*[error] * 99, name="broken"), Scripted(*parts(trace), name="sound")
+    watcher = Watcher([broken, sound], store, catalog=catalog)
+    run(watcher, lambda: len(watcher.reports.get(UUID, EMPTY).epochs) == 12)
+    statuses = {status.name: status for status in store.sources()}
+    assert statuses["broken"].up is False
+    assert statuses["broken"].error == str(error)
+    assert statuses["broken"].errors == statuses["broken"].polls >= 1
+    assert statuses["sound"].up is True
+
+
+def test_a_source_that_failed_is_asked_again(store: StateStore, catalog: Catalog, trace: SimulatedTrace) -> None:
+    answers = parts(trace)
+    source = Scripted(answers[0], TelemetryError("away"), TelemetryError("away"), *answers[1:])
+    watcher = Watcher([source], store, catalog=catalog)
+    run(watcher, lambda: len(watcher.reports.get(UUID, EMPTY).epochs) == 12)
+    (status,) = store.sources()
+    assert (status.up, status.error, status.errors) == (True, "", 2)
+
+
+def test_a_source_that_hangs_holds_up_no_other(store: StateStore, catalog: Catalog, trace: SimulatedTrace) -> None:
+    release = threading.Event()
+
+    class Hanging(Scripted):
+        def poll(self) -> Sequence[Rows | NodeReport]:
+            release.wait(60)
+            return ()
+
+    watcher = Watcher([Hanging(name="hangs"), Scripted(*parts(trace))], store, catalog=catalog)
+    try:
+        run(watcher, lambda: len(watcher.reports.get(UUID, EMPTY).epochs) == 12)
+    finally:
+        release.set()
+
+
+def test_rows_that_nobody_can_use_cost_nothing_else(store: StateStore, catalog: Catalog, trace: SimulatedTrace) -> None:
+    good = parts(trace)
+    bad = replace(rows(trace, 0, 100, "GPU-bad"), values={"power": np.full(100, 1e200)})
+    ragged = replace(rows(trace, 0, 100, "GPU-ragged"), values={"power": np.zeros(3)})
+    watcher = Watcher([Scripted([bad, ragged], *good)], store, catalog=catalog)
+    run(watcher, lambda: len(watcher.reports.get(UUID, EMPTY).epochs) == 12)
+    assert store.sources()[0].errors == 1  # the ragged one; what no hardware reads is no reading
+    assert watcher.reports["GPU-bad"].verdict == "none"
+
+
+def test_a_restart_goes_on_from_the_store(tmp_path: Path, catalog: Catalog, trace: SimulatedTrace) -> None:
+    for first, last in ((0, 1000), (500, None)):  # the agent still holds 50 s
+        store = StateStore(tmp_path / "state.db")
+        answers = [answer for answer in parts(trace, first=first) if last is None or answer[0].time[-1] <= trace.time[last - 1]]
+        watcher = Watcher([Scripted(*answers)], store, catalog=catalog)
+        newest = answers[-1][0].time[-1]
+        run(watcher, lambda watcher=watcher, newest=newest: watcher.reports.get(UUID, EMPTY).last_sample == newest)
+        epochs, report = store.epochs(UUID), store.reports()[UUID]
+        store.close()
+        assert report.epochs_seen == len(epochs)
+    assert len(epochs) == 12
+    assert all(one.end <= other.start + 1e-6 for one, other in pairwise(epochs))
+    assert all(epoch.profile is not None for epoch in epochs)
+
+
+def test_a_full_disk_is_counted_and_nothing_is_lost(
+    store: StateStore, catalog: Catalog, trace: SimulatedTrace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first writes fail; once the disk has room again, all epochs are written."""
+    write, failures = store.write_gpus, []
+
+    def full(*arguments: object, **named: object) -> None:
+        if len(failures) < 4:
+            failures.append(1)
+            raise sqlite3.OperationalError("database or disk is full")
+        write(*arguments, **named)
+
+    monkeypatch.setattr(store, "write_gpus", full)
+    watcher = Watcher([Scripted(*parts(trace))], store, catalog=catalog)
+    run(watcher, lambda: len(store.epochs(UUID)) == 12)
+    health = store.health()
+    assert health is not None
+    assert health.store_errors == 4
+
+
+def test_a_state_that_is_no_database_is_set_aside(tmp_path: Path, catalog: Catalog, trace: SimulatedTrace) -> None:
+    path = tmp_path / "state.db"
+    path.write_bytes(b"this is no database" * 1000)
+    store = StateStore(path)
+    run(Watcher([Scripted(*parts(trace))], store, catalog=catalog), lambda: len(store.epochs(UUID)) == 12)
+    store.close()
+    assert [found.name for found in tmp_path.glob("state.db.broken-*")]
+
+
+class Hand:
+    """A watcher whose clock and answers a test moves by hand."""
+
+    def __init__(self, store: StateStore, catalog: Catalog, *sources: Scripted) -> None:
+        self.now = 1000.0
+        self.watcher = Watcher(sources, store, catalog=catalog, clock=lambda: self.now)
+        self._polled = {polled.source.name: polled for polled in self.watcher._polling._polled}
+
+    def tell(self, source: str, told: Rows | NodeReport, after_s: float = 0.0) -> None:
+        self.now += after_s
+        self.watcher._hear(self._polled[source], told)
+        self.watcher._turn()
+
+
+@pytest.mark.parametrize("silent_s", [30.0, 90.0])
+def test_of_a_gpu_that_two_sources_tell_the_first_is_believed(
+    store: StateStore, catalog: Catalog, trace: SimulatedTrace, silent_s: float
+) -> None:
+    hand = Hand(store, catalog, Scripted(name="first"), Scripted(name="second", kind="prometheus"))
+    hand.tell("second", rows(trace, 0, 100))
+    hand.tell("first", rows(trace, 0, 200), after_s=2)  # the better one, as soon as it tells
+    assert hand.watcher.reports[UUID].samples == 200
+    hand.tell("second", rows(trace, 0, 300), after_s=silent_s)
+    assert hand.watcher.reports[UUID].last_sample == (trace.time[199] if silent_s < 60 else trace.time[299])
+
+
+def test_a_silent_gpu_keeps_its_report_and_frees_its_memory(store: StateStore, catalog: Catalog, trace: SimulatedTrace) -> None:
+    hand = Hand(store, catalog, Scripted(), Scripted(name="b"))
+    for part in parts(trace, 500)[:3]:
+        hand.tell("a", part[0])
+    before = hand.watcher.reports[UUID]
+    assert before.verdict == "epochs"
+    assert hand.watcher.health.gpus == 1
+    hand.tell("b", rows(trace, 0, 10, "GPU-2"), after_s=2)
+    hand.tell("b", rows(trace, 10, 20, "GPU-2"), after_s=700)
+    assert hand.watcher.health.gpus == 1  # the other one's
+    assert hand.watcher.reports[UUID] == before
+    hand.tell("a", rows(trace, 1500, None))
+    after = hand.watcher.reports[UUID]  # goes on from the store
+    assert (after.verdict, after.job_since) == ("epochs", before.job_since)
+    assert after.epochs_seen >= before.epochs_seen
+
+
+def record(start: float, end: float) -> EpochRecord:
+    return EpochRecord(start, end, 0.9, 0.0)
+
+
+EMPTY = Report(device(), "idle", "none", None, 0.0, None, 0)
+
+
+def test_what_a_node_tells_goes_through(store: StateStore, catalog: Catalog) -> None:
+    hand = Hand(store, catalog, Scripted(kind="node", name="n"))
+    report = replace(EMPTY, state="answered", verdict="epochs", period_s=10.0, epochs_seen=2, last_sample=25.0)
+    hand.tell("n", NodeReport(report, (record(0, 10), record(10, 20))))
+    assert store.reports() == {UUID: report}
+    assert store.reports(by_nodes=False) == {}
+    hand.tell("n", NodeReport(replace(report, epochs_seen=3), (record(10.2, 20), record(20, 30))), after_s=5)
+    assert [(epoch.start, epoch.end) for epoch in store.epochs(UUID)] == [(0, 10), (10.2, 20), (20, 30)]
+    hand.tell("n", NodeReport(replace(report, epochs_seen=3), (record(0, 10), record(10.2, 20))), after_s=5)  # told twice
+    assert len(store.epochs(UUID)) == 3
+    assert hand.watcher.health.gpus == 0
+
+
+def test_what_waits_is_bounded(catalog: Catalog, trace: SimulatedTrace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A poll's answer waits for room; where none comes, it is dropped and counted."""
+    monkeypatch.setattr(polling, "MOST_WAITING", 250)
+    monkeypatch.setattr(polling, "_LONGEST_WAIT_S", 0.2)
+    source = Scripted(*parts(trace)[:6])
+    queue = polling.Polling([source])
+    queue.start()
+    give_up = time.monotonic() + 30
+    while queue.dropped < 400 and time.monotonic() < give_up:
+        time.sleep(0.01)
+        assert queue.waiting <= 250
+    assert (queue.dropped, queue.waiting) == (400, 200)
+    assert sum(item[1].time.size for item in iter(lambda: queue.get(0.01), None)) == 200
+    assert queue.waiting == 0
+    queue.stop()
