@@ -34,7 +34,7 @@ def graph_of(configuration: Configuration, cache: bool = True) -> ComputationGra
         configuration: its network is a name, an import path, or a file that ends in ``.onnx``, which is read every time (see
             :func:`.graph.from_onnx.graph_of_onnx`). Sizes that are not given have the usual values, see
             :func:`.networks.complete`.
-        cache: whether files may be read and written.
+        cache: whether files may be read and written; without, the latest are remembered by this process alone.
 
     Raises:
         InputError: there is no such network, a size does not apply to it, its library or PyTorch is missing, or it cannot be
@@ -45,7 +45,7 @@ def graph_of(configuration: Configuration, cache: bool = True) -> ComputationGra
         return graph_of_onnx(whole.network, whole)
     if _is_users(whole.network):
         return _export(whole)
-    one = _kept(whole.one_sample) if cache else _export(whole.one_sample)
+    one = _kept(whole.one_sample) if cache else _remembered(whole.one_sample)
     return one.at_batch(whole.batch)
 
 
@@ -69,6 +69,11 @@ def _kept(configuration: Configuration) -> ComputationGraph:
                 write_graph(graph, file)
             part.replace(path)
     return graph
+
+
+@lru_cache(maxsize=64)
+def _remembered(configuration: Configuration) -> ComputationGraph:
+    return _export(configuration)
 
 
 def _export(configuration: Configuration) -> ComputationGraph:
