@@ -23,8 +23,10 @@ from epochcast.agent.config import Config, Push, load
 from epochcast.agent.exposition import registry
 from epochcast.agent.node import Node
 from epochcast.agent.push import PushCollector, Pusher
+from epochcast.analyzer.node.config import load as load_node
 
-UNITS = ("epochcast-agent.service", "epochcast-analyzer.service")
+UNITS = ("epochcast-agent.service", "epochcast-analyzer.service", "epochcast-node.service")
+SETTINGS = ("agent.env", "agent.toml", "analyzer.toml", "node.toml")
 # Most exposure that the units may have, in tenths of the score of `systemd-analyze security`.
 EXPOSURE = 20
 
@@ -136,6 +138,18 @@ def test_the_agent_takes_the_example_settings_as_they_stand(root: Path, tmp_path
         assert load(path, {}).push.url
 
 
+def test_the_example_settings_of_a_node_name_every_setting_with_its_default(root: Path, tmp_path: Path) -> None:
+    text = (root / "systemd" / "node.toml").read_text(encoding="utf-8")
+    assert tomllib.loads(text) == {}
+    (tmp_path / "node.toml").write_text(re.sub(r"^#(?=[a-z])", "", text, flags=re.MULTILINE), encoding="utf-8")
+    shown, defaults = load_node(tmp_path / "node.toml", {}), load_node(root / "systemd" / "node.toml", {})
+    table = tomllib.loads((tmp_path / "node.toml").read_text(encoding="utf-8"))
+    assert set(table) == {field.name for field in dataclasses.fields(defaults)}
+    for name in table:
+        if getattr(defaults, name) not in (None, ""):
+            assert getattr(shown, name) == getattr(defaults, name), name
+
+
 def test_the_environment_file_sets_only_what_the_unit_or_the_agent_reads(root: Path) -> None:
     names = re.findall(r"^#?([A-Z_]+)=", (root / "systemd" / "agent.env").read_text(), flags=re.MULTILINE)
     assert names == ["AGENT_OPTIONS", "DCGM_BINDINGS"]
@@ -157,7 +171,7 @@ def test_the_wheel_carries_the_units(root: Path, tmp_path: Path) -> None:
     (wheel,) = (tmp_path / "wheel").glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         shipped = {name.removeprefix("epochcast/systemd/") for name in archive.namelist() if "/systemd/" in name}
-    assert shipped == {*UNITS, "agent.env", "agent.toml"} == {path.name for path in (root / "systemd").iterdir()}
+    assert shipped == {*UNITS, *SETTINGS} == {path.name for path in (root / "systemd").iterdir()}
     assert {path.name for path in files("epochcast").joinpath("systemd").iterdir()} == shipped
 
 
@@ -174,6 +188,34 @@ try:
 except PermissionError:
     pass
 """
+
+
+def test_a_node_analyzer_runs_where_no_memory_may_become_code(tmp_path: Path) -> None:
+    if ctypes.CDLL(None).prctl(66, 0, 0, 0, 0) < 0:  # PR_GET_MDWE
+        pytest.skip("this kernel is older than PR_SET_MDWE (6.3)")
+    code = WITHOUT_WRITABLE_CODE + (
+        "import numpy as np\n"
+        "from epochcast.detector import detect\n"
+        "time = np.arange(0, 400, 0.1)\n"
+        "busy = np.where(time % 20 < 17, 0.9, 0.1) + 0.01 * np.sin(time)\n"
+        "assert detect(time, {'sm_active': busy}).verdict == 'epochs'\n"
+        "from epochcast.analyzer.entry import main\n"
+        "sys.argv[0] = 'epochcast'\n"
+        "sys.exit(main())\n"
+    )
+    port_file = tmp_path / "port"
+    arguments = ["serve", "--node", "--port", "0", "--port-file", str(port_file), "--state", str(tmp_path / "state.db")]
+    command = [sys.executable, "-c", code, *arguments, "--agent", "http://127.0.0.1:9"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as node:
+        deadline = time.monotonic() + 30
+        while not port_file.exists() and node.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        if port_file.exists():
+            with urllib.request.urlopen(f"http://127.0.0.1:{port_file.read_text().strip()}/metrics", timeout=10) as page:
+                assert "epochcast_analyzer_source_up" in page.read().decode()
+            node.send_signal(signal.SIGTERM)
+        _, said = node.communicate(timeout=20)
+    assert port_file.exists() and node.returncode == 0, said
 
 
 def test_the_agent_runs_where_no_memory_may_become_code(tmp_path: Path) -> None:
