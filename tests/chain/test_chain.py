@@ -5,30 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-# Boundaries are found to a sample of 0.1 s, and marked at the end of a step.
-BOUNDARY_S = 0.3
 AGREE = 0.01
-
-
-def assert_epochs(chain: Any, gpu: Any, missing: int = 0) -> None:
-    """Every epoch that is told is a true one, none is told twice, and all but ``missing`` of the true ones are told."""
-    told = np.array([(epoch["start"], epoch["end"]) for epoch in chain.epochs(gpu)])
-    true = np.array(gpu.epochs)
-    nearest = np.abs(told[:, None, :] - true[None, :, :]).max(axis=2)
-    assert nearest.min(axis=1).max() < BOUNDARY_S, f"{gpu.uuid}: wrong epochs {told[nearest.min(axis=1) >= BOUNDARY_S]}"
-    which = nearest.argmin(axis=1)
-    assert len(set(which.tolist())) == len(told), f"{gpu.uuid}: an epoch is told twice: {which}"
-    assert len(told) >= len(true) - missing, f"{gpu.uuid}: {sorted(set(range(len(true))) - set(which.tolist()))} are missing"
-
-
-def assert_profiles(chain: Any, gpu: Any) -> None:
-    """Every epoch has a profile, and the mean over them is that of the recording."""
-    epochs = chain.epochs(gpu)
-    assert all(epoch["profile"] for epoch in epochs), f"{gpu.uuid}: an epoch has no profile"
-    seconds = [epoch["seconds"] for epoch in epochs[1:]]
-    for column in ("dram_active", "sm_active", "power", "gpu_utilization", "pcie_rx", "memory_used"):
-        means = [epoch["profile"]["metrics"][column]["mean"] for epoch in epochs[1:]]
-        assert np.average(means, weights=seconds) == pytest.approx(gpu.mean(column), rel=AGREE), (gpu.uuid, column)
 
 
 def by_target(rows: list[dict[str, Any]]) -> dict[str, float]:
@@ -37,12 +14,12 @@ def by_target(rows: list[dict[str, Any]]) -> dict[str, float]:
 
 def test_each_epoch_is_found_once_and_none_that_is_not(chain: Any) -> None:
     for gpu in chain.gpus:
-        assert_epochs(chain, gpu)
+        chain.assert_epochs(gpu)
 
 
 def test_profiles_are_those_of_the_recordings(chain: Any) -> None:
     for gpu in chain.gpus:
-        assert_profiles(chain, gpu)
+        chain.assert_profiles(gpu)
 
 
 def test_periods_and_counts_come_back_through_prometheus(chain: Any) -> None:
@@ -62,7 +39,7 @@ def test_periods_and_counts_come_back_through_prometheus(chain: Any) -> None:
         (row,) = chain.query(f'epochcast_gpu_epochs_total{{uuid="{gpu.uuid}"}}')
         assert float(row["value"][1]) == len(gpu.epochs)
         (row,) = chain.query(f'epochcast_gpu_last_epoch_end_timestamp_seconds{{uuid="{gpu.uuid}"}}')
-        assert float(row["value"][1]) == pytest.approx(gpu.epochs[-1][1], abs=BOUNDARY_S)
+        assert float(row["value"][1]) == pytest.approx(gpu.epochs[-1][1], abs=0.3)
 
 
 def test_gpus_that_train_together_are_one_job(chain: Any) -> None:
@@ -104,14 +81,16 @@ def test_predictions_are_the_same_over_http_and_in_prometheus(chain: Any, name: 
 def test_the_recommendation_comes_back_through_prometheus(chain: Any) -> None:
     job = chain.jobs()["four"]["id"]
     answer = chain.service.json(f"/api/v1/jobs/{job}/recommendation")
-    assert answer["current"]["instance"] == "g4dn.12xlarge"
-    assert not answer["current"]["assumed"]
-    best = answer["cheapest"]
+    current, best = answer["current"], answer["cheapest"]
+    # What the node's configuration says is rented; the cheapest with these GPUs is another.
+    assert (current["instance"], current["instances"], current["assumed"]) == ("g4dn.8xlarge", 4, False)
     assert best["gpu_count"] * best["instances"] >= 4
     (row,) = chain.query(f'epochcast_job_recommended_instance_info{{training_job="{job}",objective="cost"}}')
-    assert (row["metric"]["instance"] or row["metric"]["exported_instance"]) is not None
+    names = [row["metric"][name] for name in ("instance_type", "cloud", "target_gpu", "instances")]
+    assert names == [best["instance"], best["cloud"], best["gpu"], str(best["instances"])]
     (row,) = chain.query(f'epochcast_job_savings_ratio{{training_job="{job}",objective="cost"}}')
     assert float(row["value"][1]) == pytest.approx(answer["savings"]["cost_ratio"], abs=1e-9)
+    assert answer["savings"]["cost_ratio"] > 0.5
 
 
 def test_what_prometheus_holds_is_what_was_replayed(chain: Any) -> None:
