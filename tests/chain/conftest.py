@@ -33,6 +33,9 @@ from epochcast.detector.simulator import SimulatedTrace, simulate
 STARTUP_S = 12.0
 """From the making of the traces until all processes run, at most."""
 
+BOUNDARY_S = 0.3
+"""Boundaries are found to a sample of 0.1 s, and marked at the end of a step."""
+
 MISSED_S = 2.0
 """Seconds of a recording that nobody samples while its agent is restarted."""
 
@@ -197,6 +200,25 @@ class Chain:
         assert len(jobs) == len(told), f"jobs that there are not: {told}"
         return jobs
 
+    def assert_epochs(self, gpu: Gpu) -> None:
+        """Every true epoch is told, each once, and none besides."""
+        told = np.array([(epoch["start"], epoch["end"]) for epoch in self.epochs(gpu)])
+        true = np.array(gpu.epochs)
+        nearest = np.abs(told[:, None, :] - true[None, :, :]).max(axis=2)
+        wrong = nearest.min(axis=1) >= BOUNDARY_S
+        assert not wrong.any(), f"{gpu.uuid}: wrong epochs {told[wrong].tolist()}, the true ones are {true.tolist()}"
+        which = nearest.argmin(axis=1).tolist()
+        assert which == list(range(len(true))), f"{gpu.uuid}: of {len(true)} epochs these are told: {which}"
+
+    def assert_profiles(self, gpu: Gpu) -> None:
+        """Every epoch has a profile, and the mean over them is that of the recording."""
+        epochs = self.epochs(gpu)
+        assert all(epoch["profile"] for epoch in epochs), f"{gpu.uuid}: an epoch has no profile"
+        seconds = [epoch["seconds"] for epoch in epochs[1:]]
+        for column in ("dram_active", "sm_active", "power", "gpu_utilization", "pcie_rx", "memory_used"):
+            means = [epoch["profile"]["metrics"][column]["mean"] for epoch in epochs[1:]]
+            assert np.average(means, weights=seconds) == pytest.approx(gpu.mean(column), rel=0.01), (gpu.uuid, column)
+
     def restart(self, name: str, number: int = signal.SIGTERM) -> None:
         """End a part and start it again; an agent goes on `MISSED_S` after what was read of its recording."""
         program = self.programs[name]
@@ -208,10 +230,10 @@ class Chain:
 
     def kill_watcher(self) -> None:
         """End the service's watcher by SIGKILL; the service starts it again."""
-        children = Path(f"/proc/{self.service.pid}/task/{self.service.pid}/children").read_text().split()
-        found = [int(pid) for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
-        assert len(found) == 1, f"the service's children: {children}"
-        os.kill(found[0], signal.SIGKILL)
+        tasks = Path(f"/proc/{self.service.pid}/task").iterdir()
+        children = [int(pid) for task in tasks for pid in (task / "children").read_text().split()]
+        (watcher,) = (pid for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes())
+        os.kill(watcher, signal.SIGKILL)
 
     def played(self, gpu: Gpu) -> float:
         """Share of a GPU's recording that its agent has played, 0 to 1; none while the agent is away."""
@@ -256,7 +278,7 @@ class Chain:
             )
         (folder / "node.toml").write_text(
             f'agent = "{urls["agent-a"]}"\nport = {ports["node"]}\nstate = "{folder / "node.db"}"\ninterval = 0.2\n'
-            'node = "node-a"\ninstance = "g4dn.12xlarge"\ncloud = "aws"\nregion = "us-east-1"\n'
+            'node = "node-a"\ninstance = "g4dn.8xlarge"\ncloud = "aws"\nregion = "us-east-1"\n'
         )
         (folder / "analyzer.toml").write_text(
             f'port = {ports["service"]}\nstate = "{folder / "service.db"}"\n'
