@@ -46,32 +46,6 @@ def words(arguments: str) -> list[str]:
     return arguments.split()
 
 
-def onnx_of(size: int = 32) -> bytes:
-    """A small ConvNet as ONNX, made by hand: exporting takes longer than reading."""
-    onnx = pytest.importorskip("onnx")
-    import numpy as np
-    from onnx import TensorProto, helper, numpy_helper
-
-    nodes = [
-        helper.make_node("Conv", ["x", "w"], ["c"], kernel_shape=[3, 3], pads=[1] * 4),
-        helper.make_node("Relu", ["c"], ["r"]),
-        helper.make_node("GlobalAveragePool", ["r"], ["p"]),
-        helper.make_node("Flatten", ["p"], ["f"]),
-        helper.make_node("Gemm", ["f", "d"], ["y"]),
-    ]
-    held = [numpy_helper.from_array(np.zeros(shape, np.float32), name) for name, shape in (("w", (8, 3, 3, 3)), ("d", (8, 5)))]
-    graph = helper.make_graph(
-        nodes,
-        "net",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 3, size, size])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 5])],
-        held,
-    )
-    content: bytes = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]).SerializeToString()
-    assert onnx.load_model_from_string(content).graph.name == "net"
-    return content
-
-
 EXAMPLES = [
     (model.__name__.removesuffix("Question").lower(), example)
     for model in (DistributedQuestion, ConvMeterQuestion, OccupancyQuestion)
@@ -159,7 +133,7 @@ def test_convmeter_is_the_command_lines_answer(
     ("question", "arguments"),
     [
         ({"network": "lenet", "gpus": ["T4", "L4"], "batches": [8, 64]}, "--gpu T4 --gpu L4 --batch 8 --batch 64"),
-        ({"network": "gru", "gpus": ["T4"], "sweep": True, "hidden": 128}, "--gpu T4 --sweep-batches --hidden 128"),
+        ({"network": "lenet", "gpus": ["T4"], "sweep": True, "image_size": 64}, "--gpu T4 --sweep-batches --image-size 64"),
     ],
 )
 def test_occupancy_is_the_command_lines_answer(
@@ -171,14 +145,15 @@ def test_occupancy_is_the_command_lines_answer(
 
 
 @pytest.mark.parametrize("backend", ["convmeter", "occupancy"])
-def test_a_network_is_sent_as_onnx(client: TestClient, capsys: Capture, cpu_model: Path, tmp_path: Path, backend: str) -> None:
-    content = onnx_of()
-    (tmp_path / "network.onnx").write_bytes(content)
+def test_a_network_is_sent_as_onnx(
+    client: TestClient, capsys: Capture, cpu_model: Path, tmp_path: Path, small_onnx: bytes, backend: str
+) -> None:
+    (tmp_path / "network.onnx").write_bytes(small_onnx)
     of_file = ["--network", str(tmp_path / "network.onnx")]
     more: dict[str, Any] = {"image_size": 32} if backend == "convmeter" else {"gpus": ["T4"]}
     options = ["--image-size", "32", "--model", str(cpu_model)] if backend == "convmeter" else ["--gpu", "T4"]
     expected = told(capsys, backend, *of_file, *options) | {"network": "network.onnx"}
-    answer = ask(client, backend, onnx=base64.b64encode(content).decode(), **more)
+    answer = ask(client, backend, onnx=base64.b64encode(small_onnx).decode(), **more)
     assert {key: answer[key] for key in expected} == expected
     assert "/" not in json.dumps({key: answer[key] for key in ("network", "notes")}), "no path of the service's own"
 
