@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from epochcast.agent.config import Config
+
 AGREE = 0.01
 # Nine scrapes of one second, whether or not a range takes its oldest moment in.
 RATE_S, RATE = 8.0, "8500ms"
@@ -111,16 +113,11 @@ def playing(chain: Any) -> Playing:
 
 def test_every_query_is_answered(panels: Panels, playing: Playing) -> None:
     """None is refused, and each has data while the jobs run or at their end, but for what they have none of."""
-    empty = {
-        key
-        for key in panels.queries
-        if not panels.ask(key[0].removeprefix("epochcast-"), *key[1:], by="")
-        if not _some(panels, key, playing.moment)
-    }
+    empty = {key for key in panels.queries if not _some(panels, key, None) and not _some(panels, key, playing.moment)}
     assert empty <= EMPTY
 
 
-def _some(panels: Panels, key: tuple[str, str, str], moment: float) -> bool:
+def _some(panels: Panels, key: tuple[str, str, str], moment: float | None) -> bool:
     expression = panels.queries[key]
     labels = " ".join(dict.fromkeys(re.findall(r"\w+", " ".join(re.findall(r"by \(([^)]*)\)", expression)))))
     return bool(panels.ask(key[0].removeprefix("epochcast-"), *key[1:], by=labels, at=moment))
@@ -238,10 +235,10 @@ def test_windows_are_those_of_the_recording(
 ) -> None:
     """Statistics of the agent's last whole windows at the scrapes; the last one alone for a mean."""
     (gpu,) = (gpu for gpu in chain.gpus if gpu.uuid == GPU)
-    length = 10.0  # the agent's `window`
+    length = Config.window
     shown = panels.one("gpu", panel, ref_id, at=playing.moment)
     candidates = []
-    for slip in (-0.5, 0.0, 0.5):
+    for slip in (-0.3, 0.0, 0.3):
         ends = (playing.scrapes + slip) // length * length
         chosen = ends[-1:] if statistic is np.mean else ends
         # A window holds the readings from its beginning on, and not that of its end.
