@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,6 +30,9 @@ MOST_TEXT = 200
 # Busy, restarting, or behind a proxy whose backend is: worth another try at once. More patience is the watcher's.
 RETRIED = (429, 500, 502, 503, 504)
 TRIES, FIRST_PAUSE_S, LONGEST_PAUSE_S = 3, 0.2, 2.0
+
+# A line for each try of each poll: the watcher tells what has failed in the end, and counts it.
+logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
 
 
 class RefusedError(TelemetryError):

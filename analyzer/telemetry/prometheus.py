@@ -66,7 +66,7 @@ class _Gpu:
     device: Device
     ways: list[_Way]
     read_until: float
-    span_s: float = FIRST_SPAN_S
+    span_s: float
     heard: float = -math.inf
     asked: float = -math.inf
     hertz: float = 0.0
@@ -152,7 +152,7 @@ class PrometheusSource:
                 continue
             best = one.places[ways[0].kind]
             device = self._device(uuid, {**one.info, **best[min(best)]}, one.info)
-            gpu = self._gpus.setdefault(uuid, _Gpu(device, [], now - self._settings.history))
+            gpu = self._gpus.setdefault(uuid, _Gpu(device, [], now - self._settings.history, FIRST_SPAN_S))
             gpu.device, gpu.ways, gpu.owners = device, ways, owners.get(uuid)
         for uuid in self._gpus.keys() - seen.keys():
             del self._gpus[uuid]

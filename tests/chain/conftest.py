@@ -161,7 +161,7 @@ class Chain:
         for program in reversed(self.programs.values()):
             program.stop(signal.SIGKILL)
 
-    def wait(self, condition: Callable[[], object], seconds: float = 60.0) -> None:
+    def wait(self, condition: Callable[[], object], seconds: float = 120.0) -> None:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             with suppress(OSError):
@@ -234,12 +234,6 @@ class Chain:
         children = [int(pid) for task in tasks for pid in (task / "children").read_text().split()]
         (watcher,) = (pid for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes())
         os.kill(watcher, signal.SIGKILL)
-
-    def played(self, gpu: Gpu) -> float:
-        """Share of a GPU's recording that its agent has played, 0 to 1; none while the agent is away."""
-        answer = self.programs[f"agent-{gpu.node}"].json("/api/v1/samples", gpu=gpu.uuid, metric="power")
-        time = answer["gpus"][0]["time"] or [-np.inf]
-        return float((time[-1] - gpu.trace.time[0]) / np.ptp(gpu.trace.time))
 
     def _read_until(self, node: str) -> float:
         """Time of the newest sample that has left a node's agent, which runs no more."""
