@@ -16,7 +16,7 @@ from .overview import gpu_rows, hardware, where
 if TYPE_CHECKING:
     from ..analysis import Snapshot
 
-MOST_MARKS = 1200
+MOST_MARKS = 600
 """Epochs of all GPUs of a job in a plot: more would be a smear, and slow to read from the store."""
 
 RATIO_ONLY = (

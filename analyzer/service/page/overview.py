@@ -52,7 +52,6 @@ def overview(snapshot: Snapshot, now: float) -> dict[str, Any]:
     rows = [job_row(job, snapshot, now) for job in jobs]
     gpus = gpu_rows(list(snapshot.gpus.values()), snapshot, now)
     active = [row for row in rows if row.job.active]
-    working = sum(gpu.state != "idle" and gpu.last_sample is not None for gpu in snapshot.gpus.values())
     return {
         "now": now,
         "taken_at": snapshot.taken_at,
@@ -61,7 +60,7 @@ def overview(snapshot: Snapshot, now: float) -> dict[str, Any]:
         "active": active,
         "ended": [row for row in rows if not row.job.active],
         "gpus": gpus,
-        "working": working,
+        "working": sum(row.state.word not in states.NOT_WORKING for row in gpus),
         "sources": [_source_row(source) for source in snapshot.health.sources],
         "summary": _summary(active, len(gpus)),
     }

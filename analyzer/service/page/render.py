@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import re
 from importlib.resources import files
 from typing import Any
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from .... import __version__
 from ..answers import RecommendationAnswer
@@ -60,11 +62,17 @@ def _templates() -> Environment:
         "ago": words.ago,
         "clock": words.clock,
         "per": _per,
+        "code": _code,
     }
     # Browsers keep these files until their address changes.
     for name, file in (("style", "page.css"), ("script", "page.js"), ("icon", "icon.svg")):
         templates.globals[name] = f"{file}?{hashlib.sha256(_content(file)).hexdigest()[:12]}"
     return templates
+
+
+def _code(text: str) -> Markup:
+    """``text`` with what stands between backquotes as code."""
+    return Markup(re.sub(r"(`{1,2})([^`]+)\1", r"<code>\2</code>", str(escape(text))))
 
 
 def _per(recommendation: RecommendationAnswer) -> str:

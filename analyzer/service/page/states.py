@@ -14,6 +14,9 @@ Kind = Literal["good", "wait", "quiet", "bad"]
 # Ten samples of a source that is polled every few seconds; a detector that hears nothing that long knows nothing new.
 SILENT_AFTER_S = 60.0
 
+NOT_WORKING = ("idle", "silent", "no samples yet")
+"""Words of GPUs that do nothing, or of which nothing is known."""
+
 _EPOCHS_NEEDED = 4.5
 """Epochs that the detector typically sees before it answers (docs/detector.md)."""
 

@@ -33,11 +33,13 @@ class Sent:
 async def read_form(request: Request) -> Sent:
     """Return what the form sent; HTTPException (400) where it is none."""
     async with request.form(max_files=1, max_fields=8) as form:
-        file = form.get("file")
-        texts = {name: text[:200] for name in ("gpu", "count") if isinstance(text := form.get(name), str)}
-        if not isinstance(file, UploadFile):
-            return Sent(**texts)
-        return Sent(await file.read(), (file.filename or "")[:200], **texts)
+        file, gpu, count = (form.get(name) for name in ("file", "gpu", "count"))
+        return Sent(
+            await file.read() if isinstance(file, UploadFile) else b"",
+            (file.filename or "")[:200] if isinstance(file, UploadFile) else "",
+            gpu[:200] if isinstance(gpu, str) else "",
+            count[:200] if isinstance(count, str) else "1",
+        )
 
 
 def form_page(parts: Parts, address: str, sent: Sent | None = None) -> dict[str, Any]:

@@ -85,6 +85,12 @@ def service(fleet_parts: Parts) -> Iterator[Service]:
 
 
 @pytest.fixture
+def fleet_client(fleet_parts: Parts) -> TestClient:
+    """A client of the fleet's service."""
+    return TestClient(create_app(replace(fleet_parts, registry=CollectorRegistry())))
+
+
+@pytest.fixture
 def client_of(fleet_parts: Parts, tmp_path: Path) -> Iterator[Any]:
     """A client of a service with another store: ``client_of(fill)``, where ``fill`` writes the store."""
     stores: list[StateStore] = []

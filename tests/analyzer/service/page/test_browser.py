@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +29,14 @@ PAGES = {
 PICTURED = ("overview", "job", "gpu")
 
 CONTRAST = (Path(__file__).parent / "contrast.js").read_text(encoding="utf-8")
+
+# Of each row of the predictions: the GPU, the numbers in full, and where interval and point are drawn [per cent].
+ROW = """rows => rows.map(row => [
+  row.querySelector('th').firstChild.data.trim(),
+  [...row.querySelectorAll('data')].map(one => Number(one.value)),
+  [['line.range', 'x1'], ['circle', 'cx'], ['line.range', 'x2']].map(
+    ([drawn, place]) => parseFloat(row.querySelector(drawn).getAttribute(place))),
+])"""
 
 # Where `docs/images/page/` shall be written anew: the folder. Else the pictures go to the test's own.
 IMAGES = os.environ.get("EPOCHCAST_PAGE_IMAGES")
@@ -152,7 +159,6 @@ def test_a_job_tells_what_the_api_tells(desktop: Watched) -> None:
 def test_each_prediction_is_drawn_where_its_number_is(desktop: Watched) -> None:
     page = desktop.open("/jobs/slurm-1234")
     told = {one["gpu"]: one for one in desktop.service.api("/jobs/slurm-1234")["prediction"]["predictions"]}
-    assert page.locator(".predictions tbody tr").count() == len(told) > 20
     ticks = page.eval_on_selector_all(
         ".axis text", "all => all.map(one => [parseFloat(one.getAttribute('x')), one.textContent])"
     )
@@ -165,15 +171,12 @@ def test_each_prediction_is_drawn_where_its_number_is(desktop: Watched) -> None:
         part = (place - first) / (last - first)
         return unit * (low * (high / low) ** part if logarithmic else low + part * (high - low))
 
+    rows = page.eval_on_selector_all(".predictions tbody tr", ROW)
+    assert len(rows) == len(told) > 20
     before = 0.0
-    for row in page.locator(".predictions tbody tr").all():
-        one = told[re.sub(r"\s*runs here", "", row.locator("th").text_content()).strip()]
-        values = [float(value) for value in row.locator("data").evaluate_all("all => all.map(one => one.value)")]
+    for name, values, places in rows:
+        one = told[name]
         assert values == pytest.approx([one["seconds"], one["ratio"], one["low"], one["high"]])
-        places = [
-            float(row.locator(selector).get_attribute(name).rstrip("%"))
-            for selector, name in (("line.range", "x1"), ("circle", "cx"), ("line.range", "x2"))
-        ]
         assert [drawn(place) for place in places] == pytest.approx([one["low"], one["seconds"], one["high"]], rel=0.005)
         assert one["seconds"] >= before
         before = one["seconds"]

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from starlette.testclient import TestClient
 
 from epochcast.analyzer.live.report import Report
 from epochcast.analyzer.live.state_store import StateStore
@@ -47,8 +48,8 @@ def test_sources_that_are_down_are_told_without_gpus_too(client_of: Any) -> None
         ("GPU-node-4-0", ["ended"]),
     ],
 )
-def test_each_state_has_its_words(client_of: Any, gpu: str, words: list[str]) -> None:
-    client = client_of(fill)
+def test_each_state_has_its_words(fleet_client: TestClient, gpu: str, words: list[str]) -> None:
+    client = fleet_client
     job = client.get(f"/api/v1/gpus/{gpu}").json()["job"]
     for path in (f"/jobs/{job}", f"/gpus/{gpu}"):
         assert client.get(path).status_code == 200
@@ -56,6 +57,20 @@ def test_each_state_has_its_words(client_of: Any, gpu: str, words: list[str]) ->
     for word in words:
         assert word in shown
     assert "simulated" in shown
+
+
+def test_a_plan_makes_it_the_whole_job(client_of: Any) -> None:
+    def planned(store: StateStore) -> None:
+        fill(store)
+        store.write_plan("slurm-1234", {"epochs": 90})
+
+    client = client_of(planned)
+    shown = client.get("/jobs/slurm-1234").text
+    assert "for 90 epochs" in shown
+    assert "of 90" in shown
+    cheapest = client.get("/api/v1/jobs/slurm-1234").json()["recommendation"]["cheapest"]
+    assert f'value="{cheapest["usd"]:.12g}"' in shown
+    assert cheapest["seconds"] > 3600
 
 
 def test_a_gpu_that_says_nothing_any_more_is_shown_so(client_of: Any) -> None:
@@ -89,10 +104,9 @@ def test_files_keep_until_they_change(client_of: Any) -> None:
     assert client.head("/").status_code == 200
 
 
-def test_the_page_works_below_a_prefix_of_a_proxy(client_of: Any) -> None:
-    client = client_of(fill)
-    client.app.root_path = "/gpu"
-    assert 'href="/gpu/jobs/slurm-1234"' in client.get("/gpu/").text
+def test_the_page_works_below_a_prefix_of_a_proxy(fleet_client: TestClient) -> None:
+    shown = TestClient(fleet_client.app, root_path="/gpu").get("/gpu/").text
+    assert 'href="/gpu/jobs/slurm-1234"' in shown
 
 
 def test_the_reference_has_every_operation(client_of: Any) -> None:
