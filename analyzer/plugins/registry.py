@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
@@ -78,7 +78,7 @@ class Registry:
                 log.warning("the backend %s cannot be used: %s", point.name, found[point.name].why)
         return cls(found.values())
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Installed]:
         return iter(self._all)
 
     def get(self, name: str) -> Installed | None:

@@ -49,13 +49,15 @@ def router(registry: Registry) -> APIRouter:
     """The routes of the installed backends; each that is available has an operation of its own, with its models in OpenAPI."""
     routes = APIRouter(prefix="/api/v1/backends", tags=["Backends"])
 
+    told = {one.name: _told(one) for one in registry}
+
     @routes.get("", operation_id="backends", summary="All backends, each with its schema")
     def backends() -> BackendsAnswer:
-        return BackendsAnswer(backends=[_told(one) for one in registry])
+        return BackendsAnswer(backends=list(told.values()))
 
     @routes.get("/{name}", operation_id="backend", summary="A backend with its schema", responses=answers(404, 422))
     def backend(name: str) -> BackendAnswer:
-        return _told(_found(registry, name))
+        return told[_found(registry, name).name]
 
     for one in registry:
         if one.backend is not None:
