@@ -1,0 +1,137 @@
+"""What the node analyzer answers, asked without a network."""
+
+import json
+import sqlite3
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from wsgiref.util import setup_testing_defaults
+
+import pytest
+
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.live.health import SourceStatus, WatcherHealth
+from epochcast.analyzer.live.report import Device, EpochRecord, Report
+from epochcast.analyzer.live.state_store import GpuChange, StateStore
+from epochcast.analyzer.node.api import Api
+from epochcast.analyzer.node.config import NodeConfig, load
+
+REPORT = Report(Device("GPU-1", "0", "Tesla T4", "n"), "answered", "epochs", 10.0, 0.9, 0.0, 2, last_sample=25.0)
+Ask = Callable[..., tuple[int, dict[str, str], Any]]
+
+
+@pytest.fixture
+def watcher() -> SimpleNamespace:
+    source = SourceStatus("agent", "http://127.0.0.1:9911", up=True)
+    return SimpleNamespace(reports={"GPU-1": REPORT}, sources=[source], health=WatcherHealth(gpus=1), seconds_since_turn=0.1)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> StateStore:
+    made = StateStore(tmp_path / "state.db")
+    made.write_gpus([GpuChange(REPORT, [EpochRecord(0.0, 10.0, 0.9, 0.0), EpochRecord(10.0, 20.0, 0.9, 0.0)])])
+    return made
+
+
+@pytest.fixture
+def ask(watcher: SimpleNamespace, store: StateStore) -> Ask:
+    api = Api(watcher, store)
+
+    def one(path: str, query: str = "", method: str = "GET") -> tuple[int, dict[str, str], Any]:
+        environ = {"PATH_INFO": path, "QUERY_STRING": query, "REQUEST_METHOD": method}
+        setup_testing_defaults(environ)
+        head: list[Any] = []
+        body = b"".join(api(environ, lambda *told: head.extend(told)))
+        headers = dict(head[1])
+        assert method == "HEAD" or len(body) == int(headers["Content-Length"])
+        return int(head[0].split()[0]), headers, json.loads(body) if body and "json" in headers["Content-Type"] else body
+
+    return one
+
+
+def test_reports_and_epochs(ask: Ask) -> None:
+    _, _, told = ask("/api/v1/reports")
+    assert [Report.from_json(one) for one in told["reports"]] == [REPORT]
+    _, _, told = ask("/api/v1/epochs", "gpu=GPU-1")
+    assert [(one["start"], one["end"]) for one in told["epochs"]] == [(0, 10), (10, 20)]
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "method", "status", "said"),
+    [
+        ("/api/v1/report", "", "GET", 404, "/api/v1/reports"),
+        ("/api/v1/reports", "", "POST", 405, "GET"),
+        ("/api/v1/epochs", "", "GET", 400, "GPU-1"),
+        ("/api/v1/epochs", "gpu=GPU-9", "GET", 404, "GPU-9"),
+        ("/api/v1/epochs", "gpu=GPU-1&since=yesterday", "GET", 400, "yesterday"),
+        ("/api/v1/epochs", "gpu=GPU-1&since=nan", "GET", 400, "nan"),
+        ("/api/v1/epochs", "gpu=GPU-1&limit=0", "GET", 400, "limit"),
+        ("/api/v1/epochs", "gpu=GPU-1&limit=1e9", "GET", 400, "limit"),
+        ("/api/v1/epochs", "gpu=GPU-1&until=3", "GET", 400, "until"),
+    ],
+)
+def test_what_cannot_be_answered(ask: Ask, path: str, query: str, method: str, status: int, said: str) -> None:
+    code, headers, told = ask(path, query, method)
+    assert (code, headers["Content-Type"]) == (status, "application/json")
+    assert said in told["error"]
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/api/v1/reports", "/healthz"])
+def test_head_is_the_head_of_get(ask: Ask, path: str) -> None:
+    status, headers, body = ask(path, method="HEAD")
+    assert (status, body) == (200, b"")
+    assert int(headers["Content-Length"]) > 10
+
+
+def test_a_state_that_cannot_be_read_is_a_503(ask: Ask, store: StateStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise sqlite3.DatabaseError("database disk image is malformed")
+
+    monkeypatch.setattr(store, "epochs", broken)
+    status, headers, told = ask("/api/v1/epochs", "gpu=GPU-1")
+    assert (status, headers["Retry-After"]) == (503, "5")
+    assert "malformed" in told["error"]
+
+
+def test_health_sees_a_detection_that_hangs(ask: Ask, watcher: SimpleNamespace) -> None:
+    assert ask("/healthz")[0] == 200
+    watcher.seconds_since_turn = 61.0
+    assert ask("/healthz")[0] == 503
+
+
+def test_settings_of_a_file_and_of_the_command_line(tmp_path: Path) -> None:
+    file = tmp_path / "node.toml"
+    file.write_text('node = "gpu-7"\ninterval = 5\nport = 1234\nstate = "/tmp/x.db"\nregion = "eu-central-1"\n')
+    config = load(file, {"port": 0})
+    assert (config.node, config.interval, config.port, config.state) == ("gpu-7", 5, 0, Path("/tmp/x.db"))
+    assert (config.source.region, config.source.node, config.source.url) == ("eu-central-1", "gpu-7", NodeConfig.agent)
+    assert load(None, {}) == NodeConfig()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("prot = 3", "'prot'; known: agent, interval"),
+        ("port = '9912'", "a whole number"),
+        ("port = true", "a whole number"),
+        ("keep_days = inf", "finite"),
+        ("keep_days = 0", "keep_days is 0"),
+        ("interval = 0.01", "interval is 0.01"),
+        ("user = 'me'", "belong together"),
+        ("host = ''", "host is empty"),
+        ("a = [", "TOML"),
+    ],
+)
+def test_settings_that_are_wrong(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "node.toml"
+    file.write_text(text)
+    with pytest.raises(InputError, match=said):
+        load(file, {})
+
+
+def test_every_setting_is_documented() -> None:
+    assert NodeConfig.__doc__ is not None
+    for field in fields(NodeConfig):
+        assert f"``{field.name}``" in NodeConfig.__doc__

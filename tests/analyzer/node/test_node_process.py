@@ -1,0 +1,143 @@
+"""The node analyzer as it is run: beside a real agent that replays a simulated trace."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from epochcast.analyzer.live.report import Report, epoch_from_json
+from epochcast.analyzer.trace import Trace, write_trace
+from epochcast.detector.simulator import SimulatedTrace, simulate
+
+from .conftest import Process
+
+Start = Callable[..., Process]
+HEAVY = {
+    *("pandas", "pyarrow", "sklearn", "catboost", "click", "requests", "pydantic", "fastapi", "starlette", "uvicorn"),
+    *("matplotlib", "jinja2", "torch", "joblib", "limits", "pebble"),
+}
+
+
+@pytest.fixture
+def trace() -> SimulatedTrace:
+    return simulate(1, epochs=12, epoch_s=12.0, validation_s=1.2)
+
+
+def replay(start: Start, trace: SimulatedTrace, folder: Path) -> Process:
+    frame = pd.DataFrame({"time": trace.time, **trace.metrics})
+    file = write_trace(Trace(frame, gpu=trace.gpu, uuid="GPU-r", source="replay", simulated=True), folder / "run.parquet")
+    return start("epochcast.agent", "--replay", file, "--speed", 20)
+
+
+def reports(node: Process) -> list[Report]:
+    return [Report.from_json(one) for one in node.json("/api/v1/reports")["reports"]]
+
+
+def test_epochs_and_profiles_of_a_replayed_trace(start: Start, trace: SimulatedTrace, tmp_path: Path) -> None:
+    agent = replay(start, trace, tmp_path)
+    state = tmp_path / "state.db"
+    node = start("epochcast.analyzer", "serve", "--node", "--agent", agent.url, "--state", state)
+    # A restart in the middle: the agent's ring and the state are all there is to go on from.
+    node.wait_for(lambda: any(report.epochs_seen >= 4 for report in reports(node)))
+    seen = reports(node)[0].epochs_seen
+    assert node.stop()[0] == 0
+    node = start("epochcast.analyzer", "serve", "--node", "--agent", agent.url, "--state", state)
+    node.wait_for(lambda: any(report.last_sample == trace.time[-1] for report in reports(node)))
+    (report,) = reports(node)
+    period = float(np.median(np.diff(trace.epoch_starts)))
+    assert (report.verdict, report.device.name, report.device.simulated) == ("epochs", "Tesla T4", True)
+    assert report.period_s == pytest.approx(period, rel=0.02)
+    assert report.profile is not None
+    assert report.profile.epoch_s == pytest.approx(period, rel=0.02)
+    assert report.epochs_seen == 12 >= seen
+    node.wait_for(lambda: len(node.json(f"/api/v1/epochs?gpu={report.device.uuid}")["epochs"]) == 12)
+    told = node.json(f"/api/v1/epochs?gpu={report.device.uuid}")
+    epochs = [epoch_from_json(one) for one in told["epochs"]]
+    assert told["schema"] == "epochcast.epochs/v1"
+    assert [epoch.start for epoch in epochs] == pytest.approx(trace.epoch_starts.tolist(), abs=0.3)
+    assert all(epoch.profile is not None and epoch.profile.unit == "epoch" for epoch in epochs)
+    since = node.json(f"/api/v1/epochs?gpu={report.device.uuid}&since={epochs[8].end}&limit=2")["epochs"]
+    assert [one["start"] for one in since] == [epochs[10].start, epochs[11].start]
+    page = node.text("/metrics")
+    assert (
+        f'epochcast_gpu_epochs_total{{gpu="0",name="Tesla T4",node="{report.device.node}",uuid="{report.device.uuid}"}} 12.0'
+        in page
+    )
+    assert "epochcast_analyzer_store_errors_total 0.0" in page
+    assert node.json("/healthz")["status"] == "ok"
+    status, errors = node.stop()
+    assert status == 0
+    assert "Traceback" not in errors
+
+
+def test_without_an_agent_it_waits_and_says_so(start: Start, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("secret\n")
+    (tmp_path / "node.toml").write_text(
+        f'agent = "http://127.0.0.1:9"\ntoken_file = "{token}"\nstate = "{tmp_path / "s.db"}"\n'
+    )
+    node = start("epochcast.analyzer", "serve", "--node", "--config", tmp_path / "node.toml")
+    node.wait_for(lambda: node.json("/healthz")["agents"][0]["error"] != "")
+    assert node.json("/healthz")["agents"][0]["up"] is False
+    for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic secret"}):
+        status, error = node.refused("/api/v1/reports", **headers)
+        assert status == 401
+        assert "token" in error["error"]
+    assert node.refused("/api/v1/epochs", Authorization="Bearer secret") == (
+        400,
+        {"error": "gpu is missing; name one by its UUID: none is known yet"},
+    )
+    assert node.refused("/nothing")[0] == 404
+    assert node.stop()[0] == 0
+
+
+def test_nothing_heavy_is_loaded(tmp_path: Path) -> None:
+    """All that the node's process runs, with what it imports only when it is used."""
+    code = (
+        "import sys, threading\n"
+        "from epochcast.analyzer.node import cli, process\n"
+        "from epochcast.analyzer.node.config import load\n"
+        "stop = threading.Event(); threading.Timer(1.0, stop.set).start()\n"
+        f"process.run(load(None, {{'agent': 'http://127.0.0.1:9', 'port': 0, 'state': __import__('pathlib').Path({str(tmp_path / 's.db')!r})}}), stop)\n"
+        "sys.path.insert(0, '')\n"
+        f"heavy = {HEAVY!r} & set(sys.modules)\n"
+        "sys.exit(f'loaded: {heavy}' if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_command_needs_no_more_than_the_nodes_packages(tmp_path: Path) -> None:
+    """``epochcast serve --node`` where the analyzer's packages are not installed."""
+    code = (
+        "import sys\n"
+        f"for name in {HEAVY!r}: sys.modules[name] = None\n"
+        "sys.argv = ['epochcast', 'serve', '--node', '--help']\n"
+        "from epochcast.analyzer.entry import main\n"
+        "sys.exit(main())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "examples:" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--port", "99999"], "port is 99999"),
+        (["--agent", "nowhere"], "whole address"),
+        (["--config", "absent.toml"], "absent.toml"),
+        (["--state", "/dev/null/state.db"], "/dev/null/state.db"),
+        (["--no-such-flag"], "--no-such-flag"),
+    ],
+)
+def test_bad_usage_is_one_sentence(tmp_path: Path, arguments: list[str], said: str) -> None:
+    command = [sys.executable, "-m", "epochcast.analyzer", "serve", "--node", "--state", "s.db", *arguments]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert said in done.stderr
