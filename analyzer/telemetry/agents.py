@@ -219,7 +219,7 @@ def _npy(pieces: Iterable[bytes], most: int) -> NDArray[np.void]:
 
     def have(size: int) -> None:
         while len(held) < size:
-            held.extend(next(stream, None) or _broken_off(len(held), size))
+            held.extend(next(stream, b"") or _broken_off(len(held), size))
 
     have(len(_NPY_MAGIC) + 4)
     if not held.startswith(_NPY_MAGIC):

@@ -72,7 +72,7 @@ class Endpoint:
             redirect=0,  # what is let in here is not to be shown to another host
             respect_retry_after_header=False,  # a mistaken header must not hold a poll for a day
         )
-        tls = {} if access.ca is None else {"ssl_context": _tls(access.ca)}
+        tls: dict[str, Any] = {} if access.ca is None else {"ssl_context": _tls(access.ca)}
         timeout = urllib3.Timeout(connect=CONNECT_TIMEOUT_S, read=READ_TIMEOUT_S)
         self._pool = urllib3.PoolManager(num_pools=1, maxsize=2, retries=retries, timeout=timeout, **tls)
         try:
