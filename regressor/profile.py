@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from difflib import get_close_matches
 from itertools import pairwise
 from typing import Any, Literal
@@ -164,7 +164,8 @@ class Profile:
 
     def to_json(self) -> dict[str, Any]:
         """Return the profile as JSON values under schema ``epochcast.profile/v1``."""
-        return {"schema": SCHEMA} | asdict(self) | {"metrics": {name: dict(values) for name, values in self.metrics.items()}}
+        plain = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {"schema": SCHEMA} | plain | {"metrics": {name: dict(values) for name, values in self.metrics.items()}}
 
     @classmethod
     def from_json(cls, data: object) -> "Profile":

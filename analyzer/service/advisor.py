@@ -6,6 +6,8 @@ All of it is made by what the command line uses too (`predictions`, `recommendat
 from __future__ import annotations
 
 import logging
+import os
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -63,6 +65,8 @@ class Advisor:
         self.catalog = catalog
         self.instances = instances
         self._predictor = predictor
+        # Threads share the interpreter: with more of them than cores at it, each takes longer, and all of them together too.
+        self._turns = threading.BoundedSemaphore(os.cpu_count() or 1)
         self._settings = settings
         self._limits = Limits(regions=settings.regions, clouds=settings.clouds, market=settings.market)
         rank([], instances, catalog, limits=self._limits)
@@ -98,19 +102,7 @@ class Advisor:
         Raises:
             InputError: a GPU is not known, or the sources cannot be compared.
         """
-        predicted = self._predict(sources, targets, epochs)
-        profile = predicted.slowest.profile
-        return PredictionAnswer(
-            source=profile.gpu,
-            epoch_s=profile.epoch_s,
-            epoch_s_low=profile.epoch_s_low,
-            epoch_s_high=profile.epoch_s_high,
-            unit=profile.unit,
-            simulated=any(source.profile.simulated for source in predicted.sources),
-            feature_set=profile.feature_set,
-            predictions=[_target(answer) for answer in predicted.answers],
-            notes=[*predicted.notes, *_on_support(predicted.answers)],
-        )
+        return _prediction(self._predict(sources, targets, epochs))
 
     def recommendation(
         self,
@@ -134,10 +126,26 @@ class Advisor:
         Raises:
             InputError: as `prediction`, or limits that need seconds where there are none.
         """
+        return self._recommendation(self._predict(sources, None, None), objective, limits, epochs, gpus or len(sources), on)
+
+    def both(
+        self, sources: Sequence[Source], *, epochs: int | None, gpus: int, on: Rented | None
+    ) -> tuple[PredictionAnswer, RecommendationAnswer]:
+        """Return `prediction` for every GPU and `recommendation` by the settings, for the effort of one."""
+        predicted = self._predict(sources, None, epochs)
+        return _prediction(predicted), self._recommendation(predicted, None, None, epochs, gpus, on)
+
+    def _recommendation(
+        self,
+        predicted: _Predicted,
+        objective: Objective | None,
+        limits: Limits | None,
+        epochs: int | None,
+        gpus: int,
+        on: Rented | None,
+    ) -> RecommendationAnswer:
         objective = objective or self._settings.objective
         limits = limits or self._limits
-        gpus = gpus or len(sources)
-        predicted = self._predict(sources, None, None)
         profile = predicted.slowest.profile
         known = profile.epoch_s is not None
         work = Work(epochs) if epochs is not None and known else None
@@ -180,7 +188,9 @@ class Advisor:
         if epochs is not None and kept[0].profile.epoch_s is None:
             notes.append("the time of the whole job is not told: no epochs were found, so there are only ratios")
             epochs = None
-        return _Predicted(kept, predict_job(predictor, catalog, kept, names, epochs), catalog, notes)
+        with self._turns:
+            answers = predict_job(predictor, catalog, kept, names, epochs)
+        return _Predicted(kept, answers, catalog, notes)
 
     def _source(self, number: int, one: Profile | Source) -> Source:
         if isinstance(one, Source):
@@ -242,6 +252,21 @@ def _on_support(answers: Sequence[Answer]) -> list[str]:
             "intervals are wide"
         ]
     return [f"outside what training has seen, so that answers rest mostly on utilisation and data sheets: {', '.join(weak)}"]
+
+
+def _prediction(predicted: _Predicted) -> PredictionAnswer:
+    profile = predicted.slowest.profile
+    return PredictionAnswer(
+        source=profile.gpu,
+        epoch_s=profile.epoch_s,
+        epoch_s_low=profile.epoch_s_low,
+        epoch_s_high=profile.epoch_s_high,
+        unit=profile.unit,
+        simulated=any(source.profile.simulated for source in predicted.sources),
+        feature_set=profile.feature_set,
+        predictions=[_target(answer) for answer in predicted.answers],
+        notes=[*predicted.notes, *_on_support(predicted.answers)],
+    )
 
 
 def _target(answer: Answer) -> TargetAnswer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import sqlite3
 import threading
 import time
@@ -28,6 +29,12 @@ log = logging.getLogger(__name__)
 
 # How often the store is asked for changes, and a round made without any: GPUs fall silent by themselves.
 _LOOK_S, _ROUND_S = 2.0, 30.0
+
+# After a round there is a pause so many times as long, so that a large fleet leaves the machine to requests.
+_PAUSE = 15.0
+
+# A profile changes a little with each epoch: its prediction is made anew no sooner than after so many seconds.
+_RENEW_S = 10.0
 
 # A GPU that nobody has told of for so long no longer counts as working.
 _SILENT_S = 300.0
@@ -65,6 +72,11 @@ class _Question:
     epochs: int | None
     today: date
 
+    def is_like(self, other: _Question) -> bool:
+        """Whether another question differs in the figures of the profiles alone."""
+        kinds, others = ([(one.name, one.gpu, one.profile.unit) for one in each.sources] for each in (self, other))
+        return kinds == others and replace(other, sources=self.sources) == self
+
 
 @dataclass(frozen=True)
 class _Answered:
@@ -72,6 +84,7 @@ class _Answered:
     prediction: PredictionAnswer | None
     recommendation: RecommendationAnswer | None
     notes: tuple[str, ...]
+    at: float
 
 
 class Analysis:
@@ -95,6 +108,8 @@ class Analysis:
         self._records: dict[str, JobRecord] | None = None
         self._answered: dict[str, _Answered] = {}
         self._failed: dict[str, str] = {}
+        self._renew_at = math.inf  # unix seconds at which a prediction is due that was held back
+        self._took_s = 0.0  # CPU seconds of the last round
         self._working = threading.Lock()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -124,7 +139,7 @@ class Analysis:
     def round(self) -> None:
         """Look now. What fails is logged, counted and told in the snapshot's health; nothing is raised."""
         with self._working:
-            began = time.perf_counter()
+            began, cpu = time.perf_counter(), time.thread_time()
             try:
                 self._snapshot = self._look()
             except Exception as error:
@@ -132,6 +147,7 @@ class Analysis:
                 log.exception("a round of the analysis failed")
                 told = health.failed(self._snapshot.health, error)
                 self._snapshot = replace(self._snapshot, health=told)
+            self._took_s = time.thread_time() - cpu
             self.on_round(time.perf_counter() - began)
 
     def prediction(self, job: str, *, targets: Sequence[str] | None = None, epochs: int | None = None) -> PredictionAnswer:
@@ -183,10 +199,11 @@ class Analysis:
                 changes = self._store.changes
             except sqlite3.Error:
                 changes = None  # the round says what is wrong
-            if changes != seen or changes is None or time.monotonic() - looked >= _ROUND_S:
+            due = time.monotonic() - looked >= _ROUND_S or time.time() >= self._renew_at
+            if changes != seen or changes is None or due:
                 seen, looked = changes, time.monotonic()
                 self.round()
-            self._stop.wait(_LOOK_S)
+            self._stop.wait(max(_LOOK_S, _PAUSE * self._took_s))
 
     def _look(self) -> Snapshot:
         now = time.time()
@@ -197,7 +214,7 @@ class Analysis:
         silent = {uuid for uuid in reports if now - told.get(uuid, now) > _SILENT_S}
         plans = self._store.plans()
         groups = group(reports, [record.known for record in self._records.values()])
-        self._failed = {}
+        self._failed, self._renew_at = {}, math.inf
         current: dict[str, JobRecord] = {}
         for one in groups:
             own = [reports[uuid] for uuid in one.gpus]
@@ -233,7 +250,10 @@ class Analysis:
         question = _Question(sources, len(reports), on, said.epochs, date.today())
         known = self._answered.get(one.id)
         if known is None or known.question != question:
-            known = self._answered[one.id] = self._answer(one.id, question)
+            if known is not None and known.question.is_like(question) and now - known.at < _RENEW_S:
+                self._renew_at = min(self._renew_at, known.at + _RENEW_S)
+            else:
+                known = self._answered[one.id] = self._answer(one.id, question, now)
         answer = summed_up(
             one,
             reports,
@@ -250,14 +270,13 @@ class Analysis:
         profiles = {report.device.uuid: report.profile for report in reports if report.profile is not None}
         return JobRecord(answer, members, devices, profiles, now)
 
-    def _answer(self, job: str, question: _Question) -> _Answered:
+    def _answer(self, job: str, question: _Question, now: float) -> _Answered:
         """Predict and recommend; where that fails, a note says why."""
         if not question.sources:
-            return _Answered(question, None, None, ())
+            return _Answered(question, None, None, (), now)
         prediction, recommendation, notes = None, None, []
         try:
-            prediction = self._advisor.prediction(question.sources, epochs=question.epochs)
-            recommendation = self._advisor.recommendation(
+            prediction, recommendation = self._advisor.both(
                 question.sources, epochs=question.epochs, gpus=question.gpus, on=question.on
             )
         except ValueError as error:  # the InputError of any room
@@ -266,7 +285,7 @@ class Analysis:
             self.errors += 1
             log.exception("job %s cannot be predicted", job)
             notes.append(f"the prediction failed, which is an error of ours ({type(error).__name__}); the log has more")
-        return _Answered(question, prediction, recommendation, tuple(notes))
+        return _Answered(question, prediction, recommendation, tuple(notes), now)
 
     def _rented(
         self, sources: Sequence[Source], gpus: int, plan: JobPlan, devices: Sequence[Device], limits: Limits | None = None

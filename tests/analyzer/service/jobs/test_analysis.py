@@ -13,6 +13,7 @@ from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.live.health import SourceStatus, WatcherHealth
 from epochcast.analyzer.live.report import MOST_EPOCHS, EpochRecord, Owner, Report
 from epochcast.analyzer.live.state_store import StateStore
+from epochcast.analyzer.service import analysis as analysis_module
 from epochcast.analyzer.service.advisor import Advisor
 from epochcast.analyzer.service.analysis import Analysis
 from epochcast.analyzer.service.answers import JobAnswer, JobPlan
@@ -109,7 +110,7 @@ def test_a_job_of_another_version_is_left_out(report: MakeReport, analysis: Make
 
 
 def test_a_prediction_is_made_once_and_anew_when_the_profile_changes(
-    report: MakeReport, analysis: MakeAnalysis, store: StateStore
+    report: MakeReport, analysis: MakeAnalysis, store: StateStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = analysis(report())
     before = only(found).prediction
@@ -118,8 +119,19 @@ def test_a_prediction_is_made_once_and_anew_when_the_profile_changes(
     assert only(found).epochs_seen == 9 and only(found).prediction is before
     store.write_reports([replace(report(epochs=9), profile=replace(_profile(report()), epoch_s=29.9))])
     found.round()
+    assert only(found).epoch_s == 29.9 and only(found).prediction is before, "figures alone can wait for some seconds"
+    monkeypatch.setattr(analysis_module, "_RENEW_S", 0.0)
+    found.round()
     after = only(found).prediction
     assert after is not None and after.epoch_s == 29.9
+
+
+def test_seconds_are_not_held_back(report: MakeReport, analysis: MakeAnalysis, store: StateStore) -> None:
+    found = analysis(report(verdict="none"))
+    store.write_reports([report()])
+    found.round()
+    prediction = only(found).prediction
+    assert prediction is not None and prediction.epoch_s == 30.0
 
 
 def test_what_the_operator_says_counts(report: MakeReport, analysis: MakeAnalysis) -> None:
@@ -139,14 +151,14 @@ def test_what_the_operator_says_counts(report: MakeReport, analysis: MakeAnalysi
 def test_a_job_that_fails_leaves_the_others_alone(
     report: MakeReport, analysis: MakeAnalysis, advisor: Advisor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    predict = Advisor.prediction
+    both = Advisor.both
 
     def fails(self: Advisor, sources: Any, **more: Any) -> Any:
         if sources[0].profile.epoch_s == 31.0:
             raise ZeroDivisionError
-        return predict(self, sources, **more)
+        return both(self, sources, **more)
 
-    monkeypatch.setattr(Advisor, "prediction", fails)
+    monkeypatch.setattr(Advisor, "both", fails)
     bad = report("GPU-b", label="1", since=BEGAN + 500, period=31.0)
     found = analysis(report(), replace(bad, profile=replace(_profile(bad), epoch_s=31.0, epoch_s_high=32.0)))
     good, failed = (found.snapshot.jobs[found.snapshot.gpus[uuid].job or ""] for uuid in ("GPU-a", "GPU-b"))
