@@ -3,9 +3,9 @@
 Run: OMP_NUM_THREADS=1 python benchmarks/service/steady_state.py [--gpus 64] [--minutes 20]
 
 Eight stand-ins for agents, in a process of their own, answer the analyzer's HTTP questions with simulated telemetry (all
-metrics of a T4, 10 Hz, jobs with epochs of 5 to 200 s). The watcher of `epochcast serve` polls them as in life, every two
-seconds of the samples' time, but as fast as it can: HTTP, NPY, detection, profiles and the store are all in its CPU time. What the
-service process does beside it is not measured here.
+metrics of a T4, 10 Hz, jobs with epochs of 5 to 200 s, all begun at once). The watcher of `epochcast serve` polls them as in
+life, every two seconds of the samples' time, but as fast as it can: HTTP, NPY, detection, profiles and the store are all in its
+CPU time. What the service process does beside it is not measured here.
 """
 
 import argparse
@@ -156,9 +156,8 @@ def main() -> None:
     )
     agents.start()
     addresses = pipe.recv()
-    print(
-        f"{options.gpus} GPUs at {HERTZ} Hz, {AGENTS} agents, polled every {POLL_S:g} s; 1-minute load {Path('/proc/loadavg').read_text().split()[0]}"
-    )
+    load = Path("/proc/loadavg").read_text().split()[0]
+    print(f"{options.gpus} GPUs at {HERTZ} Hz, {AGENTS} agents, polled every {POLL_S:g} s; 1-minute load {load}")
     with tempfile.TemporaryDirectory() as folder:
         watch(addresses, options.minutes, Path(folder))
     agents.terminate()

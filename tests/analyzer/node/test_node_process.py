@@ -62,11 +62,9 @@ def test_epochs_and_profiles_of_a_replayed_trace(start: Start, trace: SimulatedT
     assert all(epoch.profile is not None and epoch.profile.unit == "epoch" for epoch in epochs)
     since = node.json(f"/api/v1/epochs?gpu={report.device.uuid}&since={epochs[8].end}&limit=2")["epochs"]
     assert [one["start"] for one in since] == [epochs[10].start, epochs[11].start]
-    page = node.text("/metrics")
-    assert (
-        f'epochcast_gpu_epochs_total{{gpu="0",name="Tesla T4",node="{report.device.node}",uuid="{report.device.uuid}"}} 12.0'
-        in page
-    )
+    page, device = node.text("/metrics"), report.device
+    labels = f'gpu="0",name="Tesla T4",node="{device.node}",uuid="{device.uuid}"'
+    assert f"epochcast_gpu_epochs_total{{{labels}}} 12.0" in page
     assert "epochcast_analyzer_store_errors_total 0.0" in page
     assert node.json("/healthz")["status"] == "ok"
     status, errors = node.stop()
@@ -77,9 +75,8 @@ def test_epochs_and_profiles_of_a_replayed_trace(start: Start, trace: SimulatedT
 def test_without_an_agent_it_waits_and_says_so(start: Start, tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("secret\n")
-    (tmp_path / "node.toml").write_text(
-        f'agent = "http://127.0.0.1:9"\ntoken_file = "{token}"\nstate = "{tmp_path / "s.db"}"\n'
-    )
+    settings = {"agent": "http://127.0.0.1:9", "token_file": str(token), "state": str(tmp_path / "s.db")}
+    (tmp_path / "node.toml").write_text("".join(f'{name} = "{value}"\n' for name, value in settings.items()))
     node = start("epochcast.analyzer", "serve", "--node", "--config", tmp_path / "node.toml")
     node.wait_for(lambda: node.json("/healthz")["agents"][0]["error"] != "")
     assert node.json("/healthz")["agents"][0]["up"] is False
@@ -87,23 +84,23 @@ def test_without_an_agent_it_waits_and_says_so(start: Start, tmp_path: Path) -> 
         status, error = node.refused("/api/v1/reports", **headers)
         assert status == 401
         assert "token" in error["error"]
-    assert node.refused("/api/v1/epochs", Authorization="Bearer secret") == (
-        400,
-        {"error": "gpu is missing; name one by its UUID: none is known yet"},
-    )
+    status, error = node.refused("/api/v1/epochs", Authorization="Bearer secret")
+    assert (status, error["error"]) == (400, "gpu is missing; name one by its UUID: none is known yet")
     assert node.refused("/nothing")[0] == 404
     assert node.stop()[0] == 0
 
 
 def test_nothing_heavy_is_loaded(tmp_path: Path) -> None:
     """All that the node's process runs, with what it imports only when it is used."""
+    settings = {"agent": "http://127.0.0.1:9", "port": 0, "state": tmp_path / "s.db"}
     code = (
         "import sys, threading\n"
+        "from pathlib import Path, PosixPath\n"
         "from epochcast.analyzer.node import cli, process\n"
         "from epochcast.analyzer.node.config import load\n"
-        "stop = threading.Event(); threading.Timer(1.0, stop.set).start()\n"
-        f"process.run(load(None, {{'agent': 'http://127.0.0.1:9', 'port': 0, 'state': __import__('pathlib').Path({str(tmp_path / 's.db')!r})}}), stop)\n"
-        "sys.path.insert(0, '')\n"
+        "stop = threading.Event()\n"
+        "threading.Timer(1.0, stop.set).start()\n"
+        f"process.run(load(None, {settings!r}), stop)\n"
         f"heavy = {HEAVY!r} & set(sys.modules)\n"
         "sys.exit(f'loaded: {heavy}' if heavy else 0)"
     )
