@@ -1,4 +1,4 @@
-"""A modelled fleet of two nodes: every metric that agents and analyzers export, as functions of time that are known exactly.
+"""A modelled fleet of three nodes: every metric that agents and analyzers export, as functions of time that are known exactly.
 
 A Prometheus that holds its history (`history`, `promtool tsdb create-blocks-from openmetrics`) answers the dashboards' queries:
 their tests compare the answers with what the model says, and dashboard_pictures.py draws them. Nothing here was measured.
@@ -75,7 +75,7 @@ class Series(NamedTuple):
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU whose job began at ``began`` [unix s]; before that it is idle. ``index`` is its number on its node."""
+    """A GPU whose job began at ``began`` [unix s], idle before. ``pushed``: its agent is not scraped, but writes remotely."""
 
     node: str
     index: int
@@ -86,6 +86,7 @@ class Gpu:
     step_s: float | None = None
     confidence: float = 0.97
     detected_by: tuple[str, str] = ("epochcast-analyzer", "central:9913")
+    pushed: bool = False
 
     @property
     def uuid(self) -> str:
@@ -168,7 +169,7 @@ class Job:
     def ratio(self, target: str) -> tuple[float, float, float, float]:
         """Ratio to another GPU with its interval, and support."""
         ratio = RATIOS[target] / self.relative
-        support = 0.35 if target == "V100 SXM2 16GB" else 0.96
+        support = 0.35 if target == "V100 SXM2 16GB" else 0.96 / self.relative**0.1
         width = 1.35 if support < 0.5 else 1.12
         return ratio, ratio / width, ratio * width, support
 
@@ -202,7 +203,7 @@ def fleet(end: float) -> tuple[Job, ...]:
             27.45,
             1.62,
             two,
-            {"cost": ("g6e.12xlarge", "L40S", 0.43, 1.27), "time": ("p5.48xlarge", "H100 SXM5", 1.24, 0.62)},
+            {"cost": ("g6e.12xlarge", "L40S", 0.75, 1.27), "time": ("p5.48xlarge", "H100 SXM5", 1.24, 0.62)},
         ),
         Job(
             "gpu-b-2107",
@@ -212,42 +213,34 @@ def fleet(end: float) -> tuple[Job, ...]:
             27.45,
             1.62,
             (steps,),
-            {"cost": ("g6e.xlarge", "L40S", 0.09, 1.27), "time": ("p5.48xlarge", "H100 SXM5", 1.24, 0.62)},
+            {"cost": ("g6e.12xlarge", "L40S", 1.1, 1.27), "time": ("p5.48xlarge", "H100 SXM5", 1.24, 0.62)},
         ),
         Job("gpu-GPU-gpu-b-3", "GPU 3 of gpu-b", "A100 SXM4 80GB", "p4de.24xlarge", 27.45, 1.62, (unsure,)),
     )
 
 
+def spare(end: float) -> Gpu:
+    """Return the GPU that has had no job yet at ``end`` [unix s]."""
+    return Gpu("gpu-c", 0, "NVIDIA L4", "", end + 86400, confidence=0.0, pushed=True)
+
+
 def agent_series(jobs: Iterable[Job], end: float) -> Iterator[Series]:
     """Yield what the agents of the fleet export."""
-    gpus = [gpu for job in jobs for gpu in job.gpus]
-    for gpu in gpus:
+    for gpu in (*(gpu for job in jobs for gpu in job.gpus), spare(end)):
         labels = {
             "job": "epochcast-agent",
-            "instance": f"{gpu.node}:9911",
+            "instance": gpu.node if gpu.pushed else f"{gpu.node}:9911",
             "gpu": str(gpu.index),
             "uuid": gpu.uuid,
             "name": gpu.name,
         }
+        yield from _measured(gpu, labels)
+        if gpu.pushed:
+            continue
         yield Series("epochcast_gpu_up", labels, lambda t: 1.0)
         yield Series("epochcast_gpu_missed_ticks_total", labels, lambda t: 0.02 * (t - end + 1e5))
         blank = {key: value for key, value in labels.items() if key != "name"} | {"metric": "fp64_active"}
         yield Series("epochcast_agent_blanks_total", blank, lambda t: 0.05 * (t - end + 1e5))
-        for column, metric in agent_catalog().items():
-            if column not in LEVELS:
-                continue
-            name = metric.prometheus
-            if metric.kind == "counter":
-                yield Series(f"{name.removesuffix('_total')}_total", labels, lambda t, g=gpu, c=column: g.integral(c, t))
-                continue
-            yield Series(name, labels, lambda t, g=gpu, c=column: g.level(c, t))
-            yield Series(f"{name}_avg", labels, lambda t, g=gpu, c=column: g.mean(c, t - WINDOW_S, t))
-            # One reading in a window that is unlike the others: what only ten readings a second see.
-            yield Series(f"{name}_min", labels, lambda t, g=gpu, c=column: 0.8 * g.level(c, t))
-            yield Series(f"{name}_max", labels, lambda t, g=gpu, c=column: 1.05 * g.level(c, t))
-            if metric.unit == "ratio":
-                integral = f"{name.removesuffix('_ratio')}_seconds_total"
-                yield Series(integral, labels, lambda t, g=gpu, c=column: g.integral(c, t))
     for node, source, hertz in (("gpu-a", "gpm", 10.0), ("gpu-b", "dcgm", 9.7)):
         own = {"job": "epochcast-agent", "instance": f"{node}:9911"}
         of = {**own, "source": source}
@@ -256,6 +249,8 @@ def agent_series(jobs: Iterable[Job], end: float) -> Iterator[Series]:
         yield Series("epochcast_agent_effective_hertz", of, lambda t, h=hertz: h)
         yield Series("epochcast_agent_target_hertz", of, lambda t: 10.0)
         yield Series("epochcast_agent_last_sample_timestamp_seconds", of, lambda t: t - 0.2)
+        played = {**own, "source": "replay"}
+        yield Series("epochcast_agent_last_sample_timestamp_seconds", played, lambda t: 1.7e9)
         for name, rate in (("missed_ticks", 0.1), ("governed_ticks", 0.0), ("read_errors", 0.01)):
             yield Series(f"epochcast_agent_{name}_total", of, lambda t, r=rate: r * (t - end + 1e5))
         for name in ("tick_seconds", "tick_lateness_seconds"):
@@ -273,6 +268,7 @@ def analyzer_series(jobs: Iterable[Job], end: float) -> Iterator[Series]:
             who = {"gpu": str(gpu.index), "uuid": gpu.uuid, "name": gpu.name, "node": gpu.node, "training_job": job.id}
             yield Series("epochcast_gpu_training_job_info", {**service, **who}, lambda t, g=gpu: 1.0 if t >= g.began else None)
         yield from _job(job, service)
+    yield from _detector(spare(end), end)
     for own, gpus in ((node, 4), (service, 4)):
         yield Series("up", own, lambda t: 1.0)
         yield Series("epochcast_analyzer_watched_gpus", own, lambda t, n=gpus: float(n))
@@ -305,6 +301,29 @@ def analyzer_series(jobs: Iterable[Job], end: float) -> Iterator[Series]:
         "training_job": "slurm-4711",
     }
     yield Series("ALERTS", straggler, lambda t: 1.0)
+    yield Series("ALERTS", {**straggler, "alertname": "EpochcastEpochsSlower", "alertstate": "pending"}, lambda t: 1.0)
+    yield Series("ALERTS", {**straggler, "alertname": "DiskFull"}, lambda t: 1.0)
+    yield from _process({"job": "another-exporter", "instance": "gpu-a:9100"}, 0.5, 1e9, end)
+
+
+def _measured(gpu: Gpu, labels: dict[str, str]) -> Iterator[Series]:
+    for column, metric in agent_catalog().items():
+        if column not in LEVELS:
+            continue
+        name = metric.prometheus
+        if metric.kind == "counter":
+            yield Series(f"{name.removesuffix('_total')}_total", labels, lambda t, c=column: gpu.integral(c, t))
+            continue
+        yield Series(name, labels, lambda t, c=column: gpu.level(c, t))
+        if gpu.pushed:
+            continue
+        yield Series(f"{name}_avg", labels, lambda t, c=column: gpu.mean(c, t - WINDOW_S, t))
+        # One reading in a window that is unlike the others: what only ten readings a second see.
+        yield Series(f"{name}_min", labels, lambda t, g=gpu, c=column: 0.8 * g.level(c, t))
+        yield Series(f"{name}_max", labels, lambda t, g=gpu, c=column: 1.05 * g.level(c, t))
+        if metric.unit == "ratio":
+            integral = f"{name.removesuffix('_ratio')}_seconds_total"
+            yield Series(integral, labels, lambda t, c=column: gpu.integral(c, t))
 
 
 def _detector(gpu: Gpu, end: float) -> Iterator[Series]:

@@ -20,7 +20,7 @@ ANALYZERS = ("gpu-a:9912", "central:9913")
 
 def one(value: float) -> Expected:
     """A single series without labels."""
-    return (), {(): value}
+    return (), {(): float(value)}
 
 
 def of(labels: str, answers: dict[Any, float]) -> Expected:
@@ -34,16 +34,20 @@ class Truth:
     def __init__(self, model: ModuleType, now: float) -> None:
         self.model, self.now = model, now
         self.jobs = {job.id: job for job in model.fleet(now)}
-        self.gpus = {gpu.uuid: gpu for job in self.jobs.values() for gpu in job.gpus}
+        self.gpus = {gpu.uuid: gpu for gpu in (*(gpu for job in self.jobs.values() for gpu in job.gpus), model.spare(now))}
 
     def panels(self, choices: dict[str, str]) -> dict[tuple[str, str], list[Expected]]:
         boards = {
             "epochcast-fleet": self._fleet(re.compile(choices["node"])),
             "epochcast-gpu": self._gpu(self.gpus[choices["gpu"]]),
             "epochcast-job": self._job(self.jobs[choices["training_job"]]),
-            "epochcast-agents": self._agents(),
+            "epochcast-agents": self._agents(re.compile(choices["instance"])),
         }
         return {(board, title): answers for board, panels in boards.items() for title, answers in panels.items()}
+
+    def _mean(self, gpu: Any, column: str) -> float:
+        """Mean of the last minute: from the integral, or where it is not scraped of the samples that were written."""
+        return float(gpu.level(column, self.now) if gpu.pushed else gpu.mean(column, self.now - 60, self.now))
 
     def _fleet(self, nodes: re.Pattern[str]) -> dict[str, list[Expected]]:
         now = self.now
@@ -58,19 +62,24 @@ class Truth:
         def by_job(value: Callable[[Any], float | None], among: Iterable[Any] = jobs) -> Expected:
             return of("training_job", {job.id: v for job in among if (v := value(job)) is not None})
 
+        def if_any(what: list[Any], value: float) -> Expected:
+            return one(value) if what else ((), {})
+
         state = {"idle": 0.0, "searching": 1.0, "answered": 2.0}
-        utilisation = {g: g.mean("gpu_utilization", now - 60, now) for g in gpus}
+        utilisation = {g: self._mean(g, "gpu_utilization") for g in gpus}
         place = {job.id: job.recommended["cost"] for job in priced}
         info = {(j.id, place[j.id][0], "aws", "us-east-1", place[j.id][1], "1"): 1.0 for j in priced}
         return {
             "GPUs watched": [one(len(gpus))],
-            "GPUs at work": [one(len(gpus))],
+            "GPUs at work": [one(sum(g.state(now) != "idle" for g in gpus))],
             "Utilisation": [one(sum(utilisation.values()) / len(gpus))],
-            "Active jobs": [one(len(jobs))],
+            "Active jobs": [if_any(jobs, len(jobs))],
             "Epochs in the last hour": [
-                one(sum(min(g.ended(now) for g in j.gpus) - min(g.ended(now - 3600) for g in j.gpus) for j in jobs))
+                if_any(jobs, sum(min(g.ended(now) for g in j.gpus) - min(g.ended(now - 3600) for g in j.gpus) for j in jobs))
             ],
-            "Could be saved per hour": [one(sum(job.usd_per_hour * (1 - job.recommended["cost"][2]) for job in priced))],
+            "Could be saved per hour": [
+                if_any(priced, sum(job.usd_per_hour * max(0.0, 1 - job.recommended["cost"][2]) for job in priced))
+            ],
             "Utilisation by GPU": [
                 of("uuid node gpu", {(g.uuid, g.node, str(g.index)): value for g, value in utilisation.items()})
             ],
@@ -113,17 +122,20 @@ class Truth:
         newest = [float(gpu.ends[gpu.ended(now) - k]) for k in (1, 2)] if gpu.ended(now) > 1 else []
 
         def mean(column: str) -> Expected:
-            return of("uuid", {mine: gpu.mean(column, now - 60, now)})
+            return of("uuid", {mine: self._mean(gpu, column)})
 
         def last(column: str) -> Expected:
             return of("uuid", {mine: gpu.level(column, now)})
 
         def extreme(pick: Callable[..., float], factor: float, column: str) -> Expected:
             scrapes = [now - k * self.model.SCRAPE_S for k in range(5)]
-            return of("uuid", {mine: factor * pick(gpu.level(column, moment) for moment in scrapes)})
+            return if_scraped(factor * pick(gpu.level(column, moment) for moment in scrapes))
 
         def window(column: str) -> Expected:
-            return of("uuid", {mine: gpu.mean(column, now - 10, now)})
+            return if_scraped(gpu.mean(column, now - 10, now))
+
+        def if_scraped(value: float) -> Expected:
+            return of("uuid", {} if gpu.pushed else {mine: value})
 
         def if_known(value: float | None) -> Expected:
             return of("uuid", {} if value is None else {mine: value})
@@ -131,12 +143,12 @@ class Truth:
         lengths = [if_known(newest[0] - newest[1] if newest else None), if_known(gpu.epoch_s), if_known(gpu.step_s)]
         activity = ("sm_active", "sm_occupancy", "tensor_active", "fp32_active", "fp16_active", "dram_active")
         return {
-            "Detector": [of("uuid", {mine: 2.0 if gpu.confidence else 1.0})],
+            "Detector": [of("uuid", {mine: {"idle": 0.0, "searching": 1.0, "answered": 2.0}[gpu.state(now)]})],
             "Epoch or step": [if_known(gpu.epoch_s or gpu.step_s)],
             "Confidence": [of("uuid", {mine: gpu.confidence})],
             "Epochs seen": [of("uuid", {mine: gpu.ended(now)})],
             "Since the last epoch": [if_known(now - newest[0] if newest else None)],
-            "Job": [of("training_job", {gpu.job: 1.0})],
+            "Job": [of("training_job", {gpu.job: 1.0} if gpu.job else {})],
             "Length of epochs": lengths,
             "Confidence of the detector": [of("uuid", {mine: gpu.confidence})],
             "What works on the chip": [mean(column) for column in activity],
@@ -153,10 +165,10 @@ class Truth:
             "Utilisation as the driver tells it": [mean("gpu_utilization"), mean("memory_utilization")],
             "Device memory": [last("memory_used"), last("memory_free")],
             "PCIe and NVLink": [window(column) for column in ("pcie_rx", "pcie_tx", "nvlink_rx", "nvlink_tx")],
-            "Power": [mean("energy"), last("power_average"), last("power_limit")],
+            "Power": [of("uuid", {mine: gpu.mean("energy", now - 60, now)}), last("power_average"), last("power_limit")],
             "Clocks": [last("sm_clock"), last("memory_clock")],
             "Temperature": [last("temperature")],
-            "Readings that are missing": [of("uuid", {mine: 0.02}), of("uuid", {mine: 0.05})],
+            "Readings that are missing": [if_scraped(0.02), if_scraped(0.05)],
             "Samples that the detector takes in": [of("uuid", {mine: 10.0}), of("uuid", {mine: 0.01})],
         }
 
@@ -221,37 +233,47 @@ class Truth:
             "Its GPUs": [by_gpu(lambda g: g.epoch_s), by_gpu(lambda g: g.confidence), by_gpu(lambda g: g.ended(now))],
         }
 
-    def _agents(self) -> dict[str, list[Expected]]:
+    def _agents(self, instances: re.Pattern[str]) -> dict[str, list[Expected]]:
+        here = {at for at in (*INSTANCES, *ANALYZERS) if instances.fullmatch(at)}
+        agents_here = [at for at in INSTANCES if at in here]
+        analyzers_here = [at for at in ANALYZERS if at in here]
+        service = "central:9913" in here
         sources = {("gpu-a:9911", "gpm"): 10.0, ("gpu-b:9911", "dcgm"): 9.7}
+        sources = {key: value for key, value in sources.items() if key[0] in here}
         polled = {
             ("gpu-a:9912", "agent", "gpu-a"): True,
             ("central:9913", "node", "gpu-a"): True,
             ("central:9913", "agent", "gpu-b"): True,
             ("central:9913", "prometheus", "metrics.example.org"): False,
         }
+        polled = {key: up for key, up in polled.items() if key[0] in here}
         low, high = self.model.TICK
 
         def agents(value: float) -> Expected:
-            return of("instance", dict.fromkeys(INSTANCES, value))
+            return of("instance", dict.fromkeys(agents_here, value))
 
         def analyzers(value: float) -> Expected:
-            return of("instance", dict.fromkeys(ANALYZERS, value))
+            return of("instance", dict.fromkeys(analyzers_here, value))
 
         def source(answers: tuple[float, float]) -> Expected:
             return of("instance kind source", {key: answers[0] if up else answers[1] for key, up in polled.items()})
+
+        def of_service(expected: Expected) -> Expected:
+            return expected if service else (expected[0], {})
 
         routes = {"/api/v1/jobs": 2.0, "/api/v1/predictions": 1.0, "/": 0.4}
         # All in one bucket, evenly: 99 % of the way from its lower end to its upper.
         tick = low + 0.99 * (high - low)
         processes = {("epochcast-agent", at): (0.012, 41e6) for at in INSTANCES}
         processes |= dict.fromkeys(zip(("epochcast-node", "epochcast-analyzer"), ANALYZERS, strict=True), (0.03, 160000000.0))
+        processes = {key: cost for key, cost in processes.items() if key[1] in here}
         return {
-            "Agents up": [one(2)],
-            "Node analyzers up": [one(1)],
-            "Services up": [one(1)],
-            "Watchers": [one(1)],
-            "Sources down": [one(1)],
-            "Age of the oldest price": [one(40 * 86400)],
+            "Agents up": [one(len(agents_here))],
+            "Node analyzers up": [one("gpu-a:9912" in here)],
+            "Services up": [one(service)],
+            "Watchers": [of_service(one(1))],
+            "Sources down": [one(service)],
+            "Age of the oldest price": [of_service(one(40 * 86400))],
             "Readings per second": [
                 of("instance source", sources),
                 of("instance source", dict.fromkeys(sources, 10.0)),
@@ -260,7 +282,7 @@ class Truth:
             "What is missing, per second": [
                 agents(0.1),
                 agents(0.0),
-                of("instance", dict.fromkeys(INSTANCES, 4 * 0.05)),
+                of("instance", dict.fromkeys(agents_here, 4 * 0.05)),
                 agents(0.01),
             ],
             "Age of the newest sample": [of("instance source", dict.fromkeys(sources, 0.2))],
@@ -270,14 +292,14 @@ class Truth:
             "Backlog": [analyzers(80)],
             "CPU of detection": [analyzers(0.006)],
             "Lost and failed, per second": [analyzers(0), analyzers(0)],
-            "Requests per second": [of("route status", {(route, "200"): rate for route, rate in routes.items()})],
-            "Time to answer, 99th percentile": [of("route", dict.fromkeys(routes, 0.00995))],
+            "Requests per second": [of_service(of("route status", {(route, "200"): rate for route, rate in routes.items()}))],
+            "Time to answer, 99th percentile": [of_service(of("route", dict.fromkeys(routes, 0.00995)))],
             "Rounds of grouping and predicting": [
-                of("instance", {"central:9913": 0.075}),
-                of("instance", {"central:9913": 0.0995}),
+                of_service(of("instance", {"central:9913": 0.075})),
+                of_service(of("instance", {"central:9913": 0.0995})),
             ],
-            "Refused requests per second": [of("reason", {"rate": 0.3})],
-            "Failures in an hour": [one(2), one(3), one(1)],
+            "Refused requests per second": [of_service(of("reason", {"rate": 0.3}))],
+            "Failures in an hour": [of_service(one(value)) for value in (2, 3, 1)],
             "CPU": [of("job instance", {key: cpu for key, (cpu, _) in processes.items()})],
             "Memory": [of("job instance", {key: rss for key, (_, rss) in processes.items()})],
         }
@@ -288,15 +310,16 @@ def truth(model: ModuleType, prometheus: Any) -> Truth:
     return Truth(model, prometheus.now)
 
 
-# The four-GPU job with a straggler, the job that has steps only, and the one of which nothing but a ratio is known.
+# The four-GPU job with a straggler, the job that has steps only, the one of which only a ratio is known; a GPU without a job.
 @pytest.mark.parametrize(
     "choices",
     [
         {},
-        {"node": "gpu-b", "gpu": "GPU-gpu-b-2", "training_job": "gpu-b-2107"},
-        {"node": "gpu-a", "gpu": "GPU-gpu-b-3", "training_job": "gpu-GPU-gpu-b-3"},
+        {"node": "gpu-b", "instance": "gpu-a.+", "gpu": "GPU-gpu-b-2", "training_job": "gpu-b-2107"},
+        {"node": "gpu-a", "instance": "central.+", "gpu": "GPU-gpu-b-3", "training_job": "gpu-GPU-gpu-b-3"},
+        {"node": "gpu-c", "instance": "gpu-b.+", "gpu": "GPU-gpu-c-0", "training_job": "container-3f2a91c0de77"},
     ],
-    ids=["epochs", "steps", "ratio alone"],
+    ids=["epochs", "steps", "ratio alone", "idle"],
 )
 def test_every_query_gives_what_the_fleet_does(
     queries: list[Any], prometheus: Any, truth: Truth, choices: dict[str, str]
