@@ -52,9 +52,7 @@ def fill(store: StateStore, now: float | None = None, *, hostile: bool = False) 
     for number in range(2):
         process = SCRIPT if hostile else "python"
         training(_device("node-2", number, "Tesla T4"), 62.4, 44, Owner(4711, process, "ben"), now - 62.4 * 45.5)
-    training(
-        _device("node-4", 0, "NVIDIA A10G"), 41.7, 30, Owner(812, "python"), now - 9000, state="idle", last_sample=now - 1.1
-    )
+    training(_device("node-4", 0, "NVIDIA A10G"), 41.7, 30, Owner(812, "python"), now - 9000, state="idle")
     steps = _device("node-3", 0, f"Tesla V100{SCRIPT}" if hostile else "Tesla V100-SXM2-16GB")
     plain = Report(steps, "answered", "steps", 0.4312, 0.81, now - 2710, 0, last_sample=now - 0.2, samples=27000)
     reports.append(replace(plain, profile=_profile("Tesla V100-SXM2-16GB", 0.4312, "step", 0)))
