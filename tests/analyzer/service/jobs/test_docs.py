@@ -1,0 +1,59 @@
+"""docs/analyzer.md against the code: its tables are whole, and its examples work."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from epochcast.analyzer.live.metric_catalog import markdown
+from epochcast.analyzer.service.config import LimitSettings, Settings
+from epochcast.analyzer.service.parts import Parts
+from epochcast.analyzer.service.questions import example_profile
+
+
+@pytest.fixture(scope="module")
+def page(root: Path) -> str:
+    return (root / "docs" / "analyzer.md").read_text(encoding="utf-8")
+
+
+def test_the_table_of_metrics_is_the_printed_one(page: str) -> None:
+    assert markdown() in page, "paste what `python -m epochcast.analyzer.live.metric_catalog` prints"
+
+
+def test_every_endpoint_is_in_the_table(page: str, client: TestClient) -> None:
+    spec = client.get("/openapi.json").json()["paths"]
+    served = {f"{method.upper()} {path}" for path, methods in spec.items() for method in methods}
+    backends = {one for one in served if re.search(r"/backends/(?!\{)", one)}  # each has a path of its own
+    assert set(re.findall(r"^\| `([A-Z]+ /\S*)` \|", page, flags=re.MULTILINE)) == served - backends
+
+
+def test_every_setting_is_named(page: str) -> None:
+    part = page.split("## Configuration")[1].split("## What is told")[0]
+    missing = [name for name in Settings.model_fields if f"`{name}`" not in part and f"[{name}" not in part]
+    assert missing == []
+    assert LimitSettings().body_bytes == 16 * 2**20 and "16 MiB" in part
+    assert LimitSettings().requests_per_minute == 6000 and "6000 requests a minute" in part
+
+
+def test_the_examples_work(page: str, client: TestClient, parts: Parts) -> None:
+    block = page.split("## API")[1].split("```")[1]
+    commands = [shlex.split(line) for line in block.splitlines() if line.startswith("curl")]
+    assert len(commands) >= 10
+    for words in commands:
+        (url,) = [word for word in words if word.startswith("localhost:9913")]
+        path = url.removeprefix("localhost:9913")
+        if path.startswith("/api/v1/traces"):  # an upload: test_uploads.py
+            assert words[words.index("-H") + 1] == "Content-Type: application/vnd.apache.parquet"
+            continue
+        if "-d" in words:
+            body = words[words.index("-d") + 1].replace("$(cat job.json)", json.dumps(example_profile()))
+            method = words[words.index("-X") + 1] if "-X" in words else "POST"
+            answer = client.request(method, path, content=body, headers={"Content-Type": "application/json"})
+        else:
+            answer = client.get(path)
+        assert answer.status_code in (200, 204), (path, answer.text)
