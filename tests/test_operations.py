@@ -156,7 +156,7 @@ def test_the_environment_file_sets_only_what_the_unit_or_the_agent_reads(root: P
     assert "$AGENT_OPTIONS" in (root / "systemd" / "epochcast-agent.service").read_text()
 
 
-def test_the_wheel_carries_the_units(root: Path, tmp_path: Path) -> None:
+def test_the_wheel_carries_the_units_and_the_page(root: Path, tmp_path: Path) -> None:
     pytest.importorskip("setuptools", minversion="77")
     pytest.importorskip("build")
     # Built from a copy: setuptools leaves folders behind in the tree that it builds from.
@@ -170,7 +170,12 @@ def test_the_wheel_carries_the_units(root: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     (wheel,) = (tmp_path / "wheel").glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
-        shipped = {name.removeprefix("epochcast/systemd/") for name in archive.namelist() if "/systemd/" in name}
+        names = archive.namelist()
+    shipped = {name.removeprefix("epochcast/systemd/") for name in names if "/systemd/" in name}
+    page = root / "analyzer" / "service" / "page"
+    made_of = [path for folder in ("templates", "static") for path in (page / folder).iterdir()]
+    assert made_of
+    assert {f"epochcast/{path.relative_to(root)}" for path in made_of} <= set(names)
     assert shipped == {*UNITS, *SETTINGS} == {path.name for path in (root / "systemd").iterdir()}
     assert {path.name for path in files("epochcast").joinpath("systemd").iterdir()} == shipped
 
