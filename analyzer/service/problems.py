@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 
+_LONGEST = 1000
+
 _TITLES = {
     400: "not readable",
     401: "not signed in",
@@ -39,7 +41,10 @@ _TITLES = {
 def problem(status: int, detail: str, path: str, headers: Mapping[str, str] | None = None) -> Response:
     """Return the response to a request for ``path``."""
     title = _TITLES.get(status) or HTTPStatus(status).phrase.lower()
-    body = Problem(title=title, status=status, detail=" ".join(detail.split()), instance=path).model_dump()
+    detail = " ".join(detail.split())
+    if len(detail) > _LONGEST:  # it repeats what was sent
+        detail = f"{detail[:_LONGEST]}…"
+    body = Problem(title=title, status=status, detail=detail, instance=path[:_LONGEST]).model_dump()
     # Escaped to ASCII: a detail may quote what was sent, which need not be encodable.
     return Response(json.dumps(body).encode("ascii"), status, headers, MEDIA_TYPE)
 

@@ -1,0 +1,241 @@
+"""Broken, huge and adversarial uploads: none is answered 5xx, and the service neither ends nor grows.
+
+A few hundred here; 10 000 in `make soak`.
+"""
+
+import base64
+import io
+import json
+import struct
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from starlette.testclient import TestClient
+
+from epochcast.analyzer.service.parts import Parts
+from epochcast.analyzer.service.questions import example_profile
+from epochcast.analyzer.service.uploads import MOST_CELLS
+
+PARQUET = "application/vnd.apache.parquet"
+JSON = "application/json"
+
+# path, content type, body
+Upload = tuple[str, str, bytes]
+
+_TRACES = st.sampled_from(("/api/v1/traces/detections", "/api/v1/traces/predictions?gpu=T4", "/api/v1/traces/recommendations"))
+_QUESTIONS = st.sampled_from(("/api/v1/predictions", "/api/v1/recommendations", "/api/v1/backends/black-box"))
+
+
+def _parquet_file(columns: dict[str, Any], **options: Any) -> bytes:
+    file = io.BytesIO()
+    pq.write_table(pa.table(columns), file, **options)
+    return file.getvalue()
+
+
+_TIME = np.arange(300) * 0.1 + 1.7e9
+_WAVE = 0.5 + 0.4 * np.sin(_TIME)
+_FILES = [
+    _parquet_file({"time": _TIME, "sm_active": _WAVE}),
+    _parquet_file({"time": _TIME, "sm_active": _WAVE}, compression="zstd", use_dictionary=False),
+    _parquet_file({"time": _TIME, "sm_active": _WAVE.astype(np.float32)}, compression="gzip", version="1.0"),
+]
+_TEXT = (
+    "time,gpu_utilization,power\n" + "".join(f"{1.7e9 + n / 10},{0.5 + n % 7 / 20},{60 + n % 9}\n" for n in range(60))
+).encode()
+
+
+@st.composite
+def _broken(draw: st.DrawFn, files: Sequence[bytes]) -> bytes:
+    """One of the files with bytes changed, left out or put in."""
+    content = bytearray(draw(st.sampled_from(files)))
+    for _ in range(draw(st.integers(1, 6))):
+        # What a reader believes stands at the ends: magic, footer, lengths.
+        place = draw(st.one_of(st.integers(0, len(content)), st.integers(max(0, len(content) - 600), len(content))))
+        match draw(st.sampled_from(("change", "insert", "cut", "length"))):
+            case "change":
+                content[place : place + 1] = draw(st.binary(min_size=1, max_size=1))
+            case "insert":
+                content[place:place] = draw(st.binary(min_size=1, max_size=40))
+            case "cut":
+                del content[place : place + draw(st.integers(1, 200))]
+            case "length":
+                content[-8:-4] = struct.pack("<I", draw(st.integers(0, 2**32 - 1)))
+    return bytes(content)
+
+
+_NUMBERS = st.one_of(st.floats(), st.integers(-(10**400), 10**400), st.sampled_from((1e308, -1e308, 5e-324, 2**63, -(2**63))))
+
+_ARRAYS: list[Callable[[], Any]] = [
+    lambda: pa.array(np.full(50, np.nan)),
+    lambda: pa.array(np.full(50, 1e308)),
+    lambda: pa.array([2**63] * 50, pa.uint64()),
+    lambda: pa.array([True] * 50),
+    lambda: pa.nulls(50),
+    lambda: pa.array(["x" * 10_000] * 50).dictionary_encode(),
+    lambda: pa.array([[[1.0]]] * 50),
+    lambda: pa.array([{"a": {"b": 1}}] * 50),
+    lambda: pa.array(range(50), pa.timestamp("ns", "UTC")),
+    lambda: pa.array([b"\xff"] * 50),
+    lambda: pa.array([1] * 50, pa.decimal128(38, 10)),
+    lambda: pa.array(np.arange(50, dtype=np.float16)),
+    lambda: pa.array(np.arange(50) * 1e300),
+    lambda: pa.array(np.arange(50) * 1e-300),
+]
+
+
+@st.composite
+def _tables(draw: st.DrawFn) -> bytes:
+    """A whole Parquet file of columns that no trace has."""
+    names = draw(
+        st.lists(
+            st.sampled_from(("time", "t", "sm_active", "power", "", "a" * 5000, "x\n")), min_size=1, max_size=4, unique=True
+        )
+    )
+    kinds = draw(st.lists(st.sampled_from(_ARRAYS), min_size=len(names), max_size=len(names)))
+    return _parquet_file({name: kind() for name, kind in zip(names, kinds, strict=True)}, compression="zstd")
+
+
+@st.composite
+def _texts(draw: st.DrawFn) -> bytes:
+    """A CSV text of cells that no trace has."""
+    cells = st.one_of(
+        _NUMBERS.map(str),
+        st.sampled_from(("", "nan", "inf", "-inf", "1e999", '"', "#", "0x1", "1_000", "9" * 400)),
+        st.text(max_size=8),
+    )
+    header = draw(
+        st.lists(st.sampled_from(("time", "t", "power", "sm_active", "timestamp", "#Entity", '"', "")), min_size=1, max_size=5)
+    )
+    rows = draw(st.lists(st.lists(cells, max_size=6), max_size=8))
+    text = "\n".join(",".join(row) for row in [header, *rows])
+    return draw(st.sampled_from(("", "# {}\n", '# {"gpu": 1}\n', "\ufeff"))).encode() + text.encode("utf-8", "surrogatepass")
+
+
+_VALUES = st.recursive(
+    st.one_of(st.none(), st.booleans(), _NUMBERS, st.text(max_size=20), st.just("x" * 100_000)),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=8), inner, max_size=3)),
+    max_leaves=5,
+)
+
+
+@st.composite
+def _profiles(draw: st.DrawFn) -> bytes:
+    """The example's question with a few values replaced, left out or added."""
+    question: dict[str, Any] = {"profiles": [json.loads(json.dumps(example_profile()))]}
+    for _ in range(draw(st.integers(1, 3))):
+        place: Any = question
+        while isinstance(place, (dict, list)) and place and draw(st.integers(0, 3)):
+            keys = sorted(place) if isinstance(place, dict) else range(len(place))
+            key = draw(st.sampled_from(list(keys)))
+            if not isinstance(place[key], (dict, list)):
+                break
+            place = place[key]
+        if isinstance(place, dict):
+            key = draw(st.one_of(st.text(max_size=10), st.sampled_from([*sorted(place), "targets", "epochs"])))
+            if draw(st.booleans()):
+                place.pop(key, None)
+            else:
+                place[key] = draw(_VALUES)
+        else:
+            place.append(draw(_VALUES))
+    return json.dumps(question).encode()
+
+
+_DEEP = [opening * 50_000 for opening in (b"[", b'{"a":', b'{"profiles":[')]
+
+UPLOADS: dict[str, st.SearchStrategy[Upload]] = {
+    "parquet": st.tuples(_TRACES, st.just(PARQUET), _broken(_FILES)),
+    "tables": st.tuples(_TRACES, st.just(PARQUET), _tables()),
+    "csv": st.tuples(_TRACES, st.just("text/csv"), st.one_of(_texts(), _broken([_TEXT]), st.binary(max_size=200))),
+    "json": st.tuples(
+        _QUESTIONS,
+        st.just(JSON),
+        st.one_of(_profiles(), _broken([json.dumps({"profiles": [example_profile()]}).encode()]), st.sampled_from(_DEEP)),
+    ),
+    "types": st.tuples(
+        st.one_of(_TRACES, _QUESTIONS),
+        st.one_of(
+            st.sampled_from(("", JSON, "text/csv", PARQUET, "multipart/form-data; boundary=x", "*/*")),
+            st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=60),
+        ),
+        st.one_of(st.sampled_from([*_FILES, _TEXT]), st.binary(max_size=100)),
+    ),
+}
+
+
+def _onnx() -> st.SearchStrategy[Upload]:
+    onnx = pytest.importorskip("onnx", reason="the extra onnx is not installed")
+    node = onnx.helper.make_node("Relu", ["x"], ["y"])
+    values = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, 3, 8, 8]) for name in ("x", "y")]
+    model = onnx.helper.make_model(onnx.helper.make_graph([node], "g", values[:1], values[1:])).SerializeToString()
+    bodies = _broken([model]).map(lambda file: json.dumps({"onnx": base64.b64encode(file).decode()}).encode())
+    return st.tuples(st.just("/api/v1/backends/occupancy"), st.just(JSON), bodies)
+
+
+def check(client: TestClient, upload: Upload) -> int:
+    """Send it, and return the status: an answer, or a problem of one sentence that is the client's."""
+    path, kind, body = upload
+    response = client.post(path, content=body, headers={"Content-Type": kind})
+    if response.status_code != 200:
+        assert 400 <= response.status_code < 500, (path, kind, body, response.text)
+        assert response.headers["content-type"] == "application/problem+json"
+        assert "\n" not in response.json()["detail"]
+        assert len(response.content) < 4000
+    return response.status_code
+
+
+def fuzz(client: TestClient, uploads: st.SearchStrategy[Upload], examples: int) -> int:
+    """Send so many, the same ones each time; return how many were refused."""
+    refused = 0
+
+    @settings(max_examples=examples, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(upload=uploads)
+    def sent(upload: Upload) -> None:
+        nonlocal refused
+        refused += check(client, upload) != 200
+
+    sent()
+    return refused
+
+
+@pytest.mark.parametrize("kind", UPLOADS)
+def test_whatever_is_sent_is_answered_or_refused(client: TestClient, parts: Parts, kind: str) -> None:
+    restarts = parts.workers.restarts
+    assert fuzz(client, UPLOADS[kind], 60) >= 20
+    assert parts.workers.restarts == restarts  # no upload ended a process, or took it all of its time
+    assert client.get("/healthz").status_code == 200
+
+
+def test_a_parquet_file_that_unfolds_to_gigabytes_is_refused(client: TestClient) -> None:
+    rows = 50_000_000
+    one = pa.array([1.0]).dictionary_encode()
+    bomb = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int8)), one.dictionary)
+    body = _parquet_file({"time": bomb, "sm_active": bomb}, compression="zstd")
+    assert len(body) < 1_000_000 < 2 * rows > MOST_CELLS
+    assert check(client, ("/api/v1/traces/detections", PARQUET, body)) == 422
+
+
+@pytest.mark.soak
+def test_ten_thousand_uploads_end_nothing_and_leave_nothing_behind(client: TestClient, parts: Parts) -> None:
+    kinds = {**UPLOADS, "onnx": _onnx()}
+    for uploads in kinds.values():  # what grows once has grown then
+        fuzz(client, uploads, 100)
+    before = _resident_mb()
+    sent = {kind: 400 if kind == "onnx" else 2000 for kind in kinds}
+    refused = {kind: fuzz(client, uploads, sent[kind]) for kind, uploads in kinds.items()}
+    assert sum(sent.values()) >= 10_000
+    assert all(refused[kind] > sent[kind] / 4 for kind in kinds), refused
+    assert parts.workers.restarts == 0
+    assert _resident_mb() - before < 60
+    assert client.get("/healthz").status_code == 200
+
+
+def _resident_mb() -> float:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 1e6
