@@ -276,9 +276,9 @@ class GpuWatch:
         if not fresh:
             return News()
         gone = frozenset(superseded(self._known, fresh))
-        assert self._job_since is not None
+        since = fresh[0].start if self._job_since is None else self._job_since
         records = [
-            EpochRecord(one.start, one.end, float(np.clip(one.confidence, 0, 1)), self._job_since, self._profile_of(found, one))
+            EpochRecord(one.start, one.end, float(np.clip(one.confidence, 0, 1)), since, self._profile_of(found, one))
             for one in fresh
         ]
         self._epochs_seen += max(0, len(fresh) - len(gone))
@@ -286,7 +286,8 @@ class GpuWatch:
         known += [replace(record, profile=None) for record in records]
         self._known = sorted(known, key=lambda epoch: epoch.start)[-KNOWN:]
         if len(self._settled) > 4 * KNOWN:
-            self._settled = {(epoch.start, epoch.end) for epoch in (*self._known, *found.epochs)}
+            self._settled = {(epoch.start, epoch.end) for epoch in self._known}
+            self._settled |= {(epoch.start, epoch.end) for epoch in found.epochs}
         return News(tuple(records), tuple(sorted(gone)))
 
     def _whole(self, found: Detection) -> tuple[Epoch, ...]:

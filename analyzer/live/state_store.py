@@ -156,8 +156,8 @@ class StateStore:
             (gpu, -1e300 if since is None else since, limit),
         )
         return [
-            EpochRecord(*values, None if profile is None else Profile.from_json(json.loads(profile)))
-            for *values, profile in reversed(rows)
+            EpochRecord(start, end, sure, job, None if profile is None else Profile.from_json(json.loads(profile)))
+            for start, end, sure, job, profile in reversed(rows)
         ]
 
     def told(self) -> dict[str, float]:

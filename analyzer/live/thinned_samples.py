@@ -33,7 +33,9 @@ class ThinnedSamples:
         self._taken = 0  # rows ever; row i is in place i % RECENT_ROWS
         self._job_time = np.empty(JOB_ROWS)
         self._job = np.empty((JOB_ROWS, 0), dtype=np.float32)
-        self._begin(np.empty(0), self._recent[:0])
+        self._waiting = np.empty(0, dtype=np.float32)  # newest readings since the last row held
+        self._held = self._skip = 0  # rows held, and rows to leave out before the next one is
+        self._stride = 1
 
     @property
     def nbytes(self) -> int:
@@ -100,10 +102,8 @@ class ThinnedSamples:
         self._waiting = np.append(self._waiting, np.float32(np.nan))
 
     def _begin(self, time: Array, table: NDArray[np.float32]) -> None:
-        self._held = 0
-        self._stride = 1
-        self._skip = 0  # rows to leave out before the next one is held
-        self._waiting = np.full(len(self._names), np.nan, dtype=np.float32)  # newest readings since the last row held
+        self._held, self._skip, self._stride = 0, 0, 1
+        self._waiting = np.full(len(self._names), np.nan, dtype=np.float32)
         self._extend(time, table)
 
     def _extend(self, time: Array, table: NDArray[np.float32]) -> None:

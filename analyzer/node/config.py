@@ -92,7 +92,7 @@ def _value(where: str, name: str, kind: Any, value: Any) -> Any:
         raise InputError(f"{where} sets {name} to {value!r}; it must be finite")
     if isinstance(value, str) and "\0" in value:
         raise InputError(f"{where} sets {name} to {value!r}; it must not hold a NUL character")
-    return Path(value) if kind is Path else value
+    return Path(str(value)) if kind is Path else value
 
 
 # What a TOML value of each type may be, and how a sentence calls it.

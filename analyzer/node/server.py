@@ -9,8 +9,9 @@ import sys
 import threading
 from socketserver import TCPServer, ThreadingMixIn
 from typing import Any
+from wsgiref.headers import Headers
 from wsgiref.simple_server import ServerHandler, WSGIRequestHandler, WSGIServer
-from wsgiref.types import WSGIApplication
+from wsgiref.types import WSGIApplication, WSGIEnvironment
 
 from ..errors import InputError
 
@@ -82,13 +83,14 @@ class Server(ThreadingMixIn, WSGIServer):
 
 
 class _AnswerHandler(ServerHandler):
+    environ: WSGIEnvironment
+    headers: Headers
     server_software = "epochcast-node"
     http_version = "1.1"
 
     def cleanup_headers(self) -> None:
         """Say that one answer is all."""
         super().cleanup_headers()
-        assert self.headers is not None
         self.headers["Connection"] = "close"
 
     def log_exception(self, exc_info: Any) -> None:
@@ -96,7 +98,7 @@ class _AnswerHandler(ServerHandler):
         if isinstance(exc_info[1], OSError):
             log.debug("answering: %s", exc_info[1])
         else:
-            log.error("answering %s", (self.environ or {}).get("PATH_INFO"), exc_info=exc_info)
+            log.error("answering %s", self.environ.get("PATH_INFO"), exc_info=exc_info)
 
 
 class _Handler(WSGIRequestHandler):
