@@ -14,6 +14,8 @@ Kind = Literal["good", "wait", "quiet", "bad"]
 # Ten samples of a source that is polled every few seconds; a detector that hears nothing that long knows nothing new.
 SILENT_AFTER_S = 60.0
 
+_LONG_AGO_S = 3600.0  # silence as old as this is no alarm any more: the machine was given back, or a recording is read
+
 NOT_WORKING = ("idle", "silent", "no samples yet")
 """Words of GPUs that do nothing, or of which nothing is known."""
 
@@ -36,7 +38,8 @@ def of_gpu(gpu: GpuAnswer, now: float) -> State:
         return State("wait", "no samples yet", "Its source has not told a sample yet.")
     age = now - gpu.last_sample
     if age > SILENT_AFTER_S:
-        return State("bad", "silent", f"No sample for {length(age)}: see the sources below, and whether its agent runs.")
+        said = f"No sample for {length(age)}: its agent does not answer, or what is read is a recording."
+        return State("bad" if age < _LONG_AGO_S else "quiet", "silent", said)
     if gpu.state == "idle":
         return State("quiet", "idle", "No work for 15 s or more; what is shown is of the job before.")
     if gpu.state == "searching":
@@ -81,8 +84,7 @@ def _answered(verdict: str) -> State:
     return State(
         "wait",
         "no epochs",
-        "It works, without a mark that comes back regularly: how much faster or slower it would be elsewhere is told, not how "
-        "long it takes.",
+        "It works, without a mark that comes back regularly, so how long an epoch takes is not known.",
     )
 
 
