@@ -146,7 +146,15 @@ def state_timeline(frame: Frame, panel: dict[str, Any], answers: list[Answer], m
                 y, until - times[start], left=times[start], height=0.8, color=colour, alpha=0.85 if colour != MUTED else 0.3
             )
             if until - times[start] > 0.09 * (answer.span[1] - answer.span[0]):
-                axes.text((until + times[start]) / 2, y, word, ha="center", va="center", fontsize=7.5, color=BACKGROUND)
+                axes.text(
+                    (until + times[start]) / 2,
+                    y,
+                    word,
+                    ha="center",
+                    va="center",
+                    fontsize=7.5,
+                    color=TEXT if colour == MUTED else BACKGROUND,
+                )
     axes.set_yticks(range(len(order)), [answer.names[place] for place in reversed(order)])
     axes.tick_params(axis="y", labelcolor=TEXT)
     _time_axis(axes, answer.span)
