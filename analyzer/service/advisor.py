@@ -173,7 +173,7 @@ class Advisor:
             savings=None if row is None or first is None or last is None else _savings(row, first, last, profile),
             sure=None if found.decision is None else found.decision.sure,
             chance=None if found.decision is None else found.decision.chance,
-            notes=[*predicted.notes, *_on_support(predicted.answers), *self._notes(found, on, limits, profile, epochs)],
+            notes=[*predicted.notes, *_on_support(predicted.answers), *self._notes(predicted, found, on, limits, epochs)],
         )
 
     def _predict(self, sources: Sequence[Profile | Source], targets: Sequence[str] | None, epochs: int | None) -> _Predicted:
@@ -206,8 +206,10 @@ class Advisor:
         ranking = rank(predictions, [on.instance], predicted.catalog, jobs=found.jobs, limits=limits, gpus=found.gpus)
         return ranking.cheapest
 
-    def _notes(self, found: Recommended, on: Rented, limits: Limits, profile: Profile, epochs: int | None) -> list[str]:
-        notes = [*found.notes, *on.notes]
+    def _notes(self, predicted: _Predicted, found: Recommended, on: Rented, limits: Limits, epochs: int | None) -> list[str]:
+        notes, profile = [*found.notes, *on.notes], predicted.slowest.profile
+        if on.instance is not None and len({source.gpu.name for source in predicted.sources}) > 1:
+            notes.append(f"what the job runs on now is priced as if all of its GPUs were {on.instance.gpu}, as its slowest is")
         rows = found.ranking.recommendations
         if epochs is not None and profile.epoch_s is None:
             notes.append("time and cost are relative: no epochs were found, so the whole job cannot be reckoned")

@@ -91,6 +91,14 @@ def test_savings_are_against_what_the_job_runs_on(advisor: Advisor) -> None:
     assert ratios.savings.cost_ratio == pytest.approx(answer.savings.cost_ratio, abs=0.05)
 
 
+def test_a_job_on_two_models_says_what_is_priced(advisor: Advisor) -> None:
+    answer = advisor.recommendation([profile_of("T4", 31.0), profile_of("A10G", 30.0)])
+    assert answer.current and answer.current.gpu == "T4" and answer.current.instances == 2
+    assert any("as if all of its GPUs were T4" in note for note in answer.notes)
+    with pytest.raises(InputError, match="ratios to different GPUs cannot be compared"):
+        advisor.recommendation([profile_of("T4", None), profile_of("A10G", None)])
+
+
 def test_no_instance_qualifies_and_why(advisor: Advisor) -> None:
     answer = advisor.recommendation([profile_of("T4", 30.0)], epochs=100, limits=Limits(deadline_s=1.0, clouds=["azure"]))
     assert not answer.recommendations and answer.cheapest is None and answer.sure is None
