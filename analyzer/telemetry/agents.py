@@ -123,9 +123,8 @@ class AgentSource:
                     gpu.hertz = 1 / float(interval_s)
         except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError) as error:
             raise TelemetryError(f"agent {self.name}{GPUS} does not tell its GPUs as an agent does: {error!r}") from error
+        # One that is gone is remembered: back again, it is not read from the beginning.
         self._present, self._asked_gpus = tuple(labels.values()), now
-        for uuid in self._gpus.keys() - labels.values():
-            del self._gpus[uuid]
 
     def _groups(self) -> Iterator[list[str]]:
         """The GPUs to ask for together: those that were read about as far, for ``from`` is one for all."""
@@ -163,8 +162,9 @@ class AgentSource:
     def _settled(self, rows: Rows, owners: Mapping[str, tuple[Owner, ...]] | None) -> Rows:
         """The rows that are new and will not change, without metrics that the GPU does not have."""
         gpu = self._gpus[rows.device.uuid]
-        newest = rows.time.max(initial=-math.inf)
-        kept = (rows.time > gpu.read_until) & (rows.time <= newest - gpu.lag_s)
+        finite = np.isfinite(rows.time)
+        newest = rows.time[finite].max(initial=-math.inf)
+        kept = finite & (rows.time > gpu.read_until) & (rows.time <= newest - gpu.lag_s)
         values = {name: column[kept] for name, column in rows.values.items()}
         present = {name: column for name, column in values.items() if not np.isnan(column).all()}
         of_gpu = None if owners is None else owners.get(rows.device.uuid, ())

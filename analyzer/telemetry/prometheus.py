@@ -67,7 +67,7 @@ class _Gpu:
     ways: list[_Way]
     read_until: float
     span_s: float
-    heard: float = -math.inf
+    heard: float
     asked: float = -math.inf
     hertz: float = 0.0
     way: str = ""
@@ -104,7 +104,7 @@ class PrometheusSource:
         """Give at most one piece of each GPU's past, the oldest that was not read yet; see `TelemetrySource`."""
         now, until = time.monotonic(), time.time() - self._settings.lag
         if now - self._asked_gpus > GPUS_S or not self._gpus:
-            self._ask_gpus(until)
+            self._ask_gpus(until, now)
             self._asked_gpus = now
         if self._failure is not None:  # beside it the last poll could give rows
             failure, self._failure = self._failure, None
@@ -129,9 +129,9 @@ class PrometheusSource:
             raise failure
         return fresh
 
-    def _ask_gpus(self, now: float) -> None:
+    def _ask_gpus(self, until: float, now: float) -> None:
         seen: dict[str, _Seen] = {}
-        for labels in self._api.labels(_SIGNS, now - self._settings.history, now):
+        for labels in self._api.labels(_SIGNS, until - self._settings.history, until):
             name, place = labels.pop("__name__", ""), (labels.get("instance", ""), labels.get("job", ""))
             uuid = _uuid(labels)
             if not uuid:
@@ -142,7 +142,7 @@ class PrometheusSource:
             else:
                 kind = "dcgm-exporter" if name.startswith("DCGM_") else "scraped" if name == _PAGE else "written"
                 one.places[kind][place] = labels
-        owners = self._owners(now)
+        owners = self._owners(until)
         for uuid, one in seen.items():
             # What has the same instance and job as an agent's page was scraped with it.
             for place in one.places["scraped"]:
@@ -152,10 +152,10 @@ class PrometheusSource:
                 continue
             best = one.places[ways[0].kind]
             device = self._device(uuid, {**one.info, **best[min(best)]}, one.info)
-            gpu = self._gpus.setdefault(uuid, _Gpu(device, [], now - self._settings.history, FIRST_SPAN_S))
+            gpu = self._gpus.setdefault(uuid, _Gpu(device, [], until - self._settings.history, FIRST_SPAN_S, now))
             gpu.device, gpu.ways, gpu.owners = device, ways, owners.get(uuid)
         for uuid in self._gpus.keys() - seen.keys():
-            del self._gpus[uuid]
+            self._gpus[uuid].ways = []  # remembered: back again, it is not read from the beginning
 
     def _device(self, uuid: str, labels: Mapping[str, str], info: Mapping[str, str]) -> Device:
         place = self._settings

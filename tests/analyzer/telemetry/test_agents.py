@@ -152,6 +152,15 @@ def test_rows_wait_until_none_can_come_before_them(serve: Any) -> None:
     assert (rows.time[0], rows.time[-1]) == (pytest.approx(8.0), pytest.approx(9.9))
 
 
+def test_times_that_cannot_be_are_left_out(serve: Any) -> None:
+    agent = Agent()
+    agent.add("A", "0", [*ramp(0, 5), (np.inf, 1.0), (np.nan, 1.0)])
+    reader = source(serve(agent))
+    assert len(reader.poll()[0].time) == 50
+    agent.rows["A"] = ramp(0, 6)
+    assert [len(rows.time) for rows in reader.poll()] == [10]
+
+
 def test_a_long_past_comes_in_pieces_the_oldest_first(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = Agent()
     agent.add("A", "0", ramp(0, 100))
@@ -200,6 +209,12 @@ def test_another_gpu_is_noticed_and_one_that_went_is_not_missed(serve: Any) -> N
     with pytest.raises(TelemetryError, match="status 400"):
         reader.poll()
     assert [rows.device.uuid for rows in reader.poll()] == ["B"]
+    agent.gpus.clear()
+    agent.add("A", "0", ramp(0, 6))
+    with pytest.raises(TelemetryError, match="status 400"):
+        reader.poll()
+    (rows,) = reader.poll()
+    assert (rows.device.uuid, rows.time[0]) == ("A", 5.0)  # back again, it is not read from the beginning
 
 
 def test_a_clock_that_was_set_back(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -278,6 +278,17 @@ def test_samples_that_come_late_are_found(serve: Any) -> None:
     assert len(reader.poll()[0].time) == 99
 
 
+def test_a_gpu_that_is_back_is_not_read_from_the_beginning(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prometheus, "GPUS_S", 0.0)
+    store = Store(time.time() - 100, 50)
+    reader = source(serve(store))
+    assert len(all_rows(reader)) == 1
+    store.spoil = lambda request, answer: {"status": "success", "data": []} if request.path.endswith("/series") else answer
+    assert reader.poll() == []
+    store.spoil = lambda _, answer: answer
+    assert reader.poll() == []
+
+
 @pytest.mark.parametrize(
     ("reply", "sentence"),
     [
