@@ -7,6 +7,7 @@ nothing of the kind has none), and pebble starts another in the place of one tha
 from __future__ import annotations
 
 import logging
+import os
 import resource
 import threading
 import traceback
@@ -145,5 +146,8 @@ def _told(outcome: _Outcome, value: Any, memory_bytes: int) -> Any:
 
 
 def _confine(memory_bytes: int) -> None:
+    # Read by NumPy and torch when the first question imports them: a thread for each core of a large host would take address
+    # space of its own, and the processes share the cores.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
