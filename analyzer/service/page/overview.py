@@ -108,8 +108,7 @@ def _trend(job: JobSummary, reports: Mapping[str, Report]) -> str | None:
 
 
 def _source_row(source: Mapping[str, Any]) -> SourceRow:
-    age = next((value for key, value in source.items() if key in ("lag_s", "age_s", "lag", "age")), None)
-    return SourceRow(source, states.of_source(source), age)
+    return SourceRow(source, states.of_source(source), source.get("lag_s"))
 
 
 def _summary(active: list[JobRow], gpus: int) -> str:

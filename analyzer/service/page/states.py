@@ -20,7 +20,7 @@ NOT_WORKING = ("idle", "silent", "no samples yet")
 """Words of GPUs that do nothing, or of which nothing is known."""
 
 _EPOCHS_NEEDED = 4.5
-"""Epochs that the detector typically sees before it answers (docs/detector.md)."""
+"""Epochs that the detector sees before its first answer, median (docs/measurements.md)."""
 
 
 @dataclass(frozen=True)
