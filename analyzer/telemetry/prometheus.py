@@ -110,9 +110,11 @@ class PrometheusSource:
             failure, self._failure = self._failure, None
             raise failure
         fresh: list[Rows] = []
-        for gpu in self._gpus.values():
+        # Who has waited longest comes first: behind a GPU whose samples fail each time the others would never be asked for.
+        for gpu in sorted(self._gpus.values(), key=lambda gpu: gpu.asked):
             if now - gpu.heard > SILENT_S and now - gpu.asked < REST_S:
                 continue
+            gpu.asked = now
             try:
                 rows = self._read(gpu, until, now)
             except TelemetryError as error:
@@ -120,7 +122,6 @@ class PrometheusSource:
                 if isinstance(error, TooManySamplesError) or getattr(error, "status", 500) in (400, 413, 422):
                     continue
                 break  # the other GPUs would wait as long for nothing
-            gpu.asked = now
             if rows is not None:
                 gpu.heard = now
                 fresh.append(rows)

@@ -343,6 +343,21 @@ def test_a_failure_beside_rows_is_told_at_the_next_poll(serve: Any) -> None:
         reader.poll()
 
 
+def test_behind_a_gpu_that_fails_the_others_are_not_forgotten(serve: Any) -> None:
+    store = Store(time.time() - 100, 100)
+
+    def spoil(request: Any, answer: Any) -> Any:
+        if request.path.endswith("/series"):
+            answer["data"].insert(0, {"__name__": "epochcast_gpu_power_watts", **PUSHED, "uuid": "GPU-0"})
+        return (500, "down") if "GPU-0" in request.query.get("query", [""])[0] else answer
+
+    store.spoil = spoil
+    reader = source(serve(store))
+    with pytest.raises(TelemetryError, match="status 500"):
+        reader.poll()
+    assert [rows.device.uuid for rows in reader.poll()] == ["GPU-a"]
+
+
 def test_labels_with_quotes_are_asked_for_as_they_are(serve: Any) -> None:
     asked = []
     url = serve(lambda request: asked.append(request.query) or json.dumps({"status": "success", "data": []}))
