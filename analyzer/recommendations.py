@@ -34,7 +34,7 @@ class Recommended:
         decision: how sure the first place is; None without recommendations.
         need: GPU memory that the job takes on each GPU; None where that is not known.
         jobs: the whole job on each GPU model; None for one epoch (or step).
-        gpus: GPUs of the job.
+        gpus, machines: of the job.
     """
 
     ranking: Ranking
@@ -42,6 +42,7 @@ class Recommended:
     need: MemoryNeed | None
     jobs: dict[str, WholeJob] | None
     gpus: int
+    machines: int
 
     @property
     def notes(self) -> list[str]:
@@ -49,11 +50,14 @@ class Recommended:
         if self.gpus == 1:
             return []
         notes = [f"the job's {self.gpus} GPUs are assumed to scale on another kind of GPU as they do here"]
-        if any(row.instances > 1 for row in self.ranking.recommendations):
+        most = max((row.instances for row in self.ranking.recommendations), default=1)
+        if most > self.machines:
             notes.append(
-                "where several instances are needed, the network between them is not modelled: the job takes longer there than "
-                "is said if it waits for that network"
+                "no instance that qualifies has enough GPUs: several are needed, and the network between them is not modelled, "
+                "so that the job takes longer there than is said if it waits for it"
             )
+        elif most > 1:
+            notes.append("the network between several instances is assumed to be as good as that between its machines now")
         return notes
 
 
@@ -64,6 +68,7 @@ def recommend_job(
     catalog: Catalog,
     *,
     gpus: int,
+    machines: int = 1,
     work: Work | None = None,
     need: MemoryNeed | None = None,
     limits: Limits | None = None,
@@ -77,6 +82,7 @@ def recommend_job(
         instances: what can be rented.
         catalog: GPUs, those of the sources among them.
         gpus: of the job, also those that say nothing.
+        machines: that these are in now.
         work: what is still to be done; None ranks one epoch (or step).
         need: memory per GPU; None takes the most that a source used.
         limits, objective: as `recommend` has them.
@@ -89,7 +95,15 @@ def recommend_job(
     need = need or most_memory(sources)
     jobs = None if work is None else {name: whole_job(slowest[name], one, work) for name, one in predictions.items()}
     ranking = recommend(
-        predictions.values(), instances, catalog, jobs=jobs, need=need, limits=limits, objective=objective, gpus=gpus
+        predictions.values(),
+        instances,
+        catalog,
+        jobs=jobs,
+        need=need,
+        limits=limits,
+        objective=objective,
+        gpus=gpus,
+        machines=machines,
     )
     runs = None
     if work is not None:
@@ -98,7 +112,7 @@ def recommend_job(
             name: trial_run(slowest[name], predictions[name], row, epochs=work.epochs, startup_s=work.startup_s)
             for name, row in rows.items()
         }
-    return Recommended(ranking, decide(ranking.recommendations, objective, runs), need, jobs, gpus)
+    return Recommended(ranking, decide(ranking.recommendations, objective, runs), need, jobs, gpus, machines)
 
 
 def most_memory(sources: Sequence[Source]) -> MemoryNeed | None:

@@ -34,6 +34,7 @@ from .recommend_text import job_title, recommend_text
 @click.option("--idle-share", type=float, metavar="SHARE", help="Of the job's time here, waiting outside its epochs.")
 @click.option("--checkpoint-share", type=float, metavar="SHARE", help="Of it, writing checkpoints outside its epochs.")
 @click.option("--memory", type=float, metavar="GIB", help="GPU memory that the job needs. [default: the most in the trace]")
+@click.option("--machines", type=click.IntRange(1), default=1, show_default=True, help="That the job's GPUs are in now.")
 @click.option("--prices", type=click.Path(path_type=Path), metavar="FILE", help="Your own price table (CSV), instead of ours.")
 @click.option("--spot", is_flag=True, help="Pay spot prices; instances without one are left out.")
 @click.option("--cloud", "clouds", multiple=True, metavar="NAME", help="Only this cloud (repeatable).")
@@ -55,6 +56,7 @@ def recommend(
     idle_share: float | None,
     checkpoint_share: float | None,
     memory: float | None,
+    machines: int,
     prices: Path | None,
     spot: bool,
     clouds: tuple[str, ...],
@@ -94,6 +96,7 @@ def recommend(
         instances,
         catalog,
         gpus=len(read),
+        machines=machines,
         work=work,
         need=need,
         limits=limits,
@@ -105,7 +108,10 @@ def recommend(
     of_sources = [note if len(read) == 1 else f"{each.name}: {note}" for each in sources for note in each.notes]
     for sentence in (*of_sources, *doubts, *notes, *([old] if old else [])):
         click.echo(f"epochcast: {sentence}", err=True)
-    drawn = [*ranking.recommendations, *(one.recommendation for one in ranking.left_out if one.recommendation)]
+    drawn = [
+        *ranking.recommendations,
+        *(one.recommendation for one in ranking.left_out if one.recommendation and one.reason != "network"),
+    ]
     if plot is not None and drawn:
         _draw(cost_figure(drawn, deadline_s=deadline, budget_usd=budget), plot, profile)
     if plot_relative is not None and ranking.recommendations:

@@ -17,7 +17,12 @@ from .tables import seconds_text, table
 _HEADER = ("", "instance", "cloud", "region", "gpu", "time", "90 % interval", "USD", "90 % interval", "USD/h", "priced")
 _MOST_ROWS = 20
 _MOST_RUNS = 3  # that are named one by one though they are not worth it
-_MISSED = {"deadline": "miss the deadline", "budget": "exceed the budget", "price": "have no price in this market"}
+_MISSED = {
+    "deadline": "miss the deadline",
+    "budget": "exceed the budget",
+    "price": "have no price in this market",
+    "network": "would put a network between the GPUs, which is not modelled (--machines)",
+}
 
 
 def recommend_text(

@@ -1,7 +1,8 @@
 """Which instance: every instance with its predicted time and cost, ranked, and why each other one is left out.
 
 A job of n GPUs takes as many instances as it needs, each priced whole (idle GPUs are paid for too), and is assumed to scale
-over n GPUs of another kind as it does over those that it was seen on. The network between several is not modelled.
+over n GPUs of another kind as it does over those that it was seen on. The network between instances is not modelled: what would
+need more of them than the job has machines, so that a network comes between GPUs that have none now, is left out.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from .recommendation import Recommendation
 from .whole_job import WholeJob
 
 Objective = Literal["cost", "time"]
-Reason = Literal["memory", "deadline", "budget", "price"]
+Reason = Literal["memory", "deadline", "budget", "price", "network"]
 
 _TAIL = float(norm.isf(0.05))  # from the middle to either end of a 90 % interval, in standard deviations
 
@@ -59,7 +60,8 @@ class LeftOut:
 
     Attributes:
         instance: where.
-        reason: ``memory``, ``deadline``, ``budget``, or ``price`` for none in the market.
+        reason: ``memory``, ``deadline``, ``budget``, ``price`` for none in the market, or ``network`` for one between GPUs that
+            have none now.
         recommendation: what it would have been; None without a price.
     """
 
@@ -107,12 +109,14 @@ def recommend(
     limits: Limits | None = None,
     objective: Objective = "cost",
     gpus: int = 1,
+    machines: int = 1,
 ) -> Ranking:
     """Rank the instances whose GPU is among ``predictions``.
 
     ``jobs`` has the whole job on each GPU of ``predictions``; without it, time and cost are those of one epoch (or step).
     Where the profile has no epoch seconds, instances rank by ratio (time) or ratio x price (cost), with no seconds or USD.
     ``need`` is the memory that the job takes on each of its ``gpus`` GPUs; the source's own GPU (the measured one) had it.
+    What takes more instances than the job has ``machines`` is ranked only where nothing else is left.
 
     Raises:
         InputError: a deadline or a budget without seconds, a region or cloud that no instance is of, or no GPU at all.
@@ -143,6 +147,9 @@ def recommend(
             rows.append(row)
         else:
             left_out.append(LeftOut(instance, reason, row))
+    if near := [row for row in rows if row.instances <= machines]:
+        left_out += [LeftOut(row.instance, "network", row) for row in rows if row.instances > machines]
+        rows = near
     best = _front(rows)
     marked = [replace(row, pareto=number in best) for number, row in enumerate(rows)]
     return Ranking(tuple(sorted(marked, key=_by_cost if objective == "cost" else _by_time)), tuple(left_out))

@@ -35,6 +35,7 @@ _MISSED = {
     "deadline": "miss the deadline",
     "budget": "exceed the budget",
     "price": "have no price in this market",
+    "network": "would put a network between the job's GPUs, which is not modelled",
 }
 
 
@@ -112,6 +113,7 @@ class Advisor:
         limits: Limits | None = None,
         epochs: int | None = None,
         gpus: int | None = None,
+        machines: int = 1,
         on: Rented | None = None,
     ) -> RecommendationAnswer:
         """Rank what can be rented for the job of these GPUs.
@@ -121,19 +123,22 @@ class Advisor:
             objective, limits: None: those of the settings.
             epochs: epochs (or steps) of the whole job; None: time and cost are of one.
             gpus: of the job; None: as many as sources.
+            machines: that these are in now.
             on: what the job runs on; None: the cheapest with its GPU is assumed.
 
         Raises:
             InputError: as `prediction`, or limits that need seconds where there are none.
         """
-        return self._recommendation(self._predict(sources, None, None), objective, limits, epochs, gpus or len(sources), on)
+        return self._recommendation(
+            self._predict(sources, None, None), objective, limits, epochs, gpus or len(sources), machines, on
+        )
 
     def both(
-        self, sources: Sequence[Source], *, epochs: int | None, gpus: int, on: Rented | None
+        self, sources: Sequence[Source], *, epochs: int | None, gpus: int, machines: int, on: Rented | None
     ) -> tuple[PredictionAnswer, RecommendationAnswer]:
         """Return `prediction` for every GPU and `recommendation` by the settings, for the effort of one."""
         predicted = self._predict(sources, None, epochs)
-        return _prediction(predicted), self._recommendation(predicted, None, None, epochs, gpus, on)
+        return _prediction(predicted), self._recommendation(predicted, None, None, epochs, gpus, machines, on)
 
     def _recommendation(
         self,
@@ -142,6 +147,7 @@ class Advisor:
         limits: Limits | None,
         epochs: int | None,
         gpus: int,
+        machines: int,
         on: Rented | None,
     ) -> RecommendationAnswer:
         objective = objective or self._settings.objective
@@ -155,11 +161,12 @@ class Advisor:
             self.instances,
             predicted.catalog,
             gpus=gpus,
+            machines=machines,
             work=work,
             limits=limits,
             objective=objective,
         )
-        on = on or rented(predicted.slowest.gpu.name, gpus, self.instances, market=limits.market)
+        on = on or rented(predicted.slowest.gpu.name, gpus, self.instances, machines=machines, market=limits.market)
         row = self._row_of(on, predicted, found)
         first, last = found.ranking.cheapest, found.ranking.fastest
         return RecommendationAnswer(
@@ -217,6 +224,8 @@ class Advisor:
             reasons = [one.reason for one in found.ranking.left_out]
             why = ", ".join(f"{reasons.count(reason)} {_MISSED[reason]}" for reason in dict.fromkeys(reasons))
             notes.append(f"no instance qualifies{f': {why}' if why else ''}")
+        elif spread := sum(one.reason == "network" for one in found.ranking.left_out):
+            notes.append(f"{spread} instances are left out: they {_MISSED['network']}")
         if found.need is None:
             notes.append("how much GPU memory the job needs is not known, so that an instance may be too small")
         elif found.need.reserved:

@@ -68,6 +68,7 @@ class _Question:
 
     sources: Sequence[Source]
     gpus: int
+    machines: int
     on: Rented | None
     epochs: int | None
     today: date
@@ -177,6 +178,7 @@ class Analysis:
             limits=limits,
             epochs=epochs or record.answer.plan.epochs,
             gpus=len(record.answer.gpus),
+            machines=len(record.answer.nodes),
             on=self._rented(sources, len(record.answer.gpus), record.answer.plan, record.devices, limits),
         )
         return answer.model_copy(update={"notes": list(dict.fromkeys([*record.answer.notes, *answer.notes]))})
@@ -246,8 +248,9 @@ class Analysis:
         said = JobPlan() if plan is None else JobPlan.model_validate(plan)
         sources, notes = sources_of(reports, self._advisor.catalog)
         devices = tuple(report.device for report in reports)
+        machines = len({device.node for device in devices})
         on = self._rented(sources, len(reports), said, devices) if sources else None
-        question = _Question(sources, len(reports), on, said.epochs, date.today())
+        question = _Question(sources, len(reports), machines, on, said.epochs, date.today())
         known = self._answered.get(one.id)
         if known is None or known.question != question:
             if known is not None and known.question.is_like(question) and now - known.at < _RENEW_S:
@@ -277,7 +280,7 @@ class Analysis:
         prediction, recommendation, notes = None, None, []
         try:
             prediction, recommendation = self._advisor.both(
-                question.sources, epochs=question.epochs, gpus=question.gpus, on=question.on
+                question.sources, epochs=question.epochs, gpus=question.gpus, machines=question.machines, on=question.on
             )
         except ValueError as error:  # the InputError of any room
             notes.append(str(error))
@@ -292,7 +295,10 @@ class Analysis:
     ) -> Rented:
         slowest = max(sources, key=lambda source: source.profile.epoch_s or 0.0)
         market = self._settings.market if limits is None else limits.market
-        return rented(slowest.gpu.name, gpus, self._advisor.instances, plan=plan, devices=devices, market=market)
+        machines = len({device.node for device in devices})
+        return rented(
+            slowest.gpu.name, gpus, self._advisor.instances, plan=plan, devices=devices, machines=machines, market=market
+        )
 
     def _epochs_of(self, report: Report) -> int:
         """Epochs of the present job: those that it carries, or those in the store where it does not carry them all."""

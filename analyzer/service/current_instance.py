@@ -35,15 +35,16 @@ def rented(
     *,
     plan: JobPlan | None = None,
     devices: Sequence[Device] = (),
+    machines: int = 1,
     market: Market = "on-demand",
 ) -> Rented:
     """Find what a job of ``gpus`` GPUs of model ``gpu`` is rented on.
 
-    ``plan`` wins over what the ``devices`` tell. Cloud and region narrow the search also where no instance is named.
+    ``plan`` wins over what the ``devices`` tell. Cloud and region narrow the search also where no instance is named. What is
+    assumed has its GPUs in no more than ``machines``, if there is such an instance.
     """
-    said = [plan] if plan is not None and plan.instance else []
-    told = [*said, *(device for device in devices if device.instance)]
-    places = [plan, *devices] if plan is not None else list(devices)
+    places: list[JobPlan | Device] = [*([] if plan is None else [plan]), *devices]
+    told = [place for place in places if place.instance]
     cloud = next((one.cloud for one in places if one.cloud), "")
     region = next((one.region for one in places if one.region), "")
     notes: list[str] = []
@@ -52,7 +53,7 @@ def rented(
         named = [one for one in instances if one.name.lower() == name.lower()]
         fitting = _of_place([one for one in named if one.gpu == gpu], cloud, region)
         if found := _cheapest(fitting, gpus, market):
-            return Rented(*found, assumed=False)
+            return Rented(found[0], found[1], assumed=False)
         if named and all(one.gpu != gpu for one in named):
             has = ", ".join(sorted({one.gpu for one in named}))
             why = f"it has {has} and the job runs on {gpu}"
@@ -62,8 +63,10 @@ def rented(
             why = "the price table lacks it"
         notes.append(f"the job is said to run on {name}, but {why}: the cheapest instance with {gpu} is taken in its place")
     own = [one for one in instances if one.gpu == gpu]
+    own = [one for one in own if math.ceil(gpus / one.count) <= machines] or own
     found = _cheapest(_of_place(own, cloud, region), gpus, market) or _cheapest(own, gpus, market)
-    return Rented(*(found or (None, market)), assumed=True, notes=tuple(notes))
+    instance, taken = found or (None, market)
+    return Rented(instance, taken, assumed=True, notes=tuple(notes))
 
 
 def _of_place(instances: Sequence[Instance], cloud: str, region: str) -> list[Instance]:

@@ -51,14 +51,18 @@ def test_a_whole_job_under_limits(profile: str, capsys: Capture) -> None:
 
 
 def test_the_gpus_of_one_job_are_rented_together(profile: str, capsys: Capture) -> None:
-    answer = _answer(capsys, *[profile] * 6, "--cloud", "aws")
+    answer = _answer(capsys, *[profile] * 6, "--cloud", "aws", "--machines", "2")
     rows = {row["instance"]: row for row in answer["recommendations"]}
     assert answer["gpus"] == 6 and rows["g5.12xlarge"]["instances"] == 2 and rows["g5.48xlarge"]["instances"] == 1
     assert len(answer["notes"]) == 2
-    assert main(["recommend", *[profile] * 6, "--cloud", "aws"]) == 0
+    assert {one["reason"] for one in answer["left_out"]} == {"network"}
+    assert main(["recommend", *[profile] * 6, "--cloud", "aws", "--machines", "2"]) == 0
     text = capsys.readouterr().out
     assert "one epoch of a job seen on 6 x T4" in text and "6 of 2 x 4 A10G" in text and "6 of 8 A10G" in text
-    assert "network between them is not modelled" in text
+    assert "assumed to be as good as that between its machines now" in text
+    assert "instances would put a network between the GPUs" in text
+    single = _answer(capsys, *[profile] * 6, "--cloud", "aws")
+    assert {row["instances"] for row in single["recommendations"]} == {1}
 
 
 def test_what_does_not_fit_is_said(profile: str, capsys: Capture) -> None:

@@ -54,7 +54,7 @@ def test_cost_and_time_order_and_the_whole_instance_is_paid() -> None:
 
 def test_several_gpus_take_whole_instances() -> None:
     four = _instance("four", "A10G", 4.0, 4)
-    ranking = recommend(PREDICTIONS, [*INSTANCES, four], CATALOG, jobs=HOUR, gpus=6)
+    ranking = recommend(PREDICTIONS, [*INSTANCES, four], CATALOG, jobs=HOUR, gpus=6, machines=6)
     assert {row.instance.name: (row.instances, row.usd_per_hour) for row in ranking.recommendations} == {
         "slow": (6, 3.0),
         "fast": (6, pytest.approx(7.2)),
@@ -63,10 +63,20 @@ def test_several_gpus_take_whole_instances() -> None:
     }
     assert [row.usd.value for row in ranking.recommendations if row.usd] == pytest.approx([3.0, 3.6, 4.0, 4.8])
     assert ranking.recommendations[2].to_json()["instances"] == 2
-    few = recommend(PREDICTIONS, INSTANCES, CATALOG, jobs=HOUR, gpus=6, limits=Limits(budget_usd=3.5))
+    few = recommend(PREDICTIONS, INSTANCES, CATALOG, jobs=HOUR, gpus=6, machines=6, limits=Limits(budget_usd=3.5))
     assert _names(few) == ["slow"], "the budget is that of all instances"
     with pytest.raises(InputError, match="a job of 0 GPUs"):
         recommend(PREDICTIONS, INSTANCES, CATALOG, gpus=0)
+
+
+def test_no_network_comes_between_gpus_that_have_none_unless_nothing_else_is_left() -> None:
+    four = _instance("four", "A10G", 4.0, 4)
+    one_machine = recommend(PREDICTIONS, [*INSTANCES, four], CATALOG, jobs=HOUR, gpus=6)
+    assert _names(one_machine) == ["eight"]
+    assert {one.instance.name: one.reason for one in one_machine.left_out} == dict.fromkeys(("slow", "fast", "four"), "network")
+    two = recommend(PREDICTIONS, [*INSTANCES, four], CATALOG, jobs=HOUR, gpus=6, machines=2)
+    assert _names(two) == ["four", "eight"]
+    assert _names(recommend(PREDICTIONS, INSTANCES[:2], CATALOG, jobs=HOUR, gpus=6)) == ["slow", "fast"]
 
 
 def test_the_front_holds_what_no_other_beats() -> None:

@@ -64,7 +64,8 @@ def test_a_gpu_that_only_its_trace_knows(advisor: Advisor) -> None:
 
 
 def test_eight_gpus_are_priced_by_whole_instances(advisor: Advisor) -> None:
-    one, eight = (advisor.recommendation([profile_of("T4", 30.0)] * n, limits=Limits(clouds=["aws"])) for n in (1, 8))
+    aws = Limits(clouds=["aws"])
+    one, eight = (advisor.recommendation([profile_of("T4", 30.0)] * n, limits=aws, machines=n) for n in (1, 8))
     rows = {(row.instance, row.region): row for row in eight.recommendations}
     assert rows["g5.12xlarge", "us-east-1"].instances == 2 and rows["g5.48xlarge", "us-east-1"].instances == 1
     assert rows["g5.12xlarge", "us-east-1"].usd_per_hour == pytest.approx(2 * 5.672)
@@ -72,8 +73,17 @@ def test_eight_gpus_are_priced_by_whole_instances(advisor: Advisor) -> None:
     single = {(row.instance, row.region): row for row in one.recommendations}
     assert single["g5.12xlarge", "us-east-1"].usd_per_hour == pytest.approx(5.672), "its idle GPUs are paid for"
     assert eight.current and eight.current.instances == 8
-    assert any("network between them is not modelled" in note for note in eight.notes)
     assert not any("scale on another kind" in note for note in one.notes)
+
+
+def test_a_job_in_one_machine_is_not_spread_over_several(advisor: Advisor) -> None:
+    eight = advisor.recommendation([profile_of("A10G", 30.0)] * 8)
+    assert eight.recommendations and {row.instances for row in eight.recommendations} == {1}
+    assert any("would put a network between the job's GPUs" in note for note in eight.notes)
+    assert eight.current and (eight.current.instance, eight.current.instances) == ("g5.48xlarge", 1)
+    gcp_l4 = advisor.recommendation([profile_of("A10G", 30.0)] * 8, limits=Limits(clouds=["azure"]))
+    assert {row.instances for row in gcp_l4.recommendations} == {8}, "nothing else is left there"
+    assert any("no instance that qualifies has enough GPUs" in note for note in gcp_l4.notes)
 
 
 def test_savings_are_against_what_the_job_runs_on(advisor: Advisor) -> None:
