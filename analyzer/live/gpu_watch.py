@@ -13,7 +13,7 @@ from ...detector import Detection, Epoch
 from ...detector.stream import Stream
 from ...regressor import Catalog
 from ...regressor.profile import METRICS, Profile
-from ..profile_of_detection import profile_of_detection
+from ..profile_of_detection import LEAST_CONFIDENCE, profile_of_detection
 from ..static_gpu import gpu_of
 from ..telemetry import Rows
 from .epoch_matching import same, superseded
@@ -96,7 +96,7 @@ class GpuWatch:
         self._before = before
         self._known = [replace(epoch, profile=None) for epoch in known[-KNOWN:]]
         self._settled = {(epoch.start, epoch.end) for epoch in self._known}
-        self._epochs_seen = 0 if before is None else before.epochs_seen
+        self._count = self._epochs_seen = 0 if before is None else before.epochs_seen
         self._owners: tuple[Owner, ...] = ()
         self._hertz = 10.0
         self._gpu = self._resolved()
@@ -236,7 +236,8 @@ class GpuWatch:
         if found is not None and found is not self._found:
             self._found = found
             self._profile_is_old = found.verdict != "none" or self._profile is None
-            if found.verdict == "epochs":
+            # A wrong epoch is worse than one told later: all of an answer are told as soon as it is sure.
+            if found.verdict == "epochs" and found.confidence >= LEAST_CONFIDENCE:
                 news = self._settle(found)
         elif found is None and self._found is not None:  # withdrawn: the profile stays until there is a better one
             self._found = None
@@ -281,7 +282,9 @@ class GpuWatch:
             EpochRecord(one.start, one.end, float(np.clip(one.confidence, 0, 1)), since, self._profile_of(found, one))
             for one in fresh
         ]
-        self._epochs_seen += max(0, len(fresh) - len(gone))
+        # The count falls where two turn out to be one; what is told of it never does, and waits for it instead.
+        self._count += len(fresh) - len(gone)
+        self._epochs_seen = max(self._epochs_seen, self._count)
         known = [epoch for epoch in self._known if epoch.start not in gone]
         known += [replace(record, profile=None) for record in records]
         self._known = sorted(known, key=lambda epoch: epoch.start)[-KNOWN:]

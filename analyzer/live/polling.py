@@ -20,8 +20,8 @@ log = logging.getLogger(__name__)
 
 MOST_THREADS = 16
 
-MOST_WAITING = 1_000_000
-"""Samples (rows of a GPU) that may wait for the detectors: a backlog of ten minutes of 160 GPUs, some 200 MB."""
+MOST_WAITING = 200_000
+"""Samples (rows of a GPU) that may wait for the detectors: some 40 MB; what 64 GPUs tell in five minutes."""
 
 _LONGEST_PAUSE_S = 60.0  # between two polls of a source that fails
 _LONGEST_WAIT_S = 60.0  # for room in the queue; then what was read is dropped

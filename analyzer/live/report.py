@@ -93,7 +93,8 @@ class Report:
         confidence: 0..1, that the period is right; 0 with verdict ``none``.
         job_since: unix seconds since when the GPU works without a long pause; None before any work.
         epochs_seen: epochs that ever ended on this GPU while it was watched, over restarts; a counter.
-        epochs: the newest of the present job, oldest first, at most `MOST_EPOCHS`, without their profiles.
+        epochs: the newest of the present job, oldest first, at most `MOST_EPOCHS`, without their profiles. While ``confidence``
+            is below 0.8 none is told, nor counted.
         profile: of the present job: over its epochs; over its work where steps or neither were found; None before a minute
             of work.
         owners: processes on the GPU; empty where the agent is not asked to look.

@@ -278,3 +278,22 @@ def test_resampling_in_portions_is_interpolation() -> None:
     np.testing.assert_allclose(even[0], np.interp(wanted, time, values), atol=1e-9)
     rate = np.diff(counted) / np.diff(time)
     np.testing.assert_allclose(even[1, 10:], np.interp(wanted, time[1:], rate)[10:], atol=1e-9)
+
+
+def test_says_since_when_it_hears_and_since_when_the_device_works() -> None:
+    trace = job(2, 8, 8.0, lead_s=40.0)
+    stream = Stream(METRICS)
+    assert (stream.heard_since, stream.working_since) == (None, None)
+    feed(stream, rows(trace))
+    assert stream.heard_since == trace.time[0]
+    assert stream.working_since == pytest.approx(trace.epoch_starts[0], abs=4.0)
+    later = float(trace.time[-1] - trace.time[0]) + 1000.0  # after a hole
+    feed(stream, rows(trace, shift=later))
+    assert stream.heard_since == trace.time[0] + later
+    assert stream.working_since == pytest.approx(trace.epoch_starts[0] + later, abs=4.0)
+
+
+def test_a_device_that_only_blinks_has_never_worked() -> None:
+    stream, time = Stream(["dram_active"]), np.arange(0.1, 120.0, 0.1)
+    feed(stream, (time, {"dram_active": np.where(np.arange(time.size) % 50 < 10, 0.004, 0.0)}))
+    assert stream.working_since is None

@@ -179,10 +179,14 @@ def test_rest_gives_nothing(play: Play) -> None:
     assert (report.state, report.verdict, report.profile, report.epochs_seen) == ("idle", "none", None, 0)
 
 
-def test_unsure_epochs_give_a_profile_without_seconds(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("epochcast.analyzer.profile_of_detection.LEAST_CONFIDENCE", 1.1)
-    report = play().played(job())
+def test_unsure_epochs_are_not_told_and_give_a_profile_without_seconds(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("profile_of_detection", "live.gpu_watch"):
+        monkeypatch.setattr(f"epochcast.analyzer.{module}.LEAST_CONFIDENCE", 1.1)
+    played = play()
+    report = played.played(job())
     assert report.verdict == "epochs"
+    assert report.period_s == pytest.approx(12.0, rel=0.05)
+    assert (played.epochs, report.epochs, report.epochs_seen) == ([], (), 0)
     assert report.profile is not None
     assert (report.profile.epoch_s, report.profile.unit) == (None, None)
     assert report.profile.epochs > 0
@@ -246,3 +250,19 @@ def test_memory_of_a_watch_is_bounded(catalog: Catalog) -> None:
     held = watch.nbytes
     watch.take(rows(trace, first=1000))
     assert watch.nbytes == held < 2.6e6
+
+
+def test_a_source_of_one_reading_a_second_will_do(catalog: Catalog) -> None:
+    """As Prometheus scrapes it; what is revised on the way is not counted twice."""
+    trace = simulate(1, epochs=20, epoch_s=60.0, validation_s=6.0, step_s=1.0)
+    watch, store, seen = GpuWatch(device(), catalog), {}, [0]
+    for at in range(0, trace.time.size, 100):
+        values = {name: column[at : at + 100 : 10] for name, column in trace.metrics.items() if not np.isnan(column).any()}
+        news = watch.take(Rows(device(), trace.time[at : at + 100 : 10], values, 1.0))
+        for start in news.instead_of:
+            del store[start]
+        store |= {epoch.start: epoch for epoch in news.epochs}
+        seen.append(watch.report().epochs_seen)
+    check_epochs(sorted(store.values(), key=lambda epoch: epoch.start), trace, within_s=3.0)
+    assert len(store) == 20 == seen[-1]
+    assert seen == sorted(seen)
