@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -76,14 +77,17 @@ class Playing:
 
     def __init__(self, chain: Any) -> None:
         (row,) = chain.query('epochcast_agent_last_sample_timestamp_seconds{job="epochcast-agent",cluster="a"}[10m]')
-        self._scraped, self._recorded = np.array(row["values"], dtype=float).T
-        plays = np.flatnonzero(np.diff(self._recorded) > 0) + 1
-        # An agent shows the windows of its ratios, and holds its integrals, once it has played some.
-        self._last = int(plays[round(0.7 * len(plays))])
-        self.moment = float(self._scraped[self._last])
-        first = int(np.searchsorted(self._scraped, self.moment - RATE_S - 0.01))
-        self.scrapes = self._recorded[first : self._last + 1]
-        assert len(self.scrapes) == 9, f"scrapes were missed: {self._scraped[first : self._last + 1]}"
+        scraped, recorded = np.array(row["values"], dtype=float).T
+        plays = np.flatnonzero(np.diff(recorded) > 0) + 1
+        # Late enough for whole windows and a full interval; of such scrapes one before which none was missed.
+        for last in plays[len(plays) // 2 : -1].tolist():
+            first = int(np.searchsorted(scraped, scraped[last] - RATE_S - 0.01))
+            if last - first == RATE_S:
+                break
+        else:
+            pytest.fail(f"scrapes were missed again and again: {scraped[plays]}")
+        self.moment = float(scraped[last])
+        self.scrapes = recorded[first : last + 1]
 
     def rows(self, gpu: Any, column: str, since: float, until: float) -> np.ndarray:
         """Return the recording's readings between two moments of it."""
@@ -124,6 +128,10 @@ def _some(panels: Panels, key: tuple[str, str, str], moment: float | None) -> bo
 
 
 def test_periods_and_epochs_of_gpus(chain: Any, panels: Panels) -> None:
+    once_scraped(lambda: _assert_gpus(chain, panels))
+
+
+def _assert_gpus(chain: Any, panels: Panels) -> None:
     gpus = {gpu.uuid: gpu for gpu in chain.gpus}
     periods = {(uuid,): gpu.period_s for uuid, gpu in gpus.items()}
     told = {row["uuid"]: row for row in chain.service.json("/api/v1/gpus")["gpus"]}
@@ -146,7 +154,23 @@ def test_periods_and_epochs_of_gpus(chain: Any, panels: Panels) -> None:
     assert set(panels.ask("fleet", "GPUs", "B", by="node", node="nowhere")) == set()
 
 
+def once_scraped(check: Callable[[], None]) -> None:
+    """Let a check hold within some scrapes: the service tells a new round's answers at once, Prometheus a second later."""
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            return check()
+        except AssertionError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.5)
+
+
 def test_jobs_their_predictions_and_what_is_recommended(chain: Any, panels: Panels) -> None:
+    once_scraped(lambda: _assert_jobs(chain, panels))
+
+
+def _assert_jobs(chain: Any, panels: Panels) -> None:
     for name, job in chain.jobs().items():
         of = {"training_job": job["id"]}
         gpus = [gpu for gpu in chain.gpus if gpu.job == name]
