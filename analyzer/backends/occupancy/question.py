@@ -13,8 +13,6 @@ from .answer import Asked, answer_json
 from .batch_sweep import batches_that_fit
 from .configuration import Configuration
 from .graph.computation_graph import ComputationGraph
-from .graph.from_onnx import graph_of_onnx
-from .graph_of import graph_of
 from .modelled_launches import modelled_step
 from .networks import complete
 from .predictor import Predictor
@@ -86,7 +84,11 @@ class _Network:
 
 def _network(sizes: Configuration, cache: bool) -> _Network:
     if sizes.network.endswith(".onnx"):
+        from .graph.from_onnx import graph_of_onnx
+
         return _Network(sizes, graph_of_onnx(Path(sizes.network), sizes))
+    from .graph_of import graph_of
+
     whole = complete(sizes)
     return _Network(whole, graph_of(whole, cache))
 
