@@ -37,6 +37,9 @@ _FIRST_S = 3.0
 # A hole after which the stream begins anew, and seconds without any reading of its metrics after which it is deaf.
 _HOLE_S, _DEAF_S = 300.0, 60.0
 
+# Seconds before a job's begin that a stream of other metrics hears, if there are any since the last job.
+_LEAD_S = 5.0
+
 # Seconds of work before a job without epochs has a profile, and between two profiles of it; of one with epochs there is a new
 # one with each, though not more often than the least.
 _PROFILE_S, _LEAST_PROFILE_S = 60.0, 10.0
@@ -127,6 +130,11 @@ class GpuWatch:
         return news
 
     @property
+    def metrics(self) -> tuple[str, ...]:
+        """Those that its epochs are looked for in."""
+        return self._metrics
+
+    @property
     def nbytes(self) -> int:
         """Bytes of the arrays held."""
         return self._samples.nbytes + (0 if self._stream is None else self._stream.nbytes)
@@ -187,6 +195,7 @@ class GpuWatch:
         self._level_at_first = 0.0
         self._working_since: float | None = None
         self._job_since: float | None = None
+        self._job_is_new = False
         self._forget_job()
 
     def _forget_job(self) -> None:
@@ -209,7 +218,13 @@ class GpuWatch:
             if self._last - self._first < _FIRST_S:
                 return News()
             return self._listen(self._first if self._stream is None else self._read_at)
-        return self._hear(time, {name: values[name] for name in self._metrics if name in values})
+        news = self._hear(time, {name: values[name] for name in self._metrics if name in values})
+        if self._job_is_new and self._job_since is not None:
+            self._job_is_new = False
+            since = self._job_since - _LEAD_S
+            if chosen(self._samples.between(since, np.inf)[1]) != self._metrics:  # others are read than when the stream began
+                news += self._listen(since)
+        return news
 
     def _listen(self, since: float) -> News:
         """Begin a stream of the metrics that there are, with the samples since ``since`` that are still held."""
@@ -265,6 +280,7 @@ class GpuWatch:
         elif since != self._job_since:
             self._before = None
             self._job_since = since
+            self._job_is_new = True
             self._forget_job()
         self._samples.begin_job(since)
 

@@ -244,6 +244,25 @@ def test_metrics_that_end_are_replaced_by_those_that_there_are(catalog: Catalog)
     assert watch.report().epochs[-1].end > trace.epoch_ends[-2] - 2
 
 
+def test_a_metric_that_comes_later_is_used_from_the_next_job_on(catalog: Catalog) -> None:
+    """NVML's alone for the first job; DCGM is there from its fourth epoch on."""
+    trace = joined(job(epochs=8), job(2, 8), pause_s=4.0)
+    watch, epochs = GpuWatch(device(), catalog), []
+    late = {name for name in trace.metrics if name.endswith(("_active", "_occupancy")) or name.startswith("pcie")}
+    for at in range(0, trace.time.size, 100):
+        part = rows(trace, at, at + 100)
+        values = {name: column for name, column in part.values.items() if at >= 600 or name not in late}
+        epochs += watch.take(replace(part, values=values)).epochs
+        if at == 800:
+            assert "dram_active" not in watch.metrics
+    assert "dram_active" in watch.metrics
+    second = [epoch for epoch in epochs if epoch.start > trace.epoch_ends[7]]
+    check_epochs(second, trace)
+    assert len(second) == 8
+    assert watch.report().profile is not None
+    assert watch.report().profile.first_epoch_excluded
+
+
 def test_memory_of_a_watch_is_bounded(catalog: Catalog) -> None:
     watch, trace = GpuWatch(device(), catalog), simulate(3, kind="idle", epochs=60, epoch_s=20.0)
     watch.take(rows(trace, last=1000))
