@@ -77,7 +77,7 @@ def profile_of(trace: Trace, catalog: Catalog, gpu: str | None = None) -> tuple[
     """
     name = trace.gpu if gpu is None else gpu
     if name is None:
-        raise InputError("the trace does not say which GPU it was recorded on; name it with --gpu")
+        raise InputError("the trace does not say which GPU it was recorded on; name it with --gpu (gpu= over HTTP)")
     if trace.source == "host" and gpu is None:
         raise InputError(f"the trace is of a CPU ({name}), and predictions start from a GPU's telemetry; record on a GPU")
     device = gpu_of(name, trace.static, catalog)

@@ -96,7 +96,7 @@ def sentence(wrong: Mapping[str, Any]) -> str:
     where, *rest = wrong["loc"] or ("body",)
     place = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in rest).removeprefix(".")
     what = f"{where} {place}".strip()
-    message = wrong["msg"].removeprefix("Value error, ").rstrip(".")
+    message: str = wrong["msg"].removeprefix("Value error, ").rstrip(".")
     if wrong["type"] == "json_invalid":
         why = wrong.get("ctx", {}).get("error", message)
         return f"the body is not JSON ({why}); the schema at /openapi.json says what to send"

@@ -80,7 +80,7 @@ class Workers:
             except Late:
                 # Pebble's own means that the question ran out of its time; ours, that it still waited for a process.
                 if not future.done() or future.cancelled():
-                    future.cancel()
+                    future.cancel()  # type: ignore[no-untyped-call]
                     raise WorkersBusyError("no worker process was free in time; ask again in a few seconds") from None
                 self.restarts += 1
                 raise InputError(f"this takes longer than the {seconds:g} s that it may; ask for something smaller") from None
@@ -101,9 +101,9 @@ class Workers:
         with self._lock:
             pool, self._pool = self._pool, None
         if pool is not None:
-            pool.stop()
+            pool.stop()  # type: ignore[no-untyped-call]
             for future in list(self._asked):  # which the pool leaves waiting
-                future.cancel()
+                future.cancel()  # type: ignore[no-untyped-call]
             pool.join()
 
     def _running_pool(self) -> ProcessPool:

@@ -81,8 +81,8 @@ def test_jobs_with_prediction_and_recommendation(client: TestClient) -> None:
     assert ranked["objective"] == "time"
     assert {row["cloud"] for row in ranked["recommendations"]} == {"aws"}
     assert ranked["recommendations"][0] == ranked["fastest"]
-    # Two GPUs: an instance with one is needed twice, and paid twice.
-    assert {row["instances"] for row in ranked["recommendations"] if row["gpu_count"] == 1} == {2}
+    # For both of its GPUs, whatever one instance has.
+    assert min(row["gpu_count"] * row["instances"] for row in ranked["recommendations"]) >= 2
 
 
 def test_active_jobs_can_be_asked_for(client: TestClient) -> None:
