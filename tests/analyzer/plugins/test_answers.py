@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from fastapi.testclient import TestClient
 
@@ -164,3 +165,28 @@ def test_graphs_of_unusual_sizes_fill_no_disk(client: TestClient, tmp_path: Path
     assert not list(tmp_path.rglob("*.npz"))
     ask(client, "occupancy", network="rnn", gpus=["T4"])
     assert len(list(tmp_path.rglob("*.npz"))) == 1
+
+
+def test_a_fitted_model_of_occupancy_is_asked_by_its_name(serve: Serve, capsys: Capture, tmp_path: Path) -> None:
+    from epochcast.analyzer.backends.occupancy.points import COLUMNS
+
+    row = dict.fromkeys(COLUMNS, 0) | {"network": "lenet", "gpu": "T4", "channels": 3, "image_size": 224, "precision": "fp32"}
+    row |= {"labels": "launch_config", "mean": 0.3, "time_mean": 0.4, "max": 0.9, "family": "cnn"}
+    row |= {"kernels": 11, "step_s": 1e-3, "memory_bytes": 1e9}
+        "labels": "launch_config",
+        "mean": 0.3,
+        "time_mean": 0.4,
+        "max": 0.9,
+        "kernels": 11,
+        "step_s": 1e-3,
+        "memory_bytes": 1e9,
+        "family": "cnn",
+    }
+    pd.DataFrame([row | {"batch": 4}, row | {"batch": 8, "mean": 0.35}]).to_csv(tmp_path / "points.csv", index=False)
+    fitted = tmp_path / "t4"
+    assert main(["train", "occupancy", "--data", str(tmp_path / "points.csv"), "--model", "mean", "--out", str(fitted)]) == 0
+    capsys.readouterr()
+    expected = told(capsys, "occupancy", "--network", "lenet", "--model", str(fitted))
+    client = serve({"occupancy": {"models": {"t4": str(fitted)}}})
+    assert ask(client, "occupancy", network="lenet", model="t4") == expected
+    assert expected["predictions"][0]["gpu"] == "T4" and expected["model"]["rows"] == 2
