@@ -173,15 +173,6 @@ def test_a_fitted_model_of_occupancy_is_asked_by_its_name(serve: Serve, capsys: 
     row = dict.fromkeys(COLUMNS, 0) | {"network": "lenet", "gpu": "T4", "channels": 3, "image_size": 224, "precision": "fp32"}
     row |= {"labels": "launch_config", "mean": 0.3, "time_mean": 0.4, "max": 0.9, "family": "cnn"}
     row |= {"kernels": 11, "step_s": 1e-3, "memory_bytes": 1e9}
-        "labels": "launch_config",
-        "mean": 0.3,
-        "time_mean": 0.4,
-        "max": 0.9,
-        "kernels": 11,
-        "step_s": 1e-3,
-        "memory_bytes": 1e9,
-        "family": "cnn",
-    }
     pd.DataFrame([row | {"batch": 4}, row | {"batch": 8, "mean": 0.35}]).to_csv(tmp_path / "points.csv", index=False)
     fitted = tmp_path / "t4"
     assert main(["train", "occupancy", "--data", str(tmp_path / "points.csv"), "--model", "mean", "--out", str(fitted)]) == 0
