@@ -48,7 +48,8 @@ def in_step(one: Report, other: Report, *, so_far: bool = False) -> bool:
         return so_far
     # Only while both were watched: one of them may have been seen earlier, or tell less of the past.
     since, until = max(ends[0], others[0]) - longer / 2, min(ends[-1], others[-1]) + longer / 2
-    ends, others = (each[(each >= since) & (each <= until)][-_NEWEST:] for each in (ends, others))
+    since = max(since, until - _NEWEST * longer)
+    ends, others = (each[(each >= since) & (each <= until)] for each in (ends, others))
     if min(ends.size, others.size) < _LEAST:
         return so_far
     if ends.size > others.size:
