@@ -8,9 +8,9 @@ import pytest
 
 
 @pytest.fixture(scope="module")
-def restarted(make_chain: Callable[[float], Any]) -> Any:
+def restarted(make_chain: Callable[..., Any]) -> Any:
     """A chain of which every part was restarted, one after the other, while the recordings were played at ten times life."""
-    chain = make_chain(10.0)
+    chain = make_chain(10.0, first=0.45)
     four = next(gpu for gpu in chain.gpus if gpu.job == "four")
 
     def found(epochs: int) -> None:
