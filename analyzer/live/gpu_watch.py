@@ -304,9 +304,8 @@ class GpuWatch:
         known = [epoch for epoch in self._known if epoch.start not in gone]
         known += [replace(record, profile=None) for record in records]
         self._known = sorted(known, key=lambda epoch: epoch.start)[-KNOWN:]
-        if len(self._settled) > 4 * KNOWN:
+        if gone or len(self._settled) > 4 * KNOWN:  # what went may be found again: an answer may be taken back
             self._settled = {(epoch.start, epoch.end) for epoch in self._known}
-            self._settled |= {(epoch.start, epoch.end) for epoch in found.epochs}
         return News(tuple(records), tuple(sorted(gone)))
 
     def _whole(self, found: Detection) -> tuple[Epoch, ...]:

@@ -14,6 +14,7 @@ from epochcast.analyzer.live.report import EpochRecord
 from epochcast.analyzer.profiles import profile_of
 from epochcast.analyzer.telemetry import Rows
 from epochcast.analyzer.trace import Trace
+from epochcast.detector import Detection, Epoch
 from epochcast.detector.simulator import SimulatedTrace, simulate, simulate_class
 from epochcast.regressor import Catalog
 
@@ -261,6 +262,44 @@ def test_a_metric_that_comes_later_is_used_from_the_next_job_on(catalog: Catalog
     assert len(second) == 8
     assert watch.report().profile is not None
     assert watch.report().profile.first_epoch_excluded
+
+
+def test_an_answer_that_is_taken_back_leaves_the_epochs_of_the_one_before(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two epochs are taken for one, and then found again, one of them to the sample where it was."""
+    start = 1.7e9
+    answers = [
+        [10.0, 20.0, 30.0, 40.0],
+        [10.0, 20.0, 40.0],
+        [10.0, 20.0, 30.0, 39.0, 50.0],
+        [10.0, 20.0, 30.0, 39.0, 50.0, 60.0],
+    ]
+
+    class Scripted:
+        heard_since, working_since, state, nbytes = start, start + 9.0, "answered", 0
+
+        def __init__(self, *_: object, **__: object) -> None:
+            pass
+
+        def update(self, *_: object) -> Detection:
+            marks = [start + mark for mark in answers.pop(0)]
+            epochs = tuple(Epoch(*span, 0.9) for span in pairwise(marks))
+            return Detection("epochs", 10.0, None, epochs, 0.9, "track", "wall")
+
+    monkeypatch.setattr("epochcast.analyzer.live.gpu_watch.Stream", Scripted)
+    watch, store, seen = GpuWatch(device(), catalog), {}, []
+    for at in range(4):
+        time = start + 20.0 * at + np.arange(1, 101) / 5.0
+        news = watch.take(Rows(device(), time, {"dram_active": np.ones(100), "power": np.full(100, 60.0)}, 5.0))
+        for gone in news.instead_of:
+            del store[gone]
+        store |= {epoch.start: epoch for epoch in news.epochs}
+        seen.append(watch.report().epochs_seen)
+    assert [(epoch.start - start, epoch.end - start) for epoch in sorted(store.values(), key=lambda one: one.start)] == [
+        *[(10.0, 20.0), (20.0, 30.0), (30.0, 39.0), (39.0, 50.0), (50.0, 60.0)]
+    ]
+    assert seen == [3, 3, 4, 5]
 
 
 def test_memory_of_a_watch_is_bounded(catalog: Catalog) -> None:
