@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import math
 import sys
 import warnings
 import zlib
@@ -68,7 +69,10 @@ def numeric_column(column: pd.Series[Any], title: str, name: str) -> pd.Series[A
     """The column as floats, empty cells as NaN. Raises InputError for dates, text and infinities, naming the first such row."""
     if column.dtype.kind in "Mm":  # as numbers they would be nanoseconds
         raise InputError(f"column {title!r} of {name!r} holds dates or durations; give seconds as plain numbers")
-    values = pd.to_numeric(column, errors="coerce").astype(np.float64)
+    try:
+        values = pd.to_numeric(column, errors="coerce").astype(np.float64)
+    except OverflowError:  # an integer beyond every float, which "coerce" does not cover
+        values = column.map(_float).astype(np.float64)
     bad = (values.isna() & column.notna()) | np.isinf(values)
     if bad.any():
         row = int(np.flatnonzero(bad.to_numpy())[0])
@@ -81,6 +85,13 @@ def numeric_column(column: pd.Series[Any], title: str, name: str) -> pd.Series[A
         )
         raise InputError(f"column {title!r} of {name!r} holds {seen} in data row {row + 1}; {remedy}")
     return values
+
+
+def _float(cell: object) -> float:
+    try:
+        return float(str(cell))
+    except ValueError:
+        return math.nan
 
 
 def one_line(error: Exception) -> str:

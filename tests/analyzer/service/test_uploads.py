@@ -105,6 +105,8 @@ def test_only_numbers_are_read_from_parquet(column: pa.Array) -> None:
         (b"a,b\n1,2\n", "csv", "no column 'time'"),
         (b"time,a\n1,x\n", "csv", "holds 'x'"),
         (b"time,a\n1e999,1\n", "csv", "inf"),
+        (b"time,a\n1," + b"9" * 400 + b"\n", "csv", "finite numbers"),
+        (b"time,a\n1," + b"9" * 400 + b"\n2,x\n", "csv", "finite numbers"),
         (b"time,a\n2,1\n1,1\n", "csv", "goes back"),
     ],
 )
