@@ -86,8 +86,15 @@ def group(reports: Mapping[str, Report], known: Iterable[Known] = ()) -> list[Gr
     known = list(known)
     worked = [report for report in reports.values() if report.job_since is not None]
     clusters = _by_phase(_by_owners(worked, known))
-    # What owners name has its name first, then the largest.
-    clusters.sort(key=lambda one: (one.grouped_by not in _BY_OWNERS, -len(one.reports), one.key))
+    # What owners name has its name first, then the largest, then the GPU that the name is made of.
+    clusters.sort(
+        key=lambda one: (
+            one.grouped_by not in _BY_OWNERS,
+            -len(one.reports),
+            one.known is None or one.known.id != _new_id(one),
+            one.key,
+        )
+    )
     groups: dict[str, tuple[float, Group]] = {}
     for cluster in clusters:
         made = _group(cluster, set(groups))
@@ -203,6 +210,10 @@ def _merged(clusters: Sequence[_Cluster]) -> _Cluster:
     return _Cluster("phase", min(report.device.uuid for report in reports), reports, known)
 
 
+def _new_id(cluster: _Cluster) -> str:
+    return _safe(f"{'phase' if cluster.grouped_by == 'phase' else 'gpu'}-{cluster.key}-{cluster.since:.0f}")
+
+
 def _group(cluster: _Cluster, taken: set[str]) -> Group:
     reports = sorted(cluster.reports, key=lambda report: (report.device.node, len(report.device.label), report.device.label))
     known, title = cluster.known, _title(cluster.grouped_by, reports)
@@ -210,8 +221,9 @@ def _group(cluster: _Cluster, taken: set[str]) -> Group:
         job, title = cluster.key, title or (cluster.key if known is None else known.title)
     elif known is not None and known.id not in taken:
         job = known.id
-    else:  # also of a GPU that has left its job: the others keep the name
-        job = _safe(f"{'phase' if cluster.grouped_by == 'phase' else 'gpu'}-{cluster.key}-{cluster.since:.0f}")
+    else:  # also of a GPU that has left its job: the others keep the name, which may be made of that GPU's
+        job = _new_id(cluster)
+        job = f"{job}.2" if job in taken else job
     return Group(job, cluster.grouped_by, title, tuple(report.device.uuid for report in reports), _notes(cluster, reports))
 
 

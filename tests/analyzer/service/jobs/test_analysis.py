@@ -95,6 +95,16 @@ def test_a_job_that_ended_is_answered_still_and_after_a_restart(report: MakeRepo
     assert found.snapshot.gpus["GPU-a"].job != first
 
 
+def test_a_job_that_became_part_of_another_is_no_job_that_ended(
+    report: MakeReport, analysis: MakeAnalysis, store: StateStore
+) -> None:
+    found = analysis(report("GPU-a", verdict="none"), report("GPU-b", label="1", verdict="none"))
+    assert len(found.snapshot.jobs) == 2
+    store.write_reports([report("GPU-a"), report("GPU-b", label="1")])
+    found.round()
+    assert only(found).gpus == ["GPU-a", "GPU-b"] and list(store.jobs()) == [only(found).id]
+
+
 def test_jobs_that_ended_long_ago_are_forgotten(report: MakeReport, analysis: MakeAnalysis, store: StateStore) -> None:
     first = only(analysis(report())).id
     with sqlite3.connect(store.path) as connection:

@@ -142,10 +142,13 @@ def test_ids_stay_while_a_gpu_joins_falls_silent_or_leaves(report: MakeReport) -
     assert [(one.id, len(one.gpus)) for one in groups(*later, third, known=memory)] == [(joined.id, 3)]
     apart = moved(later[1], [0.5 * n for n in range(8)])
     parted = {one.id: one.gpus for one in groups(later[0], apart, known=memory)}
-    assert parted == {joined.id: ("GPU-b",), f"gpu-GPU-a-{BEGAN + 1:.0f}": ("GPU-a",)} or parted == {
-        joined.id: ("GPU-a",),
-        f"gpu-GPU-b-{BEGAN:.0f}": ("GPU-b",),
-    }
+    assert parted == {joined.id: ("GPU-b",), f"gpu-GPU-a-{BEGAN + 1:.0f}": ("GPU-a",)}
+    (three,) = groups(*later, third, known=memory)
+    left = moved(later[0], [0.5 * n for n in range(8)])
+    found = groups(left, later[1], third, known=known([three], *later, third))
+    assert {one.id: one.gpus for one in found} == {joined.id: ("GPU-a", "GPU-0"), f"{joined.id}.2": ("GPU-b",)}
+    again = groups(left, later[1], third, known=known(found, left, later[1], third))
+    assert {one.id: one.gpus for one in again} == {one.id: one.gpus for one in found}
 
 
 def test_a_job_that_its_owners_named_keeps_its_name_when_they_are_gone(report: MakeReport) -> None:
