@@ -189,7 +189,8 @@ class Watcher:
             except sqlite3.Error as error:
                 self._count_store_error(error)
                 known = []
-            news = News(told.epochs, tuple(superseded(known, told.epochs)))
+            waiting = gpu.news.epochs if gpu.news is not None else ()
+            news = News(told.epochs, tuple(superseded([*known, *waiting], told.epochs)))
             gpu.news = news if gpu.news is None else gpu.news + news
             gpu.written = -np.inf
 
