@@ -147,6 +147,20 @@ def test_what_a_job_is_rented_on(
     assert bool(found.notes) == (assumed and bool(device.get("instance")))
 
 
+def test_what_is_assumed_is_cheapest_for_all_gpus_of_the_job(advisor: Advisor) -> None:
+    aws = JobPlan(cloud="aws")
+    one, six = (rented("A10G", n, advisor.instances, plan=aws, machines=n).instance for n in (1, 6))
+    assert one and one.name == "g5.xlarge"
+    assert six and six.name == "g5.xlarge", "6 x 1.006 is less than 2 x 5.672 and 16.288"
+    v100 = [
+        one for one in advisor.instances if one.gpu == "V100 SXM2 16GB" and one.cloud == "gcp" and one.region == "us-central1"
+    ]
+    dear_alone = rented(
+        "V100 SXM2 16GB", 8, [replace(one, usd_per_hour=4.0 if one.count == 1 else 20.0) for one in v100], machines=8
+    )
+    assert dear_alone.instance and dear_alone.instance.count == 8, "8 x 4 is more than 20"
+
+
 def test_a_current_instance_without_a_price_in_the_market_takes_the_other(advisor: Advisor) -> None:
     found = rented("L4", 1, advisor.instances, plan=JobPlan(instance="g6.xlarge"), market="spot")
     assert found.instance is not None and found.market == "on-demand"

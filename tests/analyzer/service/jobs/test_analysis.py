@@ -85,6 +85,11 @@ def test_the_slowest_gpu_sets_the_pace_and_stands_out(report: MakeReport, analys
     assert only(analysis(*(report(f"GPU-{n}", label=str(n), owners=_slurm()) for n in range(4)))).straggler is None
 
 
+def test_the_least_sure_gpu_tells_how_sure_the_job_is(report: MakeReport, analysis: MakeAnalysis) -> None:
+    job = only(analysis(report(owners=_slurm()), report("GPU-b", label="1", owners=_slurm(), confidence=0.85)))
+    assert job.confidence == 0.85
+
+
 def test_a_job_that_ended_is_answered_still_and_after_a_restart(report: MakeReport, analysis: MakeAnalysis) -> None:
     first = only(analysis(report())).id
     for _ in range(2):  # the second time everything comes from the store
@@ -134,6 +139,27 @@ def test_a_prediction_is_made_once_and_anew_when_the_profile_changes(
     found.round()
     after = only(found).prediction
     assert after is not None and after.epoch_s == 29.9
+
+
+def test_what_was_held_back_comes_by_itself(
+    report: MakeReport, store: StateStore, advisor: Advisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(analysis_module, "_RENEW_S", 1.0)
+    monkeypatch.setattr(analysis_module, "_LOOK_S", 0.05)
+    store.write_reports([report()])
+    one = Analysis(store, advisor, Settings())
+    one.round()
+    store.write_reports([replace(report(), profile=replace(_profile(report()), epoch_s=29.9))])
+    one.start()  # sees no later change of the store
+    try:
+        for _ in range(200):
+            prediction = only(one).prediction
+            if prediction is not None and prediction.epoch_s == 29.9:
+                break
+            time.sleep(0.05)
+        assert prediction is not None and prediction.epoch_s == 29.9
+    finally:
+        one.stop()
 
 
 def test_seconds_are_not_held_back(report: MakeReport, analysis: MakeAnalysis, store: StateStore) -> None:
