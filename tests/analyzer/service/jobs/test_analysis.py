@@ -226,6 +226,9 @@ def test_health_names_what_is_wrong(report: MakeReport, store: StateStore, advis
     assert one.snapshot.health.status == "starting"
     one.round()
     assert one.snapshot.health.status == "starting", "its source was not asked yet"
+    store.write_health(WatcherHealth(told=time.time()), [SourceStatus("agent", "http://127.0.0.1:9911")])
+    one.round()
+    assert one.snapshot.health.status == "starting" and not one.snapshot.health.notes, "it is not down yet"
     up = SourceStatus("agent", "http://127.0.0.1:9911", up=True, polls=3)
     store.write_health(WatcherHealth(told=time.time()), [up])
     one.round()
