@@ -107,7 +107,8 @@ def test_a_source_that_fails_is_counted_and_holds_up_no_other(
     statuses = {status.name: status for status in store.sources()}
     assert statuses["broken"].up is False
     assert statuses["broken"].error == str(error)
-    assert statuses["broken"].errors == statuses["broken"].polls >= 1
+    assert statuses["broken"].errors >= 1
+    assert statuses["broken"].polls - statuses["broken"].errors in (0, 1)  # one may be under way
     assert statuses["sound"].up is True
 
 
