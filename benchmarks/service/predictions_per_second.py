@@ -5,7 +5,8 @@
 Open loop: requests leave at even intervals whether or not the ones before are answered, and an answer's time counts from when
 its request was due, so that a queue shows. Closed loop: so many callers, each asking again as soon as it is answered. Every
 request has a profile of its own: the example of the API with every figure moved, on a GPU drawn from the catalogue; each is
-predicted for all GPUs of the catalogue. Client and service share this machine. Prints JSON.
+predicted for all GPUs of the catalogue. The first seconds after the start, in which threads and libraries come up, are told
+apart ("cold"). Client and service share this machine. Prints JSON.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from epochcast.analyzer.service.questions import example_profile
 from epochcast.regressor import Profile, load_catalog
 
 PATH = "/api/v1/predictions"
-WARM_UP = 20
+COLD_RATE, COLD_S = 50.0, 5.0
 
 
 def profiles(count: int, seed: int = 0) -> Iterator[bytes]:
@@ -164,8 +165,9 @@ def main() -> None:
     )
     options = parser.parse_args()
     with running() as service:
-        asyncio.run(closed_loop(service.url, list(profiles(WARM_UP, seed=1)), 2))
         answer: dict[str, Any] = {"cores": os.cpu_count(), "load_before": os.getloadavg()[0], "open": {}, "closed": {}}
+        bodies = list(profiles(int(COLD_RATE * COLD_S), seed=1))
+        answer["cold"] = figures(service, open_loop(service.url, bodies, COLD_RATE), len(bodies))
         for rate in options.rates:
             bodies = list(profiles(int(rate * options.seconds)))
             answer["open"][f"{rate:g}/s"] = figures(service, open_loop(service.url, bodies, rate), len(bodies))
