@@ -170,7 +170,7 @@ class PrometheusSource:
             name=labels.get("name") or labels.get("modelName") or "unknown",
             node=node or _host(labels.get("instance", "")) or "unknown",
             source=info.get("source", "prometheus"),
-            simulated=info.get("simulated") == "true",
+            simulated="true" in (info.get("simulated"), labels.get("simulated")),
             instance=labels.get(place.instance_label, place.instance),
             cloud=labels.get(place.cloud_label, place.cloud),
             region=labels.get(place.region_label, place.region),

@@ -2,6 +2,7 @@
 
 import math
 import time
+from dataclasses import replace
 from typing import Any
 
 from epochcast.agent.push.wire import STALE, Wire
@@ -96,3 +97,17 @@ def test_a_clock_that_was_a_day_ahead_does_not_silence_the_node_for_a_day(receiv
     pusher.stop()
     assert receiver.values("epochcast_gpu_power_watts")[0] == (int((store.START - 86400) * 1000), 0.0)
     assert receiver.samples == 6
+
+
+def test_a_replayed_device_is_called_simulated_in_every_series(receiver: Any, node: Any, until: Any) -> None:
+    real, replayed = node.add_store("power"), node.make_store("power", uuid="replay-run", index=1)
+    replayed.device = replace(replayed.device, simulated=True)
+    node.stores.append(replayed)
+    pusher = receiver.pusher(node)
+    pusher.start()
+    real.add_ticks(0, 3)
+    replayed.add_ticks(0, 3)
+    until(lambda: receiver.samples == 6)
+    pusher.stop()
+    told = {dict(labels)["uuid"]: dict(labels).get("simulated") for labels in receiver.accepted}
+    assert told == {"GPU-a": None, "replay-run": "true"}

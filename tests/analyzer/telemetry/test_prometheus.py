@@ -376,3 +376,16 @@ def test_labels_with_quotes_are_asked_for_as_they_are(serve: Any) -> None:
     PrometheusApi(PrometheusSettings(url=url, matcher={"team": 'a"b\\c\né'})).labels(["up"], 0, 1)
     assert asked[0]["match[]"] == ['{__name__=~"up",team="a\\"b\\\\c\\né"}']
     assert issubclass(TooManySamplesError, TelemetryError)
+
+
+def test_written_samples_of_a_replay_are_called_simulated(past: Any) -> None:
+    begin = round(time.time()) - 60.0
+    lines: list[Line] = []
+    for uuid, more in (("GPU-real", {}), ("GPU-made-up", {"simulated": "true"})):
+        lines += [("epochcast_gpu_power_watts", {**PUSHED, "uuid": uuid, **more}, 1.0, begin + k / 10) for k in range(50)]
+    rows = all_rows(source(past(lines)))
+    assert {one.device.uuid: one.device.simulated for one in rows} == {"GPU-real": False, "GPU-made-up": True}
+    assert {uuid: sum(one.time.size for one in rows if one.device.uuid == uuid) for uuid in ("GPU-real", "GPU-made-up")} == {
+        "GPU-real": 50,
+        "GPU-made-up": 50,
+    }
