@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from .errors import InputError
 from .profile import METRICS, Profile, Unit, feature_set
@@ -106,7 +106,7 @@ def _lengths(kept: NDArray[np.float64], stalls: NDArray[np.float64], clock: NDAr
     if kept.size > 1:
         error = _MEDIAN_EFFICIENCY * float(kept.std(ddof=1)) / np.sqrt(kept.size)
         sample = float(np.median(np.diff(clock))) if clock.size > 1 else 0.0
-        half = max(float(student.ppf((1 + LEVEL) / 2, kept.size - 1)) * error, sample)
+        half = max(float(stdtrit(kept.size - 1, (1 + LEVEL) / 2)) * error, sample)
         # In logarithms, so that the interval of few and uneven epochs stays above 0.
         found |= {"epoch_s_low": median / (1 + half / median), "epoch_s_high": median + half}
     return found

@@ -1,11 +1,13 @@
 """The models of the black-box paper's stack one by one (its Fig. 12), and the plain mean of its two members."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from catboost import CatBoostRegressor
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor, VotingRegressor
 
 from .raw_seconds import Features, RawSecondsRecipe
+
+if TYPE_CHECKING:
+    from catboost import CatBoostRegressor
 
 
 def forest(trees: int, random_state: int) -> RandomForestRegressor:
@@ -13,8 +15,10 @@ def forest(trees: int, random_state: int) -> RandomForestRegressor:
     return RandomForestRegressor(trees, random_state=random_state)
 
 
-def boosting(iterations: int, random_state: int) -> CatBoostRegressor:
+def boosting(iterations: int, random_state: int) -> "CatBoostRegressor":
     """Return the stack's second member, unfitted, with the library's defaults; one thread, no files beside the answer."""
+    from catboost import CatBoostRegressor  # 20 MB that predictions by the default recipe need not pay
+
     return CatBoostRegressor(
         iterations=iterations, random_seed=random_state, thread_count=1, verbose=0, allow_writing_files=False
     )
