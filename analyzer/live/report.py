@@ -145,13 +145,15 @@ class Report:
             raise InputError(f"a report of a GPU has schema {seen!r}; this version reads {SCHEMA!r}: upgrade node and service")
         values = {key: value for key, value in data.items() if key != "schema"}
         try:
-            values["device"] = Device(**values["device"])
+            values["device"] = _device_from_json(values["device"])
             values["epochs"] = tuple(epoch_from_json(epoch) for epoch in values["epochs"])
             values["profile"] = None if values["profile"] is None else Profile.from_json(values["profile"])
             values["owners"] = tuple(Owner(**owner) for owner in values["owners"])
             report = cls(**values)
-            seconds = (report.period_s, report.job_since, report.last_sample, report.confidence, report.hertz)
-            sound = all(value is None or math.isfinite(value) for value in seconds) and report.epochs_seen >= 0
+            moments = (report.job_since, report.last_sample, report.confidence)
+            sound = all(value is None or math.isfinite(value) for value in moments) and 0 < report.hertz < math.inf
+            sound = sound and (report.period_s is None or 0 < report.period_s < math.inf)
+            sound = sound and all(isinstance(n, int) and n >= 0 for n in (report.epochs_seen, report.samples, report.dropped))
         except (TypeError, KeyError, AttributeError) as error:
             raise InputError(f"a report of a GPU is not whole: {error}; upgrade node and service to one version") from error
         if not sound or report.state not in get_args(State) or report.verdict not in get_args(Verdict):
@@ -171,4 +173,19 @@ def epoch_to_json(epoch: EpochRecord) -> dict[str, Any]:
 def epoch_from_json(data: Mapping[str, Any]) -> EpochRecord:
     """Build an epoch of JSON values; TypeError or InputError where they are none."""
     profile = data.get("profile")
-    return EpochRecord(**{**data, "profile": None if profile is None else Profile.from_json(profile)})
+    epoch = EpochRecord(**{**data, "profile": None if profile is None else Profile.from_json(profile)})
+    if not (all(map(math.isfinite, (epoch.start, epoch.end, epoch.confidence, epoch.job_since))) and epoch.start < epoch.end):
+        raise InputError(f"an epoch from {epoch.start} to {epoch.end} cannot be; ask its node again")
+    return epoch
+
+
+def _device_from_json(data: Mapping[str, Any]) -> Device:
+    """Build a device of JSON values; TypeError where they are none."""
+    device = Device(**data)
+    texts = {name: value for name, value in asdict(device).items() if name not in ("static", "simulated")}
+    for name, value in texts.items():
+        if not isinstance(value, str):
+            raise TypeError(f"{name} of its device is {value!r:.60}, which is no text")
+    if not device.uuid or not isinstance(device.static, Mapping) or not isinstance(device.simulated, bool):
+        raise TypeError(f"its device {device.uuid!r:.60} is not told whole")
+    return device

@@ -173,18 +173,18 @@ class StateStore:
 
         By the time of the samples, not the clock's: a recording may be played years later.
         """
+        # GPU by GPU along the primary key: a subquery for each epoch would hold the lock for minutes.
+        too_old, too_many = [], []
+        for (gpu,) in self._rows("SELECT DISTINCT gpu FROM epoch"):
+            ((newest,),) = self._rows('SELECT max("end") FROM epoch WHERE gpu = ?', (gpu,))
+            too_old.append((gpu, newest - seconds, newest - seconds))
+            newest_starts = "SELECT start FROM epoch WHERE gpu = ? ORDER BY start DESC LIMIT 1 OFFSET ?"
+            too_many += [(gpu, start) for (start,) in self._rows(newest_starts, (gpu, MOST_EPOCHS))]
         self._write(
             ("DELETE FROM gpu WHERE told < ?", [(time.time() - seconds,)]),
             ("DELETE FROM epoch WHERE gpu NOT IN (SELECT uuid FROM gpu)", [()]),
-            (
-                'DELETE FROM epoch WHERE "end" < (SELECT max("end") FROM epoch AS newer WHERE newer.gpu = epoch.gpu) - ?',
-                [(seconds,)],
-            ),
-            (
-                "DELETE FROM epoch WHERE start <= "
-                "(SELECT start FROM epoch AS newer WHERE newer.gpu = epoch.gpu ORDER BY start DESC LIMIT 1 OFFSET ?)",
-                [(MOST_EPOCHS,)],
-            ),
+            ('DELETE FROM epoch WHERE gpu = ? AND start < ? AND "end" < ?', too_old),
+            ("DELETE FROM epoch WHERE gpu = ? AND start <= ?", too_many),
         )
 
     def write_health(self, health: WatcherHealth, sources: Iterable[SourceStatus]) -> None:

@@ -6,7 +6,7 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,6 +29,12 @@ _WRITE_S, _REPORT_S = 1.0, 5.0
 _HANDOVER_S, _SILENT_S = 60.0, 600.0
 
 _PRUNE_S = 3600.0
+
+# Rows of one GPU between two turns: a recording of days would keep the watcher from telling and from ending for minutes.
+_TURN_ROWS = 6000
+
+# What the store raises because of the value that was to be written, and not because of the disk.
+_UNFIT = (ValueError, TypeError, OverflowError, sqlite3.IntegrityError, sqlite3.InterfaceError, sqlite3.ProgrammingError)
 
 
 @dataclass
@@ -114,8 +120,10 @@ class Watcher:
         try:
             while not stop.is_set():
                 item = self._polling.get(timeout=0.2)
-                if item is not None:
-                    self._hear(*item)
+                for told in () if item is None else _in_turns(item[1]):
+                    if not stop.is_set():
+                        self._hear(item[0], told)
+                        self._turn()
                 self._turn()
         finally:
             self._polling.stop()
@@ -141,12 +149,14 @@ class Watcher:
             gpu = self._gpus[uuid] = _Gpu(source, now)
         elif gpu.source is not source:
             better = self._rank[id(source.source)] < self._rank[id(gpu.source.source)]
-            if not better and now - gpu.heard < _HANDOVER_S:
+            if not better and now - gpu.heard < max(_HANDOVER_S, 3 * gpu.source.source.interval_s):
                 return
             log.info("%s is told of by %s %s now", uuid, source.status.kind, source.status.name)
             self._write_gpus([gpu], now)  # a new detector goes on from what the store has
             gpu = self._gpus[uuid] = _Gpu(source, now)
-        gpu.heard = now
+        # A node tells the same again and again while its agent is silent: of the GPU nothing is heard then.
+        if isinstance(told, Rows) or gpu.report is None or told.epochs or told.report.last_sample != gpu.report.last_sample:
+            gpu.heard = now
         began = time.thread_time()
         try:
             if isinstance(told, Rows):
@@ -216,16 +226,26 @@ class Watcher:
         """Write these, detected here and told by nodes apart; what could not be written is kept for the next time."""
         for by_node in (False, True):
             part = [gpu for gpu in gpus if gpu.report is not None and (gpu.source.source.kind == "node") is by_node]
-            try:
-                self._store.write_gpus([_change(gpu) for gpu in part], by_node=by_node)
-            except sqlite3.Error as error:
-                self._count_store_error(error)
-                continue
-            for gpu in part:
-                gpu.news, gpu.written = None, now
-            if part and self._failing:
-                self._failing = False
-                log.warning("the state %s can be written again", self._store.path)
+            self._write_part(part, now, by_node=by_node)
+
+    def _write_part(self, part: Sequence[_Gpu], now: float, *, by_node: bool) -> None:
+        try:
+            self._store.write_gpus([_change(gpu) for gpu in part], by_node=by_node)
+        except _UNFIT as error:  # of one GPU, say a value that is no number: it must hold up no other
+            if len(part) > 1:
+                for gpu in part:
+                    self._write_part([gpu], now, by_node=by_node)
+                return
+            log.error("what is known of %s cannot be written: %s", _change(part[0]).report.device.uuid, error)
+            self._health.store_errors += 1
+        except sqlite3.Error as error:
+            self._count_store_error(error)
+            return
+        for gpu in part:
+            gpu.news, gpu.written = None, now
+        if part and self._failing:
+            self._failing = False
+            log.warning("the state %s can be written again", self._store.path)
 
     def _prune(self) -> None:
         try:
@@ -238,6 +258,16 @@ class Watcher:
         if not self._failing:
             log.error("the state %s: %s; what is found is kept in memory meanwhile", self._store.path, error)
         self._failing = True
+
+
+def _in_turns(told: Rows | NodeReport) -> Iterator[Rows | NodeReport]:
+    """What is told, in pieces between which the watcher can do something else."""
+    if not isinstance(told, Rows) or told.time.size <= _TURN_ROWS:
+        yield told
+        return
+    for first in range(0, told.time.size, _TURN_ROWS):
+        piece = slice(first, first + _TURN_ROWS)
+        yield replace(told, time=told.time[piece], values={name: column[piece] for name, column in told.values.items()})
 
 
 def _change(gpu: _Gpu) -> GpuChange:

@@ -61,6 +61,28 @@ def test_what_is_no_report_is_refused(values: dict[str, object]) -> None:
         Report.from_json(values)
 
 
+@pytest.mark.parametrize(
+    ("where", "name", "value"),
+    [
+        ("report", "hertz", 0),
+        ("report", "period_s", -1.0),
+        ("report", "last_sample", float("nan")),
+        ("report", "epochs_seen", 1.5),
+        ("device", "uuid", ["GPU-1"]),
+        ("device", "node", None),
+        ("device", "static", "none"),
+        ("epoch", "end", 4.0),
+        ("epoch", "end", float("inf")),
+        ("epoch", "start", "yesterday"),
+    ],
+)
+def test_a_report_with_a_value_that_cannot_be_is_refused(where: str, name: str, value: object) -> None:
+    values = REPORT.to_json()
+    {"report": values, "device": values["device"], "epoch": values["epochs"][0]}[where][name] = value
+    with pytest.raises(InputError):
+        Report.from_json(values)
+
+
 def test_a_report_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
     store = StateStore(tmp_path / "state.db")
     store.write_reports([REPORT, replace(REPORT, device=device("GPU-2"))])
@@ -93,6 +115,18 @@ def test_what_is_old_goes_by_the_time_of_the_samples(tmp_path: Path, monkeypatch
     monkeypatch.setattr("epochcast.analyzer.live.state_store.time.time", lambda: 1e12)
     store.forget_older(1.5 * DAY)
     assert (store.reports(), store.epochs("GPU-1")) == ({}, [])
+    store.close()
+
+
+def test_forgetting_takes_time_by_the_number_of_epochs_not_its_square(tmp_path: Path) -> None:
+    """It holds the lock that others wait for; with a subquery for each epoch 5000 of them took most of a minute."""
+    store = StateStore(tmp_path / "state.db")
+    store.write_gpus([GpuChange(REPORT, [replace(epoch(10.0 * number), profile=None) for number in range(2000)])])
+    steps = []
+    store._connection.set_progress_handler(lambda: steps.append(1000) or 0, 1000)
+    store.forget_older(30 * DAY)
+    assert sum(steps) < 100 * 2000
+    assert len(store.epochs("GPU-1", limit=5000)) == 2000
     store.close()
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from epochcast.analyzer.live import polling
+from epochcast.analyzer.live import watcher as module
 from epochcast.analyzer.live.report import EpochRecord, Report
 from epochcast.analyzer.live.state_store import StateStore
 from epochcast.analyzer.live.watcher import Watcher
@@ -255,6 +256,48 @@ def test_what_a_node_tells_goes_through(store: StateStore, catalog: Catalog) -> 
     hand.tell("n", NodeReport(replace(report, epochs_seen=4)), after_s=5)
     assert [epoch.start for epoch in store.epochs(UUID)] == [0, 10.2, 20, 30.2]
     assert hand.watcher.health.gpus == 0
+
+
+def test_a_node_whose_agent_is_silent_tells_nothing_of_the_gpu(
+    store: StateStore, catalog: Catalog, trace: SimulatedTrace
+) -> None:
+    hand = Hand(store, catalog, Scripted(kind="node", name="n"), Scripted(name="a"))
+    stale = NodeReport(replace(EMPTY, state="answered", verdict="epochs", period_s=10.0, last_sample=25.0))
+    hand.tell("n", stale)
+    told = store.told()[UUID]
+    for _ in range(8):  # the node answers, and always the same
+        hand.tell("n", stale, after_s=10)
+    assert store.told()[UUID] == told
+    hand.tell("a", rows(trace, 0, 100))
+    assert hand.watcher.reports[UUID].samples == 100  # who has samples is believed in its place
+    hand.tell("n", NodeReport(replace(stale.report, last_sample=26.0)), after_s=1)
+    assert store.told()[UUID] > told
+
+
+def test_a_value_that_cannot_be_stored_holds_up_no_other_gpu(store: StateStore, catalog: Catalog) -> None:
+    hand = Hand(store, catalog, Scripted(kind="node", name="n"))
+    for uuid, bad in (("GPU-1", {"static": {"tdp": float("nan")}}), ("GPU-2", {}), ("GPU-3", {})):
+        report = replace(EMPTY, device=replace(device(uuid), **bad), last_sample=25.0)
+        epochs = (record(float("nan"), 10), record(10, 20)) if uuid == "GPU-3" else (record(0, 10),)
+        hand.watcher._hear(hand._polled["n"], NodeReport(report, epochs))
+    hand.watcher._turn()
+    assert set(store.reports()) == {"GPU-2"}
+    assert len(store.epochs("GPU-2")) == 1
+    assert hand.watcher.health.store_errors == 2
+    hand.tell("n", NodeReport(replace(EMPTY, device=device("GPU-3"), last_sample=26.0)), after_s=5)
+    assert set(store.reports()) == {"GPU-2", "GPU-3"}  # what cannot be stored is not tried for ever
+    assert hand.watcher.health.store_errors == 2
+
+
+def test_between_the_parts_of_a_long_recording_the_watcher_tells(
+    store: StateStore, catalog: Catalog, trace: SimulatedTrace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_TURN_ROWS", 500)
+    turns = []
+    watcher = Watcher([Scripted([rows(trace)])], store, catalog=catalog)
+    monkeypatch.setattr(watcher, "_turn", lambda: turns.append(sum(one.samples for one in watcher.reports.values())))
+    run(watcher, until=lambda: turns[-1:] == [trace.time.size])
+    assert {500, 1000} <= set(turns)
 
 
 def test_what_waits_is_bounded(catalog: Catalog, trace: SimulatedTrace, monkeypatch: pytest.MonkeyPatch) -> None:
