@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -20,6 +21,9 @@ log = logging.getLogger(__name__)
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,49}")
 
 _OURS = "epochcast"
+
+# Another's code runs where it is imported. What takes longer is left out, and its thread is left alone: it cannot be ended.
+_LONGEST_LOAD_S = 20.0
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,8 @@ class Registry:
                     "the backend %s of %s is left out: %s has that name", point.name, _told(point), found[point.name].value
                 )
                 continue
-            found[point.name] = _loaded(point, replace(settings, own=dict(tables.get(point.name, {}))))
+            own = replace(settings, own=dict(tables.get(point.name, {})))
+            found[point.name] = _loaded(point, own) if _is_ours(point) else _loaded_in_time(point, own)
             if found[point.name].backend is None:
                 log.warning("the backend %s cannot be used: %s", point.name, found[point.name].why)
         return cls(found.values())
@@ -110,6 +115,17 @@ def _loaded(point: EntryPoint, settings: Settings) -> Installed:
         # What a backend says of itself is a ValueError of one sentence; anything else is told with its type.
         why = " ".join(str(error).split()) if isinstance(error, ValueError) and str(error) else _said(error)
     return Installed(point.name, point.value, _told(point), settings, backend, why)
+
+
+def _loaded_in_time(point: EntryPoint, settings: Settings) -> Installed:
+    found: list[Installed] = []
+    thread = threading.Thread(target=lambda: found.append(_loaded(point, settings)), name=f"loading {point.name}", daemon=True)
+    thread.start()
+    thread.join(_LONGEST_LOAD_S)
+    if found:
+        return found[0]
+    why = f"{point.value} was not loaded within {_LONGEST_LOAD_S:g} s; mend or uninstall it"
+    return Installed(point.name, point.value, _told(point), settings, None, why)
 
 
 def _wrong(loaded: Any, name: str) -> str:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
+from pydantic import ValidationError
+
 from ..errors import InputError
 from ..live.report import MOST_EPOCHS, Device, Report
 from ..live.state_store import StateStore
@@ -245,8 +247,12 @@ class Analysis:
     def _told(
         self, one: Group, reports: Sequence[Report], silent: Iterable[str], plan: Mapping[str, object] | None, now: float
     ) -> JobRecord:
-        said = JobPlan() if plan is None else JobPlan.model_validate(plan)
         sources, notes = sources_of(reports, self._advisor.catalog)
+        try:
+            said = JobPlan.model_validate(plan or {})
+        except ValidationError as error:  # another version wrote it
+            said, wrong = JobPlan(), ".".join(map(str, error.errors()[0]["loc"]))
+            notes.append(f"its plan in the state cannot be used, for its {wrong}, and is left out: set it again")
         devices = tuple(report.device for report in reports)
         machines = len({device.node for device in devices})
         on = self._rented(sources, len(reports), said, devices) if sources else None

@@ -9,7 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.plugins import Settings
+from epochcast.analyzer.plugins import Settings, registry
 from epochcast.analyzer.plugins.registry import Registry
 
 Serve = Callable[..., TestClient]
@@ -96,6 +96,17 @@ def test_a_missing_extra_is_told_with_the_remedy(serve: Serve, monkeypatch: pyte
     found = listed(serve())
     assert found["distributed"]["why"].endswith("run: pip install 'epochcast[torch]'")
     assert found["occupancy"]["why"].endswith("run: pip install 'epochcast[occupancy]'")
+    assert found["black-box"]["available"]
+
+
+def test_a_package_whose_import_hangs_holds_up_no_other(
+    serve: Serve, install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "_LONGEST_LOAD_S", 0.1)
+    install("hanging", "import threading\nthreading.Event().wait(60)", twice="hanging:Twice")
+    found = listed(serve())
+    assert (found["twice"]["available"], found["twice"]["package"]) == (False, "hanging 1.0")
+    assert "hanging:Twice was not loaded within 0.1 s" in found["twice"]["why"]
     assert found["black-box"]["available"]
 
 

@@ -184,6 +184,14 @@ def test_what_the_operator_says_counts(report: MakeReport, analysis: MakeAnalysi
         found.set_plan("slurm-7", JobPlan())
 
 
+def test_a_plan_of_another_version_does_not_hide_its_job(report: MakeReport, analysis: MakeAnalysis, store: StateStore) -> None:
+    job = only(analysis(report())).id
+    store.write_plan(job, {"epochs": 90, "owner": "of tomorrow"})
+    answer = only(analysis(report()))
+    assert (answer.plan, answer.prediction is not None) == (JobPlan(), True)
+    assert any("its plan in the state cannot be used, for its owner" in note for note in answer.notes)
+
+
 def test_a_job_that_fails_leaves_the_others_alone(
     report: MakeReport, analysis: MakeAnalysis, advisor: Advisor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -226,6 +234,10 @@ def test_health_names_what_is_wrong(report: MakeReport, store: StateStore, advis
     assert one.snapshot.health.status == "starting"
     one.round()
     assert one.snapshot.health.status == "starting", "its source was not asked yet"
+    for polls in (0, 1):  # the first poll is under way, which takes long where much of the past is read
+        store.write_health(WatcherHealth(told=time.time()), [SourceStatus("agent", "http://127.0.0.1:9911", polls=polls)])
+        one.round()
+        assert not one.snapshot.health.notes, "it is not down yet"
     store.write_health(WatcherHealth(told=time.time()), [SourceStatus("agent", "http://127.0.0.1:9911")])
     one.round()
     assert one.snapshot.health.status == "starting" and not one.snapshot.health.notes, "it is not down yet"
