@@ -47,7 +47,7 @@ METRICS = frozenset(NVML_METRICS + DCGM_METRICS)
 RATIOS = frozenset(name for name in METRICS if name.endswith(("_utilization", "_active", "_occupancy")))
 
 LONGEST_NAME = 100
-"""Letters of a workload's or a group's name, as a model file holds it."""
+"""Letters of the name of a GPU, a workload or a group, as a model file holds it."""
 
 # No seconds, counts, power, clock, traffic or memory are larger: beyond, sums overflow.
 _LARGEST = 1e18
@@ -108,8 +108,8 @@ class Profile:
     stall_s: float = 0.0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.gpu, str) or not self.gpu:
-            raise InputError(f"the profile's gpu is {self.gpu!r}; give the GPU's name")
+        if not (isinstance(self.gpu, str) and 1 <= len(self.gpu) <= LONGEST_NAME):
+            raise InputError(f"the profile's gpu is {self.gpu!r:.60}; give the GPU's name, at most {LONGEST_NAME} letters")
         if (self.epoch_s is None) != (self.unit is None) or self.unit not in ("epoch", "step", None):
             raise InputError(
                 f"the profile has epoch_s {self.epoch_s!r} and unit {self.unit!r}; give both ('epoch' or 'step') or neither"
@@ -204,9 +204,9 @@ def _is_duration(value: object) -> bool:
 
 def _check_metric(name: str, statistics: object) -> None:
     if name not in METRICS:
-        close = get_close_matches(str(name), METRICS, n=1)
+        close = get_close_matches(str(name)[:LONGEST_NAME], METRICS, n=1)
         remedy = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(sorted(METRICS))}"
-        raise InputError(f"unknown metric {name!r} in the profile; {remedy}")
+        raise InputError(f"unknown metric {name!r:.60} in the profile; {remedy}")
     if not isinstance(statistics, Mapping) or set(statistics) != set(STATISTICS):
         raise InputError(f"metric {name!r} holds {statistics!r}; it needs exactly {', '.join(STATISTICS)}")
     for statistic, value in statistics.items():

@@ -34,7 +34,7 @@ def _schema() -> dict[str, Any]:
     }
     properties = {
         "schema": {"const": SCHEMA, "type": "string"},
-        "gpu": {"type": "string", "minLength": 1, "description": "Any name that the GPU catalogue knows."},
+        "gpu": {"type": "string", "minLength": 1, "maxLength": 100, "description": "Any name that the GPU catalogue knows."},
         "epoch_s": {**seconds, "description": "Seconds of one epoch or step; null where neither was found."},
         "unit": {"enum": ["epoch", "step", None]},
         "epochs": {"type": "integer", "minimum": 0, "description": "Epochs that the statistics rest on."},

@@ -30,6 +30,7 @@ def test_json_round_trip(readings: list[float], simulated: bool) -> None:
         ({"schema": "epochcast.profile/v9"}, "schema is 'epochcast.profile/v9'"),
         ({"colour": 1}, "unknown key 'colour'"),
         ({"gpu": ""}, "gpu is ''"),
+        ({"gpu": "A" * 101}, "at most 100 letters"),
         ({"epoch_s": 0.0}, "epoch_s is 0.0; it must be a number of seconds above 0"),
         ({"epoch_s": -3.0}, "epoch_s is -3.0"),
         ({"epoch_s": float("nan")}, "epoch_s is nan"),

@@ -12,6 +12,7 @@ from starlette.datastructures import UploadFile
 from ....regressor.profile import Profile
 from ...errors import InputError
 from ...profiles import Source
+from ..json_bodies import crowded
 from ..parts import Parts
 from ..uploads import source_of_upload
 from .interval_plot import interval_plot
@@ -94,6 +95,8 @@ def _source(parts: Parts, sent: Sent) -> Source:
 
 
 def _source_of_profile(parts: Parts, data: bytes, gpu: str | None) -> Source:
+    if why := crowded(data):
+        raise InputError(why)
     try:
         profile = Profile.from_json(json.loads(data))
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:

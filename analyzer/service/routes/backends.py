@@ -14,6 +14,7 @@ from ...errors import InputError
 from ...plugins import asking
 from ...plugins.black_box import BlackBox, predicted
 from ...plugins.registry import Installed, Registry
+from ..json_bodies import JsonRoute
 from ..parts import Parts, Served
 from ..problems import answers
 from ..questions import PredictionQuestion
@@ -47,7 +48,7 @@ class BackendsAnswer(BaseModel):
 
 def router(registry: Registry) -> APIRouter:
     """The routes of the installed backends; each that is available has an operation of its own, with its models in OpenAPI."""
-    routes = APIRouter(prefix="/api/v1/backends", tags=["Backends"])
+    routes = APIRouter(prefix="/api/v1/backends", tags=["Backends"], route_class=JsonRoute)
 
     told = {one.name: _told(one) for one in registry}
 

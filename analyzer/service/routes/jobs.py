@@ -11,11 +11,12 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from ..answers import JobAnswer, JobPlan, JobSummary, PredictionAnswer, RecommendationAnswer
+from ..json_bodies import JsonRoute
 from ..parts import Served
 from ..problems import answers
 from .query import Targets, Wanted, WholeEpochs
 
-router = APIRouter(prefix="/api/v1/jobs", tags=["Jobs"])
+router = APIRouter(prefix="/api/v1/jobs", tags=["Jobs"], route_class=JsonRoute)
 
 JobId = Annotated[str, Path(max_length=200, description="As the list of jobs has it.", examples=["slurm-4711"])]
 

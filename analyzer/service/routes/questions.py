@@ -6,11 +6,12 @@ from fastapi import APIRouter
 
 from ...recommendation import Limits
 from ..answers import PredictionAnswer, RecommendationAnswer
+from ..json_bodies import JsonRoute
 from ..parts import Served
 from ..problems import answers
 from ..questions import PredictionQuestion, RecommendationQuestion
 
-router = APIRouter(prefix="/api/v1", tags=["Predictions"])
+router = APIRouter(prefix="/api/v1", tags=["Predictions"], route_class=JsonRoute)
 
 _ERRORS = answers(400, 413, 422)
 

@@ -1,6 +1,7 @@
 """What keeps a client from asking too much, or at all: token, body size, rate, requests at once, slow bodies; all counted."""
 
 import base64
+import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,8 @@ from epochcast.analyzer.service import limits as limits_module
 from epochcast.analyzer.service.app import create_app
 from epochcast.analyzer.service.auth import read_token
 from epochcast.analyzer.service.parts import Parts
+from epochcast.analyzer.service.questions import example_profile
+from epochcast.regressor.profile import METRICS, STATISTICS
 
 from .test_api import problem
 
@@ -104,6 +107,28 @@ def test_a_body_that_does_not_say_its_size_is_counted(client_with: Client) -> No
     assert "content-length" not in response.request.headers
     assert "more than 2048" in problem(response, 413)
     assert client.refused("body") == 1  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("value", [b'"k": 1,', b"[]", b"{}"], ids=["keys", "lists", "objects"])
+def test_a_json_body_of_too_many_values_is_refused_unparsed(client_with: Client, value: bytes) -> None:
+    body = b'{"profiles": [' + 60_000 * value  # cut off: whoever parses it finds no JSON
+    client, kind = client_with(), {"Content-Type": "application/json"}
+    for path in ("/predictions", "/recommendations", "/backends/black-box", "/backends/distributed"):
+        answer = client.post(f"/api/v1{path}", content=body, headers=kind)
+        assert "values, and 50000 are the most" in problem(answer, 413)
+    assert "are the most" in problem(client.put("/api/v1/jobs/slurm-4711/plan", content=body, headers=kind), 413)
+    page = client.post("/try", files={"file": ("job.json", body)})
+    assert page.status_code == 422
+    assert "values, and 50000 are the most" in page.text
+
+
+def test_the_most_profiles_of_every_metric_are_not_too_many_values(client_with: Client) -> None:
+    profile = example_profile()
+    ratios = dict.fromkeys(STATISTICS, 0.5)
+    whole = profile | {"metrics": {name: ratios | profile["metrics"].get(name, {}) for name in METRICS}}
+    body = json.dumps({"profiles": [whole] * 64}, indent=1)
+    response = client_with().post("/api/v1/predictions", content=body, headers={"Content-Type": "application/json"})
+    assert response.status_code == 200, response.text
 
 
 def test_too_many_requests_in_a_minute_are_told_when_to_come_back(client_with: Client) -> None:
