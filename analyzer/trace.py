@@ -9,6 +9,7 @@ schema key ``epochcast``, CSV in an optional first line ``# {...}``. Other tools
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +28,7 @@ from .files import write_whole
 
 SCHEMA = "epochcast.trace/v1"
 _PARQUET_KEY = b"epochcast"
+_PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 _METADATA = {"gpu": str, "uuid": str, "source": str, "simulated": bool, "static": dict, "missed_ticks": int}
 _JSON_NAMES = {str: "string", bool: "boolean", dict: "object", int: "integer"}
 
@@ -123,7 +125,10 @@ def write_trace(trace: Trace, path: str | Path) -> Path:
 def trace_of_table(table: pa.Table, name: str) -> Trace:
     """The trace in a table of a Parquet file; raises InputError like `read_trace`, calling it ``name``."""
     raw = (table.schema.metadata or {}).get(_PARQUET_KEY)
-    return make_trace(table.to_pandas(), _metadata(raw, name), name)
+    # What pandas wrote of its index tells how to make one, and may be wrong; a trace has none.
+    columns = [place for place, column in enumerate(table.column_names) if not _PANDAS_INDEX.fullmatch(column)]
+    frame = table.select(columns).replace_schema_metadata().to_pandas()
+    return make_trace(frame, _metadata(raw, name), name)
 
 
 def trace_of_csv(text: str, name: str) -> Trace:

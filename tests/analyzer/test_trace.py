@@ -129,6 +129,33 @@ def test_times_that_are_dates_are_not_taken_for_nanoseconds(tmp_path: Path) -> N
         read_trace(tmp_path / "run.parquet")
 
 
+@pytest.mark.parametrize(
+    "pandas",
+    [
+        b"{",
+        b"[]",
+        b'{"columns": 1}',
+        b'{"index_columns": ["time"], "columns": []}',
+        b'{"index_columns": ["time"], "columns": [], "column_indexes": [{}]}',
+    ],
+)
+def test_what_pandas_says_of_its_index_is_not_followed(tmp_path: Path, pandas: bytes) -> None:
+    table = pa.table({"time": [1.0, 2.0], "x": [1.0, 2.0]}).replace_schema_metadata({b"pandas": pandas})
+    pq.write_table(table, tmp_path / "run.parquet")
+    assert read_trace(tmp_path / "run.parquet").metric_names == ("x",)
+
+
+def test_an_index_of_pandas_is_no_metric_unless_it_has_a_name(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"time": [1.0, 2.0, 3.0], "x": [1.0, 2.0, 3.0]})
+    frame[1:].to_parquet(tmp_path / "part.parquet", index=True)
+    frame.loc[[0, 2]].to_parquet(tmp_path / "rows.parquet")
+    frame.set_index("time").to_parquet(tmp_path / "named.parquet")
+    for name, times in (("part", [2.0, 3.0]), ("rows", [1.0, 3.0]), ("named", [1.0, 2.0, 3.0])):
+        trace = read_trace(tmp_path / f"{name}.parquet")
+        assert trace.metric_names == ("x",)
+        assert trace.time.tolist() == times
+
+
 def test_a_parquet_column_given_twice_is_named(tmp_path: Path) -> None:
     pq.write_table(pa.table([pa.array([1.0])] * 3, names=["time", "x", "x"]), tmp_path / "run.parquet")
     with pytest.raises(InputError, match="more than one column 'x'"):
