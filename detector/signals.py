@@ -26,6 +26,9 @@ COUNTERS = frozenset({"energy"})
 #: Beyond any measurement, and small enough that squares and their sums stay finite.
 LARGEST = 1e100
 
+#: Unix seconds. Beyond, floats are so far apart that a tenth of a second after a time may be that same time.
+LATEST = 1e13
+
 
 @dataclass(frozen=True)
 class Signals:
@@ -75,14 +78,14 @@ def clean(time: ArrayLike, metrics: Mapping[str, ArrayLike]) -> Signals:
         metrics: name -> (n,) values.
 
     Raises:
-        InputError: fewer than 2 samples, NaN or infinite or unsorted or repeated times, a metric of another length, of
+        InputError: fewer than 2 samples, times that are NaN, beyond 1e13, unsorted or repeated, a metric of another length, of
             something else than numbers, or with an infinite value or one beyond 1e100, and no metric with a reading.
     """
     clock = _vector("time", time)
     if clock.size < 2:
         raise InputError(f"the trace has {clock.size} sample(s): detection needs at least 2")
-    if not np.isfinite(clock).all():
-        bad = int(np.flatnonzero(~np.isfinite(clock))[0])
+    if not (sound := np.abs(clock) <= LATEST).all():
+        bad = int(np.argmin(sound))
         raise InputError(f"time holds {clock[bad]} at row {bad}: every sample needs a finite time in unix seconds")
     steps = np.diff(clock)
     if (steps <= 0).any():

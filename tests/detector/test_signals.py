@@ -77,6 +77,7 @@ def test_choice_of_clock(metrics: tuple[str, ...], asked: str, wanted: str) -> N
         (TIME[:1], {"cpu": [1.0]}, "1 sample"),
         (np.where(np.arange(50) == 7, np.nan, TIME), {"cpu": TIME}, "time holds nan at row 7"),
         (np.where(np.arange(50) == 7, np.inf, TIME), {"cpu": TIME}, "time holds inf at row 7"),
+        (np.where(np.arange(50) == 49, 1e18, TIME), {"cpu": TIME}, r"time holds 1e\+18 at row 49"),
         (TIME[::-1], {"cpu": TIME}, "time goes back at row 1"),
         (np.repeat(TIME[::2], 2), {"cpu": TIME}, "time repeats at row 1"),
         (TIME, {"cpu": TIME[:-1]}, "49 values for 50 times"),

@@ -6,7 +6,7 @@ import pytest
 from epochcast.detector import clock as clocks
 from epochcast.detector import detect
 from epochcast.detector.methods.track.folding import Folded, fold
-from epochcast.detector.methods.track.grid import build, busy_stretches
+from epochcast.detector.methods.track.grid import Grid, build, busy_stretches
 from epochcast.detector.signals import clean
 
 
@@ -43,6 +43,11 @@ def test_nothing_folds_in_noise_or_in_too_few_readings() -> None:
     time = 1.7e9 + 2.0 * np.arange(300)
     assert folded(time, 7000 + rng.normal(0, 15, 300)) is None
     assert folded(*power(7.66, readings=60)) is None
+
+
+def test_a_stretch_with_a_single_reading_does_not_fold() -> None:
+    # Found by fuzzing: samples that came ever more seldom.
+    assert fold(Grid(0.0, 0.1, np.ones((1, 2000)), np.array([156.7]), np.ones((1, 1)))) is None
 
 
 def test_the_tracker_answers_with_it() -> None:

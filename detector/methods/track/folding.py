@@ -63,10 +63,12 @@ class Folded:
 def fold(grid: Grid) -> Folded | None:
     """The period between 3 and 20 readings at which they fold best; None where nothing folds beyond chance."""
     time, residual = _readings(grid)
+    if time.size < READINGS or not residual.size:
+        return None
     span, interval = float(time[-1] - time[0]), float(np.median(np.diff(time)))
     slowest, fastest = max(1 / (LONGEST * interval), CYCLES / span), 1 / (SHORTEST * interval)
     # What is read as fast as the grid is fine loses nothing on it.
-    if time.size < READINGS or slowest >= fastest or interval <= 1.5 * grid.step or not residual.size:
+    if slowest >= fastest or interval <= 1.5 * grid.step:
         return None
     frequencies = np.arange(slowest, fastest, 1 / (4 * span))
     blocks = [frequencies[i : i + BLOCK] for i in range(0, frequencies.size, BLOCK)]
