@@ -88,7 +88,7 @@ class PrometheusSource:
     kind = "prometheus"
 
     def __init__(self, settings: PrometheusSettings) -> None:
-        self.name = settings.url
+        self.name = settings.name
         self.interval_s = settings.interval
         self._settings = settings
         self._api = PrometheusApi(settings)

@@ -119,6 +119,12 @@ class PrometheusSettings(Place, Access):
     cloud_label: str = ""
     region_label: str = ""
 
+    @property
+    def name(self) -> str:
+        """What it is called: several may be read from one address, by tenant or labels."""
+        labels = ", ".join(f'{label}="{value}"' for label, value in sorted(self.matcher.items()))
+        return self.url + (f" {{{labels}}}" if labels else "") + (f" of tenant {self.tenant}" if self.tenant else "")
+
     def __post_init__(self) -> None:
         Access.__post_init__(self)
         _check_interval(self.url, self.interval, 600.0)

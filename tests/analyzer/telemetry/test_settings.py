@@ -1,4 +1,5 @@
 import socket
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -81,3 +82,33 @@ def test_of_a_gpu_that_two_tell_of_nodes_come_first_and_files_last() -> None:
     ]
     for source in sources:
         source.close()
+
+
+@pytest.mark.parametrize(
+    ("twice", "table"),
+    [
+        (AgentSettings(url="http://x:1"), "[[agents]] http://x:1"),
+        (NodeSettings(url="http://x:1"), "[[nodes]] http://x:1"),
+        (PrometheusSettings(url="http://x:1", tenant="t"), "[[prometheus]] http://x:1 of tenant t"),
+        (FilesSettings(path="/data/*.csv"), "[[files]] /data/*.csv"),
+    ],
+)
+def test_a_source_that_is_there_twice_is_refused(twice: Any, table: str) -> None:
+    with pytest.raises(InputError) as caught:
+        opened([twice, replace(twice, interval=1.0)])
+    assert f"the configuration has {table} twice; keep one" in str(caught.value)
+
+
+def test_one_address_may_be_several_sources() -> None:
+    """A state that knew them by their address alone could keep neither."""
+    url = "http://x:1"
+    every = [
+        PrometheusSettings(url=url),
+        PrometheusSettings(url=url, tenant="a"),
+        PrometheusSettings(url=url, tenant="b"),
+        PrometheusSettings(url=url, matcher={"cluster": "a"}),
+        AgentSettings(url=url),
+        NodeSettings(url=url),
+    ]
+    sources = opened(every)
+    assert len({(source.kind, source.name) for source in sources}) == len(every)
