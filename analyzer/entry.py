@@ -15,9 +15,10 @@ def main() -> int:
     needed = ("click", "pandas", "pyarrow", "requests", "scipy", "sklearn", "catboost")
     missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:
+        extra, beside = ("service", ", or add --node beside an agent") if arguments[:1] == ["serve"] else ("analyzer", "")
         sys.stderr.write(
             f"epochcast: the analyzer is not installed here ({', '.join(missing)} missing);"
-            " run: pip install 'epochcast[analyzer]'\n"
+            f" run: pip install 'epochcast[{extra}]'{beside}\n"
         )
         return 2
     # As an exception, so that children are ended and samples written; the shell's code for a process ended by SIGTERM.

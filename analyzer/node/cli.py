@@ -66,7 +66,8 @@ def main(arguments: Sequence[str]) -> int:
             "run: pip install 'epochcast[node]'\n"
         )
         return 2
-    from .process import run  # only now: it loads what was looked for
+    from ...regressor.errors import InputError as CatalogueError  # only now: it loads what was looked for
+    from .process import run
 
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -74,7 +75,7 @@ def main(arguments: Sequence[str]) -> int:
     logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
     try:
         run(load(settings.pop("config", None), settings), stop)
-    except InputError as error:
+    except (InputError, CatalogueError) as error:
         sys.stderr.write(f"epochcast serve --node: {error}\n")
         return 2
     return 0

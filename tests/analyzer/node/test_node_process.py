@@ -122,6 +122,19 @@ def test_the_command_needs_no_more_than_the_nodes_packages(tmp_path: Path) -> No
     assert "examples:" in done.stdout
 
 
+def test_the_service_where_only_the_nodes_packages_are_installed_names_what_to_do(tmp_path: Path) -> None:
+    code = (
+        "import sys\n"
+        f"for name in {HEAVY!r}: sys.modules[name] = None\n"
+        "sys.argv = ['epochcast', 'serve']\n"
+        "from epochcast.analyzer.entry import main\n"
+        "sys.exit(main())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.endswith("run: pip install 'epochcast[service]', or add --node beside an agent\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -130,9 +143,11 @@ def test_the_command_needs_no_more_than_the_nodes_packages(tmp_path: Path) -> No
         (["--config", "absent.toml"], "absent.toml"),
         (["--state", "/dev/null/state.db"], "/dev/null/state.db"),
         (["--no-such-flag"], "--no-such-flag"),
+        (["--config", "gpus.toml"], "GPU file 'none.toml'"),
     ],
 )
 def test_bad_usage_is_one_sentence(tmp_path: Path, arguments: list[str], said: str) -> None:
+    (tmp_path / "gpus.toml").write_text('gpus = "none.toml"\nport = 0\n')
     command = [sys.executable, "-m", "epochcast.analyzer", "serve", "--node", "--state", "s.db", *arguments]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2
