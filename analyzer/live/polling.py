@@ -124,10 +124,12 @@ class Polling:
         except Exception as error:  # whatever it is, the others go on
             polled.failed += 1
             status.errors += 1
-            status.up, status.error = False, str(error) or type(error).__name__
             expected = isinstance(error, TelemetryError)
+            # What is expected names its source itself.
+            said = str(error) if expected else f"{status.kind} {status.name}: {type(error).__name__}: {error}"
+            status.up, status.error = False, said
             if polled.failed == 1 or not expected:
-                log.warning("%s %s: %s", status.kind, status.name, error, exc_info=None if expected else error)
+                log.warning("%s", said, exc_info=None if expected else error)
         pause = polled.source.interval_s * 2 ** min(polled.failed, 10)
         pause = pause if not polled.failed else min(pause, max(_LONGEST_PAUSE_S, polled.source.interval_s))
         polled.due = max(time.monotonic(), began + pause * random.uniform(1 - _JITTER, 1 + _JITTER))

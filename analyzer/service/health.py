@@ -49,8 +49,8 @@ def of(
     if late and configured:
         assert watcher is not None
         notes.append(f"the watcher has not told anything for {now - watcher.told:.0f} s, so what is shown may be old")
-    down = [source for source in sources if source.polls and not source.up]
-    notes += [f"{source.kind} {source.name}: {source.error or 'it does not answer'}" for source in down]
+    # Without an error it is asked for the first time, which takes long where much of the past is read.
+    notes += [source.error for source in sources if source.error]
     if watcher is not None and watcher.store_errors:
         notes.append(f"{watcher.store_errors} writes to the state failed; see that its disk is not full")
     begun = not configured or any(source.polls for source in sources)

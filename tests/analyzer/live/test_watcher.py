@@ -98,16 +98,22 @@ def test_epochs_of_several_gpus_arrive_in_the_store(store: StateStore, catalog: 
     assert source.closed
 
 
-@pytest.mark.parametrize("error", [TelemetryError("agent a does not answer"), RuntimeError("a bug")])
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (TelemetryError("agent a does not answer"), "agent a does not answer"),
+        (RuntimeError("a bug"), "agent broken: RuntimeError: a bug"),
+    ],
+)
 def test_a_source_that_fails_is_counted_and_holds_up_no_other(
-    store: StateStore, catalog: Catalog, trace: SimulatedTrace, error: Exception
+    store: StateStore, catalog: Catalog, trace: SimulatedTrace, error: Exception, told: str
 ) -> None:
     broken, sound = Scripted(*[error] * 99, name="broken"), Scripted(*parts(trace), name="sound")
     watcher = Watcher([broken, sound], store, catalog=catalog)
     run(watcher, lambda: len(watcher.reports.get(UUID, EMPTY).epochs) == 12)
     statuses = {status.name: status for status in store.sources()}
     assert statuses["broken"].up is False
-    assert statuses["broken"].error == str(error)
+    assert statuses["broken"].error == told, "one sentence, which names the source once"
     assert statuses["broken"].errors >= 1
     assert statuses["broken"].polls - statuses["broken"].errors in (0, 1)  # one may be under way
     assert statuses["sound"].up is True
