@@ -116,7 +116,7 @@ class CurrentInstance(_Answer):
     gpu_count: int
     instances: int
     usd_per_hour: float
-    assumed: bool = Field(description="Nobody said what is rented: the cheapest with this GPU is taken.")
+    assumed: bool = Field(description="What is rented is not known: the cheapest with this GPU is taken.")
 
 
 class Savings(_Answer):

@@ -147,6 +147,20 @@ def test_what_a_job_is_rented_on(
     assert bool(found.notes) == (assumed and bool(device.get("instance")))
 
 
+def test_what_is_assumed_in_place_of_what_was_said_is_told_without_contradiction(advisor: Advisor) -> None:
+    profiles = [profile_of("T4", 36.0)] * 4
+    said = [Device("GPU-a", "0", "Tesla T4", "n", instance="g4dn.12xlarge", cloud="aws")]
+    answer = advisor.recommendation(profiles, on=rented("T4", 4, advisor.instances, devices=said))
+    assert answer.current and answer.current.assumed and answer.current.instances == 4
+    notes = " | ".join(answer.notes)
+    assert "said to run on g4dn.12xlarge, but the price table lacks it" in notes
+    assert "was not said" not in notes
+    assert "no instance of the price table has 4 T4 as the job's machine has" in notes
+    unsaid = advisor.recommendation(profiles[:1])
+    assert "what the job runs on was not said" in " | ".join(unsaid.notes)
+    assert "as the job's machine has" not in " | ".join(unsaid.notes)
+
+
 def test_what_is_assumed_is_cheapest_for_all_gpus_of_the_job(advisor: Advisor) -> None:
     aws = JobPlan(cloud="aws")
     one, six = (rented("A10G", n, advisor.instances, plan=aws, machines=n).instance for n in (1, 6))
