@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.openapi.utils import get_openapi
 from starlette.middleware import Middleware
 
@@ -12,6 +12,7 @@ from ... import __version__
 from . import problems
 from .answers import Problem
 from .auth import Auth
+from .known_parameters import only_known
 from .limits import Limits
 from .page.routes import router as page
 from .parts import Parts
@@ -55,9 +56,9 @@ def create_app(parts: Parts) -> FastAPI:
     )
     app.state.parts = parts
     problems.install(app)
-    for routes in (gpus, jobs, questions, traces, tables, operation):
-        app.include_router(routes.router)
-    app.include_router(backends.router(parts.backends))
+    for routes in (gpus.router, jobs.router, questions.router, traces.router, tables.router, backends.router(parts.backends)):
+        app.include_router(routes, dependencies=[Depends(only_known)], responses=problems.answers(422))
+    app.include_router(operation.router)
     app.include_router(page)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app

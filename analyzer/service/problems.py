@@ -34,7 +34,7 @@ _TITLES = {
     422: "no answer to this",
     429: "too many requests",
     500: "a bug",
-    503: "too busy",
+    503: "not now",
 }
 
 

@@ -165,7 +165,7 @@ def test_a_trace_that_is_sent_is_predicted_like_its_profile(client: TestClient, 
     ("body", "status", "said"),
     [
         (b"{", 422, "not JSON"),
-        (b"[" * 100_000, 400, "nested too deeply"),
+        (b"[" * 40_000, 400, "nested too deeply"),
         (b'{"profiles": [1' + b"0" * 5000 + b"]}", 400, "thousands of digits"),
         (b'{"profiles": []}', 422, "profiles"),
         (b'{"profiles": [{}]}', 422, "schema"),
@@ -188,6 +188,22 @@ def test_another_kind_of_content_is_415(client: TestClient, kind: str | None) ->
 
 
 # Tables and operation
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("/jobs/slurm-4711/recommendation?deadline=1", "'deadline'; did you mean 'deadline_s'?"),
+        ("/jobs/slurm-4711/prediction?tarqet=A10G", "'tarqet'; did you mean 'target'?"),
+        ("/gpus/GPU-8f2c1f0a-0/epochs?x=1", "'x'; known: limit, profiles, since"),
+        ("/gpus?x=1", "'x'; it takes none"),
+        ("/backends?x=1", "'x'; it takes none"),
+    ],
+)
+def test_a_parameter_that_nobody_knows_is_refused(client: TestClient, path: str, said: str) -> None:
+    answer = client.get(f"/api/v1{path}")
+    assert answer.status_code == 422
+    assert said in answer.json()["detail"]
 
 
 def test_catalogue_and_prices(client: TestClient, parts: Parts) -> None:
