@@ -30,6 +30,7 @@ from .analysis import Analysis
 from .app import create_app
 from .auth import read_token
 from .config import Settings
+from .connections import Connection
 from .job_metrics import JobMetrics
 from .parts import Parts
 from .watcher_process import LOG_FORMAT, WatcherProcess
@@ -120,6 +121,8 @@ class _Server(uvicorn.Server):
             limit_concurrency=16 * settings.limits.requests_at_once,
             timeout_graceful_shutdown=_END_S,
             lifespan="off",
+            http=Connection,
+            ws="none",
         )
         super().__init__(config)
         self._port = listener.getsockname()[1]
