@@ -160,6 +160,10 @@ class PredictionAnswer(_Answer):
 class JobPlan(_Answer):
     """What an operator says of a job; all of it may be left out."""
 
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"epochs": 90, "instance": "g4dn.xlarge", "cloud": "aws", "region": "us-east-1"}]}
+    )
+
     epochs: int | None = Field(default=None, ge=1, le=10**9, description="Epochs (or steps) of the whole job.")
     instance: str | None = Field(default=None, max_length=100, description="What the job is rented on.")
     cloud: str | None = Field(default=None, max_length=100)

@@ -253,6 +253,8 @@ def test_the_description_is_openapi_and_says_what_is_needed_to_ask(client: TestC
     assert client.post("/api/v1/predictions", json=question["examples"][0]).status_code == 200
     ranking = spec["components"]["schemas"]["RecommendationQuestion"]
     assert client.post("/api/v1/recommendations", json=ranking["examples"][0]).status_code == 200
+    plan = spec["components"]["schemas"]["JobPlan"]
+    assert client.put(f"/api/v1/jobs/{SLURM_JOB}/plan", json=plan["examples"][0]).status_code == 204
 
 
 def test_a_bug_is_a_problem_without_its_traceback(client: TestClient, parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
