@@ -67,14 +67,19 @@ class GpuChange:
 class StateStore:
     """The store at ``path``; every method may be called from any thread. Errors of the disk are `sqlite3.Error`."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, check: bool = False) -> None:
         """Open the store, or make it.
 
+        Args:
+            path: of the file; its folder is made.
+            check: look for damage in all of it, which takes seconds per GB; for whoever opens it first.
+
         Raises:
-            InputError: the folder cannot be written, or a newer version wrote the file. A file that is no database is set aside
-                under another name (and logged), and a new one begun: what it held is found again while jobs run.
+            InputError: the folder cannot be written, or a newer version wrote the file. A file that is no database, or is damaged,
+                is set aside under another name (and logged), and a new one begun: what it held is found again while jobs run.
         """
         self.path = path
+        self._check = check
         self._lock = threading.Lock()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -85,24 +90,36 @@ class StateStore:
             raise InputError(f"the state {str(path)!r} cannot be written: {error.strerror}; name another file") from error
         except sqlite3.DatabaseError as error:
             aside = path.with_name(f"{path.name}.broken-{int(time.time())}")
-            log.error("the state %s is no database (%s): set aside as %s", path, error, aside.name)
+            log.error("the state %s is damaged (%s): set aside as %s", path, error, aside.name)
             path.replace(aside)
+            for end in ("-wal", "-shm"):  # belong to what was set aside
+                path.with_name(f"{path.name}{end}").unlink(missing_ok=True)
             self._connection = self._opened()
 
     def _opened(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self.path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+        try:
+            self._prepare(connection)
+        except BaseException:
+            connection.close()  # left open it would, when it goes, take the files of the next one's log with it
+            raise
+        return connection
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if version > VERSION:
-            connection.close()
             raise InputError(
                 f"the state {str(self.path)!r} was written by a newer Epochcast (version {version} of its tables, this one "
                 f"knows {VERSION}); upgrade, or name another file"
             )
+        if self._check:
+            ((found,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
+            if found != "ok":
+                raise sqlite3.DatabaseError(" ".join(found.split()))
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.executescript(_TABLES)
         connection.execute(f"PRAGMA user_version = {VERSION}")
-        return connection
 
     def close(self) -> None:
         """Close it."""

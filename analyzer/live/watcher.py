@@ -120,14 +120,18 @@ class Watcher:
         try:
             while not stop.is_set():
                 item = self._polling.get(timeout=0.2)
-                for told in () if item is None else _in_turns(item[1]):
-                    if not stop.is_set():
-                        self._hear(item[0], told)
-                        self._turn()
+                if item is not None:
+                    self._hear_in_turns(*item, stop)
                 self._turn()
         finally:
             self._polling.stop()
             self._write(np.inf)
+
+    def _hear_in_turns(self, source: Polled, told: Rows | NodeReport, stop: threading.Event) -> None:
+        for part in _in_turns(told):
+            if not stop.is_set():
+                self._hear(source, part)
+                self._turn()
 
     def _turn(self) -> None:
         """What is to be done from time to time."""

@@ -24,7 +24,7 @@ def run(config: NodeConfig, stop: threading.Event) -> None:
         InputError: a file cannot be read or written, or the port is taken.
     """
     sources = opened([config.source])
-    store = StateStore(config.state)
+    store = StateStore(config.state, check=True)
     try:
         watcher = Watcher(sources, store, catalog=load_catalog(config.gpus), keep_days=config.keep_days)
         with listen(config.host, config.port, Api(watcher, store, config.token_file)) as server:

@@ -52,7 +52,7 @@ def build(settings: Settings) -> Parts:
     own = PluginSettings(gpus=settings.gpus, prices=settings.prices, model=settings.model)
     backends = Registry.load(own, settings.backends)
     advisor = Advisor.load(settings)
-    store = StateStore(settings.state)
+    store = StateStore(settings.state, check=True)
     analysis = Analysis(store, advisor, settings)
     limits = settings.limits
     workers = Workers(limits.workers, limits.worker_memory_bytes, limits.seconds)

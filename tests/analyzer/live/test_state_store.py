@@ -130,6 +130,27 @@ def test_forgetting_takes_time_by_the_number_of_epochs_not_its_square(tmp_path: 
     store.close()
 
 
+def test_a_state_that_is_damaged_inside_is_set_aside(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "state.db"
+    store = StateStore(path)
+    store.write_gpus([GpuChange(REPORT, [epoch(10.0 * number) for number in range(500)])])
+    store.close()
+    whole = path.read_bytes()
+    for page in range(12, len(whole) // 4096, 3):
+        whole = whole[: 4096 * page] + b"\xff" * 4096 + whole[4096 * (page + 1) :]
+    path.write_bytes(whole)
+    store = StateStore(path, check=True)
+    store.write_reports([REPORT])
+    assert (store.reports(), store.epochs("GPU-1")) == ({"GPU-1": REPORT}, [])
+    store.close()
+    (aside,) = tmp_path.glob("state.db.broken-*")
+    assert aside.read_bytes() == whole
+    assert "is damaged" in caplog.text
+    store = StateStore(path, check=True)  # a sound one stays
+    assert set(store.reports()) == {"GPU-1"}
+    store.close()
+
+
 def test_another_process_sees_changes(tmp_path: Path) -> None:
     writer, reader = StateStore(tmp_path / "state.db"), StateStore(tmp_path / "state.db")
     before = reader.changes
