@@ -23,6 +23,9 @@ from .request_metrics import RequestMetrics
 # For receiving the question and waiting for a worker process, beyond the seconds that an answer may take.
 _GRACE_S = 25.0
 
+# Of the requests at once, what those that bring a body may be: bodies that trickle in leave room for the page and for metrics.
+_WITH_BODY = 0.75
+
 
 class Limits:
     """Middleware that refuses what is beyond the limits: 429, 503 and 413."""
@@ -32,6 +35,8 @@ class Limits:
         self._settings = settings
         self._metrics = metrics
         self._at_once = 0
+        self._with_body = 0
+        self._most_with_body = max(1, int(_WITH_BODY * settings.requests_at_once))
         self._rate = FixedWindowRateLimiter(MemoryStorage()) if settings.requests_per_minute else None
         self._allowed = RateLimitItemPerMinute(max(1, settings.requests_per_minute))
 
@@ -48,16 +53,24 @@ class Limits:
             headers = {"Retry-After": str(max(1, math.ceil(left_s)))}
             await problem(429, detail, scope["path"], headers)(scope, receive, send)
             return
+        brings_body = _brings_body(scope)
+        refusal = None
         if self._at_once >= self._settings.requests_at_once:
+            refusal = f"{self._at_once} requests are being answered"
+        elif brings_body and self._with_body >= self._most_with_body:
+            refusal = f"{self._with_body} requests with a body are being answered"
+        if refusal is not None:
             self._metrics.refused("busy")
-            detail = f"{self._at_once} requests are being answered, which is the most at once; ask again in a moment"
+            detail = f"{refusal}, which is the most at once; ask again in a moment"
             await problem(503, detail, scope["path"], {"Retry-After": "1"})(scope, receive, send)
             return
         self._at_once += 1
+        self._with_body += brings_body
         try:
             await self._limited(scope, receive, send)
         finally:
             self._at_once -= 1
+            self._with_body -= brings_body
 
     async def _limited(self, scope: Scope, receive: Receive, send: Send) -> None:
         declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
@@ -95,3 +108,10 @@ class Limits:
         self._metrics.refused("body")
         most = self._settings.body_bytes
         return HTTPException(413, f"the body has {seen:.20} bytes, and {most} are the most; send less", {"Connection": "close"})
+
+
+def _brings_body(scope: Scope) -> bool:
+    return any(
+        name == b"transfer-encoding" or (name == b"content-length" and value.strip() != b"0")
+        for name, value in scope["headers"]
+    )

@@ -143,14 +143,12 @@ def test_too_many_requests_in_a_minute_are_told_when_to_come_back(client_with: C
     assert client.get("/healthz").status_code == 200
 
 
-def test_too_many_requests_at_once_are_refused_and_a_slow_body_is_given_up(
-    client_with: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(limits_module, "_GRACE_S", 0.0)
-    client = client_with(requests_at_once=2, seconds=0.5)
+def answered_while_bodies_trickle(client: TestClient, count: int) -> tuple[list[httpx2.Response], list[httpx2.Response]]:
+    """Answers to /metrics and to a question while so many bodies never become whole, and to these bodies; all are over then."""
 
-    async def ask() -> list[httpx2.Response]:
-        answers: list[httpx2.Response] = []
+    async def ask() -> tuple[list[httpx2.Response], list[httpx2.Response]]:
+        meanwhile: list[httpx2.Response] = []
+        slow: list[httpx2.Response] = []
         transport = httpx2.ASGITransport(client.app)
         async with httpx2.AsyncClient(transport=transport, base_url="http://service") as other:
 
@@ -158,26 +156,43 @@ def test_too_many_requests_at_once_are_refused_and_a_slow_body_is_given_up(
                 yield b"time,"
                 await anyio.sleep_forever()
 
-            async def slow() -> None:
-                answers.append(
-                    await other.post("/api/v1/traces/detections", content=never_whole(), headers={"Content-Type": "text/csv"})
-                )
+            async def trickle() -> None:
+                kind = {"Content-Type": "text/csv"}
+                slow.append(await other.post("/api/v1/traces/detections", content=never_whole(), headers=kind))
 
             async with anyio.create_task_group() as group:
-                group.start_soon(slow)
-                group.start_soon(slow)
+                for _ in range(count):
+                    group.start_soon(trickle)
                 await anyio.sleep(0.1)
-                answers.append(await other.get("/api/v1/gpus"))
-            answers.append(await other.get("/api/v1/gpus"))
-        return answers
+                meanwhile.append(await other.get("/metrics"))
+                meanwhile.append(await other.post("/api/v1/predictions", json={}))
+        return meanwhile, slow
 
-    busy, *slow, after = anyio.run(ask)
-    assert "most at once" in problem(busy, 503)
-    assert busy.headers["retry-after"] == "1"
-    for response in slow:
-        assert "send the body faster" in problem(response, 503)
-    assert after.status_code == 200
+    return anyio.run(ask)
+
+
+def test_too_many_requests_at_once_are_refused_and_a_slow_body_is_given_up(
+    client_with: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits_module, "_GRACE_S", 0.0)
+    client = client_with(requests_at_once=1, seconds=0.5)
+    busy, slow = answered_while_bodies_trickle(client, 1)
+    for response in busy:
+        assert "1 requests are being answered, which is the most at once" in problem(response, 503)
+        assert response.headers["retry-after"] == "1"
+    assert "send the body faster" in problem(slow[0], 503)
+    assert client.get("/api/v1/gpus").status_code == 200
     assert client.refused("busy") == 3  # type: ignore[attr-defined]
+
+
+def test_slow_bodies_leave_room_for_requests_without(client_with: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits_module, "_GRACE_S", 0.0)
+    client = client_with(requests_at_once=4, seconds=0.5)
+    (metrics, question), slow = answered_while_bodies_trickle(client, 3)
+    assert metrics.status_code == 200
+    assert "3 requests with a body are being answered, which is the most at once" in problem(question, 503)
+    assert len(slow) == 3
+    problem(client.post("/api/v1/predictions", json={}), 422)  # they are over
 
 
 def test_every_answer_has_the_headers_that_browsers_obey(client_with: Client) -> None:
