@@ -75,8 +75,8 @@ class StateStore:
             check: look for damage in all of it, which takes seconds per GB; for whoever opens it first.
 
         Raises:
-            InputError: the folder cannot be written, or a newer version wrote the file. A file that is no database, or is damaged,
-                is set aside under another name (and logged), and a new one begun: what it held is found again while jobs run.
+            InputError: the folder cannot be written, or a newer version wrote the file. One that is damaged is set aside under
+                another name (and logged), and a new one begun: what it held is found again while jobs run.
         """
         self.path = path
         self._check = check

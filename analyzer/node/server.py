@@ -7,6 +7,7 @@ import logging
 import socket
 import sys
 import threading
+from contextlib import suppress
 from socketserver import TCPServer, ThreadingMixIn
 from typing import Any
 from wsgiref.headers import Headers
@@ -19,6 +20,7 @@ log = logging.getLogger(__name__)
 
 MOST_CONNECTIONS = 32
 LONGEST_REQUEST_S = 10.0  # without a byte, while a request is read or an answer taken
+LONGEST_CONNECTION_S = 60.0  # however steadily its bytes drip
 BUSY = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
@@ -68,9 +70,14 @@ class Server(ThreadingMixIn, WSGIServer):
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Serve one connection."""
+        # What drips hangs in reading or writing, and is woken by the end of the connection.
+        end = threading.Timer(LONGEST_CONNECTION_S, _end, (request,))
+        end.daemon = True
+        end.start()
         try:
             super().process_request_thread(request, client_address)
         finally:
+            end.cancel()
             self._places.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -80,6 +87,11 @@ class Server(ThreadingMixIn, WSGIServer):
             log.debug("connection from %s: %s", client_address, error)
         else:
             log.error("connection from %s", client_address, exc_info=error)
+
+
+def _end(connection: socket.socket) -> None:
+    with suppress(OSError):  # it has ended already
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 class _AnswerHandler(ServerHandler):
