@@ -38,7 +38,7 @@ def gpu_of(name: str, static: Mapping[str, Any], catalog: Catalog) -> Gpu:
         if lacking:
             raise InputError(
                 f"GPU {name!r} is not in the catalogue, and the trace's static attributes lack {', '.join(lacking)}; "
-                "describe it in a TOML file and give that with --gpus"
+                "describe it in a TOML file and give that with --gpus (setting `gpus` of the service)"
             ) from unknown
         figures: dict[str, Any] = {
             field: round(value) if field in _WHOLE else value for field, value in values.items() if value is not None

@@ -17,5 +17,6 @@ def stale(instances: Sequence[Instance], today: date) -> str | None:
         return None
     return (
         f"{len(old)} of {len(instances)} prices are older than {STALE_DAYS} days, the oldest of {min(old)}; check them, or "
-        "import newer ones from the SkyPilot catalog (epochcast prices import --help) and give them with --prices"
+        "import newer ones from the SkyPilot catalog (epochcast prices import --help) and give them with --prices "
+        "(setting `prices` of the service)"
     )

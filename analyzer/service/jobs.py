@@ -34,6 +34,11 @@ def sources_of(reports: Sequence[Report], catalog: Catalog) -> tuple[list[Source
     told: list[tuple[str, str]] = []
     for report in reports:
         name, profile = _name(report.device), report.profile
+        if report.device.source == "host":
+            told.append(
+                (name, f"nothing can be predicted: it is a CPU ({report.device.name}), and predictions start from a GPU")
+            )
+            continue
         try:
             if profile is None:
                 gpu_of(report.device.name, report.device.static, catalog)

@@ -71,6 +71,12 @@ def test_an_unknown_gpu_is_told_with_the_remedy(report: MakeReport, analysis: Ma
         found.prediction(only(found).id)
 
 
+def test_a_cpu_that_an_agent_watches_is_not_taken_for_an_unknown_gpu(report: MakeReport, analysis: MakeAnalysis) -> None:
+    one = report(name="AMD EPYC", profiled=False)
+    (note,) = only(analysis(replace(one, device=replace(one.device, source="host")))).notes
+    assert note == "nothing can be predicted: it is a CPU (AMD EPYC), and predictions start from a GPU"
+
+
 def test_a_gpu_that_never_worked_has_no_job(report: MakeReport, analysis: MakeAnalysis) -> None:
     snapshot = analysis(report(since=None, verdict="none", state="idle", profiled=False)).snapshot
     assert snapshot.gpus["GPU-a"].job is None and not snapshot.jobs
