@@ -13,6 +13,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import Match
 
 from .answers import Problem
 from .workers import WorkersBusyError
@@ -22,6 +23,8 @@ log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
 
 _LONGEST = 1000
+
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 
 _TITLES = {
     400: "not readable",
@@ -76,9 +79,15 @@ def _of_starlette(request: Request, error: Exception) -> Response:
     elif error.status_code == 400 and detail == "There was an error parsing the body":
         detail = "the body is JSON that cannot be read: nested too deeply, a number of thousands of digits, or not UTF-8"
     elif error.status_code == 405:
-        allowed = (error.headers or {}).get("Allow", "another method")
-        detail = f"{request.method} is not answered at {request.url.path}; use {allowed}"
+        # The error names the methods of one route; others may have the same path.
+        allowed = ", ".join(method for method in _METHODS if _answers(request, method))
+        detail = f"{request.method} is not answered at {request.url.path}; use {allowed or 'another path'}"
+        return problem(405, detail, request.url.path, {"Allow": allowed})
     return problem(error.status_code, detail, request.url.path, error.headers)
+
+
+def _answers(request: Request, method: str) -> bool:
+    return any(route.matches({**request.scope, "method": method})[0] is Match.FULL for route in request.app.routes)
 
 
 def _not_valid(request: Request, error: Exception) -> Response:
