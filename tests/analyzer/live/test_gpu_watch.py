@@ -116,6 +116,24 @@ def test_a_restart_without_any_history_leaves_out_what_it_did_not_see_whole(play
     assert seen + 1 < len(played.epochs) < 12
 
 
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        ((145.0, 200.0), None),  # the part of the second epoch that this watch heard
+        ((160.0, 300.0), (200.0, 300.0)),
+        ((210.0, 300.0), (210.0, 300.0)),
+    ],
+)
+def test_what_an_earlier_watch_saw_whole_stays_as_it_was(
+    catalog: Catalog, found: tuple[float, float], told: tuple[float, float] | None
+) -> None:
+    known = [EpochRecord(start, start + 100.0, 0.9, 0.0) for start in (0.0, 100.0)]
+    watch = GpuWatch(device(), catalog, known=known)
+    watch._heard_since = 145.0
+    epoch = watch._beside_the_earlier(Epoch(*found, 0.9))
+    assert (None if epoch is None else (epoch.start, epoch.end)) == told
+
+
 def test_an_epoch_that_had_begun_before_anybody_listened_is_not_told(play: Play) -> None:
     trace, played = job(), play()
     first = int(np.argmax(trace.time > trace.epoch_starts[1] + 5.0))

@@ -306,6 +306,18 @@ def test_between_the_parts_of_a_long_recording_the_watcher_tells(
     assert {500, 1000} <= set(turns)
 
 
+def test_a_source_that_goes_on_failing_is_asked_ever_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(polling.time, "monotonic", lambda: 1000.0)
+    monkeypatch.setattr(polling.random, "uniform", lambda low, high: 1.0)
+    source = Scripted(*[TelemetryError("down")] * 7, interval_s=1.0)
+    (polled,) = polling.Polling([source])._polled
+    pauses = []
+    for _ in range(8):
+        polling.Polling([])._poll(polled)
+        pauses.append(polled.due - 1000.0)
+    assert pauses == [2, 4, 8, 16, 32, 60, 60, 1]
+
+
 def test_what_waits_is_bounded(catalog: Catalog, trace: SimulatedTrace, monkeypatch: pytest.MonkeyPatch) -> None:
     """A poll's answer waits for room; where none comes, it is dropped and counted."""
     monkeypatch.setattr(polling, "MOST_WAITING", 250)
