@@ -31,7 +31,7 @@ class LimitSettings(_Table):
     Attributes:
         body_bytes: most bytes of a request's body.
         requests_per_minute: of one client address; 0: any number.
-        requests_at_once: of all clients; more are answered 503. Three quarters may bring a body.
+        requests_at_once: of all clients; more are answered 503. Seven eighths may bring a body.
         seconds: that one answer may take to make.
         workers: processes for uploaded traces and white-box backends.
         worker_memory_bytes: address space of each.

@@ -24,7 +24,7 @@ from .request_metrics import RequestMetrics
 _GRACE_S = 25.0
 
 # Of the requests at once, what those that bring a body may be: bodies that trickle in leave room for the page and for metrics.
-_WITH_BODY = 0.75
+_WITH_BODY = 7 / 8
 
 
 class Limits:
