@@ -52,8 +52,8 @@ def tables(agent: int, gpus: int, minutes: float, seed: int) -> dict[str, np.nda
     return found
 
 
-def serve_agents(pipe: Connection, gpus: int, minutes: float, seed: int) -> None:
-    """Stand in for agents until the pipe is closed; sends their addresses."""
+def serve_agents(pipe: Connection, gpus: int, minutes: float, seed: int, rows_at_once: int) -> None:
+    """Stand in for agents until the pipe is closed; sends their addresses. An answer has at most so many rows of a GPU."""
     addresses = []
     for agent in range(AGENTS):
         held = tables(agent, gpus, minutes, seed)
@@ -71,7 +71,7 @@ def serve_agents(pipe: Connection, gpus: int, minutes: float, seed: int) -> None
                     for label, table in self.held_.items():
                         if not query.get("gpu") or f"GPU-{self.agent_}-{label}" in query["gpu"]:
                             first = int(np.searchsorted(table["time"], since, side="right"))
-                            pieces.append(table[first : first + int(POLL_S * HERTZ)])
+                            pieces.append(table[first : first + rows_at_once])
                     out = io.BytesIO()
                     np.lib.format.write_array(out, np.concatenate(pieces), version=(3, 0))
                     self.answer(200, out.getvalue(), "epochcast.samples/v1")
@@ -81,6 +81,9 @@ def serve_agents(pipe: Connection, gpus: int, minutes: float, seed: int) -> None
                         {"uuid": f"GPU-{self.agent_}-{label}", "label": label, "static": {}, **facts} for label in self.held_
                     ]
                     self.answer(200, json.dumps({"schema": "epochcast.gpus/v1", "gpus": rows}).encode())
+                elif parts.path == "/newest":
+                    newest = min(float(table["time"][-1]) for table in self.held_.values())
+                    self.answer(200, json.dumps({"newest": newest}).encode())
                 else:
                     self.answer(404, b"{}")
 
@@ -152,7 +155,9 @@ def main() -> None:
     pipe, other = multiprocessing.Pipe()
     context = multiprocessing.get_context("spawn")
     agents = context.Process(
-        target=serve_agents, args=(other, options.gpus // AGENTS, options.minutes, options.seed), daemon=True
+        target=serve_agents,
+        args=(other, options.gpus // AGENTS, options.minutes, options.seed, int(POLL_S * HERTZ)),
+        daemon=True,
     )
     agents.start()
     addresses = pipe.recv()
