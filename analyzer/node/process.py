@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Sequence
 
 from ...regressor import load_catalog
 from ..files import write_whole
+from ..live.state_lock import alone_with
 from ..live.state_store import StateStore
 from ..live.watcher import Watcher
+from ..telemetry import TelemetrySource
 from ..telemetry.sources import opened
 from .api import Api
 from .config import NodeConfig
@@ -21,9 +24,15 @@ def run(config: NodeConfig, stop: threading.Event) -> None:
     """Detect and answer until ``stop`` is set; then what was found is written, and all is closed.
 
     Raises:
-        InputError: a file cannot be read or written, or the port is taken.
+        InputError: a file cannot be read or written, or the port or the state is taken.
     """
     sources = opened([config.source])
+    with alone_with(config.state):
+        _run(config, sources, stop)
+    log.info("stopped")
+
+
+def _run(config: NodeConfig, sources: Sequence[TelemetrySource], stop: threading.Event) -> None:
     store = StateStore(config.state, check=True)
     try:
         watcher = Watcher(sources, store, catalog=load_catalog(config.gpus), keep_days=config.keep_days)
@@ -40,4 +49,3 @@ def run(config: NodeConfig, stop: threading.Event) -> None:
                 server.shutdown()
     finally:
         store.close()
-    log.info("stopped")

@@ -21,6 +21,7 @@ from ..errors import InputError
 from ..files import write_whole
 from ..live.metric_catalog import catalog
 from ..live.metrics import DetectionMetrics, View
+from ..live.state_lock import alone_with
 from ..live.state_store import StateStore
 from ..plugins import Settings as PluginSettings
 from ..plugins.registry import Registry
@@ -78,14 +79,19 @@ def serve(settings: Settings) -> int:
     """Run the service until SIGTERM or SIGINT; return the exit code.
 
     Raises:
-        InputError: see `build`; also where another process listens at the address.
+        InputError: see `build`; also where another process listens at the address, or has the state.
     """
     logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
     for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn has handlers of its own, and calls these when it has ended
         signal.signal(number, lambda *_: sys.exit(0))
     for source in opened(settings.sources):  # what the watcher would refuse is refused here, where somebody reads it
         source.close()
-    parts = build(settings)
+    with alone_with(settings.state):
+        _run(settings, build(settings))
+    return 0
+
+
+def _run(settings: Settings, parts: Parts) -> None:
     with listening(settings) as listener:
         _tell(settings, listener)
         watcher = WatcherProcess(settings.sources, settings.state, settings.keep_days, settings.gpus)
@@ -104,7 +110,6 @@ def serve(settings: Settings) -> int:
             parts.analysis.stop()
             parts.workers.stop()
             parts.store.close()
-    return 0
 
 
 class _Server(uvicorn.Server):
