@@ -73,6 +73,17 @@ def test_a_plan_makes_it_the_whole_job(client_of: Any) -> None:
     assert cheapest["seconds"] > 3600
 
 
+def test_the_legend_names_no_ring_that_is_not_drawn(client_of: Any) -> None:
+    client = client_of(fill)
+    rings = {}
+    for job in client.get("/api/v1/jobs").json()["jobs"]:
+        shown = client.get(f"/jobs/{job['id']}").text
+        if "Filled: no other" in shown:
+            rings[job["id"]] = '<circle class="now"' in shown
+            assert ("Ring: what it runs on now" in shown) == rings[job["id"]], job["id"]
+    assert set(rings.values()) == {True, False}, "both happen in the fleet"
+
+
 def test_a_gpu_that_says_nothing_any_more_is_shown_so(client_of: Any) -> None:
     def silent(store: StateStore) -> None:
         fill(store)
