@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -42,7 +43,8 @@ class JobRecord:
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON values."""
         return {
-            "answer": self.answer.model_dump(mode="json"),
+            # Through text, which has null for what is not finite: such a figure of one job must hold up no other.
+            "answer": json.loads(self.answer.model_dump_json()),
             "members": dict(self.members),
             "devices": [asdict(device) | {"static": dict(device.static)} for device in self.devices],
             "profiles": {uuid: profile.to_json() for uuid, profile in self.profiles.items()},

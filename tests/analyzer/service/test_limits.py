@@ -60,11 +60,11 @@ def client_with(parts: Parts) -> Iterator[Client]:
 def test_without_the_token_nothing_is_told(client_with: Client, sent: str | None) -> None:
     client = client_with(TOKEN)
     headers = {} if sent is None else {"Authorization": sent}
-    for path in ("/", "/api/v1/gpus", "/metrics", "/openapi.json", "/nothing"):
+    for path in ("/", "/api/v1/gpus", "/metrics", "/openapi.json", "/nothing", "/healthz/x"):
         response = client.get(path, headers=headers)
         problem(response, 401)
         assert [one.partition(" ")[0] for one in response.headers.get_list("www-authenticate")] == ["Bearer", "Basic"]
-    assert client.refused("unauthorized") == 5  # type: ignore[attr-defined]
+    assert client.refused("unauthorized") == 6  # type: ignore[attr-defined]
     for path in ("/healthz", "/readyz"):
         assert client.get(path, headers=headers).json() == {"status": "ok"}
 

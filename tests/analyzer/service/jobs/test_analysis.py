@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 import time
 from dataclasses import replace
@@ -196,6 +197,25 @@ def test_a_plan_of_another_version_does_not_hide_its_job(report: MakeReport, ana
     answer = only(analysis(report()))
     assert (answer.plan, answer.prediction is not None) == (JobPlan(), True)
     assert any("its plan in the state cannot be used, for its owner" in note for note in answer.notes)
+
+
+def test_a_figure_that_is_not_finite_keeps_no_job_from_being_told(
+    report: MakeReport, analysis: MakeAnalysis, advisor: Advisor, store: StateStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = Advisor.both
+
+    def endless(self: Advisor, sources: Any, **more: Any) -> Any:
+        prediction, recommendation = both(self, sources, **more)
+        first, *others = prediction.predictions
+        return prediction.model_copy(
+            update={"predictions": [first.model_copy(update={"high": math.inf}), *others]}
+        ), recommendation
+
+    monkeypatch.setattr(Advisor, "both", endless)
+    found = analysis(report())
+    assert found.errors == 0
+    job = only(found)
+    assert store.jobs()[job.id][1]["answer"]["prediction"]["predictions"][0]["high"] is None
 
 
 def test_a_job_that_fails_leaves_the_others_alone(
