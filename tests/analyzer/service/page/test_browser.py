@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from collections.abc import Iterator
@@ -11,6 +12,8 @@ from typing import Any
 
 import pytest
 from PIL import Image
+
+from epochcast.analyzer.service.questions import example_profile
 
 from .conftest import Service
 from .test_words import read_length
@@ -235,6 +238,23 @@ def test_it_works_without_script(chromium: Any, service: Service) -> None:
     assert page.locator("h1").text_content().startswith("Slurm job 1234")
     page.locator("summary", has_text="All ").click()
     assert page.locator(".ranked").is_visible()
+    context.close()
+
+
+@pytest.mark.parametrize(
+    ("sent", "said"),
+    [(json.dumps(example_profile()).encode(), "Where it would run best"), (b"x" * 300 + b"\n1\n", "No answer.")],
+)
+def test_an_answer_to_what_is_sent_fits_a_phone(chromium: Any, service: Service, sent: bytes, said: str) -> None:
+    width, height = SIZES["phone"]
+    context = chromium.new_context(viewport={"width": width, "height": height})
+    page = Watched(context, service).open("/try")
+    page.set_input_files("#file", {"name": "run.json", "mimeType": "application/octet-stream", "buffer": sent})
+    page.get_by_role("button", name="Predict").click()
+    page.get_by_text(said).first.wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    notes = page.locator(".notes li").all_inner_texts()
+    assert len(notes) == len(set(notes)), "each note once"
     context.close()
 
 
