@@ -173,7 +173,7 @@ class StateStore:
             (gpu, -1e300 if since is None else since, limit),
         )
         return [
-            EpochRecord(start, end, sure, job, None if profile is None else Profile.from_json(json.loads(profile)))
+            EpochRecord(start, end, sure, job, None if profile is None else _profile(gpu, profile))
             for start, end, sure, job, profile in reversed(rows)
         ]
 
@@ -266,6 +266,15 @@ class StateStore:
 def _epoch_row(gpu: str, epoch: EpochRecord) -> tuple[Any, ...]:
     profile = None if epoch.profile is None else json.dumps(epoch.profile.to_json(), allow_nan=False)
     return gpu, epoch.start, epoch.end, epoch.confidence, epoch.job_since, profile
+
+
+def _profile(gpu: str, text: str) -> Profile | None:
+    """The profile, or None of one that another version wrote: its epoch is told all the same."""
+    try:
+        return Profile.from_json(json.loads(text))
+    except ValueError as error:
+        log.warning("a profile of an epoch of %s in the state is left out: %s", gpu, error)
+        return None
 
 
 def _report(gpu: str, text: str) -> Report | None:

@@ -92,6 +92,15 @@ def test_a_report_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
     store.close()
 
 
+def test_an_epoch_whose_profile_cannot_be_read_is_told_without_it(tmp_path: Path) -> None:
+    store = StateStore(tmp_path / "state.db")
+    store.write_gpus([GpuChange(REPORT, [epoch(0), epoch(10)])])
+    with sqlite3.connect(tmp_path / "state.db") as other:
+        other.execute('UPDATE epoch SET profile = \'{"schema": "of tomorrow"}\' WHERE start = 0')
+    assert store.epochs("GPU-1") == [replace(epoch(0), profile=None), epoch(10)]
+    store.close()
+
+
 def test_a_change_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     store = StateStore(tmp_path / "state.db")
     store.write_gpus([GpuChange(REPORT, [epoch(0)])])
