@@ -7,6 +7,7 @@ from typing import Any
 
 from ..regressor import Catalog, Gpu
 from ..regressor import InputError as UnknownGpu
+from ..regressor.gpu_figures import check_figure, check_lanes
 from .errors import InputError
 
 # Field of a catalogue entry -> the agent's name for it. The agent knows no nominal memory and no TDP: what the driver counts is
@@ -26,7 +27,7 @@ _WHOLE = ("sm_count", "cuda_cores", "memory")
 def gpu_of(name: str, static: Mapping[str, Any], catalog: Catalog) -> Gpu:
     """The catalogue's GPU of this name, else one made of a trace's ``static`` attributes (name -> value, or {"value": …}).
 
-    Raises InputError if neither is possible, naming what lacks; an ambiguous name is refused as by the catalogue.
+    Raises InputError if neither is possible, naming what lacks or what no GPU has; an ambiguous name is refused as by the catalogue.
     """
     try:
         return catalog.resolve(name)
@@ -40,9 +41,14 @@ def gpu_of(name: str, static: Mapping[str, Any], catalog: Catalog) -> Gpu:
                 f"GPU {name!r} is not in the catalogue, and the trace's static attributes lack {', '.join(lacking)}; "
                 "describe it in a TOML file and give that with --gpus (setting `gpus` of the service)"
             ) from unknown
+        what = f"GPU {name!r} by the trace's static attributes"
+        for field, value in values.items():
+            if value is not None:
+                check_figure(what, field, value)
         figures: dict[str, Any] = {
             field: round(value) if field in _WHOLE else value for field, value in values.items() if value is not None
         }
+        check_lanes(what, figures["cuda_cores"], figures["sm_count"])
         return Gpu(name=name, **figures, unverified=("tdp",), source="the trace's static attributes")
 
 
