@@ -27,7 +27,7 @@ _WHOLE = ("sm_count", "cuda_cores", "memory")
 def gpu_of(name: str, static: Mapping[str, Any], catalog: Catalog) -> Gpu:
     """The catalogue's GPU of this name, else one made of a trace's ``static`` attributes (name -> value, or {"value": …}).
 
-    Raises InputError if neither is possible, naming what lacks or what no GPU has; an ambiguous name is refused as by the catalogue.
+    Raises InputError if neither is possible, naming what lacks or what no GPU has; an ambiguous name is refused too.
     """
     try:
         return catalog.resolve(name)
