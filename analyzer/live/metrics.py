@@ -15,6 +15,9 @@ from .report import Report
 
 log = logging.getLogger(__name__)
 
+GONE_S = 86_400.0
+"""A GPU that nobody has told of for so long has no metrics any more: machines that come and go would leave theirs."""
+
 _STATES = ("idle", "searching", "answered")
 
 

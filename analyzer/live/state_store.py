@@ -151,9 +151,12 @@ class StateStore:
         """Write reports alone, as `write_gpus` does."""
         self.write_gpus([GpuChange(report) for report in reports])
 
-    def reports(self, *, by_nodes: bool = True) -> dict[str, Report]:
-        """The newest report of every GPU, by UUID; without ``by_nodes`` only of those whose epochs are detected here."""
-        rows = self._rows("SELECT uuid, report FROM gpu WHERE by_node <= ? ORDER BY uuid", (by_nodes,))
+    def reports(self, *, by_nodes: bool = True, since: float = 0.0) -> dict[str, Report]:
+        """The newest report of every GPU told of after ``since`` [unix s], by UUID.
+
+        Without ``by_nodes`` only of those whose epochs are detected here.
+        """
+        rows = self._rows("SELECT uuid, report FROM gpu WHERE by_node <= ? AND told > ? ORDER BY uuid", (by_nodes, since))
         return {uuid: report for uuid, text in rows if (report := _report(uuid, text)) is not None}
 
     def report(self, gpu: str) -> Report | None:
@@ -228,11 +231,12 @@ class StateStore:
 
     def write_jobs(self, records: Mapping[str, Mapping[str, Any]], *, gone: Iterable[str] = ()) -> None:
         """Keep what the service told of these jobs last, and drop those that are part of another now, or too old."""
-        now = time.time()
+        now, left = time.time(), list(gone)
         rows = [(job, now, json.dumps(dict(record), allow_nan=False)) for job, record in records.items()]
         self._write(
             ("INSERT OR REPLACE INTO job (id, told, record) VALUES (?, ?, ?)", rows),
-            ("DELETE FROM job WHERE id = ?", [(job,) for job in gone]),
+            ("DELETE FROM job WHERE id = ?", [(job,) for job in left]),
+            ("DELETE FROM plan WHERE job = ?", [(job,) for job in left]),
         )
 
     def jobs(self) -> dict[str, tuple[float, Any]]:

@@ -14,6 +14,7 @@ from datetime import date
 from pydantic import ValidationError
 
 from ..errors import InputError
+from ..live.metrics import GONE_S
 from ..live.report import MOST_EPOCHS, Device, Report
 from ..live.state_store import StateStore
 from ..profiles import Source
@@ -55,6 +56,7 @@ class Snapshot:
         jobs: by id, the newest first.
         reports: of the GPUs, by UUID.
         health: of the service.
+        gone: UUIDs of GPUs that nobody has told of for `GONE_S`: they have no metrics any more.
     """
 
     taken_at: float
@@ -62,6 +64,7 @@ class Snapshot:
     jobs: Mapping[str, JobAnswer]
     reports: Mapping[str, Report]
     health: Health
+    gone: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -216,6 +219,7 @@ class Analysis:
         if self._records is None:
             self._records = self._read_records()
         silent = {uuid for uuid in reports if now - told.get(uuid, now) > _SILENT_S}
+        gone = frozenset(uuid for uuid in silent if now - told[uuid] > GONE_S)
         plans = self._store.plans()
         groups = group(reports, [record.known for record in self._records.values()])
         self._failed, self._renew_at = {}, math.inf
@@ -242,7 +246,7 @@ class Analysis:
             problems=[*self.problems(), *(f"job {job} cannot be told: {error}" for job, error in self._failed.items())],
             now=now,
         )
-        return Snapshot(now, gpus, ordered, reports, state)
+        return Snapshot(now, gpus, ordered, reports, state, gone)
 
     def _told(
         self, one: Group, reports: Sequence[Report], silent: Iterable[str], plan: Mapping[str, object] | None, now: float

@@ -49,15 +49,15 @@ class JobMetrics(Collector):
         oldest = datetime.combine(self._analysis.oldest_price, time(), UTC)
         yield "epochcast_analyzer_oldest_price_timestamp_seconds", (), oldest.timestamp()
         for gpu in snapshot.gpus.values():
-            if gpu.job is not None:
+            if gpu.job is not None and gpu.uuid not in snapshot.gone:
                 yield "epochcast_gpu_training_job_info", (gpu.label, gpu.uuid, gpu.name, gpu.node, gpu.job), 1
         for job in _told(snapshot):
             yield from _of_job(job)
 
 
 def _told(snapshot: Snapshot) -> Iterable[JobAnswer]:
-    """Jobs that a GPU runs or ran last: the others have ended, and stay on the page alone."""
-    newest = {gpu.job for gpu in snapshot.gpus.values()}
+    """Jobs that a GPU runs or ran last, if it is not gone: the others have ended, and stay on the page alone."""
+    newest = {gpu.job for gpu in snapshot.gpus.values() if gpu.uuid not in snapshot.gone}
     return [job for job in snapshot.jobs.values() if job.id in newest]
 
 

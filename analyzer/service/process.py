@@ -10,7 +10,8 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 
 import uvicorn
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -20,7 +21,8 @@ from prometheus_client.registry import Collector
 from ..errors import InputError
 from ..files import write_whole
 from ..live.metric_catalog import catalog
-from ..live.metrics import DetectionMetrics, View
+from ..live.metrics import GONE_S, DetectionMetrics, View
+from ..live.report import Report
 from ..live.state_lock import alone_with
 from ..live.state_store import StateStore
 from ..plugins import Settings as PluginSettings
@@ -58,7 +60,7 @@ def build(settings: Settings) -> Parts:
     limits = settings.limits
     workers = Workers(limits.workers, limits.worker_memory_bytes, limits.seconds)
     registry = CollectorRegistry()
-    detection = DetectionMetrics(lambda: View(store.reports(by_nodes=False), store.sources(), store.health()))
+    detection = DetectionMetrics(lambda: View(_detected_here(store), store.sources(), store.health()))
     for collector in (detection, JobMetrics(analysis)):
         registry.register(collector)
     return Parts(
@@ -73,6 +75,11 @@ def build(settings: Settings) -> Parts:
         registry=registry,
         token=token,
     )
+
+
+def _detected_here(store: StateStore) -> Mapping[str, Report]:
+    """Reports of the GPUs whose metrics are told here, and not by their nodes."""
+    return store.reports(by_nodes=False, since=time.time() - GONE_S)
 
 
 def serve(settings: Settings) -> int:

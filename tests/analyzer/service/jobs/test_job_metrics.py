@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from epochcast.analyzer.live.metric_catalog import catalog
+from epochcast.analyzer.live.metrics import GONE_S
 from epochcast.analyzer.live.report import Owner
 from epochcast.analyzer.service.analysis import Analysis
 from epochcast.analyzer.service.answers import JobPlan
@@ -84,3 +87,15 @@ def test_jobs_that_ended_are_not_exported_and_ratios_have_no_seconds(report: Mak
     }
     assert "epochcast_job_predicted_ratio" in names
     assert not names & {"epochcast_job_predicted_seconds", "epochcast_job_epoch_seconds", "epochcast_job_current_usd"}
+
+
+def test_what_nobody_has_told_of_for_a_day_is_answered_and_no_longer_exported(
+    report: MakeReport, analysis: MakeAnalysis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = analysis(report("GPU-0"))
+    assert {"epochcast_job_info", "epochcast_gpu_training_job_info"} <= page(found)[1]
+    later = time.time() + GONE_S + 1
+    monkeypatch.setattr("epochcast.analyzer.service.analysis.time.time", lambda: later)
+    names = page(found)[1]
+    assert not {"epochcast_job_info", "epochcast_gpu_training_job_info"} & names
+    assert len(found.snapshot.jobs) == len(found.snapshot.gpus) == 1
