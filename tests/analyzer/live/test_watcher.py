@@ -223,6 +223,17 @@ def test_of_a_gpu_that_two_sources_tell_the_first_is_believed(
     assert hand.watcher.reports[UUID].last_sample == (trace.time[199] if silent_s < 60 else trace.time[299])
 
 
+def test_a_source_that_is_seldom_asked_is_not_silent_meanwhile(
+    store: StateStore, catalog: Catalog, trace: SimulatedTrace
+) -> None:
+    hand = Hand(store, catalog, Scripted(name="first", interval_s=40.0), Scripted(name="second"))
+    hand.tell("first", rows(trace, 0, 200))
+    hand.tell("second", rows(trace, 0, 300), after_s=90)
+    assert hand.watcher.reports[UUID].last_sample == trace.time[199]
+    hand.tell("second", rows(trace, 0, 300), after_s=40)
+    assert hand.watcher.reports[UUID].last_sample == trace.time[299]
+
+
 def test_a_silent_gpu_keeps_its_report_and_frees_its_memory(store: StateStore, catalog: Catalog, trace: SimulatedTrace) -> None:
     hand = Hand(store, catalog, Scripted(), Scripted(name="b"))
     for part in parts(trace, 500)[:3]:
