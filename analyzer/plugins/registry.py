@@ -35,6 +35,7 @@ class Installed:
         value: ``package.module:Class``.
         distribution: the package that it comes with, and its version.
         settings: what the backend is made with.
+        kind: its class; None where that could not be loaded.
         backend: ready for questions; None where it cannot be used.
         why: why it cannot be used, with the remedy; empty where it can.
     """
@@ -43,6 +44,7 @@ class Installed:
     value: str
     distribution: str
     settings: Settings
+    kind: type[Backend] | None
     backend: Backend | None
     why: str = ""
 
@@ -80,7 +82,9 @@ class Registry:
             own = replace(settings, own=dict(tables.get(point.name, {})))
             found[point.name] = _loaded(point, own) if _is_ours(point) else _loaded_in_time(point, own)
             if found[point.name].backend is None:
-                log.warning("the backend %s cannot be used: %s", point.name, found[point.name].why)
+                # What lacks an extra or a table of the configuration says so itself; what cannot be loaded is broken.
+                level = logging.WARNING if found[point.name].kind is None else logging.INFO
+                log.log(level, "the backend %s cannot be used: %s", point.name, found[point.name].why)
         return cls(found.values())
 
     def __iter__(self) -> Iterator[Installed]:
@@ -108,13 +112,14 @@ def backend_class(name: str, value: str) -> type[Backend]:
 
 
 def _loaded(point: EntryPoint, settings: Settings) -> Installed:
-    backend, why = None, ""
+    kind, backend, why = None, None, ""
     try:
-        backend = backend_class(point.name, point.value)(settings)
+        kind = backend_class(point.name, point.value)
+        backend = kind(settings)
     except (Exception, SystemExit) as error:
         # What a backend says of itself is a ValueError of one sentence; anything else is told with its type.
         why = " ".join(str(error).split()) if isinstance(error, ValueError) and str(error) else _said(error)
-    return Installed(point.name, point.value, _told(point), settings, backend, why)
+    return Installed(point.name, point.value, _told(point), settings, kind, backend, why)
 
 
 def _loaded_in_time(point: EntryPoint, settings: Settings) -> Installed:
@@ -125,7 +130,7 @@ def _loaded_in_time(point: EntryPoint, settings: Settings) -> Installed:
     if found:
         return found[0]
     why = f"{point.value} was not loaded within {_LONGEST_LOAD_S:g} s; mend or uninstall it"
-    return Installed(point.name, point.value, _told(point), settings, None, why)
+    return Installed(point.name, point.value, _told(point), settings, None, None, why)
 
 
 def _wrong(loaded: Any, name: str) -> str:

@@ -6,7 +6,6 @@ All of it is made by what the command line uses too (`predictions`, `recommendat
 from __future__ import annotations
 
 import logging
-import math
 import os
 import threading
 from collections.abc import Sequence
@@ -184,7 +183,7 @@ class Advisor:
             notes=[
                 *predicted.notes,
                 *_on_support(predicted.answers),
-                *self._notes(predicted, found, on, machines, limits, epochs),
+                *self._notes(predicted, found, on, limits, epochs),
             ],
         )
 
@@ -218,9 +217,7 @@ class Advisor:
         ranking = rank(predictions, [on.instance], predicted.catalog, jobs=found.jobs, limits=limits, gpus=found.gpus)
         return ranking.cheapest
 
-    def _notes(
-        self, predicted: _Predicted, found: Recommended, on: Rented, machines: int, limits: Limits, epochs: int | None
-    ) -> list[str]:
+    def _notes(self, predicted: _Predicted, found: Recommended, on: Rented, limits: Limits, epochs: int | None) -> list[str]:
         notes, profile = [*found.notes, *on.notes], predicted.slowest.profile
         if on.instance is not None and len({source.gpu.name for source in predicted.sources}) > 1:
             notes.append(f"what the job runs on now is priced as if all of its GPUs were {on.instance.gpu}, as its slowest is")
@@ -240,15 +237,11 @@ class Advisor:
                 "nearly all of the GPU's memory is in use, perhaps only reserved: whether smaller GPUs do is not known"
             )
         if on.instance is None:
-            notes.append("nothing in the price table has the job's GPU, so savings are not known")
+            if not on.notes:
+                notes.append("nothing in the price table has the job's GPU, so savings are not known")
         elif on.assumed:
             why = "" if on.notes else "what the job runs on was not said: "
             notes.append(f"{why}savings are against {on.instance.cloud} {on.instance.name}, the cheapest with its GPU")
-            if math.ceil(found.gpus / on.instance.count) > machines:
-                notes.append(
-                    f"no instance of the price table has {math.ceil(found.gpus / machines)} {on.instance.gpu} as the job's "
-                    "machine has, so the true price of what it runs on, and what is saved, may differ much"
-                )
         if on.instance is not None and on.market != limits.market:
             notes.append(f"{on.instance.name} has no {limits.market} price: its {on.market} price is taken")
         if rows and limits.market == "spot":

@@ -41,7 +41,7 @@ def rented(
     """Find what a job of ``gpus`` GPUs of model ``gpu`` is rented on.
 
     ``plan`` wins over what the ``devices`` tell. Cloud and region narrow the search also where no instance is named. What is
-    assumed has its GPUs in no more than ``machines``, if there is such an instance.
+    assumed has its GPUs in no more than ``machines``; without such an instance nothing is.
     """
     places: list[JobPlan | Device] = [*([] if plan is None else [plan]), *devices]
     told = [place for place in places if place.instance]
@@ -62,8 +62,13 @@ def rented(
         else:
             why = "the price table lacks it"
         notes.append(f"the job is said to run on {name}, but {why}: the cheapest instance with {gpu} is taken in its place")
-    own = [one for one in instances if one.gpu == gpu]
-    own = [one for one in own if math.ceil(gpus / one.count) <= machines] or own
+    own = [one for one in instances if one.gpu == gpu and math.ceil(gpus / one.count) <= machines]
+    if not own and any(one.gpu == gpu for one in instances):
+        # The price of as many smaller ones would be far from the true one, and so would what is saved.
+        each = math.ceil(gpus / machines)
+        where = f"{each} {gpu} as the job's machine has" if machines == 1 else f"{each} {gpu} as the job's machines have"
+        why = f"no instance of the price table has {where}, so what the job costs now, and what could be saved, is not known"
+        return Rented(None, market, assumed=True, notes=(*(note.rpartition(":")[0] for note in notes), why))
     found = _cheapest(_of_place(own, cloud, region), gpus, market) or _cheapest(own, gpus, market)
     instance, taken = found or (None, market)
     return Rented(instance, taken, assumed=True, notes=tuple(notes))

@@ -34,7 +34,9 @@ class BackendAnswer(BaseModel):
     package: Annotated[str, Field(description="The package that it comes with, and its version.")]
     available: bool
     why: Annotated[str | None, Field(description="Why it is not available, with the remedy.")]
-    question: Annotated[dict[str, Any] | None, Field(description="JSON schema of what is sent to it; null: not available.")]
+    question: Annotated[
+        dict[str, Any] | None, Field(description="JSON schema of what is sent to it; null: not loaded.")
+    ]
     answer: Annotated[dict[str, Any] | None, Field(description="JSON schema of what it answers.")]
 
 
@@ -99,15 +101,15 @@ def _found(registry: Registry, name: str) -> Installed:
 
 
 def _told(one: Installed) -> BackendAnswer:
-    backend = one.backend
+    kind = one.kind
     return BackendAnswer(
         name=one.name,
-        summary="" if backend is None else backend.summary,
+        summary="" if kind is None else kind.summary,
         package=one.distribution,
-        available=backend is not None,
+        available=one.backend is not None,
         why=one.why or None,
-        question=None if backend is None else backend.Question.model_json_schema(),
-        answer=None if backend is None else backend.Answer.model_json_schema(mode="serialization"),
+        question=None if kind is None else kind.Question.model_json_schema(),
+        answer=None if kind is None else kind.Answer.model_json_schema(mode="serialization"),
     )
 
 

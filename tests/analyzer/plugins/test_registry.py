@@ -58,7 +58,8 @@ def test_the_built_in_ones_are_installed(serve: Serve, cpu_model: Path) -> None:
 def test_what_is_not_configured_says_how_to(serve: Serve) -> None:
     client = serve()
     one = client.get("/api/v1/backends/convmeter").json()
-    assert (one["available"], one["question"]) == (False, None)
+    assert not one["available"] and one["summary"].endswith(".")
+    assert one["question"]["properties"]["network"] and one["answer"]["properties"]  # what it would be asked
     assert "[backends.convmeter] models = {my-gpu = DIR}" in one["why"]
     refused = client.post("/api/v1/backends/convmeter", json={"network": "resnet50"})
     assert refused.status_code == 503 and one["why"] in refused.json()["detail"]

@@ -102,7 +102,7 @@ def test_savings_are_against_what_the_job_runs_on(advisor: Advisor) -> None:
 
 
 def test_a_job_on_two_models_says_what_is_priced(advisor: Advisor) -> None:
-    answer = advisor.recommendation([profile_of("T4", 31.0), profile_of("A10G", 30.0)])
+    answer = advisor.recommendation([profile_of("T4", 31.0), profile_of("A10G", 30.0)], machines=2)
     assert answer.current and answer.current.gpu == "T4" and answer.current.instances == 2
     assert any("as if all of its GPUs were T4" in note for note in answer.notes)
     with pytest.raises(InputError, match="ratios to different GPUs cannot be compared"):
@@ -148,17 +148,27 @@ def test_what_a_job_is_rented_on(
 
 
 def test_what_is_assumed_in_place_of_what_was_said_is_told_without_contradiction(advisor: Advisor) -> None:
+    profile = profile_of("T4", 36.0)
+    said = [Device("GPU-a", "0", "Tesla T4", "n", instance="g4dn.9xlarge", cloud="aws")]
+    answer = advisor.recommendation([profile], on=rented("T4", 1, advisor.instances, devices=said))
+    assert answer.current and answer.current.assumed and answer.savings
+    notes = " | ".join(answer.notes)
+    assert "said to run on g4dn.9xlarge, but the price table lacks it: the cheapest instance with T4 is taken" in notes
+    assert "was not said" not in notes
+    assert "what the job runs on was not said" in " | ".join(advisor.recommendation([profile]).notes)
+
+
+def test_nothing_is_assumed_that_has_other_machines_than_the_job(advisor: Advisor) -> None:
     profiles = [profile_of("T4", 36.0)] * 4
     said = [Device("GPU-a", "0", "Tesla T4", "n", instance="g4dn.12xlarge", cloud="aws")]
-    answer = advisor.recommendation(profiles, on=rented("T4", 4, advisor.instances, devices=said))
-    assert answer.current and answer.current.assumed and answer.current.instances == 4
-    notes = " | ".join(answer.notes)
-    assert "said to run on g4dn.12xlarge, but the price table lacks it" in notes
-    assert "was not said" not in notes
-    assert "no instance of the price table has 4 T4 as the job's machine has" in notes
-    unsaid = advisor.recommendation(profiles[:1])
-    assert "what the job runs on was not said" in " | ".join(unsaid.notes)
-    assert "as the job's machine has" not in " | ".join(unsaid.notes)
+    for on in (None, rented("T4", 4, advisor.instances, devices=said)):
+        answer = advisor.recommendation(profiles, on=on)
+        assert answer.recommendations and answer.current is None and answer.savings is None
+        notes = " | ".join(answer.notes)
+        assert "no instance of the price table has 4 T4 as the job's machine has" in notes
+        assert ("said to run on g4dn.12xlarge, but the price table lacks it" in notes) == (on is not None)
+        assert "is taken in its place" not in notes and "savings are against" not in notes
+    assert advisor.recommendation(profiles, machines=4).current
 
 
 def test_what_is_assumed_is_cheapest_for_all_gpus_of_the_job(advisor: Advisor) -> None:
