@@ -40,14 +40,15 @@ def until(found: Callable[[], Value | None], what: str) -> Value:
 class Service:
     """A running service with a trace file as its telemetry."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, settings: str = "") -> None:
         made = simulate(seed=3, epochs=12, epoch_s=12.0)
         trace = Trace(pd.DataFrame({"time": made.time, **made.metrics}), gpu="Tesla T4", uuid="GPU-t4", source="replay")
         write_trace(trace, folder / "run.parquet")
         port_file = folder / "port"
         config = folder / "analyzer.toml"
         config.write_text(
-            f'port = 0\nport_file = "{port_file}"\nstate = "{folder}/state.db"\n[[files]]\npath = "{folder}/*.parquet"\n'
+            f'port = 0\nport_file = "{port_file}"\nstate = "{folder}/state.db"\n'
+            f'{settings}[[files]]\npath = "{folder}/*.parquet"\n'
         )
         self.log = folder / "log"
         with self.log.open("wb") as log:
