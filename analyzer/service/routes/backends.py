@@ -34,9 +34,7 @@ class BackendAnswer(BaseModel):
     package: Annotated[str, Field(description="The package that it comes with, and its version.")]
     available: bool
     why: Annotated[str | None, Field(description="Why it is not available, with the remedy.")]
-    question: Annotated[
-        dict[str, Any] | None, Field(description="JSON schema of what is sent to it; null: not loaded.")
-    ]
+    question: Annotated[dict[str, Any] | None, Field(description="JSON schema of what is sent to it; null: not loaded.")]
     answer: Annotated[dict[str, Any] | None, Field(description="JSON schema of what it answers.")]
 
 
