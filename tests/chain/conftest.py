@@ -291,7 +291,7 @@ class Chain:
             f'port = {ports["service"]}\nstate = "{folder / "service.db"}"\n'
             f'[[nodes]]\nurl = "{urls["node"]}"\ninterval = 1\n'
             f'[[prometheus]]\nurl = "{urls["prometheus"]}"\ninterval = 1\nlag = 0\nhistory = 3600\n'
-            'matcher = {cluster = "b"}\n'
+            'matcher = {cluster = "b"}\ninstance = "g4dn.8xlarge"\ncloud = "aws"\nregion = "us-east-1"\n'
         )
         targets = {
             "epochcast-agent": [("agent-a", "a"), ("agent-b", "b")],

@@ -123,9 +123,9 @@ def client_of(fleet_parts: Parts, tmp_path: Path) -> Iterator[Any]:
         store.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    """A headless Chromium."""
+    """A headless Chromium; no longer than needed, as playwright runs an event loop in the thread of the tests."""
     path = shutil.which("chromium")
     if path is None:
         pytest.skip("no chromium here: install the Debian package chromium")
