@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import fcntl
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from ..errors import InputError
+
+log = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -30,6 +33,6 @@ def alone_with(state: Path) -> Iterator[None]:
             raise InputError(
                 f"another analyzer runs with the state {str(state)!r}; end that one, or name another file"
             ) from None
-        except OSError:
-            pass  # a file system without locks; most have them
+        except OSError as error:  # a file system without locks: a service that does not start would be worse
+            log.warning("whether another analyzer has the state %s cannot be known: %s", state, error.strerror)
         yield

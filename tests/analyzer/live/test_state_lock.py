@@ -1,5 +1,6 @@
 """One analyzer to a state, tried with processes of their own: a lock of this one would let it in again."""
 
+import errno
 import subprocess
 import sys
 from pathlib import Path
@@ -42,3 +43,14 @@ def test_a_state_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot be written"), alone_with(tmp_path / "file" / "state.db"):
         pass
+
+
+def test_where_nothing_can_be_locked_it_goes_on_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def no_locks(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", no_locks)
+    with alone_with(tmp_path / "state.db"):
+        assert "whether another analyzer has the state" in caplog.text
