@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from ..service.answers import PredictionAnswer
+from ..jobs.answers import PredictionAnswer
 from ..service.questions import PredictionQuestion
 from . import Settings
 
 if TYPE_CHECKING:
-    from ..service.advisor import Advisor
+    from ..jobs.advisor import Advisor
 
 
 class BlackBox:
@@ -32,11 +32,10 @@ class BlackBox:
     def answer(self, question: PredictionQuestion) -> PredictionAnswer:
         """Answer as ``POST /api/v1/predictions`` does; raises InputError."""
         if self._advisor is None:
-            from ..service.advisor import Advisor
-            from ..service.config import Settings as ServiceSettings
+            from ..jobs.advisor import Advisor
 
             own = self._settings
-            self._advisor = Advisor.load(ServiceSettings(gpus=own.gpus, prices=own.prices, model=own.model))
+            self._advisor = Advisor.load(model=own.model, gpus=own.gpus, prices=own.prices)
         return predicted(self._advisor, question)
 
 

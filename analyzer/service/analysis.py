@@ -14,19 +14,20 @@ from datetime import date
 from pydantic import ValidationError
 
 from ..errors import InputError
+from ..jobs.advisor import Advisor
+from ..jobs.answers import GpuAnswer, JobAnswer, JobPlan, PredictionAnswer, RecommendationAnswer
+from ..jobs.current_instance import Rented, rented
+from ..jobs.grouping import Group, group
+from ..jobs.summary import gpu_answer, source_of, sources_of, summed_up
 from ..live.metrics import GONE_S
 from ..live.report import MOST_EPOCHS, Device, Report
 from ..live.state_store import StateStore
 from ..profiles import Source
 from ..recommendation import Limits, Objective
 from . import health
-from .advisor import Advisor
-from .answers import GpuAnswer, Health, JobAnswer, JobPlan, PredictionAnswer, RecommendationAnswer
+from .answers import Health
 from .config import Settings
-from .current_instance import Rented, rented
-from .grouping import Group, group
 from .job_record import JobRecord
-from .jobs import gpu_answer, source_of, sources_of, summed_up
 
 log = logging.getLogger(__name__)
 

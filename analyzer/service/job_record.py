@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ...regressor.profile import Profile
+from ..jobs.answers import JobAnswer
+from ..jobs.grouping import Known
 from ..live.report import Device
-from .answers import JobAnswer
-from .grouping import Known
 
 log = logging.getLogger(__name__)
 

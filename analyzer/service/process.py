@@ -20,6 +20,7 @@ from prometheus_client.registry import Collector
 
 from ..errors import InputError
 from ..files import write_whole
+from ..jobs.advisor import Advisor
 from ..live.metric_catalog import catalog
 from ..live.metrics import GONE_S, DetectionMetrics, View
 from ..live.report import Report
@@ -27,8 +28,8 @@ from ..live.state_lock import alone_with
 from ..live.state_store import StateStore
 from ..plugins import Settings as PluginSettings
 from ..plugins.registry import Registry
+from ..recommendation import Limits
 from ..telemetry.sources import opened
-from .advisor import Advisor
 from .analysis import Analysis
 from .app import create_app
 from .auth import read_token
@@ -54,7 +55,13 @@ def build(settings: Settings) -> Parts:
     token = None if settings.token_file is None else read_token(settings.token_file)
     own = PluginSettings(gpus=settings.gpus, prices=settings.prices, model=settings.model)
     backends = Registry.load(own, settings.backends)
-    advisor = Advisor.load(settings)
+    advisor = Advisor.load(
+        model=settings.model,
+        gpus=settings.gpus,
+        prices=settings.prices,
+        objective=settings.objective,
+        limits=Limits(regions=settings.regions, clouds=settings.clouds, market=settings.market),
+    )
     store = StateStore(settings.state, check=True)
     analysis = Analysis(store, advisor, settings)
     limits = settings.limits

@@ -18,10 +18,10 @@ from pathlib import Path
 
 import numpy as np
 
+from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.live.report import Device, EpochRecord, Report
 from epochcast.analyzer.live.state_store import StateStore
 from epochcast.analyzer.service import analysis as analysis_module
-from epochcast.analyzer.service.advisor import Advisor
 from epochcast.analyzer.service.analysis import Analysis
 from epochcast.analyzer.service.config import Settings
 from epochcast.analyzer.service.questions import example_profile
@@ -62,7 +62,7 @@ def main() -> None:
     example = Profile.from_json(example_profile())
     with tempfile.TemporaryDirectory() as folder:
         store = StateStore(Path(folder) / "state.db")
-        analysis = Analysis(store, Advisor.load(Settings()), Settings())
+        analysis = Analysis(store, Advisor.load(), Settings())
         took = []
         for number in range(options.rounds + 1):
             reports = [report(gpu, 100 + number, example) for gpu in range(options.gpus)]

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from epochcast.analyzer.jobs.phase import in_step
 from epochcast.analyzer.live.report import Device, EpochRecord, Report
-from epochcast.analyzer.service.phase import in_step
 from epochcast.detector import detect
 from epochcast.detector.simulator.draws import draw_training, log_uniform, uncropped
 from epochcast.detector.simulator.scenario import Job, Scenario, observe

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..answers import CurrentInstance, InstanceAnswer, RecommendationAnswer
+from ...jobs.answers import CurrentInstance, InstanceAnswer, RecommendationAnswer
 from .axis import Axis, axis_from_zero, tick_text
 from .words import length, number, time_unit
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ....regressor.profile import RATIOS, Profile
-from ..answers import GpuAnswer
+from ...jobs.answers import GpuAnswer
 from . import states
 from .epoch_plot import epoch_plot
 from .job_page import ReadEpochs, no_epochs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..answers import PredictionAnswer, TargetAnswer
+from ...jobs.answers import PredictionAnswer, TargetAnswer
 from .axis import axis_from_zero, tick_text
 from .words import TimeUnit, time_unit
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...jobs.answers import CurrentInstance, InstanceAnswer, JobAnswer, RecommendationAnswer
 from ...live.report import EpochRecord
-from ..answers import CurrentInstance, InstanceAnswer, JobAnswer, RecommendationAnswer
 from . import states
 from .cost_plot import cost_plot
 from .epoch_plot import EpochPlot, epoch_plot

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ...jobs.answers import GpuAnswer, JobAnswer, JobSummary
 from ...live.report import Report
-from ..answers import GpuAnswer, JobAnswer, JobSummary
 from . import states
 from .epoch_plot import trend
 from .states import State

@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from .... import __version__
-from ..answers import RecommendationAnswer
+from ...jobs.answers import RecommendationAnswer
 from . import words
 
 STATIC = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ..answers import GpuAnswer, Health, JobSummary
+from ...jobs.answers import GpuAnswer, JobSummary
+from ..answers import Health
 from .words import length
 
 Kind = Literal["good", "wait", "quiet", "bad"]

@@ -8,8 +8,9 @@ from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
+from ...jobs.answers import GpuAnswer
 from ...live.report import EpochRecord
-from ..answers import EpochAnswer, GpuAnswer
+from ..answers import EpochAnswer
 from ..parts import Parts, Served
 from ..problems import answers
 

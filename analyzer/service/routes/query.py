@@ -7,8 +7,8 @@ from typing import Annotated, NamedTuple
 from fastapi import Depends, Query
 
 from ...instances import Market
+from ...jobs.answers import Objective
 from ...recommendation import Limits
-from ..answers import Objective
 from ..parts import Served
 from ..questions import GpuName
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
+from ...jobs.answers import PredictionAnswer, RecommendationAnswer
 from ...recommendation import Limits
-from ..answers import PredictionAnswer, RecommendationAnswer
 from ..json_bodies import JsonRoute
 from ..parts import Served
 from ..problems import answers

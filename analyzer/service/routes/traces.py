@@ -8,8 +8,8 @@ from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
+from ...jobs.answers import PredictionAnswer, RecommendationAnswer, Verdict
 from ...profiles import Source
-from ..answers import PredictionAnswer, RecommendationAnswer, Verdict
 from ..parts import Parts, Served
 from ..problems import answers
 from ..questions import GpuName

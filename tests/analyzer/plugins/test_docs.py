@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from epochcast.analyzer.service.advisor import Advisor
-from epochcast.analyzer.service.config import Settings as ServiceSettings
+from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.service.questions import example_profile
 
 Serve = Callable[..., TestClient]
@@ -56,7 +55,7 @@ def test_the_white_boxes_answer_as_shown(page: str, serve: Serve, cpu_model: Pat
 
 
 def test_the_black_box_answers_as_shown(page: str, serve: Serve) -> None:
-    client = serve(advisor=Advisor.load(ServiceSettings()))
+    client = serve(advisor=Advisor.load())
     expected = json.loads(blocks(page, "json")[0])
     question = {"profiles": [example_profile()], "targets": ["A10G"]}
     answer = client.post("/api/v1/backends/black-box", json=question).json()

@@ -9,11 +9,11 @@ import pytest
 from prometheus_client import CollectorRegistry
 from starlette.testclient import TestClient
 
+from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.live.report import Device, EpochRecord, Owner, Report
 from epochcast.analyzer.live.state_store import StateStore
 from epochcast.analyzer.plugins import Settings as PluginSettings
 from epochcast.analyzer.plugins.registry import Registry
-from epochcast.analyzer.service.advisor import Advisor
 from epochcast.analyzer.service.analysis import Analysis
 from epochcast.analyzer.service.app import create_app
 from epochcast.analyzer.service.config import LimitSettings, Settings
@@ -70,7 +70,7 @@ def fill(store: StateStore) -> None:
 
 @pytest.fixture(scope="session")
 def advisor() -> Advisor:
-    return Advisor.load(Settings())
+    return Advisor.load()
 
 
 @pytest.fixture(scope="session")

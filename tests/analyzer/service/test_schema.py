@@ -17,8 +17,8 @@ from schemathesis.specs.openapi.checks import (
     unsupported_method,
 )
 
+from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.plugins.registry import Registry
-from epochcast.analyzer.service.advisor import Advisor
 from epochcast.analyzer.service.app import create_app
 from epochcast.analyzer.service.workers import Workers
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.live.report import Device, EpochRecord, Owner, Report
 from epochcast.analyzer.live.state_store import StateStore
-from epochcast.analyzer.service.advisor import Advisor
 from epochcast.analyzer.service.analysis import Analysis
 from epochcast.analyzer.service.config import Settings
 from epochcast.regressor import Profile
@@ -95,7 +95,7 @@ def store(tmp_path: Path) -> Iterator[StateStore]:
 @pytest.fixture(scope="session")
 def advisor() -> Advisor:
     """The service's, with all that is shipped."""
-    return Advisor.load(Settings())
+    return Advisor.load()
 
 
 @pytest.fixture

@@ -10,13 +10,12 @@ import pytest
 
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.jobs.advisor import Advisor
+from epochcast.analyzer.jobs.answers import JobPlan
+from epochcast.analyzer.jobs.current_instance import rented
 from epochcast.analyzer.live.report import Device
 from epochcast.analyzer.profiles import Source
 from epochcast.analyzer.recommendation import Limits
-from epochcast.analyzer.service.advisor import Advisor
-from epochcast.analyzer.service.answers import JobPlan
-from epochcast.analyzer.service.config import Settings
-from epochcast.analyzer.service.current_instance import rented
 from epochcast.regressor import Gpu, load_catalog
 
 from .conftest import profile_of
@@ -123,7 +122,7 @@ def test_epochs_of_a_job_without_seconds_are_not_silently_dropped(advisor: Advis
 
 def test_settings_that_no_instance_fits_are_refused_at_the_start(advisor: Advisor) -> None:
     with pytest.raises(InputError, match="no instance of the price table has --cloud 'awz'"):
-        Advisor.load(Settings(clouds=["awz"]))
+        Advisor.load(limits=Limits(clouds=["awz"]))
 
 
 @pytest.mark.parametrize(

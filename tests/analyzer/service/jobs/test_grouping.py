@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
+from epochcast.analyzer.jobs.grouping import Group, Known, group
+from epochcast.analyzer.jobs.phase import in_step
 from epochcast.analyzer.live.report import EpochRecord, Owner, Report
-from epochcast.analyzer.service.grouping import Group, Known, group
-from epochcast.analyzer.service.phase import in_step
 
 from .conftest import BEGAN, MakeReport
 

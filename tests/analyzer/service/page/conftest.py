@@ -18,9 +18,9 @@ import uvicorn
 from prometheus_client import CollectorRegistry
 from starlette.testclient import TestClient
 
+from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.live.state_store import StateStore
 from epochcast.analyzer.plugins.registry import Registry
-from epochcast.analyzer.service.advisor import Advisor
 from epochcast.analyzer.service.analysis import Analysis
 from epochcast.analyzer.service.app import create_app
 from epochcast.analyzer.service.config import Settings

@@ -1,6 +1,6 @@
-"""Answers of the service: a job's profiles in, its prediction on other GPUs and what to rent out.
+"""A job's profiles in, its prediction on other GPUs and what to rent out.
 
-All of it is made by what the command line uses too (`predictions`, `recommendations`); here it becomes models of the API.
+All of it is made by what the command line uses too (`predictions`, `recommendations`); here it becomes models of answers.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from pathlib import Path
 
 from ...regressor import Catalog, Predictor, Profile, load_catalog
 from ..errors import InputError
@@ -22,7 +23,6 @@ from ..recommendation import recommend as rank
 from ..recommendation.rank import cost_of, time_of
 from ..recommendations import Recommended, recommend_job
 from .answers import CurrentInstance, InstanceAnswer, PredictionAnswer, RecommendationAnswer, Savings, TargetAnswer
-from .config import Settings
 from .current_instance import Rented, rented
 
 log = logging.getLogger(__name__)
@@ -57,33 +57,53 @@ class _Predicted:
 class Advisor:
     """Predicts and recommends; every method may be called from any thread, as nothing in it changes."""
 
-    def __init__(self, catalog: Catalog, predictor: Predictor, instances: Sequence[Instance], settings: Settings) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        predictor: Predictor,
+        instances: Sequence[Instance],
+        *,
+        objective: Objective = "cost",
+        limits: Limits | None = None,
+    ) -> None:
         """Take what was loaded once.
 
+        Args:
+            catalog, predictor, instances: GPUs, how to predict between them, what can be rented.
+            objective, limits: of recommendations that nobody asked in particular.
+
         Raises:
-            InputError: a cloud or a region of the settings that no instance is of.
+            InputError: a cloud or a region of the limits that no instance is of.
         """
         self.catalog = catalog
         self.instances = instances
         self._predictor = predictor
         # Threads share the interpreter: with more of them than cores at it, each takes longer, and all of them together too.
         self._turns = threading.BoundedSemaphore(os.cpu_count() or 1)
-        self._settings = settings
-        self._limits = Limits(regions=settings.regions, clouds=settings.clouds, market=settings.market)
-        rank([], instances, catalog, limits=self._limits)
+        self.limits = limits or Limits()
+        self._objective: Objective = objective
+        rank([], instances, catalog, limits=self.limits)
 
     @classmethod
-    def load(cls, settings: Settings) -> Advisor:
-        """Read catalogue, model and prices as the settings say.
+    def load(
+        cls,
+        *,
+        model: Path | None = None,
+        gpus: Path | None = None,
+        prices: Path | None = None,
+        objective: Objective = "cost",
+        limits: Limits | None = None,
+    ) -> Advisor:
+        """Read a model's folder, GPUs beside the catalogue's and a price table; None: what is shipped.
 
         Raises:
             InputError: one of them cannot be used.
         """
-        catalog = load_catalog(settings.gpus)
-        instances, notes = load_instances(settings.prices, catalog)
+        catalog = load_catalog(gpus)
+        instances, notes = load_instances(prices, catalog)
         for note in notes:
             log.warning("%s", note)
-        return cls(catalog, Predictor.load(settings.model, catalog), instances, settings)
+        return cls(catalog, Predictor.load(model, catalog), instances, objective=objective, limits=limits)
 
     @property
     def oldest_price(self) -> date:
@@ -120,7 +140,7 @@ class Advisor:
 
         Args:
             sources: one per GPU of the job that tells something.
-            objective, limits: None: those of the settings.
+            objective, limits: None: those that it was made with.
             epochs: epochs (or steps) of the whole job; None: time and cost are of one.
             gpus: of the job; None: as many as sources.
             machines: that these are in now.
@@ -150,8 +170,8 @@ class Advisor:
         machines: int,
         on: Rented | None,
     ) -> RecommendationAnswer:
-        objective = objective or self._settings.objective
-        limits = limits or self._limits
+        objective = objective or self._objective
+        limits = limits or self.limits
         profile = predicted.slowest.profile
         known = profile.epoch_s is not None
         work = Work(epochs) if epochs is not None and known else None
