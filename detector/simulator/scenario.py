@@ -65,12 +65,7 @@ class Scenario:
 def observe(cls: str, seed: int, scenario: Scenario, rng: np.random.Generator) -> SimulatedTrace:
     """The trace of a scenario on one of the devices, with noise of its own; class and seed are noted in it."""
     device = DEVICES[rng.integers(len(DEVICES))]
-    noise = Noise(
-        tick=scenario.calm * float(np.exp(rng.uniform(np.log(0.006), np.log(0.09)))),
-        tick_s=float(np.exp(rng.uniform(np.log(0.02), np.log(2)))),
-        drift=scenario.calm * float(np.exp(rng.uniform(np.log(0.004), np.log(0.04)))),
-        drift_s=float(np.exp(rng.uniform(np.log(10), np.log(300)))),
-    )
+    noise = draw_noise(rng, scenario.calm)
     steps = [job.plan.step if job.plan else _ANY_STEP for job in scenario.jobs]
     works = [draw(device, step, job.contrast, rng) for step, job in zip(steps, scenario.jobs, strict=True)]
     jobs = [(job.timeline, work) for job, work in zip(scenario.jobs, works, strict=True)]
@@ -78,7 +73,7 @@ def observe(cls: str, seed: int, scenario: Scenario, rng: np.random.Generator) -
     start = 1_700_000_000.0 + float(rng.integers(10**7))
     metrics = measure(jobs, device, noise, ticks, rng)
     time = start + TICK_S * np.arange(1, ticks + 1, dtype=np.float64)
-    time, metrics = _record(time, metrics, scenario.recording, rng)
+    time, metrics = record(time, metrics, scenario.recording, rng)
     marks = [timeline.marks() for timeline, _ in jobs if timeline.starts.size]
     marks += [(np.empty(0), np.empty(0))] * (2 - len(marks))
     return SimulatedTrace(
@@ -100,9 +95,20 @@ def observe(cls: str, seed: int, scenario: Scenario, rng: np.random.Generator) -
     )
 
 
-def _record(
+def draw_noise(rng: np.random.Generator, calm: float = 1.0) -> Noise:
+    """How unsteady a job's readings are: calm ones and wild ones, scaled by `calm`."""
+    return Noise(
+        tick=calm * float(np.exp(rng.uniform(np.log(0.006), np.log(0.09)))),
+        tick_s=float(np.exp(rng.uniform(np.log(0.02), np.log(2)))),
+        drift=calm * float(np.exp(rng.uniform(np.log(0.004), np.log(0.04)))),
+        drift_s=float(np.exp(rng.uniform(np.log(10), np.log(300)))),
+    )
+
+
+def record(
     time: Array, metrics: dict[str, Array], recording: Recording, rng: np.random.Generator
 ) -> tuple[Array, dict[str, Array]]:
+    """The rows that a recorder keeps of readings at `time`, (n,), with what goes wrong while it does."""
     if recording.glitches:
         for name, values in metrics.items():
             if name != "energy":

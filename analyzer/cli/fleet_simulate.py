@@ -1,0 +1,54 @@
+"""``epochcast fleet simulate``: a fleet that is not there, with what is true of it, to try the analysis on and to measure it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from . import progress
+
+
+@click.command()
+@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="A new folder.")
+@click.option("--gpus", type=int, default=64, show_default=True, help="How many, 8 to a node.")
+@click.option("--minutes", type=float, default=10.0, show_default=True, help="Of telemetry, 10 rows a second.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Another number gives another fleet.")
+@click.option(
+    "--broken", type=float, default=0.0, show_default=True, metavar="SHARE", help="Traces that cannot be read, 0 to 1."
+)
+@click.option("--processes", type=click.IntRange(min=1), default=1, show_default=True, help="To work in.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
+def simulate(out: Path, gpus: int, minutes: float, seed: int, broken: float, processes: int, as_json: bool) -> int:
+    """Write telemetry of GPUs that do not exist, and the truth about them.
+
+    DIR/traces/NODE/GPU.parquet are the traces (26 metrics, 10 Hz, marked as simulated), with true epochs in GPU.json beside
+    each; DIR/nodes.csv says what is rented; DIR/truth.parquet has the jobs, stragglers and idle time of every GPU. Ten minutes
+    of a GPU take a third of a megabyte.
+
+    \b
+    Example: epochcast fleet simulate --out fleet --gpus 64 --minutes 10
+             epochcast fleet analyze fleet/traces --nodes fleet/nodes.csv --out findings
+    """
+    from ..fleet.simulated import FleetSettings, write_fleet
+
+    settings = FleetSettings(gpus, minutes, seed, broken)
+    try:
+        made = write_fleet(
+            out,
+            settings,
+            processes=processes,
+            progress=lambda done, of: progress.show(f"{done} of {of} simulated GPUs written"),
+        )
+    finally:
+        progress.clear()
+    if as_json:
+        click.echo(json.dumps({"simulated": True, "out": str(out), **asdict(made)}, indent=2))
+    else:
+        works = ", ".join(f"{number} {work}" for work, number in sorted(made.works.items(), key=lambda one: -one[1]))
+        click.echo(
+            f"{made.gpus} simulated GPUs of {made.nodes} nodes with {made.jobs} jobs ({works}), {made.bytes / 1e6:.0f} MB: {out}"
+        )
+    return 0
