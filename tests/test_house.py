@@ -19,6 +19,7 @@ AT_IMPORT = {
             "click",
             "filelock",
             "jinja2",
+            "markupsafe",
             "matplotlib",
             "numpy",
             "pandas",
@@ -37,7 +38,7 @@ ALSO_AT_IMPORT = {
     "analyzer/backends": {"torch"},
     "analyzer/live": {"prometheus_client"},
     "analyzer/node": {"prometheus_client"},
-    "analyzer/service": {"fastapi", "limits", "markupsafe", "pebble", "prometheus_client", "starlette", "uvicorn"},
+    "analyzer/service": {"fastapi", "limits", "pebble", "prometheus_client", "starlette", "uvicorn"},
     "analyzer/backends/occupancy": {"catboost", "joblib", "sklearn", "torch_geometric"},
 }
 

@@ -7,12 +7,14 @@ that its owners name (``slurm-1234``) has that name from the moment at which the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..live.report import Device, Owner, Report
 from .answers import Grouping
 from .phase import in_step
+from .step_candidates import StepCandidates
 
 # What has every GPU of a node open and trains nothing (names as the kernel has them, 15 letters).
 _NO_TRAINERS = ("nvidia-cuda-mps", "nv-hostengine", "dcgm", "Xorg", "Xwayland", "gnome-shell", "kwin", "nvidia-persiste")
@@ -83,8 +85,13 @@ def group(reports: Mapping[str, Report], known: Iterable[Known] = ()) -> list[Gr
         reports: of every GPU, by UUID.
         known: jobs that were published before.
     """
+    return [found for found, _ in grouped(reports.values(), known)]
+
+
+def grouped(reports: Iterable[Report], known: Iterable[Known] = ()) -> list[tuple[Group, tuple[Report, ...]]]:
+    """Return what `group` does, each job with its GPUs' reports; a GPU may have several, of one job after another."""
     known = list(known)
-    worked = [report for report in reports.values() if report.job_since is not None]
+    worked = [report for report in reports if report.job_since is not None]
     clusters = _by_phase(_by_owners(worked, known))
     # What owners name has its name first, then the largest, then the GPU that the name is made of.
     clusters.sort(
@@ -95,11 +102,11 @@ def group(reports: Mapping[str, Report], known: Iterable[Known] = ()) -> list[Gr
             one.key,
         )
     )
-    groups: dict[str, tuple[float, Group]] = {}
+    groups: dict[str, tuple[float, Group, tuple[Report, ...]]] = {}
     for cluster in clusters:
-        made = _group(cluster, set(groups))
-        groups[made.id] = (cluster.since, made)
-    return [made for _, made in sorted(groups.values(), key=lambda one: (-one[0], one[1].id))]
+        made = _group(cluster, groups.keys())
+        groups[made.id] = (cluster.since, made, cluster.reports)
+    return [(made, own) for _, made, own in sorted(groups.values(), key=lambda one: (-one[0], one[1].id))]
 
 
 def _by_owners(reports: Sequence[Report], known: Sequence[Known]) -> list[_Cluster]:
@@ -175,14 +182,21 @@ def _by_phase(clusters: Sequence[_Cluster]) -> list[_Cluster]:
     """Put clusters together that are in step; those of Slurm are whole."""
     whole = [one for one in clusters if one.grouped_by == "slurm_job"]
     merged: list[list[_Cluster]] = []
+    near = StepCandidates()
+    before: dict[int, list[int]] = defaultdict(list)  # numbers of ``merged``, by the job that they were in
     for cluster in sorted(clusters, key=lambda one: (one.known.since if one.known else one.since, one.key)):
         if cluster.grouped_by == "slurm_job":
             continue
-        home = next((each for each in merged if _together(each[0], cluster)), None)
-        if home is None:
-            merged.append([cluster])
-        else:
+        first, job = cluster.reports[0], None if cluster.known is None else id(cluster.known)
+        candidates = sorted({*near.near(first), *(before[job] if job is not None else ())})
+        home = next((merged[number] for number in candidates if _together(merged[number][0], cluster)), None)
+        if home is not None:
             home.append(cluster)
+            continue
+        near.add(len(merged), first)
+        if job is not None:
+            before[job].append(len(merged))
+        merged.append([cluster])
     return whole + [each[0] if len(each) == 1 else _merged(each) for each in merged]
 
 
@@ -214,7 +228,7 @@ def _new_id(cluster: _Cluster) -> str:
     return _safe(f"{'phase' if cluster.grouped_by == 'phase' else 'gpu'}-{cluster.key}-{cluster.since:.0f}")
 
 
-def _group(cluster: _Cluster, taken: set[str]) -> Group:
+def _group(cluster: _Cluster, taken: Container[str]) -> Group:
     reports = sorted(cluster.reports, key=lambda report: (report.device.node, len(report.device.label), report.device.label))
     known, title = cluster.known, _title(cluster.grouped_by, reports)
     if cluster.grouped_by in _BY_OWNERS:

@@ -11,8 +11,8 @@ import numpy as np
 
 from ..live.report import Report
 
-# The lengths of epochs of one job differ by no more, as a share.
-_PERIOD = 0.02
+MOST_APART = 0.02
+"""The lengths of epochs of one job differ by no more, as a share."""
 
 # Boundaries that belong together lie within this share of an epoch; what is in step already stays so up to the second.
 _ALIGNED, _STILL_ALIGNED = 0.05, 0.10
@@ -41,7 +41,7 @@ def in_step(one: Report, other: Report, *, so_far: bool = False) -> bool:
         return False
     longer, shorter = max(one.period_s, other.period_s), min(one.period_s, other.period_s)
     tolerance = _STILL_ALIGNED if so_far else _ALIGNED
-    if longer > (1 + (2 if so_far else 1) * _PERIOD) * shorter or abs(one.job_since - other.job_since) > longer:
+    if longer > (1 + (2 if so_far else 1) * MOST_APART) * shorter or abs(one.job_since - other.job_since) > longer:
         return False
     ends, others = (np.array([epoch.end for epoch in report.epochs]) for report in (one, other))
     if not ends.size or not others.size:

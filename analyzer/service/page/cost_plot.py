@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...jobs.answers import CurrentInstance, InstanceAnswer, RecommendationAnswer
+from ...words import length, number, time_unit
 from .axis import Axis, axis_from_zero, tick_text
-from .words import length, number, time_unit
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...live.report import EpochRecord
+from ...words import count, length, time_unit
 from .axis import axis_around, axis_between, tick_text
-from .words import count, length, time_unit
 
 _LEAST_SHARE = 0.12  # of the middle length, shown above and below it: a change of some per cent is seen as what it is
 _UNSURE = 0.5  # epochs of less confidence are drawn pale

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from ....regressor.profile import RATIOS, Profile
 from ...jobs.answers import GpuAnswer
+from ...words import count, number
 from . import states
 from .epoch_plot import epoch_plot
 from .job_page import ReadEpochs, no_epochs
-from .words import count, number
 
 if TYPE_CHECKING:
     from ..analysis import Snapshot

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...jobs.answers import PredictionAnswer, TargetAnswer
+from ...words import TimeUnit, time_unit
 from .axis import axis_from_zero, tick_text
-from .words import TimeUnit, time_unit
 
 MOSTLY_LEARNT = 0.5
 """Support from which on an answer rests more on what was learnt than on data sheets: its point is filled."""

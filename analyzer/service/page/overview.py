@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from ...jobs.answers import GpuAnswer, JobAnswer, JobSummary
 from ...live.report import Report
+from ...words import count
 from . import states
 from .epoch_plot import trend
 from .states import State
-from .words import count
 
 if TYPE_CHECKING:
     from ..analysis import Snapshot

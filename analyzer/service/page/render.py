@@ -14,8 +14,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from .... import __version__
+from ... import words
 from ...jobs.answers import RecommendationAnswer
-from . import words
 
 STATIC = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
 """Files of ``static/`` that are served, with their media types."""

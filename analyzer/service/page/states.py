@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ...jobs.answers import GpuAnswer, JobSummary
+from ...words import length
 from ..answers import Health
-from .words import length
 
 Kind = Literal["good", "wait", "quiet", "bad"]
 

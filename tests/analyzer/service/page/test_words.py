@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from epochcast.analyzer import words
 from epochcast.analyzer.live.report import EpochRecord
-from epochcast.analyzer.service.page import words
 from epochcast.analyzer.service.page.axis import axis_around, axis_between, axis_from_zero
 from epochcast.analyzer.service.page.epoch_plot import epoch_plot, trend
 

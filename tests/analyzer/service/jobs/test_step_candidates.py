@@ -1,0 +1,86 @@
+"""Looking at a few GPUs finds the jobs that looking at all of them finds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from epochcast.analyzer.jobs.grouping import Known, group
+from epochcast.analyzer.jobs.phase import in_step
+from epochcast.analyzer.jobs.step_candidates import StepCandidates
+from epochcast.analyzer.live.report import Report
+
+from .conftest import BEGAN, MakeReport
+
+
+class _All(StepCandidates):
+    """Every GPU that was put in: slow, and obviously right."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._all: list[int] = []
+
+    def add(self, number: int, report: Report) -> None:
+        self._all.append(number)
+
+    def near(self, report: Report) -> list[int]:
+        return self._all
+
+
+def _fleet(report: MakeReport, seed: int, jobs: int = 60) -> list[Report]:
+    """Jobs of 1 to 6 GPUs; periods and beginnings lie close together, and some at the very limits of being in step."""
+    rng = np.random.default_rng(seed)
+    reports: list[Report] = []
+    for job in range(jobs):
+        period = float(rng.choice([12.0, 30.0, 30.5, 30.6, 31.2, 300.0]) * rng.choice([1.0, 1.0199, 1.0201]))
+        since = BEGAN + float(rng.choice([0.0, 0.0, period * 0.999, -period, 3000.0, rng.uniform(0, 600)]))
+        verdict = str(rng.choice(["epochs"] * 6 + ["steps", "none"]))
+        for gpu in range(int(rng.integers(1, 7))):
+            reports.append(
+                report(
+                    f"GPU-{job:03}-{gpu}",
+                    profiled=False,
+                    label=str(gpu),
+                    period=period * float(rng.uniform(1, 1.004)),
+                    since=since + float(rng.uniform(0, 2)),
+                    shift=float(rng.choice([0.0, 0.1, 3.0])),
+                    epochs=int(rng.integers(4, 12)),
+                    verdict=verdict,
+                )
+            )
+    return reports
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_groups_are_those_of_comparing_every_pair(report: MakeReport, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet = _fleet(report, seed)
+    by_uuid = {one.device.uuid: one for one in fleet}
+    found = group(by_uuid)
+    assert max(len(one.gpus) for one in found) > 1, "a fleet without any job of several GPUs proves nothing"
+    later = {uuid: replace(one, verdict="none", period_s=None, epochs=()) for uuid, one in list(by_uuid.items())[::3]}
+    memory = [Known(one.id, one.grouped_by, one.title, BEGAN, _members(one.gpus, by_uuid)) for one in found]
+    again = group({**by_uuid, **later}, memory)
+    monkeypatch.setattr("epochcast.analyzer.jobs.grouping.StepCandidates", _All)
+    assert found == group(by_uuid)
+    assert again == group({**by_uuid, **later}, memory), "also with what was published before"
+
+
+def test_nothing_in_step_is_left_out(report: MakeReport) -> None:
+    fleet = _fleet(report, seed=7)
+    candidates = StepCandidates()
+    for number, one in enumerate(fleet):
+        candidates.add(number, one)
+    looked_at = 0
+    for one in fleet:
+        near = candidates.near(one)
+        looked_at += len(near)
+        assert {number for number, other in enumerate(fleet) if in_step(one, other)} <= set(near)
+        assert near == sorted(set(near))
+    assert looked_at < 0.5 * len(fleet) ** 2
+
+
+def _members(gpus: Sequence[str], reports: dict[str, Report]) -> dict[str, float]:
+    return {uuid: reports[uuid].job_since or 0.0 for uuid in gpus}
