@@ -28,7 +28,7 @@ MEASURED += occupancy/modelled_table occupancy/export occupancy/modelled_kernels
 	occupancy/latency_head occupancy/packing_table_vi occupancy/packing_error occupancy/training_speed
 endif
 
-.PHONY: help demo test lint bench soak clean debian
+.PHONY: help demo test lint bench soak release clean debian
 
 help:
 	@echo "make demo   the whole path on this machine, no GPU needed (report in epochcast-demo/)"
@@ -36,6 +36,7 @@ help:
 	@echo "make lint   ruff and mypy"
 	@echo "make bench  the measurements behind every figure in docs/"
 	@echo "make soak   long fault-injection runs"
+	@echo "make release  wheel and source distribution of the last commit in dist/, tried as a user would (docs/how-to/release.md)"
 
 # One stamp for each set of extras, so that `make demo` does not install what only the tests need.
 $(VENV)/.installed-%: pyproject.toml constraints.txt
@@ -61,6 +62,10 @@ bench: $(VENV)/.installed-$(EXTRAS)
 
 soak: $(VENV)/.installed-$(EXTRAS) debian
 	$(BIN)/python -m pytest -m soak
+
+# Needs the packages' registry, as it makes environments of its own; the suite takes most of its time: SUITE=no leaves it out.
+release: debian
+	PYTHON=$(PYTHON) .ci/release
 
 # Debian's Prometheus and Chromium, where we may install them; without them the tests that need them skip and say so.
 debian:

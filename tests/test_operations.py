@@ -10,8 +10,6 @@ import sys
 import time
 import tomllib
 import urllib.request
-import zipfile
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -26,7 +24,6 @@ from epochcast.agent.push import PushCollector, Pusher
 from epochcast.analyzer.node.config import load as load_node
 
 UNITS = ("epochcast-agent.service", "epochcast-analyzer.service", "epochcast-node.service")
-SETTINGS = ("agent.env", "agent.toml", "analyzer.toml", "node.toml")
 # Most exposure that the units may have, in tenths of the score of `systemd-analyze security`.
 EXPOSURE = 20
 
@@ -154,30 +151,6 @@ def test_the_environment_file_sets_only_what_the_unit_or_the_agent_reads(root: P
     names = re.findall(r"^#?([A-Z_]+)=", (root / "systemd" / "agent.env").read_text(), flags=re.MULTILINE)
     assert names == ["AGENT_OPTIONS", "DCGM_BINDINGS"]
     assert "$AGENT_OPTIONS" in (root / "systemd" / "epochcast-agent.service").read_text()
-
-
-def test_the_wheel_carries_the_units_and_the_page(root: Path, tmp_path: Path) -> None:
-    pytest.importorskip("setuptools", minversion="77")
-    pytest.importorskip("build")
-    # Built from a copy: setuptools leaves folders behind in the tree that it builds from.
-    for name in ("agent", "analyzer", "detector", "regressor", "src", "systemd"):
-        ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
-        shutil.copytree(root / name, tmp_path / "tree" / name, symlinks=True, ignore=ignored)
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(root / name, tmp_path / "tree" / name)
-    build = ("-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path / "wheel", tmp_path / "tree")
-    done = run(sys.executable, *build)
-    assert done.returncode == 0, done.stdout + done.stderr
-    (wheel,) = (tmp_path / "wheel").glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
-        names = archive.namelist()
-    shipped = {name.removeprefix("epochcast/systemd/") for name in names if "/systemd/" in name}
-    page = root / "analyzer" / "service" / "page"
-    made_of = [path for folder in ("templates", "static") for path in (page / folder).iterdir()]
-    assert made_of
-    assert {f"epochcast/{path.relative_to(root)}" for path in made_of} <= set(names)
-    assert shipped == {*UNITS, *SETTINGS} == {path.name for path in (root / "systemd").iterdir()}
-    assert {path.name for path in files("epochcast").joinpath("systemd").iterdir()} == shipped
 
 
 # What MemoryDenyWriteExecute= asks of the kernel. systemd itself may use a seccomp filter to the same end.

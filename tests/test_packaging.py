@@ -1,0 +1,163 @@
+"""What is released: a wheel and a source distribution with all that the rooms hold and nothing else, and an agent that runs."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import venv
+import zipfile
+from importlib.metadata import distribution, version
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOMS = ("agent", "analyzer", "detector", "regressor", "systemd")
+PROJECT_FILES = ("LICENSE", "MANIFEST.in", "README.md", "pyproject.toml")
+# What Python and its tools leave behind in folders that they have seen.
+LEFT_BEHIND = ("__pycache__", "*.egg-info", "*.pyc", "catboost_info")
+
+
+class Released(NamedTuple):
+    """The two files of a release."""
+
+    wheel: Path
+    source: Path
+
+
+def run(*command: object, **options: object) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, timeout=300, **options)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    return done
+
+
+def _tree(root: Path, target: Path) -> Path:
+    """A copy of what is packed: setuptools leaves folders behind in the tree that it builds from."""
+    for name in (*ROOMS, "src"):
+        shutil.copytree(root / name, target / name, symlinks=True, ignore=shutil.ignore_patterns(*LEFT_BEHIND))
+    for name in PROJECT_FILES:
+        shutil.copy(root / name, target / name)
+    # Which the source distribution must leave out.
+    shutil.copytree(root / "tests", target / "tests", ignore=shutil.ignore_patterns(*LEFT_BEHIND, "analyzer", "agent"))
+    return target
+
+
+def _build(tree: Path, out: Path, *options: str) -> None:
+    pytest.importorskip("setuptools", minversion="77")
+    pytest.importorskip("build")
+    env = {"SOURCE_DATE_EPOCH": "1700000000", **os.environ}
+    run(sys.executable, "-m", "build", "--no-isolation", *options, "--outdir", out, tree, env=env)
+
+
+@pytest.fixture(scope="module")
+def released(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Released:
+    """The files in $EPOCHCAST_DIST (``make release`` sets it), else the source distribution of this tree and its wheel."""
+    given = os.environ.get("EPOCHCAST_DIST")
+    if given is None:
+        folder = tmp_path_factory.mktemp("dist")
+        _build(_tree(root, tmp_path_factory.mktemp("tree")), folder)
+    else:
+        folder = Path(given)
+    (wheel,) = folder.glob("*.whl")
+    (source,) = folder.glob("*.tar.gz")
+    return Released(wheel, source)
+
+
+@pytest.fixture(scope="module")
+def packed(root: Path) -> set[str]:
+    """Every file that the package is made of, by its name in the wheel."""
+    listed = subprocess.run(["git", "ls-files", "-z", *ROOMS], cwd=root, capture_output=True, text=True, check=False)
+    if listed.returncode == 0:
+        # Also what is not committed yet: a test of a tree that is worked on is about that tree.
+        new = run("git", "ls-files", "-z", "--others", "--exclude-standard", *ROOMS, cwd=root).stdout
+        names = {name for name in (listed.stdout + new).split("\0") if name and (root / name).is_file()}
+    else:
+        paths = (path for room in ROOMS for path in (root / room).rglob("*"))
+        names = {str(path.relative_to(root)) for path in paths if path.is_file() and path.suffix != ".pyc"}
+    return {f"epochcast/{name}" for name in names} | {"epochcast/__init__.py", "epochcast/py.typed"}
+
+
+def _contents(wheel: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(wheel) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def test_the_wheel_holds_what_the_rooms_hold_and_nothing_else(released: Released, packed: set[str]) -> None:
+    names = set(_contents(released.wheel))
+    about = {name for name in names if name.split("/")[0].endswith(".dist-info")}
+    assert len(packed) > 500
+    assert names - about == packed
+    assert {name.split("/", 1)[1] for name in about} >= {"METADATA", "entry_points.txt", "licenses/LICENSE"}
+
+
+def test_the_wheel_holds_the_files_as_they_are(released: Released, root: Path) -> None:
+    for name, content in _contents(released.wheel).items():
+        room = name.split("/")[1]
+        if room in ROOMS:
+            assert content == (root / name.removeprefix("epochcast/")).read_bytes(), name
+
+
+def test_the_source_distribution_holds_real_files_and_no_tests(released: Released, packed: set[str]) -> None:
+    with tarfile.open(released.source) as archive:
+        members = archive.getmembers()
+    top = f"epochcast-{version('epochcast')}/"
+    assert all(member.isfile() or member.isdir() for member in members)
+    names = {member.name.removeprefix(top) for member in members if member.isfile()}
+    assert {name.removeprefix("src/") for name in names if name.startswith("src/epochcast/")} == packed
+    rest = {name for name in names if not name.startswith(("src/epochcast/", "src/epochcast.egg-info/"))}
+    assert rest == {*PROJECT_FILES, "PKG-INFO", "setup.cfg"}
+
+
+def test_the_wheel_of_the_source_distribution_is_that_of_the_tree(released: Released, root: Path, tmp_path: Path) -> None:
+    _build(_tree(root, tmp_path / "tree"), tmp_path / "dist", "--wheel")
+    (wheel,) = (tmp_path / "dist").glob("*.whl")
+    assert wheel.read_bytes() == released.wheel.read_bytes()
+
+
+def test_the_metadata_names_no_machine_and_the_commands(released: Released) -> None:
+    contents = {
+        name.split("/", 1)[1]: text.decode() for name, text in _contents(released.wheel).items() if ".dist-info/" in name
+    }
+    assert re.search(r"^Requires-Python: .*>=3\.11", contents["METADATA"], flags=re.MULTILINE)
+    assert "License-Expression: Apache-2.0" in contents["METADATA"]
+    assert "Description-Content-Type: text/markdown" in contents["METADATA"]
+    assert not re.search(
+        r"^(Home-page|Project-URL):", contents["METADATA"], flags=re.MULTILINE
+    )  # the project has no address yet
+    assert {"epochcast", "epochcast-agent"} <= set(re.findall(r"^([\w-]+) =", contents["entry_points.txt"], flags=re.MULTILINE))
+    for extra in ("agent-auth", "agent-push", "analyzer", "node", "service"):
+        assert f"Provides-Extra: {extra}" in contents["METADATA"]
+
+
+@pytest.fixture(scope="module")
+def installed(released: Released, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The ``bin`` folder of an environment that has the wheel, and of third parties only what the agent needs."""
+    folder = tmp_path_factory.mktemp("node") / "venv"
+    venv.create(folder, symlinks=True)
+    python = folder / "bin" / "python"
+    site = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").stdout.strip())
+    # The packages of this environment in place of a download, which a test must not need.
+    for name in ("numpy", "nvidia-ml-py", "prometheus-client"):
+        for top in {path.parts[0] for path in distribution(name).files or () if path.parts[0] not in ("..", "__pycache__")}:
+            (site / top).symlink_to(distribution(name).locate_file(top))
+    run(sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-index", released.wheel)
+    return folder / "bin"
+
+
+def test_the_agent_runs_from_the_wheel_alone(installed: Path, tmp_path: Path) -> None:
+    env = {"PATH": f"{installed}:/usr/bin:/bin"}
+    where = run(installed / "python", "-c", "import epochcast; print(epochcast.__file__)", cwd=tmp_path, env=env).stdout
+    assert where.startswith(str(installed.parent))
+    said = run("epochcast-agent", "check", "--json", cwd=tmp_path, env=env).stdout
+    assert '"sources"' in said
+    help_page = run("epochcast-agent", "--help", cwd=tmp_path, env=env).stdout
+    assert "usage" in help_page.lower()
+
+
+def test_the_units_come_with_the_wheel(installed: Path, root: Path, tmp_path: Path) -> None:
+    code = "from importlib.resources import files; print(*sorted(p.name for p in (files('epochcast') / 'systemd').iterdir()))"
+    names = run(installed / "python", "-c", code, cwd=tmp_path).stdout.split()
+    assert names == sorted(path.name for path in (root / "systemd").iterdir())
+    assert [name for name in names if name.endswith(".service")]
