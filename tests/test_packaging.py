@@ -33,31 +33,34 @@ def run(*command: object, **options: object) -> subprocess.CompletedProcess[str]
     return done
 
 
-def _tree(root: Path, target: Path) -> Path:
-    """A copy of what is packed: setuptools leaves folders behind in the tree that it builds from."""
-    for name in (*ROOMS, "src"):
-        shutil.copytree(root / name, target / name, symlinks=True, ignore=shutil.ignore_patterns(*LEFT_BEHIND))
+@pytest.fixture(scope="module")
+def tree(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of what is packed, which nobody works on meanwhile."""
+    copy = tmp_path_factory.mktemp("tree")
+    # The tests too, which the source distribution must leave out.
+    for name in (*ROOMS, "src", "tests"):
+        shutil.copytree(root / name, copy / name, symlinks=True, ignore=shutil.ignore_patterns(*LEFT_BEHIND))
     for name in PROJECT_FILES:
-        shutil.copy(root / name, target / name)
-    # Which the source distribution must leave out.
-    shutil.copytree(root / "tests", target / "tests", ignore=shutil.ignore_patterns(*LEFT_BEHIND, "analyzer", "agent"))
-    return target
+        shutil.copy(root / name, copy / name)
+    return copy
 
 
 def _build(tree: Path, out: Path, *options: str) -> None:
+    """Build in another copy: setuptools leaves folders behind in the tree that it builds from."""
     pytest.importorskip("setuptools", minversion="77")
     pytest.importorskip("build")
+    shutil.copytree(tree, out / "source", symlinks=True)
     env = {"SOURCE_DATE_EPOCH": "1700000000", **os.environ}
-    run(sys.executable, "-m", "build", "--no-isolation", *options, "--outdir", out, tree, env=env)
+    run(sys.executable, "-m", "build", "--no-isolation", *options, "--outdir", out, out / "source", env=env)
 
 
 @pytest.fixture(scope="module")
-def released(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Released:
+def released(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Released:
     """The files in $EPOCHCAST_DIST (``make release`` sets it), else the source distribution of this tree and its wheel."""
     given = os.environ.get("EPOCHCAST_DIST")
     if given is None:
         folder = tmp_path_factory.mktemp("dist")
-        _build(_tree(root, tmp_path_factory.mktemp("tree")), folder)
+        _build(tree, folder)
     else:
         folder = Path(given)
     (wheel,) = folder.glob("*.whl")
@@ -66,17 +69,11 @@ def released(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Released:
 
 
 @pytest.fixture(scope="module")
-def packed(root: Path) -> set[str]:
+def packed(tree: Path) -> set[str]:
     """Every file that the package is made of, by its name in the wheel."""
-    listed = subprocess.run(["git", "ls-files", "-z", *ROOMS], cwd=root, capture_output=True, text=True, check=False)
-    if listed.returncode == 0:
-        # Also what is not committed yet: a test of a tree that is worked on is about that tree.
-        new = run("git", "ls-files", "-z", "--others", "--exclude-standard", *ROOMS, cwd=root).stdout
-        names = {name for name in (listed.stdout + new).split("\0") if name and (root / name).is_file()}
-    else:
-        paths = (path for room in ROOMS for path in (root / room).rglob("*"))
-        names = {str(path.relative_to(root)) for path in paths if path.is_file() and path.suffix != ".pyc"}
-    return {f"epochcast/{name}" for name in names} | {"epochcast/__init__.py", "epochcast/py.typed"}
+    paths = (path for room in ROOMS for path in (tree / room).rglob("*"))
+    names = {f"epochcast/{path.relative_to(tree)}" for path in paths if path.is_file()}
+    return names | {"epochcast/__init__.py", "epochcast/py.typed"}
 
 
 def _contents(wheel: Path) -> dict[str, bytes]:
@@ -92,11 +89,11 @@ def test_the_wheel_holds_what_the_rooms_hold_and_nothing_else(released: Released
     assert {name.split("/", 1)[1] for name in about} >= {"METADATA", "entry_points.txt", "licenses/LICENSE"}
 
 
-def test_the_wheel_holds_the_files_as_they_are(released: Released, root: Path) -> None:
+def test_the_wheel_holds_the_files_as_they_are(released: Released, tree: Path) -> None:
     for name, content in _contents(released.wheel).items():
         room = name.split("/")[1]
         if room in ROOMS:
-            assert content == (root / name.removeprefix("epochcast/")).read_bytes(), name
+            assert content == (tree / name.removeprefix("epochcast/")).read_bytes(), name
 
 
 def test_the_source_distribution_holds_real_files_and_no_tests(released: Released, packed: set[str]) -> None:
@@ -110,9 +107,9 @@ def test_the_source_distribution_holds_real_files_and_no_tests(released: Release
     assert rest == {*PROJECT_FILES, "PKG-INFO", "setup.cfg"}
 
 
-def test_the_wheel_of_the_source_distribution_is_that_of_the_tree(released: Released, root: Path, tmp_path: Path) -> None:
-    _build(_tree(root, tmp_path / "tree"), tmp_path / "dist", "--wheel")
-    (wheel,) = (tmp_path / "dist").glob("*.whl")
+def test_the_wheel_of_the_source_distribution_is_that_of_the_tree(released: Released, tree: Path, tmp_path: Path) -> None:
+    _build(tree, tmp_path, "--wheel")
+    (wheel,) = tmp_path.glob("*.whl")
     assert wheel.read_bytes() == released.wheel.read_bytes()
 
 
