@@ -28,14 +28,16 @@ MEASURED += occupancy/modelled_table occupancy/export occupancy/modelled_kernels
 	occupancy/latency_head occupancy/packing_table_vi occupancy/packing_error occupancy/training_speed
 endif
 
-.PHONY: help demo test lint bench soak release clean debian
+.PHONY: help demo test lint bench soak release clean debian docs tutorial
 
 help:
 	@echo "make demo   the whole path on this machine, no GPU needed (report in epochcast-demo/)"
 	@echo "make test   the test suite (EXTRAS=agent-auth,agent-push,analyzer,torch,convnets,onnx,occupancy,dev adds the tests that need torch)"
 	@echo "make lint   ruff and mypy"
+	@echo "make docs   the documentation site (site/index.html)"
 	@echo "make bench  the measurements behind every figure in docs/"
 	@echo "make soak   long fault-injection runs"
+	@echo "make tutorial  docs/tutorial.md, followed to the letter on a fresh clone"
 	@echo "make release  wheel and source distribution of the last commit in dist/, tried as a user would (docs/how-to/release.md)"
 
 # One stamp for each set of extras, so that `make demo` does not install what only the tests need.
@@ -60,12 +62,20 @@ lint: $(VENV)/.installed-$(EXTRAS)
 bench: $(VENV)/.installed-$(EXTRAS)
 	@for script in $(MEASURED); do echo "== $$script"; $(BIN)/python benchmarks/$$script.py || exit 1; done
 
+# The reference is written from the code first; the site is in site/, to be opened as it lies.
+docs: $(VENV)/.installed-$(EXTRAS)
+	$(BIN)/python docs/generate
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
 soak: $(VENV)/.installed-$(EXTRAS) debian
 	$(BIN)/python -m pytest -m soak
 
 # Needs the packages' registry, as it makes environments of its own; the suite takes most of its time: SUITE=no leaves it out.
 release: debian
 	PYTHON=$(PYTHON) .ci/release
+
+tutorial: $(VENV)/.installed-$(EXTRAS)
+	$(BIN)/python -m pytest -m soak tests/docs/test_tutorial.py
 
 # Debian's Prometheus and Chromium, where we may install them; without them the tests that need them skip and say so.
 debian:
@@ -76,4 +86,4 @@ debian:
 			|| echo "make: $$program could not be installed; the tests that need it will skip"; fi; done
 
 clean:
-	rm -rf $(VENV) build dist epochcast-demo
+	rm -rf $(VENV) build dist site epochcast-demo
