@@ -60,12 +60,13 @@ class Dcgm:
 
 @dataclass(frozen=True)
 class Push:
-    """Remote write to a Prometheus-compatible store; off without a ``url``.
+    """Remote write to a Prometheus-compatible store.
 
-    ``interval``: seconds of samples per request. ``queue``: most samples that wait while the store does not answer; beyond
-    that the oldest are dropped and counted. ``quantise``: round ratios to 1/1024, which a time-series database stores four
-    times smaller. ``user`` and ``password_file``: basic authentication; ``token_file``: a bearer token. ``ca``: PEM file to
-    check the store's certificate with. ``labels``: added to every series.
+    ``url``: the whole address to write to, as in ``http://prometheus:9090/api/v1/write``; empty: off. ``interval``: seconds of
+    samples per request. ``queue``: most samples that wait while the store does not answer; beyond that the oldest are dropped
+    and counted. ``quantise``: round ratios to 1/1024, which a time-series database stores four times smaller. ``user`` and
+    ``password_file``: basic authentication; ``token_file``: a bearer token. ``ca``: PEM file to check the store's certificate
+    with. ``labels``: added to every series.
     """
 
     url: str = ""
@@ -100,8 +101,8 @@ class Push:
 class Config:
     """Settings of the daemon, checked.
 
-    ``source``: a source's name, or ``auto`` (the best per GPU, else the host). ``replay``, ``speed``: the trace to replay, or
-    a folder of them, and how much faster than life. ``host``, ``port``: where to listen, port 0 takes a free one.
+    ``source``: a source's name, or ``auto`` (the best per GPU, else the host). ``replay``: the trace to replay, or a
+    folder of them. ``speed``: how much faster than life. ``host``, ``port``: where to listen, port 0 takes a free one.
     ``port_file``: written with the bound port once samples flow. ``retention``: seconds of samples kept per device (a replayed
     trace is kept whole). ``window``: seconds of the aligned windows on ``/metrics``; five by default, so that a metric that is
     read once a second has five readings in each. ``tick_budget``: seconds per GPU that a tick's readings may take before the

@@ -61,7 +61,7 @@ class Settings(_Table):
         objective, market, clouds, regions: of the recommendations that nobody asked in particular.
         backends: tables of backends by their names; what each understands stands in docs/backends.md.
         limits: what one client may ask.
-        nodes, agents, prometheus, files: where telemetry comes from (``telemetry/settings.py``).
+        nodes, agents, prometheus, files: where telemetry comes from; any number of tables of each.
     """
 
     host: Annotated[str, Field(min_length=1, max_length=255)] = "127.0.0.1"

@@ -21,7 +21,7 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 class Place:
     """What is rented where the GPUs of a source are; empty where a label says so, or nobody.
 
-    ``instance``: name of its type, as in the price table (``p4d.24xlarge``). ``cloud``, ``region``: as there.
+    ``instance``: name of its type, as in the price table (``p4d.24xlarge``). ``cloud``, ``region``: where, as in that table.
     """
 
     instance: str = ""

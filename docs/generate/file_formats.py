@@ -1,0 +1,86 @@
+"""The reference of the file formats: the classes that read and write them, and a short example of each."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import MISSING, fields
+from typing import Any, get_type_hints
+
+import pandas as pd
+from docstrings import meanings, summary
+from markdown import code, head, prose, table
+from type_names import type_name
+
+from epochcast.analyzer import trace
+from epochcast.analyzer.corpus.run import OWN_COLUMNS, Run
+from epochcast.analyzer.instances.price_table import load_instances
+from epochcast.analyzer.live import report
+from epochcast.detector.evaluation.labels import Labels
+from epochcast.regressor import Gpu, Profile
+from epochcast.regressor.corpora import run_table
+from epochcast.regressor.profile import SCHEMA as PROFILE_SCHEMA
+
+_GPU = report.Device(uuid="GPU-8f2c1f0a", label="0", name="Tesla T4", node="node-1", source="nvml")
+_STATISTICS = {"mean": 0.87, "std": 0.21, "min": 0.0, "p25": 0.9, "p50": 0.95, "p75": 0.97, "max": 1.0}
+_PROFILE = Profile(
+    gpu="T4",
+    epoch_s=30.2,
+    unit="epoch",
+    epochs=9,
+    metrics={"gpu_utilization": _STATISTICS},
+    feature_set="nvml",
+    first_epoch_excluded=True,
+)
+_REPORT = report.Report(
+    device=_GPU,
+    state="answered",
+    verdict="epochs",
+    period_s=30.2,
+    confidence=0.96,
+    job_since=1_700_000_000.0,
+    epochs_seen=9,
+    epochs=(report.EpochRecord(start=1_700_000_241.6, end=1_700_000_271.8, confidence=0.96, job_since=1_700_000_000.0),),
+)
+_TRACE = trace.Trace(frame=pd.DataFrame({"time": [1_700_000_000.0]}), gpu="Tesla T4", uuid="GPU-8f2c1f0a", source="nvml")
+_LABELS = {
+    "training": True,
+    "epoch_starts": [1_700_000_000.0, 1_700_000_030.2],
+    "epoch_ends": [1_700_000_029.9, 1_700_000_060.1],
+}
+
+
+def page() -> str:
+    """docs/reference/file-formats.md."""
+    introduction = (
+        "Base units everywhere: unix seconds, ratios from 0 to 1, bytes, bytes/s, watts, hertz, joules, °C. The number at the\n"
+        "end of a `schema` grows when a field is removed or means something else, not when one is added."
+    )
+    parts = [head("File formats", "For whoever reads or writes our files by program.", introduction)]
+    parts += ["## Trace", prose(trace.__doc__ or ""), "Its metadata, as an example:", _json(_TRACE.metadata())]
+    parts += ["Columns with a name of [the metric catalogue](metrics.md) mean what stands there."]
+    parts += ["## Labels: TRACE.json", f"{summary(Labels)} It lies beside the trace. Other keys are passed over."]
+    parts += [*_attributes(Labels), _json(_LABELS)]
+    parts += [f"## Profile: {code(PROFILE_SCHEMA)}", summary(Profile), *_attributes(Profile)]
+    parts += ["With one metric; a recorded one has all that its source reads:", _json(_PROFILE.to_json())]
+    parts += [f"## Report of a GPU: {code(report.SCHEMA)}", summary(report), *_attributes(report.Report)]
+    for kind in (report.Device, report.EpochRecord, report.Owner):
+        parts += [f"### {kind.__name__}", summary(kind), *_attributes(kind)]
+    parts += [_json(_REPORT.to_json())]
+    parts += [f"## Corpus: {code(run_table.SCHEMA)}", prose(run_table.__doc__ or ""), *_attributes(Run, OWN_COLUMNS)]
+    parts += ["## Price table (CSV)", prose(load_instances.__doc__ or "").split("\n\n")[1]]
+    parts += ["## GPUs of your own (TOML)", "One `[[gpu]]` table each.", prose(Gpu.__doc__ or ""), *_attributes(Gpu)]
+    parts += ["What the analysis of a fleet writes is told in [A whole fleet](../fleet.md)."]
+    return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def _attributes(kind: type[Any], names: tuple[str, ...] = ()) -> Iterator[str]:
+    told, hints = meanings(kind), get_type_hints(kind)
+    rows = []
+    for one in fields(kind):
+        if not names or one.name in names:
+            required = "yes" if one.default is one.default_factory is MISSING else ""
+            rows.append([code(one.name), type_name(hints[one.name], with_null=True), required, told.get(one.name, "")])
+    yield table(["field", "type", "required", "meaning"], rows)
+
+
+def _json(value: object) -> str:
+    return f"```json\n{json.dumps(value, indent=2)}\n```"

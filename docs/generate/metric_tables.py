@@ -1,0 +1,65 @@
+"""The reference of metrics: the agent's catalogue, what it exports of itself, and the analyzer's table."""
+
+import time
+from collections.abc import Iterable
+from types import SimpleNamespace
+from typing import Any
+
+from markdown import code, head, table
+from prometheus_client import Metric
+
+from epochcast.agent import catalog, exposition, processes
+from epochcast.agent.push.collector import PushCollector
+from epochcast.analyzer.live import metric_catalog
+
+# A node without devices and a pusher that has sent nothing: their families are there all the same, without values.
+_CLOCK = SimpleNamespace(monotonic=time.monotonic)
+_NODE: Any = SimpleNamespace(samplers=(), stores=(), choices=(), unanswering=0, clock=_CLOCK)
+_WATCHER: Any = SimpleNamespace(processes=tuple, errors=0, look_seconds=0.0)
+_BACKLOG = SimpleNamespace(dropped=0, samples=0, capacity=0)
+_SENDER = SimpleNamespace(sent=0, rejected=0, requests={}, retries=0, last_success=None)
+_PUSHER: Any = SimpleNamespace(backlog=_BACKLOG, sender=_SENDER, late_samples=0, lost_rows=0)
+
+_OF_A_RATIO = """A gauge has three families more: `_avg`, `_min` and `_max` over aligned windows (five seconds unless set). A
+ratio has `_seconds_total` as well, its integral over time: `rate()` of it is the exact mean for any number of scrapers at any
+interval. What has no value now has no line. All carry the labels `gpu`, `uuid` and `name`."""
+
+
+def page() -> str:
+    """docs/reference/metrics.md."""
+    introduction = (
+        "Base units everywhere: seconds, ratios from 0 to 1, bytes, watts, hertz, joules, °C. What each metric of a GPU\n"
+        "really means, and which source reads it, is told in [the agent](../agent.md#metrics)."
+    )
+    agent = (
+        exposition.DeviceCollector(_NODE, 5.0),
+        exposition.AgentCollector(_NODE),
+        processes.ProcessCollector(_WATCHER),
+        PushCollector(_PUSHER),
+    )
+    parts = [
+        head(
+            "Metrics", "For SREs: everything on /metrics of the agent, of a node's analyzer and of the service.", introduction
+        ),
+        "## Of a GPU, by the agent",
+        _OF_A_RATIO,
+        catalog.markdown(),
+        "## Of the agent itself",
+        "Those of processes are there with `processes` in the configuration, those of remote write with `push.url`.",
+        _families(family for collector in agent for family in collector.collect()),
+        "## Of epochs, jobs and predictions, by the analyzer",
+        metric_catalog.markdown(),
+    ]
+    return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
+
+
+def _families(families: Iterable[Metric]) -> str:
+    suffixes = {"counter": "_total", "info": "_info"}
+    rows = []
+    for family in families:
+        suffix = suffixes.get(family.type, "")
+        name = family.name if family.name.endswith(suffix) else family.name + suffix
+        # The families of devices get their samples one by one, with their labels.
+        labels = getattr(family, "_labelnames", ()) or (exposition.LABELS if name.startswith("epochcast_gpu_") else ())
+        rows.append([code(name), family.type, ", ".join(labels), family.documentation])
+    return table(["metric", "kind", "labels", "what it is"], rows)
