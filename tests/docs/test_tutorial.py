@@ -1,7 +1,7 @@
 """docs/tutorial.md, followed literally: every command block runs, in order, in one shell, and prints what the page shows.
 
-A ``bash`` block runs; the ``text`` block behind it is what it prints. A line of ``…`` stands for any number of lines, a ``…`` at
-the end of a line for its rest. Numbers may differ by two per cent; after ``<!-- figures vary -->`` they may be any.
+A ``bash`` block runs; the ``text`` block behind it is what it prints. A line of ``…`` stands for any number of lines, a ``…``
+at the end of a line for its rest. Numbers may differ by two per cent; after ``<!-- figures vary -->`` they may be any.
 ``<!-- not run: REASON -->`` leaves a block out, but for installing packages, which a fresh clone does.
 """
 
