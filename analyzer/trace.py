@@ -27,8 +27,8 @@ from .errors import InputError
 from .files import write_whole
 
 SCHEMA = "epochcast.trace/v1"
-_PARQUET_KEY = b"epochcast"
-_PANDAS_INDEX = re.compile(r"__index_level_\d+__")
+PARQUET_KEY = b"epochcast"
+PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 _METADATA = {"gpu": str, "uuid": str, "source": str, "simulated": bool, "static": dict, "missed_ticks": int}
 _JSON_NAMES = {str: "string", bool: "boolean", dict: "object", int: "integer"}
 
@@ -112,7 +112,7 @@ def write_trace(trace: Trace, path: str | Path) -> Path:
     path = Path(path)
     if path.suffix in (".parquet", ".pq"):
         table = pa.Table.from_pandas(trace.frame, preserve_index=False)
-        table = table.replace_schema_metadata({_PARQUET_KEY: json.dumps(trace.metadata()).encode()})
+        table = table.replace_schema_metadata({PARQUET_KEY: json.dumps(trace.metadata()).encode()})
         write_whole(path, lambda file: pq.write_table(table, file, compression="zstd"))
     elif path.suffix == ".csv":
         text = f"# {json.dumps(trace.metadata())}\n" + trace.frame.to_csv(index=False)
@@ -124,20 +124,25 @@ def write_trace(trace: Trace, path: str | Path) -> Path:
 
 def trace_of_table(table: pa.Table, name: str) -> Trace:
     """The trace in a table of a Parquet file; raises InputError like `read_trace`, calling it ``name``."""
-    raw = (table.schema.metadata or {}).get(_PARQUET_KEY)
+    raw = (table.schema.metadata or {}).get(PARQUET_KEY)
     # What pandas wrote of its index tells how to make one, and may be wrong; a trace has none.
-    columns = [place for place, column in enumerate(table.column_names) if not _PANDAS_INDEX.fullmatch(column)]
+    columns = [place for place, column in enumerate(table.column_names) if not PANDAS_INDEX.fullmatch(column)]
     frame = table.select(columns).replace_schema_metadata().to_pandas()
-    return make_trace(frame, _metadata(raw, name), name)
+    return make_trace(frame, parse_metadata(raw, name), name)
 
 
 def trace_of_csv(text: str, name: str) -> Trace:
     """The trace in a CSV text, ours or another tool's; raises InputError like `read_trace`, calling it ``name``."""
+    return make_trace(*table_of_csv(text, name), name)
+
+
+def table_of_csv(text: str, name: str) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """The table in a CSV text as it stands there, before any check of its columns, and its metadata."""
     foreign = read_foreign(text, name)
     if foreign is not None:
-        return make_trace(*foreign, name)
+        return foreign
     first = text.partition("\n")[0]
-    return make_trace(parse_csv(text, name), _metadata(first[1:] if first.startswith("# {") else None, name), name)
+    return parse_csv(text, name), parse_metadata(first[1:] if first.startswith("# {") else None, name)
 
 
 def _read_parquet(path: Path) -> pa.Table:
@@ -151,8 +156,8 @@ def _read_parquet(path: Path) -> pa.Table:
         raise InputError(f"{str(path)!r} is not a readable Parquet file: {one_line(error)}") from error
 
 
-def _metadata(text: str | bytes | None, name: str) -> dict[str, Any]:
-    """The metadata object with all of its keys, None where one is absent."""
+def parse_metadata(text: str | bytes | None, name: str) -> dict[str, Any]:
+    """The metadata object with all of its keys, None where one is absent; raises InputError like `read_trace`."""
     try:
         metadata = json.loads(text or "{}")
     except (ValueError, RecursionError) as error:  # ValueError: not UTF-8, not JSON, or an integer of thousands of digits
