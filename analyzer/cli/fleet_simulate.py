@@ -1,4 +1,4 @@
-"""``epochcast fleet simulate``: a fleet that is not there, with what is true of it, to try the analysis on and to measure it."""
+"""``epochcast fleet simulate``: a fleet that is not there, and what is true of it, to try the analysis on and to measure it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def simulate(out: Path, gpus: int, minutes: float, seed: int, broken: float, pro
 
     DIR/traces/NODE/GPU.parquet are the traces (26 metrics, 10 Hz, marked as simulated), with true epochs in GPU.json beside
     each; DIR/nodes.csv says what is rented; DIR/truth.parquet has the jobs, stragglers and idle time of every GPU. Ten minutes
-    of a GPU take a third of a megabyte.
+    of a GPU take about 0.4 MB.
 
     \b
     Example: epochcast fleet simulate --out fleet --gpus 64 --minutes 10
@@ -48,7 +48,6 @@ def simulate(out: Path, gpus: int, minutes: float, seed: int, broken: float, pro
         click.echo(json.dumps({"simulated": True, "out": str(out), **asdict(made)}, indent=2))
     else:
         works = ", ".join(f"{number} {work}" for work, number in sorted(made.works.items(), key=lambda one: -one[1]))
-        click.echo(
-            f"{made.gpus} simulated GPUs of {made.nodes} nodes with {made.jobs} jobs ({works}), {made.bytes / 1e6:.0f} MB: {out}"
-        )
+        what = f"{made.gpus} simulated GPUs of {made.nodes} nodes with {made.jobs} jobs ({works})"
+        click.echo(f"{what}, {made.bytes / 1e6:.0f} MB: {out}")
     return 0

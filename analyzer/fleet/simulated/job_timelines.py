@@ -89,7 +89,7 @@ def draw_job(
 
 
 def on_gpu(job: JobDrawn, *, straggler: bool, alone: bool, rng: np.random.Generator) -> Timeline:
-    """What one of the job's GPUs does: each works as long as its chip takes, and waits for the slowest; a straggler never waits."""
+    """What one of its GPUs does: it works as long as its chip takes, and waits for the slowest; a straggler never waits."""
     if alone or straggler or job.work not in ("training", "steps"):
         return job.timeline
     speed = job.slow_clock / (1 + abs(rng.normal(0, _LUCK)))

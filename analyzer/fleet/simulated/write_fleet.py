@@ -46,7 +46,7 @@ TRUTH = pa.schema(
         pa.field("node", pa.string()),
         pa.field("uuid", pa.string()),
         pa.field("device", pa.string(), metadata={"what": "name of the GPU's kind"}),
-        pa.field("job", pa.string(), metadata={"what": "same for all of its GPUs"}),
+        pa.field("job", pa.string(), metadata={"what": "same for all of its GPUs; empty where a GPU is idle"}),
         pa.field("work", pa.string(), metadata={"what": "training, steps, inference, serving, notebook or idle"}),
         pa.field("job_gpus", pa.int64()),
         pa.field("begin", pa.float64(), metadata={"what": "of the job within the trace [unix s]"}),
@@ -150,7 +150,9 @@ def write_fleet(
     machines = [node for number in sorted(nodes) for node in nodes[number]]
     write_whole(out / "nodes.csv", lambda file: file.write(_nodes_csv(machines).encode()))
     first = {row["trace"]: row["work"] for row in reversed(rows)}
-    return FleetSummary(len(first), len(machines), len({row["job"] for row in rows}), dict(Counter(first.values())), size)
+    return FleetSummary(
+        len(first), len(machines), len({row["job"] for row in rows} - {None}), dict(Counter(first.values())), size
+    )
 
 
 def _made(
@@ -242,7 +244,7 @@ def _write_gpu(
                 "node": node.name,
                 "uuid": uuid,
                 "device": node.device.name,
-                "job": f"job-{slot.number + place_of:06d}",
+                "job": None if job.work == "idle" else f"job-{slot.number + place_of:06d}",
                 "work": job.work,
                 "job_gpus": many,
                 "begin": begin + since,
