@@ -53,6 +53,8 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="file of what must survive a restart (default /var/lib/epochcast-node/state.db)",
     )
+    # The setting is called `node`, which the command line has taken for choosing this very program.
+    parser.add_argument("--name", metavar="NAME", help="what this machine is called (default its host name)")
     return parser
 
 
@@ -60,6 +62,8 @@ def main(arguments: Sequence[str]) -> int:
     """Run the node analyzer until SIGTERM or SIGINT; return the exit status: 0, or 2 with one sentence on stderr."""
     settings = vars(_parser().parse_args(arguments))
     settings.pop("node", None)
+    if "name" in settings:
+        settings["node"] = settings.pop("name")
     if missing := [package for module, package in _NEEDED.items() if importlib.util.find_spec(module) is None]:
         sys.stderr.write(
             f"epochcast: the node analyzer is not installed here ({', '.join(missing)} missing); "

@@ -86,14 +86,21 @@ class AgentSettings(Place, Access):
 class NodeSettings(Place, Access):
     """A node's analyzer (``epochcast serve --node``).
 
-    ``interval``: seconds between two polls. What the node itself says of ``instance``, ``cloud`` and ``region`` comes first.
+    ``interval``: seconds between two polls. ``every_address``: each address of the host's name is a node analyzer of its own,
+    as behind a headless Service of Kubernetes. What a node itself says of ``instance``, ``cloud`` and ``region`` comes first.
     """
 
     __pydantic_config__: ClassVar = _STRICT
     interval: float = 5.0
+    every_address: bool = False
 
     def __post_init__(self) -> None:
         Access.__post_init__(self)
+        if self.every_address and not self.url.startswith("http://"):
+            raise InputError(
+                f"of {self.url}: every_address asks each address by its number, which no certificate names; give http, "
+                "or a table for each node"
+            )
         _check_interval(self.url, self.interval, 600.0)
 
 

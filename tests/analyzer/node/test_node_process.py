@@ -45,9 +45,10 @@ def test_epochs_and_profiles_of_a_replayed_trace(start: Start, trace: SimulatedT
     node.wait_for(lambda: any(report.epochs_seen >= 4 for report in reports(node)))
     seen = reports(node)[0].epochs_seen
     assert node.stop()[0] == 0
-    node = start("epochcast.analyzer", "serve", "--node", "--agent", agent.url, "--state", state)
+    node = start("epochcast.analyzer", "serve", "--node", "--agent", agent.url, "--state", state, "--name", "gpu-node-7")
     node.wait_for(lambda: any(report.last_sample == trace.time[-1] for report in reports(node)))
     (report,) = reports(node)
+    assert report.device.node == "gpu-node-7"
     period = float(np.median(np.diff(trace.epoch_starts)))
     assert (report.verdict, report.device.name, report.device.simulated) == ("epochs", "Tesla T4", True)
     assert report.period_s == pytest.approx(period, rel=0.02)
