@@ -1,0 +1,153 @@
+"""The jobs of a fleet: which GPUs worked together, and what is predicted of each job.
+
+The same grouping, prediction and recommendation as the service's (``analyzer/jobs``), over history instead of the present.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from ..jobs.advisor import Advisor
+from ..jobs.answers import JobAnswer, JobPlan, PredictionAnswer, RecommendationAnswer
+from ..jobs.current_instance import rented
+from ..jobs.grouping import Group, grouped
+from ..jobs.phase import MOST_APART
+from ..jobs.summary import sources_of, summed_up
+from ..live.report import Report
+from ..predictions import comparable
+from ..profiles import Source
+from .savings import Saving, saving_of
+from .spans_by_start import FleetSpan, SpansByStart
+from .stragglers import Straggler, straggler_of
+
+# Stretches that are looked at together; beside them those are held that may still get company.
+_SLICE = 5000
+
+
+@dataclass(frozen=True)
+class FleetJob:
+    """One job of the fleet.
+
+    Attributes:
+        answer: as the service tells of a job.
+        spans: its stretches of work, by the grouping's order of GPUs.
+        straggler: the GPU that the others wait for, a place in ``spans``; None where none stands out.
+        saving: what moving it would save; None where its price or its prediction is not known.
+    """
+
+    answer: JobAnswer
+    spans: tuple[FleetSpan, ...]
+    straggler: Straggler | None = None
+    saving: Saving | None = None
+
+    @property
+    def start(self) -> float:
+        """Unix seconds at which the first of its GPUs began."""
+        return min(span.since for span in self.spans)
+
+    @property
+    def end(self) -> float:
+        """Unix seconds at which the last of them ended."""
+        return max(span.end for span in self.spans)
+
+    @property
+    def gpu_s(self) -> float:
+        """Seconds of all of its GPUs together."""
+        return sum(span.seconds for span in self.spans)
+
+    @property
+    def seconds(self) -> float:
+        """As long as its GPUs worked, in the mean."""
+        return self.gpu_s / len(self.answer.gpus)
+
+    @property
+    def saved_usd(self) -> float | None:
+        """What moving it would have saved of the time that was analysed."""
+        return None if self.saving is None else self.saving.usd(self.seconds)
+
+
+def jobs_of(spans: SpansByStart, advisor: Advisor) -> Iterator[FleetJob]:
+    """Yield the jobs of a fleet, about by their beginning, each once; ``spans`` are never held all at once."""
+    for group, own in groups_of(spans):
+        yield _told(group, own, [spans.whole(span) for span in own], advisor)
+
+
+def groups_of(spans: Iterable[FleetSpan], *, most: int = _SLICE) -> Iterator[tuple[Group, tuple[FleetSpan, ...]]]:
+    """Yield which stretches of work are one job, of stretches in the order of their beginning.
+
+    The result is that of grouping all of them at once: ``most`` at a time are looked at, and a group waits as long as one that
+    begins later may belong to it.
+    """
+    coming = iter(spans)
+    held: list[FleetSpan] = []
+    while True:
+        part = list(islice(coming, most))
+        held += part
+        if not held:
+            return
+        by_start = {(span.report.device.uuid, span.since): span for span in held}
+        found = [
+            (group, tuple(by_start[report.device.uuid, report.job_since or 0.0] for report in _ordered(group, reports)))
+            for group, reports in grouped(span.report for span in held)
+        ]
+        open_ones = [own for _, own in found if part and max(map(_joined_until, own)) >= part[-1].since]
+        waiting = {(span.report.device.uuid, span.since) for own in open_ones for span in own}
+        done = [one for one in found if (one[1][0].report.device.uuid, one[1][0].since) not in waiting]
+        yield from sorted(done, key=lambda one: (min(span.since for span in one[1]), one[0].id))
+        held = [span for span in held if (span.report.device.uuid, span.since) in waiting]
+
+
+def _joined_until(span: FleetSpan) -> float:
+    """Until when another may begin that belongs to this one: one epoch later, or as long as its owners can be seen."""
+    report = span.report
+    if report.owners:
+        return span.end
+    return span.since + (1 + 2 * MOST_APART) * (report.period_s or 0.0 if report.verdict == "epochs" else 0.0)
+
+
+def _ordered(group: Group, reports: Iterable[Report]) -> list[Report]:
+    place = {uuid: number for number, uuid in enumerate(group.gpus)}
+    return sorted(reports, key=lambda report: (place[report.device.uuid], report.job_since))
+
+
+def _told(group: Group, spans: tuple[FleetSpan, ...], reports: Sequence[Report], advisor: Advisor) -> FleetJob:
+    gpus = tuple(dict.fromkeys(group.gpus))
+    sources, notes = sources_of(reports, advisor.catalog)
+    prediction, recommendation = None, None
+    try:
+        if sources:
+            prediction, recommendation = _predicted(sources, reports, len(gpus), advisor)
+    except ValueError as error:  # the InputError of any room
+        notes.append(str(error))
+    answer = summed_up(
+        group,
+        reports,
+        advisor.catalog,
+        sources=sources,
+        epochs_seen=max(span.epochs for span in spans),
+        silent=(),
+        plan=JobPlan(),
+        notes=[*notes, *(() if recommendation is None else recommendation.notes)],
+        prediction=prediction,
+        recommendation=recommendation,
+    ).model_copy(update={"gpus": list(gpus), "active": False})
+    saving = None if recommendation is None else saving_of(recommendation, len(gpus))
+    return FleetJob(answer, spans, straggler_of(reports, answer.straggler), saving)
+
+
+def _predicted(
+    sources: Sequence[Source], reports: Sequence[Report], gpus: int, advisor: Advisor
+) -> tuple[PredictionAnswer, RecommendationAnswer]:
+    """Of the slowest GPU of each model: the others wait for it, and each more costs 10 ms."""
+    by_model: dict[str, Source] = {}
+    for source in comparable(sources)[0]:
+        known = by_model.setdefault(source.gpu.name, source)
+        if (source.profile.epoch_s or 0.0) > (known.profile.epoch_s or 0.0):
+            by_model[source.gpu.name] = source
+    slowest = max(by_model.values(), key=lambda source: source.profile.epoch_s or 0.0)
+    devices = [report.device for report in reports]
+    machines = len({device.node for device in devices})
+    on = rented(slowest.gpu.name, gpus, advisor.instances, devices=devices, machines=machines, market=advisor.limits.market)
+    return advisor.both(list(by_model.values()), epochs=None, gpus=gpus, machines=machines, on=on)

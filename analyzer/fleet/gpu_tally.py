@@ -1,0 +1,205 @@
+"""What the report says of a fleet's GPUs: what was found on them, how idle they were, how whole their data are.
+
+GPUs come by one at a time and only sums and the worst few are kept, so that ten thousand take no more memory than ten.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from .finding import Failure, Finding
+from .gpu_price import GpuPrices
+from .largest import Largest
+
+TABLE_ROWS = 25
+"""Rows of each table of the report; the Parquet files have all."""
+
+# Kinds of problems and failures that are told apart; what differs in its figures alone is one kind.
+_MOST_KINDS = 200
+
+_HOUR_S = 3600.0
+
+# Epoch lengths are counted by third of a power of ten.
+_BINS_PER_DECADE = 3
+
+
+class GpuTally:
+    """Adds up findings and failures."""
+
+    def __init__(self, prices: GpuPrices) -> None:
+        """Begin with nothing; ``prices`` say what idle hours cost."""
+        self._prices = prices
+        self._uuids: set[str] = set()
+        self._nodes: set[str] = set()
+        self._traces = self._simulated = self._failed = self._with_problems = self._assumed = 0
+        self._cpu_s = 0.0
+        self._start, self._end = math.inf, -math.inf
+        self._verdicts: Counter[str] = Counter()
+        self._lengths: Counter[int] = Counter()
+        self._models: dict[str, _Hours] = {}
+        self._idle = _Hours()
+        self._problems, self._errors = _Kinds(), _Kinds()
+        self._idlest, self._least_whole, self._failures = Largest(TABLE_ROWS), Largest(TABLE_ROWS), Largest(TABLE_ROWS)
+
+    def add(self, finding: Finding) -> None:
+        """Count one trace."""
+        self._traces += 1
+        self._uuids.add(finding.device.uuid)
+        self._nodes.add(finding.device.node)
+        self._simulated += finding.device.simulated
+        self._cpu_s += finding.cpu_s
+        self._start, self._end = min(self._start, finding.start), max(self._end, finding.end)
+        verdicts = {span.report.verdict for span in finding.spans}
+        found = next((one for one in ("epochs", "steps", "none") if one in verdicts), "idle")
+        self._verdicts[found] += 1
+        for span in finding.spans:
+            if span.report.verdict == "epochs" and span.report.period_s:
+                self._lengths[math.floor(_BINS_PER_DECADE * math.log10(span.report.period_s))] += 1
+        self._add_idle(finding)
+        self._add_quality(finding)
+
+    def fail(self, failure: Failure) -> None:
+        """Count a trace that could not be analysed."""
+        self._failed += 1
+        self._errors.add(failure.error, failure.trace)
+        self._failures.add(0.0, failure.trace, {"trace": failure.trace, "error": failure.error})
+
+    @property
+    def hours(self) -> float:
+        """From the first tick of all to the last."""
+        return max(0.0, self._end - self._start) / _HOUR_S if self._traces else 0.0
+
+    @property
+    def coverage(self) -> float | None:
+        """Share of that time of all GPUs that traces cover; None without any."""
+        return self._idle.seconds / (_HOUR_S * self.hours * len(self._uuids)) if self.hours else None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what was counted, as JSON values."""
+        return {
+            "gpus": len(self._uuids),
+            "nodes": len(self._nodes),
+            "traces": self._traces,
+            "failed": self._failed,
+            "simulated": self._simulated,
+            "start": self._start if self._traces else None,
+            "end": self._end if self._traces else None,
+            "hours": self.hours,
+            "coverage": self.coverage,
+            "gpu_hours": self._idle.seconds / _HOUR_S,
+            "cpu_s": self._cpu_s,
+            "found": {verdict: self._verdicts[verdict] for verdict in ("epochs", "steps", "none", "idle")},
+            "epoch_lengths": [
+                {"from_s": 10 ** (place / _BINS_PER_DECADE), "to_s": 10 ** ((place + 1) / _BINS_PER_DECADE), "count": count}
+                for place, count in sorted(self._lengths.items())
+            ],
+            "models": [{"gpu": name, **hours.to_json()} for name, hours in sorted(self._models.items())],
+            "idle": {**self._idle.to_json(), "assumed": self._assumed, "gpus": self._idlest.seen, "worst": self._idlest.rows},
+            "quality": {
+                "with_problems": self._with_problems,
+                "problems": self._problems.rows,
+                "worst": self._least_whole.rows,
+            },
+            "failures": {"kinds": self._errors.rows, "rows": self._failures.rows},
+        }
+
+    def _add_idle(self, finding: Finding) -> None:
+        device = finding.device
+        price = self._prices.of(device)
+        usd = None
+        if finding.idle_s is not None and price.usd_per_hour is not None:
+            usd = finding.idle_s / _HOUR_S * price.usd_per_hour
+        self._idle.add(finding, usd)
+        self._models.setdefault(device.name, _Hours()).add(finding, usd)
+        self._assumed += price.assumed and usd is not None
+        if finding.idle_s:
+            hours = finding.idle_s / _HOUR_S
+            row = {
+                "trace": finding.trace,
+                "node": device.node,
+                "gpu": device.name,
+                "idle_ratio": finding.idle_s / finding.seconds if finding.seconds else None,
+                "idle_hours": hours,
+                "usd": usd,
+                "assumed": price.assumed,
+            }
+            self._idlest.add(hours if usd is None else usd, finding.trace, row)
+
+    def _add_quality(self, finding: Finding) -> None:
+        quality = finding.quality
+        self._with_problems += bool(quality.problems)
+        for problem in quality.problems:
+            self._problems.add(problem, finding.trace)
+        if quality.problems or quality.missing_ratio > 0:
+            row = {
+                "trace": finding.trace,
+                "missing_ratio": quality.missing_ratio,
+                "longest_hole_s": quality.longest_hole_s,
+                "hertz": quality.hertz,
+                "silent_metrics": len(quality.silent_metrics),
+                "problems": list(quality.problems),
+            }
+            self._least_whole.add(len(quality.problems) + quality.missing_ratio, finding.trace, row)
+
+
+@dataclass
+class _Hours:
+    """Of some of the traces: how many, their seconds, those of which idleness is known, and what idleness cost."""
+
+    traces: int = 0
+    seconds: float = 0.0
+    known_s: float = 0.0
+    idle_s: float = 0.0
+    usd: float = 0.0
+    unpriced: int = 0
+
+    def add(self, finding: Finding, usd: float | None) -> None:
+        self.traces += 1
+        self.seconds += finding.seconds
+        if finding.idle_s is None:
+            return
+        self.known_s += finding.seconds
+        self.idle_s += finding.idle_s
+        self.usd += usd or 0.0
+        self.unpriced += usd is None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "traces": self.traces,
+            "gpu_hours": self.seconds / _HOUR_S,
+            "known_hours": self.known_s / _HOUR_S,
+            "idle_hours": self.idle_s / _HOUR_S,
+            "idle_ratio": self.idle_s / self.known_s if self.known_s else None,
+            "idle_usd": self.usd,
+            "unpriced": self.unpriced,
+        }
+
+
+class _Kinds:
+    """Sentences counted by what is left of them without their figures and quoted names, each with one example."""
+
+    def __init__(self) -> None:
+        self._counted: dict[str, tuple[int, str, str]] = {}
+        self._others = 0
+
+    def add(self, sentence: str, trace: str) -> None:
+        kind = re.sub(r"'[^']*'|\d[\d.,:]*", "…", sentence)
+        known = self._counted.get(kind)
+        if known is None and len(self._counted) >= _MOST_KINDS:
+            self._others += 1
+            return
+        count, first, where = known or (0, sentence, trace)
+        self._counted[kind] = (count + 1, *min((where, first), (trace, sentence))[::-1])
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The commonest first, at most `TABLE_ROWS`."""
+        ordered = sorted(self._counted.items(), key=lambda item: (-item[1][0], item[0]))
+        told = ordered[:TABLE_ROWS]
+        left = self._others + sum(count for _, (count, _, _) in ordered[TABLE_ROWS:])
+        rows: list[dict[str, Any]] = [{"count": count, "example": first, "trace": where} for _, (count, first, where) in told]
+        return rows + ([{"count": left, "example": "of other kinds", "trace": ""}] if left else [])

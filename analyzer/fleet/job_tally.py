@@ -1,0 +1,141 @@
+"""What the report says of a fleet's jobs: what moving them would save, which are placed worst, which wait for a straggler.
+
+Jobs come by one at a time and only sums and the worst few are kept.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from .fleet_jobs import FleetJob
+from .gpu_tally import TABLE_ROWS
+from .jobs_table import row_of
+from .largest import Largest
+
+_HOURS_PER_MONTH = 730.0
+
+# A month is told where traces cover at least this share of the GPUs' time; else it would be made of gaps.
+_LEAST_COVERAGE = 0.5
+
+
+@dataclass
+class _Money:
+    """Of some jobs, of the time that was analysed: how many, USD that they cost and save, and both ends of the saving."""
+
+    jobs: int = 0
+    assumed: int = 0
+    usd: float = 0.0
+    saved_usd: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
+
+    def add(self, job: FleetJob) -> None:
+        saving, found = job.saving, job.answer.recommendation
+        assert saving is not None and found is not None and found.current is not None
+        usd = saving.usd_per_hour * job.seconds / 3600
+        self.jobs += 1
+        self.assumed += found.current.assumed
+        self.usd += usd
+        self.saved_usd += usd * saving.ratio
+        self.low += usd * (saving.ratio if saving.low is None else saving.low)
+        self.high += usd * (saving.ratio if saving.high is None else saving.high)
+
+
+class JobTally:
+    """Adds up jobs."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._jobs = self._gpus_together = 0
+        self._gpu_s = 0.0
+        self._verdicts: Counter[str] = Counter()
+        self._sizes: Counter[int] = Counter()
+        self._sure, self._unsure, self._stay = _Money(), _Money(), _Money()
+        self._unknown = 0
+        self._waits_gpu_s = 0.0
+        self._dearest, self._worst, self._stragglers = Largest(TABLE_ROWS), Largest(TABLE_ROWS), Largest(TABLE_ROWS)
+
+    def counted(self, jobs: Iterable[FleetJob]) -> Iterator[FleetJob]:
+        """Let the jobs through and count them."""
+        for job in jobs:
+            self.add(job)
+            yield job
+
+    def add(self, job: FleetJob) -> None:
+        """Count one."""
+        gpus = len(job.answer.gpus)
+        self._jobs += 1
+        self._gpus_together += gpus if gpus > 1 else 0
+        self._gpu_s += job.gpu_s
+        self._verdicts[job.answer.verdict] += 1
+        self._sizes[gpus] += 1
+        row = {name: value for name, value in row_of(job).items() if name in _TOLD}
+        self._add_saving(job, row)
+        if job.straggler is not None:
+            waiting = job.gpu_s - job.spans[job.straggler.place].seconds
+            self._waits_gpu_s += job.straggler.waits * waiting
+            self._stragglers.add(job.straggler.waits * waiting, job.answer.id, row)
+
+    def to_json(self, hours: float, coverage: float | None) -> dict[str, Any]:
+        """Return what was counted, as JSON values.
+
+        Args:
+            hours: from the first tick of the fleet to its last.
+            coverage: share of that time of all GPUs that was seen.
+        """
+        saved = self._sure.saved_usd
+        per_hour = saved / hours if hours else None
+        return {
+            "jobs": self._jobs,
+            "gpus_in_jobs_of_several": self._gpus_together,
+            "job_gpu_hours": self._gpu_s / 3600,
+            "job_verdicts": {verdict: self._verdicts[verdict] for verdict in ("epochs", "steps", "none")},
+            "job_sizes": [{"gpus": size, "jobs": count} for size, count in sorted(self._sizes.items())],
+            "savings": {
+                "sure": vars(self._sure),
+                "unsure": vars(self._unsure),
+                "stay": vars(self._stay),
+                "unknown": self._unknown,
+                "usd": self._sure.usd + self._unsure.usd + self._stay.usd,
+                "usd_per_hour": per_hour,
+                "usd_per_month": None
+                if per_hour is None or coverage is None or coverage < _LEAST_COVERAGE
+                else _HOURS_PER_MONTH * per_hour,
+                "most": self._dearest.rows,
+                "worst_placed": self._worst.rows,
+            },
+            "stragglers": {
+                "jobs": self._stragglers.seen,
+                "gpu_hours": self._waits_gpu_s / 3600,
+                "worst": self._stragglers.rows,
+            },
+        }
+
+    def _add_saving(self, job: FleetJob, row: dict[str, Any]) -> None:
+        saving = job.saving
+        if saving is None:
+            self._unknown += 1
+        elif saving.ratio <= 0:
+            self._stay.add(job)
+        elif not saving.sure:
+            self._unsure.add(job)
+        else:
+            self._sure.add(job)
+            self._dearest.add(job.saved_usd or 0.0, job.answer.id, row)
+            self._worst.add(saving.ratio, job.answer.id, row)
+
+
+# Columns of `jobs.parquet` that the report's tables show.
+_TOLD = frozenset(
+    (
+        *("job", "title", "gpu_count", "gpu_model", "nodes", "gpu_hours", "unit", "epoch_s", "simulated", "busy_ratio"),
+        *("current_instance", "current_cloud", "current_assumed", "current_usd_per_hour"),
+        *("cheapest_instance", "cheapest_cloud", "cheapest_region", "cheapest_gpu", "cheapest_instances"),
+        *("cheapest_usd_per_hour", "cheapest_ratio"),
+        *("saving_ratio", "saving_ratio_low", "saving_ratio_high", "saving_usd_per_hour", "saving_usd"),
+        *("fastest_instance", "fastest_gpu", "fastest_ratio", "straggler", "straggler_trace", "straggler_why", "waits"),
+    )
+)

@@ -1,0 +1,173 @@
+"""``jobs.parquet``: one row for each job of a fleet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from .fleet_jobs import FleetJob
+
+
+def _column(name: str, kind: pa.DataType, what: str) -> pa.Field:
+    return pa.field(name, kind, metadata={"what": what})
+
+
+_TEXT, _NUMBER, _COUNT, _TEXTS = pa.string(), pa.float64(), pa.int64(), pa.list_(pa.string())
+
+SCHEMA = pa.schema(
+    [
+        _column("job", _TEXT, "id: the same whenever the same traces are analysed"),
+        _column("title", _TEXT, "for people"),
+        _column(
+            "grouped_by", _TEXT, "what told that its GPUs belong together: phase, slurm_job, pod, container, process; single"
+        ),
+        _column("gpu_count", _COUNT, "GPUs that worked in it"),
+        _column("gpus", _TEXTS, "UUIDs of these"),
+        _column("traces", _TEXTS, "that it was found in"),
+        _column("nodes", _TEXTS, "machines of its GPUs"),
+        _column("gpu_model", _TEXT, "name in the GPU catalogue, or as the driver has it"),
+        _column("simulated", pa.bool_(), "no hardware was read"),
+        _column("start", _NUMBER, "first work of the first GPU [unix s]"),
+        _column("end", _NUMBER, "last work of the last GPU [unix s]"),
+        _column("gpu_hours", _NUMBER, "of work, all GPUs together"),
+        _column("verdict", _TEXT, "epochs, steps or none"),
+        _column("unit", _TEXT, "what epoch_s is the length of: epoch or step; empty where only ratios are known"),
+        _column("epoch_s", _NUMBER, "seconds of one epoch or step, of the slowest GPU"),
+        _column("epoch_s_low", _NUMBER, "lower end of its 90 % interval"),
+        _column("epoch_s_high", _NUMBER, "upper end"),
+        _column("confidence", _NUMBER, "of the detector, 0..1"),
+        _column("epochs", _COUNT, "that were found, on the GPU that shows most"),
+        _column("busy_ratio", _NUMBER, "mean of the activity metric, 0..1"),
+        _column("energy_j", _NUMBER, "joules of all GPUs together; empty where one tells none"),
+        _column("memory_bytes", _NUMBER, "most GPU memory in use on one GPU"),
+        _column("spread", _NUMBER, "how much longer the slowest GPU's epochs take than the fastest's"),
+        _column("straggler", _TEXT, "UUID of the GPU that the others wait for"),
+        _column("straggler_trace", _TEXT, "trace of that GPU"),
+        _column("waits", _NUMBER, "share of time that the others wait for it, 0..1"),
+        _column("straggler_why", _TEXT, "what shows it"),
+        _column("current_instance", _TEXT, "what it runs on: as told, or the cheapest that has its GPUs"),
+        _column("current_cloud", _TEXT, ""),
+        _column("current_region", _TEXT, ""),
+        _column("current_assumed", pa.bool_(), "nobody said what it runs on"),
+        _column("current_usd_per_hour", _NUMBER, "of the job: its GPUs' share of the machine"),
+        _column("cheapest_instance", _TEXT, "where it is expected to cost least"),
+        _column("cheapest_cloud", _TEXT, ""),
+        _column("cheapest_region", _TEXT, ""),
+        _column("cheapest_gpu", _TEXT, ""),
+        _column("cheapest_instances", _COUNT, "how many of them it takes"),
+        _column("cheapest_usd_per_hour", _NUMBER, "of all of these, each whole"),
+        _column("cheapest_ratio", _NUMBER, "its time there over its time now"),
+        _column("cheapest_fits", pa.bool_(), "whether the GPU has the memory; empty where not known"),
+        _column("saving_ratio", _NUMBER, "share of the present cost saved there; below 0 where it is cheapest to stay"),
+        _column("saving_ratio_low", _NUMBER, "lower end of its 90 % interval"),
+        _column("saving_ratio_high", _NUMBER, "upper end"),
+        _column("saving_usd_per_hour", _NUMBER, "for each hour that the job runs as now"),
+        _column("saving_usd", _NUMBER, "of the time that was analysed"),
+        _column("saving_sure", pa.bool_(), "the whole interval saves, and the memory is known to suffice"),
+        _column("fastest_instance", _TEXT, "where it is expected to take least time"),
+        _column("fastest_cloud", _TEXT, ""),
+        _column("fastest_gpu", _TEXT, ""),
+        _column("fastest_usd_per_hour", _NUMBER, ""),
+        _column("fastest_ratio", _NUMBER, "its time there over its time now"),
+        _column("notes", _TEXTS, "what these answers rest on and what is missing"),
+    ],
+    metadata={"schema": "epochcast.fleet-jobs/v1"},
+)
+
+# Columns that are named as in the answer that the service gives of a job.
+_AS_ANSWERED = (
+    *("title", "grouped_by", "gpus", "nodes", "gpu_model", "simulated", "verdict", "unit", "epoch_s", "epoch_s_low"),
+    *("epoch_s_high", "confidence", "spread", "notes"),
+)
+
+# Rows that are held before they are written.
+_ROWS = 2000
+
+
+def write_jobs(jobs: Iterable[FleetJob], file: BinaryIO) -> None:
+    """Write the jobs as they come."""
+    with pq.ParquetWriter(file, SCHEMA, compression="zstd") as writer:
+        rows: list[dict[str, Any]] = []
+        for job in jobs:
+            rows.append(row_of(job))
+            if len(rows) == _ROWS:
+                writer.write_table(pa.Table.from_pylist(rows, schema=SCHEMA))
+                rows.clear()
+        writer.write_table(pa.Table.from_pylist(rows, schema=SCHEMA))
+
+
+def row_of(job: FleetJob) -> dict[str, Any]:
+    """Return the job's row: column name -> value; a value that is not known is missing."""
+    answer, spans = job.answer, job.spans
+    return {
+        "job": answer.id,
+        **{name: getattr(answer, name) for name in _AS_ANSWERED},
+        "gpu_count": len(answer.gpus),
+        "traces": list(dict.fromkeys(span.trace for span in spans)),
+        "start": job.start,
+        "end": job.end,
+        "gpu_hours": job.gpu_s / 3600,
+        "epochs": answer.epochs_seen,
+        "busy_ratio": _mean([(span.busy_ratio, span.seconds) for span in spans]),
+        "energy_j": _sum([span.energy_j for span in spans]),
+        "memory_bytes": max((span.memory_bytes for span in spans if span.memory_bytes is not None), default=None),
+        **_straggler(job),
+        **_placement(job),
+        **_saving(job),
+    }
+
+
+def _straggler(job: FleetJob) -> dict[str, Any]:
+    if job.straggler is None:
+        return {}
+    span = job.spans[job.straggler.place]
+    return {
+        "straggler": span.report.device.uuid,
+        "straggler_trace": span.trace,
+        "waits": job.straggler.waits,
+        "straggler_why": job.straggler.why,
+    }
+
+
+def _placement(job: FleetJob) -> dict[str, Any]:
+    found = job.answer.recommendation
+    row: dict[str, Any] = {}
+    if found is not None and (now := found.current) is not None:
+        row |= {f"current_{name}": getattr(now, name) for name in ("instance", "cloud", "region", "assumed")}
+        row["current_usd_per_hour"] = None if job.saving is None else job.saving.usd_per_hour
+    if found is not None and (best := found.cheapest) is not None:
+        names = ("instance", "cloud", "region", "gpu", "instances", "usd_per_hour", "ratio", "fits")
+        row |= {f"cheapest_{name}": getattr(best, name) for name in names}
+    if found is not None and (first := found.fastest) is not None:
+        row |= {f"fastest_{name}": getattr(first, name) for name in ("instance", "cloud", "gpu", "usd_per_hour", "ratio")}
+    return row
+
+
+def _saving(job: FleetJob) -> dict[str, Any]:
+    saving = job.saving
+    if saving is None:
+        return {}
+    return {
+        "saving_ratio": saving.ratio,
+        "saving_ratio_low": saving.low,
+        "saving_ratio_high": saving.high,
+        "saving_usd_per_hour": saving.saved_usd_per_hour,
+        "saving_usd": job.saved_usd,
+        "saving_sure": saving.sure,
+    }
+
+
+def _mean(values: list[tuple[float | None, float]]) -> float | None:
+    """Weighted; None where nothing is known."""
+    known = [(value, weight) for value, weight in values if value is not None]
+    total = sum(weight for _, weight in known)
+    return sum(value * weight for value, weight in known) / total if total else None
+
+
+def _sum(values: list[float | None]) -> float | None:
+    """None where one is not known."""
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None

@@ -1,0 +1,71 @@
+"""The fleet's report: one HTML file that needs nothing else, no script, no link, no font, no network.
+
+It shows what ``summary.json`` holds, in the look of the service's page, whose style sheet it carries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from .. import words
+from ..files import write_whole
+from ..service import page
+
+_FILTERS = ("seconds", "between", "usd", "share", "times", "clock", "count", "length", "number")
+
+
+def write_report(summary: Mapping[str, Any], out: Path) -> Path:
+    """Write the report of ``summary`` (the content of ``summary.json``, see `answers_of_fleet`) to the HTML file ``out``.
+
+    All texts are escaped. The file appears whole or not at all.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters |= {name: getattr(words, name) for name in _FILTERS} | {"hours": _hours}
+    files = resources.files(__package__)
+    template = environment.from_string(files.joinpath("report.html").read_text(encoding="utf-8"))
+    styles = [resources.files(page.__package__).joinpath("static/page.css"), files.joinpath("report.css")]
+    text = template.render(
+        **summary,
+        style=Markup("\n".join(style.read_text(encoding="utf-8") for style in styles)),
+        found_bars=_found(summary["found"]),
+        length_bars=_lengths(summary["epoch_lengths"]),
+    )
+    return write_whole(out, lambda file: file.write(text.encode()))
+
+
+def _found(found: Mapping[str, int]) -> list[dict[str, Any]]:
+    """What was found on the GPUs' traces, each with its share and where its part of the bar begins, in per cent."""
+    names = {"epochs": "epochs", "steps": "steps only", "none": "work without epochs or steps", "idle": "no work"}
+    total = sum(found.values()) or 1
+    rows: list[dict[str, Any]] = []
+    for key, name in names.items():
+        begin = sum(row["width"] for row in rows)
+        rows.append({"key": key, "name": name, "count": found[key], "begin": begin, "width": 100 * found[key] / total})
+    return rows
+
+
+def _lengths(bins: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """How many stretches of work have epochs of about this length, in per cent of the commonest."""
+    most = max((each["count"] for each in bins), default=1)
+    return [
+        {
+            "name": f"{words.length(each['from_s'])} to {words.length(each['to_s'])}",
+            "count": each["count"],
+            "width": 100 * each["count"] / most,
+        }
+        for each in bins
+    ]
+
+
+def _hours(hours: float | None) -> Markup:
+    """A length of time that is told in hours."""
+    return words.seconds(None if hours is None else 3600 * hours)
