@@ -10,17 +10,13 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3.util import Retry
 
-from .errors import InputError
+from .errors import AgentError, InputError
 from .trace import Trace
 
 SAMPLES_SCHEMA = "epochcast.samples/v1"
 GPUS_SCHEMA = "epochcast.gpus/v1"
 _TIMEOUT_S = (2.0, 30.0)  # connect, read: the agent answers from memory; a long range is some MB of JSON
 _HEALTH_TIMEOUT_S = (2.0, 2.0)  # a listener that says nothing is not an agent
-
-
-class AgentError(ConnectionError):
-    """The agent did not answer, or not as an Epochcast agent does."""
 
 
 @dataclass(frozen=True)

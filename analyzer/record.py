@@ -15,9 +15,9 @@ from typing import IO
 
 import pandas as pd
 
-from .agent_client import AgentClient, AgentError
+from .agent_client import AgentClient
 from .agent_process import agent_process
-from .errors import InputError
+from .errors import AgentError, InputError
 from .trace import Trace, write_trace
 
 DAEMON_URL = "http://127.0.0.1:9911"  # where a daemon of the default configuration listens

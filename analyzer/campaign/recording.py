@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from ..agent_client import AgentError
 from ..corpus import append_run
+from ..errors import AgentError
 from ..files import write_whole
 from ..record import Recording, record
 from ..trace import read_trace

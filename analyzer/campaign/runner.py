@@ -15,8 +15,7 @@ from typing import Any, Literal
 
 from filelock import FileLock, Timeout
 
-from ..agent_client import AgentError
-from ..errors import InputError
+from ..errors import AgentError, InputError
 from ..files import write_whole
 from .device import Device, choose_device
 from .expectation import Measured, expected_s

@@ -13,9 +13,7 @@ from collections.abc import Sequence
 
 import click
 
-from ... import __version__
-from ..agent_client import AgentError
-from ..errors import InputError
+from ..errors import AgentError, InputError
 
 # Every command is the function of its name (a dash as an underscore) in the file of its name. The summaries stand here so
 # that `--help` need not import them all: `epochcast record` must not wait for scikit-learn.
@@ -61,7 +59,7 @@ class _LazyGroup(click.Group):
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
-@click.version_option(__version__)
+@click.version_option(package_name="epochcast")
 def cli() -> None:
     """How long a training job would take, and cost, on every other GPU, from the telemetry of the one it runs on.
 

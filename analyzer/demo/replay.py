@@ -12,8 +12,8 @@ import pandas as pd
 
 from ...detector.evaluation import Labels
 from ...detector.simulator import simulate
-from ..agent_client import AgentError
 from ..agent_process import agent_process
+from ..errors import AgentError
 from ..files import write_whole
 from ..labels import labelled_traces
 from ..trace import Trace, write_trace

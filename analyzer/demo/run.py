@@ -18,8 +18,7 @@ from ...detector import InputError as DetectorInputError
 from ...detector import detect
 from ...regressor import InputError as RegressorInputError
 from ...regressor import Prediction, Predictor, Profile, load_catalog
-from ..agent_client import AgentError
-from ..errors import InputError
+from ..errors import AgentError, InputError
 from ..figures import cost_figure, detection_figure, predictions_figure
 from ..files import write_whole
 from ..instances import load_instances

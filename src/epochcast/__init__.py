@@ -4,6 +4,12 @@ The four rooms stand at the top level of the repository (``agent/``, ``detector/
 linked here, so that they import as ``epochcast.agent`` and so on (``docs/decisions/0001-layout.md``).
 """
 
-from importlib.metadata import version
+__version__: str
 
-__version__ = version("epochcast")
+
+def __getattr__(name: str) -> str:
+    if name != "__version__":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib.metadata import version  # takes longer to load than `epochcast --help` else does
+
+    return version("epochcast")

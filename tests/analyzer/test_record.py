@@ -16,10 +16,10 @@ import pandas as pd
 import pytest
 
 from epochcast.analyzer import record as record_module
-from epochcast.analyzer.agent_client import AgentClient, AgentError
+from epochcast.analyzer.agent_client import AgentClient
 from epochcast.analyzer.agent_process import agent_process
 from epochcast.analyzer.cli import main
-from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.errors import AgentError, InputError
 from epochcast.analyzer.record import _Collected, record
 from epochcast.analyzer.trace import Trace, read_trace, write_trace
 

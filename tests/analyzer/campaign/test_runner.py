@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from epochcast.analyzer.agent_client import AgentError
 from epochcast.analyzer.campaign import overhead as overhead_module
 from epochcast.analyzer.campaign import runner
 from epochcast.analyzer.campaign.overhead import MeasuredOverhead
@@ -19,7 +18,7 @@ from epochcast.analyzer.campaign.plan import Overhead, Plan
 from epochcast.analyzer.campaign.recording import RunError, Training
 from epochcast.analyzer.campaign.runner import Runner
 from epochcast.analyzer.corpus import read_runs
-from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.errors import AgentError, InputError
 
 from .conftest import CPU, EPOCH_S, FakeTraining
 
