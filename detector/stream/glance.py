@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import uniform_filter1d
-from scipy.signal import find_peaks
 
 from ..methods.track.periods import autocorrelation
+from ..peaks import prominent_peaks
 
 Array = NDArray[np.float64]
 
@@ -33,10 +33,10 @@ def cycles(bins: NDArray[np.float32]) -> Array:
     third = max(1, -(-each.shape[0] // 3))
     fused = np.sort(each, axis=0)[-third:].mean(axis=0)
     height = max(HEIGHT, 2 / np.sqrt(n))
-    peaks, _ = find_peaks(fused, prominence=height, height=height)
+    peaks = prominent_peaks(fused, height)
     found: list[float] = []
     best = 0.0
-    for peak in peaks:
+    for peak in peaks[fused[peaks] >= height]:
         if fused[peak] > AHEAD * best:
             best = fused[peak]
             if peak >= n / MOST:

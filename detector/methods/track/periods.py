@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.ndimage import median_filter, uniform_filter1d
-from scipy.signal import find_peaks
+
+from ...peaks import prominent_peaks
 
 #: At every scale the period is looked for where it has 20 to 96 bins; at the finest from 8 samples (0.8 s at 10 Hz).
 FEWEST_BINS, MOST_BINS, FINEST_BINS = 20, 96, 8
@@ -126,7 +127,7 @@ def _at_scale(channels: NDArray[np.float64], size: int, step_s: float) -> list[C
     third = max(1, -(-each.shape[0] // 3))
     fused = np.sort(each, axis=0)[-third:].mean(axis=0)
     shortest = FINEST_BINS if size == 1 else FEWEST_BINS
-    peaks, _ = find_peaks(fused[: min(longest + 2, lags)], prominence=max(0.04, 1 / np.sqrt(n)))
+    peaks = prominent_peaks(fused[: min(longest + 2, lags)], max(0.04, 1 / np.sqrt(n)))
     found = []
     for peak in peaks[(peaks >= shortest) & (peaks <= longest)]:
         lag = _vertex(fused, int(peak))
