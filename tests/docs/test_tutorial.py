@@ -64,22 +64,17 @@ def follow(steps: list[Step], folder: Path, path: str) -> list[str]:
 
 
 def shows(shown: str, printed: str, *, any_figures: bool) -> str | None:
-    """None if ``printed`` is what the page shows, else the first line of it that is not there."""
+    """None if ``printed`` is what the page shows, else the first line of it that cannot be found where it should be."""
+    wanted = [" ".join(line.split()) for line in shown.splitlines()]
     lines = [" ".join(line.split()) for line in printed.splitlines() if line.strip()]
-    gap = True
-    for line in (" ".join(line.split()) for line in shown.splitlines()):
+    ends = set(range(len(lines) + 1))  # where a line may stand next: anywhere at first, later behind the last one or past a gap
+    for line in wanted:
         if line == "…":
-            gap = True
+            ends = set(range(min(ends), len(lines) + 1))
             continue
-        for k in range(len(lines)):
-            if same(line, lines[k], any_figures=any_figures):
-                lines = lines[k + 1 :]
-                break
-            if not gap:
-                return line
-        else:
+        ends = {k + 1 for k in ends if k < len(lines) and same(line, lines[k], any_figures=any_figures)}
+        if not ends:
             return line
-        gap = False
     return None
 
 
@@ -152,6 +147,7 @@ def test_the_tutorial_on_a_fresh_clone(root: Path, tmp_path: Path) -> None:
         ("a\n…\nb\n", "a\nx\nb\n", None),
         ("a: because …\n", "a: because of this\n", None),
         ("b\n…\na\n", "a\nb\n", "a"),
+        ("a\n…\na\nb\n", "a\na\na\nb\n", None),
     ],
 )
 def test_an_output_is_compared_line_by_line(shown: str, printed: str, expected: str | None) -> None:
