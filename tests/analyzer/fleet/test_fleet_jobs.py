@@ -1,0 +1,192 @@
+"""Who trains together in a fleet's history, what moving a job would save, and who holds it up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from epochcast.analyzer.fleet.fleet_jobs import FleetJob, groups_of, jobs_of
+from epochcast.analyzer.fleet.gpu_price import GpuPrices
+from epochcast.analyzer.fleet.jobs_table import SCHEMA, write_jobs
+from epochcast.analyzer.fleet.largest import Largest
+from epochcast.analyzer.fleet.savings import saving_of
+from epochcast.analyzer.fleet.spans_by_start import SpansByStart
+from epochcast.analyzer.jobs.advisor import Advisor
+from epochcast.analyzer.jobs.grouping import grouped
+from epochcast.analyzer.live.report import Owner
+
+from .made_findings import BEGAN, device, finding, fleet, span
+
+
+@pytest.fixture(scope="module")
+def advisor() -> Advisor:
+    return Advisor.load()
+
+
+@pytest.fixture
+def spans(tmp_path: Path) -> Iterator[SpansByStart]:
+    with SpansByStart(tmp_path / "spans.sqlite") as opened:
+        yield opened
+    assert list(tmp_path.iterdir()) == [], "nothing is left behind"
+
+
+def put(spans: SpansByStart, *findings: Any) -> None:
+    for one in findings:
+        for each in one.spans:
+            spans.add(one.trace, each)
+
+
+def told(spans: SpansByStart, advisor: Advisor, *findings: Any) -> list[FleetJob]:
+    put(spans, *findings)
+    return list(jobs_of(spans, advisor))
+
+
+def test_spans_come_back_by_their_beginning_and_whole(spans: SpansByStart) -> None:
+    late, early = device("n", 0), device("n", 1)
+    put(spans, finding(late, span(late, start=BEGAN + 50, busy_ratio=0.5)), finding(early, span(early, energy_j=7.0)))
+    first, second = spans
+    assert [one.report.device.uuid for one in (first, second)] == ["GPU-n-1", "GPU-n-0"]
+    assert (first.energy_j, second.busy_ratio, second.seconds, second.epochs) == (7.0, 0.5, 600.0, 19)
+    assert first.report.profile is None
+    assert spans.whole(first) == span(early).report
+
+
+def test_a_copy_of_a_trace_counts_once_whichever_comes_first(tmp_path: Path) -> None:
+    of = device("n", 0)
+    copies = [replace(finding(of, span(of)), trace=name) for name in ("b/0.parquet", "a/0.parquet")]
+    kept = []
+    for number, order in enumerate((copies, copies[::-1])):
+        with SpansByStart(tmp_path / f"{number}.sqlite") as spans:
+            put(spans, *order)
+            assert (spans.added, len(spans)) == (2, 1)
+            kept += [one.trace for one in spans]
+    assert kept == ["a/0.parquet", "a/0.parquet"]
+
+
+@pytest.mark.parametrize("most", [3, 17, 10_000])
+def test_groups_are_those_of_all_spans_at_once(spans: SpansByStart, most: int) -> None:
+    for number, one in enumerate(fleet(6, seed=3)):
+        moved = [replace(each, report=each.report) for each in one.spans]
+        put(spans, replace(one, spans=tuple(moved)))
+        if number % 5 == 0:  # GPUs have a second job later, some with owners that name it
+            of = one.device
+            again = span(of, start=BEGAN + 700 + number // 3, period=20.0 + number // 10)
+            owners = (Owner(1, "python", slurm_job="7"),) if number % 2 else ()
+            put(spans, replace(one, spans=(replace(again, report=replace(again.report, owners=owners)),)))
+    found = {group.id: {span.number for span in own} for group, own in groups_of(spans, most=most)}
+    number_of = {(one.report.device.uuid, one.since): one.number for one in spans}
+    at_once = {
+        group.id: {number_of[report.device.uuid, report.job_since or 0.0] for report in reports}
+        for group, reports in grouped(one.report for one in spans)
+    }
+    assert found == at_once
+    assert {len(own) for own in found.values()} >= {1, 2, 4}
+
+
+def test_a_job_is_told_with_its_traces_and_its_price(spans: SpansByStart, advisor: Advisor, tmp_path: Path) -> None:
+    findings = list(fleet(2))
+    jobs = told(spans, advisor, *findings)
+    assert sorted(len(job.answer.gpus) for job in jobs) == [1, 1, 2, 2, 4, 4]
+    four = next(job for job in jobs if len(job.answer.gpus) == 4 and job.answer.nodes == ["node-00001"])
+    assert four.answer.grouped_by == "phase" and four.answer.verdict == "epochs" and four.straggler is None
+    assert four.gpu_s == pytest.approx(2400) and four.seconds == pytest.approx(600)
+    path = tmp_path / "jobs.parquet"
+    with path.open("wb") as file:
+        write_jobs(jobs, file)
+    table = pq.read_table(path)
+    path.unlink()
+    assert table.schema.equals(SCHEMA) and all(field.metadata is not None for field in table.schema)
+    row = next(row for row in table.to_pylist() if row["job"] == four.answer.id)
+    assert row["traces"] == [f"node-00001/{index}.parquet" for index in range(4)]
+    assert row["current_instance"] == "a2-highgpu-8g" and not row["current_assumed"]
+    assert row["energy_j"] == pytest.approx(4e5) and row["gpu_hours"] == pytest.approx(2400 / 3600)
+    whole = next(one for one in advisor.instances if (one.name, one.region) == ("a2-highgpu-8g", "us-central1"))
+    assert row["current_usd_per_hour"] == pytest.approx((whole.usd_per_hour or 0) / 2), "four of eight GPUs pay half"
+    saved = 1 - row["cheapest_ratio"] * row["cheapest_usd_per_hour"] / row["current_usd_per_hour"]
+    assert row["saving_ratio"] == pytest.approx(saved)
+    assert row["saving_ratio_low"] <= row["saving_ratio"] <= row["saving_ratio_high"]
+    assert row["saving_usd"] == pytest.approx(row["saving_usd_per_hour"] / 6)
+
+
+def test_the_shares_of_a_machine_add_up_to_its_price(spans: SpansByStart, advisor: Advisor) -> None:
+    rented = {"instance": "p3.16xlarge", "cloud": "aws", "region": "us-east-1"}
+    name = "Tesla V100-SXM2-16GB"
+    devices = [device("n", index, name, **rented) for index in range(8)]
+    jobs = told(spans, advisor, *(finding(of, span(of, period=11.0 * 1.1 ** int(of.label))) for of in devices))
+    assert len(jobs) == 8
+    paid = [job.saving.usd_per_hour for job in jobs if job.saving is not None]
+    whole = next(one for one in advisor.instances if (one.name, one.region) == ("p3.16xlarge", "us-east-1"))
+    assert sum(paid) == pytest.approx(whole.usd_per_hour or 0)
+    assert sum(GpuPrices(advisor).of(of).usd_per_hour or 0 for of in devices) == pytest.approx(whole.usd_per_hour or 0)
+
+
+def test_a_saving_is_sure_only_with_all_of_its_interval_and_the_memory(spans: SpansByStart, advisor: Advisor) -> None:
+    (job,) = told(spans, advisor, finding(device("n", 0), span(device("n", 0))))
+    found = job.answer.recommendation
+    assert found is not None and found.cheapest is not None and found.current is not None
+    best = found.cheapest.model_copy(update={"ratio": 0.5, "ratio_low": 0.4, "ratio_high": 0.7, "fits": True})
+    for usd, sure in ((1.0, True), (1.5, False)):
+        dear = best.model_copy(update={"usd_per_hour": usd})
+        now = found.current.model_copy(update={"usd_per_hour": 1.0})
+        told_of = found.model_copy(update={"cheapest": dear, "current": now})
+        saving = saving_of(told_of, 1)
+        assert saving is not None and saving.sure is sure
+        assert saving.ratio == pytest.approx(1 - 0.5 * usd)
+        assert (saving.low, saving.high) == pytest.approx((1 - 0.7 * usd, 1 - 0.4 * usd))
+        assert saving.usd(7200) == pytest.approx(2 * (1 - 0.5 * usd))
+    unknown = found.model_copy(update={"cheapest": best.model_copy(update={"fits": None, "usd_per_hour": 0.1})})
+    assert (saving := saving_of(unknown, 1)) is not None and not saving.sure
+    assert saving_of(found.model_copy(update={"current": None}), 1) is None
+
+
+def test_the_gpu_that_the_others_wait_for_is_found(spans: SpansByStart, advisor: Advisor) -> None:
+    devices = [device("n", index) for index in range(4)]
+    works = [0.80, 0.81, 1.0, 0.79]
+    (job,) = told(spans, advisor, *(finding(of, span(of, more_work=more)) for of, more in zip(devices, works, strict=True)))
+    assert job.straggler is not None and job.spans[job.straggler.place].report.device.uuid == "GPU-n-2"
+    assert job.straggler.waits == pytest.approx(0.2) and "sm_active" in job.straggler.why
+
+
+@pytest.mark.parametrize("works", [[0.8, 1.0], [1.0, 0.97, 1.02, 0.98], [0.7, 0.8, 0.9, 1.0]])
+def test_nobody_holds_up_a_pair_equals_or_a_staircase(spans: SpansByStart, advisor: Advisor, works: list[float]) -> None:
+    devices = [device("n", index) for index in range(len(works))]
+    (job,) = told(spans, advisor, *(finding(of, span(of, more_work=more)) for of, more in zip(devices, works, strict=True)))
+    assert job.straggler is None
+
+
+def test_a_gpu_with_longer_epochs_is_a_straggler_of_a_named_job(spans: SpansByStart, advisor: Advisor) -> None:
+    findings = []
+    for index, period in enumerate((30.0, 30.1, 34.0)):
+        one = span(device("n", index), period=period)
+        named = replace(one, report=replace(one.report, owners=(Owner(1, "python", slurm_job="5"),)))
+        findings.append(finding(device("n", index), named))
+    (job,) = told(spans, advisor, *findings)
+    assert job.answer.id == "slurm-5" and job.straggler is not None
+    assert job.spans[job.straggler.place].report.device.label == "2"
+    assert job.straggler.waits == pytest.approx(1 - 30.05 / 34)
+
+
+def test_a_gpu_that_nobody_knows_is_told_without_a_prediction(spans: SpansByStart, advisor: Advisor) -> None:
+    of = device("n", 0, "Voodoo 5")
+    (job,) = told(spans, advisor, finding(of, span(of)))
+    assert job.saving is None and job.answer.prediction is None
+    assert any("Voodoo 5" in note for note in job.answer.notes)
+    assert GpuPrices(advisor).of(of).usd_per_hour is None
+
+
+def test_the_largest_are_kept_whatever_the_order() -> None:
+    values = [(float(number % 7), f"{number:03}") for number in range(50)]
+    kept = []
+    for order in (values, values[::-1]):
+        largest = Largest(10)
+        for value, name in order:
+            largest.add(value, name, {"name": name})
+        assert largest.seen == 50
+        kept.append([row["name"] for row in largest.rows])
+    expected = sorted(values, key=lambda one: (-one[0], one[1]))[:10]
+    assert kept[0] == kept[1] == [name for _, name in expected]
