@@ -24,9 +24,10 @@ def test_correlation(naive: ModuleType, width: int) -> None:
     # The windows' energy has a floor, so that a flat stretch matches nothing: noise stays above it.
     channels = np.random.default_rng(width).normal(size=(2, 90))
     pattern = channels[:, 40 : 40 + width]
-    found = template.correlate(channels, pattern)
+    matching = template.Matching(channels)
+    found = matching.correlate(pattern)
     wanted = np.array(naive.correlate(channels.tolist(), pattern.tolist()))
-    energetic = template.local_energy(channels, width) > 0.051 * width * channels.var(axis=1).sum()
+    energetic = matching.energy(width) > 0.051 * width * channels.var(axis=1).sum()
     assert energetic.mean() > 0.9
     assert np.allclose(found[energetic], wanted[energetic])
     assert found[40] == pytest.approx(1)
@@ -34,8 +35,14 @@ def test_correlation(naive: ModuleType, width: int) -> None:
 
 def test_a_flat_stretch_matches_nothing() -> None:
     channels = np.concatenate([np.random.default_rng(0).normal(size=50), np.full(50, 0.3)])[None]
-    found = template.correlate(channels, channels[:, 10:30])
+    found = template.Matching(channels).correlate(channels[:, 10:30])
     assert np.abs(found[50:]).max() < 1e-6
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 12])
+def test_the_median_of_windows_is_the_median(count: int) -> None:
+    many = template.windows(np.random.default_rng(count).normal(size=(3, 60)), np.arange(count) * 3, 20)
+    assert np.array_equal(template.median_window(many), np.median(many, axis=0))
 
 
 @pytest.mark.parametrize("seed", range(8))

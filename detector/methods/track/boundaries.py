@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.ndimage import maximum_filter1d
 
 from .periods import autocorrelation, level, pooled
-from .template import boundary_phase, correlate, local_energy, seeds, windows
+from .template import Matching, boundary_phase, median_window, seeds, windows
 
 #: Bins per period in tracking, channels kept, rounds of template and matches.
 BINS, CHANNELS, ROUNDS = 96, 16, 3
@@ -123,20 +123,20 @@ def follow(values: NDArray[np.float64], period: float) -> Track | None:
     kept, weights = _weights(channels, length)
     if not kept.size:
         return None
-    channels = channels[kept] * np.sqrt(weights)[:, None]
+    matching = Matching(channels[kept] * np.sqrt(weights)[:, None])
 
     width = round(length)
     most = SEEDS if channels.shape[1] <= SHORT else 1
     tracks = [
         track
-        for first in seeds(channels, width, most)
-        if (track := _from_seed(channels, first, length, size, kept, weights)) is not None
+        for first in seeds(matching, width, most)
+        if (track := _from_seed(matching, first, length, size, kept, weights)) is not None
     ]
     return max(tracks, key=lambda track: track.fit.quality, default=None)
 
 
 def _from_seed(
-    channels: NDArray[np.float64],
+    matching: Matching,
     first: int,
     length: float,
     size: int,
@@ -144,31 +144,31 @@ def _from_seed(
     weights: NDArray[np.float64],
 ) -> Track | None:
     """The track whose first template is one period from bin `first` on."""
-    width = round(length)
-    similarity = correlate(channels, channels[:, first : first + width])
+    channels, width = matching.channels, round(length)
+    similarity = matching.correlate(channels[:, first : first + width])
     starts = best_chain(similarity, length)
     if starts.size < 2:
         return None
-    boundaries = starts + boundary_phase(np.median(windows(channels, starts, width), axis=0))
+    boundaries = starts + boundary_phase(median_window(windows(channels, starts, width)))
 
     before, after = max(2, round(BEFORE * length)), max(2, round(AFTER * length))
     for turn in range(ROUNDS):
         if turn:  # aligned, the mean cycle shows better where the epoch begins
             cycles = windows(channels, boundaries - width // 2, width)
             if cycles.shape[0] >= 2:
-                boundaries = boundaries - width // 2 + boundary_phase(np.median(cycles, axis=0))
+                boundaries = boundaries - width // 2 + boundary_phase(median_window(cycles))
         starts = boundaries - before
         starts = starts[(starts >= 0) & (starts + before + after <= channels.shape[1])]
         if starts.size < 2:
             return None
-        template = np.median(windows(channels, starts, before + after), axis=0)
-        similarity = correlate(channels, template)
+        template = median_window(windows(channels, starts, before + after))
+        similarity = matching.correlate(template)
         boundaries = _trimmed(best_chain(similarity, length), similarity) + before
         if boundaries.size < 2:
             return None
     everywhere = np.zeros(channels.shape[1])
     everywhere[before : before + similarity.size] = similarity
-    fit = _fit(channels, boundaries, similarity, template.shape[1], before, length)
+    fit = _fit(matching, boundaries, similarity, template.shape[1], before, length)
     return Track(size, boundaries, everywhere, kept, weights, template, before, fit)
 
 
@@ -207,12 +207,13 @@ def best_chain(similarity: NDArray[np.float64], length: float) -> NDArray[np.int
     gain: list[float] = similarity[peaks].tolist()
     previous = [-1] * peaks.size
     for i, (start, low, count) in enumerate(zip(starts.tolist(), first.tolist(), counts.tolist(), strict=False)):
-        best = 0.0
-        for k in range(count):
-            total = gain[low + k] - penalty[start + k]
-            if total > best:
-                best, previous[i] = total, low + k
-        gain[i] += best
+        if not count:
+            continue
+        totals = [before - cost for before, cost in zip(gain[low : low + count], penalty[start : start + count], strict=True)]
+        best = max(totals)
+        if best > 0:
+            previous[i] = low + totals.index(best)
+            gain[i] += best
     chain = [int(np.argmax(gain))]
     while previous[chain[-1]] >= 0:
         chain.append(previous[chain[-1]])
@@ -229,7 +230,7 @@ def _trimmed(chain: NDArray[np.int64], similarity: NDArray[np.float64]) -> NDArr
 
 
 def _fit(
-    channels: NDArray[np.float64],
+    matching: Matching,
     boundaries: NDArray[np.int64],
     similarity: NDArray[np.float64],
     width: int,
@@ -237,11 +238,11 @@ def _fit(
     length: float,
 ) -> Fit:
     """How well the boundaries fit each other and the trace; `width`, `before` and `length` (of a period) in bins."""
-    n = channels.shape[1]
+    channels, n = matching.channels, matching.channels.shape[1]
     around = windows(channels, boundaries - before, width)
     around = around - around.mean(axis=2, keepdims=True)
     rest = around.sum(axis=0) - around
-    norms = np.sqrt(local_energy(channels, width)[boundaries - before] * (rest**2).sum(axis=(1, 2)))
+    norms = np.sqrt(matching.energy(width)[boundaries - before] * (rest**2).sum(axis=(1, 2)))
     alike = float(np.mean((around * rest).sum(axis=(1, 2)) / np.maximum(norms, 1e-12)))
 
     margin = max(1, round(NEAR * length))
