@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from .finding import Failure, Finding
+from .finding import SIMULATED, Failure, Finding
 from .gpu_price import GpuPrices
 from .largest import Largest
 
@@ -23,8 +23,8 @@ _MOST_KINDS = 200
 
 _HOUR_S = 3600.0
 
-# Epoch lengths are counted by third of a power of ten.
-_BINS_PER_DECADE = 3
+# Epoch lengths are counted in bins that begin at 1, 2 and 5 times each power of ten.
+_STEPS = (1.0, 2.0, 5.0, 10.0)
 
 
 class GpuTally:
@@ -39,7 +39,7 @@ class GpuTally:
         self._cpu_s = 0.0
         self._start, self._end = math.inf, -math.inf
         self._verdicts: Counter[str] = Counter()
-        self._lengths: Counter[int] = Counter()
+        self._lengths: Counter[tuple[float, float]] = Counter()
         self._models: dict[str, _Hours] = {}
         self._idle = _Hours()
         self._problems, self._errors = _Kinds(), _Kinds()
@@ -58,7 +58,7 @@ class GpuTally:
         self._verdicts[found] += 1
         for span in finding.spans:
             if span.report.verdict == "epochs" and span.report.period_s:
-                self._lengths[math.floor(_BINS_PER_DECADE * math.log10(span.report.period_s))] += 1
+                self._lengths[_bin(span.report.period_s)] += 1
         self._add_idle(finding)
         self._add_quality(finding)
 
@@ -94,8 +94,7 @@ class GpuTally:
             "cpu_s": self._cpu_s,
             "found": {verdict: self._verdicts[verdict] for verdict in ("epochs", "steps", "none", "idle")},
             "epoch_lengths": [
-                {"from_s": 10 ** (place / _BINS_PER_DECADE), "to_s": 10 ** ((place + 1) / _BINS_PER_DECADE), "count": count}
-                for place, count in sorted(self._lengths.items())
+                {"from_s": low, "to_s": high, "count": count} for (low, high), count in sorted(self._lengths.items())
             ],
             "models": [{"gpu": name, **hours.to_json()} for name, hours in sorted(self._models.items())],
             "idle": {**self._idle.to_json(), "assumed": self._assumed, "gpus": self._idlest.seen, "worst": self._idlest.rows},
@@ -131,19 +130,20 @@ class GpuTally:
 
     def _add_quality(self, finding: Finding) -> None:
         quality = finding.quality
-        self._with_problems += bool(quality.problems)
-        for problem in quality.problems:
+        problems = [problem for problem in quality.problems if problem != SIMULATED]
+        self._with_problems += bool(problems)
+        for problem in problems:
             self._problems.add(problem, finding.trace)
-        if quality.problems or quality.missing_ratio > 0:
+        if problems or quality.missing_ratio > 0:
             row = {
                 "trace": finding.trace,
                 "missing_ratio": quality.missing_ratio,
                 "longest_hole_s": quality.longest_hole_s,
                 "hertz": quality.hertz,
                 "silent_metrics": len(quality.silent_metrics),
-                "problems": list(quality.problems),
+                "problems": problems,
             }
-            self._least_whole.add(len(quality.problems) + quality.missing_ratio, finding.trace, row)
+            self._least_whole.add(len(problems) + quality.missing_ratio, finding.trace, row)
 
 
 @dataclass
@@ -203,3 +203,10 @@ class _Kinds:
         left = self._others + sum(count for _, (count, _, _) in ordered[TABLE_ROWS:])
         rows: list[dict[str, Any]] = [{"count": count, "example": first, "trace": where} for _, (count, first, where) in told]
         return rows + ([{"count": left, "example": "of other kinds", "trace": ""}] if left else [])
+
+
+def _bin(seconds: float) -> tuple[float, float]:
+    """Between which steps a length lies."""
+    power = 10.0 ** math.floor(math.log10(seconds))
+    place = next(number for number, step in enumerate(_STEPS[1:]) if seconds < step * power or step == _STEPS[-1])
+    return _STEPS[place] * power, _STEPS[place + 1] * power

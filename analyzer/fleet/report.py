@@ -17,7 +17,7 @@ from .. import words
 from ..files import write_whole
 from ..service import page
 
-_FILTERS = ("seconds", "between", "usd", "share", "times", "clock", "count", "length", "number")
+_FILTERS = ("seconds", "usd", "share", "times", "clock", "count", "number")
 
 
 def write_report(summary: Mapping[str, Any], out: Path) -> Path:
@@ -29,7 +29,7 @@ def write_report(summary: Mapping[str, Any], out: Path) -> Path:
         InputError: it cannot be written.
     """
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {name: getattr(words, name) for name in _FILTERS} | {"hours": _hours}
+    environment.filters |= {name: getattr(words, name) for name in _FILTERS} | {"hours": _hours, "duration": words.length}
     files = resources.files(__package__)
     template = environment.from_string(files.joinpath("report.html").read_text(encoding="utf-8"))
     styles = [resources.files(page.__package__).joinpath("static/page.css"), files.joinpath("report.css")]
