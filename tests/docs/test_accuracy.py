@@ -1,0 +1,35 @@
+"""docs/accuracy.md and docs/measurements.md name every measurement of ``make bench``: none is made that nobody can find."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+MAKEFILE = Path(__file__).resolve().parents[2] / "Makefile"
+
+
+def measured() -> list[str]:
+    """What ``make bench`` runs with all extras, as ``room/script``."""
+    text = re.sub(r"\\\n", " ", MAKEFILE.read_text(encoding="utf-8"))
+    return [name for line in re.findall(r"^MEASURED \+?:?= *(.*)$", text, re.MULTILINE) for name in line.split()]
+
+
+def test_the_list_is_read() -> None:
+    assert {"agent/cost", "regressor/accuracy", "distributed/runs"} <= set(measured())
+
+
+@pytest.mark.parametrize("name", measured())
+def test_a_measurement_is_on_a_page(root: Path, name: str) -> None:
+    script = f"{name.split('/')[1]}.py"
+    pages = [(root / "docs" / page).read_text(encoding="utf-8") for page in ("accuracy.md", "measurements.md")]
+    assert any(script in page for page in pages), f"{name} is measured, and neither accuracy.md nor measurements.md names it"
+
+
+def test_every_script_that_is_named_exists(root: Path) -> None:
+    section = (root / "docs/accuracy.md").read_text(encoding="utf-8").split("## Every table")[1]
+    for row in section.splitlines():
+        names = re.findall(r"`([\w/]+\.py)`", row)
+        room = names[0].split("/")[0] if names else ""
+        for name in names:
+            path = name if "/" in name else f"{room}/{name}"
+            assert (root / "benchmarks" / path).is_file(), f"no benchmarks/{path}"
