@@ -1,0 +1,184 @@
+"""``epochcast fleet analyze``."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..errors import InputError
+from . import progress
+
+if TYPE_CHECKING:
+    from ..fleet.analyze import Progress
+    from ..fleet.execution import Workers
+
+
+class _Moment(click.ParamType):
+    """Unix seconds, from a number or a date and time (UTC unless it says otherwise)."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """See click."""
+        if isinstance(value, float):
+            return value
+        try:
+            seconds = float(value)
+        except ValueError:
+            try:
+                moment = datetime.fromisoformat(value)
+            except ValueError:
+                self.fail(f"{value!r} is no time; give unix seconds, or a date and time as in 2026-11-01T00:00", param, ctx)
+            seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+        if not math.isfinite(seconds):
+            self.fail(f"{value!r} is no time; give unix seconds, or a date and time as in 2026-11-01T00:00", param, ctx)
+        return seconds
+
+
+@click.command()
+@click.argument("path")
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Of the results; a run goes on there."
+)
+@click.option("--processes", type=click.IntRange(1), help="To work in. [default: one for each core]")
+@click.option("--scheduler", metavar="ADDRESS", help="Of a Dask cluster that works instead: tcp://host:8786.")
+@click.option("--from", "since", type=_Moment(), metavar="TIME", help="Only telemetry from then on: unix seconds or a date.")
+@click.option("--to", "until", type=_Moment(), metavar="TIME", help="Only telemetry before then.")
+@click.option("--nodes", type=click.Path(path_type=Path), metavar="FILE", help="CSV: node, and any of instance, cloud, region.")
+@click.option(
+    "--config", type=click.Path(path_type=Path), metavar="FILE", help="TOML with one [[prometheus]], as the service's."
+)
+@click.option("--token-file", type=click.Path(path_type=Path), metavar="FILE", help="Bearer token for a Prometheus.")
+@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="A TOML file with GPUs of your own.")
+@click.option("--model", type=click.Path(path_type=Path), metavar="DIR", help="A model fitted by `epochcast train regressor`.")
+@click.option("--prices", type=click.Path(path_type=Path), metavar="FILE", help="Your own price table (CSV), instead of ours.")
+@click.option("--objective", type=click.Choice(["cost", "time"]), default="cost", show_default=True, help="What to rank by.")
+@click.option("--market", type=click.Choice(["on-demand", "spot"]), default="on-demand", show_default=True)
+@click.option("--cloud", "clouds", multiple=True, metavar="NAME", help="Recommend only this cloud (repeatable).")
+@click.option("--region", "regions", multiple=True, metavar="NAME", help="Recommend only this region (repeatable).")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def analyze(
+    path: str,
+    out: Path,
+    processes: int | None,
+    scheduler: str | None,
+    since: float | None,
+    until: float | None,
+    nodes: Path | None,
+    config: Path | None,
+    token_file: Path | None,
+    gpus: Path | None,
+    model: Path | None,
+    prices: Path | None,
+    objective: str,
+    market: str,
+    clouds: tuple[str, ...],
+    regions: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Analyse the traces of a whole fleet: epochs, jobs, savings, stragglers, idle GPUs. Exits 1 if nothing could be analysed.
+
+    PATH is a folder with traces at any depth (.parquet, .pq, .csv, .csv.gz), the prefix of an object store (s3://bucket/prefix,
+    and whatever else fsspec knows), or a Prometheus (http://host:9090, with --from and --to). The folder that a trace lies in
+    is its node. Started again with the same DIR, it does what is missing or has changed.
+
+    DIR/report.html shows the results; gpus, spans, epochs, jobs and failures.parquet hold them, summary.json the totals.
+
+    \b
+    Example: epochcast fleet analyze traces --out findings
+             epochcast fleet analyze s3://telemetry/2026-11 --out findings --scheduler tcp://10.0.0.1:8786
+             epochcast fleet analyze http://prometheus:9090 --out findings --from 2026-11-01 --to 2026-11-02
+    """
+    needed = ("fsspec", "pebble") if scheduler is None else ("fsspec", "pebble", "distributed")
+    if missing := [name for name in needed if importlib.util.find_spec(name) is None]:
+        raise InputError(
+            f"the fleet's analysis is not installed here ({', '.join(missing)} missing); run: pip install 'epochcast[fleet]'"
+        )
+    if processes is not None and scheduler is not None:
+        raise InputError("--processes and --scheduler exclude each other: a cluster's workers are as many as were started")
+    if since is not None and until is not None and not since < until:
+        raise InputError(f"--from {since:.0f} is not before --to {until:.0f}; give a time in between")
+    from ..fleet.analyze import analyze as analyze_fleet
+    from ..fleet.execution import FleetError
+    from ..fleet.findings_store import alone_in
+    from ..fleet.gpu_history import Looking
+    from ..fleet.places import read_places
+    from ..fleet.traces_of import traces_of
+    from ..jobs.advisor import Advisor
+    from ..recommendation import Limits
+
+    limits = Limits(None, None, regions, clouds, "spot" if market == "spot" else "on-demand")
+    advisor = Advisor.load(
+        model=model, gpus=gpus, prices=prices, objective="time" if objective == "time" else "cost", limits=limits
+    )
+    looking = Looking(advisor.catalog, -math.inf if since is None else since, math.inf if until is None else until)
+    places = read_places(nodes)
+    with alone_in(out):
+        traces = traces_of(path, looking, places, out=out, config=config, token_file=token_file)
+        try:
+            with closing(_Closing(_workers(scheduler, processes))) as held:
+                told = analyze_fleet(traces.traces(), out, looking, held.workers, advisor, what=traces.name, show=_show)
+                held.at_once = False
+        except FleetError as error:
+            progress.clear()
+            click.echo(f"epochcast: {error}", err=True)
+            return 1
+        finally:
+            progress.clear()
+    run = told["run"]
+    if as_json:
+        click.echo(json.dumps({**told, "out": str(out), "report": str(out / "report.html")}, indent=2))
+    else:
+        over = f", of which {run['taken_over']} were taken over from an earlier run" if run["taken_over"] else ""
+        click.echo(f"{told['gpus']} GPUs, {told['jobs']} jobs, {told['failed']} of {run['traces']} traces failed{over}")
+        click.echo(f"report: {out / 'report.html'}")
+    return 1 if told["failed"] >= run["traces"] else 0
+
+
+class _Closing:
+    """Workers that are let go of at once, unless all went well."""
+
+    def __init__(self, workers: Workers) -> None:
+        self.workers, self.at_once = workers, True
+
+    def close(self) -> None:
+        """Let go of them."""
+        self.workers.close(at_once=self.at_once)
+
+
+def _workers(scheduler: str | None, processes: int | None) -> Workers:
+    if scheduler is not None:
+        from ..fleet.dask_cluster import DaskCluster
+
+        return DaskCluster(scheduler)
+    from ..fleet.local_processes import LocalProcesses, cores
+
+    return LocalProcesses(processes or cores())
+
+
+def _show(told: Progress) -> None:
+    done = told.taken_over + told.done
+    if done == told.traces and told.jobs:
+        progress.show(f"{told.jobs} jobs predicted")
+        return
+    line = f"{done} of {told.traces} traces"
+    if told.taken_over:
+        line += f" ({told.taken_over} taken over)"
+    if told.failed:
+        line += f", {told.failed} failed"
+    if told.done and told.seconds > 0:
+        left = (told.traces - done) * told.seconds / told.done
+        line += f", {told.gpu_s / 3600 / told.seconds:.2g} GPU-hours per second, about {_duration(left)} left"
+    progress.show(line)
+
+
+def _duration(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    return f"{seconds:.0f} s" if seconds < 90 else f"{minutes} min" if minutes < 90 else f"{minutes / 60:.1f} h"

@@ -1,0 +1,93 @@
+"""Workers of a Dask cluster, wherever they are: they need epochcast, and the traces under the same addresses."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from ..errors import InputError
+from .execution import FleetError
+
+T, R = TypeVar("T"), TypeVar("R")
+
+_CONNECT_S = 15.0
+# For workers to come (again): a cluster may be starting, or replace those that were lost.
+_NO_WORKERS_S = 120.0
+_NO_SCHEDULER_S = 20.0
+
+_ASK_S = 3.0  # between two questions for the workers
+
+
+class DaskCluster:
+    """The cluster of a scheduler; see `Workers`.
+
+    A worker that is lost is made up for by the others: Dask gives them its batches, and only one that ends several workers is
+    given up. Dask ends nothing that takes long, so there is no limit of time here.
+    """
+
+    def __init__(self, scheduler: str) -> None:
+        """Connect; InputError if nobody answers at this address (``tcp://host:port``), or it is none."""
+        from distributed import Client
+
+        self._address = scheduler
+        try:
+            self._client = Client(scheduler, timeout=_CONNECT_S, set_as_default=False)
+        except (OSError, ValueError, TypeError, TimeoutError) as error:
+            said = " ".join(str(error).split()) or type(error).__name__
+            raise InputError(
+                f"no Dask scheduler answers at {scheduler!r} ({said}); start one with `dask scheduler`, and name it as tcp://host:8786"
+            ) from error
+        self._executor: Any = self._client.get_executor(pure=False)
+        self._slots, self._asked = 0, -math.inf
+        self._silent_since: float | None = None
+        self._alone_since: float | None = None
+
+    @property
+    def slots(self) -> int:
+        """See `Workers`; of what the workers say it is a few seconds old."""
+        now = time.monotonic()
+        if now - self._asked > _ASK_S and self._connected:
+            self._asked = now
+            with contextlib.suppress(OSError, TimeoutError):  # `check` finds out whether it is gone
+                told = self._client.scheduler_info(n_workers=-1)["workers"].values()
+                self._slots = sum(worker["nthreads"] for worker in told)
+        return self._slots
+
+    def submit(self, function: Callable[[Sequence[T]], R], batch: Sequence[T], seconds: float) -> Future[R]:
+        """See `Workers`; waits for a scheduler that is away for a moment."""
+        while not self._connected:
+            self.check()
+            time.sleep(0.2)
+        future: Future[R] = self._executor.submit(function, batch)
+        return future
+
+    def check(self) -> bool:
+        """See `Workers`."""
+        now = time.monotonic()
+        self._silent_since = None if self._connected else self._silent_since or now
+        if self._client.status == "closed" or (self._silent_since and now - self._silent_since > _NO_SCHEDULER_S):
+            raise FleetError(
+                f"the Dask scheduler at {self._address} is gone; what was done is kept: "
+                "start it, and run the same command again"
+            )
+        self._alone_since = None if self.slots or not self._connected else self._alone_since or now
+        if self._alone_since and now - self._alone_since > _NO_WORKERS_S:
+            raise FleetError(
+                f"the Dask scheduler at {self._address} has had no worker for {_NO_WORKERS_S:.0f} s; "
+                f"start some with `dask worker {self._address}`, and run the same command again"
+            )
+        return True
+
+    def close(self, *, at_once: bool) -> None:
+        """See `Workers`."""
+        with contextlib.suppress(OSError, TimeoutError):
+            self._executor.shutdown(wait=False)
+            self._client.close(timeout=5)
+
+    @property
+    def _connected(self) -> bool:
+        return bool(self._client.status == "running")

@@ -1,0 +1,119 @@
+"""Many traces at once: batches go to workers, results come back as they are done; processes here, or a Dask cluster anywhere.
+
+Both are executors in the sense of ``concurrent.futures``; what is done with them is written once. A batch whose worker died, or
+took too long, is done again one trace at a time, so that only the trace that is at fault fails.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from typing import Protocol, TypeVar
+
+T, R = TypeVar("T"), TypeVar("R")
+
+# Seconds between two looks at whether there are still workers.
+_LOOK_S = 1.0
+
+# Batches in flight for each that can be worked on: a worker shall not wait for its next one.
+_IN_FLIGHT = 2
+
+
+class FleetError(ConnectionError):
+    """The workers are gone; one sentence. What was done is kept."""
+
+
+class Workers(Protocol):
+    """Where batches are worked on."""
+
+    @property
+    def slots(self) -> int:
+        """Batches that it can work on at once, now."""
+        ...
+
+    def submit(self, function: Callable[[Sequence[T]], R], batch: Sequence[T], seconds: float) -> Future[R]:
+        """Work on a batch, for so many seconds at most; a future whose exception says that its worker died or was late."""
+        ...
+
+    def check(self) -> bool:
+        """Whether futures that wait are still worked on; False where they have to be submitted anew.
+
+        Raises:
+            FleetError: there is nobody left to work.
+        """
+        ...
+
+    def close(self, *, at_once: bool) -> None:
+        """Let go of the workers; ``at_once``: though they work."""
+        ...
+
+
+def worked_on(
+    batches: Iterable[Sequence[T]],
+    function: Callable[[Sequence[T]], R],
+    workers: Workers,
+    *,
+    seconds_of: Callable[[T], float],
+    failed: Callable[[T, str], R],
+) -> Iterator[R]:
+    """Give ``function(batch)`` of each batch as it is done; few batches are in flight at any moment.
+
+    Args:
+        batches: taken as there is room for them.
+        function: of a module, of values that can be pickled; it fails of itself for no trace.
+        workers: to work on them.
+        seconds_of: how long one trace may take.
+        failed: the result of a trace that ended its worker, and what is said of it.
+
+    Raises:
+        FleetError: there is nobody left to work.
+    """
+    fresh, again = iter(batches), deque[Sequence[T]]()
+    pending: dict[Future[R], Sequence[T]] = {}
+    while True:
+        while len(pending) < _IN_FLIGHT * max(1, workers.slots):
+            batch = again.popleft() if again else next(fresh, None)
+            if batch is None:
+                break
+            pending[workers.submit(function, batch, sum(map(seconds_of, batch)))] = batch
+        if not pending:
+            return
+        done, _ = wait(pending, timeout=_LOOK_S, return_when=FIRST_COMPLETED)
+        if not done and not workers.check():
+            again.extend(pending.values())
+            pending.clear()
+        for future in done:
+            batch = pending.pop(future)
+            why = "" if future.cancelled() else _why(future.exception())
+            if why is None:
+                yield future.result()
+            elif len(batch) == 1 and why:
+                yield failed(batch[0], why)
+            else:  # what was cancelled was not looked at
+                again.extend([one] for one in batch)
+
+
+def _why(error: BaseException | None) -> str | None:
+    """Why there is no result; None where there is one."""
+    if error is None:
+        return None
+    if isinstance(error, TimeoutError):
+        return "it took too long; look at its size, or analyse a part of it (--from, --to)"
+    said = " ".join(str(error).split())
+    return f"it ended the process that worked on it ({type(error).__name__}: {said}); look at the file"
+
+
+def in_batches(traces: Iterable[T], size_of: Callable[[T], int], *, most: int, most_bytes: int) -> Iterator[list[T]]:
+    """Traces that follow each other, together as long as they are few and small."""
+    batch: list[T] = []
+    held = 0
+    for trace in traces:
+        size = size_of(trace)
+        if batch and (len(batch) >= most or held + size > most_bytes):
+            yield batch
+            batch, held = [], 0
+        batch.append(trace)
+        held += size
+    if batch:
+        yield batch

@@ -1,0 +1,125 @@
+"""From the trace of one GPU to what it tells: its stretches of work, their epochs and profiles, and how whole the data are."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...detector.methods.track.grid import PAUSE_S
+from ...detector.signals import PREFERENCE
+from ...regressor import Catalog
+from ..errors import InputError
+from ..live.report import Device
+from .finding import Finding, Span
+from .quality import TraceQuality
+from .span_finding import span_of
+from .span_rows import SpanRows
+from .stretches import SHORTEST_S, Activity, Stretch, worked
+from .trace_rows import Piece, TraceRows
+
+# Rest before and after a stretch that the detector sees too: it tells what working means. Two stretches do not share any.
+_MARGIN_S = PAUSE_S / 2
+
+# Seconds of a bin of activity.
+_BIN_S = 1.0
+
+
+@dataclass(frozen=True)
+class Looking:
+    """How traces are looked at, the same for all of a run.
+
+    Attributes:
+        catalog: names of GPUs.
+        since, until: unix seconds; rows from ``since`` up to ``until`` count.
+    """
+
+    catalog: Catalog
+    since: float = -np.inf
+    until: float = np.inf
+
+
+def finding_of(name: str, version: str, device: Device, rows: TraceRows, looking: Looking) -> Finding:
+    """Analyse one trace, in two goes through it: when the GPU worked, and then each stretch by itself.
+
+    Args:
+        name, version: see `Finding`.
+        device: which GPU.
+        rows: its telemetry.
+        looking: at which part of it, and by which catalogue.
+
+    Raises:
+        InputError: fewer than two rows, or none that can be used.
+    """
+    began = time.process_time()
+    main = _main_metric(rows)
+    quality = TraceQuality()
+    activity: Activity | None = None
+    for piece in _asked(rows, looking, [] if main is None else [main]):
+        quality.add_times(piece.time)
+        if activity is None and quality.step_s is not None:
+            activity = Activity(max(_BIN_S, quality.step_s))
+        if activity is not None:
+            activity.add(piece.time, None if main is None else piece.values[main])
+    if activity is None or quality.step_s is None:
+        raise InputError(f"{name!r} has {quality.rows} row(s) in the time asked for; a trace needs at least 2")
+    found = worked(activity, main, quality.step_s)
+    spans: list[Span] = []
+    for stretch, held in _by_stretch(rows, looking, [one for one in found.stretches if one.seconds >= SHORTEST_S], quality):
+        cut = any(abs(stretch.start - edge) <= 2 * activity.width_s for edge in quality.beginnings)
+        span, problems = span_of(device, stretch, held, main, looking.catalog, quality.step_s, cut=cut)
+        quality.problems += problems
+        spans += [] if span is None else [span]
+    return Finding(
+        trace=name,
+        version=version,
+        device=device,
+        start=quality.first,
+        end=quality.last,
+        idle_s=found.idle_s,
+        spans=tuple(spans),
+        quality=quality.told(rows.late, simulated=device.simulated, worked=bool(found.stretches), analysed=bool(spans)),
+        cpu_s=time.process_time() - began,
+    )
+
+
+def _main_metric(rows: TraceRows) -> str | None:
+    """The metric that stands for the GPU's activity: the first of the detector's preference that was ever read."""
+    for name in PREFERENCE:
+        if name in rows.names and any(not np.isnan(piece.values[name]).all() for piece in rows.pieces([name])):
+            return name
+    return None
+
+
+def _asked(rows: TraceRows, looking: Looking, names: list[str] | None) -> Iterator[Piece]:
+    for piece in rows.pieces(names):
+        first, last = np.searchsorted(piece.time, [looking.since, looking.until])
+        if last - first == piece.time.size:
+            yield piece
+        elif last > first:
+            yield Piece(piece.time[first:last], {name: values[first:last] for name, values in piece.values.items()})
+
+
+def _by_stretch(
+    rows: TraceRows, looking: Looking, stretches: list[Stretch], quality: TraceQuality
+) -> Iterator[tuple[Stretch, SpanRows]]:
+    """The rows of each stretch, one stretch after the other; every piece is counted for the quality on the way."""
+    waiting = stretches[::-1]
+    held: SpanRows | None = None
+    for piece in _asked(rows, looking, None):
+        quality.add_readings(piece)
+        while waiting:
+            stretch = waiting[-1]
+            if held is None:
+                held = SpanRows(stretch.start - _MARGIN_S, stretch.end + _MARGIN_S, stretch.rows)
+            held.add(piece)
+            if piece.time[-1] < held.end:
+                break
+            yield waiting.pop(), held
+            held = None
+    while waiting:  # the last one ends with the trace
+        stretch = waiting.pop()
+        yield stretch, held or SpanRows(stretch.start, stretch.end, stretch.rows)
+        held = None

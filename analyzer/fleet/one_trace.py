@@ -1,0 +1,60 @@
+"""What a worker does: opens the traces of a batch one after the other, and says what each tells, or why it tells nothing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import fsspec
+
+from ..csv_text import one_line
+from ..live.report import Device
+from .finding import Failure, Finding
+from .gpu_history import Looking, finding_of
+from .sources import TraceFile
+from .trace_rows import TraceRows
+
+log = logging.getLogger(__name__)
+
+Trace = TraceFile
+
+
+def analysed(looking: Looking, batch: Sequence[Trace]) -> list[Finding | Failure]:
+    """A finding of each trace, or a failure: whatever is wrong with one is not the others' fault."""
+    return [_analysed(trace, looking) for trace in batch]
+
+
+def _analysed(trace: Trace, looking: Looking) -> Finding | Failure:
+    try:
+        with fsspec.open(trace.url) as file:
+            rows = TraceRows(file, trace.name)
+            return finding_of(trace.name, trace.version, _device(trace, rows), rows, looking)
+    except FileNotFoundError:
+        said = f"{trace.name!r} is no longer there; run the analysis again"
+    except ValueError as error:  # the InputError of any room: it names the trace itself
+        said = str(error)
+    except MemoryError:
+        said = f"{trace.name!r} needs more memory than there is; analyse a part of it (--from, --to)"
+    except OSError as error:
+        said = f"{trace.name!r} cannot be read: {one_line(error)}"
+    except Exception as error:  # a bug, or a store's own error: the other traces shall not wait for it
+        log.warning("%s failed", trace.name, exc_info=error)
+        said = f"{trace.name!r} could not be analysed: {type(error).__name__}: {one_line(error)}"
+    return Failure(trace.name, trace.version, " ".join(said.split()))
+
+
+def _device(trace: TraceFile, rows: TraceRows) -> Device:
+    told, place = rows.metadata, trace.place
+    stem = trace.name.rpartition("/")[2].removesuffix(".gz").rpartition(".")[0]
+    return Device(
+        uuid=told.get("uuid") or f"file-{trace.name}",
+        label=stem,
+        name=told.get("gpu") or "unknown",
+        node=trace.node,
+        source=told.get("source") or "files",
+        simulated=bool(told.get("simulated")),
+        static=told.get("static") or {},
+        instance=place.instance,
+        cloud=place.cloud,
+        region=place.region,
+    )

@@ -1,0 +1,110 @@
+"""How whole a trace is: what is missing in it, and sentences on what keeps it from telling all that it could."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...detector.methods.track.grid import HOLE_S
+from ...regressor.profile import METRICS
+from .finding import SIMULATED, Quality
+from .stretches import SHORTEST_S
+from .trace_rows import Late, Piece
+
+Array = NDArray[np.float64]
+
+# What predictions rest on most. Of a trace without any other metric they rest on data sheets.
+_WANTED = ("gr_engine_active", "sm_active", "dram_active", "power")
+
+# A tick is missing where the next one comes later than this many steps; a share above the last is told.
+_LATE_STEPS, _TOLD_MISSING = 1.5, 0.02
+
+# Sampling slower than this hides short epochs: an epoch needs some ten samples.
+_SLOW_S = 5.0
+
+_MOST_PROBLEMS = 20
+
+
+class TraceQuality:
+    """Counts while a trace is gone through: first all times (`add_times`), then all readings (`add_readings`).
+
+    Attributes:
+        rows: so far.
+        first, last: unix seconds of the first and the last row.
+        step_s: median seconds between rows, of the first piece; None before two rows.
+        beginnings: unix seconds at which rows begin: of the first one, and of each after a hole of 300 s.
+        problems: sentences of others, told with its own.
+    """
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.first = self.last = np.nan
+        self.step_s: float | None = None
+        self.beginnings: list[float] = []
+        self.problems: list[str] = []
+        self._longest = 0.0
+        self._holes = 0
+        self._read: dict[str, bool] = {}
+
+    def add_times(self, time: Array) -> None:
+        """Take in the times of the next piece."""
+        if not time.size:
+            return
+        if not self.rows:
+            self.first = float(time[0])
+            self.beginnings.append(self.first)
+        before = time if not self.rows else np.concatenate([[self.last], time])
+        steps = np.diff(before)
+        if steps.size:
+            self.step_s = self.step_s or max(1e-3, float(np.median(steps)))
+            self._longest = max(self._longest, float(steps.max()))
+            self.beginnings += before[1:][steps > HOLE_S].tolist()
+            self._holes += int(np.count_nonzero(steps > max(1.0, 10 * self.step_s)))
+        self.rows, self.last = self.rows + time.size, float(time[-1])
+
+    def add_readings(self, piece: Piece) -> None:
+        """Take in which metrics have a reading in the next piece."""
+        for name, values in piece.values.items():
+            self._read[name] = self._read.get(name, False) or not np.isnan(values).all()
+
+    def told(self, late: Late, *, simulated: bool, worked: bool, analysed: bool) -> Quality:
+        """Return it, with a sentence on each problem.
+
+        Args:
+            late: rows that were left out.
+            simulated: no hardware was read.
+            worked, analysed: the GPU worked at all; long enough to be analysed.
+        """
+        assert self.step_s is not None
+        expected = round((self.last - self.first) / self.step_s) + 1
+        missing = min(1.0, max(0.0, 1 - self.rows / expected))
+        hole = self._longest if self._longest > _LATE_STEPS * self.step_s else 0.0
+        read = tuple(name for name, there in self._read.items() if there)
+        silent = tuple(name for name, there in self._read.items() if not there)
+        said = [SIMULATED] if simulated else []
+        if late.rows:
+            said.append(f"the clock was set back, by {late.seconds:.3g} s at most: {late.rows} rows are left out")
+        if self._holes:
+            said.append(f"{self._holes} hole(s) of more than ten ticks, the longest of {self._longest:.4g} s")
+        if missing > _TOLD_MISSING:
+            said.append(f"{missing:.0%} of the ticks are missing")
+        if self.step_s > _SLOW_S:
+            said.append(f"sampled every {self.step_s:.3g} s: epochs shorter than {10 * self.step_s:.0f} s cannot be seen")
+        if unknown := [name for name in _WANTED if name in silent or name not in self._read]:
+            said.append(f"without readings of {', '.join(unknown)} predictions are less sure")
+        if others := [name for name in silent if name in METRICS and name not in _WANTED]:
+            said.append(f"no reading of {', '.join(others)}")
+        if worked and not analysed:
+            said.append(f"the GPU worked, but never for {SHORTEST_S:.0f} s: too short to analyse")
+        said += list(dict.fromkeys(self.problems))
+        if len(said) > _MOST_PROBLEMS:
+            said = [*said[: _MOST_PROBLEMS - 1], f"and {len(said) - _MOST_PROBLEMS + 1} more"]
+        return Quality(
+            rows=self.rows,
+            hertz=1 / self.step_s if self.rows > 2 else None,
+            missing_ratio=missing,
+            longest_hole_s=hole,
+            metrics=read,
+            silent_metrics=silent,
+            problems=tuple(said),
+        )

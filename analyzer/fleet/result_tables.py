@@ -1,0 +1,189 @@
+"""The tables of a run: a row per trace, per stretch of work, per epoch, and per trace that failed."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ...regressor import Catalog
+from ..errors import InputError
+from .finding import Failure, Finding, Span
+
+_TEXT, _NUMBER, _COUNT, _TEXTS = pa.string(), pa.float64(), pa.int64(), pa.list_(pa.string())
+
+SCHEMAS = {
+    "gpus": pa.schema(
+        {
+            **dict.fromkeys(("trace", "version", "uuid", "label", "node", "name", "model", "source"), _TEXT),
+            "simulated": pa.bool_(),
+            **dict.fromkeys(("instance", "cloud", "region"), _TEXT),
+            **dict.fromkeys(("start", "end", "seconds", "idle_s", "idle_ratio"), _NUMBER),
+            **dict.fromkeys(("spans", "epochs", "rows"), _COUNT),
+            **dict.fromkeys(("hertz", "missing_ratio", "longest_hole_s"), _NUMBER),
+            **dict.fromkeys(("metrics", "silent_metrics", "problems"), _TEXTS),
+            "cpu_s": _NUMBER,
+        }
+    ),
+    "spans": pa.schema(
+        {
+            **dict.fromkeys(("trace", "uuid", "node"), _TEXT),
+            "span": _COUNT,
+            **dict.fromkeys(("start", "end", "seconds"), _NUMBER),
+            "verdict": _TEXT,
+            **dict.fromkeys(("period_s", "confidence"), _NUMBER),
+            "epochs": _COUNT,
+            "unit": _TEXT,
+            **dict.fromkeys(("epoch_s", "epoch_s_low", "epoch_s_high"), _NUMBER),
+            **dict.fromkeys(("busy_ratio", "energy_j", "memory_bytes"), _NUMBER),
+            "profile": _TEXT,
+        }
+    ),
+    "epochs": pa.schema(
+        {
+            **dict.fromkeys(("trace", "uuid"), _TEXT),
+            "span": _COUNT,
+            **dict.fromkeys(("start", "end", "seconds", "confidence"), _NUMBER),
+        }
+    ),
+    "failures": pa.schema(dict.fromkeys(("trace", "version", "error"), _TEXT)),
+}
+"""Columns of each table; what they mean stands in docs/fleet.md."""
+
+# Rows that wait to be written: of epochs some megabytes.
+_ROWS = 20_000
+
+
+@dataclass
+class Totals:
+    """What the tables hold: ``gpus`` (by their UUIDs), ``traces``, ``spans``, ``epochs``, ``failed`` traces, ``gpu_s`` seconds."""
+
+    gpus: int = 0
+    traces: int = 0
+    spans: int = 0
+    epochs: int = 0
+    failed: int = 0
+    gpu_s: float = 0.0
+
+
+def write_tables(findings: Iterable[Finding], failures: Iterable[Failure], catalog: Catalog, out: Path) -> Totals:
+    """Write all tables into the folder ``out``; each appears whole or not at all, and all at the end. Returns what is in them.
+
+    Raises:
+        InputError: the folder cannot be written.
+    """
+    totals, uuids = Totals(), set()
+    try:
+        with tempfile.TemporaryDirectory(dir=out, prefix=".tables") as folder, ExitStack() as stack:
+            writers = {name: stack.enter_context(_Writer(Path(folder), name)) for name in SCHEMAS}
+            for finding in findings:
+                uuids.add(finding.device.uuid)
+                totals.traces += 1
+                totals.spans += len(finding.spans)
+                totals.gpu_s += finding.seconds
+                writers["gpus"].add(_gpu(finding, catalog))
+                for number, span in enumerate(finding.spans):
+                    writers["spans"].add(_span(finding, number, span))
+                    totals.epochs += len(span.epochs)
+                    for row in _epochs(finding, number, span):
+                        writers["epochs"].add(row)
+            for failure in failures:
+                totals.failed += 1
+                writers["failures"].add(vars(failure))
+            for writer in writers.values():
+                writer.finish(out)
+    except OSError as error:
+        raise InputError(f"cannot write the tables into {str(out)!r}: {error.strerror or error}") from error
+    totals.gpus = len(uuids)
+    return totals
+
+
+class _Writer:
+    """One table, some rows at a time."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._name, self._schema = f"{name}.parquet", SCHEMAS[name]
+        self._path = folder / self._name
+        self._rows: list[dict[str, Any]] = []
+
+    def __enter__(self) -> _Writer:
+        self._writer = pq.ParquetWriter(self._path, self._schema, compression="zstd")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._writer.close()
+
+    def add(self, row: dict[str, Any]) -> None:
+        self._rows.append(row)
+        if len(self._rows) >= _ROWS:
+            self._write()
+
+    def finish(self, out: Path) -> None:
+        self._write()
+        self._writer.close()
+        with self._path.open("rb") as file:
+            os.fsync(file.fileno())
+        self._path.replace(out / self._name)
+
+    def _write(self) -> None:
+        self._writer.write_table(pa.Table.from_pylist(self._rows, schema=self._schema))
+        self._rows = []
+
+
+def _gpu(finding: Finding, catalog: Catalog) -> dict[str, Any]:
+    device, quality = finding.device, finding.quality
+    told = {name: getattr(device, name) for name in ("uuid", "label", "node", "name", "source", "simulated")}
+    place = {name: getattr(device, name) or None for name in ("instance", "cloud", "region")}
+    return {
+        "trace": finding.trace,
+        "version": finding.version,
+        **told,
+        **place,
+        "model": _model(device.name, catalog),
+        "start": finding.start,
+        "end": finding.end,
+        "seconds": finding.seconds,
+        "idle_s": finding.idle_s,
+        "idle_ratio": None if finding.idle_s is None or not finding.seconds else min(1.0, finding.idle_s / finding.seconds),
+        "spans": len(finding.spans),
+        "epochs": sum(len(span.epochs) for span in finding.spans),
+        **{name: getattr(quality, name) for name in ("rows", "hertz", "missing_ratio", "longest_hole_s")},
+        **{name: list(getattr(quality, name)) for name in ("metrics", "silent_metrics", "problems")},
+        "cpu_s": finding.cpu_s,
+    }
+
+
+def _span(finding: Finding, number: int, span: Span) -> dict[str, Any]:
+    report, profile = span.report, span.report.profile
+    return {
+        "trace": finding.trace,
+        "uuid": finding.device.uuid,
+        "node": finding.device.node,
+        "span": number,
+        **{name: getattr(span, name) for name in ("start", "end", "seconds", "busy_ratio", "energy_j", "memory_bytes")},
+        **{name: getattr(report, name) for name in ("verdict", "period_s", "confidence")},
+        "epochs": len(span.epochs),
+        **{name: getattr(profile, name, None) for name in ("unit", "epoch_s", "epoch_s_low", "epoch_s_high")},
+        "profile": None if profile is None else json.dumps(profile.to_json()),
+    }
+
+
+def _epochs(finding: Finding, number: int, span: Span) -> Iterator[dict[str, Any]]:
+    for epoch in span.epochs:
+        told = {name: getattr(epoch, name) for name in ("start", "end", "seconds", "confidence")}
+        yield {"trace": finding.trace, "uuid": finding.device.uuid, "span": number, **told}
+
+
+def _model(name: str, catalog: Catalog) -> str | None:
+    try:
+        return catalog.resolve(name).name
+    except ValueError:  # the InputError of the regressor
+        return None

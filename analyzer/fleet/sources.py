@@ -1,0 +1,123 @@
+"""What there is to analyse: the traces in a folder or below the prefix of an object store, in the order of their names."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import fsspec
+
+from ..errors import InputError
+from ..telemetry.settings import Place
+
+SUFFIXES = (".parquet", ".pq", ".csv", ".csv.gz")
+
+# The package of a store's file system is the user's choice, and fsspec names it in an ImportError.
+_REMEDY = "install the package that fsspec names for it"
+
+
+@dataclass(frozen=True, slots=True)
+class TraceFile:
+    """A file with the trace of one GPU.
+
+    Attributes:
+        name: its path below what is analysed, with ``/``.
+        version: see `Finding.version`.
+        url: what fsspec opens.
+        size: bytes.
+        node: the folder that it lies in, below what is analysed.
+        place: what is rented there.
+    """
+
+    name: str
+    version: str
+    url: str
+    size: int
+    node: str
+    place: Place
+
+
+class TraceFolder:
+    """A folder or prefix; any URL that fsspec knows. ``name``: the URL."""
+
+    def __init__(self, path: str, *, places: Mapping[str, Place], question: str, without: Path | None = None) -> None:
+        """Take a folder that exists.
+
+        Args:
+            path: of the folder: local, or with the scheme of a store (``s3://bucket/prefix``).
+            places: node -> what is rented.
+            question: how traces are looked at; part of their versions.
+            without: a local folder below it in which there are no traces: the results.
+
+        Raises:
+            InputError: it is not there, or the package for its scheme is not installed.
+        """
+        try:
+            self._files, self._root = fsspec.core.url_to_fs(path)
+        except ImportError as error:
+            raise InputError(f"cannot read {path!r}: {error}; {_REMEDY}") from error
+        except ValueError as error:
+            raise InputError(f"cannot read {path!r}: {error}") from error
+        self._root = self._root.rstrip("/")
+        self.name = path
+        self._places, self._question = places, question
+        self._without = "" if without is None or not self.is_local else str(without.resolve())
+        try:
+            there = bool(self._root == "" or self._files.isdir(self._root))
+        except Exception as error:  # each store has errors of its own: no access, no such host
+            raise InputError(f"cannot read {path!r}: {type(error).__name__}: {error}") from error
+        if not there:
+            raise InputError(f"{path!r} is not a folder; name one with traces ({', '.join(SUFFIXES)}) in it, at any depth")
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is on this machine's own file systems."""
+        protocol = self._files.protocol
+        return "file" in ([protocol] if isinstance(protocol, str) else protocol)
+
+    def traces(self) -> Iterator[TraceFile]:
+        """Each trace, folder by folder; hidden files and folders are left out.
+
+        Raises:
+            InputError: the store does not answer.
+        """
+        try:
+            for folder, folders, files in self._files.walk(self._root, detail=True):
+                for name in [name for name in folders if name.startswith(".") or self._is_left_out(folder, name)]:
+                    del folders[name]
+                for name in sorted(files):
+                    if name.lower().endswith(SUFFIXES) and not name.startswith("."):
+                        yield self._trace(folder, name, files[name])
+        except InputError:
+            raise
+        except Exception as error:
+            raise InputError(f"cannot list {self.name!r}: {type(error).__name__}: {error}") from error
+
+    def _is_left_out(self, folder: str, name: str) -> bool:
+        return bool(self._without) and str((Path(folder) / name).resolve()) == self._without
+
+    def _trace(self, folder: str, name: str, info: Mapping[str, Any]) -> TraceFile:
+        node = folder.removeprefix(self._root).strip("/") or Path(self._root).name or self._root
+        path, size = f"{folder.rstrip('/')}/{name}", int(info.get("size") or 0)
+        # Object stores tell a hash of the content, or at least when it was written.
+        changed = next(
+            (str(info[key]) for key in ("ETag", "etag", "md5Hash", "mtime", "LastModified", "created") if key in info), ""
+        )
+        place = self._places.get(node, Place())
+        return TraceFile(
+            name=path.removeprefix(self._root).lstrip("/"),
+            version=version_of(size, changed, node, place, self._question),
+            url=self._files.unstrip_protocol(path),
+            size=size,
+            node=node,
+            place=place,
+        )
+
+
+def version_of(*of: object) -> str:
+    """Sixteen letters that are others where any of these values is another one."""
+    return hashlib.sha256(json.dumps([vars(one) if isinstance(one, Place) else one for one in of]).encode()).hexdigest()[:16]

@@ -1,0 +1,163 @@
+"""One stretch of work: its epochs by the batch detector, its profile, and what it cost in energy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...detector import Detection, detect
+from ...detector import InputError as DetectorError
+from ...regressor import Catalog
+from ...regressor.profile import METRICS, Profile
+from ..live.report import MOST_EPOCHS, Device, EpochRecord, Report
+from ..profile_of_detection import LEAST_CONFIDENCE, profile_of_detection
+from ..static_gpu import gpu_of
+from .finding import Span
+from .span_rows import SpanRows
+from .stretches import Stretch
+from .trace_rows import Piece
+
+Array = NDArray[np.float64]
+
+# How much of the time the GPU works, the best first.
+_BUSY = ("gr_engine_active", "sm_active", "gpu_utilization")
+
+# A first boundary within this share of a period from where rows begin is none: that epoch had begun before (as `live.gpu_watch`).
+_NEAR = 0.2
+
+
+def span_of(
+    device: Device, stretch: Stretch, held: SpanRows, main: str | None, catalog: Catalog, step_s: float, *, cut: bool
+) -> tuple[Span | None, list[str]]:
+    """Analyse a stretch.
+
+    Args:
+        device: which GPU.
+        stretch: when it worked.
+        held: its rows.
+        main: the metric of the activity; None where there is none.
+        catalog: names of GPUs.
+        step_s: seconds between rows.
+        cut: rows begin here, so the job may have begun before.
+
+    Returns:
+        The span, None if no row lies in it, and sentences on what it does not tell.
+    """
+    rows = held.for_detector()
+    busy = _working(rows, stretch, main)
+    if not busy.size:
+        return None, []
+    start, end = float(rows.time[busy[0]]), float(rows.time[busy[-1]])
+    problems: list[str] = []
+    if held.thinned > 1:
+        hours, shortest = stretch.seconds / 3600, 10 * held.thinned * step_s
+        problems.append(
+            f"{hours:.3g} h of work without a pause were thinned to means of {held.thinned} rows: "
+            f"epochs shorter than {shortest:.3g} s cannot be seen in them"
+        )
+    found: Detection | None = None
+    try:
+        found = detect(rows.time, rows.values)
+    except DetectorError as error:
+        problems.append(f"no epochs were looked for: {error}")
+    if found is not None and len(found.jobs) > 1:
+        problems.append("two jobs share the GPU: what is told is of the main one, and its metrics are those of both")
+    late = cut and found is not None and _begun_before(found, rows)
+    if late and found is not None:
+        found = replace(found, epochs=found.epochs[1:])
+    profile = None
+    if device.source != "host":
+        try:
+            profile = _profile(device, held, found, catalog, first_epoch=not late)
+        except ValueError as error:  # the InputError of any room
+            problems.append(f"no profile, so no prediction: {error}")
+    inside = slice(busy[0], busy[-1] + 1)
+    part = Piece(rows.time[inside], {name: values[inside] for name, values in rows.values.items()})
+    epochs = _records(found, start)
+    return (
+        Span(
+            start=start,
+            end=end,
+            report=_report(device, found, profile, epochs, start, part, step_s),
+            epochs=epochs,
+            busy_ratio=next((mean for name in _BUSY if (mean := _mean(part.values.get(name))) is not None), None),
+            energy_j=_energy(part),
+            memory_bytes=_most(part.values.get("memory_used")),
+        ),
+        problems,
+    )
+
+
+def _working(rows: Piece, stretch: Stretch, main: str | None) -> NDArray[np.intp]:
+    inside = (rows.time >= stretch.start) & (rows.time <= stretch.end)
+    if main is not None and stretch.threshold is not None and main in rows.values:
+        above = rows.values[main] > stretch.threshold
+        if (inside & above).any():
+            inside &= above
+    return np.flatnonzero(inside)
+
+
+def _begun_before(found: Detection, rows: Piece) -> bool:
+    """Whether the first epoch had begun before the first row."""
+    if not found.epochs or found.period_s is None:
+        return False
+    return found.epochs[0].start - float(rows.time[0]) <= _NEAR * found.period_s
+
+
+def _profile(device: Device, held: SpanRows, found: Detection | None, catalog: Catalog, *, first_epoch: bool) -> Profile:
+    gpu = gpu_of(device.name, device.static, catalog).name
+    time, values = held.for_profile()
+    inside = {name: column for name, column in values.items() if name in METRICS}
+    return profile_of_detection(gpu, time, inside, found, simulated=device.simulated, first_epoch=first_epoch)
+
+
+def _records(found: Detection | None, since: float) -> tuple[EpochRecord, ...]:
+    """The epochs; none where the detector is too unsure: a wrong one is worse."""
+    if found is None or found.verdict != "epochs" or found.confidence < LEAST_CONFIDENCE:
+        return ()
+    return tuple(EpochRecord(one.start, one.end, float(np.clip(one.confidence, 0, 1)), since) for one in found.epochs)
+
+
+def _report(
+    device: Device,
+    found: Detection | None,
+    profile: Profile | None,
+    epochs: tuple[EpochRecord, ...],
+    since: float,
+    rows: Piece,
+    step_s: float,
+) -> Report:
+    told = found is not None and found.verdict != "none"
+    return Report(
+        device=device,
+        state="answered" if told else "searching",
+        verdict="none" if found is None else found.verdict,
+        period_s=None if found is None else found.period_s,
+        confidence=0.0 if found is None or not told else float(np.clip(found.confidence, 0, 1)),
+        job_since=since,
+        epochs_seen=len(epochs),
+        epochs=epochs[-MOST_EPOCHS:],
+        profile=profile,
+        last_sample=float(rows.time[-1]),
+        samples=rows.time.size,
+        hertz=1 / step_s,
+    )
+
+
+def _mean(values: Array | None) -> float | None:
+    return None if values is None or np.isnan(values).all() else float(np.nanmean(values))
+
+
+def _most(values: Array | None) -> float | None:
+    return None if values is None or np.isnan(values).all() else float(np.nanmax(values))
+
+
+def _energy(rows: Piece) -> float | None:
+    """Joules by the counter, whose resets do not count; else by the power, which is held between readings."""
+    counter: Array | None = rows.values.get("energy")
+    if counter is not None and np.count_nonzero(~np.isnan(counter)) > 1:
+        return float(np.maximum(np.diff(counter[~np.isnan(counter)]), 0.0).sum())
+    mean = next((mean for name in ("power", "power_average") if (mean := _mean(rows.values.get(name))) is not None), None)
+    return None if mean is None else mean * float(rows.time[-1] - rows.time[0])

@@ -1,0 +1,165 @@
+"""The rows of a trace file in pieces, so that a year of them needs no more memory than ten minutes.
+
+What `trace.read_trace` refuses is refused here too, but for times that go back: of a fleet's many clocks some are set now and
+then, and what comes before the newest row is left out and counted.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from ..csv_text import numeric_column, one_line
+from ..errors import InputError
+from ..trace import PANDAS_INDEX, PARQUET_KEY, parse_metadata, table_of_csv
+
+Array = NDArray[np.float64]
+
+MOST_CSV_BYTES = 2**28
+"""A CSV text is parsed whole, which takes several times its size; compressed it is measured as it expands."""
+
+# Rows that are decoded at once, and values up to which a trace is held once it was read: 60 MB.
+_PIECE_ROWS = 65_536
+_HELD_VALUES = 7_500_000
+
+# What no hardware reads (an error code, say) is no reading; as `live.gpu_watch` has it.
+_LARGEST = 1e18
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some rows: ``time`` (n,) unix seconds, ascending; ``values`` metric -> (n,) base units, NaN where there is no reading."""
+
+    time: Array
+    values: Mapping[str, Array]
+
+
+@dataclass
+class Late:
+    """Rows that were left out since they are no later than one before them: how many, and how far back [s] at most."""
+
+    rows: int = 0
+    seconds: float = 0.0
+    newest: float = field(default=-np.inf, repr=False)
+
+    def without(self, piece: Piece) -> Piece:
+        """The rest of the piece; they are counted."""
+        time = piece.time
+        if not time.size:
+            return piece
+        before = np.maximum.accumulate(np.concatenate([[self.newest], time]))
+        self.newest = float(before[-1])
+        later = time > before[:-1]
+        if later.all():
+            return piece
+        self.rows += int((~later).sum())
+        self.seconds = max(self.seconds, float((before[:-1] - time)[~later].max()))
+        return Piece(time[later], {name: values[later] for name, values in piece.values.items()})
+
+
+class TraceRows:
+    """A trace that can be gone through more than once.
+
+    Attributes:
+        names: of its metric columns.
+        metadata: of the trace, with all of `trace.parse_metadata`'s keys.
+        late: rows left out, known once it was gone through.
+    """
+
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        """Open a trace of ``name`` (whose end tells the format); InputError where it is none."""
+        self.late = Late()
+        self._name = name
+        self._held: list[Piece] | None = None
+        lower = name.lower()
+        if lower.endswith((".parquet", ".pq")):
+            self._open_parquet(file)
+        else:
+            frame, self.metadata = table_of_csv(_text(file, name, compressed=lower.endswith(".gz")), name)
+            columns = [str(column) for column in frame.columns]
+            self._time_name, self.names = self._columns(columns)
+            values = {column: numeric_column(frame[column], column, name).to_numpy() for column in columns}
+            self._held = [self._checked(values.pop(self._time_name), values)]
+
+    def pieces(self, names: Sequence[str] | None = None) -> Iterator[Piece]:
+        """All rows, with the named metrics; None: all of them.
+
+        Raises:
+            InputError: a time or a metric that is none, or a file that cannot be read on.
+        """
+        late = Late()
+        if self._held is not None:
+            for piece in self._held:
+                chosen = piece.values if names is None else {name: piece.values[name] for name in names}
+                yield late.without(Piece(piece.time, chosen))
+        else:
+            wanted = [self._time_name, *(self.names if names is None else names)]
+            try:
+                for batch in self._parquet.iter_batches(_PIECE_ROWS, columns=wanted, use_threads=False):
+                    yield late.without(self._piece(batch))
+            except (OSError, pa.ArrowException) as error:
+                raise InputError(f"{self._name!r} is not a readable Parquet file: {one_line(error)}") from error
+        self.late = late
+
+    def _open_parquet(self, file: BinaryIO) -> None:
+        try:
+            self._parquet = pq.ParquetFile(file, pre_buffer=False)
+            schema = self._parquet.schema_arrow
+        except (OSError, pa.ArrowException) as error:
+            raise InputError(f"{self._name!r} is not a readable Parquet file: {one_line(error)}") from error
+        self.metadata = parse_metadata((schema.metadata or {}).get(PARQUET_KEY), self._name)
+        self._time_name, self.names = self._columns([one for one in schema.names if not PANDAS_INDEX.fullmatch(one)])
+        if self._parquet.metadata.num_rows * (len(self.names) + 1) <= _HELD_VALUES:
+            self._held = list(self.pieces())
+
+    def _columns(self, columns: list[str]) -> tuple[str, tuple[str, ...]]:
+        time = next((one for one in ("time", "t") if one in columns), None)
+        if time is None:
+            raise InputError(f"{self._name!r} has no column 'time' (or 't'); it has {', '.join(columns[:8])}")
+        if len(set(columns)) < len(columns):
+            twice = next(one for one in columns if columns.count(one) > 1)
+            raise InputError(f"{self._name!r} has more than one column {twice!r}; give every metric a name of its own")
+        return time, tuple(one for one in columns if one != time)
+
+    def _piece(self, batch: Any) -> Piece:
+        values = {name: self._numbers(name, column) for name, column in zip(batch.schema.names, batch.columns, strict=True)}
+        return self._checked(values.pop(self._time_name), values)
+
+    def _numbers(self, name: str, column: Any) -> Array:
+        if pa.types.is_floating(column.type) or pa.types.is_integer(column.type):
+            values: Array = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+            if not np.isinf(values).any():
+                return values
+        # Slower, and says which value is wrong.
+        return numeric_column(pd.Series(column.to_pandas()), name, self._name).to_numpy()
+
+    def _checked(self, time: Array, values: Mapping[str, Array]) -> Piece:
+        if not np.isfinite(time).all():
+            raise InputError(f"{self._name!r} has a row without a valid time; give every row a time in unix seconds")
+        return Piece(time, {name: _readings(column) for name, column in values.items()})
+
+
+def _readings(column: Array) -> Array:
+    beyond = np.abs(column) > _LARGEST
+    return np.where(beyond, np.nan, column) if beyond.any() else column
+
+
+def _text(file: BinaryIO, name: str, *, compressed: bool) -> str:
+    try:
+        raw = gzip.GzipFile(fileobj=file).read(MOST_CSV_BYTES + 1) if compressed else file.read(MOST_CSV_BYTES + 1)
+        if len(raw) > MOST_CSV_BYTES:
+            most = MOST_CSV_BYTES // 2**20
+            raise InputError(f"{name!r} holds more than {most} MiB of CSV, which is read whole; make a Parquet file of it")
+        return io.TextIOWrapper(io.BytesIO(raw), encoding="utf-8").read()
+    except (OSError, UnicodeError, EOFError, zlib.error) as error:
+        raise InputError(f"{name!r} is not a readable CSV file: {one_line(error)}") from error
