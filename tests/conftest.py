@@ -175,3 +175,16 @@ def database(tmp_path: Path, until: Any) -> Iterator[Callable[..., Database]]:
     yield start
     for each in databases:
         each.stop()
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    """A headless Chromium; no longer than needed, as playwright runs an event loop in the thread of the tests."""
+    path = shutil.which("chromium")
+    if path is None:
+        pytest.skip("no chromium here: install the Debian package chromium")
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright (extra dev)")
+    with playwright.sync_playwright() as running:
+        browser = running.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()

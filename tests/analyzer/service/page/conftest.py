@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import socket
 import threading
 import time
@@ -121,16 +120,3 @@ def client_of(fleet_parts: Parts, tmp_path: Path) -> Iterator[Any]:
     yield client
     for store in stores:
         store.close()
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    """A headless Chromium; no longer than needed, as playwright runs an event loop in the thread of the tests."""
-    path = shutil.which("chromium")
-    if path is None:
-        pytest.skip("no chromium here: install the Debian package chromium")
-    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright (extra dev)")
-    with playwright.sync_playwright() as running:
-        browser = running.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield browser
-        browser.close()
