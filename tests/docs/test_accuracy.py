@@ -33,3 +33,15 @@ def test_every_script_that_is_named_exists(root: Path) -> None:
         for name in names:
             path = name if "/" in name else f"{room}/{name}"
             assert (root / "benchmarks" / path).is_file(), f"no benchmarks/{path}"
+
+
+def test_the_headline_figures_of_the_readme_are_those_of_the_page(root: Path) -> None:
+    """What the README shows in bold is stated, to its own decimals, on the page that has the command behind it."""
+    section = (root / "README.md").read_text(encoding="utf-8").split("## How good is it")[1].split("\n## ")[0]
+    page = (root / "docs/accuracy.md").read_text(encoding="utf-8")
+    stated = [float(number) for number in re.findall(r"\d+(?:\.\d+)?", page)]
+    headlines = [number for bold in re.findall(r"\*\*(.+?)\*\*", section) for number in re.findall(r"\d+\.\d+", bold)]
+    assert len(headlines) >= 6
+    for number in headlines:
+        half = 0.5 * 10 ** -len(number.split(".")[1])
+        assert any(abs(float(number) - other) <= half + 1e-9 for other in stated), f"README says {number}, accuracy.md does not"
