@@ -130,7 +130,7 @@ def _backends() -> Iterator[str]:
 def _schemas(schemas: dict[str, Any], level: int = 4) -> Iterator[str]:
     for name, schema in sorted(schemas.items()):
         if "properties" in schema:
-            yield f"{'#' * level} {name}"
+            yield f"{'#' * level} {name} object"  # not the name alone: a tag has it too
             yield prose(schema.get("description", ""))
             yield _fields(schema)
 
@@ -154,7 +154,7 @@ def _type(schema: dict[str, Any]) -> str:
     """What a JSON schema lets through, in a word or two."""
     if "$ref" in schema:
         name = schema["$ref"].rsplit("/", 1)[-1]
-        return f"[{name}](#{name.lower()})"
+        return f"[{name}](#{name.lower()}-object)"
     if options := schema.get("anyOf") or schema.get("oneOf"):
         return " or ".join(dict.fromkeys(_type(option) for option in options))
     if "const" in schema:

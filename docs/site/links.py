@@ -1,7 +1,7 @@
 """MkDocs hook: links that leave docs/ work on the site too, and the site has pages for lists that would only be kept twice.
 
-In the repository a link such as ``../dashboards/alerts.yml`` leads to the file. The site has no repository around it: a file that
-a page links to is shown there as a page of its own (Markdown as it is, other text as code), a folder is named without a link.
+In the repository a link such as ``../dashboards/alerts.yml`` leads to the file. The site has no repository around it: a file
+that a page links to is shown there as a page of its own (Markdown as it is, else as code), a folder is named without a link.
 """
 
 import os
@@ -25,7 +25,10 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Put the pages of a folder where the navigation names the folder (``decisions/``), in the order of their names."""
     docs = Path(config.docs_dir)
     config.nav = [
-        {title: _pages(docs, place) if isinstance(place, str) and place.endswith("/") else place for title, place in entry.items()}
+        {
+            title: _pages(docs, place) if isinstance(place, str) and place.endswith("/") else place
+            for title, place in entry.items()
+        }
         for entry in config.nav or ()
     ]
     return config

@@ -28,7 +28,7 @@ def blocks(page: str, language: str) -> list[str]:
 
 def shown(page: str) -> Iterator[tuple[str, Any, Any]]:
     """Backend, question and answer of every curl with a question on its second line that an answer follows."""
-    pattern = r"^```\ncurl \S+/backends/(\S+) -H [^\n]*\\\n  -d '([^\n]*)'\n```\n```json\n(.*?)^```$"
+    pattern = r"^```sh\ncurl \S+/backends/(\S+) -H [^\n]*\\\n  -d '([^\n]*)'\n```\n```json\n(.*?)^```$"
     for backend, question, answer in re.findall(pattern, page, re.DOTALL | re.MULTILINE):
         yield backend, json.loads(question), json.loads(answer)
 

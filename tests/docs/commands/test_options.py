@@ -1,0 +1,93 @@
+"""Every `epochcast …` that a page shows, in a block or in its text, run or not, is a command that exists, as do its options."""
+
+import argparse
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from epochcast.agent.cli import _parser as agent_parser
+from epochcast.analyzer.cli import cli
+from epochcast.analyzer.node.cli import _parser as node_parser
+
+LANGUAGES = ("sh", "bash", "console")
+_INLINE = re.compile(r"`(epochcast(?:-agent)? [^`\n]+)`")
+
+
+def problems(command: str) -> Iterator[str]:
+    """What of a command does not exist: a subcommand or an option. ``a|b`` stands for either, an ellipsis for the rest."""
+    words = shlex.split(command.replace("…", " … "), comments=True)
+    program = Path(words[0]).name
+    if program == "epochcast-agent":
+        yield from _of_parser(agent_parser(), words[1:], command)
+    elif words[1:2] == ["serve"] and "--node" in words:
+        yield from _of_parser(node_parser(), words[2:], command)
+    elif program == "epochcast":
+        yield from _of_click(cli, words[1:], command)
+
+
+def _of_click(command: click.Command, words: list[str], whole: str) -> Iterator[str]:
+    if isinstance(command, click.Group) and words and not words[0].startswith("-"):
+        if words[0] == "…" or words[0].isupper():  # any of them
+            return
+        with click.Context(command) as context:
+            for name in words[0].rstrip(",:;").split("|"):
+                inner = command.get_command(context, name)
+                if inner is None:
+                    yield f"{whole!r}: there is no {name!r}"
+                else:
+                    yield from _of_click(inner, words[1:], whole)
+        return
+    known = {name for parameter in command.params for name in [*parameter.opts, *parameter.secondary_opts]}
+    yield from _unknown(words, known | {"--help", "-h", "--version"}, whole)
+
+
+def _of_parser(parser: argparse.ArgumentParser, words: list[str], whole: str) -> Iterator[str]:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for word in words:
+                if word in action.choices:
+                    before, after = words[: words.index(word)], words[words.index(word) + 1 :]
+                    yield from _of_parser(action.choices[word], after, whole)
+                    words = before
+                    break
+    yield from _unknown(words, set(parser._option_string_actions), whole)
+
+
+def _unknown(words: list[str], known: set[str], whole: str) -> Iterator[str]:
+    for word in words:
+        if word == "--" or word in ("|", ">", "&&", "||"):
+            return
+        if re.match(r"--?[a-z]", word) and word.partition("=")[0] not in known:
+            yield f"{whole!r}: there is no option {word}"
+
+
+def test_commands_in_blocks_exist(block: Any) -> None:
+    ours = [command for command in block.commands if re.match(r"\S*epochcast(-agent)? ", command)]
+    assert [problem for command in ours for problem in problems(command)] == [], f"{block.page}:{block.line}"
+
+
+def test_commands_in_the_text_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8").replace("\\|", "|")
+    assert [problem for command in _INLINE.findall(text) for problem in problems(command)] == []
+
+
+@pytest.mark.parametrize(
+    ("command", "wrong"),
+    [
+        ("epochcast detect run.parquet --plot x.png", 0),
+        ("epochcast detect run.parquet --plott x.png", 1),
+        ("epochcast train regressor|nothing …", 1),
+        ("epochcast predict-model NAME --json", 0),
+        ("epochcast record --out a.parquet -- python train.py --anything", 0),
+        ("epochcast serve --node --agent http://a:1 --nothing", 1),
+        ("/opt/epochcast/bin/epochcast-agent --replay a.csv check --json", 0),
+        ("epochcast-agent check --nothing", 1),
+    ],
+)
+def test_what_does_not_exist_is_seen(command: str, wrong: int) -> None:
+    assert len(list(problems(command))) == wrong

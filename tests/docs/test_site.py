@@ -1,0 +1,64 @@
+"""The site builds without a warning, loads nothing from elsewhere, and leads to every page."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import yaml
+
+
+@pytest.fixture(scope="module")
+def site(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if find_spec("mkdocs") is None:
+        pytest.skip("no mkdocs (extra docs)")
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    done = subprocess.run(
+        command, cwd=root, capture_output=True, text=True, check=False, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def pages_of(nav: object) -> Iterator[str]:
+    """The pages that the navigation names; those of a folder stand for all in it."""
+    if isinstance(nav, str):
+        yield nav
+    elif isinstance(nav, list):
+        for entry in nav:
+            yield from pages_of(entry)
+    elif isinstance(nav, dict):
+        for entry in nav.values():
+            yield from pages_of(entry)
+
+
+def test_nothing_is_loaded_from_another_host(site: Path) -> None:
+    loads = re.compile(r"<(?:script|img|iframe|source|link)\b[^>]*?\b(?:src|href)=\"?(https?:)?//(?!localhost)[^\s\">]+")
+    for page in site.rglob("*.html"):
+        assert not (found := loads.search(page.read_text(encoding="utf-8"))), f"{page.name}: {found[0] if found else ''}"
+    for style in site.rglob("*.css"):
+        assert not re.search(r"(?:@import|url\()\s*[\"']?(?:https?:)?//", style.read_text(encoding="utf-8")), style.name
+
+
+def test_files_of_the_repository_are_pages_of_the_site(site: Path) -> None:
+    alerts = (site / "repository/dashboards/alerts.yml.html").read_text(encoding="utf-8")
+    assert "EpochcastSourceFallback" in alerts
+    assert 'href="repository/dashboards/alerts.yml.html"' in (site / "agent.html").read_text(encoding="utf-8")
+    assert "Unreleased" in (site / "changelog.html").read_text(encoding="utf-8")
+
+
+def test_every_page_is_in_the_navigation_and_in_the_search(site: Path, root: Path) -> None:
+    nav = re.search(r"^nav:\n(?:(?: .*|)\n)*", (root / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
+    assert nav
+    named = list(pages_of(yaml.safe_load(nav[0])["nav"]))
+    assert len(named) == len(set(named))
+    index = (site / "search/search_index.json").read_text(encoding="utf-8")
+    for page in (root / "docs").rglob("*.md"):
+        place = page.relative_to(root / "docs").as_posix()
+        assert place in named or f"{place.split('/')[0]}/" in named, f"{place} is missing in mkdocs.yml's nav"
+        assert f'"{place.removesuffix(".md")}.html' in index, f"the search does not know {place}"
