@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..fleet.execution import Workers
 
 
-class _Moment(click.ParamType):
+class _Moment(click.ParamType[float]):
     """Unix seconds, from a number or a date and time (UTC unless it says otherwise)."""
 
     name = "time"

@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 from ..errors import InputError
 from .execution import FleetError
 
-T, R = TypeVar("T"), TypeVar("R")
+T = TypeVar("T")
+R = TypeVar("R")
 
 _CONNECT_S = 15.0
 # For workers to come (again): a cluster may be starting, or replace those that were lost.

@@ -41,8 +41,9 @@ def finding_to_json(finding: Finding) -> dict[str, Any]:
 
 def finding_from_json(data: Mapping[str, Any]) -> Finding:
     """Build a finding of what `finding_to_json` gave."""
-    quality = {key: tuple(value) if isinstance(value, list) else value for key, value in data["quality"].items()}
-    parts = {
+    told = data["quality"].items()
+    quality: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in told}
+    parts: dict[str, Any] = {
         "device": Device(**data["device"]),
         "spans": tuple(map(_span, data["spans"])),
         "quality": Quality(**quality),

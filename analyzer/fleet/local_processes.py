@@ -13,7 +13,8 @@ from typing import TypeVar
 
 from pebble import ProcessPool
 
-T, R = TypeVar("T"), TypeVar("R")
+T = TypeVar("T")
+R = TypeVar("R")
 
 # Read by NumPy's libraries when they are loaded: processes that start a thread for each core take turns at them.
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")

@@ -64,7 +64,7 @@ _ROWS = 20_000
 
 @dataclass
 class Totals:
-    """What the tables hold: ``gpus`` (by their UUIDs), ``traces``, ``spans``, ``epochs``, ``failed`` traces, ``gpu_s`` seconds."""
+    """What the tables hold; ``gpus`` by their UUIDs, ``gpu_s`` seconds of telemetry."""
 
     gpus: int = 0
     traces: int = 0

@@ -24,7 +24,7 @@ Array = NDArray[np.float64]
 # How much of the time the GPU works, the best first.
 _BUSY = ("gr_engine_active", "sm_active", "gpu_utilization")
 
-# A first boundary within this share of a period from where rows begin is none: that epoch had begun before (as `live.gpu_watch`).
+# A first boundary within this share of a period from where rows begin is none: its epoch had begun before (`live.gpu_watch`).
 _NEAR = 0.2
 
 
