@@ -36,6 +36,7 @@ AT_IMPORT = {
 # folder -> what its modules may import beyond their room's
 ALSO_AT_IMPORT = {
     "analyzer/backends": {"torch"},
+    "analyzer/fleet": {"fsspec", "pebble"},
     "analyzer/live": {"prometheus_client"},
     "analyzer/node": {"prometheus_client"},
     "analyzer/service": {"fastapi", "limits", "pebble", "prometheus_client", "starlette", "uvicorn"},
@@ -100,7 +101,7 @@ def test_the_command_line_starts_without_torch() -> None:
     """torch takes seconds to load and may be absent: only what needs it loads it, when it is used."""
     code = (
         "import importlib, pkgutil, sys, epochcast.analyzer.cli as cli;"
-        "[importlib.import_module(f'{cli.__name__}.{found.name}') for found in pkgutil.iter_modules(cli.__path__)];"
+        "[importlib.import_module(found.name) for found in pkgutil.walk_packages(cli.__path__, f'{cli.__name__}.')];"
         "sys.exit('loaded: torch' if 'torch' in sys.modules else 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

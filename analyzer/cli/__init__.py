@@ -1,4 +1,4 @@
-"""The ``epochcast`` command: one file per subcommand, each loaded only when it is called.
+"""The ``epochcast`` command: one file per subcommand (a folder where it has more below it), loaded when it is called.
 
 Exit codes: 0 an answer, 1 no answer (``record``: the command's own), 2 bad usage or input with one sentence on stderr.
 """
@@ -6,7 +6,6 @@ Exit codes: 0 an answer, 1 no answer (``record``: the command's own), 2 bad usag
 from __future__ import annotations
 
 import errno
-import importlib
 import os
 import sys
 from collections.abc import Sequence
@@ -14,9 +13,8 @@ from collections.abc import Sequence
 import click
 
 from ..errors import AgentError, InputError
+from .lazy_group import LazyGroup
 
-# Every command is the function of its name (a dash as an underscore) in the file of its name. The summaries stand here so
-# that `--help` need not import them all: `epochcast record` must not wait for scikit-learn.
 _COMMANDS = {
     "record": "Run a command while sampling this node at 10 Hz, and write a trace.",
     "detect": "Find the epochs of a trace.",
@@ -35,30 +33,18 @@ _COMMANDS = {
     "campaign": "Train and record a list of workloads here, to fill a corpus.",
     "benchmark": "Measure what the white-box backends learn from, on the device at hand.",
     "evaluate": "Measure accuracy by the project's own protocols.",
+    "fleet": "Analyse the traces of thousands of GPUs, and report on all of them.",
     "serve": "Run the analyzer as a service: HTTP API, web page, metrics.",
     "demo": "The whole path on this machine; no GPU needed.",
 }
 
 
-class _LazyGroup(click.Group):
-    """A group whose commands are imported when they are called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
-            return None
-        name = cmd_name.replace("-", "_")
-        command: click.Command = getattr(importlib.import_module(f".{name}", __name__), name)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(_COMMANDS.items()))
-
-
-@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.group(
+    cls=LazyGroup,
+    package=__name__,
+    summaries=_COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+)
 @click.version_option(package_name="epochcast")
 def cli() -> None:
     """How long a training job would take, and cost, on every other GPU, from the telemetry of the one it runs on.

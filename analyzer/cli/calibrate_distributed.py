@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from ..backends.distributed.coefficients import Coefficients
-from .train_distributed import fit_runs, fitted_text
+from .train.distributed import fit_runs, fitted_text
 
 
 def is_distributed(model: str) -> bool:

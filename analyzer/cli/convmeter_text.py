@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..backends.convmeter.answer import RATE_OF, main_phase, main_rates
-from .predict_distributed_text import duration_text
+from .distributed_text import duration_text
 from .tables import figure, seconds_text, table, with_prefix
 
 _FITS = {True: "fits", False: "does not fit", None: "may fit"}

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 from datetime import date
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
-from matplotlib.figure import Figure
 
 from ...regressor import Predictor, Profile, load_catalog
 from ..errors import InputError
-from ..figures import cost_figure, relative_figure, save_figure
 from ..instances import load_instances, stale
 from ..predictions import comparable, predict_job
 from ..profiles import read_source, with_own
@@ -21,6 +19,9 @@ from ..recommendation.memory_fit import GIB
 from ..recommendation.skypilot import resources_yaml
 from ..recommendations import recommend_job
 from .recommend_text import job_title, recommend_text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @click.command()
@@ -113,8 +114,12 @@ def recommend(
         *(one.recommendation for one in ranking.left_out if one.recommendation and one.reason != "network"),
     ]
     if plot is not None and drawn:
+        from ..figures import cost_figure
+
         _draw(cost_figure(drawn, deadline_s=deadline, budget_usd=budget), plot, profile)
     if plot_relative is not None and ranking.recommendations:
+        from ..figures import relative_figure
+
         _draw(relative_figure(ranking.recommendations, profile.gpu), plot_relative, profile)
     if as_json:
         answer = {
@@ -156,6 +161,8 @@ def _work(
 
 
 def _draw(figure: Figure, path: Path, profile: Profile) -> None:
+    from ..figures import save_figure
+
     if profile.simulated:
         figure.suptitle("from simulated telemetry", x=0.01, ha="left", fontsize=10)
     save_figure(figure, path)

@@ -13,7 +13,7 @@ from public_tables import write_part
 
 from epochcast.analyzer.backends.convmeter.points import read_points
 from epochcast.analyzer.backends.convmeter.predictor import fit_predict
-from epochcast.analyzer.cli.train_convmeter import FEWEST_OF_ONE
+from epochcast.analyzer.cli.train.convmeter import FEWEST_OF_ONE
 from epochcast.analyzer.errors import InputError
 
 POINTS = Path(__file__).parents[2] / "data/convmeter_cpu/points.csv.gz"

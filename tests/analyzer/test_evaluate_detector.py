@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from epochcast.analyzer.cli import evaluate_detector, main
+from epochcast.analyzer.cli import main
+from epochcast.analyzer.cli.evaluate import detector as evaluate_detector
 from epochcast.detector import METHODS
 
 

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("torch")
 
 from epochcast.analyzer.cli import main
-from epochcast.analyzer.cli.distributed_report import by_gpu_report
+from epochcast.analyzer.cli.evaluate.distributed_report import by_gpu_report
 from epochcast.regressor import load_catalog
 
 Capture = pytest.CaptureFixture[str]

@@ -12,7 +12,8 @@ pytest.importorskip("torch")
 import torch
 
 from epochcast.analyzer.backends.occupancy.label_files import read_any
-from epochcast.analyzer.cli import benchmark_occupancy, main
+from epochcast.analyzer.cli import main
+from epochcast.analyzer.cli.benchmark import occupancy as benchmark_occupancy
 
 NETS = """
 from torch import nn, zeros

@@ -16,7 +16,8 @@ from epochcast.analyzer.backends.occupancy.configuration import Configuration
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph
 from epochcast.analyzer.backends.occupancy.modelled_kernels import occupancy_of
 from epochcast.analyzer.backends.occupancy.points import TARGETS
-from epochcast.analyzer.cli import evaluate_occupancy, main
+from epochcast.analyzer.cli import main
+from epochcast.analyzer.cli.evaluate import occupancy as evaluate_occupancy
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import load_catalog
 

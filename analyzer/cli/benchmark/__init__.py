@@ -1,0 +1,18 @@
+"""``epochcast benchmark``: collect what the white-box backends learn from; one file each."""
+
+from __future__ import annotations
+
+import click
+
+from ..lazy_group import LazyGroup
+
+_COMMANDS = {
+    "convmeter": "Time inference and the phases of training of networks and blocks.",
+    "occupancy": "Measure the GPU occupancy of inference.",
+    "operators": "Time the operators of models, and random ones.",
+}
+
+
+@click.group(cls=LazyGroup, package=__name__, summaries=_COMMANDS)
+def benchmark() -> None:
+    """Measure what the white-box backends learn from, on the device at hand."""

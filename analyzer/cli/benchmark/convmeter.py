@@ -1,0 +1,149 @@
+"""``epochcast benchmark convmeter``: collect the points that ConvMeter's forms are fitted on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from ...errors import InputError
+from .. import progress
+
+
+@click.command("convmeter")
+@click.option("--device", type=click.Choice(["cuda", "cpu"]), required=True, help="Where to measure.")
+@click.option(
+    "--network",
+    "networks",
+    multiple=True,
+    metavar="NAME",
+    help="A network: a name of torchvision or timm, or an import path package.module:factory (repeatable). "
+    "[default: 31 of torchvision's]",
+)
+@click.option(
+    "--block",
+    "blocks",
+    multiple=True,
+    metavar="NETWORK/BLOCK",
+    help="A block of a network by its path or by class and number, such as resnet50/layer2.1 or resnet50/Bottleneck4 "
+    "(repeatable). [default, without --network: 12 blocks]",
+)
+@click.option(
+    "--image-size",
+    "image_sizes",
+    type=click.IntRange(min=1),
+    multiple=True,
+    metavar="PX",
+    help="Repeatable. [default: 32, 64, 128, 224]",
+)
+@click.option(
+    "--batch",
+    "batches",
+    type=click.IntRange(min=1),
+    multiple=True,
+    metavar="N",
+    help="Images per device and step (repeatable). [default: powers of 2, to 256 on cuda, to 16 on cpu]",
+)
+@click.option(
+    "--precision",
+    "precisions",
+    type=click.Choice(["fp32", "tf32", "amp-bf16", "amp-fp16"]),
+    multiple=True,
+    metavar="NAME",
+    help="fp32, tf32, amp-bf16 or amp-fp16 (repeatable). [default: fp32]",
+)
+@click.option("--optimizer", type=click.Choice(["adam", "sgd"]), default="adam", show_default=True, help="SGD has momentum.")
+@click.option(
+    "--budget", type=click.FloatRange(min=0), default=1200.0, show_default=True, metavar="S", help="Seconds to measure."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the order.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, metavar="FILE.csv", help="The table to begin or continue."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def convmeter(
+    device: Literal["cpu", "cuda"],
+    networks: tuple[str, ...],
+    blocks: tuple[str, ...],
+    image_sizes: tuple[int, ...],
+    batches: tuple[int, ...],
+    precisions: tuple[str, ...],
+    optimizer: Literal["adam", "sgd"],
+    budget: float,
+    seed: int,
+    out: Path,
+    as_json: bool,
+) -> int:
+    """Time inference and the phases of training of networks and blocks, at several image sizes and batches.
+
+    The order is random, so that a run that is stopped early has measured a fair sample; the same command continues it. On the
+    CPU it computes with torch's number of threads (OMP_NUM_THREADS). Started by torchrun, one process per device, it trains
+    with DistributedDataParallel and measures whole networks only. Exits 1 if nothing could be measured.
+
+    \b
+    Example: epochcast benchmark convmeter --device cuda --precision fp32 --precision amp-bf16 --budget 1800 --out points.csv
+    """
+    try:
+        from ...backends.convmeter.measurement import collection, plan
+        from ...backends.convmeter.measurement.workers import workers
+    except ImportError as error:
+        raise InputError(f"networks run by PyTorch, which cannot be loaded ({error}); install epochcast[convnets]") from error
+    from ...backends.distributed.operator_time.profile import check_device
+    from ...backends.distributed.precision import precision_named
+
+    check_device(device)
+    if device == "cpu" and "tf32" in precisions:
+        raise InputError("a CPU does not compute in 'tf32'; choose fp32, amp-bf16 or amp-fp16")
+    named = [_network_and_block(text) for text in blocks]
+    if not networks and not blocks:
+        networks, named = plan.NETWORKS, list(plan.BLOCKS)
+    with workers(device) as group:
+        progress.show("epochcast: counting networks")
+        planned = plan.plan(
+            networks,
+            named if group.devices == 1 else (),
+            image_sizes or plan.IMAGE_SIZES,
+            batches or plan.BATCHES[device],
+            [precision_named(name) for name in precisions or ("fp32",)],
+            device,
+            seed,
+        )
+
+        def tell(done: int, whole: int) -> None:
+            progress.show(f"epochcast: {done}/{whole} points")
+
+        collected = collection.collect(planned, out, device, optimizer, budget, group, tell)
+        progress.clear()
+        if group.rank:
+            return 0
+    answer = {
+        "rows": collected.rows,
+        "new": collected.new,
+        "left": collected.left,
+        "failed": collected.failed,
+        "reasons": dict(collected.reasons),
+        "too_long": planned.too_long,
+        "unsupported": dict(planned.unsupported),
+    }
+    if as_json:
+        click.echo(json.dumps(answer, indent=2))
+    else:
+        left = f"; {collected.left} are left for another run" if collected.left else ""
+        failed = f"; {collected.failed} could not be run" if collected.failed else ""
+        click.echo(f"{out}: {collected.rows} points, {collected.new} of them new{left}{failed}")
+        for reason, count in collected.reasons.items():
+            click.echo(f"  {count} x {reason}")
+        if planned.too_long:
+            click.echo(f"  {planned.too_long} would take minutes each and were left out")
+        for what, reason in planned.unsupported.items():
+            click.echo(f"  no {what}: {reason}")
+    return 0 if collected.rows else 1
+
+
+def _network_and_block(text: str) -> tuple[str, str]:
+    network, slash, block = text.rpartition("/")
+    if not (network and slash and block):
+        raise InputError(f"{text!r} names no block; give NETWORK/BLOCK, such as resnet50/layer2.1")
+    return network, block

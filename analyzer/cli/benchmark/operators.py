@@ -1,0 +1,73 @@
+"""``epochcast benchmark operators``: collect the operator times that distributed training is predicted from."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from ...errors import InputError
+from .. import progress
+
+_MODELS = ("llama-3.1-8b", "gpt-2-small", "bert-base", "vit-b/16", "resnet-50")
+
+
+@click.command()
+@click.option("--device", type=click.Choice(["cuda", "cpu"]), required=True, help="Where to measure.")
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    metavar="NAME",
+    help=f"A model whose operators are measured (repeatable). [default: {', '.join(_MODELS)}]",
+)
+@click.option("--precision", "precisions", multiple=True, metavar="NAME", help="Repeatable. [default: fp32, bf16]")
+@click.option(
+    "--budget", type=click.FloatRange(min=0), default=600.0, show_default=True, metavar="S", help="Seconds to measure."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the order and of the random operators.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, metavar="FILE.csv", help="The corpus to begin or continue."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def operators(
+    device: Literal["cpu", "cuda"],
+    models: tuple[str, ...],
+    precisions: tuple[str, ...],
+    budget: float,
+    seed: int,
+    out: Path,
+    as_json: bool,
+) -> int:
+    """Time the operators of models, at several batch sizes, and random ones, into a corpus.
+
+    The order is random, so that a run that is stopped early has measured a fair sample; the same command continues it.
+    Operator times are learned from such a corpus, or looked up in it. Exits 1 if nothing could be measured.
+
+    \b
+    Example: epochcast benchmark operators --device cuda --precision bf16 --budget 900 --out operators.csv
+    """
+    from ...backends.distributed.precision import precision_named
+
+    wanted = [precision_named(name) for name in precisions or ("fp32", "bf16")]
+    try:
+        from ...backends.distributed.operator_time.collection import collect, plan
+    except ImportError as error:
+        raise InputError(f"operators run by PyTorch, which cannot be loaded ({error}); install epochcast[torch]") from error
+    from ...backends.distributed.operator_time.profile import check_device
+
+    check_device(device)
+    progress.show("epochcast: tracing models")
+    items = plan(models or _MODELS, wanted, device, seed)
+    collected = collect(items, out, device, budget, lambda done, whole: progress.show(f"epochcast: {done}/{whole} operators"))
+    progress.clear()
+    answer = {"rows": collected.rows, "new": collected.new, "left": collected.left, "failed": collected.failed}
+    if as_json:
+        click.echo(json.dumps(answer, indent=2))
+    else:
+        left = f"; {collected.left} are left for another run" if collected.left else ""
+        failed = f"; {collected.failed} could not be run" if collected.failed else ""
+        click.echo(f"{out}: {collected.rows} operator times, {collected.new} of them new{left}{failed}")
+    return 0 if collected.rows else 1

@@ -1,0 +1,100 @@
+"""``epochcast evaluate regressor``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from ...errors import InputError
+from .. import progress
+from .regressor_report import compared, report
+
+_FILE = click.Path(path_type=Path)
+
+
+@click.command()
+@click.option("--data", type=_FILE, multiple=True, metavar="PATH", help="A corpus (repeatable), split by the protocol.")
+@click.option("--train", type=_FILE, multiple=True, metavar="PATH", help="Fit on this corpus (repeatable) and …")
+@click.option("--test", type=_FILE, multiple=True, metavar="PATH", help="… test on pairs within this one (repeatable).")
+@click.option(
+    "--protocol",
+    help="P2 new workload, P1 random rows (leaks), P3 new architecture, P4 new GPU, P4-anchors. [default: P2]",
+)
+@click.option("--anchors", type=click.IntRange(min=0), help="Workloads measured on the new GPU, of P4-anchors. [default: 10]")
+@click.option("--recipe", help="Recipe to fit, or `all` to compare them. [default: default; latency-only without telemetry]")
+@click.option("--seeds", type=click.IntRange(1, 5), help="Shuffles of the groups (P1, P2). [default: 5, the paper's models 1]")
+@click.option("--gpus", type=_FILE, metavar="FILE", help="A TOML file with GPUs of your own.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def regressor(
+    data: tuple[Path, ...],
+    train: tuple[Path, ...],
+    test: tuple[Path, ...],
+    protocol: str | None,
+    anchors: int | None,
+    recipe: str | None,
+    seeds: int | None,
+    gpus: Path | None,
+    as_json: bool,
+) -> int:
+    """Predicted against measured latency on other GPUs, beside rules that learn next to nothing.
+
+    \b
+    Example: epochcast evaluate regressor --data cloud_hw_trainpred.csv --protocol P3
+             epochcast evaluate regressor --data cloud_hw_trainpred.csv --protocol P4-anchors --anchors 5
+             epochcast evaluate regressor --train old.csv --test new.csv
+    """
+    from ....regressor import RECIPES, Evaluation, evaluate, evaluate_split, load_catalog
+    from ....regressor import InputError as RegressorInputError
+    from ....regressor.evaluation import BASELINES
+    from ....regressor.features import BUSY
+    from ...training_data import load_training_data
+
+    if bool(data) == bool(train) or bool(train) != bool(test):
+        raise InputError("give either --data PATH or both --train PATH and --test PATH")
+    if train and (protocol is not None or anchors is not None):
+        raise InputError("--protocol and --anchors split one corpus; with --train and --test leave them out")
+    if anchors is not None and protocol != "P4-anchors":
+        raise InputError(f"--anchors {anchors} belongs to --protocol P4-anchors; give both")
+    catalog = load_catalog(gpus)
+    corpora = []
+    for paths in (data, train, test):
+        if paths:
+            profiles, left_out = load_training_data(paths, catalog)
+            corpora.append(profiles)
+            for sentence in left_out:
+                click.echo(f"epochcast: {', '.join(str(path) for path in paths)}: {sentence}", err=True)
+
+    def measure(name: str) -> Evaluation:
+        profiles, *tested = corpora
+        if tested:
+            return evaluate_split(profiles, tested[0], catalog, recipe=name)
+        return evaluate(
+            profiles,
+            catalog,
+            protocol=protocol or "P2",
+            recipe=name,
+            seeds=None if seeds is None else range(seeds),
+            anchors=10 if anchors is None else anchors,
+            progress=lambda done, fits: progress.show(f"{name}: fit {done + 1} of {fits}"),
+        )
+
+    if recipe == "all":
+        answers = []
+        for name in RECIPES:
+            try:
+                answers.append(measure(name).to_json())
+            except RegressorInputError as error:  # e.g. no telemetry for those that need it; the others go on
+                progress.clear()
+                click.echo(f"{name}: {error}", err=True)
+        progress.clear()
+        click.echo(json.dumps(answers, indent=2) if as_json else compared(answers))
+        return 0 if any(answer["n"] for answer in answers) else 1
+    if recipe is None:
+        recipe = "default" if any(set(BUSY) & set(profile.metrics) for profile in corpora[0]) else "latency-only"
+    answer = measure(recipe).to_json()
+    answer["baselines"] = {name: measure(name).to_json() for name in BASELINES if name != recipe}
+    progress.clear()
+    click.echo(json.dumps(answer, indent=2) if as_json else report(answer))
+    return 0 if answer["n"] else 1  # a recipe may have no answer for a protocol

@@ -1,0 +1,112 @@
+"""``epochcast predict-model convmeter``: a network's steps by batch and number of devices, or those of its blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from ....regressor import load_catalog
+from ...backends.convmeter.predictor import Predictor
+from ...backends.convmeter.question import Question, answer_json
+from ...errors import InputError
+from ...instances import Instance, load_instances
+from ...plain_json import plain_json
+from ..convmeter_text import blocks_text, prediction_text
+
+_FILE = click.Path(path_type=Path)
+_COUNT = click.IntRange(1, 10**12)
+
+
+@click.command("convmeter")
+@click.option(
+    "--network",
+    required=True,
+    metavar="NETWORK",
+    help="A name of torchvision or timm, an import path package.module:factory, or FILE.onnx.",
+)
+@click.option("--model", type=_FILE, required=True, metavar="DIR", help="What `epochcast train convmeter` wrote.")
+@click.option("--device", metavar="NAME", help="A device of the model. [default: its only one]")
+@click.option("--precision", metavar="NAME", help="A precision of the model. [default: its only one on the device]")
+@click.option("--image-size", type=_COUNT, default=224, show_default=True, metavar="PIXELS", help="Side of the image.")
+@click.option(
+    "--batch", "batches", type=_COUNT, multiple=True, metavar="N", help="Images per device (repeatable). [default: 32]"
+)
+@click.option("--global-batch", type=_COUNT, metavar="N", help="Images per step of all devices: strong scaling, not --batch.")
+@click.option("--devices", type=_COUNT, multiple=True, metavar="N", help="How many, in all nodes (repeatable). [default: 1]")
+@click.option("--devices-per-node", type=_COUNT, metavar="N", help="[default: all in one node]")
+@click.option("--block", "blocks", multiple=True, metavar="BLOCK", help="A block alone: layer2.0 or Bottleneck4 (repeatable).")
+@click.option("--blocks", "all_blocks", is_flag=True, help="All blocks that the network is a sequence of.")
+@click.option("--dataset-size", type=_COUNT, metavar="N", help="Images of an epoch: adds its time and cost.")
+@click.option("--epochs", type=_COUNT, metavar="N", help="Adds time and cost of so many.")
+@click.option("--gpu", metavar="NAME", help="Which GPU the device is, for memory and cost. [default: by the device's name]")
+@click.option("--gpus", type=_FILE, metavar="FILE", help="A TOML file with GPUs of your own.")
+@click.option("--prices", type=_FILE, metavar="FILE", help="Your own price table (CSV), instead of ours.")
+@click.option("--plot", type=_FILE, metavar="FILE", help="Draw throughput by devices, else by batch (PNG, SVG, PDF).")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def convmeter(
+    network: str,
+    model: Path,
+    device: str | None,
+    precision: str | None,
+    image_size: int,
+    batches: tuple[int, ...],
+    global_batch: int | None,
+    devices: tuple[int, ...],
+    devices_per_node: int | None,
+    blocks: tuple[str, ...],
+    all_blocks: bool,
+    dataset_size: int | None,
+    epochs: int | None,
+    gpu: str | None,
+    gpus: Path | None,
+    prices: Path | None,
+    plot: Path | None,
+    as_json: bool,
+) -> int:
+    """Predict inference and training of a convolutional network that never ran, and how it scales.
+
+    Several --batch show from where on larger ones bring no more throughput, several --devices from where on more devices do
+    not pay: the same images on each (weak scaling), or --global-batch shared by all (strong scaling).
+
+    \b
+    Example: epochcast predict-model convmeter --network resnet50 --model my-gpu --batch 32 --batch 64 --batch 128
+             epochcast predict-model convmeter --network resnet50 --model my-gpu --devices 1 --devices 2 --devices 4
+                 --dataset-size 1281167 --epochs 90 --plot scaling.png
+             epochcast predict-model convmeter --network my_models:tiny --model my-gpu --blocks
+    """
+    if plot is not None and max(len(set(batches)), len(set(devices))) < 2:
+        raise InputError("--plot draws throughput by devices or by batch; give several --devices or several --batch")
+    question = Question(
+        network,
+        image_size,
+        device,
+        precision,
+        batches,
+        global_batch,
+        devices,
+        devices_per_node,
+        blocks,
+        all_blocks,
+        dataset_size,
+        epochs,
+        gpu,
+    )
+    catalog = load_catalog(gpus)
+    instances: Sequence[Instance] = []
+    if dataset_size is not None:
+        instances, notes = load_instances(prices, catalog)
+        for note in notes:
+            click.echo(f"epochcast: {note}", err=True)
+    answer = answer_json(question, Predictor.load(model), catalog, instances)
+    if plot is not None:
+        from ...figures import save_figure
+        from .convmeter_plot import throughput_figure
+
+        save_figure(throughput_figure(answer), plot)
+    if as_json:
+        click.echo(plain_json(answer))
+    else:
+        click.echo(blocks_text(answer) if question.of_blocks else prediction_text(answer))
+    return 0

@@ -1,0 +1,204 @@
+"""What is trained, how it is spread, and what predicts it: the options of every answer on distributed training."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import click
+
+from ....regressor import Catalog, Gpu, load_catalog
+from ...backends.distributed.coefficients import Coefficients
+from ...backends.distributed.communication import link_named, load_links
+from ...backends.distributed.job import Attention, Recomputation, ScheduleName
+from ...backends.distributed.precision import PRECISIONS, Precision
+from ...backends.distributed.predictor import Predictor, TimesOf
+from ...backends.distributed.question import Question, learned_times, require_torch
+from ...backends.distributed.recipes import RECIPES
+from ...errors import InputError
+from .. import progress
+
+if TYPE_CHECKING:
+    from ...backends.distributed.operator_time import OperatorTimes
+
+_FILE = click.Path(path_type=Path)
+_COUNT = click.IntRange(min=1)
+SOURCES = ("calibrated", "learned", "profile", "table")
+
+_JOB = (
+    click.option("--dp", "data", type=_COUNT, metavar="N", help="Data-parallel ranks. [default: 1]"),
+    click.option("--tp", "tensor", type=_COUNT, metavar="N", help="Tensor-parallel ranks. [default: 1]"),
+    click.option("--pp", "pipeline", type=_COUNT, metavar="N", help="Pipeline stages. [default: 1]"),
+    click.option("--micro-batch", type=_COUNT, metavar="N", help="Samples that a rank computes at once. [default: 1]"),
+    click.option("--global-batch", type=_COUNT, metavar="N", help="Samples per iteration. [default: dp x pp micro-batches]"),
+    click.option("--sequence-length", type=_COUNT, metavar="N", help="Tokens per sample. [default: 2048, or the model's most]"),
+    click.option(
+        "--precision",
+        "precisions",
+        multiple=True,
+        metavar="NAME",
+        help=f"{', '.join(PRECISIONS)}; several for --compare and --search. [default: amp-bf16, else amp-fp16, else fp32; "
+        "there all of the GPU]",
+    ),
+    click.option(
+        "--schedule",
+        type=click.Choice(get_args(ScheduleName)),
+        default="1f1b",
+        show_default=True,
+        help="Order of micro-batches in the pipeline.",
+    ),
+    click.option(
+        "--virtual-stages", type=_COUNT, default=1, metavar="N", help="Chunks of layers per stage (interleaved 1F1B)."
+    ),
+    click.option("--layers-per-stage", metavar="N,N,…", help="Layers of each chunk. [default: balanced]"),
+    click.option(
+        "--recomputation",
+        type=click.Choice(get_args(Recomputation)),
+        help="Of activations. [default: none; with --search the least that fits]",
+    ),
+    click.option("--sequence-parallel", is_flag=True, help="Split norms and dropout along the sequence."),
+    click.option("--zero", type=click.IntRange(0, 1), help="Stage of ZeRO. [default: 0; with --search both]"),
+    click.option(
+        "--optimizer", type=click.Choice(["adam", "sgd"]), default="adam", show_default=True, help="AdamW counts as adam."
+    ),
+    click.option("--no-master-weights", is_flag=True, help="No FP32 copies of 16-bit weights."),
+    click.option(
+        "--attention",
+        type=click.Choice(get_args(Attention)),
+        default="fused",
+        show_default=True,
+        help="One (flash) kernel, or matrix products and softmax.",
+    ),
+    click.option(
+        "--fused-kernels", is_flag=True, help="Neighbouring one-pass operators run as one (Megatron-LM, torch.compile)."
+    ),
+    click.option("--overlap", is_flag=True, help="Gradients are reduced beside the backward pass (torch DDP)."),
+    click.option("--tensor-overlap", is_flag=True, help="Tensor ranks exchange beside weight gradients (Megatron-LM)."),
+)
+
+_CLUSTER = (
+    click.option("--gpu", "gpu_names", multiple=True, required=True, metavar="NAME", help="The GPU; several for --search."),
+    click.option("--gpus", type=_FILE, metavar="FILE", help="A TOML file with GPUs of your own."),
+    click.option("--gpus-per-node", type=_COUNT, metavar="N", help="GPUs in one host. [default: 8 or all]"),
+    click.option("--intra", metavar="LINK", help="Link within a host, e.g. 'PCIe 4 x16'. [default: the GPU's own]"),
+    click.option("--inter", metavar="LINK", help="Link between hosts, e.g. '4x InfiniBand HDR'. [default: usual for the GPU]"),
+    click.option("--links", type=_FILE, metavar="FILE", help="A TOML file with links of your own, for --intra and --inter."),
+)
+
+_PREDICTOR = (
+    click.option(
+        "--model", required=True, metavar="MODEL", help="A built-in name, style:key=value,…, config.json or module:factory."
+    ),
+    click.option("--tensor-plan", type=_FILE, metavar="FILE", help="JSON: which layers of your own module tensor ranks split."),
+    click.option("--recipe", type=click.Choice(list(RECIPES)), default="default", show_default=True, help="Way to predict."),
+    click.option("--calibration", type=_FILE, metavar="DIR", help="What `train` or `calibrate distributed` wrote."),
+    click.option(
+        "--operators",
+        type=click.Choice(SOURCES),
+        default="calibrated",
+        show_default=True,
+        help="Operator times: calibrated roofline, learned on other GPUs, measured here, or of a corpus.",
+    ),
+    click.option("--corpus", type=_FILE, metavar="PATH", help="Operators measured on that GPU, for --operators table."),
+)
+
+
+def distributed_options(command: Callable[..., int]) -> Callable[..., int]:
+    """All options above, in their order."""
+    for option in reversed((*_PREDICTOR, *_CLUSTER, *_JOB)):
+        command = option(command)
+    return command
+
+
+def asked(options: Mapping[str, Any]) -> Question:
+    """Resolve names and read files; torch is loaded here.
+
+    Raises:
+        InputError: torch is missing, something named is unknown, or a file cannot be read.
+    """
+    catalog = load_catalog(options["gpus"])
+    gpus = tuple(catalog.resolve(name) for name in options["gpu_names"])
+    calibration = options["calibration"]
+    coefficients = Coefficients.load(calibration) if calibration else Coefficients.shipped()
+    operators, corpus = options["operators"], options["corpus"]
+    if (operators == "table") != (corpus is not None):
+        raise InputError("--corpus PATH is what --operators table looks operators up in; give both or neither")
+    links = load_links(options["links"])
+    intra, inter = (link_named(name, links) if name else None for name in (options["intra"], options["inter"]))
+    require_torch()
+    from ...backends.distributed.graphs import ModelGraphs
+
+    predictor = Predictor(
+        ModelGraphs.of(options["model"], plan=_plan(options["tensor_plan"])),
+        options["recipe"],
+        coefficients,
+        _times_of(operators, corpus, calibration, catalog),
+        options["gpus_per_node"],
+        intra,
+        inter,
+    )
+    return Question(predictor, catalog, gpus, {**options, "layers_per_stage": _layers(options["layers_per_stage"])})
+
+
+def _times_of(source: str, corpus: Path | None, calibration: Path | None, catalog: Catalog) -> TimesOf | None:
+    """Where operator times come from; None: the calibrated roofline."""
+    if source == "learned":
+        own = calibration is not None and (calibration / "operators.json").is_file()
+        return learned_times(calibration if own else None)
+    if corpus is not None:
+        from ...backends.distributed.operator_time.corpus import read_corpus
+        from ...backends.distributed.operator_time.table import Table
+
+        rows = read_corpus(corpus, catalog)
+        return lambda gpu, precision: Table(rows, gpu.name, precision.tf32)
+    return _profiled if source == "profile" else None
+
+
+def _profiled(gpu: Gpu, precision: Precision) -> OperatorTimes:
+    """Operators measured on the CUDA device here, which must be the GPU asked for."""
+    import torch
+
+    from ....regressor import load_catalog
+    from ...backends.distributed.operator_time.profile import ProfiledTimes
+    from ...backends.distributed.operator_time.profile_cache import ProfileCache
+
+    if not torch.cuda.is_available():
+        raise InputError(
+            f"--operators profile measures here, where torch finds no GPU; run it on a {gpu.name}, or take learned"
+        )
+    here = load_catalog().resolve(torch.cuda.get_device_name())
+    if here.name != gpu.name:
+        raise InputError(f"--operators profile measures on the GPU here, a {here.name}; ask for that, or take learned")
+    return ProfiledTimes(
+        "cuda", precision, ProfileCache(), progress=lambda done, most: progress.show(f"round {done} of {most}")
+    )
+
+
+def _layers(text: str | None) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(f"--layers-per-stage is {text!r}; give whole numbers such as 10,11,11") from None
+
+
+def _plan(path: Path | None) -> Mapping[str, str] | None:
+    if path is None:
+        return None
+    try:
+        plan = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read the tensor plan {str(path)!r}: {error}") from error
+    if not isinstance(plan, dict) or not all(isinstance(rule, str) for rule in plan.values()):
+        raise InputError(f'the tensor plan {str(path)!r} must be a JSON object such as {{"*.fc1": "column", "*.fc2": "row"}}')
+    return plan
+
+
+def one_of(values: Sequence[Any], option: str, why: str) -> Any:
+    """The only value of an option that may be given several times; raises InputError if there are more."""
+    if len(values) > 1:
+        raise InputError(f"{option} is given {len(values)} times; several are for {why}, give one")
+    return values[0] if values else None

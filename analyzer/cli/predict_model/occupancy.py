@@ -1,0 +1,91 @@
+"""``epochcast predict-model occupancy``: how full a network's kernels keep a GPU, before it runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ....regressor import load_catalog
+from ...backends.occupancy.configuration import Configuration
+from ...backends.occupancy.networks.known_networks import LARGEST_BATCH, PRECISIONS
+from ...backends.occupancy.predictor import Predictor
+from ...backends.occupancy.question import Question, answer
+from ...errors import InputError
+from ...plain_json import plain_json
+from .. import progress
+from ..occupancy_text import prediction_text
+
+_FILE = click.Path(path_type=Path)
+_COUNT = click.IntRange(1, LARGEST_BATCH)
+
+
+@click.command("occupancy")
+@click.option(
+    "--network",
+    required=True,
+    metavar="NETWORK",
+    help="A name of Table II, torchvision or timm, an import path package.module:factory, or FILE.onnx.",
+)
+@click.option("--model", type=_FILE, metavar="DIR", help="What `epochcast train occupancy` wrote. [default: modelled launches]")
+@click.option(
+    "--gpu", "gpus_asked", multiple=True, metavar="NAME", help="Where it would run (repeatable). [default: the model's]"
+)
+@click.option(
+    "--batch", "batches", type=_COUNT, multiple=True, metavar="N", help="Samples of a step (repeatable). [default: 32]"
+)
+@click.option("--channels", type=_COUNT, metavar="N", help="Of the image. [default: the network's usual]")
+@click.option("--image-size", type=_COUNT, metavar="PIXELS", help="Side of the image.")
+@click.option("--sequence", type=_COUNT, metavar="N", help="Tokens, or steps of a recurrent network.")
+@click.option("--hidden", type=_COUNT, metavar="N", help="Width of a recurrent network.")
+@click.option("--layers", type=_COUNT, metavar="N", help="Of a recurrent network.")
+@click.option("--precision", type=click.Choice(PRECISIONS), default="fp32", show_default=True, help="Of the arithmetic.")
+@click.option("--sweep-batches", is_flag=True, help="All powers of two that memory holds, and the smallest that fills the GPU.")
+@click.option("--gpus", type=_FILE, metavar="FILE", help="A TOML file with GPUs of your own.")
+@click.option("--plot", type=_FILE, metavar="FILE", help="Draw occupancy and NVML utilisation by batch (PNG, SVG, PDF).")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON; ratios are 0 to 1.")
+def occupancy(
+    network: str,
+    model: Path | None,
+    gpus_asked: tuple[str, ...],
+    batches: tuple[int, ...],
+    channels: int | None,
+    image_size: int | None,
+    sequence: int | None,
+    hidden: int | None,
+    layers: int | None,
+    precision: str,
+    sweep_batches: bool,
+    gpus: Path | None,
+    plot: Path | None,
+    as_json: bool,
+) -> int:
+    """Predict the GPU occupancy of a network's inference, and the batch from which on larger ones fill the GPU no better.
+
+    Without --model the kernels that a model of PyTorch's launches expects are put through CUDA's occupancy calculation; their
+    number, step time, NVML utilisation and memory always come from there. The first line says where occupancy comes from.
+
+    A factory of your own gives a module, which is called with images, or (module, inputs); its parameters batch, channels,
+    image_size, sequence, hidden and layers are given what the options say.
+
+    \b
+    Example: epochcast predict-model occupancy --network resnet50 --gpu "A100 SXM4 80GB" --gpu T4 --batch 64
+             epochcast predict-model occupancy --network bert --sequence 128 --model h200 --sweep-batches --plot bert.png
+             epochcast predict-model occupancy --network encoder.onnx --gpu L4 --precision fp16
+    """
+    if plot is not None and not sweep_batches and len(set(batches)) < 2:
+        raise InputError("--plot draws occupancy by batch; give --sweep-batches or several --batch")
+    given = {"channels": channels, "image_size": image_size, "sequence": sequence, "hidden": hidden, "layers": layers}
+    sizes = Configuration(network, 1, precision=precision, **{name: size for name, size in given.items() if size})
+    question = Question(sizes, gpus_asked, batches, sweep_batches)
+    predictor = None if model is None else Predictor.load(model)
+    progress.show(f"exporting {network}")
+    answered = answer(question, predictor, load_catalog(gpus))
+    progress.clear()
+    if plot is not None:
+        from ...figures import save_figure
+        from .occupancy_plot import batches_figure
+
+        save_figure(batches_figure(answered), plot)
+    click.echo(plain_json(answered) if as_json else prediction_text(answered))
+    return 0

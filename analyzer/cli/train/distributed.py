@@ -1,0 +1,110 @@
+"""``epochcast train distributed``."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from ....regressor import load_catalog
+from ....regressor.scoring import score
+from ...backends.distributed.coefficients import Coefficients
+from ...backends.distributed.question import require_torch
+from ...backends.distributed.runs import read_runs
+from ...errors import InputError
+from .. import progress
+from ..tables import table
+
+_PATH = click.Path(path_type=Path)
+
+
+@click.command()
+@click.option("--data", type=_PATH, multiple=True, metavar="CSV", help="Measured runs on several GPUs (repeatable).")
+@click.option("--operators", type=_PATH, metavar="PATH", help="Operators of `benchmark operators`, CSV or a folder of them.")
+@click.option("--gpus", type=_PATH, metavar="FILE", help="A TOML file with GPUs of your own.")
+@click.option("--out", type=_PATH, required=True, metavar="DIR", help="The folder to write to.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def distributed(data: tuple[Path, ...], operators: Path | None, gpus: Path | None, out: Path, as_json: bool) -> int:
+    """Fit the white-box model of distributed training on measured runs, on measured operators, or both.
+
+    Runs give the efficiencies of the recipe `default`; without any those that come with epochcast are kept. Operators give the
+    model of `--operators learned`. `epochcast predict-model distributed --calibration DIR` uses both.
+
+    \b
+    Example: epochcast train distributed --data vtrain_multi_node.csv --out my-clusters
+             epochcast train distributed --operators operators.csv --out my-gpus
+    """
+    began = time.monotonic()
+    if not data and operators is None:
+        raise InputError("there is nothing to fit on; give measured runs with --data CSV, or operators with --operators PATH")
+    answer: dict[str, Any] = {"rows": 0, "gpus": []}
+    if data:
+        answer |= fit_runs(data, None, out)
+    else:
+        Coefficients.shipped().save(out)
+    if operators is not None:
+        answer |= {"operators": _fit_operators(operators, gpus, out)}
+    answer["seconds"] = round(time.monotonic() - began, 1)
+    click.echo(json.dumps(answer) if as_json else _text(answer, out))
+    return 0
+
+
+def fit_runs(data: tuple[Path, ...], belief: Coefficients | None, out: Path) -> dict[str, Any]:
+    """Fit the coefficients on runs, held by ``belief``, and save them; rows, GPUs and the error on these very rows."""
+    runs = [run for path in data for run in read_runs(path)]
+    require_torch()
+    from ...backends.distributed.evaluation.by_runs import RunEvaluator
+
+    evaluator = RunEvaluator(progress.show)
+    coefficients = evaluator.fit(runs, belief)
+    progress.clear()
+    coefficients.save(out)
+    scores = score(np.array([run.seconds for run in runs]), evaluator.predict(runs, coefficients))
+    return {
+        "rows": len(runs),
+        "gpus": sorted({run.gpu for run in runs}),
+        "coefficients": vars(coefficients),
+        "in_sample_mape": scores.mape,
+        "in_sample_median_ape": scores.median_ape,
+    }
+
+
+def _fit_operators(path: Path, gpus: Path | None, out: Path) -> dict[str, Any]:
+    """Fit the operator model on a corpus and save it."""
+    from ...backends.distributed.operator_time.corpus import read_corpus
+    from ...backends.distributed.operator_time.fitting import fit_operators
+    from ...backends.distributed.operator_time.model_file import save_model
+
+    catalog = load_catalog(gpus)
+    corpus = read_corpus(path, catalog)
+    progress.show(f"fitting {len(corpus)} operators")
+    save_model(fit_operators(corpus, catalog), out)
+    progress.clear()
+    return {"rows": len(corpus), "gpus": sorted(corpus["gpu"].unique())}
+
+
+def _text(answer: Mapping[str, Any], out: Path) -> str:
+    runs = fitted_text(answer, out, Coefficients()) if answer["rows"] else f"{out}: without runs, the efficiencies are ours"
+    lines = [runs]
+    if "operators" in answer:
+        fitted = answer["operators"]
+        lines.append(f"{out}: operator model fitted on {fitted['rows']} operators of {', '.join(fitted['gpus'])}")
+    return "\n".join([*lines, f"took {answer['seconds']} s"])
+
+
+def fitted_text(answer: Mapping[str, Any], out: Path, belief: Coefficients) -> str:
+    """What :func:`fit_runs` found: the error on these very runs, and each coefficient beside what it was believed to be."""
+    rows = [(name, f"{value:.3g}", f"{vars(belief)[name]:.3g}") for name, value in answer["coefficients"].items()]
+    return "\n".join(
+        [
+            f"{out}: fitted on {answer['rows']} runs of {', '.join(answer['gpus'])}",
+            f"error on these very runs: mean {answer['in_sample_mape']:.1f} %, median {answer['in_sample_median_ape']:.1f} % "
+            "(on new ones: epochcast evaluate distributed)",
+            table(("coefficient", "fitted", "believed"), rows),
+        ]
+    )

@@ -1,0 +1,100 @@
+"""``epochcast train occupancy``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ....regressor import load_catalog
+from ...backends.occupancy.answer import fitted_json
+from ...backends.occupancy.label_files import read_all
+from ...backends.occupancy.labelled_samples import labelled_samples, of_one_kind
+from ...backends.occupancy.models import EPOCHS, MODELS
+from ...backends.occupancy.points import LABELS, TARGETS
+from ...backends.occupancy.predictor import DEFAULT_MODEL, FOLDS, Predictor
+from ...backends.occupancy.predictor_files import make_folder
+from ...plain_json import plain_json
+from .. import progress
+from ..occupancy_text import fitted_text, labels_text
+
+_PATH = click.Path(path_type=Path)
+
+
+@click.command("occupancy")
+@click.option(
+    "--data", type=_PATH, multiple=True, required=True, metavar="PATH", help="Table of labels, or its folder (repeatable)."
+)
+@click.option("--model", type=click.Choice(list(MODELS)), default=DEFAULT_MODEL, show_default=True, help="What is fitted.")
+@click.option("--target", type=click.Choice(TARGETS), default="mean", show_default=True, help="Over kernels, what is told.")
+@click.option(
+    "--epochs", type=click.IntRange(1, 100_000), default=EPOCHS, show_default=True, metavar="N", help="Of a neural model."
+)
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, metavar="N", help="Of what is random.")
+@click.option(
+    "--folds",
+    type=click.IntRange(0, 1000),
+    default=FOLDS,
+    show_default=True,
+    metavar="N",
+    help="Groups of networks that are left out in turn to see the error on new ones; 0: one fit, no interval.",
+)
+@click.option("--labels", type=click.Choice(LABELS), help="Take rows with these labels only, where a table has several kinds.")
+@click.option("--gpu", metavar="NAME", help="Which GPU it was measured on, where the table does not tell.")
+@click.option("--gpus", type=_PATH, metavar="FILE", help="A TOML file with GPUs of your own.")
+@click.option("--out", type=_PATH, required=True, metavar="DIR", help="The folder to write to.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def occupancy(
+    data: tuple[Path, ...],
+    model: str,
+    target: str,
+    epochs: int,
+    seed: int,
+    folds: int,
+    labels: str | None,
+    gpu: str | None,
+    gpus: Path | None,
+    out: Path,
+    as_json: bool,
+) -> int:
+    """Fit a predictor of GPU occupancy on measured networks.
+
+    Reads tables of `epochcast benchmark occupancy`, and occupancy.csv, sweep.csv and ncu.csv of the project's own GPU
+    measurements. Each network is exported by PyTorch once, for its graph.
+
+    \b
+    Example: epochcast train occupancy --data points.csv --out my-gpu
+             epochcast train occupancy --data data/h200/occupancy_bench --model dnn-occu --epochs 50 --out h200
+    """
+    began = time.monotonic()
+    catalog = load_catalog(gpus)
+    progress.show("reading")
+    reading = read_all(data, catalog, None if gpu is None else catalog.resolve(gpu))
+    labelled = labelled_samples(of_one_kind(reading.points, labels), catalog, progress.show)
+    make_folder(out)  # before a fit that may take an hour
+    predictor = Predictor.fit(labelled, model, target, {"seed": seed, "epochs": epochs}, folds, progress.show)
+    progress.clear()
+    for sentence in (*reading.notes, *(f"left out: {name}: {reason}" for name, reason in labelled.left_out.items())):
+        click.echo(f"epochcast: {sentence}", err=True)
+    predictor.save(out)
+    answer = {
+        **fitted_json(predictor),
+        "seconds": round(time.monotonic() - began, 1),
+        "left_out": {**reading.left_out, **({"the network cannot be built": labelled.lacking} if labelled.lacking else {})},
+    }
+    click.echo(plain_json(answer) if as_json else _text(answer, out))
+    return 0
+
+
+def _text(answer: Mapping[str, Any], out: Path) -> str:
+    left_out = ", ".join(f"{count} {reason}" for reason, count in answer["left_out"].items())
+    return "\n".join(
+        [
+            labels_text(answer["labels"]),
+            f"{out}: {fitted_text(answer)}",
+            f"{answer['seconds']} s" + (f"; rows left out: {left_out}" if left_out else ""),
+        ]
+    )

@@ -1,0 +1,70 @@
+"""``epochcast train regressor``."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import click
+
+from ....regressor import Predictor, load_catalog
+from ...training_data import load_training_data
+from .. import progress
+
+_NEW = {"P2": "on a new workload", "P3": "on a new model", "P4": "on a new GPU"}
+
+
+@click.command()
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    required=True,
+    multiple=True,
+    metavar="PATH",
+    help="A corpus (repeatable): of a campaign, CSV, a folder of profiles, or a folder of traces with label files.",
+)
+@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="A TOML file with GPUs of your own.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="The folder to write the model to.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def regressor(data: tuple[Path, ...], gpus: Path | None, out: Path, as_json: bool) -> int:
+    """Fit the black-box latency predictor on profiles of several GPUs.
+
+    \b
+    Example: epochcast train regressor --data cloud_hw_trainpred.csv --out my-model
+             epochcast train regressor --data corpus-t4/ --data corpus-l4/ --out my-model
+             epochcast train regressor --data traces/ --out my-model
+
+    Runs of a corpus on a CPU, or on a GPU that no catalogue has, are left out and named. In a folder of traces, beside
+    each NAME.parquet or NAME.csv stands NAME.json with its "workload", its "group" and, where known, its true epochs
+    ("epoch_starts", "epoch_ends", "training"); otherwise they are detected.
+    """
+    began = time.monotonic()
+    catalog = load_catalog(gpus)
+    profiles, left_out = load_training_data(data, catalog)
+    for sentence in left_out:
+        click.echo(f"epochcast: {sentence}", err=True)
+    predictor = Predictor.fit(profiles, catalog, progress=progress.show)
+    progress.clear()
+    predictor.save(out)
+    gpus_seen, seconds = sorted({profile.gpu for profile in profiles}), round(time.monotonic() - began, 1)
+    features = predictor.recipe.features_
+    accuracy = {protocol: figures["mape"] for protocol, figures in predictor.reliability.accuracy.items()}
+    if as_json:
+        answer = {
+            "rows": len(profiles),
+            "gpus": gpus_seen,
+            "seconds": seconds,
+            "mape": accuracy,
+            "metrics": list(features.metrics),
+            "excluded": dict(features.excluded),
+        }
+        click.echo(json.dumps(answer))
+        return 0
+    click.echo(f"{out}: fitted on {len(profiles)} profiles of {', '.join(gpus_seen)} in {seconds} s")
+    errors = ", ".join(f"{error:.1f} % {_NEW[protocol]}" for protocol, error in accuracy.items())
+    click.echo(f"mean error on what was left out: {errors}")
+    click.echo(f"metrics: {', '.join(features.metrics)}")
+    for name, reason in features.excluded.items():
+        click.echo(f"not used: {name} ({reason})")
+    return 0
