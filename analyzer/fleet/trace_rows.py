@@ -97,19 +97,17 @@ class TraceRows:
         Raises:
             InputError: a time or a metric that is none, or a file that cannot be read on.
         """
-        late = Late()
-        if self._held is not None:
-            for piece in self._held:
-                chosen = piece.values if names is None else {name: piece.values[name] for name in names}
-                yield late.without(Piece(piece.time, chosen))
-        else:
-            wanted = [self._time_name, *(self.names if names is None else names)]
-            try:
-                for batch in self._parquet.iter_batches(_PIECE_ROWS, columns=wanted, use_threads=False):
-                    yield late.without(self._piece(batch))
-            except (OSError, pa.ArrowException) as error:
-                raise InputError(f"{self._name!r} is not a readable Parquet file: {one_line(error)}") from error
+        late, wanted = Late(), self.names if names is None else names
+        for piece in self._decoded(wanted) if self._held is None else self._held:
+            yield late.without(Piece(piece.time, {name: piece.values[name] for name in wanted}))
         self.late = late
+
+    def _decoded(self, names: Sequence[str]) -> Iterator[Piece]:
+        try:
+            for batch in self._parquet.iter_batches(_PIECE_ROWS, columns=[self._time_name, *names], use_threads=False):
+                yield self._piece(batch)
+        except (OSError, pa.ArrowException) as error:
+            raise InputError(f"{self._name!r} is not a readable Parquet file: {one_line(error)}") from error
 
     def _open_parquet(self, file: BinaryIO) -> None:
         try:
@@ -120,7 +118,7 @@ class TraceRows:
         self.metadata = parse_metadata((schema.metadata or {}).get(PARQUET_KEY), self._name)
         self._time_name, self.names = self._columns([one for one in schema.names if not PANDAS_INDEX.fullmatch(one)])
         if self._parquet.metadata.num_rows * (len(self.names) + 1) <= _HELD_VALUES:
-            self._held = list(self.pieces())
+            self._held = list(self._decoded(self.names))
 
     def _columns(self, columns: list[str]) -> tuple[str, tuple[str, ...]]:
         time = next((one for one in ("time", "t") if one in columns), None)

@@ -1,0 +1,211 @@
+"""One trace: its stretches of work, epochs, idle time and quality, whether it is read whole or in pieces."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.fleet import span_rows, stretches, trace_rows
+from epochcast.analyzer.fleet.finding import Finding
+from epochcast.analyzer.fleet.finding_json import finding_from_json, finding_to_json
+from epochcast.analyzer.fleet.gpu_history import Looking, finding_of
+from epochcast.analyzer.fleet.span_rows import SpanRows
+from epochcast.analyzer.fleet.stretches import Activity, worked
+from epochcast.analyzer.fleet.trace_rows import Piece, TraceRows
+from epochcast.analyzer.live.report import Device
+from epochcast.regressor import load_catalog
+
+from .conftest import square_wave
+
+CATALOG = load_catalog()
+DEVICE = Device("GPU-1", "0", "Tesla V100-SXM2-16GB", "node-1", source="gpm")
+
+
+def look(path: Path, looking: Looking | None = None, device: Device = DEVICE) -> Finding:
+    with path.open("rb") as file:
+        found = finding_of(path.name, "v1", device, TraceRows(file, path.name), looking or Looking(CATALOG))
+    return replace(found, cpu_s=0.0)
+
+
+def test_a_job_is_found_with_its_epochs_and_its_idle_time(tmp_path: Path, write_gpu: Callable[..., Path]) -> None:
+    found = look(write_gpu(tmp_path / "a.parquet"))
+    assert found.idle_s == pytest.approx(20, abs=3)
+    (span,) = found.spans
+    assert (span.start, span.end) == (pytest.approx(1_700_000_010, abs=1), pytest.approx(1_700_000_110, abs=1))
+    assert span.report.verdict == "epochs"
+    assert span.report.period_s == pytest.approx(12, rel=0.05)
+    assert span.report.job_since == span.start
+    assert span.epochs == span.report.epochs
+    assert span.report.profile is not None
+    assert span.report.profile.epoch_s == pytest.approx(12, rel=0.05)
+    assert span.memory_bytes == 8e9
+    assert span.energy_j == pytest.approx(100 * (60 + 300 * 0.7), rel=0.05)
+    assert span.busy_ratio == pytest.approx(1.1 * 0.7, rel=0.05)
+    assert found.quality.hertz == pytest.approx(5)
+    assert found.quality.missing_ratio == 0
+
+
+def test_every_format_and_every_portion_gives_the_same(
+    tmp_path: Path, write_gpu: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = look(write_gpu(tmp_path / "a.parquet"))
+    text = write_gpu(tmp_path / "a.csv")
+    assert replace(look(text), trace="a.parquet").spans == whole.spans
+    monkeypatch.setattr(trace_rows, "_HELD_VALUES", 0)
+    monkeypatch.setattr(trace_rows, "_PIECE_ROWS", 97)
+    pq.write_table(pq.read_table(tmp_path / "a.parquet"), tmp_path / "b.parquet", row_group_size=61)
+    assert replace(look(tmp_path / "b.parquet"), trace="a.parquet") == whole
+
+
+def test_jobs_one_after_the_other_are_told_apart_and_a_weak_one_beside_a_strong_one_is_seen(tmp_path: Path) -> None:
+    strong, weak = square_wave(150, 15), square_wave(150, 10)
+    weak[["gr_engine_active", "dram_active"]] *= 0.06
+    weak["time"] += 160
+    later = square_wave(150, 20)
+    later["time"] += 900
+    frame = pd.concat([strong, weak, later], ignore_index=True)
+    pq.write_table(pa.Table.from_pandas(frame), tmp_path / "a.parquet")
+    found = look(tmp_path / "a.parquet")
+    assert [round(span.start - 1_700_000_000) for span in found.spans] == [10, 170, 910]
+    assert [span.report.period_s for span in found.spans] == [
+        pytest.approx(period, rel=0.05) for period in (15, 10, 20)
+    ]
+    assert found.idle_s == pytest.approx(60, abs=10)  # the hole of ten minutes is not idle time
+    assert any("hole" in problem for problem in found.quality.problems)
+    assert found.quality.longest_hole_s == pytest.approx(590, abs=1)
+
+
+def test_an_idle_gpu_has_no_job(tmp_path: Path) -> None:
+    frame = square_wave(120, 12)
+    frame[["gr_engine_active", "dram_active"]] = 0.0005
+    pq.write_table(pa.Table.from_pandas(frame), tmp_path / "a.parquet")
+    found = look(tmp_path / "a.parquet")
+    assert found.spans == ()
+    assert found.idle_s == pytest.approx(120, abs=1)
+
+
+def test_without_a_metric_of_activity_nothing_is_said_of_idleness(tmp_path: Path) -> None:
+    frame = square_wave(120, 12)[["time", "memory_used"]]
+    pq.write_table(pa.Table.from_pandas(frame), tmp_path / "a.parquet")
+    found = look(tmp_path / "a.parquet")
+    assert found.idle_s is None
+    assert any("gr_engine_active" in problem for problem in found.quality.problems)
+
+
+def test_a_clock_that_was_set_back_leaves_rows_out_and_says_so(tmp_path: Path) -> None:
+    frame = square_wave(120, 12)
+    back = pd.concat([frame.iloc[:300], frame.iloc[250:]], ignore_index=True)
+    pq.write_table(pa.Table.from_pandas(back), tmp_path / "a.parquet")
+    found = look(tmp_path / "a.parquet")
+    assert any("set back, by 9.8 s" in problem and "50 rows" in problem for problem in found.quality.problems)
+    assert found.quality.rows == 600
+
+
+def test_a_job_that_had_begun_before_loses_its_first_epoch(tmp_path: Path) -> None:
+    frame = square_wave(240, 20, begins=0)
+    frame = frame[frame["time"] >= 1_700_000_007].reset_index(drop=True)
+    pq.write_table(pa.Table.from_pandas(frame), tmp_path / "a.parquet")
+    (span,) = look(tmp_path / "a.parquet").spans
+    assert span.epochs
+    assert span.epochs[0].start >= 1_700_000_018
+
+
+def test_only_the_time_asked_for_counts(tmp_path: Path, write_gpu: Callable[..., Path]) -> None:
+    path = write_gpu(tmp_path / "a.parquet")
+    found = look(path, Looking(CATALOG, 1_700_000_040, 1_700_000_060))
+    assert (found.start, found.end) == (1_700_000_040, pytest.approx(1_700_000_059.8))
+    assert any("never for 60 s" in problem for problem in found.quality.problems)
+    with pytest.raises(InputError, match="0 row"):
+        look(path, Looking(CATALOG, since=1_800_000_000))
+
+
+@pytest.mark.parametrize(
+    ("frame", "said"),
+    [
+        (pd.DataFrame({"power": [1.0, 2.0]}), "no column 'time'"),
+        (pd.DataFrame({"time": [1.0, np.nan], "power": [1.0, 2.0]}), "without a valid time"),
+        (pd.DataFrame({"time": [1.0, 2.0], "power": [1.0, np.inf]}), "holds inf"),
+        (pd.DataFrame({"time": [1.0, 2.0], "power": ["a", "b"]}), "holds 'a'"),
+        (pd.DataFrame({"time": [1.0], "power": [1.0]}), r"1 row\(s\)"),
+    ],
+)
+def test_what_is_no_trace_is_refused_in_one_sentence(tmp_path: Path, frame: pd.DataFrame, said: str) -> None:
+    pq.write_table(pa.Table.from_pandas(frame), tmp_path / "a.parquet")
+    with pytest.raises(InputError, match=said):
+        look(tmp_path / "a.parquet")
+
+
+def test_an_unknown_gpu_has_epochs_but_no_profile(tmp_path: Path, write_gpu: Callable[..., Path]) -> None:
+    found = look(write_gpu(tmp_path / "a.parquet"), device=replace(DEVICE, name="Foo 9000"))
+    assert found.spans[0].epochs
+    assert found.spans[0].report.profile is None
+    assert any("no profile" in problem and "Foo 9000" in problem for problem in found.quality.problems)
+
+
+def test_a_long_stretch_is_thinned_and_says_so(
+    tmp_path: Path, write_gpu: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_gpu(tmp_path / "a.parquet", seconds=300.0, period_s=30.0, hertz=10.0)
+    exact = look(path)
+    monkeypatch.setattr(span_rows, "MOST_ROWS", 1000)
+    thinned = look(path)
+    assert any("means of 3 rows" in problem for problem in thinned.quality.problems)
+    assert thinned.spans[0].report.period_s == pytest.approx(exact.spans[0].report.period_s, rel=0.02)
+    profiles = [one.spans[0].report.profile for one in (exact, thinned)]
+    assert profiles[0] is not None and profiles[1] is not None
+    # Means would scatter less; what the profile is made of is a sample.
+    assert profiles[1].metrics["dram_active"]["std"] == pytest.approx(profiles[0].metrics["dram_active"]["std"], rel=0.05)
+
+
+def test_block_means_are_those_of_the_readings() -> None:
+    rng = np.random.default_rng(1)
+    time, values = np.arange(1000.0), rng.normal(size=1000)
+    values[rng.random(1000) < 0.3] = np.nan
+    values[30:60] = np.nan
+    held = SpanRows(0, 2000, 10 * span_rows.MOST_ROWS)
+    for part in np.split(np.arange(1000), [7, 8, 501, 999]):
+        held.add(Piece(time[part], {"a": values[part]}))
+    got = held.for_detector()
+    with np.errstate(invalid="ignore"):
+        sums = np.nansum(values.reshape(-1, 10), axis=1)
+        counted = (~np.isnan(values.reshape(-1, 10))).sum(axis=1)
+        np.testing.assert_allclose(got.values["a"], np.where(counted > 0, sums / counted, np.nan))
+    np.testing.assert_array_equal(got.time, time[9::10])
+
+
+def test_activity_keeps_its_means_when_its_bins_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    time = 1e9 + np.arange(0, 4000, 0.5)
+    values = np.sin(time / 50) + 2
+    whole = Activity(1.0)
+    whole.add(time, values)
+    monkeypatch.setattr(stretches, "_MOST_BINS", 600)
+    folded = Activity(1.0)
+    for part in np.array_split(np.arange(time.size), 13):
+        folded.add(time[part], values[part])
+    assert folded.width_s == 8
+    assert folded.rows.sum() == time.size
+    level = whole.level()
+    assert level is not None
+    np.testing.assert_allclose(folded.level(), level.reshape(-1, 8).mean(axis=1))
+
+
+def test_pauses_part_as_the_detector_parts_them() -> None:
+    time = np.arange(0, 1000.0)
+    level = np.where((time < 300) | ((time > 320) & (time < 600)) | (time > 800), 0.5, 0.0)
+    activity = Activity(1.0)
+    activity.add(time, level)
+    found = worked(activity, "dram_active", 1.0)
+    # The pause of 20 s is short beside the 300 s on either side, that of 200 s is not.
+    assert [(one.start, one.end) for one in found.stretches] == [(0, pytest.approx(600, abs=2)), (pytest.approx(801, abs=2), 1000)]
+    assert found.idle_s == pytest.approx(200, abs=4)
+
+
+def test_a_finding_survives_its_json(tmp_path: Path, write_gpu: Callable[..., Path]) -> None:
+    found = look(write_gpu(tmp_path / "a.parquet"))
+    assert finding_from_json(finding_to_json(found)) == found
