@@ -5,7 +5,7 @@ The same grouping, prediction and recommendation as the service's (``analyzer/jo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -13,7 +13,7 @@ from ..jobs.advisor import Advisor
 from ..jobs.answers import JobAnswer, JobPlan, PredictionAnswer, RecommendationAnswer
 from ..jobs.current_instance import rented
 from ..jobs.grouping import Group, grouped
-from ..jobs.phase import MOST_APART
+from ..jobs.phase import LEAST_EPOCHS, MOST_APART
 from ..jobs.summary import sources_of, summed_up
 from ..live.report import Report
 from ..predictions import comparable
@@ -33,12 +33,14 @@ class FleetJob:
     Attributes:
         answer: as the service tells of a job.
         spans: its stretches of work, by the grouping's order of GPUs.
+        whole: its GPUs are known to be all of it. Of a GPU that shows no epochs, and works beside others, that is not known.
         straggler: the GPU that the others wait for, a place in ``spans``; None where none stands out.
         saving: what moving it would save; None where its price or its prediction is not known.
     """
 
     answer: JobAnswer
     spans: tuple[FleetSpan, ...]
+    whole: bool = True
     straggler: Straggler | None = None
     saving: Saving | None = None
 
@@ -63,6 +65,11 @@ class FleetJob:
         return self.gpu_s / len(self.answer.gpus)
 
     @property
+    def sure(self) -> bool:
+        """Whether moving it is sure to save something."""
+        return self.whole and self.saving is not None and self.saving.sure
+
+    @property
     def saved_usd(self) -> float | None:
         """What moving it would have saved of the time that was analysed."""
         return None if self.saving is None else self.saving.usd(self.seconds)
@@ -70,8 +77,9 @@ class FleetJob:
 
 def jobs_of(spans: SpansByStart, advisor: Advisor) -> Iterator[FleetJob]:
     """Yield the jobs of a fleet, about by their beginning, each once; ``spans`` are never held all at once."""
+    shared = spans.shared_nodes()
     for group, own in groups_of(spans):
-        yield _told(group, own, [spans.whole(span) for span in own], advisor)
+        yield _told(group, own, [spans.whole(span) for span in own], advisor, shared)
 
 
 def groups_of(spans: Iterable[FleetSpan], *, most: int = _SLICE) -> Iterator[tuple[Group, tuple[FleetSpan, ...]]]:
@@ -112,9 +120,16 @@ def _ordered(group: Group, reports: Iterable[Report]) -> list[Report]:
     return sorted(reports, key=lambda report: (place[report.device.uuid], report.job_since))
 
 
-def _told(group: Group, spans: tuple[FleetSpan, ...], reports: Sequence[Report], advisor: Advisor) -> FleetJob:
+def _told(
+    group: Group, spans: tuple[FleetSpan, ...], reports: Sequence[Report], advisor: Advisor, shared: Container[str]
+) -> FleetJob:
     gpus = tuple(dict.fromkeys(group.gpus))
     sources, notes = sources_of(reports, advisor.catalog)
+    # In step are GPUs of five epochs that ended together: with fewer nobody can tell.
+    told_apart = all(report.verdict == "epochs" and len(report.epochs) >= LEAST_EPOCHS for report in reports)
+    whole = group.grouped_by != "single" or told_apart or reports[0].device.node not in shared
+    if not whole:
+        notes.append("other GPUs of its machine worked too, and whether they are one job with it cannot be told without epochs")
     prediction, recommendation = None, None
     try:
         if sources:
@@ -134,7 +149,7 @@ def _told(group: Group, spans: tuple[FleetSpan, ...], reports: Sequence[Report],
         recommendation=recommendation,
     ).model_copy(update={"gpus": list(gpus), "active": False})
     saving = None if recommendation is None else saving_of(recommendation, len(gpus))
-    return FleetJob(answer, spans, straggler_of(reports, answer.straggler), saving)
+    return FleetJob(answer, spans, whole, straggler_of(reports, answer.straggler), saving)
 
 
 def _predicted(

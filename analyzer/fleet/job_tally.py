@@ -120,7 +120,7 @@ class JobTally:
             self._unknown += 1
         elif saving.ratio <= 0:
             self._stay.add(job)
-        elif not saving.sure:
+        elif not job.sure:
             self._unsure.add(job)
         else:
             self._sure.add(job)

@@ -28,6 +28,7 @@ SCHEMA = pa.schema(
         _column("gpus", _TEXTS, "UUIDs of these"),
         _column("traces", _TEXTS, "that it was found in"),
         _column("nodes", _TEXTS, "machines of its GPUs"),
+        _column("whole", pa.bool_(), "its GPUs are known to be all of it; a GPU without epochs beside others may be a part"),
         _column("gpu_model", _TEXT, "name in the GPU catalogue, or as the driver has it"),
         _column("simulated", pa.bool_(), "no hardware was read"),
         _column("start", _NUMBER, "first work of the first GPU [unix s]"),
@@ -66,7 +67,7 @@ SCHEMA = pa.schema(
         _column("saving_ratio_high", _NUMBER, "upper end"),
         _column("saving_usd_per_hour", _NUMBER, "for each hour that the job runs as now"),
         _column("saving_usd", _NUMBER, "of the time that was analysed"),
-        _column("saving_sure", pa.bool_(), "the whole interval saves, and the memory is known to suffice"),
+        _column("saving_sure", pa.bool_(), "the whole interval saves, the memory is known to suffice, and whole"),
         _column("fastest_instance", _TEXT, "where it is expected to take least time"),
         _column("fastest_cloud", _TEXT, ""),
         _column("fastest_gpu", _TEXT, ""),
@@ -107,6 +108,7 @@ def row_of(job: FleetJob) -> dict[str, Any]:
         **{name: getattr(answer, name) for name in _AS_ANSWERED},
         "gpu_count": len(answer.gpus),
         "traces": list(dict.fromkeys(span.trace for span in spans)),
+        "whole": job.whole,
         "start": job.start,
         "end": job.end,
         "gpu_hours": job.gpu_s / 3600,
@@ -156,7 +158,7 @@ def _saving(job: FleetJob) -> dict[str, Any]:
         "saving_ratio_high": saving.high,
         "saving_usd_per_hour": saving.saved_usd_per_hour,
         "saving_usd": job.saved_usd,
-        "saving_sure": saving.sure,
+        "saving_sure": job.sure,
     }
 
 

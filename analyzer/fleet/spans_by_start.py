@@ -15,17 +15,17 @@ from .finding import Span
 
 _TABLE = """
 CREATE TABLE spans (
-    number INTEGER PRIMARY KEY, since REAL NOT NULL, uuid TEXT NOT NULL, trace TEXT NOT NULL, end REAL NOT NULL,
-    epochs INTEGER NOT NULL, busy_ratio REAL, energy_j REAL, memory_bytes REAL, light BLOB NOT NULL, whole BLOB NOT NULL,
+    number INTEGER PRIMARY KEY, since REAL NOT NULL, uuid TEXT NOT NULL, node TEXT NOT NULL, trace TEXT NOT NULL,
+    end REAL NOT NULL, epochs INTEGER NOT NULL, busy_ratio REAL, energy_j REAL, memory_bytes REAL, light BLOB NOT NULL, whole BLOB NOT NULL,
     UNIQUE (since, uuid)
 )"""
 # Of two traces of one stretch (a copy, say) the one that comes first by name is kept, in whatever order they come.
 _ADD = """
-INSERT INTO spans (since, uuid, trace, end, epochs, busy_ratio, energy_j, memory_bytes, light, whole)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO spans (since, uuid, node, trace, end, epochs, busy_ratio, energy_j, memory_bytes, light, whole)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (since, uuid) DO UPDATE SET
-    trace = excluded.trace, end = excluded.end, epochs = excluded.epochs, busy_ratio = excluded.busy_ratio,
-    energy_j = excluded.energy_j, memory_bytes = excluded.memory_bytes, light = excluded.light, whole = excluded.whole
+    node = excluded.node, trace = excluded.trace, end = excluded.end, epochs = excluded.epochs,
+    busy_ratio = excluded.busy_ratio, energy_j = excluded.energy_j, memory_bytes = excluded.memory_bytes, light = excluded.light, whole = excluded.whole
 WHERE excluded.trace < spans.trace"""
 
 
@@ -97,7 +97,7 @@ class SpansByStart:
         """Put one in."""
         report = replace(span.report, job_since=span.start)
         light = replace(report, profile=None, device=replace(report.device, static={}))
-        row = (span.start, report.device.uuid, trace, span.end, len(span.epochs))
+        row = (span.start, report.device.uuid, report.device.node, trace, span.end, len(span.epochs))
         measured = (span.busy_ratio, span.energy_j, span.memory_bytes)
         self._file.execute(_ADD, (*row, *measured, _packed(light), _packed(report)))
         self.added += 1
@@ -109,6 +109,11 @@ class SpansByStart:
         )
         for number, trace, end, epochs, busy_ratio, energy_j, memory_bytes, light in rows:
             yield FleetSpan(number, trace, end, epochs, busy_ratio, energy_j, memory_bytes, _unpacked(light))
+
+    def shared_nodes(self) -> set[str]:
+        """Nodes of which more than one GPU worked."""
+        rows = self._file.execute("SELECT node FROM spans GROUP BY node HAVING count(DISTINCT uuid) > 1")
+        return {str(node) for (node,) in rows}
 
     def whole(self, span: FleetSpan) -> Report:
         """All of its report."""

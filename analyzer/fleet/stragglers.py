@@ -1,7 +1,7 @@
 """The GPU that the others of its job wait for.
 
-GPUs that train in step have epochs of one length, whoever is slow: the slow one works on while the others wait, so what shows
-it is that its multiprocessors are busy for more of the time. A GPU that no other waits for shows it by its longer epochs.
+GPUs that train in step have epochs of one length, whoever is slow: the slow one works on while the others wait. A lower clock
+shows it, or multiprocessors that are busy for more of the time. A GPU that no other waits for shows it by longer epochs.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from statistics import median
 
 from ..live.report import Report
 
-# What falls while a GPU waits, most telling first: kernels that spin for the others keep the engine busy, and little else.
+# Busy while a GPU works and hardly while it waits, most telling first: kernels that spin for the others keep the engine busy,
+# but little else.
 _WORK = ("sm_active", "tensor_active", "dram_active")
 
-# One that works so much more than the middle of the others stands out; no two chips of a job show quite the same.
-_MORE = 0.06
+# Busy while it works or waits; what of the time a lower clock can lengthen.
+_BUSY = ("sm_active", "gr_engine_active", "gpu_utilization")
 
-# And so many times as far from the middle as the farthest of the others. Two GPUs have no others to compare with.
-_FARTHER = 3.0
+# What stands out: a clock so much lower than the middle of the others', or so much more work. Chips of one kind that do the
+# same differ by less; and in both it must be so many times as far from the middle as the farthest of the others.
+_SLOWER, _MORE, _FARTHER = 0.04, 0.10, 3.0
 
 _LEAST_ACTIVE = 0.05
 
@@ -30,7 +32,7 @@ class Straggler:
 
     Attributes:
         place: in what was given.
-        waits: share of the time that the others could save if it were as fast as they are, 0..1.
+        waits: share of the time that the others could save at most if it were as fast as they are, 0..1.
         why: one sentence.
     """
 
@@ -48,15 +50,9 @@ def straggler_of(reports: Sequence[Report], slowest: str | None) -> Straggler | 
     """
     if slowest is not None:
         return _by_pace(reports, slowest)
-    if len(reports) < 3 or any(report.verdict == "none" for report in reports):
+    if len(reports) < 2 or any(report.verdict == "none" for report in reports):
         return None
-    for metric in _WORK:
-        active = [_mean(report, metric) for report in reports]
-        known = [value for value in active if value is not None]
-        if len(known) < len(reports) or median(known) < _LEAST_ACTIVE:
-            continue
-        return _by_work(metric, known)
-    return None
+    return _by_clock(reports) or _by_work(reports)
 
 
 def _by_pace(reports: Sequence[Report], slowest: str) -> Straggler:
@@ -66,18 +62,44 @@ def _by_pace(reports: Sequence[Report], slowest: str) -> Straggler:
     return Straggler(place, 1 - others / own, f"its epochs take {own:.3g} s, those of the others {others:.3g} s")
 
 
-def _by_work(metric: str, active: Sequence[float]) -> Straggler | None:
-    place = max(range(len(active)), key=lambda number: active[number])
-    others = [value for number, value in enumerate(active) if number != place]
-    middle, own = median(others), active[place]
-    farthest = max(abs(value - middle) for value in others)
-    if own < (1 + _MORE) * middle or own - middle < _FARTHER * farthest:
+def _by_clock(reports: Sequence[Report]) -> Straggler | None:
+    clocks = _means(reports, "sm_clock")
+    if clocks is None:
         return None
-    waits = 1 - middle / own
-    why = f"{metric} {own:.2f} where the others have {middle:.2f}: they wait for it, or it has more of the work"
-    return Straggler(place, waits, why)
+    place = min(range(len(clocks)), key=lambda number: clocks[number])
+    middle, farthest = _of_others(clocks, place)
+    slower = 1 - clocks[place] / middle if middle else 0.0
+    if slower < _SLOWER or middle - clocks[place] < _FARTHER * farthest:
+        return None
+    busy = next((means[place] for name in _BUSY if (means := _means(reports, name)) is not None), 1.0)
+    why = f"its clock is {clocks[place] / 1e6:.0f} MHz, that of the others {middle / 1e6:.0f} MHz"
+    return Straggler(place, slower * min(busy, 1.0), why)
 
 
-def _mean(report: Report, metric: str) -> float | None:
-    statistics = None if report.profile is None else report.profile.metrics.get(metric)
-    return None if statistics is None else statistics["mean"]
+def _by_work(reports: Sequence[Report]) -> Straggler | None:
+    """Of two GPUs neither can be told to be usual."""
+    found = ((name, _means(reports, name)) for name in _WORK)
+    told = next(((name, means) for name, means in found if means is not None and median(means) >= _LEAST_ACTIVE), None)
+    if told is None or len(reports) < 3:
+        return None
+    name, active = told
+    place = max(range(len(active)), key=lambda number: active[number])
+    middle, farthest = _of_others(active, place)
+    if active[place] < (1 + _MORE) * middle or active[place] - middle < _FARTHER * farthest:
+        return None
+    why = f"{name} {active[place]:.2f} where the others have {middle:.2f}: they wait for it, or it has more of the work"
+    return Straggler(place, 1 - middle / active[place], why)
+
+
+def _of_others(values: Sequence[float], place: int) -> tuple[float, float]:
+    """The middle of all but one, and how far from it the farthest of them is."""
+    others = [value for number, value in enumerate(values) if number != place]
+    middle = median(others)
+    return middle, max(abs(value - middle) for value in others)
+
+
+def _means(reports: Sequence[Report], metric: str) -> list[float] | None:
+    """Of each GPU's profile; None where one lacks it."""
+    profiles = [report.profile for report in reports]
+    means = [one.metrics[metric]["mean"] for one in profiles if one is not None and metric in one.metrics]
+    return means if len(means) == len(reports) else None

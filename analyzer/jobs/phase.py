@@ -17,8 +17,11 @@ MOST_APART = 0.02
 # Boundaries that belong together lie within this share of an epoch; what is in step already stays so up to the second.
 _ALIGNED, _STILL_ALIGNED = 0.05, 0.10
 
-# Epochs that must have ended together, and the share of those that both saw which must.
-_LEAST, _SHARE = 5, 0.8
+LEAST_EPOCHS = 5
+"""Epochs that must have ended together."""
+
+# The share of those that both saw which must.
+_SHARE = 0.8
 
 # By how much boundaries may scatter around a constant difference (of clocks, say): so many samples, or this share of an epoch;
 # and so many times that for what is in step already.
@@ -50,14 +53,14 @@ def in_step(one: Report, other: Report, *, so_far: bool = False) -> bool:
     since, until = max(ends[0], others[0]) - longer / 2, min(ends[-1], others[-1]) + longer / 2
     since = max(since, until - _NEWEST * longer)
     ends, others = (each[(each >= since) & (each <= until)] for each in (ends, others))
-    if min(ends.size, others.size) < _LEAST:
+    if min(ends.size, others.size) < LEAST_EPOCHS:
         return so_far
     if ends.size > others.size:
         ends, others = others, ends
     away = ends[:, None] - others[None, :]
     away = np.take_along_axis(away, np.abs(away).argmin(axis=1)[:, None], axis=1)[:, 0]
     aligned = int((np.abs(away) <= tolerance * longer).sum())
-    if aligned < _LEAST or aligned < _SHARE * max(ends.size, others.size):
+    if aligned < LEAST_EPOCHS or aligned < _SHARE * max(ends.size, others.size):
         return False
     scatter = float(np.quantile(np.abs(away - np.median(away)), _SHARE))
     most = max(_SAMPLES / min(one.hertz, other.hertz), _SCATTER * longer)

@@ -26,13 +26,14 @@ def example() -> Profile:
     return replace(Profile.from_json(json.loads(text)), simulated=True, stalls=0, stall_s=0.0)
 
 
-def profile(gpu: str, epoch_s: float | None, unit: str | None = "epoch", more_work: float = 1.0) -> Profile:
+def profile(gpu: str, epoch_s: float | None, unit: str | None = "epoch", more_work: float = 1.0, clock: float = 1.0) -> Profile:
     one = example()
+    clocks = {name: value * clock for name, value in one.metrics["sm_clock"].items()}
     active = {name: value * more_work for name, value in one.metrics["sm_active"].items()}
     timed: dict[str, Any] = dict.fromkeys(("epoch_s", "epoch_s_low", "epoch_s_high", "first_epoch_s", "unit"))
     if epoch_s is not None:
         timed = {"epoch_s": epoch_s, "epoch_s_low": 0.98 * epoch_s, "epoch_s_high": 1.02 * epoch_s, "unit": unit}
-    return replace(one, gpu=gpu, metrics={**one.metrics, "sm_active": active}, **timed)
+    return replace(one, gpu=gpu, metrics={**one.metrics, "sm_active": active, "sm_clock": clocks}, **timed)
 
 
 def device(node: str, index: int, name: str = "Tesla T4", **rented: str) -> Device:
@@ -48,6 +49,7 @@ def span(
     shift: float = 0.0,
     verdict: str = "epochs",
     more_work: float = 1.0,
+    clock: float = 1.0,
     **measured: Any,
 ) -> Span:
     """A stretch of work with epochs of ``period`` all along, that end ``shift`` later than its beginning says."""
@@ -63,7 +65,7 @@ def span(
         job_since=start,
         epochs_seen=len(epochs),
         epochs=epochs[-100:],
-        profile=profile({"Tesla T4": "T4"}.get(of.name, of.name), period if unit else None, unit, more_work),
+        profile=profile({"Tesla T4": "T4"}.get(of.name, of.name), period if unit else None, unit, more_work, clock),
         last_sample=start + seconds,
         samples=int(10 * seconds),
     )

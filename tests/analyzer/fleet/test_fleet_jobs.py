@@ -152,6 +152,34 @@ def test_the_gpu_that_the_others_wait_for_is_found(spans: SpansByStart, advisor:
     assert job.straggler.waits == pytest.approx(0.2) and "sm_active" in job.straggler.why
 
 
+def test_a_gpu_with_a_lower_clock_holds_the_others_up_also_of_a_pair(spans: SpansByStart, advisor: Advisor) -> None:
+    devices = [device("n", index) for index in range(2)]
+    (job,) = told(spans, advisor, *(finding(of, span(of, clock=low)) for of, low in zip(devices, (0.8, 1.0), strict=True)))
+    assert job.straggler is not None and job.spans[job.straggler.place].report.device.label == "0"
+    busy = span(devices[0]).report.profile
+    assert busy is not None and job.straggler.waits == pytest.approx(0.2 * busy.metrics["sm_active"]["mean"])
+    assert "clock" in job.straggler.why
+
+
+def test_clocks_that_differ_all_of_them_show_nobody(spans: SpansByStart, advisor: Advisor) -> None:
+    devices = [device("n", index) for index in range(4)]
+    clocks = (0.93, 0.96, 0.98, 1.0)
+    (job,) = told(spans, advisor, *(finding(of, span(of, clock=one)) for of, one in zip(devices, clocks, strict=True)))
+    assert job.straggler is None
+
+
+@pytest.mark.parametrize(("beside", "whole"), [("works", False), ("idle", True)])
+def test_a_gpu_with_steps_may_be_part_of_a_job_only_where_others_work(
+    spans: SpansByStart, advisor: Advisor, beside: str, whole: bool
+) -> None:
+    of, other = device("n", 0), device("n", 1)
+    others = [span(other, verdict="steps", period=0.9)] if beside == "works" else []
+    jobs = told(spans, advisor, finding(of, span(of, verdict="steps", period=0.5)), finding(other, *others))
+    job = next(job for job in jobs if job.answer.gpus == [of.uuid])
+    assert job.whole is whole and (whole or not job.sure)
+    assert any("worked too" in note for note in job.answer.notes) is not whole
+
+
 @pytest.mark.parametrize("works", [[0.8, 1.0], [1.0, 0.97, 1.02, 0.98], [0.7, 0.8, 0.9, 1.0]])
 def test_nobody_holds_up_a_pair_equals_or_a_staircase(spans: SpansByStart, advisor: Advisor, works: list[float]) -> None:
     devices = [device("n", index) for index in range(len(works))]
