@@ -16,7 +16,8 @@ from .finding import Span
 _TABLE = """
 CREATE TABLE spans (
     number INTEGER PRIMARY KEY, since REAL NOT NULL, uuid TEXT NOT NULL, node TEXT NOT NULL, trace TEXT NOT NULL,
-    end REAL NOT NULL, epochs INTEGER NOT NULL, busy_ratio REAL, energy_j REAL, memory_bytes REAL, light BLOB NOT NULL, whole BLOB NOT NULL,
+    end REAL NOT NULL, epochs INTEGER NOT NULL, busy_ratio REAL, energy_j REAL, memory_bytes REAL,
+    light BLOB NOT NULL, whole BLOB NOT NULL,
     UNIQUE (since, uuid)
 )"""
 # Of two traces of one stretch (a copy, say) the one that comes first by name is kept, in whatever order they come.
@@ -25,7 +26,8 @@ INSERT INTO spans (since, uuid, node, trace, end, epochs, busy_ratio, energy_j, 
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (since, uuid) DO UPDATE SET
     node = excluded.node, trace = excluded.trace, end = excluded.end, epochs = excluded.epochs,
-    busy_ratio = excluded.busy_ratio, energy_j = excluded.energy_j, memory_bytes = excluded.memory_bytes, light = excluded.light, whole = excluded.whole
+    busy_ratio = excluded.busy_ratio, energy_j = excluded.energy_j, memory_bytes = excluded.memory_bytes,
+    light = excluded.light, whole = excluded.whole
 WHERE excluded.trace < spans.trace"""
 
 

@@ -16,8 +16,8 @@ from ..live.report import Report
 # but little else.
 _WORK = ("sm_active", "tensor_active", "dram_active")
 
-# Busy while it works or waits; what of the time a lower clock can lengthen.
-_BUSY = ("sm_active", "gr_engine_active", "gpu_utilization")
+# Share of the time in which the slow one works, which a lower clock lengthens: it never waits for the others.
+_BUSY = ("gr_engine_active", "gpu_utilization")
 
 # What stands out: a clock so much lower than the middle of the others', or so much more work. Chips of one kind that do the
 # same differ by less; and in both it must be so many times as far from the middle as the farthest of the others.

@@ -157,7 +157,7 @@ def test_a_gpu_with_a_lower_clock_holds_the_others_up_also_of_a_pair(spans: Span
     (job,) = told(spans, advisor, *(finding(of, span(of, clock=low)) for of, low in zip(devices, (0.8, 1.0), strict=True)))
     assert job.straggler is not None and job.spans[job.straggler.place].report.device.label == "0"
     busy = span(devices[0]).report.profile
-    assert busy is not None and job.straggler.waits == pytest.approx(0.2 * busy.metrics["sm_active"]["mean"])
+    assert busy is not None and job.straggler.waits == pytest.approx(0.2 * busy.metrics["gr_engine_active"]["mean"])
     assert "clock" in job.straggler.why
 
 
