@@ -133,7 +133,7 @@ class Catalog(Mapping[str, Gpu]):
             raise InputError(f"GPU name {name!r} is ambiguous; say which: {', '.join(begins)}")
         close = begins or [self._by_key[known].name for known in get_close_matches(key, self._by_key, n=3, cutoff=0.5)]
         remedy = f"did you mean {' or '.join(dict.fromkeys(close))}?" if close else f"known are {', '.join(self)}"
-        raise InputError(f"unknown GPU {name!r}; {remedy} (a GPU of your own is a few lines of TOML: docs/regressor.md)")
+        raise InputError(f"unknown GPU {name!r}; {remedy} (a GPU of your own is a few lines of TOML: docs/how-to/add-a-gpu.md)")
 
 
 def _gpu(table: Mapping[str, Any], origin: str) -> Gpu:

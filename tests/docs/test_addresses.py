@@ -22,7 +22,7 @@ def test_addresses_are_answered(page: Path, root: Path) -> None:
     templates = served(root)
     for port, path in _ADDRESS.findall(page.read_text(encoding="utf-8")):
         asked = path.rstrip(".,;/")
-        if port == "9913" and asked in _OF_THE_PAGE or not asked:
+        if (port == "9913" and asked in _OF_THE_PAGE) or not asked:
             continue
         known = [re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(template)) for template in templates[port]]
         assert any(re.fullmatch(pattern, asked) for pattern in known), f"nothing answers {path} on port {port}"
