@@ -1,7 +1,7 @@
 """Write a simulated fleet: a trace and its labels for each GPU, what is rented, and the truth.
 
     OUT/traces/NODE/GPU.parquet   telemetry, `simulated` in its metadata
-    OUT/traces/NODE/GPU.json      true epochs (a label file)
+    OUT/traces/NODE/GPU.json      true epochs (a label file), unless a training shows fewer than two of them
     OUT/nodes.csv                 node, instance, cloud, region, where somebody says what is rented
     OUT/truth.parquet             a row per GPU and job (`TRUTH`)
 
@@ -259,15 +259,18 @@ def _write_gpu(
                 "broken": broken,
             }
         )
-    labels = {
+    size = path.stat().st_size
+    labels: dict[str, Any] = {
         "epoch_starts": [round(begin + start, 4) for starts, _ in marks for start in starts],
         "epoch_ends": [round(begin + end, 4) for _, ends in marks for end in ends],
         "training": any(job.work == "training" for job, _, _ in jobs),
         "simulated": True,
         "settings": {"seed": settings.seed, "jobs": [row["job"] for row in rows], "works": [row["work"] for row in rows]},
     }
-    write_whole(path.with_suffix(".json"), lambda file: file.write(json.dumps(labels).encode()))
-    return rows, path.stat().st_size + path.with_suffix(".json").stat().st_size
+    if not labels["training"] or len(labels["epoch_starts"]) > 1:  # one epoch alone has no period
+        sidecar = write_whole(path.with_suffix(".json"), lambda file: file.write(json.dumps(labels).encode()))
+        size += sidecar.stat().st_size
+    return rows, size
 
 
 def _break(path: Path, rng: np.random.Generator) -> str:
