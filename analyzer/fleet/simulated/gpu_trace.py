@@ -65,7 +65,7 @@ def readings(
     metrics["power_average"] = _last_second(metrics["power"])
     metrics["power_limit"] = _every(np.full(ticks, device.power_limit_w), _ONCE_A_MINUTE)
     metrics["pcie_link_width"] = _every(np.full(ticks, 16.0), _ONCE_A_MINUTE)
-    time, metrics = record(TICK_S * np.arange(1, ticks + 1), metrics, recording, rng)
+    time, metrics = record(TICK_S * np.arange(1, ticks + 1, dtype=np.float64), metrics, recording, rng)
     if silent:
         metrics |= {name: np.full(time.size, np.nan) for name in _PROFILING if name in metrics}
     return time, {name: values if name in _COUNTERS else values.astype(np.float32) for name, values in metrics.items()}

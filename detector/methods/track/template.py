@@ -79,7 +79,7 @@ def windows(channels: NDArray[np.float64], starts: NDArray[np.int64], width: int
 def median_window(many: NDArray[np.float64]) -> NDArray[np.float64]:
     """The median of windows, (k, c, width) -> (c, width): what ``np.median`` gives, in a quarter of its time."""
     ordered, half = np.sort(many, axis=0), len(many) // 2
-    return ordered[half].copy(order="K") if len(many) % 2 else (ordered[half - 1] + ordered[half]) / 2
+    return np.asarray(ordered[half] if len(many) % 2 else (ordered[half - 1] + ordered[half]) / 2)
 
 
 def boundary_phase(template: NDArray[np.float64]) -> int:
