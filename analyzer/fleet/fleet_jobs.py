@@ -85,8 +85,8 @@ def jobs_of(spans: SpansByStart, advisor: Advisor) -> Iterator[FleetJob]:
 def groups_of(spans: Iterable[FleetSpan], *, most: int = _SLICE) -> Iterator[tuple[Group, tuple[FleetSpan, ...]]]:
     """Yield which stretches of work are one job, of stretches in the order of their beginning.
 
-    The result is that of grouping all of them at once: ``most`` at a time are looked at, and a group waits as long as one that
-    begins later may belong to it.
+    The result is that of grouping all GPUs of one model at once: ``most`` stretches at a time are looked at, and a group waits
+    as long as one that begins later may belong to it. Models are kept apart: of thousands of jobs some are in step by chance.
     """
     coming = iter(spans)
     held: list[FleetSpan] = []
@@ -98,13 +98,22 @@ def groups_of(spans: Iterable[FleetSpan], *, most: int = _SLICE) -> Iterator[tup
         by_start = {(span.report.device.uuid, span.since): span for span in held}
         found = [
             (group, tuple(by_start[report.device.uuid, report.job_since or 0.0] for report in _ordered(group, reports)))
-            for group, reports in grouped(span.report for span in held)
+            for alike in _by_model(held)
+            for group, reports in grouped(alike)
         ]
         open_ones = [own for _, own in found if part and max(map(_joined_until, own)) >= part[-1].since]
         waiting = {(span.report.device.uuid, span.since) for own in open_ones for span in own}
         done = [one for one in found if (one[1][0].report.device.uuid, one[1][0].since) not in waiting]
         yield from sorted(done, key=lambda one: (min(span.since for span in one[1]), one[0].id))
         held = [span for span in held if (span.report.device.uuid, span.since) in waiting]
+
+
+def _by_model(spans: Iterable[FleetSpan]) -> Iterable[list[Report]]:
+    """Reports of each GPU model; those of GPUs whose owners are told together, for these know better."""
+    alike: dict[str, list[Report]] = {}
+    for span in spans:
+        alike.setdefault("" if span.report.owners else span.report.device.name, []).append(span.report)
+    return alike.values()
 
 
 def _joined_until(span: FleetSpan) -> float:

@@ -88,6 +88,15 @@ def test_groups_are_those_of_all_spans_at_once(spans: SpansByStart, most: int) -
     assert {len(own) for own in found.values()} >= {1, 2, 4}
 
 
+def test_gpus_of_two_models_in_step_are_two_jobs_unless_owners_say_otherwise(spans: SpansByStart) -> None:
+    for index, name in enumerate(("Tesla T4", "Tesla T4", "NVIDIA L4")):
+        put(spans, finding(device("n", index, name), span(device("n", index, name))))
+        owned = span(device("m", index, name), start=BEGAN + 5000)
+        report = replace(owned.report, owners=(Owner(1, "python", slurm_job="7"),))
+        put(spans, finding(owned.report.device, replace(owned, report=report)))
+    assert sorted(len(own) for _, own in groups_of(spans)) == [1, 2, 3]
+
+
 def test_a_job_is_told_with_its_traces_and_its_price(spans: SpansByStart, advisor: Advisor, tmp_path: Path) -> None:
     findings = list(fleet(2))
     jobs = told(spans, advisor, *findings)

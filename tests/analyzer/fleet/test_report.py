@@ -16,6 +16,8 @@ import pytest
 
 from epochcast.analyzer.fleet.answers_of_fleet import write_answers
 from epochcast.analyzer.fleet.finding import SIMULATED, Failure, Finding, Quality
+from epochcast.analyzer.fleet.jobs_table import SCHEMA as JOBS
+from epochcast.analyzer.fleet.result_tables import SCHEMAS
 from epochcast.analyzer.jobs.advisor import Advisor
 
 from .made_findings import WHOLE, device, finding, fleet, span
@@ -100,6 +102,15 @@ def test_the_same_findings_in_any_order_give_the_same_jobs(advisor: Advisor, tmp
         write_answers(order, [], advisor, tmp_path / name, analysed="x")
         tables.append(pq.read_table(tmp_path / name / "jobs.parquet"))
     assert tables[0].equals(tables[1])
+
+
+def test_every_column_is_explained(root: Path) -> None:
+    page = (root / "docs/fleet.md").read_text(encoding="utf-8")
+    parts = dict(re.findall(r"\*\*`(\w+)\.parquet`\*\*(.*?)(?=\n\*\*`|\n`summary)", page, flags=re.DOTALL))
+    schemas = {**SCHEMAS, "jobs": JOBS}
+    assert parts.keys() == schemas.keys()
+    for name, schema in schemas.items():
+        assert set(re.findall(r"`(\w+)`", parts[name])) >= set(schema.names), name
 
 
 class _Page(HTMLParser):
