@@ -9,7 +9,7 @@ MAKEFILE = Path(__file__).resolve().parents[2] / "Makefile"
 
 
 def measured() -> list[str]:
-    """What ``make bench`` runs with all extras, as ``room/script``."""
+    """What ``make bench`` runs with all extras, as ``room/script`` or ``script``."""
     text = re.sub(r"\\\n", " ", MAKEFILE.read_text(encoding="utf-8"))
     return [name for line in re.findall(r"^MEASURED \+?:?= *(.*)$", text, re.MULTILINE) for name in line.split()]
 
@@ -20,7 +20,7 @@ def test_the_list_is_read() -> None:
 
 @pytest.mark.parametrize("name", measured())
 def test_a_measurement_is_on_a_page(root: Path, name: str) -> None:
-    script = f"{name.split('/')[1]}.py"
+    script = f"{Path(name).name}.py"
     pages = [(root / "docs" / page).read_text(encoding="utf-8") for page in ("accuracy.md", "measurements.md")]
     assert any(script in page for page in pages), f"{name} is measured, and neither accuracy.md nor measurements.md names it"
 
