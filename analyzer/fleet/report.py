@@ -58,7 +58,7 @@ def _lengths(bins: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     most = max((each["count"] for each in bins), default=1)
     return [
         {
-            "name": f"{words.length(each['from_s'])} to {words.length(each['to_s'])}",
+            "name": f"{each['from_s']:g} to {each['to_s']:g} s",
             "count": each["count"],
             "width": 100 * each["count"] / most,
         }
