@@ -68,7 +68,8 @@ RECOMMENDATION = Page("recommendation")
 DISTRIBUTED = Page("distributed")
 CONVMETER = Page("convmeter")
 OCCUPANCY = Page("occupancy")
-PAGES = (DETECTOR, REGRESSOR, RECOMMENDATION, DISTRIBUTED, CONVMETER, OCCUPANCY)
+FLEET = Page("fleet")
+PAGES = (DETECTOR, REGRESSOR, RECOMMENDATION, DISTRIBUTED, CONVMETER, OCCUPANCY, FLEET)
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

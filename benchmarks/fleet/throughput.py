@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow.parquet as pq
 from against_truth import compared, lines_of
 from watched_run import Watched, cpu_seconds, watched
 
@@ -97,15 +98,20 @@ def by_dask(fleet: Path, out: Path) -> tuple[Watched, float]:
 def killed_and_resumed(fleet: Path, out: Path, traces: int) -> dict[str, Any]:
     """Kill a run once about half of the traces are kept, and start it again."""
 
-    def half() -> bool:
-        return sum(1 for _ in (out / "parts").glob("*.parquet")) * traces_of_part >= traces / 2 if out.is_dir() else False
+    def kept() -> int:
+        parts = (out / "parts").glob("[0-9]*.parquet")
+        return sum(pq.read_metadata(part).num_rows for part in parts)
 
-    traces_of_part = 8
+    def half() -> bool:
+        return kept() >= traces / 2
+
     first = analysed(fleet, out, "--processes", "2", stop=half)
+    had = kept()
     again = analysed(fleet, out, "--processes", "2")
     run = json.loads(again.output)["run"]
     return {
         "status": first.status,
+        "kept": had,
         "cpu_s": first.cpu_s,
         "cpu_s_again": again.cpu_s,
         "taken_over": run["taken_over"],
@@ -132,6 +138,7 @@ def told_of(name: str, done: Watched, traces: int, hours: float, cpu_s: float | 
     cpu_s = done.cpu_s if cpu_s is None else cpu_s
     figures = {
         "wall_s": done.wall_s,
+        "load": float(load()),
         "cpu_s": cpu_s,
         "cpu_s_per_trace": cpu_s / traces,
         "gpu_hours_per_core_hour": 3600 * hours / cpu_s,
@@ -157,7 +164,7 @@ def main() -> None:
     parser.add_argument(
         "--runs", default="one,two,dask,killed,loop", help="of these, by commas; the first is what others equal"
     )
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", type=Path, help="also for fleet_part.py, which writes docs/fleet.md")
     options = parser.parse_args()
     runs = options.runs.split(",")
     hours = options.gpus * options.minutes / 60

@@ -1,0 +1,78 @@
+"""Put what `throughput.py` measured into docs/fleet.md, between its markers.
+
+Run: python benchmarks/fleet/fleet_part.py RESULT.json       (what `throughput.py --json RESULT.json` wrote)
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.append(str(Path(__file__).parents[1]))
+from against_truth import lines_of
+from docs_page import FLEET, markdown_table
+
+FLEET_GPUS = 10_000
+
+_RUNS = {"one": "1 process", "two": "2 processes", "dask": "Dask: scheduler, 2 workers"}
+_ROWS = {
+    "processor seconds per trace, all processes, start and report included": ("cpu_s_per_trace", "{:.2f}"),
+    "GPU-hours per core-hour": ("gpu_hours_per_core_hour", "{:.0f}"),
+    "seconds passed": ("wall_s", "{:.0f}"),
+    "1-minute load of the machine when it ended": ("load", "{:.1f}"),
+    "most memory (PSS): command [MB]": ("parent_mb", "{:.0f}"),
+    "its largest worker [MB]": ("largest_mb", "{:.0f}"),
+    "all processes together [MB]": ("all_mb", "{:.0f}"),
+}
+
+
+def lines(told: dict[str, Any]) -> list[str]:
+    """The part, as lines of Markdown."""
+    runs = [run for run in _RUNS if run in told]
+    rows = [(title, *(form.format(told[run][key]) for run in runs)) for title, (key, form) in _ROWS.items()]
+    hours = FLEET_GPUS * told["minutes"] / 60
+    core_hours = FLEET_GPUS * told["trace_cpu_s"] / 3600
+    written = [told["simulate"]["cpu_s"] / told["gpus"], told["simulate"]["bytes"] / told["gpus"] / 1e6]
+    found = [
+        f"*Simulated*: {told['gpus']} GPUs for {told['minutes']:g} minutes each, 26 metrics at 10 Hz, on a machine of "
+        f"{told['cores']} cores (`python benchmarks/fleet/throughput.py`). Where others used it (its load), the seconds that "
+        "passed are theirs too; processor seconds count.",
+        "",
+        *markdown_table(("", *(_RUNS[run] for run in runs)), rows),
+        "",
+        f"A trace takes {told['trace_cpu_s']:.2f} processor seconds in its worker, nearly all of it the search for epochs. "
+        f"{FLEET_GPUS} such GPUs ({hours:.0f} GPU-hours), **extrapolated**: {core_hours:.1f} core-hours in the workers.",
+    ]
+    if "loop" in told:
+        found[-1] += f" A plain loop over `epochcast detect`, a process for each trace: {told['loop']['cpu_s']:.1f} each."
+    others = [_RUNS.get(run, "the run that was killed and resumed") for run in (*runs[1:], "killed") if run in told]
+    if others:
+        differ = {name for run in told if isinstance(told[run], dict) for name in told[run].get("differ", [])}
+        said = f"differ in {', '.join(sorted(differ))}" if differ else "are equal"
+        found += ["", f"The tables of one process and of {', '.join(others)} {said} (`cpu_s` aside)."]
+    if "killed" in told:
+        killed = told["killed"]
+        found[-1] += (
+            f" Killed (SIGKILL) after {killed['kept']} of {told['gpus']} traces were kept, the next run took over "
+            f"{killed['taken_over']} and did {killed['done_again']}."
+        )
+    return [
+        *found,
+        "",
+        f"Writing such a fleet takes {written[0]:.2f} processor seconds and {written[1]:.2f} MB per GPU (Parquet, zstd). "
+        "Beside the truth, which the simulation knows:",
+        "",
+        *lines_of(told["truth"]),
+    ]
+
+
+def main() -> None:
+    """Fill the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("result", type=Path)
+    FLEET.fill("fleet", lines(json.loads(parser.parse_args().result.read_text(encoding="utf-8"))))
+
+
+if __name__ == "__main__":
+    main()
