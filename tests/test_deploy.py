@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -183,6 +184,15 @@ def test_the_commands_are_taken_by_the_programs(base: dict[tuple[str, str], dict
     # The agent's settings are where its map of settings is mounted; no file is there now, which it says.
     assert agent_command(container(base, "agent")["args"]) == 2
     assert "cannot read the configuration /etc/epochcast/agent.toml" in capsys.readouterr().err
+
+
+def test_images_bear_the_version_of_the_package(deploy: Path) -> None:
+    files = [deploy / "Dockerfile", deploy / "compose" / "compose.yaml", deploy / "kubernetes" / "base" / "kustomization.yaml"]
+    tags = [
+        tag for path in files for tag in re.findall(r"(?:epochcast-\w+:|newTag: )([\d.]+)", path.read_text(encoding="utf-8"))
+    ]
+    assert len(tags) == 9
+    assert set(tags) == {version("epochcast")}
 
 
 # Prometheus
