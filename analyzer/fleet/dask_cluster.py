@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -35,6 +36,8 @@ class DaskCluster:
         from distributed import Client
 
         self._address = scheduler
+        # What it logs of lost connections is said once, by `check`.
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)
         try:
             self._client = Client(scheduler, timeout=_CONNECT_S, set_as_default=False)
         except (OSError, ValueError, TypeError, TimeoutError) as error:
@@ -66,7 +69,7 @@ class DaskCluster:
         future: Future[R] = self._executor.submit(function, batch)
         return future
 
-    def check(self) -> bool:
+    def check(self) -> None:
         """See `Workers`."""
         now = time.monotonic()
         self._silent_since = None if self._connected else self._silent_since or now
@@ -81,11 +84,10 @@ class DaskCluster:
                 f"the Dask scheduler at {self._address} has had no worker for {_NO_WORKERS_S:.0f} s; "
                 f"start some with `dask worker {self._address}`, and run the same command again"
             )
-        return True
 
     def close(self, *, at_once: bool) -> None:
         """See `Workers`."""
-        with contextlib.suppress(OSError, TimeoutError):
+        with contextlib.suppress(Exception):  # a client whose scheduler is gone has an error of its own for each call
             self._executor.shutdown(wait=False)
             self._client.close(timeout=5)
 

@@ -37,8 +37,8 @@ class Workers(Protocol):
         """Work on a batch, for so many seconds at most; a future whose exception says that its worker died or was late."""
         ...
 
-    def check(self) -> bool:
-        """Whether futures that wait are still worked on; False where they have to be submitted anew.
+    def check(self) -> None:
+        """Look after the workers: a future that nobody works on any more is cancelled.
 
         Raises:
             FleetError: there is nobody left to work.
@@ -81,9 +81,8 @@ def worked_on(
         if not pending:
             return
         done, _ = wait(pending, timeout=_LOOK_S, return_when=FIRST_COMPLETED)
-        if not done and not workers.check():
-            again.extend(pending.values())
-            pending.clear()
+        if not done:
+            workers.check()
         for future in done:
             batch = pending.pop(future)
             why = "" if future.cancelled() else _why(future.exception())

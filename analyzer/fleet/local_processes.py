@@ -9,9 +9,9 @@ import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from multiprocessing import get_context
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from pebble import ProcessPool
+from pebble import ProcessFuture, ProcessPool
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -35,28 +35,35 @@ class LocalProcesses:
         """Start them when the first batch comes."""
         self.slots = count
         self._pool: ProcessPool | None = None
+        self._asked: set[ProcessFuture[Any]] = set()
 
     def submit(self, function: Callable[[Sequence[T]], R], batch: Sequence[T], seconds: float) -> Future[R]:
         """See `Workers`."""
+        self.check()
         if self._pool is None:
             self._pool = ProcessPool(
                 self.slots, _MOST_BATCHES, initializer=_begin, initargs=(os.getpid(),), context=get_context("spawn")
             )
-        return self._pool.schedule(function, args=(batch,), timeout=seconds)
+        future = self._pool.schedule(function, args=(batch,), timeout=seconds)
+        self._asked.add(future)
+        future.add_done_callback(self._asked.discard)
+        return future
 
-    def check(self) -> bool:
+    def check(self) -> None:
         """See `Workers`. Pebble gives up a pool whose process ends between two batches, as the kernel's killer may do."""
-        if self._pool is None or self._pool.active:
-            return True
-        self.close(at_once=True)
-        return False
+        if self._pool is not None and not self._pool.active:
+            self.close(at_once=True)
 
     def close(self, *, at_once: bool) -> None:
         """See `Workers`."""
         pool, self._pool = self._pool, None
-        if pool is not None:
-            (pool.stop if at_once else pool.close)()  # type: ignore[no-untyped-call]
-            pool.join()
+        if pool is None:
+            return
+        (pool.stop if at_once else pool.close)()  # type: ignore[no-untyped-call]
+        for future in list(self._asked) if at_once else ():  # which the pool leaves waiting
+            if future.cancel():  # type: ignore[no-untyped-call]
+                future.set_running_or_notify_cancel()  # type: ignore[no-untyped-call]
+        pool.join()
 
 
 def _begin(parent: int) -> None:

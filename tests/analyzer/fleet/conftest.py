@@ -12,7 +12,7 @@ from epochcast.analyzer.trace import Trace, write_trace
 
 
 def square_wave(seconds: float, period_s: float, *, hertz: float = 5.0, begins: float = 10.0, seed: int = 0) -> pd.DataFrame:
-    """A job that trains (four fifths of each epoch) and evaluates from ``begins`` on, after idle time, to 10 s before the end."""
+    """A job that trains for four fifths of each epoch, from ``begins`` to 10 s before the end; before and after it is idle."""
     rng = np.random.default_rng(seed)
     time = np.arange(round(seconds * hertz)) / hertz
     works = (time >= begins) & (time < seconds - 10)

@@ -73,9 +73,7 @@ def test_jobs_one_after_the_other_are_told_apart_and_a_weak_one_beside_a_strong_
     pq.write_table(pa.Table.from_pandas(frame), tmp_path / "a.parquet")
     found = look(tmp_path / "a.parquet")
     assert [round(span.start - 1_700_000_000) for span in found.spans] == [10, 170, 910]
-    assert [span.report.period_s for span in found.spans] == [
-        pytest.approx(period, rel=0.05) for period in (15, 10, 20)
-    ]
+    assert [span.report.period_s for span in found.spans] == [pytest.approx(period, rel=0.05) for period in (15, 10, 20)]
     assert found.idle_s == pytest.approx(60, abs=10)  # the hole of ten minutes is not idle time
     assert any("hole" in problem for problem in found.quality.problems)
     assert found.quality.longest_hole_s == pytest.approx(590, abs=1)
@@ -202,7 +200,10 @@ def test_pauses_part_as_the_detector_parts_them() -> None:
     activity.add(time, level)
     found = worked(activity, "dram_active", 1.0)
     # The pause of 20 s is short beside the 300 s on either side, that of 200 s is not.
-    assert [(one.start, one.end) for one in found.stretches] == [(0, pytest.approx(600, abs=2)), (pytest.approx(801, abs=2), 1000)]
+    assert [(one.start, one.end) for one in found.stretches] == [
+        (0, pytest.approx(600, abs=2)),
+        (pytest.approx(801, abs=2), 1000),
+    ]
     assert found.idle_s == pytest.approx(200, abs=4)
 
 

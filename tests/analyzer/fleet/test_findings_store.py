@@ -1,0 +1,55 @@
+"""What was found stands in whole parts; of a trace the newest counts."""
+
+from pathlib import Path
+
+import pytest
+
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.fleet.finding import Failure, Finding, Quality
+from epochcast.analyzer.fleet.findings_store import FindingsStore, alone_in
+from epochcast.analyzer.live.report import Device
+
+
+def finding(trace: str, version: str = "v1", idle: float = 1.0) -> Finding:
+    device = Device(f"GPU-{trace}", "0", "Tesla T4", "node")
+    return Finding(trace, version, device, 0.0, 10.0, idle, (), Quality(100, 10.0, 0.0, 0.0, ("power",)))
+
+
+def test_the_newest_part_counts_and_order_is_that_of_names(tmp_path: Path) -> None:
+    store = FindingsStore(tmp_path)
+    store.add([finding("b"), Failure("a", "v1", "no")])
+    store.add([finding("c"), finding("b", "v2", 5.0)])
+    for each in (store, FindingsStore(tmp_path)):
+        assert [(one.trace, one.version, one.idle_s) for one in each.findings()] == [("b", "v2", 5.0), ("c", "v1", 1.0)]
+        assert [one.trace for one in each.failures()] == ["a"]
+        assert (each.version("a"), each.version("b"), each.version("d")) == (None, "v2", None)
+
+
+def test_what_is_no_longer_there_is_forgotten(tmp_path: Path) -> None:
+    store = FindingsStore(tmp_path)
+    store.add([finding("a"), finding("b"), Failure("c", "v1", "no")])
+    store.keep(["b"])
+    assert [one.trace for one in store.findings()] == ["b"]
+    assert list(store.failures()) == []
+
+
+def test_a_part_that_cannot_be_read_is_no_loss_of_the_others(tmp_path: Path) -> None:
+    store = FindingsStore(tmp_path)
+    store.add([finding("a")])
+    store.add([finding("b")])
+    (tmp_path / "parts" / "00000000.parquet").write_bytes(b"damaged")
+    (tmp_path / "parts" / ".00000002.parquet.part").write_bytes(b"half")
+    again = FindingsStore(tmp_path)
+    assert [one.trace for one in again.findings()] == ["b"]
+    again.add([finding("a")])
+    assert [one.trace for one in again.findings()] == ["a", "b"]
+
+
+def test_two_runs_cannot_write_into_one_folder(tmp_path: Path) -> None:
+    with alone_in(tmp_path), pytest.raises(InputError, match="another run writes into"), alone_in(tmp_path):
+        pass
+    with alone_in(tmp_path):
+        pass
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot write"), alone_in(tmp_path / "file" / "below"):
+        pass

@@ -1,0 +1,181 @@
+"""The command on a small fleet: the same tables by one process, by two, by Dask, in one go or killed in the middle."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+GPUS = 12
+
+
+@pytest.fixture(scope="module")
+def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from epochcast.analyzer.trace import Trace, write_trace
+
+    from .conftest import square_wave
+
+    folder = tmp_path_factory.mktemp("fleet") / "traces"
+    for number in range(GPUS):
+        path = folder / f"node-{number // 4}" / f"{number}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        frame = square_wave(120, 10 + number // 4, seed=number)
+        write_trace(Trace(frame, gpu="Tesla V100-SXM2-16GB", uuid=f"GPU-{number}", source="gpm"), path)
+    (folder / "node-0" / "broken.parquet").write_bytes(b"no trace")
+    return folder
+
+
+def command(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "epochcast.analyzer", "fleet", "analyze", *map(str, arguments)]
+
+
+def analyze(*arguments: object) -> dict[str, Any]:
+    run = subprocess.run(command(*arguments, "--json"), capture_output=True, text=True, check=False, timeout=300)
+    assert run.returncode == 0, run.stderr
+    assert run.stderr == ""  # progress is for terminals
+    told: dict[str, Any] = json.loads(run.stdout)
+    return told
+
+
+def tables(out: Path) -> dict[str, pa.Table]:
+    found = {name: pq.read_table(out / f"{name}.parquet") for name in ("gpus", "spans", "epochs", "jobs", "failures")}
+    assert found["gpus"].num_rows == GPUS
+    return {**found, "gpus": found["gpus"].drop_columns("cpu_s")}
+
+
+@pytest.fixture(scope="module")
+def once(traces: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, pa.Table]:
+    """By one process in one go."""
+    out = tmp_path_factory.mktemp("once")
+    told = analyze(traces, "--out", out, "--processes", 1)
+    assert (told["gpus"], told["jobs"], told["failed"]) == (GPUS, 3, 1)
+    assert told["run"]["taken_over"] == 0
+    found = tables(out)
+    assert found["failures"]["error"].to_pylist()[0].startswith("'node-0/broken.parquet' is not a readable Parquet file")
+    assert (out / "report.html").is_file()
+    return found
+
+
+def until(true: Callable[[], object], seconds: float = 120.0) -> None:
+    patient = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < patient
+        time.sleep(0.02)
+
+
+def parts(out: Path) -> Sequence[Path]:
+    return sorted((out / "parts").glob("[0-9]*.parquet"))
+
+
+def ended(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+@pytest.mark.parametrize(("sign", "code"), [(signal.SIGKILL, -9), (signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_run_that_is_ended_in_the_middle_goes_on(
+    traces: Path, once: dict[str, pa.Table], tmp_path: Path, sign: signal.Signals, code: int
+) -> None:
+    run = subprocess.Popen(command(traces, "--out", tmp_path, "--processes", 2), start_new_session=True)
+    until(lambda: parts(tmp_path))
+    children = [int(pid) for pid in Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()]
+    run.send_signal(sign)
+    assert run.wait(60) == code
+    until(lambda: all(map(ended, children)), 10)
+    assert not (tmp_path / "gpus.parquet").exists()
+    held = sum(pq.read_metadata(path).num_rows for path in parts(tmp_path))
+    assert 0 < held <= GPUS
+    told = analyze(traces, "--out", tmp_path, "--processes", 2)
+    # The trace that failed is tried again, whether or not it had been.
+    assert told["run"]["taken_over"] in (held, held - 1)
+    found = tables(tmp_path)
+    assert all(found[name].equals(once[name]) for name in once)
+
+
+def test_what_has_changed_is_analysed_again_and_what_is_gone_is_left_out(traces: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "traces" / "node"
+    folder.mkdir(parents=True)
+    for number in range(3):
+        (folder / f"{number}.parquet").write_bytes((traces / "node-0" / f"{number}.parquet").read_bytes())
+    first = analyze(tmp_path / "traces", "--out", tmp_path / "out", "--processes", 1)
+    (folder / "0.parquet").unlink()
+    (folder / "1.parquet").write_bytes((traces / "node-1" / "4.parquet").read_bytes())
+    second = analyze(tmp_path / "traces", "--out", tmp_path / "out", "--processes", 1)
+    assert (first["gpus"], second["gpus"]) == (3, 2)
+    assert second["run"]["taken_over"] == 1
+    assert pq.read_table(tmp_path / "out" / "gpus.parquet")["uuid"].to_pylist() == ["GPU-4", "GPU-2"]
+    nodes = tmp_path / "nodes.csv"
+    nodes.write_text("node,instance,cloud\nnode,p3.8xlarge,aws\n")
+    third = analyze(tmp_path / "traces", "--out", tmp_path / "out", "--processes", 1, "--nodes", nodes)
+    assert third["run"]["taken_over"] == 0
+    assert pq.read_table(tmp_path / "out" / "gpus.parquet")["instance"].to_pylist() == ["p3.8xlarge"] * 2
+
+
+class Cluster:
+    """A Dask scheduler and two workers, real processes on loopback."""
+
+    def __init__(self, folder: Path) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        self.address = f"tcp://127.0.0.1:{port}"
+        dask = [sys.executable, "-m", "dask"]
+        quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": folder}
+        self.scheduler = subprocess.Popen(
+            [*dask, "scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard"], **quiet
+        )
+        lone = ["--nthreads", "1", "--no-dashboard", "--no-nanny", "--death-timeout", "60"]
+        self.workers = [subprocess.Popen([*dask, "worker", self.address, *lone], **quiet) for _ in range(2)]
+
+    def stop(self) -> None:
+        for process in (*self.workers, self.scheduler):
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    pytest.importorskip("distributed")
+    cluster = Cluster(tmp_path_factory.mktemp("dask"))
+    yield cluster
+    cluster.stop()
+
+
+def test_dask_gives_the_same_tables(traces: Path, once: dict[str, pa.Table], tmp_path: Path, cluster: Cluster) -> None:
+    told = analyze(traces, "--out", tmp_path, "--scheduler", cluster.address)
+    assert told["failed"] == 1
+    found = tables(tmp_path)
+    assert all(found[name].equals(once[name]) for name in once)
+
+
+def test_dask_goes_on_without_a_worker_and_ends_without_a_scheduler(
+    traces: Path, once: dict[str, pa.Table], tmp_path: Path, cluster: Cluster
+) -> None:
+    """The last test of the cluster: nothing is left of it."""
+    run = subprocess.Popen(command(traces, "--out", tmp_path / "a", "--scheduler", cluster.address), stderr=subprocess.PIPE)
+    until(lambda: (tmp_path / "a" / "parts").is_dir())
+    cluster.workers[0].kill()
+    assert run.wait(200) == 0
+    found = tables(tmp_path / "a")
+    assert all(found[name].equals(once[name]) for name in once)
+    run = subprocess.Popen(command(traces, "--out", tmp_path / "b", "--scheduler", cluster.address), stderr=subprocess.PIPE)
+    until(lambda: parts(tmp_path / "b"))
+    cluster.scheduler.kill()
+    _, said = run.communicate(timeout=120)
+    assert run.returncode == 1
+    assert b"the Dask scheduler at tcp://127.0.0.1" in said.splitlines()[-1]
+    assert b"Traceback" not in said
+    told = analyze(traces, "--out", tmp_path / "b", "--processes", 1)
+    assert told["run"]["taken_over"] > 0

@@ -1,0 +1,90 @@
+"""Which traces there are: local folders and stores, names, nodes, versions."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import fsspec
+import pytest
+
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.fleet.gpu_history import Looking
+from epochcast.analyzer.fleet.one_trace import analysed
+from epochcast.analyzer.fleet.places import read_places
+from epochcast.analyzer.fleet.sources import TraceFile, TraceFolder
+from epochcast.analyzer.telemetry.settings import Place
+from epochcast.regressor import load_catalog
+
+
+def listed(
+    path: object, question: str = "q", places: dict[str, Place] | None = None, without: Path | None = None
+) -> list[TraceFile]:
+    return list(TraceFolder(str(path), places=places or {}, question=question, without=without).traces())
+
+
+def test_traces_at_any_depth_in_the_order_of_their_names(tmp_path: Path) -> None:
+    for name in (
+        "b/2.csv",
+        "b/1.csv.gz",
+        "a/x/0.parquet",
+        "top.pq",
+        ".hidden/3.csv",
+        "b/.4.csv",
+        "b/1.json",
+        "out/gpus.parquet",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    found = listed(tmp_path, without=tmp_path / "out")
+    assert sorted(one.name for one in found) == ["a/x/0.parquet", "b/1.csv.gz", "b/2.csv", "top.pq"]
+    assert {one.name: one.node for one in found}["a/x/0.parquet"] == "a/x"
+    assert {one.name: one.node for one in found}["top.pq"] == tmp_path.name
+
+
+def test_a_version_changes_with_content_question_and_place(tmp_path: Path) -> None:
+    (tmp_path / "n").mkdir()
+    path = tmp_path / "n" / "a.csv"
+    path.write_text("time,power\n")
+    (first,), (same,) = listed(tmp_path), listed(tmp_path)
+    assert first == same
+    (other,) = listed(tmp_path, question="another")
+    (placed,) = listed(tmp_path, places={"n": Place(instance="p3.2xlarge")})
+    path.write_text("time,power\n1,2\n")
+    (changed,) = listed(tmp_path)
+    assert len({one.version for one in (first, other, placed, changed)}) == 4
+    assert placed.place.instance == "p3.2xlarge"
+
+
+def test_a_store_that_is_no_folder_of_this_machine(tmp_path: Path, write_gpu: Callable[..., Path]) -> None:
+    store = fsspec.filesystem("memory")
+    local = write_gpu(tmp_path / "gpu0.parquet")
+    store.pipe("/bucket/prefix/node-1/gpu0.parquet", local.read_bytes())
+    store.pipe("/bucket/prefix/node-1/gpu1.csv.gz", b"not gzip")
+    found = listed("memory://bucket/prefix")
+    assert [(one.name, one.node) for one in found] == [("node-1/gpu0.parquet", "node-1"), ("node-1/gpu1.csv.gz", "node-1")]
+    finding, failure = analysed(Looking(load_catalog()), found)
+    assert finding.device.node == "node-1"
+    assert finding.spans[0].epochs
+    assert failure.error == "'node-1/gpu1.csv.gz' is not a readable CSV file: Not a gzipped file (b'no')"
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("/nowhere/at/all", "is not a folder"),
+        ("foo://bucket", "Protocol not known"),
+        ("gdrive://bucket", "gdrive"),
+    ],
+)
+def test_what_cannot_be_listed_is_said_in_one_sentence(path: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        listed(path)
+
+
+def test_nodes_say_what_is_rented(tmp_path: Path) -> None:
+    path = tmp_path / "nodes.csv"
+    path.write_text("node,instance,cloud\n007,p3.2xlarge,aws\nb,,\n")
+    assert read_places(path) == {"007": Place(instance="p3.2xlarge", cloud="aws"), "b": Place()}
+    for text, said in (("name\n1\n", "give node"), ("node,instance\na,x\na,y\n", "'a' twice"), ("node,vm\na,x\n", "vm")):
+        path.write_text(text)
+        with pytest.raises(InputError, match=said):
+            read_places(path)
