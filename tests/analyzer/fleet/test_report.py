@@ -168,5 +168,10 @@ def test_it_fits_and_can_be_read(chromium: Any, root: Path, made: tuple[Path, di
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate(contrast) == [], "texts are too pale"
     assert page.locator("h1").count() == 1
+    page.emulate_media(media="print")
+    ink, ground = page.evaluate(
+        "[getComputedStyle(document.body).color, getComputedStyle(document.body).getPropertyValue('--card')]"
+    )
+    assert (ink, ground) == ("rgb(27, 30, 35)", "#ffffff"), "dark on white on paper, whatever the theme"
     context.close()
     assert complaints == []
