@@ -47,3 +47,10 @@ def test_settings_are_accepted(block: Any, tmp_path: Path) -> None:
         except (InputError, ValueError) as error:
             refused.append(str(error))
     pytest.fail(f"{block.page}:{block.line} is no configuration of agent, node or service: {'; '.join(refused)}")
+
+
+def test_a_page_says_whom_it_is_for(page: Path, root: Path) -> None:
+    place = page.relative_to(root)
+    if place.parts[0] == "docs" and place.parts[1] != "decisions":
+        text = re.sub(r"<!--.*?-->\n", "", page.read_text(encoding="utf-8"))
+        assert re.match(r"# [^\n]+\n+\*For [^\n]+\*\n", text), f"{place}: the line behind the title says whom it is for"

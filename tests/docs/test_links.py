@@ -12,8 +12,13 @@ _LINK = re.compile(r"\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)|(?:src|href|sr
 
 # Where pages may lead on the web; none is fetched. Add a host here on purpose.
 HOSTS = {
+    "arxiv.org",
+    "docs.nvidia.com",
+    "doi.org",
+    "github.com",
     "keepachangelog.com",
     "semver.org",
+    "www.usenix.org",
 }
 
 
