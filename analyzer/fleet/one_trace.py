@@ -4,19 +4,36 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-
-import fsspec
+from contextlib import AbstractContextManager
+from typing import Protocol
 
 from ..csv_text import one_line
 from ..live.report import Device
 from .finding import Failure, Finding
 from .gpu_history import Looking, finding_of
-from .sources import TraceFile
 from .trace_rows import TraceRows
 
 log = logging.getLogger(__name__)
 
-Trace = TraceFile
+
+class Trace(Protocol):
+    """The telemetry of one GPU, to be opened by a worker: it is pickled on its way there.
+
+    Attributes:
+        name, version: see `Finding`.
+        size: bytes, about.
+    """
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def version(self) -> str: ...  # noqa: D102
+    @property
+    def size(self) -> int: ...  # noqa: D102
+
+    def opened(self) -> AbstractContextManager[tuple[Device, TraceRows]]:
+        """Give the GPU and its rows; InputError or OSError where it cannot be read."""
+        ...
 
 
 def analysed(looking: Looking, batch: Sequence[Trace]) -> list[Finding | Failure]:
@@ -26,9 +43,8 @@ def analysed(looking: Looking, batch: Sequence[Trace]) -> list[Finding | Failure
 
 def _analysed(trace: Trace, looking: Looking) -> Finding | Failure:
     try:
-        with fsspec.open(trace.url) as file:
-            rows = TraceRows(file, trace.name)
-            return finding_of(trace.name, trace.version, _device(trace, rows), rows, looking)
+        with trace.opened() as (device, rows):
+            return finding_of(trace.name, trace.version, device, rows, looking)
     except FileNotFoundError:
         said = f"{trace.name!r} is no longer there; run the analysis again"
     except ValueError as error:  # the InputError of any room: it names the trace itself
@@ -41,20 +57,3 @@ def _analysed(trace: Trace, looking: Looking) -> Finding | Failure:
         log.warning("%s failed", trace.name, exc_info=error)
         said = f"{trace.name!r} could not be analysed: {type(error).__name__}: {one_line(error)}"
     return Failure(trace.name, trace.version, " ".join(said.split()))
-
-
-def _device(trace: TraceFile, rows: TraceRows) -> Device:
-    told, place = rows.metadata, trace.place
-    stem = trace.name.rpartition("/")[2].removesuffix(".gz").rpartition(".")[0]
-    return Device(
-        uuid=told.get("uuid") or f"file-{trace.name}",
-        label=stem,
-        name=told.get("gpu") or "unknown",
-        node=trace.node,
-        source=told.get("source") or "files",
-        simulated=bool(told.get("simulated")),
-        static=told.get("static") or {},
-        instance=place.instance,
-        cloud=place.cloud,
-        region=place.region,
-    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,9 @@ from typing import Any
 import fsspec
 
 from ..errors import InputError
+from ..live.report import Device
 from ..telemetry.settings import Place
+from .trace_rows import TraceRows
 
 SUFFIXES = (".parquet", ".pq", ".csv", ".csv.gz")
 
@@ -39,6 +42,28 @@ class TraceFile:
     size: int
     node: str
     place: Place
+
+    @contextmanager
+    def opened(self) -> Iterator[tuple[Device, TraceRows]]:
+        """Open it, and say which GPU's it is; InputError or OSError where it cannot be read."""
+        with fsspec.open(self.url) as file:
+            rows = TraceRows(file, self.name)
+            told, place = rows.metadata, self.place
+            yield (
+                Device(
+                    uuid=told.get("uuid") or f"file-{self.name}",
+                    label=self.name.rpartition("/")[2].removesuffix(".gz").rpartition(".")[0],
+                    name=told.get("gpu") or "unknown",
+                    node=self.node,
+                    source=told.get("source") or "files",
+                    simulated=bool(told.get("simulated")),
+                    static=told.get("static") or {},
+                    instance=place.instance,
+                    cloud=place.cloud,
+                    region=place.region,
+                ),
+                rows,
+            )
 
 
 class TraceFolder:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gzip
 import io
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
@@ -76,10 +76,10 @@ class TraceRows:
         late: rows left out, known once it was gone through.
     """
 
-    def __init__(self, file: BinaryIO, name: str) -> None:
-        """Open a trace of ``name`` (whose end tells the format); InputError where it is none."""
+    def __init__(self, file: BinaryIO, name: str, only: Container[str] | None = None) -> None:
+        """Open a trace of ``name`` (whose end tells the format), with these metrics ``only``; InputError where it is none."""
         self.late = Late()
-        self._name = name
+        self._name, self._only = name, only
         self._held: list[Piece] | None = None
         lower = name.lower()
         if lower.endswith((".parquet", ".pq")):
@@ -127,7 +127,7 @@ class TraceRows:
         if len(set(columns)) < len(columns):
             twice = next(one for one in columns if columns.count(one) > 1)
             raise InputError(f"{self._name!r} has more than one column {twice!r}; give every metric a name of its own")
-        return time, tuple(one for one in columns if one != time)
+        return time, tuple(one for one in columns if one != time and (self._only is None or one in self._only))
 
     def _piece(self, batch: Any) -> Piece:
         values = {name: self._numbers(name, column) for name, column in zip(batch.schema.names, batch.columns, strict=True)}

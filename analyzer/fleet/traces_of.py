@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -11,10 +12,11 @@ from typing import Protocol
 
 from ... import __version__
 from ..errors import InputError
-from ..telemetry.settings import Place
+from ..telemetry.settings import Place, PrometheusSettings
 from .gpu_history import Looking
 from .one_trace import Trace
 from .sources import TraceFolder
+from .stored_gpus import Store
 
 # Counts up with each change of what a trace's finding is made of: findings of another number are made anew.
 _ANALYSIS = 1
@@ -23,7 +25,8 @@ _ANALYSIS = 1
 class Traces(Protocol):
     """What there is to analyse; ``name``: for people."""
 
-    name: str
+    @property
+    def name(self) -> str: ...  # noqa: D102
 
     def traces(self) -> Iterator[Trace]:
         """Each trace once."""
@@ -38,10 +41,31 @@ def traces_of(
     Raises:
         InputError: nothing is there, or options do not fit it.
     """
+    question = _question(looking)
+    if path.startswith(("http://", "https://")):
+        if not (math.isfinite(looking.since) and math.isfinite(looking.until)):
+            raise InputError("a Prometheus has no beginning and no end: give --from and --to")
+        return Store(_access(path, config, token_file), looking.since, looking.until, places=places, question=question)
     for option, given in (("--config", config), ("--token-file", token_file)):
-        if given is not None and not path.startswith(("http://", "https://")):
+        if given is not None:
             raise InputError(f"{option} is for a Prometheus, and {path!r} is none; leave it out")
-    return TraceFolder(path, places=places, question=_question(looking), without=out)
+    return TraceFolder(path, places=places, question=question, without=out)
+
+
+def _access(url: str, config: Path | None, token_file: Path | None) -> PrometheusSettings:
+    """How to be let in: what the configuration says of this address, as it stands in the service's."""
+    if config is None:
+        return PrometheusSettings(url=url, token_file=token_file)
+    if token_file is not None:
+        raise InputError("--token-file and --config exclude each other: write token_file into the configuration")
+    from ..service.config import load_settings
+
+    told = load_settings(config).prometheus
+    found = [one for one in told if one.url.rstrip("/") == url.rstrip("/")]
+    if len(found) != 1:
+        seen = ", ".join(one.url for one in told) or "none"
+        raise InputError(f"the configuration {config} must have one [[prometheus]] with url = {url!r}; it has {seen}")
+    return found[0]
 
 
 def _question(looking: Looking) -> str:

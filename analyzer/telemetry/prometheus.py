@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -44,7 +44,7 @@ _SIGNS = (
 )
 
 
-class _Way(NamedTuple):
+class Way(NamedTuple):
     """One way by which a GPU's telemetry is there: ``labels`` that choose its series among those of ``meanings``."""
 
     kind: str
@@ -53,6 +53,13 @@ class _Way(NamedTuple):
 
 
 _WAYS = ("written", "scraped", "dcgm-exporter")  # best first
+
+
+class StoredGpu(NamedTuple):
+    """A GPU of which a database has samples, and the ways by which it has them."""
+
+    device: Device
+    ways: tuple[Way, ...]
 
 
 @dataclass
@@ -64,7 +71,7 @@ class _Gpu:
     """
 
     device: Device
-    ways: list[_Way]
+    ways: list[Way]
     read_until: float
     span_s: float
     heard: float
@@ -130,9 +137,38 @@ class PrometheusSource:
             raise failure
         return fresh
 
+    def gpus_between(self, start: float, end: float) -> list[StoredGpu]:
+        """The GPUs that have samples between ``start`` and ``end`` [unix s], by their UUIDs; TelemetryError as `poll`."""
+        # One question for each sign: the labels of ten thousand GPUs are too many for one answer.
+        seen = self._seen(labels for sign in _SIGNS for labels in self._api.labels([sign], start, end))
+        found = ((uuid, self._known(uuid, one)) for uuid, one in sorted(seen.items()))
+        return [StoredGpu(*known) for _, known in found if known is not None]
+
+    def history(self, stored: StoredGpu, start: float, end: float) -> Iterator[Rows]:
+        """The rows of a GPU with times in ``(start, end]`` [unix s], oldest first, by the best way that has any.
+
+        Raises:
+            TelemetryError: the database did not answer, or not as expected.
+        """
+        gpu = _Gpu(stored.device, list(stored.ways), start, FIRST_SPAN_S, heard=0.0)
+        while (rows := self._read(gpu, end, now=0.0)) is not None:
+            yield rows
+
     def _ask_gpus(self, until: float, now: float) -> None:
+        seen = self._seen(self._api.labels(_SIGNS, until - self._settings.history, until))
+        owners = self._owners(until)
+        for uuid, one in seen.items():
+            if (known := self._known(uuid, one)) is not None:
+                device, ways = known
+                gpu = self._gpus.setdefault(uuid, _Gpu(device, [], until - self._settings.history, FIRST_SPAN_S, now))
+                gpu.device, gpu.ways, gpu.owners = device, list(ways), owners.get(uuid)
+        for uuid in self._gpus.keys() - seen.keys():
+            self._gpus[uuid].ways = []  # remembered: back again, it is not read from the beginning
+
+    def _seen(self, series: Iterable[dict[str, str]]) -> dict[str, _Seen]:
+        """What the labels of series tell of GPUs, by UUID."""
         seen: dict[str, _Seen] = {}
-        for labels in self._api.labels(_SIGNS, until - self._settings.history, until):
+        for labels in series:
             name, place = labels.pop("__name__", ""), (labels.get("instance", ""), labels.get("job", ""))
             uuid = _uuid(labels)
             if not uuid:
@@ -143,20 +179,18 @@ class PrometheusSource:
             else:
                 kind = "dcgm-exporter" if name.startswith("DCGM_") else "scraped" if name == _PAGE else "written"
                 one.places[kind][place] = labels
-        owners = self._owners(until)
-        for uuid, one in seen.items():
-            # What has the same instance and job as an agent's page was scraped with it.
-            for place in one.places["scraped"]:
-                one.places["written"].pop(place, None)
-            ways = _ways(uuid, one.places)
-            if not ways:
-                continue
-            best = one.places[ways[0].kind]
-            device = self._device(uuid, {**one.info, **best[min(best)]}, one.info)
-            gpu = self._gpus.setdefault(uuid, _Gpu(device, [], until - self._settings.history, FIRST_SPAN_S, now))
-            gpu.device, gpu.ways, gpu.owners = device, ways, owners.get(uuid)
-        for uuid in self._gpus.keys() - seen.keys():
-            self._gpus[uuid].ways = []  # remembered: back again, it is not read from the beginning
+        return seen
+
+    def _known(self, uuid: str, one: _Seen) -> tuple[Device, tuple[Way, ...]] | None:
+        """The GPU of what was seen, and the ways by which its telemetry is there; None where there is none."""
+        # What has the same instance and job as an agent's page was scraped with it.
+        for place in one.places["scraped"]:
+            one.places["written"].pop(place, None)
+        ways = _ways(uuid, one.places)
+        if not ways:
+            return None
+        best = one.places[ways[0].kind]
+        return self._device(uuid, {**one.info, **best[min(best)]}, one.info), tuple(ways)
 
     def _device(self, uuid: str, labels: Mapping[str, str], info: Mapping[str, str]) -> Device:
         place = self._settings
@@ -196,7 +230,7 @@ class PrometheusSource:
                 return None  # only a pause: another way's samples would be of another kind
         return None
 
-    def _read_way(self, gpu: _Gpu, way: _Way, until: float) -> Rows | None:
+    def _read_way(self, gpu: _Gpu, way: Way, until: float) -> Rows | None:
         start, span = gpu.read_until, gpu.span_s
         # The sample before the first that is new is read too: from it the integral grew.
         before = 0.0 if way.kind == "written" or not gpu.hertz else 2 / gpu.hertz
@@ -231,7 +265,7 @@ def _span(seconds: float, samples: int) -> float:
     return min(max(seconds * MOST_SAMPLES / samples, SHORTEST_SPAN_S), LONGEST_SPAN_S)
 
 
-def _ways(uuid: str, places: Mapping[str, Mapping[tuple[str, str], object]]) -> list[_Way]:
+def _ways(uuid: str, places: Mapping[str, Mapping[tuple[str, str], object]]) -> list[Way]:
     """By which ways a GPU's telemetry is there, best first."""
     meanings = {"written": WRITTEN, "scraped": SCRAPED, "dcgm-exporter": DCGM_EXPORTER}
     ways = []
@@ -244,7 +278,7 @@ def _ways(uuid: str, places: Mapping[str, Mapping[tuple[str, str], object]]) -> 
                 labels |= {"UUID": whole, "GPU_I_ID": part}
             else:
                 labels["uuid"] = uuid
-            ways.append(_Way(kind, tuple(labels.items()), meanings[kind]))
+            ways.append(Way(kind, tuple(labels.items()), meanings[kind]))
     return ways
 
 
