@@ -18,7 +18,7 @@ from epochcast.analyzer.profiles import Source
 from epochcast.analyzer.recommendation import Limits
 from epochcast.regressor import Gpu, load_catalog
 
-from .conftest import profile_of
+from .made_reports import profile_of
 
 
 def test_a_prediction_is_that_of_the_command_line(advisor: Advisor, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,7 +21,8 @@ from epochcast.analyzer.service.analysis import Analysis
 from epochcast.analyzer.service.config import Settings
 from epochcast.regressor import Profile
 
-from .conftest import BEGAN, MakeAnalysis, MakeReport
+from ...jobs.made_reports import BEGAN
+from .conftest import MakeAnalysis, MakeReport
 
 
 def only(analysis: Analysis) -> JobAnswer:

@@ -15,7 +15,8 @@ from epochcast.analyzer.live.report import Owner
 from epochcast.analyzer.service.analysis import Analysis
 from epochcast.analyzer.service.job_metrics import JobMetrics
 
-from .conftest import BEGAN, MakeAnalysis, MakeReport
+from ...jobs.made_reports import BEGAN
+from .conftest import MakeAnalysis, MakeReport
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 

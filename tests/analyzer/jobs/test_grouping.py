@@ -12,7 +12,8 @@ from epochcast.analyzer.jobs.grouping import Group, Known, group
 from epochcast.analyzer.jobs.phase import in_step
 from epochcast.analyzer.live.report import EpochRecord, Owner, Report
 
-from .conftest import BEGAN, MakeReport
+from .conftest import MakeReport
+from .made_reports import BEGAN
 
 
 def groups(*reports: Report, known: Iterable[Known] = ()) -> list[Group]:

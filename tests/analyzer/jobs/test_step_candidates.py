@@ -13,7 +13,8 @@ from epochcast.analyzer.jobs.phase import in_step
 from epochcast.analyzer.jobs.step_candidates import StepCandidates
 from epochcast.analyzer.live.report import Report
 
-from .conftest import BEGAN, MakeReport
+from .conftest import MakeReport
+from .made_reports import BEGAN
 
 
 class _All(StepCandidates):

@@ -1,0 +1,26 @@
+"""What tells of GPUs, and what answers on their jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from epochcast.analyzer.jobs.advisor import Advisor
+from epochcast.analyzer.live.report import Report
+
+from . import made_reports
+
+MakeReport = Callable[..., Report]
+
+
+@pytest.fixture
+def report() -> MakeReport:
+    """Makes a report of one GPU, see `made_reports`."""
+    return made_reports.report
+
+
+@pytest.fixture(scope="session")
+def advisor() -> Advisor:
+    """The service's, with all that is shipped."""
+    return Advisor.load()

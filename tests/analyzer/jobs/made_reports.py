@@ -1,0 +1,68 @@
+"""Reports and profiles of GPUs, as a watcher would tell them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from importlib.resources import files
+from typing import Any
+
+from epochcast.analyzer.live.report import Device, EpochRecord, Owner, Report
+from epochcast.regressor import Profile
+
+BEGAN = 1_700_000_000.0
+
+
+def profile_of(gpu: str, epoch_s: float | None, unit: str | None = "epoch") -> Profile:
+    """The example's profile on another GPU, with another epoch."""
+    example = files("epochcast.analyzer.service").joinpath("example_profile.json")
+    profile = Profile.from_json(json.loads(example.read_text(encoding="utf-8")))
+    timed = epoch_s is not None
+    return replace(
+        profile,
+        gpu=gpu,
+        epoch_s=epoch_s,
+        unit=unit if timed else None,
+        epoch_s_low=0.98 * epoch_s if timed else None,
+        epoch_s_high=1.02 * epoch_s if timed else None,
+        first_epoch_s=1.2 * epoch_s if timed else None,
+    )
+
+
+def report(
+    uuid: str = "GPU-a",
+    *,
+    label: str = "0",
+    node: str = "node-1",
+    name: str = "Tesla T4",
+    period: float = 30.0,
+    epochs: int = 8,
+    since: float | None = BEGAN,
+    shift: float = 0.0,
+    verdict: str = "epochs",
+    state: str = "answered",
+    confidence: float = 0.95,
+    owners: tuple[Owner, ...] = (),
+    profiled: bool = True,
+    **device: Any,
+) -> Report:
+    """A report of one GPU, whose epochs follow each other from ``since`` on."""
+    units = {"epochs": ("epoch", period), "steps": ("step", period), "none": (None, None)}
+    unit, length = units[verdict]
+    begin = (since or BEGAN) + 5 + shift
+    spans = [(begin + n * period, begin + (n + 1) * period) for n in range(epochs if verdict == "epochs" else 0)]
+    sure = length if confidence >= 0.8 else None
+    return Report(
+        device=Device(uuid, label, name, node, "replay", simulated=True, **device),
+        state=state,  # type: ignore[arg-type]
+        verdict=verdict,  # type: ignore[arg-type]
+        period_s=length,
+        confidence=confidence if length else 0.0,
+        job_since=since,
+        epochs_seen=len(spans),
+        epochs=tuple(EpochRecord(start, end, confidence, since or BEGAN) for start, end in spans),
+        profile=profile_of("T4", sure, unit) if profiled else None,
+        owners=owners,
+        last_sample=BEGAN + 1000,
+        samples=10_000,
+    )
