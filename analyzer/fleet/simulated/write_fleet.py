@@ -186,7 +186,7 @@ def write_block(folder: Path, settings: FleetSettings, block: Block) -> tuple[li
     rows: list[dict[str, Any]] = []
     size = 0
     for slot in block.slots:
-        jobs = _jobs(slot, block.nodes[0], 60 * settings.minutes, rng)
+        jobs = jobs_of(slot, block.nodes[0], 60 * settings.minutes, rng)
         for member in range(len(slot.gpus)):
             told, written = _write_gpu(folder, settings, block, slot, member, jobs, late_s)
             rows += told
@@ -194,7 +194,7 @@ def write_block(folder: Path, settings: FleetSettings, block: Block) -> tuple[li
     return rows, size
 
 
-def _jobs(slot: Slot, node: Node, seconds: float, rng: np.random.Generator) -> list[tuple[JobDrawn, float, float]]:
+def jobs_of(slot: Slot, node: Node, seconds: float, rng: np.random.Generator) -> list[tuple[JobDrawn, float, float]]:
     """The slot's jobs, each with its beginning and end [s]."""
     begins, end = rng.random() < 0.3, seconds
     begin = rng.uniform(0.02, 0.15) * seconds if begins else 0.0
