@@ -1,7 +1,7 @@
 """A service of a few simulated GPUs, in this process: what its watcher would have written stands in its store."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from epochcast.analyzer.service.workers import Workers
 from epochcast.regressor import Profile
 
 SLURM_JOB = "slurm-4711"
+UNLIMITED = LimitSettings(requests_per_minute=0)
 
 
 def report(number: int, *, slurm_job: str = "", state: str = "answered") -> Report:
@@ -88,11 +89,14 @@ def backends() -> Registry:
 
 @pytest.fixture
 def parts(tmp_path: Path, advisor: Advisor, workers: Workers, backends: Registry) -> Iterator[Parts]:
-    yield from made(tmp_path, advisor, workers, backends)
+    settings = Settings(state=tmp_path / "state.db", read_only=False, limits=UNLIMITED)
+    yield from made(settings, fill, advisor, workers, backends)
 
 
-def made(folder: Path, advisor: Advisor, workers: Workers, backends: Registry) -> Iterator[Parts]:
-    settings = Settings(state=folder / "state.db", read_only=False, limits=LimitSettings(requests_per_minute=0))
+def made(
+    settings: Settings, fill: Callable[[StateStore], None], advisor: Advisor, workers: Workers, backends: Registry
+) -> Iterator[Parts]:
+    """What a service answers from whose watcher has written what ``fill`` writes."""
     store = StateStore(settings.state)
     fill(store)
     analysis = Analysis(store, advisor, settings)

@@ -20,9 +20,10 @@ from schemathesis.specs.openapi.checks import (
 from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.plugins.registry import Registry
 from epochcast.analyzer.service.app import create_app
+from epochcast.analyzer.service.config import Settings
 from epochcast.analyzer.service.workers import Workers
 
-from .conftest import made
+from .conftest import UNLIMITED, fill, made
 
 # Left out: positive_data_acceptance. A profile must also be consistent (quartiles in order), which no JSON schema can say, so
 # that most made-up ones are rightly refused.
@@ -43,7 +44,8 @@ _EXAMPLES = {GenerationMode.POSITIVE: 15, GenerationMode.NEGATIVE: 10}
 def described(
     tmp_path_factory: pytest.TempPathFactory, advisor: Advisor, workers: Workers, backends: Registry
 ) -> Iterator[schemathesis.BaseSchema]:
-    for parts in made(tmp_path_factory.mktemp("service"), advisor, workers, backends):
+    of_service = Settings(state=tmp_path_factory.mktemp("service") / "state.db", read_only=False, limits=UNLIMITED)
+    for parts in made(of_service, fill, advisor, workers, backends):
         yield schemathesis.openapi.from_asgi("/openapi.json", create_app(parts))
 
 

@@ -26,6 +26,7 @@ from epochcast.analyzer.service.config import Settings
 from epochcast.analyzer.service.parts import Parts
 from epochcast.analyzer.service.workers import Workers
 
+from ..conftest import made
 from .fleet import fill
 
 
@@ -47,23 +48,7 @@ def fleet_parts(
     tmp_path_factory: pytest.TempPathFactory, advisor: Advisor, workers: Workers, backends: Registry
 ) -> Iterator[Parts]:
     """What the service answers from, of the fleet."""
-    settings = Settings(state=tmp_path_factory.mktemp("page") / "state.db")
-    store = StateStore(settings.state)
-    fill(store)
-    analysis = Analysis(store, advisor, settings)
-    analysis.round()
-    yield Parts(
-        settings=settings,
-        store=store,
-        catalog=advisor.catalog,
-        instances=advisor.instances,
-        advisor=advisor,
-        analysis=analysis,
-        workers=workers,
-        backends=backends,
-        registry=CollectorRegistry(),
-    )
-    store.close()
+    yield from made(Settings(state=tmp_path_factory.mktemp("page") / "state.db"), fill, advisor, workers, backends)
 
 
 @pytest.fixture
