@@ -23,7 +23,7 @@ from .result_tables import write_tables
 log = logging.getLogger(__name__)
 
 # Traces that go to a worker together: a few seconds of work, and what a killed run loses.
-_MOST_TRACES, _MOST_BYTES = 8, 2**24
+_MOST_TRACES, _MOST_BYTES = 4, 2**24
 
 # Seconds that one trace may take: a hundred times what ten minutes of telemetry do, and more for a large file.
 _SECONDS, _SECONDS_PER_BYTE = 300.0, 2e-5

@@ -37,7 +37,7 @@ class DaskCluster:
 
         self._address = scheduler
         # What it logs of lost connections is said once, by `check`.
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)
+        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
         try:
             self._client = Client(scheduler, timeout=_CONNECT_S, set_as_default=False)
         except (OSError, ValueError, TypeError, TimeoutError) as error:

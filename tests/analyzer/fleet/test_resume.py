@@ -8,6 +8,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +17,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-GPUS = 12
+from epochcast.analyzer.cli import main
+from epochcast.analyzer.trace import Trace, write_trace
+
+from .conftest import square_wave
+
+GPUS = 9
 
 
 @pytest.fixture(scope="module")
 def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from epochcast.analyzer.trace import Trace, write_trace
-
-    from .conftest import square_wave
-
     folder = tmp_path_factory.mktemp("fleet") / "traces"
     for number in range(GPUS):
-        path = folder / f"node-{number // 4}" / f"{number}.parquet"
+        path = folder / f"node-{number // 3}" / f"{number}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
-        frame = square_wave(120, 10 + number // 4, seed=number)
+        frame = square_wave(100, 8 + number // 3, seed=number)
         write_trace(Trace(frame, gpu="Tesla V100-SXM2-16GB", uuid=f"GPU-{number}", source="gpm"), path)
     (folder / "node-0" / "broken.parquet").write_bytes(b"no trace")
     return folder
@@ -39,10 +42,10 @@ def command(*arguments: object) -> list[str]:
 
 
 def analyze(*arguments: object) -> dict[str, Any]:
-    run = subprocess.run(command(*arguments, "--json"), capture_output=True, text=True, check=False, timeout=300)
-    assert run.returncode == 0, run.stderr
-    assert run.stderr == ""  # progress is for terminals
-    told: dict[str, Any] = json.loads(run.stdout)
+    with redirect_stdout(StringIO()) as said, redirect_stderr(StringIO()) as progress:
+        assert main(["fleet", "analyze", *map(str, arguments), "--json"]) == 0
+    assert progress.getvalue() == ""  # it is for terminals
+    told: dict[str, Any] = json.loads(said.getvalue())
     return told
 
 
@@ -84,11 +87,18 @@ def ended(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
 
 
-@pytest.mark.parametrize(("sign", "code"), [(signal.SIGKILL, -9), (signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("sign", "code"),
+    [
+        (signal.SIGKILL, -9),
+        pytest.param(signal.SIGTERM, 143, marks=pytest.mark.soak),
+        pytest.param(signal.SIGINT, 130, marks=pytest.mark.soak),
+    ],
+)
 def test_a_run_that_is_ended_in_the_middle_goes_on(
     traces: Path, once: dict[str, pa.Table], tmp_path: Path, sign: signal.Signals, code: int
 ) -> None:
-    run = subprocess.Popen(command(traces, "--out", tmp_path, "--processes", 2), start_new_session=True)
+    run = subprocess.Popen(command(traces, "--out", tmp_path, "--processes", 1), start_new_session=True)
     until(lambda: parts(tmp_path))
     children = [int(pid) for pid in Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()]
     run.send_signal(sign)
@@ -96,7 +106,7 @@ def test_a_run_that_is_ended_in_the_middle_goes_on(
     until(lambda: all(map(ended, children)), 10)
     assert not (tmp_path / "gpus.parquet").exists()
     held = sum(pq.read_metadata(path).num_rows for path in parts(tmp_path))
-    assert 0 < held <= GPUS
+    assert 0 < held < GPUS
     told = analyze(traces, "--out", tmp_path, "--processes", 2)
     # The trace that failed is tried again, whether or not it had been.
     assert told["run"]["taken_over"] in (held, held - 1)
@@ -116,11 +126,6 @@ def test_what_has_changed_is_analysed_again_and_what_is_gone_is_left_out(traces:
     assert (first["gpus"], second["gpus"]) == (3, 2)
     assert second["run"]["taken_over"] == 1
     assert pq.read_table(tmp_path / "out" / "gpus.parquet")["uuid"].to_pylist() == ["GPU-4", "GPU-2"]
-    nodes = tmp_path / "nodes.csv"
-    nodes.write_text("node,instance,cloud\nnode,p3.8xlarge,aws\n")
-    third = analyze(tmp_path / "traces", "--out", tmp_path / "out", "--processes", 1, "--nodes", nodes)
-    assert third["run"]["taken_over"] == 0
-    assert pq.read_table(tmp_path / "out" / "gpus.parquet")["instance"].to_pylist() == ["p3.8xlarge"] * 2
 
 
 class Cluster:
@@ -160,12 +165,13 @@ def test_dask_gives_the_same_tables(traces: Path, once: dict[str, pa.Table], tmp
     assert all(found[name].equals(once[name]) for name in once)
 
 
+@pytest.mark.soak  # a scheduler counts as gone after twenty seconds only
 def test_dask_goes_on_without_a_worker_and_ends_without_a_scheduler(
     traces: Path, once: dict[str, pa.Table], tmp_path: Path, cluster: Cluster
 ) -> None:
     """The last test of the cluster: nothing is left of it."""
     run = subprocess.Popen(command(traces, "--out", tmp_path / "a", "--scheduler", cluster.address), stderr=subprocess.PIPE)
-    until(lambda: (tmp_path / "a" / "parts").is_dir())
+    until(lambda: parts(tmp_path / "a"))
     cluster.workers[0].kill()
     assert run.wait(200) == 0
     found = tables(tmp_path / "a")
@@ -175,7 +181,7 @@ def test_dask_goes_on_without_a_worker_and_ends_without_a_scheduler(
     cluster.scheduler.kill()
     _, said = run.communicate(timeout=120)
     assert run.returncode == 1
-    assert b"the Dask scheduler at tcp://127.0.0.1" in said.splitlines()[-1]
-    assert b"Traceback" not in said
+    assert said.startswith(b"epochcast: the Dask scheduler at tcp://127.0.0.1")
+    assert said.count(b"\n") == 1
     told = analyze(traces, "--out", tmp_path / "b", "--processes", 1)
     assert told["run"]["taken_over"] > 0
