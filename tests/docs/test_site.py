@@ -65,6 +65,7 @@ def test_every_page_is_in_the_navigation_and_in_the_search(site: Path, root: Pat
     named = list(pages_of(yaml.safe_load(nav[0])["nav"]))
     assert len(named) == len(set(named))
     index = (site / "search/search_index.json").read_text(encoding="utf-8")
+    assert '"repository/' not in index  # files of the repository would crowd out the pages
     for page in (root / "docs").rglob("*.md"):
         place = page.relative_to(root / "docs").as_posix()
         assert place in named or f"{place.split('/')[0]}/" in named, f"{place} is missing in mkdocs.yml's nav"
