@@ -37,7 +37,7 @@ def read_text(path: str | Path) -> str:
                 return file.read()
         return Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise InputError(f"no such trace file: {name!r}") from None
+        raise InputError(f"no such file: {name!r}") from None
     except (OSError, UnicodeError, EOFError, zlib.error) as error:
         raise InputError(f"{name!r} is not a readable CSV file: {one_line(error)}") from error
 
@@ -60,7 +60,7 @@ def parse_csv(text: str, name: str, as_text: Sequence[str] = ()) -> pd.DataFrame
                 dtype=dict.fromkeys(as_text, str),
             )
     except pd.errors.EmptyDataError:
-        raise InputError(f"{name!r} is empty; a trace needs a column 'time' and at least one metric") from None
+        raise InputError(f"{name!r} is empty; a table needs a line of column names and one row at least") from None
     except (UnicodeError, pd.errors.ParserError, pd.errors.ParserWarning) as error:
         raise InputError(f"{name!r} is not a readable CSV file: {one_line(error)}") from error
 

@@ -151,7 +151,7 @@ def _read_parquet(path: Path) -> pa.Table:
         with path.open("rb") as file:
             return pq.ParquetFile(file).read()
     except FileNotFoundError:
-        raise InputError(f"no such trace file: {str(path)!r}") from None
+        raise InputError(f"no such file: {str(path)!r}") from None
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"{str(path)!r} is not a readable Parquet file: {one_line(error)}") from error
 

@@ -49,9 +49,9 @@ class Limits:
     market: Market = "on-demand"
 
     def __post_init__(self) -> None:
-        for name, limit in (("--deadline", self.deadline_s), ("--budget", self.budget_usd)):
+        for name, limit in (("deadline", self.deadline_s), ("budget", self.budget_usd)):
             if limit is not None and not limit > 0:
-                raise InputError(f"{name} is {limit}; it must be above 0")
+                raise InputError(f"the {name} is {limit}; it must be above 0")
 
 
 @dataclass(frozen=True)
@@ -166,13 +166,13 @@ def chance_within(estimate: Estimate, limit: float) -> float:
 
 
 def _in_place(instances: Sequence[Instance], limits: Limits) -> list[Instance]:
-    for option, wanted, known in (
-        ("--cloud", limits.clouds, {instance.cloud for instance in instances}),
-        ("--region", limits.regions, {instance.region for instance in instances} - {"any"}),
+    for what, wanted, known in (
+        ("cloud", limits.clouds, {instance.cloud for instance in instances}),
+        ("region", limits.regions, {instance.region for instance in instances} - {"any"}),
     ):
         for name in wanted:
             if name not in known:
-                raise InputError(f"no instance of the price table has {option} {name!r}; it has {', '.join(sorted(known))}")
+                raise InputError(f"no instance of the price table has {what} {name!r}; it has {', '.join(sorted(known))}")
     return [
         instance
         for instance in instances

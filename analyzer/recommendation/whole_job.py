@@ -31,16 +31,16 @@ class Work:
     startup_s: float = 0.0
 
     def __post_init__(self) -> None:
-        for option, share in (("--idle-share", self.idle_share), ("--checkpoint-share", self.checkpoint_share)):
+        for what, share in (("idle", self.idle_share), ("checkpoint", self.checkpoint_share)):
             if not 0 <= share < 1:
-                raise InputError(f"{option} is {share}; it is a share of the job's time, from 0 to below 1")
+                raise InputError(f"the {what} share is {share}; it is a share of the job's time, from 0 to below 1")
         if not self.idle_share + self.checkpoint_share < 1:
             raise InputError(
-                f"--idle-share {self.idle_share} and --checkpoint-share {self.checkpoint_share} leave no time for the epochs; "
-                "together they must be below 1"
+                f"an idle share of {self.idle_share} and a checkpoint share of {self.checkpoint_share} leave no time for "
+                "the epochs; together they must be below 1"
             )
         if not 0 <= self.startup_s < 1e9:
-            raise InputError(f"--startup is {self.startup_s / 60:g} minutes; give 0 or more")
+            raise InputError(f"the startup takes {self.startup_s / 60:g} minutes; give 0 or more")
 
 
 @dataclass(frozen=True)

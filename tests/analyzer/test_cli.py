@@ -99,7 +99,7 @@ def test_a_budget_that_nothing_meets_exits_1(gpu_trace: Path, capsys: pytest.Cap
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["detect", "missing.parquet"], "no such trace file: 'missing.parquet'"),
+        (["detect", "missing.parquet"], "no such file: 'missing.parquet'"),
         (["detect", "{trace}", "--metric", "dram"], "no metric 'dram'"),
         (["detect", "{trace}", "--method", "magic"], "'magic' is not one of"),
         (["detect", "{trace}", "--plot", "nowhere/run.png"], "nowhere"),
@@ -112,7 +112,7 @@ def test_a_budget_that_nothing_meets_exits_1(gpu_trace: Path, capsys: pytest.Cap
         (["predict", "{nameless}"], "--gpu"),
         (["predict", "{junk}"], "junk.json"),
         (["recommend", "{trace}", "--prices", "missing.csv"], "no such price file"),
-        (["recommend", "{trace}", "--deadline", "-5"], "--deadline is -5"),
+        (["recommend", "{trace}", "--deadline", "-5"], "the deadline is -5"),
         (["recommend", "{trace}", "--epochs", "1" + 400 * "0"], "give 1 to 1000000000"),
         (["predict", "{trace}", "--gpu", ""], "unknown GPU ''"),
         (["predict", "{deep}"], "deep.json"),

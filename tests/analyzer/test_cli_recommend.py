@@ -144,13 +144,13 @@ def test_nothing_qualifies(profile: str, capsys: Capture) -> None:
     ("options", "says"),
     [
         (["--startup", "5"], "--startup 5 is of a whole job"),
-        (["--epochs", "3", "--idle-share", "1"], "--idle-share is 1.0"),
-        (["--region", "atlantis-1"], "has --region 'atlantis-1'"),
-        (["--cloud", "acme"], "has --cloud 'acme'"),
+        (["--epochs", "3", "--idle-share", "1"], "the idle share is 1.0"),
+        (["--region", "atlantis-1"], "has region 'atlantis-1'"),
+        (["--cloud", "acme"], "has cloud 'acme'"),
         (["--memory", "0"], "--memory is 0;"),
         (["--json", "--format", "skypilot"], "two forms of one answer"),
         (["--plot", "plot.jpeg"], "name a file that ends in .png"),
-        (["--deadline", "nan"], "--deadline is nan"),
+        (["--deadline", "nan"], "the deadline is nan"),
     ],
 )
 def test_bad_options_are_one_sentence(profile: str, options: list[str], says: str, capsys: Capture) -> None:

@@ -218,7 +218,7 @@ def test_mlperf_runs_of_too_short_periods_only_are_bad_input(tmp_path: Path, cap
     [
         (["--protocol", "mlperf", "--data", "power.csv"], "give --events FILE"),
         (["--data", ".", "--events", "events.csv"], "--events belongs to --protocol mlperf"),
-        (["--protocol", "mlperf", "--data", "power.csv", "--events", "events.csv"], "no such trace file: 'events.csv'"),
+        (["--protocol", "mlperf", "--data", "power.csv", "--events", "events.csv"], "no such file: 'events.csv'"),
         (["--data", ".", "--recipe", "magic"], "'magic' is not one of"),
     ],
 )

@@ -134,11 +134,11 @@ def test_a_whole_job_pays_for_stalls_pauses_and_the_start() -> None:
 @pytest.mark.parametrize(
     ("work", "says"),
     [
-        ({"idle_share": 1.0}, "--idle-share is 1.0"),
-        ({"checkpoint_share": -0.1}, "--checkpoint-share is -0.1"),
+        ({"idle_share": 1.0}, "the idle share is 1.0"),
+        ({"checkpoint_share": -0.1}, "the checkpoint share is -0.1"),
         ({"idle_share": 0.6, "checkpoint_share": 0.4}, "leave no time"),
-        ({"startup_s": -60.0}, "--startup is -1 minutes"),
-        ({"startup_s": math.nan}, "--startup is nan"),
+        ({"startup_s": -60.0}, "the startup takes -1 minutes"),
+        ({"startup_s": math.nan}, "the startup takes nan"),
     ],
 )
 def test_impossible_work_is_refused(work: dict[str, float], says: str) -> None:

@@ -74,7 +74,7 @@ def test_bad_files_are_refused_in_one_sentence(tmp_path: Path, text: str, says: 
 
 @pytest.mark.parametrize("name", ["missing.csv", "missing.parquet"])
 def test_a_missing_file(tmp_path: Path, name: str) -> None:
-    with pytest.raises(InputError, match="no such trace file"):
+    with pytest.raises(InputError, match="no such file"):
         read_trace(tmp_path / name)
 
 

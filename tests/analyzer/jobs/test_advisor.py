@@ -121,7 +121,7 @@ def test_epochs_of_a_job_without_seconds_are_not_silently_dropped(advisor: Advis
 
 
 def test_settings_that_no_instance_fits_are_refused_at_the_start(advisor: Advisor) -> None:
-    with pytest.raises(InputError, match="no instance of the price table has --cloud 'awz'"):
+    with pytest.raises(InputError, match="no instance of the price table has cloud 'awz'"):
         Advisor.load(limits=Limits(clouds=["awz"]))
 
 
