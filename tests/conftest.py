@@ -1,20 +1,20 @@
 """Fixtures shared by all rooms' tests."""
 
-import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
-import urllib.parse
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from .processes import Process, Program, free_port
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -62,94 +62,44 @@ def until() -> Callable[..., None]:
     return wait
 
 
-class AgentProcess:
-    """A running ``epochcast-agent`` that has its first sample."""
-
-    def __init__(self, process: subprocess.Popen[str], port: int) -> None:
-        self.process = process
-        self.port = port
-        self.url = f"http://127.0.0.1:{port}"
-
-    def text(self, path: str) -> str:
-        with urllib.request.urlopen(self.url + path, timeout=10) as answer:
-            return answer.read().decode()
-
-    def json(self, path: str) -> Any:
-        return json.loads(self.text(path))
-
-    def stop(self) -> tuple[int, str]:
-        """Ask the agent to stop; return its exit status and what it wrote to stderr."""
-        self.process.terminate()
-        _, errors = self.process.communicate(timeout=20)
-        return self.process.returncode, errors
-
-
 @pytest.fixture
-def start_agent(tmp_path: Path) -> Iterator[Callable[..., AgentProcess]]:
-    """Start agents on free ports, each ready to be asked; they are stopped after the test."""
+def start_process(tmp_path: Path) -> Iterator[Callable[..., Process]]:
+    """Start this Python with any arguments, then those for a free port that is told in a file; ended after the test."""
     with ExitStack() as stack:
+        numbers = count()
 
-        def start(*arguments: object, env: dict[str, str] | None = None) -> AgentProcess:
-            port_file = tmp_path / "port"
-            port_file.unlink(missing_ok=True)
-            command = [sys.executable, "-m", "epochcast.agent", "--port", "0", "--port-file", port_file, *arguments]
-            process = subprocess.Popen(
-                [str(part) for part in command], stderr=subprocess.PIPE, text=True, env={**os.environ, **(env or {})}
-            )
-            stack.callback(lambda: process.poll() is None and process.communicate(timeout=20))
+        def start(*arguments: object, env: dict[str, str] | None = None) -> Process:
+            port_file = tmp_path / f"port-{next(numbers)}"
+            command = [sys.executable, *map(str, arguments), "--port", "0", "--port-file", str(port_file)]
+            process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, **(env or {})})
+            stack.callback(lambda: process.poll() is None and process.communicate(timeout=30))
             stack.callback(lambda: process.poll() is None and process.terminate())
             while not port_file.exists():
                 try:
                     process.wait(timeout=0.05)
                 except subprocess.TimeoutExpired:
                     continue
-                pytest.fail(f"the agent ended with {process.returncode}: {process.communicate()[1]}")
-            return AgentProcess(process, int(port_file.read_text()))
+                pytest.fail(f"it ended with {process.returncode}: {process.communicate()[1]}")
+            return Process(process, int(port_file.read_text()))
 
         yield start
 
 
-class Database:
-    """A time-series database in a process of its own that keeps its data and its port from start to start."""
-
-    def __init__(self, command: list[str], log: Path, port: int, until: Callable[..., None]) -> None:
-        self.url = f"http://127.0.0.1:{port}"
-        self._command = command
-        self._log = log
-        self._until = until
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
-        self._until(lambda: bool(self.get("/api/v1/query", query="vector(1)")))
-
-    def stop(self) -> None:
-        if self._process is not None:
-            self._process.terminate()
-            self._process.wait(timeout=20)
-            self._process = None
-
-    def get(self, path: str, **parameters: str) -> str:
-        with urllib.request.urlopen(f"{self.url}{path}?{urllib.parse.urlencode(parameters)}", timeout=10) as answer:
-            return answer.read().decode()
-
-    def query(self, expression: str, **parameters: str) -> list[dict[str, Any]]:
-        result = json.loads(self.get("/api/v1/query", query=expression, **parameters))
-        assert result["status"] == "success"
-        return list(result["data"]["result"])
+@pytest.fixture
+def start_agent(start_process: Callable[..., Process]) -> Callable[..., Process]:
+    """Start agents on free ports, each ready to be asked."""
+    return partial(start_process, "-m", "epochcast.agent")
 
 
 @pytest.fixture
-def database(tmp_path: Path, until: Any) -> Iterator[Callable[..., Database]]:
+def database(tmp_path: Path, until: Any) -> Iterator[Callable[..., Program]]:
     """Start a database by its program's name; Prometheus scrapes an agent where its port is given."""
-    databases: list[Database] = []
+    databases: list[Program] = []
 
-    def start(program: str, agent_port: int | None = None) -> Database:
+    def start(program: str, agent_port: int | None = None) -> Program:
         if shutil.which(program) is None:
             pytest.skip(f"no {program} on this machine (Debian: apt install {program})")
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            port = probe.getsockname()[1]
+        port = free_port()
         target = f"{{job_name: epochcast, static_configs: [{{targets: ['127.0.0.1:{agent_port}']}}]}}"
         scrape = "" if agent_port is None else f"global: {{scrape_interval: 1s}}\nscrape_configs: [{target}]\n"
         (tmp_path / "prometheus.yml").write_text(scrape)
@@ -168,8 +118,9 @@ def database(tmp_path: Path, until: Any) -> Iterator[Callable[..., Database]]:
                 "-memory.allowedBytes=64MB",
             ],
         }
-        databases.append(Database([program, *options[program]], tmp_path / "database.log", port, until))
+        databases.append(Program([program, *options[program]], f"http://127.0.0.1:{port}", tmp_path / "database.log"))
         databases[-1].start()
+        until(lambda: databases[-1].query("vector(1)"))
         return databases[-1]
 
     yield start

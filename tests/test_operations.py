@@ -4,12 +4,9 @@ import ctypes
 import dataclasses
 import re
 import shutil
-import signal
 import subprocess
 import sys
-import time
 import tomllib
-import urllib.request
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -168,7 +165,7 @@ except PermissionError:
 """
 
 
-def test_a_node_analyzer_runs_where_no_memory_may_become_code(tmp_path: Path) -> None:
+def test_a_node_analyzer_runs_where_no_memory_may_become_code(start_process: Any, tmp_path: Path) -> None:
     if ctypes.CDLL(None).prctl(66, 0, 0, 0, 0) < 0:  # PR_GET_MDWE
         pytest.skip("this kernel is older than PR_SET_MDWE (6.3)")
     code = WITHOUT_WRITABLE_CODE + (
@@ -181,22 +178,14 @@ def test_a_node_analyzer_runs_where_no_memory_may_become_code(tmp_path: Path) ->
         "sys.argv[0] = 'epochcast'\n"
         "sys.exit(main())\n"
     )
-    port_file = tmp_path / "port"
-    arguments = ["serve", "--node", "--port", "0", "--port-file", str(port_file), "--state", str(tmp_path / "state.db")]
-    command = [sys.executable, "-c", code, *arguments, "--agent", "http://127.0.0.1:9"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as node:
-        deadline = time.monotonic() + 30
-        while not port_file.exists() and node.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.05)
-        if port_file.exists():
-            with urllib.request.urlopen(f"http://127.0.0.1:{port_file.read_text().strip()}/metrics", timeout=10) as page:
-                assert "epochcast_analyzer_source_up" in page.read().decode()
-            node.send_signal(signal.SIGTERM)
-        _, said = node.communicate(timeout=20)
-    assert port_file.exists() and node.returncode == 0, said
+    state = ("--state", tmp_path / "state.db")
+    node = start_process("-c", code, "serve", "--node", *state, "--agent", "http://127.0.0.1:9")
+    assert "epochcast_analyzer_source_up" in node.text("/metrics")
+    status, said = node.stop()
+    assert status == 0, said
 
 
-def test_the_agent_runs_where_no_memory_may_become_code(tmp_path: Path) -> None:
+def test_the_agent_runs_where_no_memory_may_become_code(start_process: Any) -> None:
     if ctypes.CDLL(None).prctl(66, 0, 0, 0, 0) < 0:  # PR_GET_MDWE
         pytest.skip("this kernel is older than PR_SET_MDWE (6.3)")
     code = WITHOUT_WRITABLE_CODE + (
@@ -205,19 +194,10 @@ def test_the_agent_runs_where_no_memory_may_become_code(tmp_path: Path) -> None:
         "from epochcast.agent.cli import main\n"
         "sys.exit(main())\n"
     )
-    port_file = tmp_path / "port"
-    arguments = ["--source", "host", "--port", "0", "--port-file", str(port_file)]
-    with subprocess.Popen([sys.executable, "-c", code, *arguments], stderr=subprocess.PIPE, text=True) as agent:
-        deadline = time.monotonic() + 20
-        while not port_file.exists() and agent.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.05)
-        if port_file.exists():
-            with urllib.request.urlopen(f"http://127.0.0.1:{port_file.read_text().strip()}/metrics", timeout=10) as page:
-                assert b"epochcast_agent_effective_hertz" in page.read()
-        agent.send_signal(signal.SIGTERM)
-        _, errors = agent.communicate(timeout=20)
-    assert port_file.exists(), errors
-    assert agent.returncode == 0, errors
+    agent = start_process("-c", code, "--source", "host")
+    assert "epochcast_agent_effective_hertz" in agent.text("/metrics")
+    status, said = agent.stop()
+    assert status == 0, said
 
 
 # Documentation

@@ -11,8 +11,6 @@ import json
 import os
 import shutil
 import signal
-import socket
-import subprocess
 import sys
 import time
 import urllib.parse
@@ -29,6 +27,8 @@ import pytest
 
 from epochcast.analyzer.trace import Trace, write_trace
 from epochcast.detector.simulator import SimulatedTrace, simulate
+
+from ..processes import Program, free_port
 
 STARTUP_S = 12.0
 """From the making of the traces until all processes run, at most."""
@@ -66,52 +66,6 @@ class Gpu:
         return float(np.nanmean(self.trace.metrics[column][inside]))
 
 
-class Program:
-    """A process that keeps its command, and so its port and its files, from start to start."""
-
-    def __init__(self, command: list[object], url: str, log: Path, env: dict[str, str] | None = None) -> None:
-        self.url = url
-        self.log = log
-        self.command = [str(part) for part in command]
-        self._env = {**os.environ, "OMP_NUM_THREADS": "1", **(env or {})}
-        self._process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def pid(self) -> int:
-        assert self._process is not None
-        return self._process.pid
-
-    def start(self) -> None:
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(self.command, stdout=log, stderr=log, env=self._env)
-
-    def stop(self, number: int = signal.SIGTERM) -> int:
-        """End it; return its exit status."""
-        if self._process is None:
-            return 0
-        if self._process.poll() is None:
-            self._process.send_signal(number)
-        status = self._process.wait(timeout=30)
-        self._process = None
-        return status
-
-    def get(self, path: str, **parameters: str) -> str:
-        query = f"?{urllib.parse.urlencode(parameters)}" if parameters else ""
-        with urllib.request.urlopen(f"{self.url}{path}{query}", timeout=10) as answer:
-            return answer.read().decode()
-
-    def json(self, path: str, **parameters: str) -> Any:
-        return json.loads(self.get(path, **parameters))
-
-    def answers(self, path: str) -> bool:
-        if self._process is not None and self._process.poll() is not None:
-            pytest.fail(f"{' '.join(self.command)} ended with {self._process.returncode}: {self.log.read_text()[-2000:]}")
-        with suppress(OSError, ValueError):
-            self.get(path)
-            return True
-        return False
-
-
 class Chain:
     """All processes, and what was replayed.
 
@@ -125,7 +79,7 @@ class Chain:
         self.missed = {"a": (np.inf, np.inf), "b": (np.inf, np.inf)}  # by node: of the recordings, what no agent had
         self.gpus = gpus
         self.speed = speed
-        ports = {name: _free_port() for name in ("agent-a", "agent-b", "prometheus", "node", "service")}
+        ports = {name: free_port() for name in ("agent-a", "agent-b", "prometheus", "node", "service")}
         urls = {name: f"http://127.0.0.1:{port}" for name, port in ports.items()}
         self._write_settings(ports, urls)
         epochcast = [sys.executable, "-m", "epochcast.analyzer", "serve"]
@@ -179,9 +133,7 @@ class Chain:
 
     def query(self, expression: str) -> list[dict[str, Any]]:
         """Answer of Prometheus to an instant query, now."""
-        answer = self.prometheus.json("/api/v1/query", query=expression)
-        assert answer["status"] == "success", answer
-        return list(answer["data"]["result"])
+        return self.prometheus.query(expression)
 
     def wait_until_played(self) -> None:
         """Wait until the replays have ended, and all of them has been analysed."""
@@ -316,11 +268,6 @@ def _write(gpu: Gpu, folder: Path, since: float = -np.inf, until: float = np.inf
     frame = pd.DataFrame({"time": gpu.trace.time[kept], **{name: column[kept] for name, column in gpu.trace.metrics.items()}})
     name = gpu.uuid.removeprefix("replay-")
     write_trace(Trace(frame, gpu.trace.gpu, gpu.uuid, "replay", True), folder / f"{name}.parquet")
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 def _with_noise(trace: SimulatedTrace, seed: int) -> SimulatedTrace:

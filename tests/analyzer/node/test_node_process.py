@@ -13,7 +13,7 @@ from epochcast.analyzer.live.report import Report, epoch_from_json
 from epochcast.analyzer.trace import Trace, write_trace
 from epochcast.detector.simulator import SimulatedTrace, simulate
 
-from .conftest import Process
+from ...processes import Process
 
 Start = Callable[..., Process]
 HEAVY = {
@@ -27,25 +27,27 @@ def trace() -> SimulatedTrace:
     return simulate(1, epochs=12, epoch_s=12.0, validation_s=1.2)
 
 
-def replay(start: Start, trace: SimulatedTrace, folder: Path) -> Process:
+def replay(start_process: Start, trace: SimulatedTrace, folder: Path) -> Process:
     frame = pd.DataFrame({"time": trace.time, **trace.metrics})
     file = write_trace(Trace(frame, gpu=trace.gpu, uuid="GPU-r", source="replay", simulated=True), folder / "run.parquet")
-    return start("epochcast.agent", "--replay", file, "--speed", 20)
+    return start_process("-m", "epochcast.agent", "--replay", file, "--speed", 20)
 
 
 def reports(node: Process) -> list[Report]:
     return [Report.from_json(one) for one in node.json("/api/v1/reports")["reports"]]
 
 
-def test_epochs_and_profiles_of_a_replayed_trace(start: Start, trace: SimulatedTrace, tmp_path: Path) -> None:
-    agent = replay(start, trace, tmp_path)
+def test_epochs_and_profiles_of_a_replayed_trace(start_process: Start, trace: SimulatedTrace, tmp_path: Path) -> None:
+    agent = replay(start_process, trace, tmp_path)
     state = tmp_path / "state.db"
-    node = start("epochcast.analyzer", "serve", "--node", "--agent", agent.url, "--state", state)
+    node = start_process("-m", "epochcast.analyzer", "serve", "--node", "--agent", agent.url, "--state", state)
     # A restart in the middle: the agent's ring and the state are all there is to go on from.
     node.wait_for(lambda: any(report.epochs_seen >= 4 for report in reports(node)))
     seen = reports(node)[0].epochs_seen
     assert node.stop()[0] == 0
-    node = start("epochcast.analyzer", "serve", "--node", "--agent", agent.url, "--state", state, "--name", "gpu-node-7")
+    node = start_process(
+        "-m", "epochcast.analyzer", "serve", "--node", "--agent", agent.url, "--state", state, "--name", "gpu-node-7"
+    )
     node.wait_for(lambda: any(report.last_sample == trace.time[-1] for report in reports(node)))
     (report,) = reports(node)
     assert report.device.node == "gpu-node-7"
@@ -73,12 +75,12 @@ def test_epochs_and_profiles_of_a_replayed_trace(start: Start, trace: SimulatedT
     assert "Traceback" not in errors
 
 
-def test_without_an_agent_it_waits_and_says_so(start: Start, tmp_path: Path) -> None:
+def test_without_an_agent_it_waits_and_says_so(start_process: Start, tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("secret\n")
     settings = {"agent": "http://127.0.0.1:9", "token_file": str(token), "state": str(tmp_path / "s.db")}
     (tmp_path / "node.toml").write_text("".join(f'{name} = "{value}"\n' for name, value in settings.items()))
-    node = start("epochcast.analyzer", "serve", "--node", "--config", tmp_path / "node.toml")
+    node = start_process("-m", "epochcast.analyzer", "serve", "--node", "--config", tmp_path / "node.toml")
     node.wait_for(lambda: node.json("/healthz")["agents"][0]["error"] != "")
     assert node.json("/healthz")["agents"][0]["up"] is False
     for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic secret"}):
