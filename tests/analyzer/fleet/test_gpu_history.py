@@ -153,7 +153,7 @@ def test_a_long_stretch_is_thinned_and_says_so(
     exact = look(path)
     monkeypatch.setattr(span_rows, "MOST_ROWS", 1000)
     thinned = look(path)
-    assert any("means of 3 rows" in problem for problem in thinned.quality.problems)
+    assert any("means of 6 rows" in problem for problem in thinned.quality.problems)
     assert thinned.spans[0].report.period_s == pytest.approx(exact.spans[0].report.period_s, rel=0.02)
     profiles = [one.spans[0].report.profile for one in (exact, thinned)]
     assert profiles[0] is not None and profiles[1] is not None
@@ -166,7 +166,7 @@ def test_block_means_are_those_of_the_readings() -> None:
     time, values = np.arange(1000.0), rng.normal(size=1000)
     values[rng.random(1000) < 0.3] = np.nan
     values[30:60] = np.nan
-    held = SpanRows(0, 2000, 10 * span_rows.MOST_ROWS)
+    held = SpanRows(0, 2000, 5 * span_rows.MOST_ROWS)
     for part in np.split(np.arange(1000), [7, 8, 501, 999]):
         held.add(Piece(time[part], {"a": values[part]}))
     got = held.for_detector()
