@@ -1,6 +1,7 @@
 """Put what `throughput.py` measured into docs/fleet.md, between its markers.
 
-Run: python benchmarks/fleet/fleet_part.py RESULT.json       (what `throughput.py --json RESULT.json` wrote)
+Run: python benchmarks/fleet/fleet_part.py RESULT.json...       (what `throughput.py --json RESULT.json` wrote; the first one's
+runs are shown, of the others what a trace takes and what was found)
 """
 
 import argparse
@@ -54,14 +55,22 @@ def lines(told: dict[str, Any]) -> list[str]:
     if "killed" in told:
         killed = told["killed"]
         found[-1] += (
-            f" Killed (SIGKILL) after {killed['kept']} of {told['gpus']} traces were kept, the next run took over "
-            f"{killed['taken_over']} and did {killed['done_again']}."
+            f" Of the run that was killed (SIGKILL) in the middle the next one took over {killed['taken_over']} of "
+            f"{told['gpus']} traces, and did {killed['done_again']}."
         )
     return [
         *found,
         "",
-        f"Writing such a fleet takes {written[0]:.2f} processor seconds and {written[1]:.2f} MB per GPU (Parquet, zstd). "
-        "Beside the truth, which the simulation knows:",
+        f"Writing such a fleet takes {written[0]:.2f} processor seconds and {written[1]:.2f} MB per GPU (Parquet, zstd).",
+    ]
+
+
+def beside_truth(told: dict[str, Any]) -> list[str]:
+    """What was found in a fleet beside what is true of it, as lines of Markdown."""
+    return [
+        "",
+        f"{told['gpus']} GPUs with {told['truth']['jobs']} jobs beside the truth, which the simulation knows "
+        f"({told['trace_cpu_s']:.2f} processor seconds per trace):",
         "",
         *lines_of(told["truth"]),
     ]
@@ -70,8 +79,9 @@ def lines(told: dict[str, Any]) -> list[str]:
 def main() -> None:
     """Fill the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("result", type=Path)
-    FLEET.fill("fleet", lines(json.loads(parser.parse_args().result.read_text(encoding="utf-8"))))
+    parser.add_argument("result", type=Path, nargs="+")
+    results = [json.loads(path.read_text(encoding="utf-8")) for path in parser.parse_args().result]
+    FLEET.fill("fleet", [*lines(results[0]), *(line for told in results for line in beside_truth(told))])
 
 
 if __name__ == "__main__":
