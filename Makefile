@@ -13,7 +13,7 @@ MEASURED := cold_start agent/cost agent/outage agent/peers agent/scrapers detect
 	convmeter/timm_steps convmeter/torchvision_steps convmeter/cpu_phases convmeter/cpu convmeter/blocks convmeter/batches \
 	convmeter/one_network convmeter/scaling convmeter/weighing occupancy/kineto occupancy/packing_interference \
 	service/steady_state service/predictions_per_second service/analysis_round service/grouping_by_phase service/page_rendering \
-	service/prometheus_reads service/memory fleet/throughput fleet/grouping_at_scale
+	service/prometheus_reads service/memory fleet/throughput fleet/grouping_at_scale fleet/stragglers
 # Those that trace models need torch: make bench EXTRAS=analyzer,torch,dev
 ifneq (,$(findstring torch,$(EXTRAS)))
 MEASURED += distributed/runs distributed/precision_blindness distributed/operators distributed/search distributed/cpu_iterations \
