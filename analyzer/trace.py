@@ -160,6 +160,7 @@ def parse_metadata(text: str | bytes | None, name: str) -> dict[str, Any]:
     """The metadata object with all of its keys, None where one is absent; raises InputError like `read_trace`."""
     try:
         metadata = json.loads(text or "{}")
+        json.dumps(metadata, ensure_ascii=False).encode()  # half a character ("\\ud800") is text to Python alone
     except (ValueError, RecursionError) as error:  # ValueError: not UTF-8, not JSON, or an integer of thousands of digits
         raise InputError(f"the metadata of {name!r} is not JSON: {error}") from error
     if not isinstance(metadata, dict):

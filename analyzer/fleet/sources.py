@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import fsspec
 from ..errors import InputError
 from ..live.report import Device
 from ..telemetry.settings import Place
+from .one_trace import Trace
 from .trace_rows import TraceRows
 
 SUFFIXES = (".parquet", ".pq", ".csv", ".csv.gz")
@@ -66,6 +67,19 @@ class TraceFile:
             )
 
 
+@dataclass(frozen=True, slots=True)
+class ClosedFolder:
+    """A folder that may not be listed. It fails in the place of its traces, which would else be missing and nobody told."""
+
+    name: str
+    version: str = ""
+    size: int = 0
+
+    def opened(self) -> AbstractContextManager[tuple[Device, TraceRows]]:
+        """Raise InputError."""
+        raise InputError(f"the folder {self.name!r} may not be read, nor the traces in it: allow it, or move it elsewhere")
+
+
 class TraceFolder:
     """A folder or prefix; any URL that fsspec knows. ``name``: the URL."""
 
@@ -104,29 +118,46 @@ class TraceFolder:
         protocol = self._files.protocol
         return "file" in ([protocol] if isinstance(protocol, str) else protocol)
 
-    def traces(self) -> Iterator[TraceFile]:
-        """Each trace, folder by folder; hidden files and folders are left out.
+    def traces(self) -> Iterator[Trace]:
+        """Each trace, folder by folder; what is hidden, pipes and devices are left out, and links to folders not followed.
 
         Raises:
             InputError: the store does not answer.
         """
         try:
-            for folder, folders, files in self._files.walk(self._root, detail=True):
-                for name in [name for name in folders if name.startswith(".") or self._is_left_out(folder, name)]:
-                    del folders[name]
-                for name in sorted(files):
-                    if name.lower().endswith(SUFFIXES) and not name.startswith("."):
-                        yield self._trace(folder, name, files[name])
+            yield from self._below(self._root)
         except InputError:
             raise
         except Exception as error:
             raise InputError(f"cannot list {self.name!r}: {type(error).__name__}: {error}") from error
 
+    def _below(self, folder: str) -> Iterator[Trace]:
+        # fsspec's own walk passes over what it cannot list: traces would be missing, and nobody told.
+        try:
+            listed = self._files.ls(folder, detail=True)
+        except FileNotFoundError:  # gone since its own folder was listed
+            return
+        except PermissionError:
+            if folder == self._root:
+                raise
+            yield ClosedFolder(_readable(folder.removeprefix(self._root).lstrip("/")))
+            return
+        for info in listed:
+            path = str(info["name"]).rstrip("/")
+            name = path.rpartition("/")[2]
+            if name.startswith(".") or path == folder.rstrip("/"):
+                continue
+            if info["type"] == "directory":
+                if not self._is_left_out(folder, name):
+                    yield from self._below(path)
+            elif name.lower().endswith(SUFFIXES) and (info["type"] == "file" or info.get("islink")):
+                yield self._trace(folder, name, info)
+
     def _is_left_out(self, folder: str, name: str) -> bool:
         return bool(self._without) and str((Path(folder) / name).resolve()) == self._without
 
     def _trace(self, folder: str, name: str, info: Mapping[str, Any]) -> TraceFile:
-        node = folder.removeprefix(self._root).strip("/") or Path(self._root).name or self._root
+        node = _readable(folder.removeprefix(self._root).strip("/") or Path(self._root).name or self._root)
         path, size = f"{folder.rstrip('/')}/{name}", int(info.get("size") or 0)
         # Object stores tell a hash of the content, or at least when it was written.
         changed = next(
@@ -134,7 +165,7 @@ class TraceFolder:
         )
         place = self._places.get(node, Place())
         return TraceFile(
-            name=path.removeprefix(self._root).lstrip("/"),
+            name=_readable(path.removeprefix(self._root).lstrip("/")),
             version=version_of(size, changed, node, place, self._question),
             url=self._files.unstrip_protocol(path),
             size=size,
@@ -146,3 +177,8 @@ class TraceFolder:
 def version_of(*of: object) -> str:
     """Sixteen letters that are others where any of these values is another one."""
     return hashlib.sha256(json.dumps([vars(one) if isinstance(one, Place) else one for one in of]).encode()).hexdigest()[:16]
+
+
+def _readable(path: str) -> str:
+    """With bytes that are no UTF-8 as text: Python has them as halves of characters, which no table takes."""
+    return path.encode("utf-8", "backslashreplace").decode()

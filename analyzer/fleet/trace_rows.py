@@ -28,9 +28,12 @@ Array = NDArray[np.float64]
 MOST_CSV_BYTES = 2**28
 """A CSV text is parsed whole, which takes several times its size; compressed it is measured as it expands."""
 
-# Rows that are decoded at once, and values up to which a trace is held once it was read: 60 MB.
+# Rows that are decoded at once, and values up to which they are, and a trace is held once it was read: 60 MB.
 _PIECE_ROWS = 65_536
 _HELD_VALUES = 7_500_000
+
+# The year 5138: times in milliseconds are beyond. One such trace would make the fleet's hours meaningless.
+_LATEST = 1e11
 
 # What no hardware reads (an error code, say) is no reading; as `live.gpu_watch` has it.
 _LARGEST = 1e18
@@ -103,8 +106,9 @@ class TraceRows:
         self.late = late
 
     def _decoded(self, names: Sequence[str]) -> Iterator[Piece]:
+        rows = max(1, min(_PIECE_ROWS, _HELD_VALUES // (len(names) + 1)))
         try:
-            for batch in self._parquet.iter_batches(_PIECE_ROWS, columns=[self._time_name, *names], use_threads=False):
+            for batch in self._parquet.iter_batches(rows, columns=[self._time_name, *names], use_threads=False):
                 yield self._piece(batch)
         except (OSError, pa.ArrowException) as error:
             raise InputError(f"{self._name!r} is not a readable Parquet file: {one_line(error)}") from error
@@ -144,6 +148,9 @@ class TraceRows:
     def _checked(self, time: Array, values: Mapping[str, Array]) -> Piece:
         if not np.isfinite(time).all():
             raise InputError(f"{self._name!r} has a row without a valid time; give every row a time in unix seconds")
+        if (np.abs(time) > _LATEST).any():
+            seen = float(time[np.abs(time) > _LATEST][0])
+            raise InputError(f"{self._name!r} holds the time {seen:.6g}; times are unix seconds, not milliseconds")
         return Piece(time, {name: _readings(column) for name, column in values.items()})
 
 

@@ -1,14 +1,18 @@
 """Which traces there are: local folders and stores, names, nodes, versions."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import fsspec
+import numpy as np
 import pytest
 
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.fleet.finding import Failure
+from epochcast.analyzer.fleet.findings_store import FindingsStore
 from epochcast.analyzer.fleet.gpu_history import Looking
-from epochcast.analyzer.fleet.one_trace import analysed
+from epochcast.analyzer.fleet.one_trace import Trace, analysed
 from epochcast.analyzer.fleet.places import read_places
 from epochcast.analyzer.fleet.sources import TraceFile, TraceFolder
 from epochcast.analyzer.telemetry.settings import Place
@@ -18,7 +22,8 @@ from epochcast.regressor import load_catalog
 def listed(
     path: object, question: str = "q", places: dict[str, Place] | None = None, without: Path | None = None
 ) -> list[TraceFile]:
-    return list(TraceFolder(str(path), places=places or {}, question=question, without=without).traces())
+    found = list(TraceFolder(str(path), places=places or {}, question=question, without=without).traces())
+    return [one for one in found if isinstance(one, TraceFile)]
 
 
 def test_traces_at_any_depth_in_the_order_of_their_names(tmp_path: Path) -> None:
@@ -65,6 +70,49 @@ def test_a_store_that_is_no_folder_of_this_machine(tmp_path: Path, write_gpu: Ca
     assert finding.device.node == "node-1"
     assert finding.spans[0].epochs
     assert failure.error == "'node-1/gpu1.csv.gz' is not a readable CSV file: Not a gzipped file (b'no')"
+
+
+def test_a_pipe_is_no_trace_and_a_name_that_is_no_text_is_one(tmp_path: Path, write_gpu: Callable[..., Path]) -> None:
+    os.mkfifo(tmp_path / "pipe.parquet")  # to open it would wait for ever
+    write_gpu(tmp_path / "gpu0.parquet").rename(tmp_path / "\udcff.parquet")
+    (tmp_path / "link.parquet").symlink_to("\udcff.parquet")
+    found = analysed(Looking(load_catalog()), listed(tmp_path))
+    assert sorted(one.trace for one in found) == ["\\udcff.parquet", "link.parquet"]
+    FindingsStore(tmp_path / "out").add(found)
+    assert not any(isinstance(one, Failure) for one in found)
+
+
+def test_a_folder_that_may_not_be_listed_fails_in_the_place_of_its_traces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("open/1.csv", "closed/1.csv"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text("")
+    source = TraceFolder(str(tmp_path), places={}, question="q")
+    ls = source._files.ls
+
+    def refuse(folder: str, **options: object) -> object:  # root may list everything
+        if folder.endswith("/closed"):
+            raise PermissionError(13, "Permission denied", folder)
+        return ls(folder, **options)
+
+    monkeypatch.setattr(source._files, "ls", refuse)
+    found: list[Trace] = sorted(source.traces(), key=lambda one: one.name)
+    assert [one.name for one in found] == ["closed", "open/1.csv"]
+    (failure,) = analysed(Looking(load_catalog()), found[:1])
+    assert isinstance(failure, Failure)
+    assert failure.error == "the folder 'closed' may not be read, nor the traces in it: allow it, or move it elsewhere"
+
+
+def test_times_in_milliseconds_and_halves_of_characters_fail_alone(tmp_path: Path) -> None:
+    (tmp_path / "ms.csv").write_text("time,power\n" + "".join(f"{1.8e12 + 100 * tick},1\n" for tick in np.arange(900)))
+    (tmp_path / "half.csv").write_text('# {"uuid": "\\ud800"}\ntime,power\n1,1\n2,1\n')
+    half, late = analysed(Looking(load_catalog()), sorted(listed(tmp_path), key=lambda one: one.name))
+    FindingsStore(tmp_path / "out").add([half, late])
+    assert isinstance(late, Failure)
+    assert isinstance(half, Failure)
+    assert late.error == "'ms.csv' holds the time 1.8e+12; times are unix seconds, not milliseconds"
+    assert half.error.startswith("the metadata of 'half.csv' is not JSON: ")
 
 
 @pytest.mark.parametrize(
