@@ -120,8 +120,8 @@ def analyze(
     )
     looking = Looking(advisor.catalog, -math.inf if since is None else since, math.inf if until is None else until)
     places = read_places(nodes)
+    traces = traces_of(path, looking, places, out=out, config=config, token_file=token_file)
     with alone_in(out):
-        traces = traces_of(path, looking, places, out=out, config=config, token_file=token_file)
         try:
             with closing(_Closing(_workers(scheduler, processes))) as held:
                 told = analyze_fleet(traces.traces(), out, looking, held.workers, advisor, what=traces.name, show=_show)

@@ -34,11 +34,13 @@ class DaskCluster:
     def __init__(self, scheduler: str) -> None:
         """Connect; InputError if nobody answers at this address (``tcp://host:port``), or it is none."""
         from distributed import Client
+        from distributed.comm import get_address_host_port
 
         self._address = scheduler
         # What it logs of lost connections is said once, by `check`.
         logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
         try:
+            get_address_host_port(scheduler)  # first: a client of an address that is none waits 30 s, and ends with a traceback
             self._client = Client(scheduler, timeout=_CONNECT_S, set_as_default=False)
         except (OSError, ValueError, TypeError, TimeoutError) as error:
             said = " ".join(str(error).split()) or type(error).__name__

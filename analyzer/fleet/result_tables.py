@@ -7,7 +7,6 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,8 @@ SCHEMAS = {
             **dict.fromkeys(("hertz", "missing_ratio", "longest_hole_s"), _NUMBER),
             **dict.fromkeys(("metrics", "silent_metrics", "problems"), _TEXTS),
             "cpu_s": _NUMBER,
-        }
+        },
+        metadata={"schema": "epochcast.fleet-gpus/v1"},
     ),
     "spans": pa.schema(
         {
@@ -45,16 +45,20 @@ SCHEMAS = {
             **dict.fromkeys(("epoch_s", "epoch_s_low", "epoch_s_high"), _NUMBER),
             **dict.fromkeys(("busy_ratio", "energy_j", "memory_bytes"), _NUMBER),
             "profile": _TEXT,
-        }
+        },
+        metadata={"schema": "epochcast.fleet-spans/v1"},
     ),
     "epochs": pa.schema(
         {
             **dict.fromkeys(("trace", "uuid"), _TEXT),
             "span": _COUNT,
             **dict.fromkeys(("start", "end", "seconds", "confidence"), _NUMBER),
-        }
+        },
+        metadata={"schema": "epochcast.fleet-epochs/v1"},
     ),
-    "failures": pa.schema(dict.fromkeys(("trace", "version", "error"), _TEXT)),
+    "failures": pa.schema(
+        dict.fromkeys(("trace", "version", "error"), _TEXT), metadata={"schema": "epochcast.fleet-failures/v1"}
+    ),
 }
 """Columns of each table; what they mean stands in docs/fleet.md."""
 
@@ -62,48 +66,27 @@ SCHEMAS = {
 _ROWS = 20_000
 
 
-@dataclass
-class Totals:
-    """What the tables hold; ``gpus`` by their UUIDs, ``gpu_s`` seconds of telemetry."""
-
-    gpus: int = 0
-    traces: int = 0
-    spans: int = 0
-    epochs: int = 0
-    failed: int = 0
-    gpu_s: float = 0.0
-
-
-def write_tables(findings: Iterable[Finding], failures: Iterable[Failure], catalog: Catalog, out: Path) -> Totals:
-    """Write all tables into the folder ``out``; each appears whole or not at all, and all at the end. Returns what is in them.
+def write_tables(findings: Iterable[Finding], failures: Iterable[Failure], catalog: Catalog, out: Path) -> None:
+    """Write all tables into the folder ``out``; each appears whole or not at all, and all at the end.
 
     Raises:
         InputError: the folder cannot be written.
     """
-    totals, uuids = Totals(), set()
     try:
         with tempfile.TemporaryDirectory(dir=out, prefix=".tables") as folder, ExitStack() as stack:
             writers = {name: stack.enter_context(_Writer(Path(folder), name)) for name in SCHEMAS}
             for finding in findings:
-                uuids.add(finding.device.uuid)
-                totals.traces += 1
-                totals.spans += len(finding.spans)
-                totals.gpu_s += finding.seconds
                 writers["gpus"].add(_gpu(finding, catalog))
                 for number, span in enumerate(finding.spans):
                     writers["spans"].add(_span(finding, number, span))
-                    totals.epochs += len(span.epochs)
                     for row in _epochs(finding, number, span):
                         writers["epochs"].add(row)
             for failure in failures:
-                totals.failed += 1
                 writers["failures"].add(vars(failure))
             for writer in writers.values():
                 writer.finish(out)
     except OSError as error:
         raise InputError(f"cannot write the tables into {str(out)!r}: {error.strerror or error}") from error
-    totals.gpus = len(uuids)
-    return totals
 
 
 class _Writer:

@@ -111,6 +111,8 @@ class TraceFolder:
             raise InputError(f"cannot read {path!r}: {type(error).__name__}: {error}") from error
         if not there:
             raise InputError(f"{path!r} is not a folder; name one with traces ({', '.join(SUFFIXES)}) in it, at any depth")
+        if self._without and str(Path(self._root).resolve()) == self._without:  # its tables would be the next run's traces
+            raise InputError(f"{path!r} is where the traces are; name another folder for the results, within it or elsewhere")
 
     @property
     def is_local(self) -> bool:

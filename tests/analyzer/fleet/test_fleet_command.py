@@ -20,12 +20,13 @@ from epochcast.analyzer.cli import main
         (["{}", "--cloud", "nimbus"], "nimbus"),
         (["{}", "--token-file", "{}/token"], "is for a Prometheus"),
         (["foo://x"], "Protocol not known"),
+        (["{}", "--out", "{}"], "is where the traces are"),
     ],
 )
 def test_bad_usage_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
     (tmp_path / "in").mkdir()
     given = [argument.format(tmp_path / "in") for argument in arguments]
-    assert main(["fleet", "analyze", *given, "--out", str(tmp_path / "out")]) == 2
+    assert main(["fleet", "analyze", "--out", str(tmp_path / "out"), *given]) == 2
     told = capsys.readouterr().err
     assert said in told
     assert told.count("\n") == 1
@@ -42,6 +43,19 @@ def test_no_scheduler_is_one_sentence(
         assert main([*given, address]) == 2
         told = capsys.readouterr().err
         assert said in told
+        assert told.count("\n") == 1
+
+
+def test_an_address_that_is_none_makes_no_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One made of it waits half a minute as it is thrown away, and ends with a traceback."""
+    monkeypatch.setattr("distributed.Client", lambda *given, **options: pytest.fail("a client was made"))
+    given = ["fleet", "analyze", str(tmp_path), "--out", str(tmp_path / "out"), "--scheduler", "nonsense"]
+    assert main(given) == 2
+
+
+def test_a_wrong_path_leaves_no_folder_behind(tmp_path: Path) -> None:
+    assert main(["fleet", "analyze", str(tmp_path / "nowhere"), "--out", str(tmp_path / "out")]) == 2
+    assert not (tmp_path / "out").exists()
 
 
 def test_nothing_that_could_be_analysed_is_exit_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
