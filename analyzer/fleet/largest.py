@@ -17,12 +17,12 @@ class Largest:
         """Begin with none."""
         self.seen = 0
         self._most = most
-        self._heap: list[tuple[float, _Backwards, dict[str, Any]]] = []
+        self._heap: list[tuple[float, _Backwards, int, dict[str, Any]]] = []
 
     def add(self, value: float, name: str, row: dict[str, Any]) -> None:
-        """Let one come by; of equal values the first by ``name`` counts, which no other has."""
+        """Let one come by; of equal values the first by ``name`` counts, and of equal names the one that came first."""
         self.seen += 1
-        entry = (value, _Backwards(name), row)
+        entry = (value, _Backwards(name), -self.seen, row)
         if len(self._heap) < self._most:
             heapq.heappush(self._heap, entry)
         else:
@@ -31,7 +31,7 @@ class Largest:
     @property
     def rows(self) -> list[dict[str, Any]]:
         """The rows kept, the largest first."""
-        return [row for _, _, row in sorted(self._heap, key=lambda entry: entry[:2], reverse=True)]
+        return [row for *_, row in sorted(self._heap, key=lambda entry: entry[:3], reverse=True)]
 
 
 class _Backwards(str):

@@ -66,7 +66,7 @@ class Activity:
         return np.asarray(sums[at] / readings[at])
 
     def _fold(self) -> None:
-        even = self._bins[:, : self._bins.shape[1] // 2 * 2]
+        even = np.pad(self._bins, ((0, 0), (0, self._bins.shape[1] % 2)))
         self._bins = even[:, ::2] + even[:, 1::2]
         self._size = -(-self._size // 2)
         self.width_s *= 2

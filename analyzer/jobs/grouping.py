@@ -10,6 +10,8 @@ import re
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, count
+from zlib import crc32
 
 from ..live.report import Device, Owner, Report
 from .answers import Grouping
@@ -21,6 +23,9 @@ _NO_TRAINERS = ("nvidia-cuda-mps", "nv-hostengine", "dcgm", "Xorg", "Xwayland", 
 
 # A job's beginning may be found again a little elsewhere.
 _SAME_START_S = 60.0
+
+# Letters of a GPU's name that an id holds.
+_LONG_KEY = 150
 
 _BY_OWNERS: tuple[Grouping, ...] = ("slurm_job", "pod", "container", "process")
 
@@ -225,7 +230,10 @@ def _merged(clusters: Sequence[_Cluster]) -> _Cluster:
 
 
 def _new_id(cluster: _Cluster) -> str:
-    return _safe(f"{'phase' if cluster.grouped_by == 'phase' else 'gpu'}-{cluster.key}-{cluster.since:.0f}")
+    key = _safe(cluster.key)
+    if key != cluster.key or len(key) > _LONG_KEY:  # a path instead of a UUID: others may differ only in what is lost of it
+        key = f"{key[:_LONG_KEY]}-{crc32(cluster.key.encode()):08x}"
+    return f"{'phase' if cluster.grouped_by == 'phase' else 'gpu'}-{key}-{cluster.since:.0f}"
 
 
 def _group(cluster: _Cluster, taken: Container[str]) -> Group:
@@ -236,8 +244,9 @@ def _group(cluster: _Cluster, taken: Container[str]) -> Group:
     elif known is not None and known.id not in taken:
         job = known.id
     else:  # also of a GPU that has left its job: the others keep the name, which may be made of that GPU's
-        job = _new_id(cluster)
-        job = f"{job}.2" if job in taken else job
+        new = _new_id(cluster)
+        names = chain([new], (f"{new}.{number}" for number in count(2)))
+        job = next(name for name in names if name not in taken)
     return Group(job, cluster.grouped_by, title, tuple(report.device.uuid for report in reports), _notes(cluster, reports))
 
 

@@ -227,3 +227,10 @@ def test_the_largest_are_kept_whatever_the_order() -> None:
         kept.append([row["name"] for row in largest.rows])
     expected = sorted(values, key=lambda one: (-one[0], one[1]))[:10]
     assert kept[0] == kept[1] == [name for _, name in expected]
+
+
+def test_the_largest_may_have_one_name() -> None:
+    largest = Largest(2)
+    for number in range(4):
+        largest.add(1.0, "same", {"number": number})
+    assert [row["number"] for row in largest.rows] == [0, 1]

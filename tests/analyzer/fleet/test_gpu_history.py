@@ -193,6 +193,16 @@ def test_activity_keeps_its_means_when_its_bins_grow(monkeypatch: pytest.MonkeyP
     np.testing.assert_allclose(folded.level(), level.reshape(-1, 8).mean(axis=1))
 
 
+@pytest.mark.parametrize("rows", [3001, 3002, 4095])
+def test_no_row_is_lost_when_bins_grow(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stretches, "_MOST_BINS", 4096)
+    activity = Activity(1.0)
+    for time in (np.arange(float(rows)), np.array([5000.0]), np.array([33_000.0])):
+        activity.add(time, np.ones(time.size))
+    assert activity.rows.sum() == rows + 2
+    assert activity.width_s == 16.0
+
+
 def test_pauses_part_as_the_detector_parts_them() -> None:
     time = np.arange(0, 1000.0)
     level = np.where((time < 300) | ((time > 320) & (time < 600)) | (time > 800), 0.5, 0.0)

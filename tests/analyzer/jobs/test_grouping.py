@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from epochcast.analyzer.jobs.grouping import Group, Known, group
+from epochcast.analyzer.jobs.grouping import Group, Known, group, grouped
 from epochcast.analyzer.jobs.phase import in_step
 from epochcast.analyzer.live.report import EpochRecord, Owner, Report
 
@@ -172,3 +172,22 @@ def test_a_shared_gpu_says_so(report: MakeReport) -> None:
     owners = (Owner(1, "python", slurm_job="5"), Owner(2, "python", slurm_job="6"))
     (found,) = groups(report(owners=owners))
     assert found.id == "slurm-5" and "shared by the Slurm jobs 5 and 6" in found.notes[0]
+
+
+def test_gpus_whose_names_are_paths_keep_jobs_of_their_own(report: MakeReport) -> None:
+    names = [
+        f"file-{node}/0.csv" for node in ("\N{CJK UNIFIED IDEOGRAPH-4E00}", "\N{CJK UNIFIED IDEOGRAPH-4E8C}", "a b", "a/b")
+    ]
+    names += [f"file-{'x' * 300}{number}.csv" for number in range(3)]
+    found = groups(*(report(name, verdict="none") for name in names))
+    assert sorted(one.gpus for one in found) == [(name,) for name in sorted(names)]
+    assert len({one.id for one in found}) == len(names)
+    alone = {group({name: report(name, verdict="none")})[0].id for name in names}
+    assert alone == {one.id for one in found}, "an id does not depend on what else there is"
+    assert all(re.fullmatch(r"[A-Za-z0-9._-]{1,200}", one.id) for one in found)
+
+
+def test_traces_of_one_gpu_that_begin_in_one_second_are_jobs_of_their_own(report: MakeReport) -> None:
+    reports = [report("GPU-a", verdict="none", since=BEGAN + 0.1 * number) for number in range(3)]
+    found = [one.id for one, _ in grouped(reports)]
+    assert sorted(found) == [f"gpu-GPU-a-{BEGAN:.0f}{more}" for more in ("", ".2", ".3")]
