@@ -7,9 +7,13 @@ import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import yaml
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 
 @pytest.fixture(scope="module")
@@ -70,3 +74,17 @@ def test_every_page_is_in_the_navigation_and_in_the_search(site: Path, root: Pat
         place = page.relative_to(root / "docs").as_posix()
         assert place in named or f"{place.split('/')[0]}/" in named, f"{place} is missing in mkdocs.yml's nav"
         assert f'"{place.removesuffix(".md")}.html' in index, f"the search does not know {place}"
+
+
+def test_the_search_answers_a_page_that_was_opened_from_a_folder(site: Path, chromium: "Browser") -> None:
+    """As `make docs` leaves it: there is no web server, and browsers start no worker there (docs/site/iframe-worker.js)."""
+    page = chromium.new_page(viewport={"width": 1440, "height": 900})
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto((site / "how-to/install.html").as_uri())
+    page.locator(".md-search__input").fill("straggler")
+    found = page.locator(".md-search-result__link").first
+    found.wait_for(state="attached", timeout=30_000)
+    assert "fleet.html" in (found.get_attribute("href") or "")
+    assert not [url for url in asked if not url.startswith(("file:", "data:", "blob:"))]
+    page.close()
