@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from ... import __version__
+from ..errors import InputError
 from ..files import write_whole
 from ..jobs.advisor import Advisor
 from ..plain_json import plain, plain_json
@@ -51,16 +53,19 @@ def write_answers(
         InputError: a file cannot be written.
     """
     gpus, jobs = GpuTally(GpuPrices(advisor)), JobTally()
-    with SpansByStart(out / _SCRATCH) as spans:
-        for finding in findings:
-            gpus.add(finding)
-            for span in finding.spans:
-                spans.add(finding.trace, span)
-        for failure in failures:
-            gpus.fail(failure)
-        copies = spans.added - len(spans)
-        told = jobs.counted(jobs_of(spans, advisor))
-        write_whole(out / "jobs.parquet", lambda file: write_jobs(_advancing(told, advance), file))
+    try:
+        with SpansByStart(out / _SCRATCH) as spans:
+            for finding in findings:
+                gpus.add(finding)
+                for span in finding.spans:
+                    spans.add(finding.trace, span)
+            for failure in failures:
+                gpus.fail(failure)
+            copies = spans.added - len(spans)
+            told = jobs.counted(jobs_of(spans, advisor))
+            write_whole(out / "jobs.parquet", lambda file: write_jobs(_advancing(told, advance), file))
+    except sqlite3.Error as error:
+        raise InputError(f"cannot write into {str(out)!r}: {error}; make room, and run the same command again") from error
     limits = advisor.limits
     summary: dict[str, Any] = plain(
         {

@@ -54,7 +54,8 @@ class FindingsStore:
         self._parts: OrderedDict[int, list[str]] = OrderedDict()
         self._next = 0
         for path in sorted(self._folder.glob("[0-9]*.parquet")):
-            self._open(path)
+            if path.stem.isdecimal():  # not somebody's copy of one
+                self._open(path)
 
     def version(self, trace: str) -> str | None:
         """Of what was found in this trace; None where nothing was, or it failed."""

@@ -76,6 +76,18 @@ def test_only_a_few_batches_are_taken_from_a_long_list() -> None:
     assert taken <= 10 + 8
 
 
+def test_a_batch_may_take_as_long_as_its_traces_together() -> None:
+    allowed: list[float] = []
+
+    class Timed(Here):
+        def submit(self, function: object, batch: Sequence[str], seconds: float) -> "Future[list[str]]":
+            allowed.append(seconds)
+            return super().submit(function, batch, seconds)
+
+    results(Timed(), ["a", "b", "c"], seconds=7.0)
+    assert allowed == [14.0, 7.0]
+
+
 def test_what_was_cancelled_with_a_lost_scheduler_is_done_again() -> None:
     workers = Here()
     workers.lose_next = 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -14,10 +15,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.fleet.answers_of_fleet import write_answers
 from epochcast.analyzer.fleet.finding import SIMULATED, Failure, Finding, Quality
 from epochcast.analyzer.fleet.jobs_table import SCHEMA as JOBS
 from epochcast.analyzer.fleet.result_tables import SCHEMAS
+from epochcast.analyzer.fleet.spans_by_start import SpansByStart
 from epochcast.analyzer.jobs.advisor import Advisor
 
 from .made_findings import WHOLE, device, finding, fleet, span
@@ -93,6 +96,16 @@ def test_a_fleet_without_anything_is_told_too(advisor: Advisor, tmp_path: Path, 
     assert (summary["gpus"], summary["jobs"], summary["failed"]) == (0, 0, len(failures))
     assert pq.read_table(tmp_path / "jobs.parquet").num_rows == 0
     assert "NaN" not in (tmp_path / "summary.json").read_text()
+
+
+def test_a_full_disk_is_one_sentence(advisor: Advisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, trace: str, span: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(SpansByStart, "add", full)
+    with pytest.raises(InputError, match="disk is full; make room"):
+        write_answers(fleet(1), [], advisor, tmp_path, analysed="x")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_same_findings_in_any_order_give_the_same_jobs(advisor: Advisor, tmp_path: Path) -> None:
