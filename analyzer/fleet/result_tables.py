@@ -84,7 +84,9 @@ def write_tables(findings: Iterable[Finding], failures: Iterable[Failure], catal
             for failure in failures:
                 writers["failures"].add(vars(failure))
             for writer in writers.values():
-                writer.finish(out)
+                writer.finish()
+            for writer in writers.values():  # once there was room for all: tables of two runs would not fit together
+                writer.move(out)
     except OSError as error:
         raise InputError(f"cannot write the tables into {str(out)!r}: {error.strerror or error}") from error
 
@@ -109,11 +111,13 @@ class _Writer:
         if len(self._rows) >= _ROWS:
             self._write()
 
-    def finish(self, out: Path) -> None:
+    def finish(self) -> None:
         self._write()
         self._writer.close()
         with self._path.open("rb") as file:
             os.fsync(file.fileno())
+
+    def move(self, out: Path) -> None:
         self._path.replace(out / self._name)
 
     def _write(self) -> None:
