@@ -1,0 +1,188 @@
+"""What the report adds up, figure by figure: GPUs, idle hours, jobs, waits; and the rows of the jobs table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from epochcast.analyzer.fleet import gpu_tally, jobs_table
+from epochcast.analyzer.fleet.finding import Failure, Finding, Span
+from epochcast.analyzer.fleet.fleet_jobs import FleetJob, jobs_of
+from epochcast.analyzer.fleet.gpu_price import GpuPrices
+from epochcast.analyzer.fleet.gpu_tally import GpuTally
+from epochcast.analyzer.fleet.job_tally import JobTally
+from epochcast.analyzer.fleet.jobs_table import row_of, write_jobs
+from epochcast.analyzer.fleet.savings import Saving, saving_of
+from epochcast.analyzer.fleet.spans_by_start import SpansByStart
+from epochcast.analyzer.fleet.stragglers import straggler_of
+from epochcast.analyzer.jobs.advisor import Advisor
+
+from .made_findings import BEGAN, WHOLE, device, finding, span
+
+RENTED = {"instance": "p3.16xlarge", "cloud": "aws", "region": "us-east-1"}
+
+
+@pytest.fixture(scope="module")
+def advisor() -> Advisor:
+    return Advisor.load()
+
+
+def gpus(advisor: Advisor, *findings: Finding) -> dict[str, Any]:
+    tally = GpuTally(GpuPrices(advisor))
+    for one in findings:
+        tally.add(one)
+    return tally.to_json()
+
+
+def jobs(advisor: Advisor, folder: Path, *spans: Span) -> list[FleetJob]:
+    with SpansByStart(folder / "spans") as held:
+        for one in spans:
+            held.add(f"{one.report.device.node}/{one.report.device.label}.parquet", one)
+        return list(jobs_of(held, advisor))
+
+
+def test_idle_hours_cost_the_share_of_a_machine(advisor: Advisor) -> None:
+    v100 = device("n", 0, "Tesla V100-SXM2-16GB", **RENTED)
+    unknown, assumed = device("n", 1, "Voodoo 5"), device("n", 2)
+    silent = finding(device("n", 3), idle_s=None)
+    told = gpus(advisor, finding(v100, idle_s=150.0), finding(unknown, idle_s=60.0), finding(assumed, idle_s=30.0), silent)[
+        "idle"
+    ]
+    whole = next(one for one in advisor.instances if (one.name, one.region) == ("p3.16xlarge", "us-east-1"))
+    t4 = GpuPrices(advisor).of(assumed)
+    assert t4.assumed and t4.usd_per_hour
+    assert told["idle_usd"] == pytest.approx(150 / 3600 * (whole.usd_per_hour or 0) / 8 + 30 / 3600 * t4.usd_per_hour)
+    assert (told["unpriced"], told["assumed"], told["gpus"]) == (1, 1, 3)
+    assert told["known_hours"] == pytest.approx(3 * 600 / 3600)
+    assert told["idle_ratio"] == pytest.approx(240 / 1800)
+    assert told["gpu_hours"] == pytest.approx(4 * 600 / 3600)
+
+
+def test_a_price_is_that_of_the_place(advisor: Advisor) -> None:
+    prices = GpuPrices(advisor)
+    places = [RENTED, {}, {"cloud": "gcp"}]
+    found = [prices.of(device("n", 0, "Tesla V100-SXM2-16GB", **place)) for place in places]
+    assert [one.assumed for one in found] == [False, True, True]
+    assert len({one.usd_per_hour for one in found}) > 1
+
+
+def test_what_was_found_on_a_gpu_is_the_best_of_its_stretches(advisor: Advisor) -> None:
+    of = device("n", 0)
+    steps, none = span(of, verdict="steps", period=0.5), span(of, start=BEGAN + 1000, verdict="none")
+    told = gpus(advisor, finding(of, steps, none), finding(device("n", 1), none, span(device("n", 1))))
+    assert told["found"] == {"epochs": 1, "steps": 1, "none": 0, "idle": 0}
+    assert told["cpu_s"] == pytest.approx(1.0)
+
+
+def test_lengths_of_epochs_are_counted_in_steps_of_1_2_5(advisor: Advisor) -> None:
+    of = device("n", 0)
+    told = gpus(advisor, *(finding(of, span(of, period=period)) for period in (0.3, 1.0, 1.9, 2.0, 5.0, 49.0, 50.0, 100.0)))
+    bins = [(one["from_s"], one["to_s"], one["count"]) for one in told["epoch_lengths"]]
+    expected = [(0.2, 0.5, 1), (1, 2, 2), (2, 5, 1), (5, 10, 1), (20, 50, 1), (50, 100, 1), (100, 200, 1)]
+    assert bins == [pytest.approx(one) for one in expected]
+
+
+def test_two_traces_of_one_gpu_cover_its_time_twice_as_much(advisor: Advisor) -> None:
+    of = device("n", 0)
+    first = finding(of)
+    later = replace(first, trace="n/later.parquet", start=first.end, end=first.end + 600)
+    assert gpus(advisor, first, later)["coverage"] == pytest.approx(1.0)
+    assert gpus(advisor, first, later)["gpus"] == 1
+
+
+def test_kinds_of_problems_are_bounded_and_the_rest_is_counted(advisor: Advisor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_tally, "_MOST_KINDS", 30)
+    tally = GpuTally(GpuPrices(advisor))
+    letters = [chr(ord("a") + number // 26) + chr(ord("a") + number % 26) for number in range(40)]
+    for number, letter in enumerate(letters):
+        tally.fail(Failure(f"{number:02}", "1", f"'{number}' of {letter} at {number}.5"))
+        tally.fail(Failure(f"x{number:02}", "1", f"'{number}' of aa"))
+    kinds = tally.to_json()["failures"]["kinds"]
+    assert kinds[0] == {"count": 40, "example": "'0' of aa", "trace": "x00"}
+    assert sum(one["count"] for one in kinds) == 80
+    assert len(kinds) == gpu_tally.TABLE_ROWS + 1 and kinds[-1]["example"] == "of other kinds"
+
+
+def test_the_row_of_a_job_of_unequal_gpus(advisor: Advisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    short = span(device("n", 0), seconds=400, busy_ratio=0.9, energy_j=5.0, memory_bytes=1e9)
+    long = span(device("n", 1), seconds=600, busy_ratio=0.4, memory_bytes=4e9)
+    (job,) = jobs(advisor, tmp_path, short, long)
+    row = row_of(job)
+    assert row["busy_ratio"] == pytest.approx((0.9 * 400 + 0.4 * 600) / 1000)
+    assert row["energy_j"] is None, "the sum of what one GPU tells would be too little"
+    assert (row["memory_bytes"], row["epochs"], row["gpu_count"]) == (4e9, 19, 2)
+    assert row["gpu_hours"] == pytest.approx(1000 / 3600) and job.seconds == pytest.approx(500)
+    monkeypatch.setattr(jobs_table, "_ROWS", 2)
+    with (tmp_path / "jobs.parquet").open("wb") as file:
+        write_jobs([job] * 5, file)
+    assert pq.read_table(tmp_path / "jobs.parquet").num_rows == 5
+
+
+def test_a_job_on_several_machines_pays_its_share_of_all_of_them(advisor: Advisor, tmp_path: Path) -> None:
+    (job,) = jobs(advisor, tmp_path, span(device("n", 0)))
+    found = job.answer.recommendation
+    assert found is not None and found.current is not None
+    now = found.current.model_copy(update={"usd_per_hour": 24.0, "gpu_count": 8, "instances": 2})
+    told = found.model_copy(update={"current": now})
+    paid = [saving.usd_per_hour for gpus in (4, 16, 32) if (saving := saving_of(told, gpus)) is not None]
+    assert paid == pytest.approx([6.0, 24.0, 24.0])
+
+
+def test_savings_and_waits_add_up(advisor: Advisor, tmp_path: Path) -> None:
+    a100s = [device("n", index, "NVIDIA A100-SXM4-40GB", instance="a2-highgpu-8g", cloud="gcp") for index in range(2)]
+    spans = [span(of, clock=0.8 if of.label == "1" else 1.0) for of in a100s]
+    pair = replace(jobs(advisor, tmp_path, *spans)[0], whole=True)
+    alone = jobs(advisor, tmp_path, span(device("m", 0)))[0]
+    assert pair.saving is not None and pair.straggler is not None
+    to = pair.saving.to.model_copy(update={"fits": True})
+    tally = JobTally()
+    for one, ratio, low in ((pair, 0.5, 0.3), (alone, 0.4, -0.1), (alone, -0.2, -0.3), (alone, 0.0, None)):
+        tally.add(replace(one, saving=Saving(6.0, to, ratio, low, None if low is None else ratio + 0.1)))
+    tally.add(replace(alone, saving=None))
+    told = tally.to_json(hours=2.0, coverage=0.6)
+    savings, hour = told["savings"], 600 / 3600
+    assert [savings[name]["jobs"] for name in ("sure", "unsure", "stay")] == [1, 1, 2] and savings["unknown"] == 1
+    sure = savings["sure"]
+    assert (sure["usd"], sure["saved_usd"], sure["low"], sure["high"]) == pytest.approx(
+        [6 * hour * x for x in (1, 0.5, 0.3, 0.6)]
+    )
+    assert savings["usd"] == pytest.approx(4 * 6 * hour)
+    assert savings["usd_per_hour"] == pytest.approx(3 * hour / 2)
+    assert savings["usd_per_month"] == pytest.approx(730 * 3 * hour / 2)
+    assert tally.to_json(hours=2.0, coverage=0.4)["savings"]["usd_per_month"] is None
+    assert told["gpus_in_jobs_of_several"] == 2 and told["job_sizes"] == [{"gpus": 1, "jobs": 4}, {"gpus": 2, "jobs": 1}]
+    assert told["stragglers"]["gpu_hours"] == pytest.approx(pair.straggler.waits * hour), "the straggler does not wait"
+
+
+@pytest.mark.parametrize(("clocks", "found"), [((0.95, 1.0, 1.0), 0), ((0.97, 1.0, 1.0), None), ((0.9, 1.0, 0.93, 1.0), None)])
+def test_a_lower_clock_counts_from_4_per_cent_and_beyond_what_the_others_differ(
+    clocks: tuple[float, ...], found: int | None
+) -> None:
+    reports = [span(device("n", index), clock=clock).report for index, clock in enumerate(clocks)]
+    told = straggler_of(reports, None)
+    assert (None if told is None else told.place) == found
+    assert straggler_of([replace(one, verdict="none") for one in reports], None) is None
+
+
+def test_more_work_counts_from_10_per_cent() -> None:
+    for most, found in ((1.08, None), (1.12, 2)):
+        reports = [span(device("n", index), more_work=0.8 * more).report for index, more in enumerate((1.0, 1.0, most))]
+        told = straggler_of(reports, None)
+        assert (None if told is None else told.place) == found
+
+
+def test_a_gpu_with_two_jobs_shares_its_node_with_nobody(tmp_path: Path) -> None:
+    with SpansByStart(tmp_path / "spans") as held:
+        for of, start in ((device("a", 0), 0.0), (device("a", 0), 5000.0), (device("b", 0), 0.0), (device("b", 1), 0.0)):
+            held.add("x", span(of, start=BEGAN + start))
+        assert held.shared_nodes() == {"b"}
+
+
+def test_a_trace_without_a_fault_is_none_of_the_least_whole(advisor: Advisor) -> None:
+    holes = replace(WHOLE, missing_ratio=0.3, problems=("30% of the ticks are missing",))
+    told = gpus(advisor, finding(device("n", 0)), finding(device("n", 1), quality=holes))["quality"]
+    assert [row["trace"] for row in told["worst"]] == ["n/1.parquet"] and told["with_problems"] == 1
