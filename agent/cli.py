@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import NoReturn
 
@@ -59,6 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--retention", type=float, metavar="SECONDS", help=f"how long samples are kept (default {Config.retention:g})"
     )
+    parser.add_argument("--version", action="version", version=f"%(prog)s, version {version('epochcast')}")
     commands = parser.add_subparsers(dest="command", title="commands", parser_class=_Parser)
     check = commands.add_parser(
         "check",

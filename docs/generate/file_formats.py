@@ -51,8 +51,9 @@ _LABELS = {
 def page() -> str:
     """docs/reference/file-formats.md."""
     introduction = (
-        "Base units everywhere: unix seconds, ratios from 0 to 1, bytes, bytes/s, watts, hertz, joules, °C. The number at the\n"
-        "end of a `schema` grows when a field is removed or means something else, not when one is added."
+        "Base units everywhere: unix seconds, ratios from 0 to 1, bytes, bytes/s, watts, hertz, joules, °C. When the\n"
+        "number at the end of a `schema` grows stands in [the policy](../policy.md#schemas). The tables of a fleet's analysis\n"
+        "stand in [its page](../fleet.md#the-tables)."
     )
     parts = [head("File formats", "For whoever reads or writes our files by program.", introduction)]
     parts += ["## Trace", prose(trace.__doc__ or ""), "Its metadata, as an example:", _json(_TRACE.metadata())]

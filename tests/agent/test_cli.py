@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -282,3 +283,7 @@ print(sorted(set({HEAVY!r}) & set(sys.modules)))
 def test_help_shows_an_example() -> None:
     assert "epochcast-agent --replay trace.csv --speed 10" in run("--help").stdout
     assert "epochcast-agent check --json" in run("check", "--help").stdout
+
+
+def test_the_agent_alone_tells_its_version() -> None:
+    assert run("--version").stdout == f"epochcast-agent, version {version('epochcast')}\n"
