@@ -100,7 +100,9 @@ class TraceFolder:
         except ImportError as error:
             raise InputError(f"cannot read {path!r}: {error}; {_REMEDY}") from error
         except ValueError as error:
-            raise InputError(f"cannot read {path!r}: {error}") from error
+            raise InputError(
+                f"cannot read {path!r}: {error}; give a folder, or a URL that fsspec knows, as s3://bucket/prefix"
+            ) from error
         self._root = self._root.rstrip("/")
         self.name = path
         self._places, self._question = places, question

@@ -136,7 +136,7 @@ def _idle(truth: pd.DataFrame, gpus: pd.DataFrame) -> dict[str, float]:
 def lines_of(told: dict[str, Any]) -> list[str]:
     """The comparison as lines of Markdown."""
     groups = told["epochs"].items()
-    table = ["| GPUs that do | GPUs | right (5 %) | wrong | steps | none | no work | jobs | right in most of their GPUs |"]
+    table = ["| what GPUs do | times | right (5 %) | wrong | steps | none | no work | jobs | right in most of their GPUs |"]
     table.append("|---" + "|---:" * 8 + "|")
     for name, row in groups:
         figures = [row[key] for key in ("gpus", "right", "wrong", "steps", "none", "no work", "jobs", "jobs_right")]
@@ -145,11 +145,13 @@ def lines_of(told: dict[str, Any]) -> list[str]:
     return [
         *table,
         "",
+        "A GPU counts once for each thing that it did.",
+        "",
         f"- Jobs of several GPUs, with {LEAST_EPOCHS} epochs or more: {together['exactly']} of {together['jobs']} with exactly "
         f"their GPUs; {together['pairs_found']} of {together['pairs']} pairs of GPUs put together, and "
         f"{together['pairs_told_wrong']} of {together['pairs_told']} pairs that are no pair.",
-        f"- Stragglers (jobs of three GPUs and more): {slow['found']} of {slow['true']} named; {slow['told_wrong']} of "
-        f"{slow['told']} that were named are none.",
+        f"- Stragglers: {slow['found']} of {slow['true']} named in jobs of three GPUs and more with {LEAST_EPOCHS} epochs or "
+        f"more; {slow['told']} named in all, {slow['told_wrong']} of them wrongly.",
         f"- Idle time: {idle['told_hours']:.1f} GPU-hours told, {idle['true_hours']:.1f} true; within 15 s on "
         f"{100 * idle['within_15_s']:.0f} % of {idle['gpus']} GPUs, at worst {idle['worst_s']:.0f} s off; not told of "
         f"{idle['unknown']}.",
