@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.fleet import span_rows, stretches, trace_rows
+from epochcast.analyzer.fleet import span_finding, span_rows, stretches, trace_rows
 from epochcast.analyzer.fleet.finding import Finding
 from epochcast.analyzer.fleet.finding_json import finding_from_json, finding_to_json
 from epochcast.analyzer.fleet.gpu_history import Looking, finding_of
@@ -19,6 +20,7 @@ from epochcast.analyzer.fleet.span_rows import SpanRows
 from epochcast.analyzer.fleet.stretches import Activity, worked
 from epochcast.analyzer.fleet.trace_rows import Piece, TraceRows
 from epochcast.analyzer.live.report import Device
+from epochcast.detector import Detection, detect
 from epochcast.regressor import load_catalog
 
 from .conftest import square_wave
@@ -161,6 +163,37 @@ def test_a_long_stretch_is_thinned_and_says_so(
     assert profiles[1].metrics["dram_active"]["std"] == pytest.approx(profiles[0].metrics["dram_active"]["std"], rel=0.05)
 
 
+def test_a_counter_of_energy_that_begins_anew_takes_nothing_back(tmp_path: Path) -> None:
+    frame = square_wave(120, 12)
+    counter = 1e9 + np.cumsum(frame["power"]) / 5
+    frame["energy"] = np.where(np.arange(len(frame)) < 300, counter, counter - 1e9 - 6000)
+    frame.loc[::7, "energy"] = np.nan
+    pq.write_table(pa.Table.from_pandas(frame), tmp_path / "a.parquet")
+    (span,) = look(tmp_path / "a.parquet").spans
+    assert span.energy_j == pytest.approx(100 * (60 + 300 * 0.7), rel=0.05)
+
+
+def test_of_an_unsure_detector_no_epochs_are_told_and_two_jobs_are_named(
+    tmp_path: Path, write_gpu: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unsure(*given: Any) -> Detection:
+        found = detect(*given)
+        return replace(found, confidence=0.3, jobs=(*found.jobs, *found.jobs))
+
+    path = write_gpu(tmp_path / "a.parquet")
+    monkeypatch.setattr(span_finding, "detect", unsure)
+    found = look(path)
+    assert found.spans[0].report.verdict == "epochs"
+    assert found.spans[0].epochs == found.spans[0].report.epochs == ()
+    assert any("two jobs share the GPU" in problem for problem in found.quality.problems)
+
+
+def test_a_processor_has_epochs_and_no_profile(tmp_path: Path, write_gpu: Callable[..., Path]) -> None:
+    found = look(write_gpu(tmp_path / "a.parquet"), device=replace(DEVICE, source="host"))
+    assert found.spans[0].epochs and found.spans[0].report.profile is None
+    assert not any("no profile" in problem for problem in found.quality.problems)
+
+
 def test_block_means_are_those_of_the_readings() -> None:
     rng = np.random.default_rng(1)
     time, values = np.arange(1000.0), rng.normal(size=1000)
@@ -215,6 +248,19 @@ def test_pauses_part_as_the_detector_parts_them() -> None:
         (pytest.approx(801, abs=2), 1000),
     ]
     assert found.idle_s == pytest.approx(200, abs=4)
+
+
+def test_a_pause_is_long_beside_the_shorter_of_what_it_parts() -> None:
+    activity = Activity(1.0)
+    activity.add(np.arange(0, 760.0), np.where((np.arange(760) < 600) | (np.arange(760) > 640), 0.5, 0.0))
+    assert len(worked(activity, "dram_active", 1.0).stretches) == 2
+
+
+def test_what_no_hardware_reads_is_no_reading(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"time": [1.0, 2.0], "power": [100.0, 1e20]}), tmp_path / "a.parquet")
+    with (tmp_path / "a.parquet").open("rb") as file:
+        (piece,) = TraceRows(file, "a.parquet").pieces()
+    np.testing.assert_array_equal(piece.values["power"], [100.0, np.nan])
 
 
 def test_a_finding_survives_its_json(tmp_path: Path, write_gpu: Callable[..., Path]) -> None:
