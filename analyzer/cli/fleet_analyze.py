@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
+import time
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -105,6 +106,9 @@ def analyze(
         raise InputError("--processes and --scheduler exclude each other: a cluster's workers are as many as were started")
     if since is not None and until is not None and not since < until:
         raise InputError(f"--from {since:.0f} is not before --to {until:.0f}; give a time in between")
+    if until is not None and until > time.time() and path.startswith(("http://", "https://")):
+        # What comes until then would be missing from the answer, and a later run would take that over.
+        raise InputError(f"--to {until:.0f} is still to come; give a time that has passed")
     from ..fleet.analyze import analyze as analyze_fleet
     from ..fleet.execution import FleetError
     from ..fleet.findings_store import alone_in
@@ -130,6 +134,10 @@ def analyze(
             progress.clear()
             click.echo(f"epochcast: {error}", err=True)
             return 1
+        except (KeyboardInterrupt, SystemExit):  # SIGINT, SIGTERM
+            progress.clear()
+            click.echo("epochcast: stopped; what was found is kept: run the same command again to go on", err=True)
+            raise
         finally:
             progress.clear()
     run = told["run"]

@@ -50,6 +50,7 @@ class Quality:
         metrics: names of columns with at least one reading.
         silent_metrics: names of columns without any.
         problems: sentences on what keeps this trace from telling all that it could.
+        holes_s: all holes longer than ten ticks and a second, together [s].
     """
 
     rows: int
@@ -59,6 +60,7 @@ class Quality:
     metrics: tuple[str, ...]
     silent_metrics: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    holes_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -89,8 +91,8 @@ class Finding:
 
     @property
     def seconds(self) -> float:
-        """From its first tick to its last."""
-        return self.end - self.start
+        """From its first tick to its last without its holes: a clock that jumps by years makes no years of telemetry."""
+        return max(0.0, self.end - self.start - self.quality.holes_s)
 
 
 @dataclass(frozen=True)

@@ -121,14 +121,18 @@ class FindingsStore:
 @contextmanager
 def alone_in(out: Path) -> Iterator[None]:
     """Keep other runs out of this folder; InputError if one is there already."""
+    lock = FileLock(out / ".lock")
     try:
         out.mkdir(parents=True, exist_ok=True)
-        with FileLock(out / ".lock", timeout=0):
-            yield
+        lock.acquire(timeout=0)
     except Timeout:
         raise InputError(f"another run writes into {str(out)!r}; wait for it, or name another folder") from None
     except OSError as error:
         raise InputError(f"cannot write into {str(out)!r}: {error.strerror or error}; name another folder") from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _row(one: Finding | Failure) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from ...detector.methods.track.grid import PAUSE_S
 from ...detector.signals import PREFERENCE
 from ...regressor import Catalog
+from ...regressor.profile import METRICS
 from ..errors import InputError
 from ..live.report import Device
 from .finding import Finding, Span
@@ -25,6 +26,10 @@ _MARGIN_S = PAUSE_S / 2
 
 # Seconds of a bin of activity.
 _BIN_S = 1.0
+
+# Metrics that are looked at: twice what the agent exports. Memory grows with rows times metrics, and a log may have thousands.
+_MOST_METRICS = 64
+_KNOWN = METRICS | frozenset(PREFERENCE) | {"energy"}
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,11 @@ def finding_of(name: str, version: str, device: Device, rows: TraceRows, looking
         raise InputError(f"{name!r} has {quality.rows} row(s) in the time asked for; a trace needs at least 2")
     found = worked(activity, main, quality.step_s)
     spans: list[Span] = []
-    for stretch, held in _by_stretch(rows, looking, [one for one in found.stretches if one.seconds >= SHORTEST_S], quality):
+    names = _looked_at(rows.names)
+    if len(names) < len(rows.names):
+        quality.problems.append(f"of {len(rows.names)} metrics only {len(names)} are looked at, those of the catalogue first")
+    long_enough = [one for one in found.stretches if one.seconds >= SHORTEST_S]
+    for stretch, held in _by_stretch(rows, looking, names, long_enough, quality):
         cut = any(abs(stretch.start - edge) <= 2 * activity.width_s for edge in quality.beginnings)
         span, problems = span_of(device, stretch, held, main, looking.catalog, quality.step_s, cut=cut)
         quality.problems += problems
@@ -93,7 +102,14 @@ def _main_metric(rows: TraceRows) -> str | None:
     return None
 
 
-def _asked(rows: TraceRows, looking: Looking, names: list[str] | None) -> Iterator[Piece]:
+def _looked_at(names: Sequence[str]) -> list[str]:
+    """Those that are known, and of the others as many as there is room for, all in the trace's order."""
+    room = _MOST_METRICS - sum(name in _KNOWN for name in names)
+    others = frozenset([name for name in names if name not in _KNOWN][: max(0, room)])
+    return [name for name in names if name in _KNOWN or name in others]
+
+
+def _asked(rows: TraceRows, looking: Looking, names: list[str]) -> Iterator[Piece]:
     for piece in rows.pieces(names):
         first, last = np.searchsorted(piece.time, [looking.since, looking.until])
         if last - first == piece.time.size:
@@ -103,12 +119,12 @@ def _asked(rows: TraceRows, looking: Looking, names: list[str] | None) -> Iterat
 
 
 def _by_stretch(
-    rows: TraceRows, looking: Looking, stretches: list[Stretch], quality: TraceQuality
+    rows: TraceRows, looking: Looking, names: list[str], stretches: list[Stretch], quality: TraceQuality
 ) -> Iterator[tuple[Stretch, SpanRows]]:
     """The rows of each stretch, one stretch after the other; every piece is counted for the quality on the way."""
     waiting = stretches[::-1]
     held: SpanRows | None = None
-    for piece in _asked(rows, looking, None):
+    for piece in _asked(rows, looking, names):
         quality.add_readings(piece)
         while waiting:
             stretch = waiting[-1]

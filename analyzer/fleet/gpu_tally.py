@@ -14,6 +14,7 @@ from typing import Any
 from .finding import SIMULATED, Failure, Finding
 from .gpu_price import GpuPrices
 from .largest import Largest
+from .seen_time import SeenTime
 
 TABLE_ROWS = 25
 """Rows of each table of the report; the Parquet files have all."""
@@ -22,6 +23,9 @@ TABLE_ROWS = 25
 _MOST_KINDS = 200
 
 _HOUR_S = 3600.0
+
+# A hole so long is none of a recorder that stumbled: the clock was set, or the machine was off.
+_LONG_HOLE_S = 86_400.0
 
 # Epoch lengths are counted in bins that begin at 1, 2 and 5 times each power of ten.
 _STEPS = (1.0, 2.0, 5.0, 10.0)
@@ -38,6 +42,8 @@ class GpuTally:
         self._traces = self._simulated = self._failed = self._with_problems = self._assumed = 0
         self._cpu_s = 0.0
         self._start, self._end = math.inf, -math.inf
+        self._seen = SeenTime()
+        self._steady = math.inf, -math.inf  # first and last tick of traces without a long hole
         self._verdicts: Counter[str] = Counter()
         self._lengths: Counter[tuple[float, float]] = Counter()
         self._models: dict[str, _Hours] = {}
@@ -53,6 +59,12 @@ class GpuTally:
         self._simulated += finding.device.simulated
         self._cpu_s += finding.cpu_s
         self._start, self._end = min(self._start, finding.start), max(self._end, finding.end)
+        if finding.quality.longest_hole_s > _LONG_HOLE_S:  # where the telemetry lies between such holes, only its work tells
+            for span in finding.spans:
+                self._seen.add(span.start, span.end)
+        else:
+            self._seen.add(finding.start, finding.end)
+            self._steady = min(self._steady[0], finding.start), max(self._steady[1], finding.end)
         verdicts = {span.report.verdict for span in finding.spans}
         found = next((one for one in ("epochs", "steps", "none") if one in verdicts), "idle")
         self._verdicts[found] += 1
@@ -70,13 +82,14 @@ class GpuTally:
 
     @property
     def hours(self) -> float:
-        """From the first tick of all to the last."""
-        return max(0.0, self._end - self._start) / _HOUR_S if self._traces else 0.0
+        """Time in which any GPU was watched."""
+        return self._seen.seconds / _HOUR_S
 
     @property
     def coverage(self) -> float | None:
-        """Share of that time of all GPUs that traces cover; None without any."""
-        return self._idle.seconds / (_HOUR_S * self.hours * len(self._uuids)) if self.hours else None
+        """Share that traces cover of all GPUs' time from the first tick to the last, at most 1 (copies); None without any."""
+        first, last = self._steady if self._steady[0] < self._steady[1] else (self._start, self._end)
+        return min(1.0, self._idle.seconds / ((last - first) * len(self._uuids))) if last > first else None
 
     def to_json(self) -> dict[str, Any]:
         """Return what was counted, as JSON values."""

@@ -83,8 +83,8 @@ class JobTally:
         """Return what was counted, as JSON values.
 
         Args:
-            hours: from the first tick of the fleet to its last.
-            coverage: share of that time of all GPUs that was seen.
+            hours: in which any GPU was watched.
+            coverage: share that was seen of all GPUs' time from the first tick of the fleet to its last.
         """
         saved = self._sure.saved_usd
         per_hour = saved / hours if hours else None

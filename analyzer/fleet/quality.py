@@ -44,6 +44,7 @@ class TraceQuality:
         self.problems: list[str] = []
         self._longest = 0.0
         self._holes = 0
+        self._holes_s = 0.0
         self._read: dict[str, bool] = {}
 
     def add_times(self, time: Array) -> None:
@@ -59,7 +60,9 @@ class TraceQuality:
             self.step_s = self.step_s or max(1e-3, float(np.median(steps)))
             self._longest = max(self._longest, float(steps.max()))
             self.beginnings += before[1:][steps > HOLE_S].tolist()
-            self._holes += int(np.count_nonzero(steps > max(1.0, 10 * self.step_s)))
+            holes = steps[steps > max(1.0, 10 * self.step_s)]
+            self._holes += holes.size
+            self._holes_s += float(holes.sum())
         self.rows, self.last = self.rows + time.size, float(time[-1])
 
     def add_readings(self, piece: Piece) -> None:
@@ -104,6 +107,7 @@ class TraceQuality:
             hertz=1 / self.step_s if self.rows > 2 else None,
             missing_ratio=missing,
             longest_hole_s=hole,
+            holes_s=self._holes_s,
             metrics=read,
             silent_metrics=silent,
             problems=tuple(said),

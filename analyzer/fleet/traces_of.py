@@ -19,7 +19,7 @@ from .sources import TraceFolder
 from .stored_gpus import Store
 
 # Counts up with each change of what a trace's finding is made of: findings of another number are made anew.
-_ANALYSIS = 1
+_ANALYSIS = 2
 
 
 class Traces(Protocol):

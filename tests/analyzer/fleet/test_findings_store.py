@@ -63,3 +63,10 @@ def test_two_runs_cannot_write_into_one_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot write"), alone_in(tmp_path / "file" / "below"):
         pass
+
+
+def test_an_error_of_the_run_is_not_called_one_of_the_folder(tmp_path: Path) -> None:
+    with pytest.raises(ConnectionError, match="of its own"), alone_in(tmp_path):
+        raise ConnectionError("of its own")
+    with alone_in(tmp_path):  # and nobody holds it any more
+        pass

@@ -16,6 +16,7 @@ from epochcast.analyzer.cli import main
         (["{}", "--from", "yesterday"], "'yesterday' is no time"),
         (["{}", "--from", "nan"], "'nan' is no time"),
         (["{}", "--from", "2026-11-02", "--to", "2026-11-01"], "is not before"),
+        (["http://localhost:9", "--from", "2026-11-01", "--to", "2999-01-01"], "is still to come"),
         (["{}", "--nodes", "{}/nodes.csv"], "no such"),
         (["{}", "--cloud", "nimbus"], "nimbus"),
         (["{}", "--token-file", "{}/token"], "is for a Prometheus"),

@@ -266,3 +266,26 @@ def test_what_no_hardware_reads_is_no_reading(tmp_path: Path) -> None:
 def test_a_finding_survives_its_json(tmp_path: Path, write_gpu: Callable[..., Path]) -> None:
     found = look(write_gpu(tmp_path / "a.parquet"))
     assert finding_from_json(finding_to_json(found)) == found
+
+
+def test_of_thousands_of_columns_the_known_ones_are_looked_at(tmp_path: Path) -> None:
+    frame = square_wave(120, 12)
+    noise = np.random.default_rng(0).random(len(frame))
+    others = pd.DataFrame({f"counter_{number}": noise for number in range(200)})
+    pd.concat([frame["time"], others, frame.drop(columns="time")], axis=1).to_parquet(tmp_path / "wide.parquet")
+    found = look(tmp_path / "wide.parquet")
+    assert len(found.quality.metrics) == 64
+    assert set(frame.columns) - {"time"} <= set(found.quality.metrics)
+    assert any("only 64 are looked at" in problem for problem in found.quality.problems)
+    (span,) = found.spans
+    assert span.report.profile is not None
+
+
+def test_a_clock_that_jumps_makes_no_years_of_telemetry(tmp_path: Path) -> None:
+    frame = square_wave(240, 12)
+    frame.loc[len(frame) // 2 :, "time"] += 30 * 365.25 * 86_400
+    frame.to_parquet(tmp_path / "jump.parquet")
+    found = look(tmp_path / "jump.parquet")
+    assert found.end - found.start > 9e8
+    assert found.seconds == pytest.approx(frame.shape[0] / 5, rel=0.01)
+    assert finding_from_json(finding_to_json(found)) == found

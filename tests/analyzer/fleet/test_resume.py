@@ -98,11 +98,15 @@ def ended(pid: int) -> bool:
 def test_a_run_that_is_ended_in_the_middle_goes_on(
     traces: Path, once: dict[str, pa.Table], tmp_path: Path, sign: signal.Signals, code: int
 ) -> None:
-    run = subprocess.Popen(command(traces, "--out", tmp_path, "--processes", 1), start_new_session=True)
+    run = subprocess.Popen(
+        command(traces, "--out", tmp_path, "--processes", 1), start_new_session=True, stderr=subprocess.PIPE, text=True
+    )
     until(lambda: parts(tmp_path))
     children = [int(pid) for pid in Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()]
     run.send_signal(sign)
-    assert run.wait(60) == code
+    said = run.communicate(timeout=60)[1]
+    assert run.returncode == code
+    assert ("run the same command again" in said) == (sign != signal.SIGKILL)
     until(lambda: all(map(ended, children)), 10)
     assert not (tmp_path / "gpus.parquet").exists()
     held = sum(pq.read_metadata(path).num_rows for path in parts(tmp_path))

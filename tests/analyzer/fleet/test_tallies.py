@@ -186,3 +186,20 @@ def test_a_trace_without_a_fault_is_none_of_the_least_whole(advisor: Advisor) ->
     holes = replace(WHOLE, missing_ratio=0.3, problems=("30% of the ticks are missing",))
     told = gpus(advisor, finding(device("n", 0)), finding(device("n", 1), quality=holes))["quality"]
     assert [row["trace"] for row in told["worst"]] == ["n/1.parquet"] and told["with_problems"] == 1
+
+
+def test_a_clock_that_jumps_moves_no_figure_of_the_fleet(advisor: Advisor) -> None:
+    good = [finding(one := device("n", index), span(one)) for index in range(8)]
+    years = 30 * 365.25 * 86_400
+    jumping = device("n", 8)
+    holes = replace(WHOLE, longest_hole_s=years, holes_s=years)
+    bad = finding(jumping, span(jumping, seconds=300), seconds=600 + years, quality=holes)
+    told = gpus(advisor, *good, bad)
+    assert told["gpu_hours"] == pytest.approx(9 * 600 / 3600)
+    assert told["hours"] == pytest.approx(600 / 3600)
+    assert told["coverage"] == pytest.approx(1.0)
+
+
+def test_copies_cover_no_more_than_all_of_the_time(advisor: Advisor) -> None:
+    one = finding(device("n", 0))
+    assert gpus(advisor, one, one)["coverage"] == 1.0
