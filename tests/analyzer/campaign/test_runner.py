@@ -111,8 +111,8 @@ def test_no_run_starts_that_the_time_would_not_hold(tmp_path: Path, training: Fa
 
 
 def test_the_plans_own_budget_holds_and_the_given_one_wins(tmp_path: Path, plan: Plan, training: FakeTraining) -> None:
-    short = plan.model_copy(update={"time_budget_s": 0.001})
-    training.before["Net|16|32|100"] = lambda: time.sleep(0.01)
+    short = plan.model_copy(update={"time_budget_s": 2.0})
+    training.before["Net|16|32|100"] = lambda: time.sleep(2.1)
     assert [result.status for result in Runner(short, tmp_path, CPU).run()] == ["done", "not reached", "not reached"]
     assert [result.status for result in Runner(short, tmp_path, CPU, time_budget_s=60).run()] == ["skipped", "done", "done"]
 
