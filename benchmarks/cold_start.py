@@ -35,7 +35,7 @@ COMMANDS = (
     "epochcast predict-model --help",
     "epochcast gpus",
     "epochcast prices list",
-    "epochcast record --out one.parquet -- true",
+    "epochcast record --out one.parquet -- sleep 1",
     "epochcast serve --help",
     "epochcast-agent --help",
 )

@@ -19,7 +19,9 @@ from ..trace import Trace, write_trace
 
 _LEAD_S = 1.5  # sampled before the trainer starts and after it ends, so that the trace shows both
 _SETTLE_S = 0.3  # the last ticks are in the agent's ring three ticks later at the latest
-_SLOWEST = 3.0  # a trainer that takes so many times as long as told to is ended, with the epochs that it has
+# A trainer that takes so many times as long as told to, and what its start may take, is ended with the epochs that it has:
+# after 18 s one had not begun yet on a machine that others kept busy.
+_SLOWEST, _START_S = 3.0, 30.0
 # On a machine that others use too, threads that spin while they wait for each other slow a small network down, up to tenfold
 # (measured); these settings let them sleep, in torch and in NumPy's OpenBLAS. A user's own settings win.
 _CALM_THREADS = {"OMP_WAIT_POLICY": "passive", "OPENBLAS_THREAD_TIMEOUT": "4"}
@@ -61,7 +63,7 @@ def _train(marks: Path, seconds: float, progress: Callable[[str], object]) -> No
         )
         try:
             began = time.monotonic()
-            while trainer.poll() is None and time.monotonic() - began < _SLOWEST * seconds:
+            while trainer.poll() is None and time.monotonic() - began < _START_S + _SLOWEST * seconds:
                 progress(
                     f"training a CNN on this CPU: {time.monotonic() - began:.0f} of about {seconds:.0f} s, {_last_line(said)}"
                 )

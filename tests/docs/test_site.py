@@ -84,7 +84,7 @@ def test_the_search_answers_a_page_that_was_opened_from_a_folder(site: Path, chr
     page.goto((site / "how-to/install.html").as_uri())
     page.locator(".md-search__input").fill("straggler")
     found = page.locator(".md-search-result__link").first
-    found.wait_for(state="attached", timeout=30_000)
+    found.wait_for(state="attached", timeout=120_000)
     assert "fleet.html" in (found.get_attribute("href") or "")
     assert not [url for url in asked if not url.startswith(("file:", "data:", "blob:"))]
     page.close()
