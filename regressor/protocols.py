@@ -102,7 +102,7 @@ def out_of_fold(
     unfitted: Recipe,
     seed: int = 0,
     progress: Callable[[int, int], object] = lambda done, folds: None,
-    ask: Callable[[Sequence[Pair]], Sequence[Pair]] = lambda pairs: pairs,
+    also: Callable[[Recipe, Rows], object] = lambda recipe, test: None,
     anchors: int = 0,
 ) -> tuple[NDArray[np.float64], NDArray[np.intp], Answers | None]:
     """Predict every test pair by a clone of the recipe that was fitted without its fold.
@@ -113,7 +113,7 @@ def out_of_fold(
         unfitted: the recipe.
         seed: as in :func:`splits`.
         progress: called with (folds done, folds) before each; a slow recipe takes a minute for one.
-        ask: may change the test pairs before they are asked for.
+        also: called with each fitted recipe and the rows that it was fitted without: a second question needs no second fit.
         anchors: as in :func:`splits`.
 
     Returns:
@@ -128,13 +128,14 @@ def out_of_fold(
     for fold, (train, test) in enumerate(rows):
         progress(fold, len(rows))
         recipe = clone(unfitted).fit([pairs[row] for row in train])
-        asked = ask([pairs[row] for row in test])
+        asked = [pairs[row] for row in test]
         folds[test] = fold
         if isinstance(recipe, AnsweringRecipe):
             answers.append(recipe.answer(asked))
             seconds[test] = source_seconds(asked) * np.exp(answers[-1].log_ratio)
         else:
             seconds[test] = recipe.predict(asked)
+        also(recipe, test)
     if not answers:
         return seconds, folds, None
     in_order = np.argsort(np.concatenate([test for _, test in rows]))

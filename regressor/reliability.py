@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
-from sklearn.base import clone
 
 from .anchored import Anchoring
 from .answers import Answers
@@ -14,7 +13,7 @@ from .features import prior_log_ratio
 from .incomplete import without_some_metrics
 from .intervals import Interval
 from .pairs import Pair, actual_ratio, target_seconds
-from .protocols import out_of_fold, splits
+from .protocols import AnsweringRecipe, Rows, out_of_fold
 from .recipes.default import SCALE_FLOOR, DefaultRecipe, Route
 from .scoring import FEWEST_ERRORS, conformal_quantile, score
 
@@ -43,7 +42,7 @@ class Reliability:
         instead of P4. A model that is asked about a new workload does not know whether its architecture is new too, so P3
         stands for both: too wide rather than too narrow.
 
-        ``progress`` is told of each step before it: there are some twenty fits.
+        ``progress`` is told of each step before it: there are some dozen fits.
 
         Raises:
             InputError: fewer than five workloads were seen on two GPUs.
@@ -58,7 +57,8 @@ class Reliability:
         anchoring = None
         for protocol in ("P2", "P3", "P4"):  # a later one leaves more out, and its errors take the place of an earlier one's
             try:
-                predicted, _, answers = out_of_fold(pairs, protocol, unfitted, progress=fold(protocol))
+                second = from_new_gpus(pairs) if protocol == "P4" else _with_metrics_missing(pairs)
+                predicted, _, answers = out_of_fold(pairs, protocol, unfitted, progress=fold(protocol), also=second)
             except InputError:
                 if protocol == "P2":
                     raise
@@ -68,26 +68,48 @@ class Reliability:
             intervals |= _intervals(pairs, answers, protocol, ("residual",) if protocol == "P4" else known_gpus)
             if protocol == "P4":
                 progress("anchors")
-                anchoring = _anchoring(pairs, answers, out_of_new_gpus(pairs, unfitted))
+                anchoring = _anchoring(pairs, answers, second.answers())
                 continue
-            missing = fold(f"{protocol} with metrics missing")
-            _, _, answers = out_of_fold(pairs, protocol, unfitted, progress=missing, ask=without_some_metrics)
-            assert answers is not None
-            intervals |= _intervals(pairs, answers, protocol, ("incomplete",))
+            intervals |= _intervals(pairs, second.answers(), protocol, ("incomplete",))
         if anchoring is not None:
             intervals[ROUTE] = anchoring.interval
         return cls(accuracy, intervals, anchoring)
 
 
-def out_of_new_gpus(pairs: Sequence[Pair], unfitted: DefaultRecipe) -> Answers:
-    """Answer every pair by a clone of the recipe fitted without its source GPU: protocol P4 seen from the other end."""
+class SecondQuestion:
+    """Asks the recipe of each fold a second question, while it is there; for ``also`` of out_of_fold."""
+
+    def __init__(self, question: Callable[[Rows], tuple[Rows, Sequence[Pair]]]) -> None:
+        """``question`` gives, for a fold's test rows, the rows to ask about and what to ask."""
+        self._question = question
+        self._rows: list[Rows] = []
+        self._answers: list[Answers] = []
+
+    def __call__(self, recipe: object, test: Rows) -> None:
+        """Ask the recipe that was fitted without these rows."""
+        assert isinstance(recipe, AnsweringRecipe)
+        rows, asked = self._question(test)
+        self._rows.append(rows)
+        self._answers.append(recipe.answer(asked))
+
+    def answers(self) -> Answers:
+        """All answers, in the order of the pairs."""
+        return Answers.concatenate(self._answers)[np.argsort(np.concatenate(self._rows))]
+
+
+def from_new_gpus(pairs: Sequence[Pair]) -> SecondQuestion:
+    """Every pair, of the recipe fitted without its source GPU: protocol P4 seen from the other end."""
     sources = np.array([pair.source_gpu.name for pair in pairs])
-    rows, answers = [], []
-    for train, into in splits(pairs, "P4"):
-        rows.append(np.flatnonzero(sources == pairs[into[0]].target_gpu.name))
-        recipe = clone(unfitted).fit([pairs[row] for row in train.tolist()])
-        answers.append(recipe.answer([pairs[row] for row in rows[-1].tolist()]))
-    return Answers.concatenate(answers)[np.argsort(np.concatenate(rows))]
+
+    def question(test: Rows) -> tuple[Rows, Sequence[Pair]]:
+        rows = np.flatnonzero(sources == pairs[test[0]].target_gpu.name)
+        return rows, [pairs[row] for row in rows.tolist()]
+
+    return SecondQuestion(question)
+
+
+def _with_metrics_missing(pairs: Sequence[Pair]) -> SecondQuestion:
+    return SecondQuestion(lambda test: (test, without_some_metrics([pairs[row] for row in test.tolist()])))
 
 
 def _anchoring(pairs: Sequence[Pair], into: Answers, out: Answers) -> Anchoring | None:

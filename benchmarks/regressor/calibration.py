@@ -18,7 +18,7 @@ from epochcast.regressor.answers import Answers
 from epochcast.regressor.features import prior_log_ratio
 from epochcast.regressor.protocols import out_of_fold
 from epochcast.regressor.recipes import DefaultRecipe
-from epochcast.regressor.reliability import out_of_new_gpus
+from epochcast.regressor.reliability import from_new_gpus
 
 COUNTS = (3, 5, 10, 20, 40)
 DRAWS = 12
@@ -128,11 +128,12 @@ def lines() -> Iterator[str]:
     """The part of the page."""
     public = PublicPairs.load()
     actual = np.log(public.actual / np.array([pair.source.epoch_s for pair in public.pairs]))
-    base = out_of_fold(public.pairs, "P4", DefaultRecipe())[2]
+    out = from_new_gpus(public.pairs)
+    base = out_of_fold(public.pairs, "P4", DefaultRecipe(), also=out)[2]
     assert base is not None
     one = np.ones(len(actual))
     prior = Answers(prior_log_ratio(public.pairs), one, one, np.full(len(one), "prior"), public.sources)
-    setting = Setting(public, base, out_of_new_gpus(public.pairs, DefaultRecipe()), actual)
+    setting = Setting(public, base, out.answers(), actual)
     orders = {gpu: chosen_anchors(public.pairs, gpu) for gpu in setting.gpus()}
     yield from errors(setting, Setting(public, prior, prior, actual), orders)
     yield from by_gpu(setting, orders)
