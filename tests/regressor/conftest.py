@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from epochcast.regressor import Catalog, Profile, load_catalog, load_corpus
+from epochcast.regressor import Catalog, Predictor, Profile, load_catalog, load_corpus
 from epochcast.regressor.features import prior_log_ratio
 from epochcast.regressor.pairs import Pair
+from epochcast.regressor.recipes import DefaultRecipe
 
 SHARED = Path(os.environ.get("EPOCHCAST_SHARED", Path(__file__).parents[2] / ".." / "shared"))
 PUBLIC = SHARED / "data" / "black_box" / "cloud_hw_trainpred.csv"
@@ -96,3 +97,9 @@ def make_up(catalog: Catalog, make_profile: Callable[..., Profile]) -> Callable[
 @pytest.fixture(scope="session")
 def made_up_profiles(make_up: Callable[..., list[Profile]]) -> list[Profile]:
     return make_up(24, seed=0)
+
+
+@pytest.fixture(scope="session")
+def predictor(made_up_profiles: list[Profile], catalog: Catalog) -> Predictor:
+    """Fitted on the made-up profiles, with few trees."""
+    return Predictor.fit(made_up_profiles, catalog, DefaultRecipe(trees=20))

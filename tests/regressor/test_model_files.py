@@ -5,9 +5,8 @@ import json
 import math
 import os
 import re
+import resource
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,11 +15,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from epochcast.regressor import InputError, Predictor, Profile, model_files
+from epochcast.regressor import Catalog, InputError, Predictor, Profile, model_files
 from epochcast.regressor.arrays import save_arrays
-from epochcast.regressor.manifest import Parameters
+from epochcast.regressor.manifest import Parameters, checked
 from epochcast.regressor.model_files import MANIFEST, SCHEMA, SHIPPED, fingerprint
-from epochcast.regressor.recipes.default import FILES, DefaultRecipe
+from epochcast.regressor.recipes.default import FILES, FOREST_FILE, PROCESSES_FILE, DefaultRecipe
 
 Path_ = tuple[str | int, ...]
 WRONG = [None, -1, 10**30, math.nan, "x", "é" * 5000, [[]], {"x": 1}]
@@ -37,6 +36,28 @@ def manifest() -> dict[str, Any]:
     return stored
 
 
+@pytest.fixture(scope="module")
+def cut(tmp_path_factory: pytest.TempPathFactory, manifest: dict[str, Any]) -> Path:
+    """The shipped model with few trees and few points of each process: as good for forging, and read in a moment."""
+    folder = Path(shutil.copytree(SHIPPED, tmp_path_factory.mktemp("cut") / "model"))
+    with np.load(SHIPPED / FOREST_FILE) as forest:
+        nodes = forest["roots"][3]
+        trees = {"roots": forest["roots"][:3], **{name: forest[name][:nodes] for name in ("feature", "skip", "value")}}
+    with np.load(SHIPPED / PROCESSES_FILE) as stored:
+        # The first rows and columns of a Cholesky factor are one too.
+        few = {name: value[:10, :10] if name.startswith("factor") else value[:10] for name, value in stored.items()}
+    for name, arrays in ((FOREST_FILE, trees), (PROCESSES_FILE, few)):
+        save_arrays(folder / name, arrays)
+    digests = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in FILES}
+    (folder / MANIFEST).write_text(json.dumps(changed(manifest, ("files",), to=digests)))
+    return folder
+
+
+@pytest.fixture
+def small(tmp_path: Path, cut: Path) -> Path:
+    return Path(shutil.copytree(cut, tmp_path / "small"))
+
+
 def places(value: object, at: Path_ = ()) -> Iterator[Path_]:
     """Every key of a JSON value; below the top, of many alike the first and the last."""
     items: list[tuple[str | int, object]] = list(value.items()) if isinstance(value, dict) else []
@@ -46,18 +67,28 @@ def places(value: object, at: Path_ = ()) -> Iterator[Path_]:
         yield from places(inner, (*at, key))
 
 
-def changed(manifest: dict[str, Any], place: Path_, **to: object) -> dict[str, Any]:
-    """A signed copy with one value replaced by ``to``, or deleted."""
-    copy = json.loads(json.dumps(manifest))
+def forged(manifest: dict[str, Any], place: Path_, **to: object) -> dict[str, Any]:
+    """A copy with one value replaced by ``to``, or deleted."""
+    copy: Any = dict(manifest)
     inner = copy
     for key in place[:-1]:
+        inner[key] = inner[key].copy()
         inner = inner[key]
     if to:
         inner[place[-1]] = to["to"]
     else:
         del inner[place[-1]]
-    copy.pop("fingerprint", None)
-    return {**copy, "fingerprint": fingerprint(copy)}
+    return copy  # type: ignore[no-any-return]
+
+
+def signed(manifest: dict[str, Any]) -> dict[str, Any]:
+    content = {key: value for key, value in manifest.items() if key != "fingerprint"}
+    return {**content, "fingerprint": fingerprint(content)}
+
+
+def changed(manifest: dict[str, Any], place: Path_, **to: object) -> dict[str, Any]:
+    """The same, signed."""
+    return signed(forged(manifest, place, **to))
 
 
 def is_one_sentence(error: pytest.ExceptionInfo[InputError] | InputError) -> bool:
@@ -66,23 +97,28 @@ def is_one_sentence(error: pytest.ExceptionInfo[InputError] | InputError) -> boo
 
 
 def test_every_forged_value_is_refused_or_harmless(
-    model: Path, manifest: dict[str, Any], make_profile: Callable[..., Profile]
+    small: Path, manifest: dict[str, Any], catalog: Catalog, make_profile: Callable[..., Profile]
 ) -> None:
+    """Below the top the check of the content decides alone: only what it lets pass is written and read."""
     profiles = [make_profile("T4", busy=0.6), make_profile("H100 SXM5", metrics={}, feature_set="none")]
+    manifest = json.loads((small / MANIFEST).read_text())
     tried = refused = 0
     for place in places({key: value for key, value in manifest.items() if key != "fingerprint"}):
-        for forged in ({}, *({"to": wrong} for wrong in WRONG)):
+        for change in ({}, *({"to": wrong} for wrong in WRONG)):
             tried += 1
-            (model / MANIFEST).write_text(json.dumps(changed(manifest, place, **forged)))
+            value = forged(manifest, place, **change)
             try:
-                predictor = Predictor.load(model)
+                if len(place) > 1:
+                    checked(json.dumps(value), MANIFEST)
+                (small / MANIFEST).write_text(json.dumps(signed(value)))
+                predictor = Predictor.load(small, catalog)
             except InputError as error:
                 refused += 1
-                assert is_one_sentence(error), (place, forged, str(error))
+                assert is_one_sentence(error), (place, change, str(error))
                 continue
             for profile in profiles:
                 for one in predictor.predict(profile, ["A10G", "H100 SXM5"]):
-                    assert 0 < one.ratio_low <= one.ratio <= one.ratio_high < math.inf, (place, forged)
+                    assert 0 < one.ratio_low <= one.ratio <= one.ratio_high < math.inf, (place, change)
                     assert one.why and 0 <= one.support <= 1
     assert refused > 0.9 * tried > 500
 
@@ -98,18 +134,19 @@ FORGED: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
 @pytest.mark.parametrize("forgery", FORGED)
 @pytest.mark.parametrize("file", FILES)
 def test_every_forged_array_is_refused_or_harmless(
-    model: Path, manifest: dict[str, Any], make_profile: Callable[..., Profile], file: str, forgery: str
+    small: Path, catalog: Catalog, make_profile: Callable[..., Profile], file: str, forgery: str
 ) -> None:
-    with np.load(SHIPPED / file) as stored:
+    manifest = json.loads((small / MANIFEST).read_text())
+    with np.load(small / file) as stored:
         arrays = dict(stored)
     whole = make_profile("T4", busy=0.6)
     incomplete = make_profile("T4", metrics={"gpu_utilization": whole.metrics["gpu_utilization"]})
     for name in [name for name in arrays if re.fullmatch("[a-z_]+0?", name)]:  # of numbered ones the first
-        save_arrays(model / file, arrays | {name: FORGED[forgery](arrays[name])})
-        digest = hashlib.sha256((model / file).read_bytes()).hexdigest()
-        (model / MANIFEST).write_text(json.dumps(changed(manifest, ("files", file), to=digest)))
+        save_arrays(small / file, arrays | {name: FORGED[forgery](arrays[name])})
+        digest = hashlib.sha256((small / file).read_bytes()).hexdigest()
+        (small / MANIFEST).write_text(json.dumps(changed(manifest, ("files", file), to=digest)))
         try:
-            predictor = Predictor.load(model)
+            predictor = Predictor.load(small, catalog)
         except InputError as error:
             assert is_one_sentence(error), (name, str(error))
             continue
@@ -205,19 +242,16 @@ def test_the_schema_knows_every_hyper_parameter() -> None:
 
 
 def test_a_full_disk_leaves_the_old_model_and_nothing_else(tmp_path: Path, model: Path) -> None:
-    """A real limit on the size of files, in a process of its own; EFBIG comes where ENOSPC would, to whoever writes then."""
+    """A real limit on the size of files; EFBIG comes where ENOSPC would, to whoever writes then."""
     before = {file.name: file.read_bytes() for file in model.iterdir()}
-    code = (
-        "import resource, sys; from pathlib import Path\n"
-        "from epochcast.regressor import InputError, Predictor\n"
-        "predictor = Predictor.load()\n"
-        "for room in sys.argv[2:]:\n"
-        "    resource.setrlimit(resource.RLIMIT_FSIZE, (int(room), resource.RLIM_INFINITY))\n"
-        "    try: predictor.save(Path(sys.argv[1]))\n"
-        "    except InputError as error: print(error)\n"
-    )
-    rooms = [str(len(before[name]) // 2) for name in FILES]
-    done = subprocess.run([sys.executable, "-c", code, str(model), *rooms], capture_output=True, text=True, check=True)
-    assert done.stdout.count("cannot write the model to") == len(rooms) == done.stdout.count("\n")
-    assert {file.name: file.read_bytes() for file in model.iterdir()} == before
-    assert [file.name for file in tmp_path.iterdir()] == ["model"]
+    predictor = Predictor.load(model)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for name in FILES:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(before[name]) // 2, hard))
+        try:
+            with pytest.raises(InputError, match=r"^cannot write the model to .*: File too large$"):
+                predictor.save(model)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert {file.name: file.read_bytes() for file in model.iterdir()} == before
+        assert [file.name for file in tmp_path.iterdir()] == ["model"]

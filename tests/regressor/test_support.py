@@ -14,12 +14,6 @@ from epochcast.regressor.imputation import NormalImputer
 from epochcast.regressor.incomplete import without_some_metrics
 from epochcast.regressor.intervals import Interval, half_widths
 from epochcast.regressor.pairs import Pair, make_pairs
-from epochcast.regressor.recipes import DefaultRecipe
-
-
-@pytest.fixture(scope="module")
-def predictor(made_up_profiles: list[Profile], catalog: Catalog) -> Predictor:
-    return Predictor.fit(made_up_profiles, catalog, DefaultRecipe(trees=20))
 
 
 def unlike(profile: Profile) -> Profile:
