@@ -8,8 +8,9 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel
 
@@ -95,6 +96,12 @@ class Registry:
         return next((one for one in self._all if one.name == name), None)
 
 
+@lru_cache(maxsize=64)
+def schema(model: type[BaseModel], mode: Literal["validation", "serialization"]) -> dict[str, Any]:
+    """The JSON schema of a backend's question or answer; made once, as that takes longer than all else here."""
+    return model.model_json_schema(mode=mode)
+
+
 def backend_class(name: str, value: str) -> type[Backend]:
     """Import what an entry point names, and check that it is a backend.
 
@@ -148,7 +155,7 @@ def _wrong(loaded: Any, name: str) -> str:
         if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
             return f"its {model} is no pydantic model"
         try:
-            kind.model_json_schema(mode="validation" if model == "Question" else "serialization")
+            schema(kind, "validation" if model == "Question" else "serialization")
         except Exception as error:  # of pydantic, or of what the model does
             return f"its {model} has no JSON schema ({_said(error)})"
     return "" if callable(getattr(loaded, "answer", None)) else "it has no method answer"

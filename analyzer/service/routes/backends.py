@@ -13,7 +13,7 @@ from starlette.responses import Response
 from ...errors import InputError
 from ...plugins import asking
 from ...plugins.black_box import BlackBox, predicted
-from ...plugins.registry import Installed, Registry
+from ...plugins.registry import Installed, Registry, schema
 from ..json_bodies import JsonRoute
 from ..parts import Parts, Served
 from ..problems import answers
@@ -106,8 +106,8 @@ def _told(one: Installed) -> BackendAnswer:
         package=one.distribution,
         available=one.backend is not None,
         why=one.why or None,
-        question=None if kind is None else kind.Question.model_json_schema(),
-        answer=None if kind is None else kind.Answer.model_json_schema(mode="serialization"),
+        question=None if kind is None else schema(kind.Question, "validation"),
+        answer=None if kind is None else schema(kind.Answer, "serialization"),
     )
 
 

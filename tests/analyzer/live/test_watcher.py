@@ -20,7 +20,7 @@ from epochcast.analyzer.telemetry import NodeReport, Rows, TelemetryError
 from epochcast.detector.simulator import SimulatedTrace, simulate
 from epochcast.regressor import Catalog
 
-from .conftest import UUID, device, rows
+from .conftest import UUID, device, of, rows
 
 Answer = Sequence[Rows | NodeReport] | Exception
 
@@ -52,10 +52,10 @@ def store(tmp_path: Path) -> Iterator[StateStore]:
 
 @pytest.fixture(scope="module")
 def trace() -> SimulatedTrace:
-    return simulate(1, epochs=12, epoch_s=12.0, validation_s=1.2)
+    return of(simulate(1, epochs=12, epoch_s=12.0, validation_s=1.2))
 
 
-def parts(trace: SimulatedTrace, portion: int = 100, uuid: str = UUID, first: int = 0) -> list[Answer]:
+def parts(trace: SimulatedTrace, portion: int = 300, uuid: str = UUID, first: int = 0) -> list[Answer]:
     return [[rows(trace, at, at + portion, uuid)] for at in range(first, trace.time.size, portion)]
 
 
@@ -172,6 +172,7 @@ def test_a_full_disk_is_counted_and_nothing_is_lost(
     store: StateStore, catalog: Catalog, trace: SimulatedTrace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first writes fail; once the disk has room again, all epochs are written."""
+    monkeypatch.setattr(module, "_WRITE_S", 0.1)
     write, failures = store.write_gpus, []
 
     def full(*arguments: object, **named: object) -> None:
@@ -188,7 +189,10 @@ def test_a_full_disk_is_counted_and_nothing_is_lost(
     assert health.store_errors == 4
 
 
-def test_a_state_that_is_no_database_is_set_aside(tmp_path: Path, catalog: Catalog, trace: SimulatedTrace) -> None:
+def test_a_state_that_is_no_database_is_set_aside(
+    tmp_path: Path, catalog: Catalog, trace: SimulatedTrace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_WRITE_S", 0.1)
     path = tmp_path / "state.db"
     path.write_bytes(b"this is no database" * 1000)
     store = StateStore(path)
@@ -333,7 +337,7 @@ def test_what_waits_is_bounded(catalog: Catalog, trace: SimulatedTrace, monkeypa
     """A poll's answer waits for room; where none comes, it is dropped and counted."""
     monkeypatch.setattr(polling, "MOST_WAITING", 250)
     monkeypatch.setattr(polling, "_LONGEST_WAIT_S", 0.2)
-    source = Scripted(*parts(trace)[:6])
+    source = Scripted(*parts(trace, 100)[:6])
     queue = polling.Polling([source])
     queue.start()
     give_up = time.monotonic() + 30

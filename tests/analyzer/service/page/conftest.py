@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import pickle
 import socket
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,6 @@ from epochcast.analyzer.service.analysis import Analysis
 from epochcast.analyzer.service.app import create_app
 from epochcast.analyzer.service.config import Settings
 from epochcast.analyzer.service.parts import Parts
-from epochcast.analyzer.service.workers import Workers
 
 from ..conftest import made
 from .fleet import fill
@@ -43,11 +43,18 @@ class Service:
             return json.load(answer)
 
 
+class AtOnce:
+    """In the place of worker processes, which take seconds to start and have tests of their own: as if to one and back."""
+
+    def run(self, function: Callable[..., Any], *args: Any) -> Any:
+        function, args = pickle.loads(pickle.dumps((function, args)))
+        return pickle.loads(pickle.dumps(function(*args)))
+
+
 @pytest.fixture(scope="session")
-def fleet_parts(
-    tmp_path_factory: pytest.TempPathFactory, advisor: Advisor, workers: Workers, backends: Registry
-) -> Iterator[Parts]:
+def fleet_parts(tmp_path_factory: pytest.TempPathFactory, advisor: Advisor, backends: Registry) -> Iterator[Parts]:
     """What the service answers from, of the fleet."""
+    workers: Any = AtOnce()
     yield from made(Settings(state=tmp_path_factory.mktemp("page") / "state.db"), fill, advisor, workers, backends)
 
 

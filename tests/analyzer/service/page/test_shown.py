@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -145,18 +144,10 @@ def test_an_uploaded_profile_is_answered(client_of: Any) -> None:
     assert "simulated" in shown.text
 
 
-class AtOnce:
-    """In the place of worker processes, which take seconds to start and have tests of their own."""
-
-    def run(self, function: Callable[..., Any], *args: Any) -> Any:
-        return function(*args)
-
-
 def test_an_uploaded_trace_is_answered(client_of: Any) -> None:
     rows = "\n".join(f"{1.7e9 + n / 10:.1f},{0.1 if n % 100 < 8 else 0.95},{70 if n % 100 < 8 else 210}" for n in range(3000))
     trace = f"time,gpu_utilization,power\n{rows}\n".encode()
     client = client_of(lambda store: None)
-    client.app.state.parts = replace(client.app.state.parts, workers=AtOnce())
     answer = client.post("/try", files={"file": ("run.csv", trace)}, data={"gpu": "T4", "count": "1"})
     assert answer.status_code == 200
     assert "run.csv" in answer.text
@@ -177,7 +168,6 @@ def test_an_uploaded_trace_is_answered(client_of: Any) -> None:
 )
 def test_what_cannot_be_answered_says_why(client_of: Any, data: bytes, count: str, says: str) -> None:
     client = client_of(lambda store: None)
-    client.app.state.parts = replace(client.app.state.parts, workers=AtOnce())
     answer = client.post("/try", files={"file": ("x<b>", data)}, data={"gpu": "", "count": count})
     assert answer.status_code == 422
     assert says in answer.text
