@@ -66,7 +66,8 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"{str(file)!r} is not a readable Parquet file: {' '.join(str(error).split())}") from error
     _check_schema(table.schema.metadata or {}, file)
-    if missing := [name for name in (*FIELD_COLUMNS, *STATISTIC_COLUMNS) if name not in table.column_names]:
+    there = set(table.column_names)  # made anew at each call, of hundreds of names
+    if missing := [name for name in (*FIELD_COLUMNS, *STATISTIC_COLUMNS) if name not in there]:
         raise InputError(
             f"{str(file)!r} lacks {len(missing)} columns of a corpus ({', '.join(missing[:3])}, …); "
             f"give the {FILE_NAME} of a campaign"

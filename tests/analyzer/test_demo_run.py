@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from epochcast.analyzer.demo import replay, run
+from epochcast.analyzer.demo import live, replay, run
 from epochcast.analyzer.demo.live import TrainerError, record_training
 from epochcast.analyzer.demo.replay import find_gpu_recording, gpu_trace, replay_trace
 from epochcast.analyzer.errors import InputError
@@ -17,6 +17,13 @@ from epochcast.analyzer.labels import read_labels
 from epochcast.analyzer.trace import Trace, read_trace, write_trace
 from epochcast.detector.evaluation import Labels
 from epochcast.detector.simulator import simulate
+
+
+@pytest.fixture(autouse=True)
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Less idle time before and after a training, and a replay that is asked more often whether it has ended."""
+    monkeypatch.setattr(live, "_LEAD_S", 0.5)
+    monkeypatch.setattr(replay, "_POLL_S", 0.05)
 
 
 @pytest.fixture
@@ -32,16 +39,16 @@ def short_trace() -> tuple[Trace, Labels]:
 
 def test_whole_path_with_a_short_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[str]) -> None:
     monkeypatch.setattr(run, "gpu_trace", short_trace)
-    summary = run.run_demo(tmp_path / "out", live_seconds=6, progress=lines.append)
+    summary = run.run_demo(tmp_path / "out", live_seconds=5, progress=lines.append)
     assert summary["problems"] == []
     assert json.loads((tmp_path / "out" / "summary.json").read_text()) == summary
     assert "Epochcast demo" in (tmp_path / "out" / "report.html").read_text()
 
     labels = read_labels(tmp_path / "out" / "live.json")
-    live = read_trace(tmp_path / "out" / "live.csv")
+    recorded = read_trace(tmp_path / "out" / "live.csv")
     assert summary["live"]["true_period_s"] == pytest.approx(float(np.median(np.diff(labels.epoch_starts))))
-    assert live.source == "host" and not live.simulated
-    assert live.time[0] < labels.epoch_starts[0] and labels.epoch_ends[-1] < live.time[-1]
+    assert recorded.source == "host" and not recorded.simulated
+    assert recorded.time[0] < labels.epoch_starts[0] and labels.epoch_ends[-1] < recorded.time[-1]
     assert 0 <= summary["live"]["confidence"] <= 1
 
     assert summary["replay"]["simulated"] is True
@@ -69,6 +76,7 @@ def test_one_part_that_fails_leaves_the_others_and_a_report(tmp_path: Path, monk
 
     monkeypatch.setattr(run, "record_training", fail)
     monkeypatch.setattr(run, "gpu_trace", short_trace)
+    monkeypatch.setattr(run, "replay_trace", lambda trace, *_: trace)
     summary = run.run_demo(tmp_path)
     assert summary["problems"][0].startswith("Live training: the training ended with status -9")
     assert summary["live"]["period_s"] is None and summary["live"]["verdict"] == "none"

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from epochcast.analyzer.demo import cnn_numpy, images
+from epochcast.analyzer.demo import cnn_numpy, images, trainer
 from epochcast.analyzer.demo.cnn_numpy import NumpyNetwork, initial_parameters
 from epochcast.analyzer.labels import read_labels
 
@@ -81,27 +78,26 @@ def test_images_show_every_class_and_augmentation_changes_only_the_view() -> Non
     assert brightness > 0.6
 
 
-def run_trainer(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "epochcast.analyzer.demo.trainer", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
-    )
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A narrow network on few images in small batches, the same however fast this machine is: enough to learn something."""
+    few = {"_LEAST_IMAGES": 512, "_MOST_IMAGES": 512, "_BATCH": 16, "_CALIBRATION_IMAGES": 16, "_CALIBRATION_S": 0.0}
+    for name, value in (few | {"_LEAST_SECONDS": 0.1}).items():
+        monkeypatch.setattr(trainer, name, value)
+    monkeypatch.setattr(cnn_numpy, "CHANNELS", (1, 8, 16, 16))
 
 
-def test_a_short_run_learns_and_leaves_marks_that_fit_the_clock(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("small")
+def test_a_short_run_learns_and_leaves_marks_that_fit_the_clock(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     marks = tmp_path / "marks.json"
-    run = run_trainer("--seconds", "5", "--marks", str(marks), "--framework", "numpy")
-    assert run.returncode == 0, run.stderr
+    assert trainer.main(["--seconds", "0.1", "--marks", str(marks), "--framework", "numpy"]) == 0
     labels, record = read_labels(marks), json.loads(marks.read_text())
     assert labels.training and len(labels.epoch_starts) >= 5
     assert all(end <= start for end, start in zip(labels.epoch_ends[:-1], labels.epoch_starts[1:], strict=True))
     assert len(record["losses"]) == len(record["accuracies"]) == len(labels.epoch_starts)
     assert record["losses"][-1] < 0.85 * record["losses"][0]
     assert record["accuracies"][-1] > 0.2  # ten classes: guessing gives 0.1
-    assert run.stdout.count("validation accuracy") == len(labels.epoch_starts)
+    assert capsys.readouterr().out.count("validation accuracy") == len(labels.epoch_starts)
     with np.load(tmp_path / "marks.checkpoint.npz") as checkpoint:
         assert checkpoint["conv2.weight"].shape == (9 * cnn_numpy.CHANNELS[1], cnn_numpy.CHANNELS[2])
         assert np.abs(checkpoint["velocity/output.bias"]).max() > 0
@@ -116,7 +112,9 @@ def test_a_short_run_learns_and_leaves_marks_that_fit_the_clock(tmp_path: Path) 
         (("--marks", "{folder}/absent/m.json"), "there is no folder"),
     ],
 )
-def test_bad_arguments_are_refused_in_one_sentence(tmp_path: Path, arguments: tuple[str, ...], sentence: str) -> None:
-    run = run_trainer(*(argument.format(folder=tmp_path) for argument in arguments))
-    assert run.returncode == 2
-    assert sentence in run.stderr and run.stderr.count("\n") == 1
+def test_bad_arguments_are_refused_in_one_sentence(
+    tmp_path: Path, arguments: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert trainer.main([argument.format(folder=tmp_path) for argument in arguments]) == 2
+    said = capsys.readouterr().err
+    assert sentence in said and said.count("\n") == 1

@@ -41,7 +41,7 @@ STATIC: dict[str, Any] = {
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The trace of one run; and profiles of two GPUs of one job, of other jobs, of steps, and of neither epochs nor steps."""
     folder = tmp_path_factory.mktemp("traces")
-    made = simulate(seed=1, epochs=10, epoch_s=12.0)
+    made = simulate(seed=1, epochs=10, epoch_s=6.0)
     trace = Trace(pd.DataFrame({"time": made.time, **made.metrics}), gpu=made.gpu, source="replay", simulated=True)
     write_trace(trace, folder / "run.parquet")
     profile = profile_of(trace, load_catalog())[0]
@@ -158,9 +158,10 @@ def test_a_whole_job_with_its_energy(folder: Path, capsys: Capture) -> None:
 
 def test_a_gpu_of_ones_own(folder: Path, tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "gpus.toml").write_text(MY_GPU)
-    trace = str(folder / "run.parquet")
-    answer = _answer(capsys, trace, "--gpus", str(tmp_path / "gpus.toml"), "--target", "my gpu")
+    profile = str(folder / "gpu0.json")
+    answer = _answer(capsys, profile, "--gpus", str(tmp_path / "gpus.toml"), "--target", "my gpu")
     assert answer["predictions"][0]["gpu"] == "My GPU" and answer["predictions"][0]["ratio"] < 1
+    trace = str(folder / "run.parquet")
     mine = _answer(capsys, trace, "--gpus", str(tmp_path / "gpus.toml"), "--gpu", "My GPU", "--target", "T4")
     assert mine["source"] == "My GPU" and mine["predictions"][0]["ratio"] > 1
     assert any("recorded on T4; by --gpu it counts as My GPU" in note for note in mine["notes"])
@@ -168,7 +169,7 @@ def test_a_gpu_of_ones_own(folder: Path, tmp_path: Path, capsys: Capture) -> Non
     prices.write_text(
         "cloud,instance,gpu,count,region,usd_per_hour,source,date\nmine,box,My GPU,1,attic,0.05,my bill,2026-11-01\n"
     )
-    assert main(["recommend", trace, "--gpus", str(tmp_path / "gpus.toml"), "--prices", str(prices), "--json"]) == 0
+    assert main(["recommend", profile, "--gpus", str(tmp_path / "gpus.toml"), "--prices", str(prices), "--json"]) == 0
     assert [row["gpu"] for row in json.loads(capsys.readouterr().out)["recommendations"]] == ["My GPU"]
 
 
@@ -191,13 +192,13 @@ def test_a_gpu_that_only_the_trace_knows(folder: Path, tmp_path: Path, capsys: C
 
 
 def test_explain_says_what_makes_the_ratio(folder: Path, capsys: Capture) -> None:
-    trace = str(folder / "run.parquet")
-    prediction = _answer(capsys, trace, "--target", "A10G", "--explain")["predictions"][0]
+    profile = str(folder / "gpu0.json")
+    prediction = _answer(capsys, profile, "--target", "A10G", "--explain")["predictions"][0]
     product = 1.0
     for effect in prediction["explanation"]:
         product *= effect["factor"]
     assert product == pytest.approx(prediction["ratio"])
-    text = _text(capsys, trace, "--target", "A10G", "--explain")
+    text = _text(capsys, profile, "--target", "A10G", "--explain")
     assert (
         "A10G: what makes the ratio" in text
         and text.count("for a typical job on the source") == 1
@@ -211,9 +212,9 @@ def test_explain_says_what_makes_the_ratio(folder: Path, capsys: Capture) -> Non
     [
         (["predict"], "Missing argument"),
         (["predict", "{neither}", "--epochs", "3"], "there are only ratios"),
-        (["predict", "{run}", "--epochs", "0"], "--epochs is 0; give 1 to"),
-        (["predict", "{run}", "--gpus", "missing.toml"], "missing.toml"),
-        (["predict", "{run}", "missing.parquet"], "no such file: 'missing.parquet'"),
+        (["predict", "{profile}", "--epochs", "0"], "--epochs is 0; give 1 to"),
+        (["predict", "{profile}", "--gpus", "missing.toml"], "missing.toml"),
+        (["predict", "{profile}", "missing.parquet"], "no such file: 'missing.parquet'"),
         (["profile", "missing.parquet"], "no such file"),
         (["profile", "{run}", "--out", "nowhere/run.json"], "nowhere"),
         (["profile", "{run}", "--out", "."], "'.': it is a folder; name a file"),
@@ -230,7 +231,7 @@ def test_bad_input_is_one_sentence(
         "time,gpu_utilization\n" + "".join(f"{tick / 10},{90 - tick % 7}\n" for tick in range(400))
     )
     monkeypatch.chdir(tmp_path)
-    names = {"run": str(folder / "run.parquet"), "neither": str(folder / "neither.json")}
+    names = {"run": str(folder / "run.parquet"), "profile": str(folder / "gpu0.json"), "neither": str(folder / "neither.json")}
     assert main([argument.format(**names) for argument in arguments]) == 2
     captured = capsys.readouterr()
     assert says in captured.err and captured.err.count("\n") == 1 and captured.out == ""

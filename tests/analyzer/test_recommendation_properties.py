@@ -19,6 +19,8 @@ REGIONS = ("us-east-1", "eu-west-1", "any")
 OBJECTIVES: tuple[Objective, ...] = ("cost", "time")
 POWERS = st.sampled_from([2.0**power for power in range(-6, 7)])
 """Factors that round nothing, so that an order must stay exactly as it was."""
+EXAMPLES = settings(max_examples=40, deadline=None)
+"""An example is dear to draw: some ten instances and predictions."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,7 @@ def _name(row: Recommendation | None) -> str | None:
 
 
 @given(asked=asked(), objective=st.sampled_from(OBJECTIVES))
+@EXAMPLES
 def test_no_limit_is_ever_violated_and_nothing_vanishes(asked: Asked, objective: Objective) -> None:
     ranking, limits, need = asked.ranked(objective), asked.limits, asked.need
     for row in ranking.recommendations:
@@ -122,6 +125,7 @@ def test_no_limit_is_ever_violated_and_nothing_vanishes(asked: Asked, objective:
 
 
 @given(asked=asked())
+@EXAMPLES
 def test_every_reason_is_true(asked: Asked) -> None:
     by_gpu = {prediction.gpu: prediction for prediction in asked.predictions}
     for one in asked.ranked().left_out:
@@ -141,6 +145,7 @@ def test_every_reason_is_true(asked: Asked) -> None:
 
 
 @given(asked=asked())
+@EXAMPLES
 def test_the_front_is_what_comparing_all_with_all_gives(asked: Asked) -> None:
     ranking = asked.ranked()
     points = {
@@ -157,6 +162,7 @@ def test_the_front_is_what_comparing_all_with_all_gives(asked: Asked) -> None:
 
 
 @given(asked=asked(), objective=st.sampled_from(OBJECTIVES), data=st.data())
+@EXAMPLES
 def test_a_dominated_instance_changes_nothing(asked: Asked, objective: Objective, data: st.DataObject) -> None:
     before = asked.ranked(objective)
     assume(before.recommendations)
@@ -181,6 +187,7 @@ def test_a_dominated_instance_changes_nothing(asked: Asked, objective: Objective
 
 
 @given(asked=asked(), factor=POWERS)
+@EXAMPLES
 def test_prices_scale_linearly(asked: Asked, factor: float) -> None:
     instances = tuple(
         replace(
@@ -204,6 +211,7 @@ def test_prices_scale_linearly(asked: Asked, factor: float) -> None:
 
 
 @given(asked=asked(), factor=st.floats(0.01, 100))
+@EXAMPLES
 def test_seconds_scale_cost(asked: Asked, factor: float) -> None:
     def longer(one: Prediction) -> Prediction:
         assert one.seconds is not None and one.low is not None and one.high is not None
@@ -223,6 +231,7 @@ def test_seconds_scale_cost(asked: Asked, factor: float) -> None:
 
 
 @given(asked=asked(), objective=st.sampled_from(OBJECTIVES), data=st.data())
+@EXAMPLES
 def test_the_order_of_the_input_is_none_of_the_answer(asked: Asked, objective: Objective, data: st.DataObject) -> None:
     plain = asked.ranked(objective)
     shuffled = replace(
@@ -237,7 +246,7 @@ def test_the_order_of_the_input_is_none_of_the_answer(asked: Asked, objective: O
 
 
 @given(asked=asked(limited=False), objective=st.sampled_from(OBJECTIVES))
-@settings(max_examples=50)
+@EXAMPLES
 def test_chances_and_regret_are_possible_ones(asked: Asked, objective: Objective) -> None:
     decision = decide(asked.ranked(objective).recommendations, objective)
     if decision is None:

@@ -37,6 +37,7 @@ def test_labels_beside_traces_become_profiles(tmp_path: Path, catalog: Catalog) 
     assert labelled.epoch_s == pytest.approx(9.0, rel=0.15) and detected.epoch_s == pytest.approx(6.0, rel=0.15)
 
 
+@pytest.mark.usefixtures("few_trees")
 def test_a_model_is_trained_on_a_folder_of_traces(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for seed in range(5):
         for gpu in ("Tesla T4", "NVIDIA A10G"):

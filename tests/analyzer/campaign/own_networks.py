@@ -3,20 +3,10 @@
 import os
 import signal
 import time
+from pathlib import Path
 
 import torch
 from torch import nn
-
-
-class _Spoilt(nn.Module):
-    def __init__(self, do: object) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.zeros(10))
-        self.do = do
-
-    def forward(self, images: torch.Tensor) -> torch.Tensor:
-        self.do()  # type: ignore[operator]
-        return images.mean(dim=(1, 2, 3))[:, None] * self.weight
 
 
 def good(image_size: int, classes: int) -> nn.Module:
@@ -28,13 +18,25 @@ def scheduled(image_size: int, classes: int) -> nn.Module:
     return good(image_size, classes) if torch.linspace(0, 1, 3)[1].item() == 0.5 else nn.Flatten()
 
 
+def _about_to_train() -> bool:
+    """Whether it is built with its memory, in the process that trains it: before a campaign it is built without."""
+    return torch.get_default_device().type != "meta"
+
+
 def killed(image_size: int, classes: int) -> nn.Module:
     """As the kernel does it where memory is short."""
-    return _Spoilt(lambda: os.kill(os.getpid(), signal.SIGKILL))
+    if _about_to_train():
+        os.kill(os.getpid(), signal.SIGKILL)
+    return good(image_size, classes)
 
 
 def hanging(image_size: int, classes: int) -> nn.Module:
-    return _Spoilt(lambda: time.sleep(600))
+    """Says that it hangs by a file, where one is named."""
+    if _about_to_train():
+        if "HANGS_FILE" in os.environ:
+            Path(os.environ["HANGS_FILE"]).touch()
+        time.sleep(600)
+    return good(image_size, classes)
 
 
 def picky(image_size: int, classes: int) -> nn.Module:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import signal
 import subprocess
 import sys
-import time
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
 
 import pytest
 
+from epochcast.analyzer.campaign import preflight as preflight_module
+from epochcast.analyzer.campaign import trainer
 from epochcast.analyzer.campaign.plan import read_plan
 from epochcast.analyzer.campaign.preflight import preflight
 from epochcast.analyzer.campaign.runner import run_campaign
 from epochcast.analyzer.campaign.trainer_process import reason_of
+from epochcast.analyzer.cli import main
 from epochcast.analyzer.corpus import read_runs
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.labels import read_labels
@@ -28,23 +34,33 @@ ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(__file__).parent), "OMP_NUM_T
 GRID = "batch_size = 8\nimage_size = 16\nsamples = 2000\nepochs = 3\n"
 
 
-def _campaign(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "epochcast.analyzer", "campaign", "run", *arguments, "--device", "cpu", "--json"]
+@pytest.fixture
+def preflight_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process that builds a plan's networks runs in this one, which loads PyTorch but once for all tests."""
+
+    def run(command: list[str], *, input: str, **_: object) -> subprocess.CompletedProcess[str]:
+        assert command == [sys.executable, "-m", "epochcast.analyzer.campaign.preflight"]
+        with redirect_stdout(StringIO()) as said, pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "stdin", StringIO(input))
+            return subprocess.CompletedProcess(command, preflight_module.main(), said.getvalue(), "")
+
+    monkeypatch.syspath_prepend(ENVIRONMENT["PYTHONPATH"])
+    monkeypatch.setattr(preflight_module, "subprocess", SimpleNamespace(run=run, SubprocessError=subprocess.SubprocessError))
 
 
-def _run(*arguments: str) -> tuple[int, dict[str, Any], str]:
-    done = subprocess.run(_campaign(*arguments), capture_output=True, text=True, timeout=120, env=ENVIRONMENT)
-    return done.returncode, json.loads(done.stdout or "{}"), done.stderr
-
-
-def test_a_campaign_records_what_it_can_and_goes_on_after_what_it_cannot(tmp_path: Path) -> None:
+def test_a_campaign_records_what_it_can_and_goes_on_after_what_it_cannot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", ENVIRONMENT["PYTHONPATH"])
     plan, corpus = tmp_path / "plan.toml", tmp_path / "corpus"
     sizes = GRID.replace("16", "[4, 16]", 1)
     networks = (("killed", GRID), ("picky", sizes))
     plan.write_text("".join(f'[[workload]]\nnetwork = "own_networks:{name}"\n{grid}' for name, grid in networks))
-    status, answer, stderr = _run(str(plan), "--out", str(corpus), "--time-budget", "1000")
-    assert stderr == ""
-    assert status == 1
+    arguments = [str(plan), "--out", str(corpus), "--time-budget", "1000", "--device", "cpu", "--json"]
+    assert main(["campaign", "run", *arguments]) == 1
+    said = capfd.readouterr()
+    assert said.err == ""
+    answer = json.loads(said.out)
     dead, small, good = answer["runs"]
     assert (good["status"], good["epochs"]) == ("done", 3)
     assert (dead["status"], dead["reason"]) == ("failed", "ended by SIGKILL (out of memory, unless somebody sent it)")
@@ -65,6 +81,7 @@ def test_a_campaign_records_what_it_can_and_goes_on_after_what_it_cannot(tmp_pat
     assert not (corpus / ".running").exists()
 
 
+@pytest.mark.usefixtures("preflight_here")
 def test_a_network_that_nobody_knows_is_refused_before_anything_runs(tmp_path: Path) -> None:
     path, corpus = tmp_path / "plan.toml", tmp_path / "corpus"
     path.write_text(f'[[workload]]\nnetwork = ["LeNet5", "LeNet6"]\n{GRID}'.replace("size = 16", "size = 32"))
@@ -73,23 +90,21 @@ def test_a_network_that_nobody_knows_is_refused_before_anything_runs(tmp_path: P
     assert not corpus.exists()
 
 
-def test_a_network_that_computes_while_it_is_built_can_be_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", ENVIRONMENT["PYTHONPATH"])
+@pytest.mark.usefixtures("preflight_here")
+def test_a_network_that_computes_while_it_is_built_can_be_built() -> None:
     assert preflight(
         [("own_networks:scheduled", 16), ("own_networks:picky", 16), ("own_networks:picky", 4)]
     ).failures.keys() == {("own_networks:picky", 4)}
 
 
-def test_sigterm_ends_training_and_campaign_and_leaves_no_half_run(tmp_path: Path) -> None:
-    plan, corpus = tmp_path / "plan.toml", tmp_path / "corpus"
+def test_sigterm_ends_training_and_campaign_and_leaves_no_half_run(tmp_path: Path, until: Callable[..., None]) -> None:
+    plan, corpus, hangs = tmp_path / "plan.toml", tmp_path / "corpus", tmp_path / "hangs"
     plan.write_text(f'[[workload]]\nnetwork = "own_networks:hanging"\n{GRID}')
-    with subprocess.Popen(
-        _campaign(str(plan), "--out", str(corpus)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT
-    ) as campaign:
-        deadline = time.monotonic() + 60
-        while not (corpus / ".running").exists() and time.monotonic() < deadline:
-            time.sleep(0.1)
-        time.sleep(1.0)
+    arguments = ["campaign", "run", str(plan), "--out", str(corpus), "--device", "cpu", "--json"]
+    command = [sys.executable, "-m", "epochcast.analyzer", *arguments]
+    environment = ENVIRONMENT | {"HANGS_FILE": str(hangs)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as campaign:
+        until(hangs.exists, 120)
         campaign.send_signal(signal.SIGTERM)
         assert campaign.wait(30) == 128 + signal.SIGTERM
     assert not (corpus / "traces").exists()
@@ -97,23 +112,25 @@ def test_sigterm_ends_training_and_campaign_and_leaves_no_half_run(tmp_path: Pat
     assert not (corpus / "corpus.parquet").exists()
 
 
-def _trainer(network: str, *arguments: str) -> list[str]:
-    sizes = ("--batch-size", "8", "--image-size", "16", "--samples", "64", "--network", f"own_networks:{network}")
-    return [sys.executable, "-m", "epochcast.analyzer.campaign.trainer", *sizes, *arguments]
+def _sizes(network: str) -> list[str]:
+    return ["--batch-size", "8", "--image-size", "32", "--samples", "64", "--network", network]
 
 
 def test_a_training_that_hangs_ends_by_itself_and_says_so() -> None:
-    command = _trainer("hanging", "--epochs", "2", "--timeout", "1")
+    arguments = [*_sizes("own_networks:hanging"), "--epochs", "2", "--timeout", "1"]
+    command = [sys.executable, "-m", "epochcast.analyzer.campaign.trainer", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=ENVIRONMENT)
     # While modules are still loaded (a cold disk) the dump itself may crash; the reason is read from what it says first.
     assert done.returncode != 0
     assert reason_of(1, done.stderr.splitlines(), 1.0) == "it hung: not finished after 1 s"
 
 
-def test_blocks_are_trained_when_they_are_asked_for() -> None:
-    command = _trainer("good", "--epochs", "3", "--blocks", "--precision", "amp")
-    done = subprocess.run(command, input="\n\n", capture_output=True, text=True, timeout=60, env=ENVIRONMENT)
-    assert done.returncode == 0, done.stderr
-    blocks = [json.loads(line)["epoch_s"] for line in done.stdout.splitlines()]
+def test_blocks_are_trained_when_they_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(faulthandler, "dump_traceback_later", lambda *_, **__: None)  # it would end this process in an hour
+    monkeypatch.setattr(sys, "stdin", StringIO("\n\n"))
+    assert trainer.main([*_sizes("LeNet5"), "--epochs", "3", "--blocks", "--precision", "amp"]) == 0
+    blocks = [json.loads(line)["epoch_s"] for line in capsys.readouterr().out.splitlines()]
     assert [len(block) for block in blocks] == [3, 3]
     assert all(seconds > 0 for block in blocks for seconds in block)

@@ -115,6 +115,7 @@ def test_cpus_alone_teach_nothing(tmp_path: Path, record_run: RecordRun, capsys:
     assert "holds no run to learn from: 1 run on AMD EPYC left out: a CPU" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("few_trees")
 def test_train_evaluate_and_calibrate_on_corpora(corpus: Path, tmp_path: Path, record_run: RecordRun, capsys: Capture) -> None:
     more = tmp_path / "more"
     _add(more, record_run, "ResNet18|32|64", "NVIDIA L4", epoch_s=0.7)

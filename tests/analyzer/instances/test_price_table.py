@@ -172,7 +172,7 @@ _INSTANCES = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(_INSTANCES, min_size=1, max_size=6, unique_by=lambda one: (one.cloud, one.name, one.region, one.gpu, one.count))
 )
@@ -181,7 +181,7 @@ def test_written_tables_read_back_equal(tmp_path: Path, instances: list[Instance
     assert load_instances(path, CATALOG)[0] == instances
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.floats() | st.integers().map(float))
 def test_no_price_that_is_a_typing_error_is_ever_read(tmp_path: Path, usd: float) -> None:
     path = tmp_path / "prices.csv"

@@ -227,7 +227,7 @@ def test_bad_lists_are_refused_in_one_sentence(tmp_path: Path, text: str, region
 _PRICES = st.sampled_from(["", "0", "0.0", "nan", "-1"]) | st.floats(-1, 100).map(str)
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.sampled_from(["T4", "V100", "A6000"]), st.sampled_from("ab"), _PRICES, _PRICES), max_size=5))
 def test_no_price_of_zero_or_less_ever_comes_out(tmp_path: Path, rows: list[tuple[str, str, str, str]]) -> None:
     host = "InstanceType,AcceleratorName,AcceleratorCount,Price,SpotPrice,Region,AvailabilityZone\n"
