@@ -131,7 +131,7 @@ def test_texts_from_outside_are_escaped(tmp_path: Path) -> None:
     evil = '<img src=x onerror="alert(1)">'
     content = summary(headline=evil, problems=[evil], command=evil, machine=evil)
     content["predictions"][0]["why"] = content["live"]["sentence"] = content["replay"]["gpu"] = evil
-    page = render(tmp_path, content, figures())
+    page = render(tmp_path, content, {"live": figures()["live"]})
     assert "<img src=x" not in page
     assert page.count("&lt;img src=x") == 7
     assert "a &lt;title&gt;" in page

@@ -100,13 +100,16 @@ def test_the_shared_recordings_of_cpu_trainings(shared_data: Path, capsys: pytes
     assert found["r2"] is not None
 
 
-def test_methods_side_by_side(folder: Path, few_methods: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+def test_methods_side_by_side(
+    folder: Path, few_methods: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["evaluate", "detector", "--data", str(folder), "--recipe", "all", "--json"]) == 0
     answers = parsed(capsys.readouterr().out)
     assert [found["recipe"] for found in answers] == list(few_methods)
     assert {found["n"] for found in answers} == {3}
     assert len({found["baseline_mape"] for found in answers}) == 1
-    assert main(["evaluate", "detector", "--data", str(folder), "--recipe", "all"]) == 0
+    put(tmp_path, "a", "dram_active", 15, 1)
+    assert main(["evaluate", "detector", "--data", str(tmp_path), "--recipe", "all"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split("  ")[0] for line in lines[1:5]] == [*few_methods, "length / 10"]
 
@@ -195,7 +198,7 @@ def test_mlperf_scores_cells_and_asks_for_silence_elsewhere(
     assert found["macro"]["within_5"] == pytest.approx(np.mean([line["within_5"] for line in cells.values()]))
     assert found["rest"]["n"] == 1
     assert found["by"]["trace"]["one/slow/r1"]["true_period"] == pytest.approx(40)
-    assert main(["evaluate", "detector", *arguments]) == 0
+    assert main(["evaluate", "detector", *arguments, "--recipe", "notebook"]) == 0
     text = capsys.readouterr().out
     assert "one/slow" in text
     assert "less than three samples: 1 runs" in text

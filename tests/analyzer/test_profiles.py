@@ -15,6 +15,7 @@ from epochcast.analyzer.profile_of_detection import LEAST_CONFIDENCE, widened
 from epochcast.analyzer.profiles import profile_of
 from epochcast.analyzer.static_gpu import gpu_of
 from epochcast.analyzer.trace import Trace
+from epochcast.detector import Detection
 from epochcast.detector.simulator import SimulatedTrace, simulate, simulate_class
 from epochcast.regressor import Catalog, Profile, load_catalog
 from epochcast.regressor import InputError as RegressorInputError
@@ -39,15 +40,21 @@ def _trace(made: SimulatedTrace) -> Trace:
     return Trace(pd.DataFrame({"time": made.time, **made.metrics}), gpu=made.gpu, source="replay", simulated=True)
 
 
+@pytest.fixture(scope="module")
+def paper(catalog: Catalog) -> tuple[SimulatedTrace, Profile, Detection]:
+    """A job as the paper draws one, its profile, and what the detector found in it."""
+    made = simulate_class("paper", 77)
+    return made, *profile_of(_trace(made), catalog)
+
+
 def _epoch(low: float | None = None, high: float | None = None) -> Profile:
     return Profile("T4", 10.0, "epoch", 5, {}, "none", True, epoch_s_low=low, epoch_s_high=high)
 
 
-def test_true_epochs_lie_in_the_interval(catalog: Catalog) -> None:
+def test_true_epochs_lie_in_the_interval(catalog: Catalog, paper: tuple[SimulatedTrace, Profile, Detection]) -> None:
     inside = []
-    for cls in ("paper", "validation", "slow_first"):
-        made = simulate_class(cls, 77)
-        profile, found = profile_of(_trace(made), catalog)
+    others = [simulate_class(cls, 77) for cls in ("validation", "slow_first")]
+    for made, profile, found in (paper, *((made, *profile_of(_trace(made), catalog)) for made in others)):
         if found.verdict == "epochs":
             assert profile.epoch_s_low is not None and profile.epoch_s_high is not None
             assert profile.first_epoch_excluded and profile.first_epoch_s == found.epochs[0].end - found.epochs[0].start
@@ -126,9 +133,11 @@ def test_attributes_that_no_gpu_has_make_none(catalog: Catalog, name: str, value
         gpu_of("NVIDIA Unheard-of 5", {**STATIC, name: value}, catalog)
 
 
-def test_epochs_that_are_too_unsure_give_no_seconds(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
-    trace = _trace(simulate_class("paper", 77))
-    sure, found = profile_of(trace, catalog)
+def test_epochs_that_are_too_unsure_give_no_seconds(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch, paper: tuple[SimulatedTrace, Profile, Detection]
+) -> None:
+    made, sure, found = paper
+    trace = _trace(made)
     monkeypatch.setattr(profiles, "detect", lambda time, metrics: replace(found, confidence=LEAST_CONFIDENCE - 0.01))
     unsure, _ = profile_of(trace, catalog)
     assert sure.epoch_s is not None and (unsure.epoch_s, unsure.unit, unsure.epoch_s_low) == (None, None, None)
