@@ -1,7 +1,7 @@
 """Peaks that stand out of a curve, as `scipy.signal.find_peaks` finds them.
 
-Own code, as importing `scipy.signal` (and with it `scipy.stats`) takes longer than detecting epochs: a node's analyzer and
-`epochcast detect` load neither.
+Own code, as importing `scipy.signal` (and with it `scipy.stats`) takes longer than detecting epochs: the tracker, and so
+`epochcast detect`, loads no SciPy.
 """
 
 import numpy as np

@@ -1,5 +1,6 @@
 """What a command must not load before it answers: these packages take longer than the answer (benchmarks/cold_start.py)."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -14,50 +15,53 @@ HEAVY = (
     *("numpy", "pandas", "pyarrow", "scipy", "sklearn", "catboost", "matplotlib", "torch", "pydantic", "requests", "jinja2"),
     *("fastapi", "prometheus_client", "importlib.metadata"),
 )
-PREDICTING = ("sklearn", "catboost", "matplotlib", "torch", "pydantic", "requests", "scipy.signal", "scipy.stats")
+PREDICTING = ("sklearn", "catboost", "matplotlib", "torch", "pydantic", "requests", "scipy")
 DRAWING = ("catboost", "matplotlib", "torch", "requests", "simpy", "fastapi")
 
 
-def _loaded(*arguments: str | Path) -> set[str]:
-    """Modules in the process that ran the command to its end."""
+def _loaded(*commands: tuple[str | Path, ...]) -> list[set[str]]:
+    """Modules in one process, after each of the commands that it ran one after another."""
     code = (
-        "import sys\n"
+        "import json, sys\n"
         "from epochcast.analyzer.entry import main\n"
-        "sys.argv[0] = 'epochcast'\n"
-        "status = main()\n"
-        "print('\\n'.join(['LOADED', *sys.modules]))\n"
-        "sys.exit(status)\n"
+        "for arguments in json.loads(sys.argv[1]):\n"
+        "    sys.argv[:] = ['epochcast', *arguments]\n"
+        "    if status := main():\n"
+        "        sys.exit(status)\n"
+        "    print('LOADED', *sys.modules)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True, check=False)
+    asked = json.dumps([[str(argument) for argument in command] for command in commands])
+    done = subprocess.run([sys.executable, "-c", code, asked], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return set(done.stdout.split("LOADED\n")[1].split())
+    loaded = [set(line.split()[1:]) for line in done.stdout.splitlines() if line.startswith("LOADED ")]
+    assert len(loaded) == len(commands)
+    return loaded
 
 
-@pytest.fixture(scope="module", params=["parquet", "csv"])
-def trace(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A square wave of 20 s on a GPU that the catalogue has."""
+@pytest.fixture(scope="module")
+def traces(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """A square wave of 20 s on a GPU that the catalogue has, in each format."""
     time = np.arange(0, 200, 0.1)
     frame = pd.DataFrame(
         {"time": time, "sm_active": np.where(time % 20 < 18, 0.9, 0.1), "power": np.where(time % 20 < 18, 65.0, 40.0)}
     )
-    path = tmp_path_factory.mktemp("cold") / f"run.{request.param}"
-    return write_trace(Trace(frame, gpu="Tesla T4", source="nvml"), path)
+    folder = tmp_path_factory.mktemp("cold")
+    trace = Trace(frame, gpu="Tesla T4", source="nvml")
+    return [write_trace(trace, folder / f"run.{ending}") for ending in ("parquet", "csv")]
 
 
-@pytest.mark.parametrize("arguments", [("--help",), ("--version",), ("serve", "--help"), ("gpus", "--help")])
-def test_a_command_that_only_talks_loads_nothing_heavy(arguments: tuple[str, ...]) -> None:
-    version = {"importlib.metadata"} if arguments == ("--version",) else set()
-    assert not _loaded(*arguments) & set(HEAVY) - version
+def test_commands_that_only_talk_load_nothing_heavy() -> None:
+    """Helps of the whole, of commands and of groups, which load none of their commands; the version comes last."""
+    talks = [("--help",), ("serve", "--help"), ("gpus", "--help"), ("evaluate", "--help"), ("predict-model", "--help")]
+    *helps, version = _loaded(*talks, ("--version",))
+    for talk, loaded in zip(talks, helps, strict=True):
+        assert not loaded & set(HEAVY), talk
+    assert not version & set(HEAVY) - {"importlib.metadata"}
 
 
-@pytest.mark.parametrize("command", ["evaluate", "predict-model"])
-def test_the_help_of_a_group_loads_none_of_its_commands(command: str) -> None:
-    assert not _loaded(command, "--help") & set(HEAVY)
-
-
-def test_detection_loads_neither_what_predicts_nor_what_draws(trace: Path) -> None:
-    assert not _loaded("detect", trace) & set(PREDICTING)
-
-
-def test_a_prediction_loads_only_its_own_recipe(trace: Path) -> None:
-    assert not _loaded("recommend", trace) & set(DRAWING)
+def test_detection_loads_neither_what_predicts_nor_what_draws_and_a_prediction_only_its_own_recipe(traces: list[Path]) -> None:
+    """In one process, the lighter command first: what is loaded for a trace is still there to be seen after the next."""
+    loaded = _loaded(*(("detect", trace) for trace in traces), *(("recommend", trace) for trace in traces))
+    for detection, prediction in zip(loaded[:2], loaded[2:], strict=True):
+        assert not detection & set(PREDICTING)
+        assert not prediction & set(DRAWING)

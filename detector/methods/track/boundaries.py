@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.ndimage import maximum_filter1d
 
+from ...filters import running_max
 from .periods import autocorrelation, level, pooled
 from .template import Matching, boundary_phase, median_window, seeds, windows
 
@@ -192,7 +192,7 @@ def best_chain(similarity: NDArray[np.float64], length: float) -> NDArray[np.int
     (one boundary missed) costs .45.
     """
     reach = max(1, round(0.08 * length))
-    peaks = np.flatnonzero((similarity == maximum_filter1d(similarity, 2 * reach + 1, mode="nearest")) & (similarity > 0.05))
+    peaks = np.flatnonzero((similarity == running_max(similarity, reach)) & (similarity > 0.05))
     if peaks.size < 2:
         return peaks
     first = np.searchsorted(peaks, peaks - LONGEST * length)

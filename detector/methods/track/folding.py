@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.ndimage import median_filter, uniform_filter1d
 
+from ...filters import running_mean, running_median
 from .grid import Grid
 from .template import boundary_phase
 
@@ -114,7 +114,7 @@ def _fused(share: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _residual(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Values less their moving median, in multiples of their spread, clipped; rows that hardly vary are left out."""
-    residual = values - median_filter(values, (1, 2 * int(LONGEST) + 1), mode="nearest")
+    residual = values - running_median(values, 2 * int(LONGEST) + 1)
     spread = np.median(np.abs(residual), axis=1, keepdims=True)
     varying = spread[:, 0] > 0
     residual = np.clip(residual[varying] / spread[varying], -8, 8)
@@ -148,9 +148,8 @@ def _boundaries(
     product = (weights[:, None] * residual * mean[:, index]).sum(axis=0)
     energy = (weights[:, None] * residual**2).sum(axis=0), (weights[:, None] * mean[:, index] ** 2).sum(axis=0)
     width = max(3, round(WINDOW_CYCLES * period / float(np.median(np.diff(time)))))
-    match = uniform_filter1d(product, width) / np.sqrt(
-        np.maximum(uniform_filter1d(energy[0], width) * uniform_filter1d(energy[1], width), 1e-12)
-    )
+    match, own, its = running_mean(np.array([product, *energy]), width, "symmetric")
+    match = match / np.sqrt(np.maximum(own * its, 1e-12))
     edges = np.flatnonzero(np.diff(np.concatenate([[0], (match > RUNNING).astype(np.int8), [0]])))
     if not edges.size:
         return np.empty(0), 0.0

@@ -5,9 +5,9 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.ndimage import uniform_filter1d
 
 from ...clock import ACTIVITY, Clock
+from ...filters import running_mean
 from ...signals import Signals
 
 #: Finest grid step [s]: the product samples at 10 Hz.
@@ -125,7 +125,7 @@ def _busy(time: NDArray[np.float64], activity: NDArray[np.float64], step: float)
     even = np.arange(time[0], time[-1] + step / 2, step)
     raw = np.interp(even, time, activity)
     width = max(1, round(BUSY_MEAN_S / step))
-    level = uniform_filter1d(raw, width, mode="nearest")
+    level = running_mean(raw, width)
     high = float(np.percentile(level, 90))
     busy = np.flatnonzero(level > BUSY_SHARE * high)
     if not busy.size:

@@ -4,9 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.fft import irfft, next_fast_len, rfft
-from scipy.ndimage import median_filter, uniform_filter1d
 
+from ...filters import quick_length, running_mean, running_median
 from ...peaks import prominent_peaks
 
 #: At every scale the period is looked for where it has 20 to 96 bins; at the finest from 8 samples (0.8 s at 10 Hz).
@@ -46,9 +45,9 @@ def autocorrelation(channels: NDArray[np.float64], lags: int) -> NDArray[np.floa
     """Unbiased autocorrelation per channel, (c, n) -> (c, lags), lags 0 to lags - 1 < n; 0 for a channel that is constant."""
     n = channels.shape[1]
     centred = channels - channels.mean(axis=1, keepdims=True)
-    size = next_fast_len(n + lags, real=True)
-    spectrum = rfft(centred, size, axis=1)
-    raw = irfft(spectrum.real**2 + spectrum.imag**2, size, axis=1)[:, :lags]
+    size = quick_length(n + lags)
+    spectrum = np.fft.rfft(centred, size, axis=1)
+    raw = np.fft.irfft(spectrum.real**2 + spectrum.imag**2, size, axis=1)[:, :lags]
     power = raw[:, :1] / n
     return np.asarray(raw / (n - np.arange(lags)) / np.where(power > 1e-12, power, np.inf))
 
@@ -65,7 +64,7 @@ def level(channels: NDArray[np.float64], block: int) -> NDArray[np.float64]:
         starts = starts[:-1]
     stops = np.append(starts[1:], n)
     means = np.add.reduceat(channels, starts, axis=1) / (stops - starts)
-    smooth = median_filter(means, (1, LEVEL_BLOCKS), mode="nearest")
+    smooth = running_median(means, LEVEL_BLOCKS)
     centres, index = (starts + stops - 1) / 2, np.arange(n)
     return np.array([np.interp(index, centres, row) for row in smooth])
 
@@ -159,9 +158,9 @@ def harmonic_product_period(values: NDArray[np.float64], harmonics: int = 3) -> 
         harmonics: how many are multiplied (harmonic product spectrum, Schroeder 1968).
     """
     n = values.shape[1]
-    size = next_fast_len(2 * n, real=True)
-    trend = uniform_filter1d(values, max(3, n // 2), axis=1, mode="nearest")
-    spectrum = rfft((values - trend) * np.hanning(n), size, axis=1)
+    size = quick_length(2 * n)
+    trend = running_mean(values, max(3, n // 2))
+    spectrum = np.fft.rfft((values - trend) * np.hanning(n), size, axis=1)
     power = (spectrum.real**2 + spectrum.imag**2).mean(axis=0)
     low, high = -(-2 * size // n), size // FINEST_BINS
     if high <= low or harmonics * high >= power.size:

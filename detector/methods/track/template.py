@@ -2,7 +2,8 @@
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.fft import irfft, next_fast_len, rfft
+
+from ...filters import quick_length
 
 #: Windows tried as the first template.
 SEEDS = 24
@@ -14,8 +15,8 @@ class Matching:
     def __init__(self, channels: NDArray[np.float64]) -> None:
         self.channels = channels
         rows, n = channels.shape
-        self._size = next_fast_len(n, real=True)  # what wraps around lies beyond the last whole window
-        self._spectrum = rfft(channels, self._size, axis=1)
+        self._size = quick_length(n)  # what wraps around lies beyond the last whole window
+        self._spectrum = np.fft.rfft(channels, self._size, axis=1)
         self._totals = np.zeros((2 * rows, n + 1))
         np.cumsum(np.concatenate([channels, channels**2]), axis=1, out=self._totals[:, 1:])
         self._variance = channels.var(axis=1).sum()
@@ -34,8 +35,8 @@ class Matching:
         """Normalised cross-correlation of a template, (c, w), with every window: (n - w + 1,), about -1..1."""
         centred = template - template.mean(axis=1, keepdims=True)
         n, width = self.channels.shape[1], template.shape[1]
-        spectrum = (self._spectrum * rfft(centred, self._size, axis=1).conj()).sum(axis=0)
-        product = irfft(spectrum, self._size)[: n - width + 1]
+        spectrum = (self._spectrum * np.fft.rfft(centred, self._size, axis=1).conj()).sum(axis=0)
+        product = np.fft.irfft(spectrum, self._size)[: n - width + 1]
         return np.asarray(product / np.sqrt(self.energy(width) * (centred**2).sum() + 1e-12))
 
 
