@@ -64,15 +64,19 @@ def test_small_networks_have_the_weights_of_their_layers(name: str, image_size: 
     assert weights(name, image_size, classes) == expected
 
 
-@pytest.mark.parametrize("image_size", IMAGE_SIZES)
 @pytest.mark.parametrize("name", PAPER)
-def test_networks_train_at_every_image_size_of_the_paper(name: str, image_size: int) -> None:
-    with torch.device("meta"):
-        network = build(name, image_size, classes=7)
-        logits = network(torch.empty(2, 3, image_size, image_size))
-    assert logits.shape == (2, 7)
-    logits.sum().backward()
-    assert all(parameter.grad is not None for parameter in network.parameters())
+def test_networks_train_at_every_image_size_of_the_paper(name: str) -> None:
+    """Forward at each size, where layers might not fit; backward, which follows the same operators, at the smallest."""
+    for image_size in IMAGE_SIZES:
+        with torch.device("meta"):
+            network = build(name, image_size, classes=7)
+        smallest = image_size == min(IMAGE_SIZES)
+        with torch.set_grad_enabled(smallest):
+            logits = network(torch.empty(2, 3, image_size, image_size, device="meta"))
+        assert logits.shape == (2, 7), image_size
+        if smallest:
+            logits.sum().backward()
+            assert all(parameter.grad is not None for parameter in network.parameters())
 
 
 @pytest.mark.parametrize("name", ["LeNet5", "ResNetSmall", "MobileNetV2"])

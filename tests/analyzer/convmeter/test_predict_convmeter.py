@@ -232,32 +232,41 @@ def test_the_papers_form_on_one_and_several_devices(folder: Path, tmp_path: Path
     assert set(ask(folder, "--network", NEW, model=forward)["predictions"][0]["phases"]) == {"forward"}
 
 
-def test_known_networks_need_no_torch(folder: Path) -> None:
-    arguments = ["predict-model", "convmeter", "--network", NEW, "--model", str(folder / "model"), "--json"]
-    code = f"import sys; from epochcast.analyzer.cli import main; main({arguments!r}); sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
-
-
 _WITHOUT_TORCH = """
 import sys
 from importlib.abc import MetaPathFinder
 
+sought = []
+
 class NoTorch(MetaPathFinder):
     def find_spec(self, name, path, target=None):
         if name == "torch":
+            sought.append(name)
             raise ModuleNotFoundError("No module named 'torch'")
 
 sys.meta_path.insert(0, NoTorch())
+
+from epochcast.analyzer.cli import main
+
+for arguments in ASKED:
+    print("exit", main(arguments), "torch was sought" if sought else "", file=sys.stderr)
 """
 
 
-@pytest.mark.parametrize("more", [["--image-size", "100"], ["--block", "ReLU0"], ["--blocks"]])
-def test_what_takes_torch_says_so_where_there_is_none(folder: Path, more: list[str]) -> None:
-    arguments = ["predict-model", "convmeter", "--network", "vgg16", "--model", str(folder / "model"), *more]
-    code = f"{_WITHOUT_TORCH}from epochcast.analyzer.cli import main; sys.exit(main({arguments!r}))"
+def test_where_there_is_no_torch_known_networks_are_predicted_and_the_others_say_what_they_take(folder: Path) -> None:
+    known = ["predict-model", "convmeter", "--network", NEW, "--model", str(folder / "model"), "--json"]
+    others = [
+        ["predict-model", "convmeter", "--network", "vgg16", "--model", str(folder / "model"), *more]
+        for more in (["--image-size", "100"], ["--block", "ReLU0"], ["--blocks"])
+    ]
+    code = _WITHOUT_TORCH.replace("ASKED", repr([known, *others]))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 2 and done.stderr.count("\n") == 1
-    assert "takes PyTorch" in done.stderr and "pip install 'epochcast[torch,convnets]'" in done.stderr
+    assert json.loads(done.stdout)["network"] == NEW
+    first, *sentences = done.stderr.splitlines()
+    assert first == "exit 0 " and len(sentences) == 2 * len(others), "one sentence each"
+    for said, ended in zip(sentences[::2], sentences[1::2], strict=True):
+        assert "takes PyTorch" in said and "pip install 'epochcast[torch,convnets]'" in said
+        assert ended.startswith("exit 2 ")
 
 
 def test_training_says_what_it_rests_on(folder: Path, tmp_path: Path) -> None:

@@ -1,10 +1,32 @@
-"""Makes hand_made.py importable by these tests: import mode importlib puts no folder on the path."""
+"""Makes hand_made.py importable by these tests: import mode importlib puts no folder on the path. And shared graphs."""
 
 import importlib.util
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+import pytest
 
 _spec = importlib.util.spec_from_file_location("hand_made", Path(__file__).with_name("hand_made.py"))
 assert _spec is not None and _spec.loader is not None
 sys.modules["hand_made"] = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(sys.modules["hand_made"])
+
+
+@pytest.fixture(scope="module")
+def shared_graphs() -> Iterator[None]:
+    """A model is traced once for all commands of a file; its graphs are never changed."""
+    from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
+
+    fresh, known = ModelGraphs.of, dict[tuple[str, str], ModelGraphs]()
+
+    def of(text: str, device_type: str = "cuda", plan: Mapping[str, str] | None = None) -> ModelGraphs:
+        if plan is not None:
+            return fresh(text, device_type, plan)
+        if (text, device_type) not in known:
+            known[text, device_type] = fresh(text, device_type)
+        return known[text, device_type]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ModelGraphs, "of", of)
+        yield

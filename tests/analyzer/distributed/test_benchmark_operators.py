@@ -14,6 +14,7 @@ pytest.importorskip("torch")
 
 import torch
 
+from epochcast.analyzer.backends.distributed.operator_time import collection
 from epochcast.analyzer.backends.distributed.operator_time.collection import COLUMNS, Item, collect, plan
 from epochcast.analyzer.backends.distributed.operator_time.corpus import read_corpus
 from epochcast.analyzer.backends.distributed.operator_time.random_operators import random_operators
@@ -101,7 +102,9 @@ def test_another_file_is_not_overwritten(small, tmp_path, content):
     assert path.read_bytes() == content.encode("latin-1")
 
 
-def test_the_command_says_what_it_did(tmp_path, capsys):
+def test_the_command_says_what_it_did(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(collection, "_MOST_FLOPS", {"cpu": 1e6})  # a millisecond at most
+    monkeypatch.setattr(collection, "_MOST_BYTES", {"cpu": 1e5})
     path = tmp_path / "operators.csv"
     arguments = ["benchmark", "operators", "--device", "cpu", "--model", MODEL, "--precision", "fp32", "--budget", "0"]
     assert main([*arguments, "--out", str(path), "--json"]) == 0

@@ -18,6 +18,8 @@ from epochcast.analyzer.backends.distributed.predictor import Predictor
 from epochcast.analyzer.cli import main
 from epochcast.regressor import load_catalog
 
+pytestmark = pytest.mark.usefixtures("shared_graphs")
+
 Capture = pytest.CaptureFixture[str]
 
 MODEL = "gpt:hidden=128,layers=4,heads=4,vocab=512,positions=128"
@@ -194,7 +196,7 @@ def test_precisions_and_strategies_beside_each_other(capsys: Capture, tmp_path: 
 
 
 @pytest.fixture(scope="module")
-def tables(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def tables(shared_graphs: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Runs of two models "measured" under coefficients that are not the believed ones: to train on, and to test on."""
     truth = replace(Coefficients.shipped(), bandwidth=0.5, launch=1.2e-5, node_link=0.6, network=0.5)
     gpu, rows = load_catalog()[A100], []

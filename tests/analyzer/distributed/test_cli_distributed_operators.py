@@ -13,6 +13,8 @@ from epochcast.analyzer.cli import main
 from epochcast.analyzer.cli.evaluate.distributed_report import by_gpu_report
 from epochcast.regressor import load_catalog
 
+pytestmark = pytest.mark.usefixtures("shared_graphs")
+
 Capture = pytest.CaptureFixture[str]
 
 GPUS = {"Tesla T4": "T4", "NVIDIA A100-PCIE-40GB": "A100 PCIe 40GB"}
