@@ -3,6 +3,8 @@
 import ast
 import subprocess
 import sys
+from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -48,18 +50,23 @@ def _modules(root: Path, room: str) -> list[Path]:
     return sorted((root / room).rglob("*.py"))
 
 
-def _imports(path: Path, root: Path, *, nested: bool) -> set[str]:
-    """Absolute names that a file imports; relative ones resolved from its place below ``epochcast``."""
+@cache
+def _imports(path: Path, root: Path) -> tuple[frozenset[str], frozenset[str]]:
+    """Absolute names that a file imports anywhere, and at its top; relative ones resolved from its place in ``epochcast``."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
+    return _imported(ast.walk(tree), path, root), _imported(tree.body, path, root)
+
+
+def _imported(nodes: Iterable[ast.AST], path: Path, root: Path) -> frozenset[str]:
     package = ["epochcast", *path.relative_to(root).parent.parts]
     found = set()
-    for node in ast.walk(tree) if nested else tree.body:
+    for node in nodes:
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             base = package[: len(package) - node.level + 1] if node.level else []
             found |= {".".join([*base, *([node.module] if node.module else []), alias.name]) for alias in node.names}
-    return found
+    return frozenset(found)
 
 
 @pytest.mark.parametrize("room", ALLOWED)
@@ -67,7 +74,7 @@ def test_rooms_import_only_what_the_architecture_allows(root: Path, room: str) -
     modules = _modules(root, room)
     assert modules, f"no modules in {room}/"
     for path in modules:
-        for name in _imports(path, root, nested=True):
+        for name in _imports(path, root)[0]:
             parts = name.split(".")
             if parts[0] == "epochcast" and len(parts) > 1 and parts[1] in ALLOWED:
                 assert parts[1] == room or parts[1] in ALLOWED[room], f"{path.relative_to(root)} imports {name}"
@@ -78,7 +85,7 @@ def test_rooms_load_only_their_own_third_party_packages(root: Path, room: str) -
     for path in _modules(root, room):
         if path.parent.name == "demo":  # the demo's trainer is a user's program: torch where there is torch
             continue
-        tops = {name.split(".")[0] for name in _imports(path, root, nested=False)}
+        tops = {name.split(".")[0] for name in _imports(path, root)[1]}
         allowed = AT_IMPORT[room].union(
             *(also for folder, also in ALSO_AT_IMPORT.items() if path.is_relative_to(root / folder))
         )

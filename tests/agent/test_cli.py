@@ -47,9 +47,9 @@ def refused_at_once(capsys: pytest.CaptureFixture[str], *arguments: object) -> s
     return line
 
 
-def test_a_live_agent_answers_and_stops_clean(start_agent: Callable[..., Any]) -> None:
+def test_a_live_agent_answers_and_stops_clean(start_agent: Callable[..., Any], until: Any) -> None:
     agent = start_agent("--source", "host")
-    time.sleep(1)
+    until(lambda: len(agent.json("/api/v1/samples")["gpus"][0]["time"]) >= 5)
     (gpu,) = agent.json("/api/v1/samples")["gpus"]
     assert gpu["source"] == "host"
     assert len(gpu["time"]) >= 5
@@ -155,20 +155,28 @@ def test_settings_come_from_a_file_and_flags_win(start_agent: Callable[..., Any]
     assert "over the last 1 s window" in agent.text("/metrics")
 
 
-def test_check_says_what_can_be_measured() -> None:
-    done = run("check", "--json")
+@pytest.fixture(scope="module")
+def checked() -> subprocess.CompletedProcess[str]:
+    """What a process says that can be measured here."""
+    return run("check", "--json")
+
+
+def test_check_says_what_can_be_measured(checked: subprocess.CompletedProcess[str], capsys: pytest.CaptureFixture[str]) -> None:
+    done = checked
     found = json.loads(done.stdout)
     assert (done.returncode, set(found)) == (0, {"gpus", "sources", "problems"})
     assert [source["name"] for source in found["sources"]] == ["gpm", "dcgm", "dcgm-exporter", "nvml", "host"]
     assert all(source["available"] or source["reason"] in " ".join(found["problems"]) for source in found["sources"])
-    words = run("check").stdout
+    assert main(["check"]) == 0
+    words = capsys.readouterr().out
     assert "host: works" in words
     for source in found["sources"]:
         assert source["available"] or source["reason"] in words
 
 
-def test_check_of_one_source() -> None:
-    (host,) = json.loads(run("--source", "host", "check", "--json").stdout)["gpus"]
+def test_check_of_one_source(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--source", "host", "check", "--json"]) == 0
+    (host,) = json.loads(capsys.readouterr().out)["gpus"]
     assert (host["source"], host["why"]) == ("host", "asked for by name")
     assert host["metrics"]["cpu_utilization"] == "fast"
 
@@ -186,7 +194,6 @@ def test_a_port_in_use() -> None:
         (["--replay", "no_such.csv"], "cannot read the trace no_such.csv: No such file"),
         (["--source", "host", "--port", "0", "--host", "no.such.host.invalid"], "cannot be listened on"),
         (["--source", "host", "--port", "0", "--port-file", "no/such/folder/port"], "cannot write no/such/folder/port"),
-        (["--port", "99999"], "port is 99999"),
     ],
 )
 def test_a_process_refuses_in_one_sentence_with_exit_2(arguments: list[str], sentence: str) -> None:
@@ -204,6 +211,7 @@ def test_a_process_refuses_in_one_sentence_with_exit_2(arguments: list[str], sen
         (["--replay", "x.csv", "--speed", "nan"], "speed is nan"),
         (["--speed", "2"], "only a replay has one"),
         (["--port", "http"], "invalid int value: 'http'"),
+        (["--port", "99999"], "port is 99999"),
         (["--retention", "0"], "retention is 0.0 s"),
         (["--config", "no_such.toml"], "cannot read the configuration no_such.toml: No such file"),
         (["--frequency"], "unrecognized arguments"),
@@ -258,9 +266,8 @@ def test_a_bad_configuration_is_one_sentence_and_exit_2(
     assert sentence in refused_at_once(capsys, "--config", tmp_path / "agent.toml")
 
 
-def test_no_gpu_for_nvml() -> None:
-    done = run("check", "--json")
-    if any(source["available"] for source in json.loads(done.stdout)["sources"] if source["name"] == "nvml"):
+def test_no_gpu_for_nvml(checked: subprocess.CompletedProcess[str]) -> None:
+    if any(source["available"] for source in json.loads(checked.stdout)["sources"] if source["name"] == "nvml"):
         pytest.skip("this machine has a GPU")
     assert "source 'nvml' cannot use the NVIDIA driver" in refused("--source", "nvml")
 
@@ -280,9 +287,18 @@ print(sorted(set({HEAVY!r}) & set(sys.modules)))
     assert done.stdout.strip() == "[]"
 
 
-def test_help_shows_an_example() -> None:
-    assert "epochcast-agent --replay trace.csv --speed 10" in run("--help").stdout
-    assert "epochcast-agent check --json" in run("check", "--help").stdout
+@pytest.mark.parametrize(
+    ("arguments", "example"),
+    [
+        (["--help"], "epochcast-agent --replay trace.csv --speed 10"),
+        (["check", "--help"], "epochcast-agent check --json"),
+    ],
+)
+def test_help_shows_an_example(capsys: pytest.CaptureFixture[str], arguments: list[str], example: str) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    assert not end.value.code
+    assert example in capsys.readouterr().out
 
 
 def test_the_agent_alone_tells_its_version() -> None:

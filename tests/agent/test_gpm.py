@@ -97,7 +97,7 @@ def test_a_metric_is_the_mean_between_two_samples(open_source: Open, nvml_driver
     nvml_driver("gpus 1\nepoch * 0.8 0.5")
     source = open_source()
     moments, values = [gpm._sampled["GPU-stub-0"]], []
-    for n in range(24):
+    for n in range(17):
         values.append(rows(source, n / 10)["0"]["sm_active"])
         moments.append(gpm._sampled["GPU-stub-0"])
     assert max(values) == pytest.approx(0.85)
@@ -286,13 +286,13 @@ def test_the_whole_agent_over_the_stub(nvml_library: Path, start_agent: Callable
         ("Tesla T4", "nvml"),
     ]
     deadline = time.monotonic() + 20
-    while len(agent.json("/api/v1/samples?gpu=GPU-stub-0&metric=sm_active")["gpus"][0]["time"]) < 20:
+    while len(agent.json("/api/v1/samples?gpu=GPU-stub-0&metric=sm_active")["gpus"][0]["time"]) < 12:
         assert time.monotonic() < deadline
         time.sleep(0.2)
     (samples,) = agent.json("/api/v1/samples?gpu=GPU-stub-0&metric=sm_active&metric=energy")["gpus"]
     active = [value for value in samples["metrics"]["sm_active"] if value is not None]
     assert active == pytest.approx([0.85] * len(active), abs=1e-6)
-    assert len(active) >= 15
+    assert len(active) >= 9
     assert np.all(np.diff(samples["metrics"]["energy"]) >= 0)
     assert agent.stop()[0] == 0
     assert nvml_scenario.violations == []

@@ -1,3 +1,4 @@
+import gc
 import logging
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +16,15 @@ from epochcast.agent.errors import InputError
 from epochcast.agent.node import Node
 
 PROFILES, PLAIN = (catalog()["sm_active"], catalog()["power"]), (catalog()["power"],)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def only_garbage_of_these_tests() -> Iterator[None]:
+    """A node that opens its sources anew collects garbage; what other tests have loaded is not gone through each time."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture

@@ -21,7 +21,9 @@ def site(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     if find_spec("mkdocs") is None:
         pytest.skip("no mkdocs (extra docs)")
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    # As `mkdocs build`, without the collection of garbage, which takes a third of the time and finds next to nothing.
+    code = "import gc, sys; gc.disable(); from mkdocs.__main__ import cli; cli(sys.argv[1:])"
+    command = [sys.executable, "-c", code, "build", "--strict", "--quiet", "--site-dir", str(folder)]
     done = subprocess.run(
         command, cwd=root, capture_output=True, text=True, check=False, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}
     )
