@@ -1,6 +1,6 @@
 """Broken, huge and adversarial uploads: none is answered 5xx, and the service neither ends nor grows.
 
-A few hundred here; 10 000 to a real process in `make soak` (test_soak.py).
+A hundred here; 10 000 to a real process in `make soak` (test_soak.py).
 """
 
 import base64
@@ -210,15 +210,15 @@ def fuzz(client: httpx2.Client, uploads: st.SearchStrategy[Upload], examples: in
 @pytest.mark.parametrize("kind", UPLOADS)
 def test_whatever_is_sent_is_answered_or_refused(client: TestClient, parts: Parts, kind: str) -> None:
     restarts = parts.workers.restarts
-    assert fuzz(client, UPLOADS[kind], 60) >= 20
+    assert fuzz(client, UPLOADS[kind], 25) >= 8
     assert parts.workers.restarts == restarts  # no upload ended a process, or took it all of its time
     assert client.get("/healthz").status_code == 200
 
 
-def test_a_parquet_file_that_unfolds_to_gigabytes_is_refused(client: TestClient) -> None:
-    rows = 50_000_000
+def test_a_parquet_file_that_unfolds_to_too_much_is_refused(client: TestClient) -> None:
+    rows = MOST_CELLS // 2 + 1
     one = pa.array([1.0]).dictionary_encode()
     bomb = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int8)), one.dictionary)
     body = _parquet_file({"time": bomb, "sm_active": bomb}, compression="zstd")
-    assert len(body) < 1_000_000 < 2 * rows > MOST_CELLS
+    assert len(body) < 1_000_000
     assert check(client, ("/api/v1/traces/detections", PARQUET, body)) == 422

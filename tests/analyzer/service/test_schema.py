@@ -37,8 +37,6 @@ _CHECKS = [
     unsupported_method,
 ]
 
-_EXAMPLES = {GenerationMode.POSITIVE: 15, GenerationMode.NEGATIVE: 10}
-
 
 @pytest.fixture(scope="module")
 def described(
@@ -49,15 +47,18 @@ def described(
         yield schemathesis.openapi.from_asgi("/openapi.json", create_app(parts))
 
 
+@pytest.mark.parametrize("examples", [6, pytest.param(30, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
-def test_every_operation_keeps_what_its_description_says(described: schemathesis.BaseSchema, mode: GenerationMode) -> None:
+def test_every_operation_keeps_what_its_description_says(
+    described: schemathesis.BaseSchema, mode: GenerationMode, examples: int
+) -> None:
     # Not by schemathesis' own plug-in, which knows pytest 9.2 too little.
     operations = [found.ok() for found in described.get_all_operations()]
     assert len(operations) > 20
     for operation in operations:
 
         @settings(
-            max_examples=_EXAMPLES[mode],
+            max_examples=examples,
             derandomize=True,
             database=None,
             deadline=None,
