@@ -57,7 +57,7 @@ def test_track_says_nothing_about_tiny_and_flat_traces(kind: object, n: int) -> 
     assert found.verdict == "none"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     st.sampled_from(sorted(METHODS)),
     st.sampled_from(["wall", "auto", "work"]),

@@ -54,14 +54,17 @@ def test_boundaries_of_one_job_are_one_job() -> None:
 
 
 def test_two_jobs_are_told_apart() -> None:
+    """In a third of six traces at least, the shorter first: once that is so, the rest need not be asked."""
     found = 0
-    for seed in range(6):
+    for seed in (5, 0, 2, 1, 4, 3):
         trace = simulate_class("two_jobs", seed)
         answer = detect(trace.time, {name: trace.metrics[name] for name in FOUR}, abstain_below=0.0)
         truths = [float(np.median(np.diff(starts))) for starts in (trace.epoch_starts, trace.epoch_starts2)]
         jobs = [job.period_s for job in answer.jobs]
         found += all(any(abs(job / true - 1) < 0.05 for job in jobs) for true in truths)
-    assert found >= 2
+        if found == 2:
+            return
+    pytest.fail(f"both jobs of {found} traces")
 
 
 def test_one_job_on_request() -> None:

@@ -1,11 +1,12 @@
 """Profiles to test with: made up by a known law, and the public ones where they are at hand."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from joblib import parallel_config
 
 from epochcast.regressor import Catalog, Predictor, Profile, load_catalog, load_corpus
 from epochcast.regressor.features import prior_log_ratio
@@ -103,3 +104,10 @@ def made_up_profiles(make_up: Callable[..., list[Profile]]) -> list[Profile]:
 def predictor(made_up_profiles: list[Profile], catalog: Catalog) -> Predictor:
     """Fitted on the made-up profiles, with few trees."""
     return Predictor.fit(made_up_profiles, catalog, DefaultRecipe(trees=20))
+
+
+@pytest.fixture
+def in_threads() -> Iterator[None]:
+    """The paper's stack would start a process per core."""
+    with parallel_config("threading"):
+        yield

@@ -1,11 +1,10 @@
 """Estimators follow scikit-learn: its own checks where the input is a matrix, the same rules by hand where it is pairs."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from joblib import parallel_config
 from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.exceptions import NotFittedError
@@ -25,11 +24,7 @@ from epochcast.regressor.scoring import score
 SMALL = {"trees": 5, "iterations": 5, "cv": 2}
 
 
-@pytest.fixture(autouse=True)
-def in_threads() -> Iterator[None]:
-    """The paper's stack would start a process per core."""
-    with parallel_config("threading"):
-        yield
+pytestmark = pytest.mark.usefixtures("in_threads")
 
 
 @pytest.fixture(scope="module")

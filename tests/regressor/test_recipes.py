@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from joblib import parallel_config
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesRegressor
@@ -49,6 +50,9 @@ FAST = {
 }
 
 
+pytestmark = pytest.mark.usefixtures("in_threads")
+
+
 @pytest.fixture(scope="module")
 def pairs(made_up_profiles: list[Profile], catalog: Catalog) -> list[Pair]:
     return make_pairs(made_up_profiles, catalog)
@@ -83,6 +87,13 @@ def test_recipes_learn_and_answer_in_seconds(name: str, pairs: list[Pair]) -> No
 def test_same_data_same_answer(name: str, pairs: list[Pair]) -> None:
     first, second = (clone(FAST[name]).fit(pairs).predict(pairs) for _ in range(2))
     assert np.array_equal(first, second)
+
+
+@pytest.mark.soak
+def test_the_stack_is_the_same_from_processes(pairs: list[Pair]) -> None:
+    in_threads = clone(FAST["paper"]).fit(pairs).predict(pairs)
+    with parallel_config("loky"):
+        assert np.array_equal(clone(FAST["paper"]).fit(pairs).predict(pairs), in_threads)
 
 
 def test_baselines_by_hand(catalog: Catalog, make_profile: Callable[..., Profile]) -> None:
