@@ -161,7 +161,7 @@ def test_a_network_is_sent_as_onnx(
 
 def test_graphs_of_unusual_sizes_fill_no_disk(client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    ask(client, "occupancy", network="rnn", gpus=["T4"], hidden=77)
+    ask(client, "occupancy", network="rnn", gpus=["T4"], hidden=77, sequence=4)
     assert not list(tmp_path.rglob("*.npz"))
     ask(client, "occupancy", network="rnn", gpus=["T4"])
     assert len(list(tmp_path.rglob("*.npz"))) == 1

@@ -73,7 +73,7 @@ def check(ask: Ask, content: bytes) -> None:
         assert tempfile.gettempdir() not in sentence, "it tells where files lie"
 
 
-@settings(max_examples=100, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
 @given(edits=EDITS)
 def test_damage_is_told(ask: Ask, small_onnx: bytes, edits: list[tuple[str, float, bytes]]) -> None:
     check(ask, damaged(small_onnx, edits))

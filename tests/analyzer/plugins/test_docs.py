@@ -13,6 +13,8 @@ from fastapi.testclient import TestClient
 from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.service.questions import example_profile
 
+from .conftest import fitted
+
 Serve = Callable[..., TestClient]
 Install = Callable[..., None]
 
@@ -42,9 +44,9 @@ def holds(answer: Any, part: Any) -> bool:
     return answer == (pytest.approx(part, rel=1e-3) if isinstance(part, float) else part)
 
 
-def test_the_white_boxes_answer_as_shown(page: str, serve: Serve, cpu_model: Path) -> None:
+def test_the_white_boxes_answer_as_shown(page: str, serve: Serve, cpu_points: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="torch is not installed (extra torch)")
-    client = serve({"convmeter": {"models": {"cpu": str(cpu_model)}}})
+    client = serve({"convmeter": {"models": {"cpu": str(fitted(cpu_points, tmp_path / "cpu"))}}})
     of_ours = [one for one in shown(page) if one[0] != "carbon"]
     assert [backend for backend, _, _ in of_ours] == ["distributed", "convmeter", "occupancy"]
     for backend, question, expected in of_ours:
