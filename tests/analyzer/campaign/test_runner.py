@@ -114,8 +114,9 @@ def test_no_run_starts_that_the_time_would_not_hold(tmp_path: Path, training: Fa
 def test_the_plans_own_budget_holds_and_the_given_one_wins(
     tmp_path: Path, plan: Plan, training: FakeTraining, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "time", SimpleNamespace(monotonic=lambda: 2.1 * len(training.began)))
-    short = plan.model_copy(update={"time_budget_s": 2.0})
+    # A run takes 10 s by the clock, of which 20 are left then, and the next is expected to take 23.
+    monkeypatch.setattr(runner, "time", SimpleNamespace(monotonic=lambda: 10.0 * len(training.began)))
+    short = plan.model_copy(update={"time_budget_s": 30.0})
     assert [result.status for result in Runner(short, tmp_path, CPU).run()] == ["done", "not reached", "not reached"]
     assert [result.status for result in Runner(short, tmp_path, CPU, time_budget_s=60).run()] == ["skipped", "done", "done"]
 

@@ -104,9 +104,12 @@ def test_sigterm_ends_training_and_campaign_and_leaves_no_half_run(tmp_path: Pat
     command = [sys.executable, "-m", "epochcast.analyzer", *arguments]
     environment = ENVIRONMENT | {"HANGS_FILE": str(hangs)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as campaign:
-        until(hangs.exists, 120)
-        campaign.send_signal(signal.SIGTERM)
-        assert campaign.wait(30) == 128 + signal.SIGTERM
+        try:
+            until(hangs.exists, 120)
+            campaign.send_signal(signal.SIGTERM)
+            assert campaign.wait(30) == 128 + signal.SIGTERM
+        finally:
+            campaign.kill()
     assert not (corpus / "traces").exists()
     assert not (corpus / "failures").exists()
     assert not (corpus / "corpus.parquet").exists()
