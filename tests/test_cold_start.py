@@ -61,7 +61,13 @@ def test_commands_that_only_talk_load_nothing_heavy() -> None:
 
 def test_detection_loads_neither_what_predicts_nor_what_draws_and_a_prediction_only_its_own_recipe(traces: list[Path]) -> None:
     """In one process, the lighter command first: what is loaded for a trace is still there to be seen after the next."""
-    loaded = _loaded(*(("detect", trace) for trace in traces), *(("recommend", trace) for trace in traces))
+    detections, predictions = ([(name, trace) for trace in traces] for name in ("detect", "recommend"))
+    loaded = _loaded(*detections, *predictions)
     for detection, prediction in zip(loaded[:2], loaded[2:], strict=True):
         assert not detection & set(PREDICTING)
         assert not prediction & set(DRAWING)
+
+
+def test_a_figure_of_epochs_loads_nothing_that_predicts(traces: list[Path]) -> None:
+    (loaded,) = _loaded(("detect", traces[0], "--plot", traces[0].with_suffix(".png")))
+    assert loaded & set(PREDICTING) == {"matplotlib"}

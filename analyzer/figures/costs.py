@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -11,10 +11,12 @@ from matplotlib.legend_handler import HandlerTuple
 from matplotlib.lines import Line2D
 
 from ..errors import InputError
-from ..recommendation import Recommendation
 from .log_axis import plain_log_axis, time_unit
 from .recommended import cost_interval, short_name, time_interval
 from .style import BLUE, GREEN, ORANGE, drawing
+
+if TYPE_CHECKING:  # to draw is not to recommend: ranking loads scipy.stats, which takes longer than a figure
+    from ..recommendation import Recommendation
 
 _DOT: Mapping[str, Any] = {"color": BLUE, "marker": "o", "markersize": 5, "alpha": 0.6, "linestyle": ""}
 _MOST_NAMES = 2  # of instances at the same place; the rest are counted

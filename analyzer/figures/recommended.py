@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ...regressor.estimate import Estimate
-from ..recommendation import Recommendation
+
+if TYPE_CHECKING:
+    from ..recommendation import Recommendation
 
 _LONGEST_NAME = 32  # a price file can say anything
 

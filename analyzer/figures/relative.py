@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.artist import Artist
@@ -13,10 +14,12 @@ from matplotlib.patches import Patch
 
 from ...regressor.estimate import Estimate
 from ..errors import InputError
-from ..recommendation import Recommendation
 from .log_axis import plain_log_axis
 from .recommended import cost_interval, short_name, time_interval
 from .style import BLUE, ORANGE, drawing
+
+if TYPE_CHECKING:  # to draw is not to recommend: ranking loads scipy.stats, which takes longer than a figure
+    from ..recommendation import Recommendation
 
 _WHISKER = "0.45"  # seen on light and dark pages, and on the bars
 _ALPHA = 0.75

@@ -4,14 +4,17 @@ import gzip
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
+from numpy.typing import NDArray
 
 from epochcast.analyzer.service.questions import example_profile
 from epochcast.analyzer.trace import Trace, write_trace
+from epochcast.detector import Detection, detect
 from epochcast.detector.simulator import simulate
 from epochcast.regressor import Profile
 
@@ -56,6 +59,25 @@ CONFIG = {
     "vocab_size": 50257,
     "n_positions": 1024,
 }
+
+
+@pytest.fixture(autouse=True)
+def detections(monkeypatch: pytest.MonkeyPatch, kept_detections: dict[bytes, Detection]) -> None:
+    """Most commands find the epochs of the same trace before they do what is theirs: what was found once is kept."""
+
+    def kept(time: NDArray[np.float64], metrics: Mapping[str, NDArray[np.float64]]) -> Detection:
+        text = b"".join([time.tobytes(), *(name.encode() + values.tobytes() for name, values in metrics.items())])
+        if text not in kept_detections:
+            kept_detections[text] = detect(time, metrics)
+        return kept_detections[text]
+
+    monkeypatch.setattr("epochcast.analyzer.profiles.detect", kept)
+
+
+@pytest.fixture(scope="session")
+def kept_detections() -> dict[bytes, Detection]:
+    """What `detections` keeps, by the trace's bytes."""
+    return {}
 
 
 @pytest.fixture(scope="session")
