@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from made_points import made_points
 
+from epochcast.analyzer.backends.convmeter.points import TIMES
 from epochcast.analyzer.backends.convmeter.predictor import Predictor, fit_predict
 from epochcast.analyzer.errors import InputError
 
@@ -56,9 +57,9 @@ def test_what_took_no_time_was_not_measured():
 
 
 def test_devices_and_precisions_are_fitted_apart():
-    slow = _measured().assign(precision="fp64")
-    slow["inference_seconds"] *= 10
-    predictor = Predictor.fit(pd.concat([_measured(), slow], ignore_index=True))
+    fast = _measured().assign(**dict.fromkeys(TIMES[1:], np.nan))
+    slow = fast.assign(precision="fp64", inference_seconds=10 * fast["inference_seconds"])
+    predictor = Predictor.fit(pd.concat([fast, slow], ignore_index=True))
     ratio = [
         predictor.predict(_measured(), "made", precision)["inference_seconds"].to_numpy() for precision in ("fp64", "fp32")
     ]
@@ -90,7 +91,7 @@ def test_saved_and_loaded_it_predicts_the_same(fitted: Predictor, tmp_path: Path
 
 def test_several_devices_need_points_on_several(fitted: Predictor):
     with pytest.raises(InputError, match="step on several devices cannot be told"):
-        Predictor.fit(_measured().assign(update_seconds=np.nan)).predict(_measured(devices=4), "made", "fp32")
+        Predictor.fit(_measured().assign(update_seconds=np.nan), "relative").predict(_measured(devices=4), "made", "fp32")
     both = pd.concat([_measured(), _measured(seed=2, devices=4)], ignore_index=True)
     answer = Predictor.fit(both).predict(_measured(devices=4), "made", "fp32")
     assert np.isfinite(answer["step_seconds"]).all()
@@ -154,10 +155,10 @@ def test_no_phase_or_too_few_points_are_refused():
 
 
 def test_a_phase_with_too_few_points_is_told_while_the_others_are_fitted():
-    points = _measured()
+    points = _measured().assign(forward_seconds=np.nan, backward_seconds=np.nan)
     points.loc[2:, "update_seconds"] = np.nan
     predictor = Predictor.fit(points)
-    assert set(predictor.cells[0].fits) == {"inference", "forward", "backward", "step"}
+    assert set(predictor.cells[0].fits) == {"inference", "step"}
     (sentence,) = predictor.unfitted
     assert sentence.startswith("made at fp32: 2 points of the update are too few")
 

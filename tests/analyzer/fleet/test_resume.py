@@ -133,7 +133,7 @@ def test_what_has_changed_is_analysed_again_and_what_is_gone_is_left_out(traces:
 
 
 class Cluster:
-    """A Dask scheduler and two workers, real processes on loopback."""
+    """A Dask scheduler and a worker, real processes on loopback."""
 
     def __init__(self, folder: Path) -> None:
         with socket.socket() as free:
@@ -145,8 +145,23 @@ class Cluster:
         self.scheduler = subprocess.Popen(
             [*dask, "scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard"], **quiet
         )
-        lone = ["--nthreads", "1", "--no-dashboard", "--no-nanny", "--death-timeout", "60"]
-        self.workers = [subprocess.Popen([*dask, "worker", self.address, *lone], **quiet) for _ in range(2)]
+        self.workers: list[subprocess.Popen[bytes]] = []
+        self._worker = [
+            *dask,
+            "worker",
+            self.address,
+            "--nthreads",
+            "1",
+            "--no-dashboard",
+            "--no-nanny",
+            "--death-timeout",
+            "60",
+        ]
+        self._quiet = quiet
+        self.add_worker()
+
+    def add_worker(self) -> None:
+        self.workers.append(subprocess.Popen(self._worker, **self._quiet))
 
     def stop(self) -> None:
         for process in (*self.workers, self.scheduler):
@@ -174,6 +189,7 @@ def test_dask_goes_on_without_a_worker_and_ends_without_a_scheduler(
     traces: Path, once: dict[str, pa.Table], tmp_path: Path, cluster: Cluster
 ) -> None:
     """The last test of the cluster: nothing is left of it."""
+    cluster.add_worker()
     run = subprocess.Popen(command(traces, "--out", tmp_path / "a", "--scheduler", cluster.address), stderr=subprocess.PIPE)
     until(lambda: parts(tmp_path / "a"))
     cluster.workers[0].kill()
