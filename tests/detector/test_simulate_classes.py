@@ -15,7 +15,8 @@ from epochcast.detector.simulator.devices import DEVICES
 
 SEEDS = (0, 1, 2)
 MOST_ROWS = 112_000  # three hours
-RATIOS = [name for name in simulate(0, epochs=2).metrics if name.endswith(("_active", "_occupancy", "_utilization"))]
+METRICS = simulate(0, epochs=2).metrics.keys()
+RATIOS = [name for name in METRICS if name.endswith(("_active", "_occupancy", "_utilization"))]
 
 trace_of = cache(simulate_class)
 
@@ -35,7 +36,7 @@ def test_values_are_possible_and_marks_lie_within_the_trace(cls: str, seed: int)
     device = next(device for device in DEVICES if device.name == trace.gpu)
     assert 100 < trace.time.size < MOST_ROWS
     assert np.all(np.diff(trace.time) > 0)
-    assert trace.metrics.keys() == simulate(0, epochs=2).metrics.keys()
+    assert trace.metrics.keys() == METRICS
     for name, values in trace.metrics.items():
         read = values[~np.isnan(values)]
         assert values.size == trace.time.size and read.size > 0 and np.isfinite(read).all(), name
