@@ -114,6 +114,9 @@ class Runner:
         jobs: list[tuple[Workload | Overhead, int]] = [*self._plan.runs(), *overheads]
         results = []
         for number, (workload, epochs) in enumerate(jobs, start=1):
+            # What a signal raises is lost where it comes while Python calls back (a weak reference's end, a lock of an import).
+            if (came := stopped()) is not None:
+                raise SystemExit(128 + came)
             name = self._name(workload)
             result = self._known(name, finished) or self._out_of_time(name, workload, epochs)
             if result is None:

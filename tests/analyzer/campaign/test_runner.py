@@ -6,6 +6,7 @@ import errno
 import os
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -184,6 +185,20 @@ def test_a_signal_ends_the_campaign_without_the_present_run(
     assert signal.getsignal(number) is before
     assert [run.run for run in read_runs(tmp_path)] == NAMES[:1]
     assert not (tmp_path / "failures").exists()
+
+
+def test_a_signal_whose_exception_was_lost_ends_the_campaign_after_the_present_run(
+    tmp_path: Path, plan: Plan, training: FakeTraining
+) -> None:
+    def overheard() -> None:
+        with suppress(SystemExit):
+            signal.raise_signal(signal.SIGTERM)
+
+    training.before["Net|32|32|100"] = overheard
+    with pytest.raises(SystemExit) as ended:
+        Runner(plan, tmp_path, CPU).run()
+    assert ended.value.code == 128 + signal.SIGTERM
+    assert [run.run for run in read_runs(tmp_path)] == NAMES[:2]
 
 
 def test_overheads_come_last_and_are_measured_once(
