@@ -28,6 +28,9 @@ MEASURED += occupancy/modelled_table occupancy/export occupancy/modelled_kernels
 	occupancy/latency_head occupancy/packing_table_vi occupancy/packing_error occupancy/training_speed
 endif
 
+# The tests' asserts are rewritten once, and not in every run by every worker.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo test lint bench soak release clean debian docs tutorial
 
 help:

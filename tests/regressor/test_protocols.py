@@ -1,13 +1,17 @@
+import zlib
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator
 
 from epochcast.regressor import Catalog, InputError, Profile
 from epochcast.regressor.anchored import chosen_anchors
+from epochcast.regressor.answers import Answers
 from epochcast.regressor.pairs import Pair, make_pairs
 from epochcast.regressor.protocols import PROTOCOLS, AnsweringRecipe, out_of_fold, splits
 from epochcast.regressor.recipes import RECIPES, DefaultRecipe, PairMedian
+from epochcast.regressor.reliability import from_new_gpus
 
 
 @pytest.fixture(scope="module")
@@ -127,6 +131,36 @@ def test_out_of_fold_never_sees_its_fold(pairs: list[Pair]) -> None:
     seconds, folds, _ = out_of_fold(pairs, "P4", PairMedian())
     assert np.isnan(seconds).all() and set(folds) == {0, 1, 2}
     assert np.isfinite(out_of_fold(pairs, "P2", PairMedian())[0]).all()
+
+
+class ByName(BaseEstimator):
+    """Answers with a number that tells one pair from all others, and only for source GPUs that it has not seen."""
+
+    def fit(self, pairs: list[Pair]) -> "ByName":
+        self.seen_ = {pair.source_gpu.name for pair in pairs}
+        return self
+
+    def predict(self, pairs: list[Pair]) -> np.ndarray:
+        return np.ones(len(pairs))
+
+    def answer(self, pairs: list[Pair]) -> Answers:
+        seen = np.array([pair.source_gpu.name in self.seen_ for pair in pairs])
+        numbers = np.where(seen, np.nan, [number_of(pair) for pair in pairs])
+        one = np.ones(len(pairs))
+        return Answers(numbers, one, one, np.full(len(pairs), "by name"), np.array([pair.source_gpu.name for pair in pairs]))
+
+
+def number_of(pair: Pair) -> float:
+    return zlib.crc32(f"{pair.source.workload} {pair.source_gpu.name} {pair.target_gpu.name}".encode())
+
+
+def test_a_second_question_is_answered_in_the_order_of_the_pairs(pairs: list[Pair]) -> None:
+    """And by recipes that have not seen the source GPU, where the fold left it out as a target."""
+    numbers = [number_of(pair) for pair in pairs]
+    assert len(set(numbers)) == len(pairs)
+    out = from_new_gpus(pairs)
+    out_of_fold(pairs, "P4", ByName(), also=out)
+    assert out.answers().log_ratio.tolist() == numbers
 
 
 def test_out_of_fold_leaves_anchors_untested(pairs: list[Pair]) -> None:
