@@ -8,7 +8,6 @@ The recordings' times end about when the tests do, because a database refuses sa
 """
 
 import json
-import os
 import shutil
 import signal
 import sys
@@ -23,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import psutil
 import pytest
 
 from epochcast.analyzer.trace import Trace, write_trace
@@ -193,10 +193,8 @@ class Chain:
 
     def kill_watcher(self) -> None:
         """End the service's watcher by SIGKILL; the service starts it again."""
-        tasks = Path(f"/proc/{self.service.pid}/task").iterdir()
-        children = [int(pid) for task in tasks for pid in (task / "children").read_text().split()]
-        (watcher,) = (pid for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes())
-        os.kill(watcher, signal.SIGKILL)
+        (watcher,) = (one for one in psutil.Process(self.service.pid).children() if "spawn_main" in " ".join(one.cmdline()))
+        watcher.kill()
 
     def _read_until(self, node: str) -> float:
         """Time of the newest sample that has left a node's agent, which runs no more."""

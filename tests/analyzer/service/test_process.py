@@ -7,11 +7,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
 import httpx2
 import pandas as pd
+import psutil
 import pytest
 
 from epochcast.analyzer.cli import main
@@ -65,10 +67,11 @@ class Service:
     @property
     def children(self) -> dict[int, str]:
         """Processes that it started: pid -> command line."""
-        found = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        for task in Path(f"/proc/{self.process.pid}/task").iterdir():
-            found += (task / "children").read_text().split()
-        return {int(pid): Path(f"/proc/{pid}/cmdline").read_text() for pid in found if Path(f"/proc/{pid}/cmdline").exists()}
+        found = {}
+        for child in psutil.Process(self.process.pid).children():
+            with suppress(psutil.NoSuchProcess):  # it ended while we looked
+                found[child.pid] = " ".join(child.cmdline())
+        return found
 
     @property
     def watcher(self) -> int | None:
