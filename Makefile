@@ -52,10 +52,9 @@ $(VENV)/.installed-%: pyproject.toml constraints.txt
 demo: $(VENV)/.installed-analyzer
 	$(BIN)/epochcast demo --out epochcast-demo
 
-# A worker for each core, at most four. Tests of one file share what they make: a worker takes whole files, in their order, so
-# that no long file is left for the end.
+# Tests of one file share what they make: a worker takes whole files, in their order, so that no long file is left for the end.
 test: $(VENV)/.installed-$(EXTRAS) debian
-	$(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/.installed-$(EXTRAS)
 	$(BIN)/ruff check .

@@ -23,6 +23,11 @@ ROOT = Path(__file__).resolve().parent.parent
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """One worker more than cores, as some tests wait for recordings and for each other's processes; at most five."""
+    return min(4, len(os.sched_getaffinity(0))) + 1
+
+
 @pytest.fixture(scope="session", autouse=True)
 def cache_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """What tests keep from run to run is kept in a folder of this run, not in the user's cache."""
