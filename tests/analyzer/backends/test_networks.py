@@ -65,9 +65,12 @@ def test_small_networks_have_the_weights_of_their_layers(name: str, image_size: 
 
 
 @pytest.mark.parametrize("name", PAPER)
-def test_networks_train_at_every_image_size_of_the_paper(name: str) -> None:
-    """Forward at each size, where layers might not fit; backward, which follows the same operators, at the smallest."""
-    for image_size in IMAGE_SIZES:
+def test_networks_train_at_every_image_size_of_the_paper(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forward at each size, where layers might not fit; backward, which follows the same operators, at the smallest.
+
+    Normalisations take most of the time and fit any image: that they fit their channels is proven at the smallest size.
+    """
+    for image_size in sorted(IMAGE_SIZES):
         with torch.device("meta"):
             network = build(name, image_size, classes=7)
         smallest = image_size == min(IMAGE_SIZES)
@@ -77,6 +80,7 @@ def test_networks_train_at_every_image_size_of_the_paper(name: str) -> None:
         if smallest:
             logits.sum().backward()
             assert all(parameter.grad is not None for parameter in network.parameters())
+            monkeypatch.setattr(torch.nn.BatchNorm2d, "forward", lambda _, x: x)
 
 
 @pytest.mark.parametrize("name", ["LeNet5", "ResNetSmall", "MobileNetV2"])

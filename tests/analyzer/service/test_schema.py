@@ -47,7 +47,7 @@ def described(
         yield schemathesis.openapi.from_asgi("/openapi.json", create_app(parts))
 
 
-@pytest.mark.parametrize("examples", [6, pytest.param(30, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("examples", [3, pytest.param(30, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
 def test_every_operation_keeps_what_its_description_says(
     described: schemathesis.BaseSchema, mode: GenerationMode, examples: int
