@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 from epochcast.analyzer.backends.distributed.graph import Operator, Tensor
+from epochcast.analyzer.backends.distributed.operator_time import boosting
 from epochcast.analyzer.backends.distributed.operator_time.boosting import Boosting
 from epochcast.analyzer.backends.distributed.operator_time.corpus import CORPUS_COLUMNS, read_corpus
 from epochcast.analyzer.backends.distributed.operator_time.fitting import fit_operators
@@ -49,7 +50,10 @@ CORPUS = pd.concat([synthetic("A100 PCIe 40GB"), synthetic("V100 PCIe 32GB", see
 
 @pytest.fixture(scope="module")
 def model():  # type: ignore[no-untyped-def]
-    return fit_operators(CORPUS, CATALOG)
+    """Of a third of the trees, which are enough for a plain law."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(boosting, "_TREES", 40)
+        return fit_operators(CORPUS, CATALOG)
 
 
 def errors(times: LearnedTimes, rows: pd.DataFrame) -> NDArray[np.float64]:
