@@ -102,13 +102,13 @@ def test_nor_on_random_portions() -> None:
 
 def test_memory_is_bounded() -> None:
     target = Stream(METRICS, step_s=1.0)
-    time = np.arange(20_000.0)
-    level = np.where(time % 20 < 16, 0.8, 0.2) + np.random.default_rng(0).normal(0, 0.02, time.size)
+    time = np.arange(12_000.0)
+    level = np.where(time % 12 < 9, 0.8, 0.2) + np.random.default_rng(0).normal(0, 0.02, time.size)
     target.update(time[:500], {"dram_active": level[:500]})
     before = target.nbytes
     answer = target.update(time[500:], {"dram_active": level[500:]})
     assert answer is not None
-    assert answer.period_s == pytest.approx(20, rel=0.01)
+    assert answer.period_s == pytest.approx(12, rel=0.01)
     assert target.nbytes <= before + 2 * 8 * KEPT
     assert 900 < len(answer.epochs) < KEPT
     assert target.nbytes < 1_000_000

@@ -28,7 +28,10 @@ def score(trace: SimulatedTrace, found: Detection) -> tuple[float, float]:
 
 @pytest.mark.parametrize(
     ("epochs", "epoch_s"),
-    [(3, 20.0), (5, 20.0), (8, 12.0), (10, 20.0), (13, 8.0), (20, 15.0), (40, 6.0), (100, 5.0), (6, 120.0)],
+    [
+        *((3, 20.0), (5, 20.0), (13, 8.0), (40, 6.0), (100, 5.0), (6, 120.0)),
+        *(pytest.param(*between, marks=pytest.mark.soak) for between in ((8, 12.0), (10, 20.0), (20, 15.0))),
+    ],
 )
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.soak)])
 def test_finds_epochs_of_uncropped_traces(epochs: int, epoch_s: float, seed: int) -> None:
@@ -95,7 +98,7 @@ def test_short_cycles_are_steps() -> None:
 
 
 @pytest.mark.parametrize("kind", ["serving", "idle"])
-@pytest.mark.parametrize("seed", [0, 1, pytest.param(2, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (1, 2))])
 def test_abstains_without_training(kind: str, seed: int) -> None:
     _, found = without_training(kind, seed)
     assert (found.verdict, found.period_s, found.epochs) == ("none", None, ())
