@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +29,15 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def one_core() -> Iterator[None]:
+    """What is started trains on one core: it trains for some seconds whatever it has, and another would only cost more."""
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(cores)})
+    yield
+    os.sched_setaffinity(0, cores)
+
+
+@pytest.fixture
 def lines() -> list[str]:
     return []
 
@@ -37,6 +48,7 @@ def short_trace() -> tuple[Trace, Labels]:
     return Trace(frame, gpu=made.gpu, source="simulator", simulated=True), Labels.from_json(made.labels())
 
 
+@pytest.mark.usefixtures("one_core")
 def test_whole_path_with_a_short_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[str]) -> None:
     monkeypatch.setattr(run, "gpu_trace", short_trace)
     summary = run.run_demo(tmp_path / "out", live_seconds=5, progress=lines.append)

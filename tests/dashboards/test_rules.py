@@ -1,5 +1,6 @@
 """Alerts and recording rules: accepted, tested, explained."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -16,7 +17,9 @@ def promtool(*arguments: object) -> subprocess.CompletedProcess[str]:
     if program is None:
         pytest.skip("no promtool on this machine (Debian: apt install prometheus)")
     command = [program, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    # Its garbage is collected less often, and by no other thread: a quarter of the time.
+    environment = os.environ | {"GOGC": "800", "GOMAXPROCS": "1"}
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, env=environment)
 
 
 @pytest.mark.parametrize("name", RULES)

@@ -2,11 +2,18 @@
 
 import os
 import signal
+import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import torch
 from torch import nn
+
+# An optimiser loads PyTorch's compiler to tell it to keep away, which takes two seconds. Nothing is compiled: this will do.
+_compiler: Any = SimpleNamespace(disable=lambda function, *_, **__: function, graph_break=lambda: None)
+torch._dynamo = sys.modules["torch._dynamo"] = _compiler
 
 
 def good(image_size: int, classes: int) -> nn.Module:
@@ -20,7 +27,7 @@ def scheduled(image_size: int, classes: int) -> nn.Module:
 
 def _about_to_train() -> bool:
     """Whether it is built with its memory, in the process that trains it: before a campaign it is built without."""
-    return torch.get_default_device().type != "meta"
+    return bool(torch.get_default_device().type != "meta")
 
 
 def killed(image_size: int, classes: int) -> nn.Module:
