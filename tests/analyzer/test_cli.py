@@ -43,8 +43,7 @@ def test_detect_gives_the_contracts_keys(gpu_trace: Path, capsys: pytest.Capture
     assert set(answer["epochs"][0]) == {"start", "end"}
 
 
-@pytest.mark.parametrize("method", ["track", "paper"])
-@pytest.mark.parametrize("suffix", [".png", ".svg"])
+@pytest.mark.parametrize(("method", "suffix"), [("track", ".png"), ("paper", ".svg")])
 def test_detect_draws(gpu_trace: Path, tmp_path: Path, method: str, suffix: str) -> None:
     plot = tmp_path / f"run{suffix}"
     assert main(["detect", str(gpu_trace), "--method", method, "--plot", str(plot)]) in (0, 1)
