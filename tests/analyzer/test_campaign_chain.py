@@ -22,17 +22,9 @@ from epochcast.regressor import Predictor
 
 # A user's own network. It waits more than it computes, so that an epoch (4 batches to train on, 1 to validate) lasts alike
 # on any machine: the epochs after the first together long enough for a reading of the utilisation, which comes once a second.
-# An optimiser loads PyTorch's compiler to tell it to keep away, which takes two seconds. Nothing is compiled: a stub will do.
 NETWORK = """
-import sys
 import time
-from types import SimpleNamespace
-
-import torch
 from torch import nn
-
-compiler = SimpleNamespace(disable=lambda function, *_, **__: function, graph_break=lambda: None)
-torch._dynamo = sys.modules["torch._dynamo"] = compiler
 
 class Slow(nn.Sequential):
     def forward(self, images):
@@ -54,15 +46,6 @@ epochs = 4
 SCENARIO = "gpus 1\ngpu 0 {model}\nepoch 0 1.5 0.7\n"
 TRAIN = "import time\ntime.sleep(15)\n"
 
-# A command in a process of its own, but that PyTorch is not loaded to see whether the plan's networks can be built.
-BUILDS_NOTHING_FIRST = """
-import sys
-from epochcast.analyzer.campaign import runner
-from epochcast.analyzer.campaign.preflight import Preflight
-from epochcast.analyzer.cli import main
-runner.preflight = lambda cells: Preflight(0, {})
-sys.exit(main(sys.argv[1:]))
-"""
 
 # A regressor is trained on five workloads or more.
 MORE_BATCH_SIZES = (4, 6, 8, 12)
@@ -85,10 +68,8 @@ class Machine:
             "OMP_NUM_THREADS": "1",
         }
         assert words[0] == "epochcast"
-        # The T4's campaign has just built the networks of the same plan.
-        program = ["-c", BUILDS_NOTHING_FIRST] if gpu == "a100" else ["-m", "epochcast.analyzer"]
         return subprocess.Popen(
-            [sys.executable, *program, *words[1:]],
+            [sys.executable, "-m", "epochcast.analyzer", *words[1:]],
             cwd=self.folder,
             env=os.environ | environment,
             stdout=subprocess.PIPE,

@@ -2,18 +2,11 @@
 
 import os
 import signal
-import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import torch
 from torch import nn
-
-# An optimiser loads PyTorch's compiler to tell it to keep away, which takes two seconds. Nothing is compiled: this will do.
-_compiler: Any = SimpleNamespace(disable=lambda function, *_, **__: function, graph_break=lambda: None)
-torch._dynamo = sys.modules["torch._dynamo"] = _compiler
 
 
 def good(image_size: int, classes: int) -> nn.Module:

@@ -31,15 +31,6 @@ from epochcast.analyzer.trace import read_trace
 pytest.importorskip("torch", reason="the extra 'torch' is not installed")
 
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(__file__).parent), "OMP_NUM_THREADS": "1"}
-# The command in a process of its own, but that PyTorch is not loaded to see whether the plan's networks can be built.
-BUILDS_NOTHING_FIRST = """
-import sys
-from epochcast.analyzer.campaign import runner
-from epochcast.analyzer.campaign.preflight import Preflight
-from epochcast.analyzer.cli import main
-runner.preflight = lambda cells: Preflight(0, {})
-sys.exit(main(sys.argv[1:]))
-"""
 GRID = "batch_size = 8\nimage_size = 16\nsamples = 2000\nepochs = 3\n"
 
 
@@ -111,7 +102,7 @@ def test_sigterm_ends_training_and_campaign_and_leaves_no_half_run(tmp_path: Pat
     plan, corpus, hangs = tmp_path / "plan.toml", tmp_path / "corpus", tmp_path / "hangs"
     plan.write_text(f'[[workload]]\nnetwork = "own_networks:hanging"\n{GRID}')
     arguments = ["campaign", "run", str(plan), "--out", str(corpus), "--device", "cpu", "--json"]
-    command = [sys.executable, "-c", BUILDS_NOTHING_FIRST, *arguments]
+    command = [sys.executable, "-m", "epochcast.analyzer", *arguments]
     environment = ENVIRONMENT | {"HANGS_FILE": str(hangs)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as campaign:
         try:

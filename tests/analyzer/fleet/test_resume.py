@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -119,29 +118,7 @@ def test_a_run_that_is_ended_in_the_middle_goes_on(
     assert all(found[name].equals(once[name]) for name in once)
 
 
-class Here:
-    """Works on a batch at once, in this process, which has loaded all that it needs."""
-
-    slots = 1
-
-    def __init__(self, count: int) -> None:
-        assert count == 1
-
-    def submit(self, function: Callable[[Any], Any], batch: Any, seconds: float) -> Future[Any]:
-        done: Future[Any] = Future()
-        done.set_result(function(batch))
-        return done
-
-    def check(self) -> None: ...
-
-    def close(self, *, at_once: bool) -> None:
-        assert not at_once
-
-
-def test_what_has_changed_is_analysed_again_and_what_is_gone_is_left_out(
-    traces: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("epochcast.analyzer.fleet.local_processes.LocalProcesses", Here)
+def test_what_has_changed_is_analysed_again_and_what_is_gone_is_left_out(traces: Path, tmp_path: Path) -> None:
     folder = tmp_path / "traces" / "node"
     folder.mkdir(parents=True)
     for number in range(3):
