@@ -1,5 +1,6 @@
 """Fixtures shared by all rooms' tests."""
 
+import gc
 import os
 import shutil
 import subprocess
@@ -26,6 +27,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 def pytest_xdist_auto_num_workers() -> int:
     """One worker more than cores, as some tests wait for recordings and for each other's processes; at most five."""
     return min(4, len(os.sched_getaffinity(0))) + 1
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage only among what tests make: all that was imported and collected stays."""
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -19,12 +19,10 @@ PROFILES, PLAIN = (catalog()["sm_active"], catalog()["power"]), (catalog()["powe
 
 
 @pytest.fixture(scope="module", autouse=True)
-def only_garbage_of_these_tests() -> Iterator[None]:
+def only_garbage_of_these_tests() -> None:
     """A node that opens its sources anew collects garbage; what other tests have loaded is not gone through each time."""
     gc.collect()
     gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.fixture
