@@ -116,10 +116,13 @@ def test_samples_are_never_closer_than_the_driver_allows(open_source: Open, nvml
         rows(first, n / 100, wait=False)
         time.sleep(0.005)
     assert first.blanks[3, "sm_active"] > 10
-    # Asked when it says that it is ready, and a moment before.
+    # Asked when it says that it is ready, or a moment before. Where this machine was busy between one GPU's sample and the next,
+    # the later one is left out then.
+    answers = []
     for n in range(5):
         time.sleep(max(0.0, first.ready_at - time.monotonic() - 0.001))
-        assert profiled(rows(first, 1 + n / 10, wait=False)["1"]) == pytest.approx(BUSY)
+        answers.append(profiled(rows(first, 1 + n / 10, wait=False)["1"]))
+    assert all(answer in ({}, pytest.approx(BUSY)) for answer in answers) and sum(map(bool, answers)) >= 3
     # Another source of the same GPUs knows when they were last sampled.
     second = open_source()
     assert profiled(rows(second, 0.0)["1"]) == pytest.approx(BUSY)
