@@ -116,8 +116,8 @@ def test_samples_are_never_closer_than_the_driver_allows(open_source: Open, nvml
         rows(first, n / 100, wait=False)
         time.sleep(0.005)
     assert first.blanks[3, "sm_active"] > 10
-    # Asked when it says that it is ready, or a moment before. Where this machine was busy between one GPU's sample and the next,
-    # the later one is left out then.
+    # Asked when it says that it is ready, or a moment before. Where this machine was busy between the samples of two GPUs, the
+    # later one is left out then.
     answers = []
     for n in range(5):
         time.sleep(max(0.0, first.ready_at - time.monotonic() - 0.001))
