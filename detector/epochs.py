@@ -11,6 +11,10 @@ from numpy.typing import NDArray
 Verdict = Literal["epochs", "steps", "none"]
 ClockName = Literal["wall", "work"]
 
+#: Why there is no answer: fewer samples than two cycles need; nothing repeats clearly; a cycle and its part or multiple are
+#: equally likely; the period changes within the trace and no one period holds for most of it.
+Reason = Literal["too_few_samples", "no_cycle", "rival_cycles", "period_changes"]
+
 
 @dataclass(frozen=True)
 class Epoch:
@@ -24,6 +28,24 @@ class Epoch:
     start: float
     end: float
     confidence: float
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A part of the trace in which one period holds.
+
+    Attributes:
+        start, end: unix seconds of its first and last boundary.
+        period_s: wall seconds.
+        confidence: 0..1, as `Detection.confidence`.
+        epochs: how many lie in it.
+    """
+
+    start: float
+    end: float
+    period_s: float
+    confidence: float
+    epochs: int
 
 
 @dataclass(frozen=True)
@@ -49,6 +71,10 @@ class Detection:
         clock: the clock that was asked for, or chosen; a method may have searched another as well (`track` does).
         step_s: wall seconds of one cycle, only with verdict `steps`.
         jobs: one entry per job found; methods that know only one job give that one.
+        reason: with verdict `none`, why; None otherwise, and from methods that do not say.
+        samples_per_epoch: samples of the trace in one period; None without a period.
+        stretches: in the order of time, the parts of the trace with a period each. Several where the period changes: `period_s` is
+            then that of the part with most of the epochs, or None (reason `period_changes`) where no part has two thirds of them.
         scores: diagnostics for plots; the method's docstring names them, their units and lengths.
     """
 
@@ -61,6 +87,9 @@ class Detection:
     clock: ClockName
     step_s: float | None = None
     jobs: tuple[Job, ...] = ()
+    reason: Reason | None = None
+    samples_per_epoch: float | None = None
+    stretches: tuple[Stretch, ...] = ()
     scores: Mapping[str, NDArray[np.float64]] = field(default_factory=dict, repr=False, compare=False)
 
     def to_json(self) -> dict[str, Any]:
@@ -78,6 +107,9 @@ class Detection:
                 {"period_s": _number(job.period_s), "epochs": _spans(job.epochs), "confidence": _number(job.confidence)}
                 for job in self.jobs
             ],
+            "reason": self.reason,
+            "samples_per_epoch": _number(self.samples_per_epoch),
+            "stretches": [{name: _number(value) for name, value in vars(stretch).items()} for stretch in self.stretches],
         }
 
 
@@ -86,4 +118,4 @@ def _number(value: float | None) -> float | None:
 
 
 def _spans(epochs: tuple[Epoch, ...]) -> list[dict[str, float | None]]:
-    return [{"start": _number(epoch.start), "end": _number(epoch.end)} for epoch in epochs]
+    return [{name: _number(value) for name, value in vars(epoch).items()} for epoch in epochs]
