@@ -73,8 +73,8 @@ class Detection:
         jobs: one entry per job found; methods that know only one job give that one.
         reason: with verdict `none`, why; None otherwise, and from methods that do not say.
         samples_per_epoch: samples of the trace in one period; None without a period.
-        stretches: in the order of time, the parts of the trace with a period each. Several where the period changes: `period_s` is
-            then that of the part with most of the epochs, or None (reason `period_changes`) where no part has two thirds of them.
+        stretches: in the order of time, the parts of the trace with a period each. Several where the period changes: `period_s`
+            is then that of the part with most of the epochs, or None (reason `period_changes`) where no part has two thirds.
         scores: diagnostics for plots; the method's docstring names them, their units and lengths.
     """
 
