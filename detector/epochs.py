@@ -74,7 +74,7 @@ class Detection:
         reason: with verdict `none`, why; None otherwise, and from methods that do not say.
         samples_per_epoch: samples of the trace in one period; None without a period.
         stretches: in the order of time, the parts of the trace with a period each. Several where the period changes: `period_s`
-            is then that of the part with most of the epochs, or None (reason `period_changes`) where no part has two thirds.
+            is then that of the longest part, or None (reason `period_changes`) where none has most of the time.
         scores: diagnostics for plots; the method's docstring names them, their units and lengths.
     """
 

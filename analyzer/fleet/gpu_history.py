@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...detector.methods.track.grid import PAUSE_S
+from ...detector.stream.work import PAUSE_S
 from ...detector.signals import PREFERENCE
 from ...regressor import Catalog
 from ...regressor.profile import METRICS

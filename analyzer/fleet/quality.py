@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ...detector.methods.track.grid import HOLE_S
+from ...detector.stream.work import HOLE_S
 from ...regressor.profile import METRICS
 from .finding import SIMULATED, Quality
 from .stretches import SHORTEST_S

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import uniform_filter1d
 
-from ...detector.methods.track.grid import BUSY_MEAN_S, BUSY_SHARE, HOLE_S, HOLE_STEPS, IDLE, PAUSE_S, PAUSE_SHARE, RATIOS
+from ...detector.methods.track.grid import IDLE, PAUSE_SHARE, RATIOS
+from ...detector.stream.work import BUSY_MEAN_S, BUSY_SHARE, hole_s, pause_s
 
 Array = NDArray[np.float64]
 
@@ -114,7 +115,7 @@ def worked(activity: Activity, metric: str | None, step_s: float) -> Worked:
     """
     width, rows, level = activity.width_s, activity.rows, activity.level()
     there = np.flatnonzero(rows)
-    holes = np.flatnonzero(np.diff(there) * width > max(HOLE_S, HOLE_STEPS * step_s))
+    holes = np.flatnonzero(np.diff(there) * width > hole_s(step_s))
     parts = zip(
         there[np.concatenate([[0], holes + 1])].tolist(),
         (there[np.concatenate([holes, [there.size - 1]])] + 1).tolist(),
@@ -161,7 +162,7 @@ def _busy(smooth: Array, width: float, least: float) -> list[tuple[int, int, flo
     if threshold < least:
         return []
     busy = np.flatnonzero(smooth > threshold)
-    pauses = np.flatnonzero(np.diff(busy) > max(1.0, PAUSE_S / width))
+    pauses = np.flatnonzero(np.diff(busy) > max(1.0, pause_s(width) / width))
     starts, stops = busy[np.concatenate([[0], pauses + 1])], busy[np.concatenate([pauses, [busy.size - 1]])] + 1
     # A pause that is short beside what it parts belongs to the job: an upload, an evaluation on the CPU.
     lengths = stops - starts

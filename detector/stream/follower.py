@@ -3,7 +3,6 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ..methods.track.boundaries import LAG
 from .pyramid import FACTOR, LEVELS, Pyramid, pooled
 
 Array = NDArray[np.float64]
@@ -13,6 +12,9 @@ BINS, TAUGHT_BY = 64, 12
 
 #: Template around a boundary, in periods; the tracker's.
 BEFORE, AFTER = 0.45, 0.20
+
+#: The first sample after a change lies one behind it: it averages the interval that ends at its time. As in the tracker's grid.
+LAG = 1.0
 
 #: Where the next boundary is looked for after the last one, in periods; beyond it the job has changed or ended.
 NEAREST, FARTHEST = 0.55, 2.5

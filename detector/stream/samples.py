@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import InputError
-from ..methods.track.grid import HOLE_S
 from ..signals import COUNTERS, LARGEST
+from .work import hole_s
 
 Array = NDArray[np.float64]
 
@@ -31,9 +31,9 @@ class Resampler:
         self._reading = self._value = np.full(len(self.metrics), np.nan)
 
     def parted(self, time: Array) -> NDArray[np.int64]:
-        """Rows that begin anew, because they come more than HOLE_S seconds after the row before, or as much earlier."""
+        """Rows that begin anew, because they come longer than a hole after the row before, or as much earlier."""
         before = time[0] if self.origin is None else self._time
-        return np.flatnonzero(np.abs(np.diff(np.concatenate([[before], time]))) > HOLE_S)
+        return np.flatnonzero(np.abs(np.diff(np.concatenate([[before], time]))) > hole_s(self.step_s))
 
     def begin_anew(self) -> None:
         """What comes next has nothing to do with what came before."""

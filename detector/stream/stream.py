@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..epochs import Detection, Epoch, Job
 from ..errors import InputError
 from ..methods.track.boundaries import EVEN
-from ..methods.track.grid import BUSY_MEAN_S, BUSY_SHARE, IDLE, PAUSE_S, RATIOS
+from ..methods.track.grid import IDLE, RATIOS
 from .boundaries import KEPT, Boundaries
 from .follower import Follower
 from .glance import BINS as GLANCE_BINS
@@ -19,7 +19,7 @@ from .glance import cycles
 from .pyramid import FACTOR, Pyramid, pooled
 from .samples import Resampler
 from .search import Search, alike, close, search
-from .work import last_work, main_metric
+from .work import BUSY_MEAN_S, BUSY_SHARE, last_work, main_metric, pause_s
 
 Array = NDArray[np.float64]
 
@@ -97,7 +97,7 @@ class Stream:
     @property
     def state(self) -> Literal["idle", "searching", "answered"]:
         """`idle`: no work for 15 s, the answer is that of the job before."""
-        if self._now - self._busy_until > self._samples(PAUSE_S):
+        if self._now - self._busy_until > self._samples(pause_s(self._step_s)):
             return "idle"
         return "searching" if self._answer is None else "answered"
 
@@ -190,7 +190,7 @@ class Stream:
         elif blocks % max(1, self._samples(WATCH_S) // FACTOR) == 0:
             self._watch()
         idle = self._now - self._busy_until
-        if idle > self._samples(PAUSE_S):
+        if idle > self._samples(pause_s(self._step_s)):
             return
         if self._follower is not None:
             self._follow(self._follower)
@@ -223,7 +223,7 @@ class Stream:
         _, bins = self._pyramid.window(1, self._now - max(FACTOR, self._samples(BUSY_MEAN_S)))
         if not np.nan_to_num(bins[0, self._main]).mean() > self._threshold:
             return
-        if self._now - self._busy_until > self._samples(PAUSE_S):
+        if self._now - self._busy_until > self._samples(pause_s(self._step_s)):
             self._settle_work()
         self._busy_until = self._now
 
@@ -238,7 +238,7 @@ class Stream:
         begin, end = first + FACTOR * work.begin, first + FACTOR * work.end
         self._threshold = work.threshold
         self._busy_until = end
-        if begin > self._start + self._samples(PAUSE_S) and work.begin > 0:
+        if begin > self._start + self._samples(pause_s(self._step_s)) and work.begin > 0:
             self._start = begin
             self._forget()
 

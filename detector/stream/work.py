@@ -7,8 +7,23 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import uniform_filter1d
 
-from ..methods.track.grid import BUSY_MEAN_S, BUSY_SHARE, PAUSE_S
 from ..signals import PREFERENCE
+
+#: Working is a mean over so many seconds above a share of the usual level. A pause of PAUSE_S, and of so many samples, parts jobs; so
+#: does a hole of HOLE_S in the telemetry, and of so many samples.
+BUSY_MEAN_S, BUSY_SHARE = 3.0, 0.12
+PAUSE_S, PAUSE_SAMPLES = 15.0, 8
+HOLE_S, HOLE_SAMPLES = 300.0, 100
+
+
+def pause_s(step_s: float) -> float:
+    """Seconds without work that part two jobs, where a sample comes every `step_s` seconds."""
+    return max(PAUSE_S, PAUSE_SAMPLES * step_s)
+
+
+def hole_s(step_s: float) -> float:
+    """Seconds without a sample after which nothing is known of what came before."""
+    return max(HOLE_S, HOLE_SAMPLES * step_s)
 
 
 @dataclass(frozen=True)
@@ -43,7 +58,7 @@ def last_work(activity: NDArray[np.float64], step_s: float) -> Work | None:
         return None
     threshold = BUSY_SHARE * float(np.percentile(working, 90))
     busy = np.flatnonzero(smooth > threshold)
-    parted = np.flatnonzero(np.diff(busy) > max(1.0, PAUSE_S / step_s))
+    parted = np.flatnonzero(np.diff(busy) > max(1.0, pause_s(step_s) / step_s))
     begin = busy[parted[-1] + 1] if parted.size else busy[0]
     return Work(int(begin), int(busy[-1]) + 1, threshold)
 

@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 
 from ... import clock as clocks
 from ...clock import Clock
-from ...epochs import Detection, Epoch, Job
+from ...epochs import Detection, Epoch, Job, Reason, Stretch
 from ...errors import InputError
 from ...signals import Signals
 from .cycle import Cycle, again, find
+from .folding import READINGS
 from .grid import Grid, build, busy_stretches
+from .regimes import parts
 from .second_job import remainder, same
 
 #: A cycle this sure on the clock that was asked for is not looked for on the other one.
@@ -27,6 +29,9 @@ SURER = 0.1
 
 #: A second job needs this confidence.
 SECOND = 0.6
+
+#: Where the period changes, that of the part with more than this share of the time is the trace's.
+MOST = 0.6
 
 
 def detect(
@@ -49,7 +54,7 @@ def detect(
         signals: n samples; of the varying metrics those that are read often and written promptly are used, see `grid`.
         clock: the clock to answer on, and to search first; the other one is searched where this one leaves it unsure.
         abstain_below: verdict `none` for a lower confidence, 0..1.
-        shortest_epoch_s: wall seconds.
+        shortest_epoch_s: wall seconds; for the verdict only, nothing else depends on it.
         most_jobs: 1 not to look for a second job.
         both_clocks: look on the other clock, too, if this one leaves it unsure.
 
@@ -69,9 +74,11 @@ def detect(
         raise InputError(f"shortest_epoch_s is {shortest_epoch_s}: choose 0 seconds or more")
     if most_jobs not in (1, 2):
         raise InputError(f"most_jobs is {most_jobs}: choose 1 or 2")
-    search = _searched(signals, clock, shortest_epoch_s, both_clocks)
+    search = _searched(signals, clock, both_clocks)
     if search is None:
-        return Detection("none", None, None, (), 0.0, "track", clock.name)
+        few = busy_stretches(signals)[0]
+        reason: Reason = "too_few_samples" if few[1] - few[0] < READINGS else "no_cycle"
+        return Detection("none", None, None, (), 0.0, "track", clock.name, reason=reason)
     cycle = search.cycle
     scores = dict(cycle.curves)
     for name in {"candidate_period", "template_time"} & scores.keys():
@@ -79,31 +86,80 @@ def detect(
     if "similarity" in scores:
         at = search.grid.reading(scores.pop("similarity_at"))
         scores["similarity"] = np.interp(search.clock.reading, at, scores["similarity"], left=0.0, right=0.0)
-    if cycle.confidence < abstain_below:
-        return Detection("none", None, None, (), cycle.confidence, "track", clock.name, scores=scores)
-    first = search.job(cycle, signals)
-    work = search.period_work(cycle, first, clock)
+    stretches, jobs = [], [search.job(each, signals) for each in search.parts]
+    for job in jobs:
+        start, end = job.epochs[0].start, job.epochs[-1].end
+        stretches.append(Stretch(start, end, job.period_s, job.confidence, len(job.epochs)))
+    if jobs:
+        lengths = [stretch.end - stretch.start for stretch in stretches]
+        most = jobs[int(np.argmax(lengths))]
+        if max(lengths) <= MOST * sum(lengths):
+            sure = min(job.confidence for job in jobs)
+            return Detection(
+                "none", None, None, (), sure, "track", clock.name, reason="period_changes", stretches=tuple(stretches), scores=scores
+            )
+        cycle = search.parts[jobs.index(most)]
+        epochs = sorted((epoch for job in jobs for epoch in job.epochs), key=lambda epoch: epoch.start)
+        first = replace(most, epochs=tuple(epochs))
+    elif cycle.confidence < abstain_below:
+        return Detection(
+            "none", None, None, (), cycle.confidence, "track", clock.name, reason=search.reason(abstain_below), scores=scores
+        )
+    else:
+        first = search.job(cycle, signals)
+        stretches = [Stretch(first.epochs[0].start, first.epochs[-1].end, first.period_s, first.confidence, len(first.epochs))]
+    work = search.period_work(first, clock)
+    per_epoch = first.period_s / float(np.median(np.diff(signals.time)))
     if first.period_s < shortest_epoch_s:
         period = first.period_s
-        return Detection("steps", period, work, (), cycle.confidence, "track", clock.name, step_s=period, scores=scores)
+        return Detection(
+            "steps", period, work, (), cycle.confidence, "track", clock.name, step_s=period, samples_per_epoch=per_epoch, scores=scores
+        )
     more = search.elsewhere(signals)
     jobs = [replace(first, epochs=tuple(sorted((*first.epochs, *more), key=lambda epoch: epoch.start)))] if more else [first]
-    other = _second(search.grid, cycle, shortest_epoch_s) if most_jobs > 1 else None
+    other = _second(search.grid, cycle) if most_jobs > 1 and len(stretches) == 1 else None
     if other is not None and other.confidence >= max(abstain_below, SECOND):
         second = search.job(other, signals)
         jobs += [second] if second.period_s >= shortest_epoch_s else []
     return Detection(
-        "epochs", first.period_s, work, jobs[0].epochs, cycle.confidence, "track", clock.name, jobs=tuple(jobs), scores=scores
+        "epochs",
+        first.period_s,
+        work,
+        jobs[0].epochs,
+        cycle.confidence,
+        "track",
+        clock.name,
+        jobs=tuple(jobs),
+        samples_per_epoch=per_epoch,
+        stretches=tuple(stretches),
+        scores=scores,
     )
 
 
 @dataclass(frozen=True)
 class _Search:
-    """The best cycle, and the clock and grid that it was found on."""
+    """The best cycle, and the clock, the stretch and the grid that it was found in.
+
+    Attributes:
+        parts: the cycles of the grid's parts, in the order of time, where its period changes; else empty.
+    """
 
     clock: Clock
+    stretch: tuple[int, int]
     grid: Grid
     cycle: Cycle
+    parts: tuple[Cycle, ...] = ()
+
+    @property
+    def confidence(self) -> float:
+        """Of the cycle, or of the least sure of its parts."""
+        return min((part.confidence for part in self.parts), default=self.cycle.confidence)
+
+    def reason(self, abstain_below: float) -> Reason:
+        """Why the cycle is no answer."""
+        if self.stretch[1] - self.stretch[0] < READINGS:
+            return "too_few_samples"
+        return "rival_cycles" if self.cycle.confidence + self.cycle.rival >= abstain_below else "no_cycle"
 
     def job(self, cycle: Cycle, signals: Signals) -> Job:
         """A cycle of this grid as a job, in wall seconds."""
@@ -115,8 +171,8 @@ class _Search:
     def elsewhere(self, signals: Signals) -> list[Epoch]:
         """Epochs of the same cycle in the other busy stretches: a job that was stopped and resumed."""
         found: list[Epoch] = []
-        for stretch in busy_stretches(signals)[1:]:
-            grid = build(signals, self.clock, stretch)
+        for stretch in busy_stretches(signals):
+            grid = None if stretch == self.stretch else build(signals, self.clock, stretch)
             more = None if grid is None else again(grid, self.cycle.period)
             if grid is not None and more is not None:
                 times = self.clock.to_wall(grid.reading(more[0])).clip(signals.time[0], signals.time[-1])
@@ -131,12 +187,12 @@ class _Search:
         first, last = clock.at(self.clock.to_wall(ends))
         return float((last - first) / (ends[1] - ends[0]))
 
-    def period_work(self, cycle: Cycle, job: Job, clock: Clock) -> float | None:
+    def period_work(self, job: Job, clock: Clock) -> float | None:
         """The job's period on the clock that was asked for, if that is the work clock."""
         if clock.name == "wall" or self.clock.name == "work":
-            return None if clock.name == "wall" else cycle.period
+            return None if clock.name == "wall" else self.cycle.period
         starts, ends = np.array([(epoch.start, epoch.end) for epoch in job.epochs]).T
-        return float(np.median((clock.at(ends) - clock.at(starts))[cycle.even]))
+        return float(np.median(clock.at(ends) - clock.at(starts)))
 
 
 def _epochs(times: NDArray[np.float64], match: NDArray[np.float64]) -> list[Epoch]:
@@ -144,7 +200,7 @@ def _epochs(times: NDArray[np.float64], match: NDArray[np.float64]) -> list[Epoc
     return [Epoch(start, end, min(pair)) for (start, end), pair in spans]
 
 
-def _searched(signals: Signals, clock: Clock, shortest_epoch_s: float, both: bool) -> _Search | None:
+def _searched(signals: Signals, clock: Clock, both: bool) -> _Search | None:
     """The surest cycle on the clock; where that is not sure, on the other one too.
 
     Epochs of a job that others slow down are even in work only; where the others' work is counted along, only in wall time.
@@ -152,20 +208,21 @@ def _searched(signals: Signals, clock: Clock, shortest_epoch_s: float, both: boo
     best: _Search | None = None
     stretch = busy_stretches(signals)[0]
     for each in (clock, None) if both else (clock,):
-        if best is not None and best.cycle.confidence >= SURE:
+        if best is not None and best.confidence >= SURE:
             break
         on = each or clocks.other(signals, clock)
         grid = None if on is None else build(signals, on, stretch)
-        cycle = None if grid is None else find(grid, shortest_epoch_s)
+        cycle = None if grid is None else find(grid)
         if on is None or grid is None or cycle is None:
             continue
-        if best is None or cycle.confidence > best.cycle.confidence + SURER:
-            best = _Search(on, grid, cycle)
+        search = _Search(on, stretch, grid, cycle, parts(grid, cycle))
+        if best is None or search.confidence > best.confidence + SURER:
+            best = search
     return best
 
 
-def _second(grid: Grid, first: Cycle, shortest_epoch_s: float) -> Cycle | None:
-    """Another job's cycle in what the first one leaves."""
+def _second(grid: Grid, first: Cycle) -> Cycle | None:
+    """The cycle of another job in what the first one leaves."""
     rest = remainder(grid, first.boundaries)
-    second = None if rest is None else find(rest, shortest_epoch_s, most=2)
+    second = None if rest is None else find(rest, most=2)
     return None if second is None or same(first.boundaries, second.boundaries) else second

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,17 +25,29 @@ SHORTEST, LONGEST = 0.55, 2.3
 #: Lengths this close to their median, or within so many samples of it, are averaged.
 CLOSE, CLOSE_SAMPLES = 0.03, 2
 
-#: A sample averages the interval that ends at its time: the first one after a change lies a sample behind it, on average.
-LAG = 1.0
+#: A first interval longer than so many usual ones holds setup.
+SLOW_FIRST = 1.25
+
+#: Both ends of a length are quantised; with some noise it may be off by so many quanta.
+QUANTA = 1.2
 
 #: A boundary at the chain's end that matches less than this share of the median is not one.
 WEAK = 0.5
 
-#: What lies between the trace's busy end and the boundary next to it is an epoch too if it lasts so many periods.
+#: What lies between an end of the stretch and the boundary next to it, in periods.
 EDGE_SHORTEST, EDGE_LONGEST = 0.75, 1.5
 
 #: Intervals this close to their median are even; matches this close to a boundary (in periods) belong to it.
 EVEN, NEAR = 0.15, 0.15
+
+#: Cycles that may take turns: two kinds of bursts, an evaluation after every k-th epoch.
+TURNS = (2, 3, 4, 5)
+
+#: A metric shows a cycle if its correlation one period on is above that of other lags by so much.
+SHOWN = 0.3
+
+#: Fewest intervals on either side of a change of the period, and most places where it is looked for.
+FEWEST, PLACES = 3, 64
 
 
 @dataclass(frozen=True)
@@ -54,7 +65,9 @@ class Fit:
         even: share of them within 15 % of the median.
         covered: share of the busy stretch that they cover.
         nested: share of the variance of the boundaries' size, or of the intervals, that recurs every k of them.
-        lead, tail: whether the stretch before the first and after the last boundary is an epoch.
+        agreeing: share of the metrics that show the cycle, 0..1.
+        turns: by how much cycles k apart (2 to 5) are more alike than their neighbours, at most; correlations.
+        change: how far the usual interval moves at the place where it moves most, as a logarithm; 0 for too few intervals.
     """
 
     period: float
@@ -67,8 +80,9 @@ class Fit:
     even: float
     covered: float
     nested: float
-    lead: bool
-    tail: bool
+    agreeing: float
+    turns: float
+    change: float
 
 
 @dataclass(frozen=True)
@@ -84,6 +98,7 @@ class Track:
         template: (c, w) median surroundings of a boundary.
         before: bins of the template before the boundary.
         fit: how well it all fits.
+        halves: of either half of the trace, the period [samples of the grid] near this one and its quality; empty if not looked at.
     """
 
     size: int
@@ -94,6 +109,7 @@ class Track:
     template: NDArray[np.float64]
     before: int
     fit: Fit
+    halves: tuple[tuple[float, float], ...] = ()
 
     @property
     def samples(self) -> float:
@@ -104,6 +120,11 @@ class Track:
     def match(self) -> NDArray[np.float64]:
         """(k,) similarity at the boundaries."""
         return self.similarity[self.boundaries]
+
+
+    def rows(self, metrics: int) -> NDArray[np.int64]:
+        """Rows of the grid, which has so many, that take part."""
+        return np.unique(self.channels % metrics)
 
 
 def follow(values: NDArray[np.float64], period: float) -> Track | None:
@@ -120,7 +141,7 @@ def follow(values: NDArray[np.float64], period: float) -> Track | None:
         return None
     # Drift (temperature, memory) looks alike wherever it is cut out.
     channels = channels - level(channels, round(length))
-    kept, weights = _weights(channels, length)
+    kept, weights, agreeing = _weights(channels, length, values.shape[0])
     if not kept.size:
         return None
     matching = Matching(channels[kept] * np.sqrt(weights)[:, None])
@@ -130,7 +151,7 @@ def follow(values: NDArray[np.float64], period: float) -> Track | None:
     tracks = [
         track
         for first in seeds(matching, width, most)
-        if (track := _from_seed(matching, first, length, size, kept, weights)) is not None
+        if (track := _from_seed(matching, first, length, size, kept, weights, agreeing)) is not None
     ]
     return max(tracks, key=lambda track: track.fit.quality, default=None)
 
@@ -142,6 +163,7 @@ def _from_seed(
     size: int,
     kept: NDArray[np.int64],
     weights: NDArray[np.float64],
+    agreeing: float,
 ) -> Track | None:
     """The track whose first template is one period from bin `first` on."""
     channels, width = matching.channels, round(length)
@@ -168,21 +190,24 @@ def _from_seed(
             return None
     everywhere = np.zeros(channels.shape[1])
     everywhere[before : before + similarity.size] = similarity
-    fit = _fit(matching, boundaries, similarity, template.shape[1], before, length)
+    fit = _fit(matching, boundaries, similarity, template.shape[1], before, length, agreeing)
     return Track(size, boundaries, everywhere, kept, weights, template, before, fit)
 
 
-def _weights(channels: NDArray[np.float64], length: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Channels that repeat after one period but not before, and their weights (sum 1)."""
+def _weights(
+    channels: NDArray[np.float64], length: float, metrics: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64], float]:
+    """Channels that repeat after one period but not before, their weights (sum 1), and the share of metrics that do so."""
     n = channels.shape[1]
     lags = min(max(int(0.85 * n), round(length) + 2), n - 1, round(7 * length) + 1)  # beyond, a few samples decide
     each = autocorrelation(channels, lags)
     lag = min(round(length), lags - 1)
     excess = each[:, max(0, lag - 1) : lag + 2].max(axis=1) - each[:, max(1, round(0.3 * length)) :].mean(axis=1)
+    agreeing = float(np.clip(excess.reshape(-1, metrics).max(axis=0) / SHOWN, 0, 1).mean())
     weights = np.maximum(excess, 0.0) ** 2
-    kept = np.argsort(-weights)[:CHANNELS]
+    kept = np.argsort(-weights, kind="stable")[:CHANNELS]
     kept = np.sort(kept[weights[kept] > 0.02 * weights.max()])
-    return kept, weights[kept] / weights[kept].sum() if kept.size else weights[kept]
+    return kept, weights[kept] / weights[kept].sum() if kept.size else weights[kept], agreeing
 
 
 def best_chain(similarity: NDArray[np.float64], length: float) -> NDArray[np.int64]:
@@ -236,6 +261,7 @@ def _fit(
     width: int,
     before: int,
     length: float,
+    agreeing: float,
 ) -> Fit:
     """How well the boundaries fit each other and the trace; `width`, `before` and `length` (of a period) in bins."""
     channels, n = matching.channels, matching.channels.shape[1]
@@ -252,12 +278,13 @@ def _fit(
     rivals = [float(part.max()) for part in within if part.size]
     distinct = alike - (float(np.median(rivals)) if rivals else 0.0)
 
-    lead = bool(EDGE_SHORTEST <= boundaries[0] / length <= EDGE_LONGEST)
-    tail = bool(EDGE_SHORTEST <= (n - boundaries[-1]) / length <= EDGE_LONGEST)
-    marks = with_edges(boundaries, lead, tail, 0, n)
-    intervals = np.diff(marks)
     # A first epoch may be slower (caches, autotuning): it counts, but not against the evenness.
-    settled = intervals[1:] if lead else intervals
+    # What lies between the stretch's ends and the boundaries next to them counts too, if it is about as long.
+    lead = EDGE_SHORTEST <= boundaries[0] / length <= EDGE_LONGEST
+    tail = EDGE_SHORTEST <= (n - boundaries[-1]) / length <= EDGE_LONGEST
+    marks = np.concatenate([[0.0] if lead else [], boundaries, [float(n)] if tail else []])
+    intervals = np.diff(marks)
+    settled = intervals[1:] if intervals.size > 3 and intervals[0] > SLOW_FIRST * np.median(intervals) else intervals
     median = float(np.median(settled))
     even = np.abs(settled / median - 1) <= EVEN
     spread = float(np.median(np.abs(settled - median))) / median
@@ -276,15 +303,20 @@ def _fit(
         even=float(even.mean()),
         covered=covered,
         nested=max(_nested(sizes), _nested(np.diff(boundaries))),
-        lead=lead,
-        tail=tail,
+        agreeing=agreeing,
+        turns=_turns(windows(channels, boundaries[:-1] - before, max(width, round(length)))),
+        change=abs(change(settled)[1]),
     )
 
 
-def typical(lengths: NDArray[np.floating]) -> float:
-    """Mean of the lengths that lie close to their median: neither slow stretches nor rounding move it."""
+def typical(lengths: NDArray[np.floating], quantum: float = 0.0) -> float:
+    """Mean of the lengths that lie close to their median: neither slow stretches nor rounding move it.
+
+    Lengths that differ by the `quantum` to which their ends are known are all averaged: their mean is the slope through the
+    boundaries, which is known to a quantum over all of them, while the median is one of a few quantised lengths.
+    """
     median = float(np.median(lengths))
-    close = np.abs(lengths - median) <= max(CLOSE * median, CLOSE_SAMPLES)
+    close = np.abs(lengths - median) <= max(CLOSE * median, CLOSE_SAMPLES, QUANTA * quantum)
     return float(lengths[close].mean()) if close.any() else median
 
 
@@ -298,13 +330,39 @@ def _nested(values: NDArray[np.floating]) -> float:
     return best if total > 1e-9 else 0.0
 
 
-def with_edges(marks: NDArray[Any], lead: bool, tail: bool, first: float, last: float) -> NDArray[np.float64]:
-    """The marks, with `first` before them if there is a lead and `last` after them if there is a tail."""
-    return np.array([*([first] if lead else []), *marks, *([last] if tail else [])], dtype=np.float64)
+def _turns(cycles: NDArray[np.float64]) -> float:
+    """By how much cycles k apart are more alike than others as near, for the best k of `TURNS`; (cycles, c, w) -> -1..1."""
+    flat = cycles.reshape(cycles.shape[0], -1)
+    flat = flat - flat.mean(axis=0)  # what all cycles have in common tells none of them from another
+    flat = flat / np.maximum(np.sqrt((flat**2).sum(axis=1, keepdims=True)), 1e-12)
+    alike = flat @ flat.T
+    apart = np.abs(np.subtract.outer(np.arange(len(flat)), np.arange(len(flat))))
+    best = 0.0
+    for k in TURNS:
+        near = (apart > 0) & (apart <= 2 * k)
+        same, other = near & (apart % k == 0), near & (apart % k > 0)
+        if len(flat) >= 3 * k:
+            best = max(best, float(alike[same].mean() - alike[other].mean()))
+    return best
 
 
-def refined(values: NDArray[np.float64], track: Track) -> NDArray[np.float64]:
-    """Boundaries in samples of the grid, moved by up to two bins to the sharpest step.
+def change(intervals: NDArray[np.float64]) -> tuple[int, float]:
+    """Where the usual interval changes most clearly, and the logarithm of its change; (0, 0.0) for too few intervals.
+
+    The place is the number of intervals before it; the split that leaves the least absolute deviation from either median.
+    """
+    logs = np.log(intervals)
+    best, place = np.inf, 0
+    for k in np.unique(np.linspace(FEWEST, logs.size - FEWEST, PLACES).astype(int)).tolist() if logs.size >= 2 * FEWEST else ():
+        left, right = logs[:k], logs[k:]
+        cost = float(np.abs(left - np.median(left)).sum() + np.abs(right - np.median(right)).sum())
+        if cost < best:
+            best, place = cost, k
+    return (place, float(np.median(logs[place:]) - np.median(logs[:place]))) if place else (0, 0.0)
+
+
+def refined(values: NDArray[np.float64], track: Track, lag: float) -> NDArray[np.float64]:
+    """Boundaries in samples of the grid, moved by up to two bins to the sharpest step, less the `lag` of the samples.
 
     The step is looked for in the projection of all channels on the change that the template shows at its boundary.
     """
@@ -323,7 +381,7 @@ def refined(values: NDArray[np.float64], track: Track) -> NDArray[np.float64]:
         around = np.arange(max(side, boundary - reach), min(curve.size - side, boundary + reach) + 1)
         if around.size:
             step = (total[around + side] - total[around]) - (total[around] - total[around - side])
-            moved.append(float(around[np.argmax(step)]) - LAG)
+            moved.append(float(around[np.argmax(step)]) - lag)
         else:
-            moved.append(float(boundary) - LAG)
+            moved.append(float(boundary) - lag)
     return np.array(moved)

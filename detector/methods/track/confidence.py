@@ -15,6 +15,7 @@ import numpy as np
 
 from .boundaries import Fit, Track
 from .folding import Folded
+from .grid import Grid
 
 #: Periods whose ratio is this close (in logarithm) to a whole number belong together; to one, they are the same.
 RELATED = 0.05
@@ -22,32 +23,33 @@ RELATED = 0.05
 #: Ratios beyond are not looked at.
 MOST = 10
 
+#: A cycle of so many others (in logarithm) holds them as its steps.
+STEPS = float(np.log(5))
+
 #: Evidence further from its mean than so many standard deviations is taken to be there: no trace was ever seen beyond.
 FARTHEST = 5.0
 
-#: Of a fold, a logistic regression, by hand on every second MLPerf run: there are no other traces of slow sources.
-FOLD_INTERCEPT = -8.2
-FOLD_WEIGHTS = {"significance": 2.2, "ahead": 1.2}
-
-
-def of_track(track: Track, tracks: list[Track], metrics: int, shortest: float) -> dict[str, float]:
+def of_track(track: Track, tracks: list[Track], folded: Folded | None, grid: Grid) -> dict[str, float]:
     """The evidence for a track.
 
     Args:
         track: one of `tracks`.
         tracks: all that were followed.
-        metrics: how many vary.
-        shortest: a shorter cycle is a step [samples of the grid]: no rival of an epoch.
+        folded: the strict cycle in the same grid.
+        grid: that was searched.
     """
-    fit = track.fit
-    step = track.samples < shortest
+    fit, metrics = track.fit, grid.values.shape[0]
+    times = 0.0 if folded is None else float(np.log(track.samples / grid.over / folded.period))
     ratios = [(other, float(np.log(other.samples / track.samples))) for other in tracks]
     parts = [other for other, ratio in ratios if whole(-ratio)]
     multiples = [other for other, ratio in ratios if whole(ratio)]
     part, multiple = _best(parts), _best(multiples)
-    rivals = [(other, ratio) for other, ratio in ratios if (step and ratio > 0) or other.samples >= shortest]
-    shorter = [other.fit.quality for other, ratio in rivals if ratio < -2 * RELATED and not whole(-ratio)]
-    longer = [other.fit.quality for other, ratio in rivals if ratio > 2 * RELATED and not whole(ratio)]
+    inside = [other for other, ratio in ratios if -STEPS < ratio < -RELATED]
+    # A cycle much shorter than another may be its step, and a strict one at that: no rival of the same kind.
+    shorter = [other for other, ratio in ratios if -STEPS < ratio < -2 * RELATED and not whole(-ratio)]
+    longer = [other for other, ratio in ratios if STEPS > ratio > 2 * RELATED and not whole(ratio)]
+    inner = [other for other, ratio in ratios if ratio <= -STEPS]
+    outer = [other for other, ratio in ratios if ratio >= STEPS]
     return {
         "alike": fit.alike,
         "contrast": fit.contrast,
@@ -59,22 +61,36 @@ def of_track(track: Track, tracks: list[Track], metrics: int, shortest: float) -
         "even": fit.even,
         "covered": float(np.sqrt(fit.covered)),
         "quality": fit.quality,
-        "samples": float(np.log(track.samples)),
+        "samples": float(np.log(track.samples / grid.over)),
         "alone": 1 / metrics,
+        "agreeing": fit.agreeing,
+        "turns": fit.turns,
+        "change": min(fit.change, 1.0),
         "nested": fit.nested,
         "nested_alone": fit.nested / metrics,
+        "folds": folded.explained if folded is not None and abs(times) < RELATED else 0.0,
+        "part_folds": folded.explained if folded is not None and whole(times) else 0.0,
+        "other_folds": folded.explained if folded is not None and abs(times) >= RELATED and not whole(times) else 0.0,
+        "halves": min((quality for _, quality in track.halves), default=0.0),
+        "halves_apart": _apart(track),
+        "halves_part": max(
+            (other.halves[i][1] - track.halves[i][1] for other in parts + inside for i in range(len(track.halves))), default=-1.0
+        ),
         "part_quality": part.quality if part else 0.0,
         "part_distinct": part.distinct if part else 0.0,
         "part_alike": part.alike if part else 0.0,
+        "part_turns": max((other.fit.turns for other in parts), default=0.0),
         "part_stands": max((_stands(other) for other in parts), default=0.0),
         "part_nested": max((other.fit.nested * other.fit.quality for other in parts), default=0.0),
         "multiple_quality": multiple.quality if multiple else 0.0,
         "multiple_distinct": multiple.distinct if multiple else 0.0,
         "multiple_alike": multiple.alike if multiple else 0.0,
         "multiple_stands": max((_stands(other) for other in multiples), default=0.0),
-        "shorter": max(shorter, default=0.0),
-        "longer": max(longer, default=0.0),
-        "step": float(step),
+        "shorter": max((other.fit.quality for other in shorter), default=0.0),
+        "longer": max((other.fit.quality for other in longer), default=0.0),
+        "inner": max((other.fit.quality for other in inner), default=0.0),
+        "outer": max((other.fit.quality for other in outer), default=0.0),
+        "outer_stands": max((_stands(other) for other in outer), default=0.0),
     }
 
 
@@ -87,28 +103,40 @@ def _stands(track: Track) -> float:
     return track.fit.quality * max(0.0, track.fit.distinct)
 
 
+def _apart(track: Track) -> float:
+    """How far apart the periods of the two halves are (logarithm), up to 0.2."""
+    periods = [period for period, quality in track.halves if quality > 0]
+    return min(0.2, abs(float(np.log(periods[0] / periods[1])))) if len(periods) == 2 else 0.2
+
+
 def whole(logarithm: float) -> bool:
     """Whether a ratio is close to one of 2, 3, ..., 10."""
     nearest = round(float(np.exp(logarithm))) if logarithm < np.log(MOST + 1) else MOST + 1
     return 2 <= nearest <= MOST and abs(logarithm - np.log(nearest)) < RELATED
 
 
-def of_fold(folded: Folded) -> dict[str, float]:
-    """The evidence for a folded cycle."""
+def of_fold(folded: Folded, tracks: list[Track], grid: Grid) -> dict[str, float]:
+    """The evidence for a folded cycle, beside the tracks of the same grid."""
+    ratios = [(track, float(np.log(track.samples / grid.over / folded.period))) for track in tracks]
     return {
+        "same": max((track.fit.quality for track, ratio in ratios if abs(ratio) < RELATED), default=0.0),
+        "multiple": max((track.fit.quality for track, ratio in ratios if whole(ratio)), default=0.0),
+        "longer": max((track.fit.quality for track, ratio in ratios if ratio > 2 * RELATED and not whole(ratio)), default=0.0),
+        "outer_stands": max((_stands(track) for track, ratio in ratios if ratio > STEPS), default=0.0),
         "explained": folded.explained,
         "significance": float(np.log(folded.significance)),
         "ahead": float(np.log(folded.ahead)),
+        "turns": folded.turns,
         "covered": folded.covered,
+        "cycles": float(np.log(folded.cycles)),
+        "samples": float(np.log(folded.period)),
+        "metrics": float(np.log(folded.metrics)),
     }
 
 
 def confidence(evidence: Mapping[str, float]) -> float:
     """Probability, 0..1, of a track by its evidence, or of a fold by its."""
-    if "explained" in evidence:
-        logit = FOLD_INTERCEPT + sum(weight * evidence[name] for name, weight in FOLD_WEIGHTS.items())
-        return float(1 / (1 + np.exp(-logit)))
-    return probability(evidence, _weights())
+    return probability(evidence, _weights()["fold" if "explained" in evidence else "track"])
 
 
 def probability(evidence: Mapping[str, float], weights: Mapping[str, Any]) -> float:
@@ -125,6 +153,9 @@ def probability(evidence: Mapping[str, float], weights: Mapping[str, Any]) -> fl
 
 
 @cache
-def _weights() -> dict[str, Any]:
+def _weights() -> dict[str, dict[str, Any]]:
     read = json.loads((files(__package__) / "confidence.json").read_text())
-    return {name: value if name == "names" else np.array(value) for name, value in read.items()}
+    return {
+        kind: {name: value if name == "names" else np.array(value) for name, value in weights.items()}
+        for kind, weights in read.items()
+    }

@@ -1,34 +1,22 @@
 """The best cycle of a grid: followed where its boundaries show, folded where it is strict and has few readings."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .boundaries import EVEN, LAG, Track, follow, refined, typical, with_edges
+from .boundaries import EVEN, Track, follow, refined, typical
 from .confidence import confidence, of_fold, of_track, whole
-from .folding import BINS, Folded, explained_at, fold
+from .ends import with_ends
+from .folding import Folded, fold
 from .grid import Grid
 from .periods import SAME, candidates
-
-#: A track less sure than this gives way to a folded cycle.
-UNSURE = 0.6
 
 #: A cycle of fewer readings is not followed.
 FEWEST_READINGS = 6
 
-#: An epoch this likely is preferred to a step within it or beside it, however sure that is: a step loop alone has none.
-LIKELY = 0.2
-
 #: The best tracks are also tried as so many epochs in one.
 FRACTIONS = (2, 3, 4, 5)
-
-#: A first interval longer than so many usual ones holds setup.
-SETUP = 1.25
-
-#: A strict cycle explains this share of what several of it together do; a mere part of a cycle explains half at most.
-PART = 0.55
 
 #: A known cycle needs this quality to be there again.
 AGAIN = 0.3
@@ -47,6 +35,8 @@ class Cycle:
         even: (k - 1,) which intervals lie close to their median.
         match: (k,) 0..1, how well each boundary fits.
         confidence: 0..1.
+        rival: confidence of the likeliest part or multiple of it, 0..1.
+        halves: periods [samples of the grid] that fit the first and the second half best, with their qualities; empty if unknown.
         curves: what plots need; `methods.track.detect` names them. `similarity` stands at the samples `similarity_at`.
     """
 
@@ -55,37 +45,29 @@ class Cycle:
     even: NDArray[np.bool_]
     match: NDArray[np.float64]
     confidence: float
+    rival: float
+    halves: tuple[tuple[float, float], ...]
     curves: dict[str, NDArray[np.float64]]
 
 
-def find(grid: Grid, shortest_epoch_s: float, *, most: int = 6) -> Cycle | None:
+def find(grid: Grid, *, most: int = 6) -> Cycle | None:
     """The best cycle of a grid, however unsure; None if nothing repeats.
 
     Args:
         grid: to search.
-        shortest_epoch_s: a shorter cycle is a step, in seconds of the clock; it gives way to an epoch that is there as well.
         most: candidate periods to follow.
     """
-    tracks = followed(grid, most)
-    cycle = None
-    if tracks:
-        shortest = shortest_epoch_s / grid.step
-        sure = [confidence(of_track(track, tracks, grid.values.shape[0], shortest)) for track in tracks]
-        best = preferred([track.samples for track in tracks], sure, shortest)
-        full = tracks[best] if _piece(grid, tracks[best].samples) is grid.values else follow(grid.values, tracks[best].samples)
-        cycle = _tracked(full, tracks, sure[best], grid) if full is not None else None
     folded = fold(grid)
-    strict = None if folded is None else _folded(folded, grid)
-    if cycle is None or folded is None or strict is None:
-        return cycle or strict
-    # Read at even times, a strict cycle repeats after some cycles as exactly as after one; part of a cycle folds worse.
-    bins = BINS * max(1, round(cycle.period / strict.period))  # as wide as those of the strict one
-    several = (
-        strict.confidence >= UNSURE
-        and whole(float(np.log(cycle.period / strict.period)))
-        and folded.explained >= PART * explained_at(grid, cycle.period, bins)
-    )
-    return strict if several or (cycle.confidence < UNSURE and strict.confidence > cycle.confidence) else cycle
+    tracks = followed(grid, most, folded)
+    strict = None if folded is None else _folded(folded, tracks, grid)
+    if not tracks:
+        return strict
+    sure = [confidence(of_track(track, tracks, folded, grid)) for track in tracks]
+    best = int(np.argmax(sure))
+    if strict is not None and strict.confidence > sure[best]:
+        return strict
+    full = tracks[best] if _middle(grid.values, tracks[best].samples) is grid.values else follow(grid.values, tracks[best].samples)
+    return strict if full is None else _tracked(full, tracks, sure, grid)
 
 
 def again(grid: Grid, period: float) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
@@ -98,34 +80,16 @@ def again(grid: Grid, period: float) -> tuple[NDArray[np.float64], NDArray[np.fl
     track = follow(grid.values, period / grid.step)
     if track is None or track.fit.quality < AGAIN or abs(np.log(track.samples * grid.step / period)) > SAME:
         return None
-    return _ends(track, grid)
+    return with_ends(grid, refined(grid.values, track, grid.lag), track.match, track.samples, track.rows(grid.values.shape[0]))
 
 
-def preferred(periods: Sequence[float], sure: Sequence[float], shortest: float) -> int:
-    """Which cycle is the answer: the surest, but an epoch rather than its steps.
-
-    Args:
-        periods: one per cycle.
-        sure: their confidences.
-        shortest: a shorter cycle is a step; the unit of `periods`.
-    """
-    best = int(np.argmax(sure))
-    if periods[best] >= shortest:
-        return best
-    # A few steps together repeat as well as one: no epoch.
-    epochs = [
-        i
-        for i, period in enumerate(periods)
-        if period >= shortest and sure[i] >= LIKELY and not whole(float(np.log(period / periods[best])))
-    ]
-    return max(epochs, key=lambda i: sure[i], default=best)
-
-
-def followed(grid: Grid, most: int) -> list[Track]:
+def followed(grid: Grid, most: int, folded: Folded | None) -> list[Track]:
     """Tracks of the candidate periods, and of fractions of the best ones: a checkpoint every k epochs hides the epoch."""
     # Interpolated between too few readings, the curve is not the cycle's: that is for `folding`.
-    fewest = FEWEST_READINGS * float(np.median(np.diff(grid.readings))) / grid.step
-    periods = [candidate.period for candidate in candidates(grid.values, grid.step, most)]
+    fewest = FEWEST_READINGS * grid.over
+    periods = [candidate.period for candidate in candidates(grid.values, most)]
+    if folded is not None and all(abs(np.log(folded.period * grid.over / period)) > SAME for period in periods):
+        periods.append(folded.period * grid.over)
     tracks = [track for period in periods if period >= fewest and (track := _followed(grid, period)) is not None]
     for long in sorted(tracks, key=lambda track: -track.fit.quality)[: most // 2]:
         for count in FRACTIONS:
@@ -133,41 +97,54 @@ def followed(grid: Grid, most: int) -> list[Track]:
             if period >= fewest and all(abs(np.log(period / other.samples)) > SAME for other in tracks):
                 part = _followed(grid, period)
                 tracks += [part] if part is not None else []
-    return tracks
+    middle = grid.values.shape[1] // 2
+    sides = grid.values[:, :middle], grid.values[:, middle:]
+    return [replace(track, halves=tuple(_quality(side, track.samples) for side in sides)) for track in tracks]
+
+
+def _quality(values: NDArray[np.float64], period: float) -> tuple[float, float]:
+    """The period near a given one that a part of the grid shows, and how well; the given one and 0 for none."""
+    track = follow(_middle(values, period), period)
+    return (period, 0.0) if track is None else (track.samples, track.fit.quality)
 
 
 def _followed(grid: Grid, period: float) -> Track | None:
-    return follow(_piece(grid, period), period)
+    return follow(_middle(grid.values, period), period)
 
 
-def _piece(grid: Grid, period: float) -> NDArray[np.float64]:
+def _middle(values: NDArray[np.float64], period: float) -> NDArray[np.float64]:
     """The middle `ENOUGH` periods, or all there is: more do not tell better whether it is a cycle."""
-    n, length = grid.values.shape[1], round(ENOUGH * period)
-    return grid.values if n <= length else grid.values[:, (n - length) // 2 : (n + length) // 2]
+    n, length = values.shape[1], round(ENOUGH * period)
+    return values if n <= length else values[:, (n - length) // 2 : (n + length) // 2]
 
 
-def _folded(folded: Folded, grid: Grid) -> Cycle:
+def _folded(folded: Folded, tracks: list[Track], grid: Grid) -> Cycle:
     return Cycle(
-        period=folded.period,
-        boundaries=(folded.boundaries - grid.start) / grid.step,
+        period=folded.period * grid.over * grid.step,
+        boundaries=folded.boundaries * grid.over,
         even=np.ones(folded.boundaries.size - 1, dtype=bool),
         match=np.full(folded.boundaries.size, np.sqrt(folded.explained)),
-        confidence=confidence(of_fold(folded)),
+        confidence=confidence(of_fold(folded, tracks, grid)),
+        rival=0.0,
+        halves=(),
         curves={},
     )
 
 
-def _tracked(best: Track, tracks: list[Track], sure: float, grid: Grid) -> Cycle:
-    boundaries, match = _ends(best, grid)
+def _tracked(best: Track, tracks: list[Track], sure: list[float], grid: Grid) -> Cycle:
+    inner = refined(grid.values, best, grid.lag)
+    boundaries, match = with_ends(grid, inner, best.match, best.samples, best.rows(grid.values.shape[0]))
     lengths = np.diff(boundaries)
     even = np.abs(lengths / np.median(lengths) - 1) <= EVEN
     even |= not even.any()
     return Cycle(
-        period=typical(_whole_epochs(lengths, best)) * grid.step,
+        period=typical(np.diff(inner), grid.over) * grid.step,
         boundaries=boundaries,
         even=even,
         match=match,
-        confidence=sure,
+        confidence=max(sure),
+        rival=max((own for own, other in zip(sure, tracks, strict=True) if _related(best, other)), default=0.0),
+        halves=tuple(max((track.halves[i][::-1] for track in tracks), default=(0.0, 0.0))[::-1] for i in (0, 1)),
         curves={
             "similarity_at": np.asarray((np.arange(best.similarity.size) + 0.5) * best.size - 0.5, dtype=np.float64),
             "similarity": best.similarity,
@@ -181,16 +158,6 @@ def _tracked(best: Track, tracks: list[Track], sure: float, grid: Grid) -> Cycle
     )
 
 
-def _whole_epochs(lengths: NDArray[np.float64], track: Track) -> NDArray[np.float64]:
-    """The intervals that are epochs from start to start: what leads in may hold setup, and no epoch follows the last one."""
-    if track.fit.lead and lengths.size > 2 and lengths[0] > SETUP * np.median(lengths[1:]):
-        lengths = lengths[1:]
-    return lengths[:-1] if track.fit.tail and lengths.size > 2 else lengths
-
-
-def _ends(track: Track, grid: Grid) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Refined boundaries, with the stretch's ends where an epoch reaches them, and how well each fits, 0..1."""
-    lead, tail = track.fit.lead, track.fit.tail
-    boundaries = with_edges(refined(grid.values, track), lead, tail, -LAG, grid.values.shape[1] - 1.0)
-    # An epoch at the stretch's end has one tracked boundary of two: half the confidence.
-    return boundaries, with_edges(track.match, lead, tail, track.match[0] / 2, track.match[-1] / 2).clip(0, 1)
+def _related(one: Track, other: Track) -> bool:
+    ratio = float(np.log(other.samples / one.samples))
+    return whole(ratio) or whole(-ratio)

@@ -3,6 +3,8 @@
 A cycle of 7.66 s that is read every 2 s shows another part of itself each time; folded at the right period the readings
 fall into place (epoch folding: Leahy et al., Astrophysical Journal 266, 1983). A cycle of less than three readings is not
 looked for; read at even times it looks like a longer one, and nothing in the readings tells.
+
+All lengths are in samples of the trace.
 """
 
 from dataclasses import dataclass
@@ -14,23 +16,24 @@ from ...filters import running_mean, running_median
 from .grid import Grid
 from .template import boundary_phase
 
-#: Periods that are tried, in readings.
-SHORTEST, LONGEST = 3.0, 20.0
+#: Periods that are tried.
+SHORTEST, LONGEST = 3.0, 24.0
 
 #: Bins per cycle, most readings folded at once, periods folded at once.
 BINS, MOST_READINGS, BLOCK = 8, 1200, 256
 
 #: Fewest readings and fewest cycles: in fewer, aliases of faster cycles fold as well by chance.
-READINGS, CYCLES = 80, 8
+READINGS, CYCLES = 24, 4
 
-#: The cycle explains this share of the variance; noise would explain so little that n times the share stays below 18 or so.
-EXPLAINED, SIGNIFICANT = 0.12, 23.0
-
-#: The cycle explains this much more than any period that is not a simple fraction of it.
-AHEAD = 1.15
+#: The cycle explains this share of the variance, and so much that n times the share is beyond what noise reaches anywhere in the
+#: range (18 or so).
+EXPLAINED, SIGNIFICANT = 0.1, 8.0
 
 #: A fraction of the period that explains this share of what the period does is the cycle itself.
 FRACTION = 0.7
+
+#: Twice or three times the period explains so much more, in bins as wide: the cycles differ by turns.
+TURNS = 1.25
 
 #: The cycle runs for this share of the readings.
 COVERED = 0.4
@@ -44,12 +47,14 @@ class Folded:
     """A strict cycle.
 
     Attributes:
-        period: seconds of the clock.
-        boundaries: (k,) seconds of the clock, even, where the cycle begins anew.
+        period: samples of the trace.
+        boundaries: (k,) samples of the trace from the first, even, where the cycle begins anew.
         explained: share of the readings' variance that the mean cycle explains, less what bins explain of noise.
         significance: `explained` times the number of readings; pure noise stays below about 20.
         ahead: `explained` relative to the best period that is not a simple fraction or multiple.
+        turns: what twice or three times the period explains, in bins as wide, relative to `explained`.
         covered: share of the readings over which the cycle runs.
+        metrics: how many the cycle was looked for in.
     """
 
     period: float
@@ -57,18 +62,25 @@ class Folded:
     explained: float
     significance: float
     ahead: float
+    turns: float
     covered: float
+    metrics: int
+
+    @property
+    def cycles(self) -> int:
+        """How many cycles there are."""
+        return self.boundaries.size - 1
 
 
 def fold(grid: Grid) -> Folded | None:
-    """The period between 3 and 20 readings at which they fold best; None where nothing folds beyond chance."""
+    """The period between 3 and 24 readings at which they fold best; None where nothing folds beyond chance."""
     time, residual = _readings(grid)
-    if time.size < READINGS or not residual.size:
+    # What fills a grid by itself has cycles of many samples, and the tracker sees those of few.
+    if time.size < READINGS or not residual.size or grid.over == 1:
         return None
-    span, interval = float(time[-1] - time[0]), float(np.median(np.diff(time)))
-    slowest, fastest = max(1 / (LONGEST * interval), CYCLES / span), 1 / (SHORTEST * interval)
-    # What is read as fast as the grid is fine loses nothing on it.
-    if slowest >= fastest or interval <= 1.5 * grid.step:
+    span = float(time[-1] - time[0])
+    slowest, fastest = max(1 / LONGEST, CYCLES / span), 1 / SHORTEST
+    if slowest >= fastest:
         return None
     frequencies = np.arange(slowest, fastest, 1 / (4 * span))
     blocks = [frequencies[i : i + BLOCK] for i in range(0, frequencies.size, BLOCK)]
@@ -84,27 +96,30 @@ def fold(grid: Grid) -> Folded | None:
     for ratio in (1 / 3, 1 / 2, 2 / 3, 1, 3 / 2, 2, 3):
         unrelated &= np.abs(frequencies - frequency * ratio) > 2 / span + 0.03 * frequency * ratio
     ahead = explained / max(float(fused[unrelated].max(initial=0.0)), 1e-3)
-    if explained < EXPLAINED or explained * time.size < SIGNIFICANT or ahead < AHEAD:
+    if explained < EXPLAINED or explained * time.size < SIGNIFICANT:
         return None
+    turns = max(_explained_near(time, residual, frequency / k, k * BINS, span) for k in (2, 3)) / explained
     boundaries, covered = _boundaries(time, residual, share[:, best], 1 / frequency)
-    if covered < COVERED or boundaries.size < CYCLES:
+    if turns > TURNS or covered < COVERED or boundaries.size <= CYCLES:
         return None
-    return Folded(1 / frequency, boundaries, explained, explained * time.size, ahead, covered)
+    return Folded(
+        1 / frequency, boundaries, explained, explained * time.size, ahead, turns, covered, residual.shape[0]
+    )
 
 
-def explained_at(grid: Grid, period: float, bins: int) -> float:
-    """`Folded.explained` of any period [s of the clock], however many readings it has, in so many bins."""
-    time, residual = _readings(grid)
-    if not residual.size:
-        return 0.0
-    return float(_fused(_explained(time - time[0], residual, np.array([1 / period]), bins))[0])
+def _explained_near(
+    time: NDArray[np.float64], residual: NDArray[np.float64], frequency: float, bins: int, span: float
+) -> float:
+    """The most that is explained around a frequency: a multiple of a period is known the better, the longer it is."""
+    around = frequency + np.arange(-4, 5) / (8 * span)
+    return float(_fused(_explained(time - time[0], residual, around[around > 0], bins)).max(initial=0.0))
 
 
 def _readings(grid: Grid) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Times and residuals of the middle `MOST_READINGS` readings."""
+    """Times [samples of the trace] and residuals of the middle `MOST_READINGS` readings."""
     first = max(0, (grid.readings.size - MOST_READINGS) // 2)
     middle = slice(first, first + MOST_READINGS)
-    return grid.readings[middle], _residual(grid.raw[:, middle])
+    return grid.readings[middle] / grid.over, _residual(grid.raw[:, middle])
 
 
 def _fused(share: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -116,6 +131,7 @@ def _residual(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Values less their moving median, in multiples of their spread, clipped; rows that hardly vary are left out."""
     residual = values - running_median(values, 2 * int(LONGEST) + 1)
     spread = np.median(np.abs(residual), axis=1, keepdims=True)
+    spread = np.where(spread > 0, spread, np.abs(residual).mean(axis=1, keepdims=True))  # full but for its dips
     varying = spread[:, 0] > 0
     residual = np.clip(residual[varying] / spread[varying], -8, 8)
     return np.asarray(residual - residual.mean(axis=1, keepdims=True))
@@ -147,7 +163,7 @@ def _boundaries(
     begin = boundary_phase(mean * np.sqrt(weights)[:, None]) / bins
     product = (weights[:, None] * residual * mean[:, index]).sum(axis=0)
     energy = (weights[:, None] * residual**2).sum(axis=0), (weights[:, None] * mean[:, index] ** 2).sum(axis=0)
-    width = max(3, round(WINDOW_CYCLES * period / float(np.median(np.diff(time)))))
+    width = max(3, round(WINDOW_CYCLES * period))
     match, own, its = running_mean(np.array([product, *energy]), width, "symmetric")
     match = match / np.sqrt(np.maximum(own * its, 1e-12))
     edges = np.flatnonzero(np.diff(np.concatenate([[0], (match > RUNNING).astype(np.int8), [0]])))

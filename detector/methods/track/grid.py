@@ -1,7 +1,10 @@
-"""From uneven samples to the even grid of normalised channels that the tracker works on."""
+"""From uneven samples to the even grid of normalised channels that the tracker works on.
+
+Nothing here knows a second: lengths are in samples of the trace, or shares of it, so that the same trace read at another pace,
+or with its times stretched, is the same grid.
+"""
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,20 +13,20 @@ from ...clock import ACTIVITY, Clock
 from ...filters import running_mean
 from ...signals import Signals
 
-#: Finest grid step [s]: the product samples at 10 Hz.
-STEP_S = 0.1
+#: Grid steps per sample of the trace, at most, and as many only while the grid has no more than so many steps: a cycle of few
+#: samples still needs bins to place its boundaries in.
+OVERSAMPLING, MOST_STEPS = 4, 16_000
 
-#: Grid steps per reading of a slower source: a cycle of few readings still needs bins to place its boundaries in.
-OVERSAMPLING = 4
+#: Times are taken to this share of a sample: what is left of the last digits of unix seconds must not decide anything.
+TIME_DIGITS = 3
 
-#: Busy is a 3 s mean above 12 % of the 90th percentile; pauses below 15 s belong to the busy stretch.
-BUSY_MEAN_S, BUSY_SHARE, PAUSE_S = 3.0, 0.12, 15.0
+#: Busy is a mean above this share of the 90th percentile, over so many samples, or this part of the trace if that is less. A process
+#: that holds the device and does nothing yet raises power by a quarter (GTX 970).
+BUSY_SHARE, BUSY_SAMPLES, BUSY_PART = 0.3, 30, 0.01
 
-#: So do pauses of up to this share of the shorter one of the stretches that they part.
-PAUSE_SHARE = 0.2
-
-#: A hole this long, and of so many steps, parts the trace; shorter ones are bridged by interpolation.
-HOLE_S, HOLE_STEPS = 300.0, 100
+#: A pause parts the trace if it is longer than this share of the shorter one of the stretches that it parts, and more than so
+#: many times as long as the pause of the given rank, the longest first: what recurs belongs to the job (loading, evaluation).
+PAUSE_SHARE, PAUSE_RATIO, PAUSE_RANK = 0.2, 2.0, 4
 
 #: Events are rare if so many percent [of the samples] are near the median.
 RARE = 95
@@ -38,24 +41,26 @@ SLOWER = 2.5
 IDLE = 0.01
 RATIOS = frozenset({"dram_active", *ACTIVITY})
 
-#: Two periods of the shortest kind that the search knows, at its coarsest.
-FEWEST_SAMPLES = 40
+#: Samples in a trace that can be searched: three cycles of four.
+FEWEST_SAMPLES = 12
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Evenly spaced, normalised channels over the trace's longest busy stretch.
+    """Evenly spaced, normalised channels over one busy stretch of a trace.
 
     Attributes:
         start: clock reading of the first sample.
         step: clock seconds between samples.
+        over: grid samples per sample of the trace.
         values: (m, n) one row per varying metric, each of mean 0 and standard deviation 1.
-        readings: (k,) clock readings of the trace's own samples within the stretch.
+        readings: (k,) places of the trace's own samples within the stretch, in samples of the grid.
         raw: (m, k) the metrics there, as they are.
     """
 
     start: float
     step: float
+    over: int
     values: NDArray[np.float64]
     readings: NDArray[np.float64]
     raw: NDArray[np.float64]
@@ -64,39 +69,68 @@ class Grid:
         """Clock readings at (fractional) sample indices."""
         return np.asarray(self.start + self.step * index, dtype=np.float64)
 
+    @property
+    def lag(self) -> float:
+        """How far behind a change the first grid sample after it lies, on average.
 
-def build(signals: Signals, clock: Clock, stretch: tuple[float, float]) -> Grid | None:
-    """The grid of a stretch of a trace, or None where nothing varies or fewer than 40 samples are busy.
+        A sample of the trace averages the interval that ends at its time; in between the grid is interpolated.
+        """
+        return (self.over + 1) / 2
 
-    The step is 0.1 s, or the median sampling interval where that is longer; on the work clock as many samples, evenly spaced in
-    work.
+    def part(self, first: int, last: int) -> "Grid":
+        """The grid from sample `first` up to `last`, excluded."""
+        inside = (self.readings >= first) & (self.readings < last)
+        return Grid(
+            float(self.reading(np.array([first]))[0]),
+            self.step,
+            self.over,
+            self.values[:, first:last],
+            self.readings[inside] - first,
+            self.raw[:, inside],
+        )
+
+
+def build(signals: Signals, clock: Clock, stretch: tuple[int, int]) -> Grid | None:
+    """The grid of a stretch of a trace, or None where nothing varies or fewer than 12 samples are busy.
+
+    On the work clock it has as many samples, evenly spaced in work.
 
     Args:
         signals: the trace.
         clock: on which the grid is even.
-        stretch: unix seconds, see `busy_stretches`.
+        stretch: first and last row, see `busy_stretches`.
     """
-    step = max(STEP_S, _interval(signals) / OVERSAMPLING)
-    first, last = stretch
     if signals.main() in RATIOS and signals.metrics[signals.main()].mean() < IDLE:
         return None
-    count = int((last - first) / step) + 1
-    if count < FEWEST_SAMPLES:
+    rows = slice(stretch[0], stretch[1] + 1)
+    unit, places = _places(signals.time)
+    length = float(places[stretch[1]] - places[stretch[0]])
+    if rows.stop - rows.start < FEWEST_SAMPLES:
         return None
-    low, high = clock.at(np.array([first, last]))
-    reading = np.linspace(low, high, count)
-    inside = (signals.time >= first) & (signals.time <= last)
-    rows = {
+    over = int(np.clip(MOST_STEPS // length, 1, OVERSAMPLING))
+    count = int(length * over) + 1
+    # In seconds of work, the unit is the mean of a sample's.
+    first, last = clock.reading[stretch[0]], clock.reading[stretch[1]]
+    per_unit = unit if clock.name == "wall" else float(last - first) / length
+    on = Clock(clock.name, signals.time, places if clock.name == "wall" else (clock.reading - first) / per_unit)
+    even = on.reading[stretch[0]] + np.arange(count) * ((on.reading[stretch[1]] - on.reading[stretch[0]]) / (count - 1))
+    channels = {
         name: row
-        for name, values in signals.metrics.items()
-        if (row := _normalised(clock.resample(name, values, reading))) is not None
+        for name in sorted(signals.metrics)  # the order of columns must not decide anything
+        if (row := _normalised(on.resample(name, signals.metrics[name], even))) is not None
     }
-    names = _prompt(list(rows), signals)
+    names = _prompt(list(channels), signals)
     if not names:
         return None
-    values = np.array([rows[name] for name in names])
-    raw = np.array([signals.metrics[name][inside] for name in names])
-    return Grid(float(low), float((high - low) / (count - 1)), values, clock.reading[inside], raw)
+    step = float(even[1] - even[0])
+    return Grid(
+        start=float(first),
+        step=step * per_unit,
+        over=over,
+        values=np.array([channels[name] for name in names]),
+        readings=(on.reading[rows] - even[0]) / step,
+        raw=np.array([signals.metrics[name][rows] for name in names]),
+    )
 
 
 def _prompt(names: list[str], signals: Signals) -> list[str]:
@@ -106,48 +140,47 @@ def _prompt(names: list[str], signals: Signals) -> list[str]:
     return prompt if len(prompt) >= 2 else names
 
 
-def _interval(signals: Signals) -> float:
-    return max(STEP_S, float(np.median(np.diff(signals.time))))
+def _places(time: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    """Seconds per sample, the median, and each sample's place in samples from the first, to three digits."""
+    unit = float(np.median(np.diff(time)))
+    return unit, np.round((time - time[0]) / unit, TIME_DIGITS)
 
 
-def busy_stretches(signals: Signals) -> list[tuple[float, float]]:
-    """First and last unix second of every stretch without a hole or a pause of 15 s, the longest first; never empty."""
-    step, time, activity = _interval(signals), signals.time, signals.metrics[signals.main()]
-    cuts = np.concatenate([[0], np.flatnonzero(np.diff(time) > max(HOLE_S, HOLE_STEPS * step)) + 1, [time.size]])
-    found: list[tuple[float, float]] = []
-    for begin, end in pairwise(cuts.tolist()):
-        found += _busy(time[begin:end], activity[begin:end], step)
-    return sorted(found, key=lambda stretch: stretch[0] - stretch[1])
-
-
-def _busy(time: NDArray[np.float64], activity: NDArray[np.float64], step: float) -> list[tuple[float, float]]:
-    """The busy stretches of a trace without holes; the whole of it where it is never busy."""
-    even = np.arange(time[0], time[-1] + step / 2, step)
-    raw = np.interp(even, time, activity)
-    width = max(1, round(BUSY_MEAN_S / step))
-    level = running_mean(raw, width)
-    high = float(np.percentile(level, 90))
-    busy = np.flatnonzero(level > BUSY_SHARE * high)
+def busy_stretches(signals: Signals) -> list[tuple[int, int]]:
+    """First and last row of every stretch without a long pause or hole, the longest first; never empty."""
+    _, places = _places(signals.time)
+    activity, n = signals.metrics[signals.main()], places.size
+    width = max(1, min(BUSY_SAMPLES, round(BUSY_PART * n)))
+    level = running_mean(activity, width)
+    # Power and the like rest far above zero; a ratio that never falls to zero does not rest.
+    floor = 0.0 if signals.main() in RATIOS else float(level.min())
+    threshold = floor + BUSY_SHARE * (float(np.percentile(level, 90)) - floor)
+    busy = np.flatnonzero(level > threshold)
     if not busy.size:
-        return [(float(time[0]), float(time[-1]))]
-    ends = np.flatnonzero(np.diff(busy) > PAUSE_S / step)
-    starts = busy[np.concatenate([[0], ends + 1])]
-    stops = busy[np.concatenate([ends, [busy.size - 1]])]
-    # A pause that is short beside what it parts belongs to the job: an upload, an evaluation on the CPU.
-    lengths = stops - starts
-    apart = starts[1:] - stops[:-1] > PAUSE_SHARE * np.minimum(lengths[:-1], lengths[1:])
-    starts, stops = starts[np.concatenate([[True], apart])], stops[np.concatenate([apart, [True]])]
+        return [(0, n - 1)]
+    # The mean smears edges by up to its width: an edge of work is where the samples themselves are busy.
+    gaps = np.flatnonzero(np.diff(places[busy]) > 1 + width)
+    starts, stops = busy[np.append(0, gaps + 1)], busy[np.append(gaps, busy.size - 1)]
+    pauses = places[starts[1:]] - places[stops[:-1]]
+    if pauses.size > 1:
+        usual = np.sort(pauses)[-min(PAUSE_RANK, pauses.size)]
+        starts, stops = _parted(starts, stops, pauses > PAUSE_RATIO * usual)
+    lengths = places[stops] - places[starts] + 1
+    pauses = places[starts[1:]] - places[stops[:-1]]
+    starts, stops = _parted(starts, stops, pauses > PAUSE_SHARE * np.minimum(lengths[:-1], lengths[1:]))
     found = []
     for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
-        # The mean smears both ends by up to its width: the first and last busy samples themselves are the ends.
-        low, top = max(0, start - width), min(even.size, stop + width + 1)
-        # Some metrics (power) rest far above zero: at the ends a level near the lowest is rest, too; within, maybe validation.
-        floor = float(level[low:top].min())
-        exact = low + np.flatnonzero(raw[low:top] > floor + BUSY_SHARE * max(high - floor, 0.0))
-        found.append(
-            (float(even[exact[0]]), float(even[exact[-1]])) if exact.size else (float(even[low]), float(even[top - 1]))
-        )
-    return found
+        low, top = max(0, start - width), min(n, stop + width + 1)
+        exact = low + np.flatnonzero(activity[low:top] > threshold)
+        found.append((int(exact[0]), int(exact[-1])) if exact.size else (low, top - 1))
+    return sorted(found, key=lambda stretch: (places[stretch[0]] - places[stretch[1]], stretch))
+
+
+def _parted(
+    starts: NDArray[np.intp], stops: NDArray[np.intp], apart: NDArray[np.bool_]
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Stretches joined wherever they are not `apart`."""
+    return starts[np.append(True, apart)], stops[np.append(apart, True)]
 
 
 def _normalised(values: NDArray[np.float64]) -> NDArray[np.float64] | None:
@@ -159,7 +192,7 @@ def _normalised(values: NDArray[np.float64]) -> NDArray[np.float64] | None:
         row = np.clip(values, low - margin, high + margin)
         if low >= 0 and high > 8 * np.median(row):
             scale = high if high > 0 else 1.0
-            row = np.log1p(row / scale * 100)
+            row = np.log1p(np.maximum(row, 0.0) / scale * 100)
     spread = row.std()
     if not spread > 1e-9 * max(1e-300, float(np.abs(row).max())):
         return None

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ...filters import quick_length, running_mean, running_median
 from ...peaks import prominent_peaks
 
-#: At every scale the period is looked for where it has 20 to 96 bins; at the finest from 8 samples (0.8 s at 10 Hz).
+#: At every scale the period is looked for where it has 20 to 96 bins; at the finest from 8 samples.
 FEWEST_BINS, MOST_BINS, FINEST_BINS = 20, 96, 8
 
 #: Share of the samples that rare events take at most.
@@ -69,22 +69,21 @@ def level(channels: NDArray[np.float64], block: int) -> NDArray[np.float64]:
     return np.array([np.interp(index, centres, row) for row in smooth])
 
 
-def candidates(values: NDArray[np.float64], step_s: float, most: int = 6) -> list[Candidate]:
+def candidates(values: NDArray[np.float64], most: int = 6) -> list[Candidate]:
     """The most promising distinct periods, the best first; last the harmonic product's, and those of rare events.
 
     Args:
         values: (m, n) normalised channels on an even grid.
-        step_s: seconds between samples.
         most: how many periods to take from the autocorrelation.
     """
     found: list[Candidate] = []
     size = 1
     while (n := values.shape[1] // size) >= 2 * FEWEST_BINS:
         channels = pooled(values, size)
-        found += _at_scale(channels, size, step_s)
+        found += _at_scale(channels, size)
         if n >= 4 * FEWEST_BINS:  # what came before the training, or after it, may drown the cycle
             for part in (channels[:, : n // 2], channels[:, n // 2 :]):
-                found += _at_scale(part, size, step_s)
+                found += _at_scale(part, size)
         size *= 2
     distinct: list[Candidate] = []
     for candidate in sorted(found, key=lambda c: -c.score):
@@ -116,7 +115,7 @@ def event_periods(values: NDArray[np.float64]) -> list[float]:
     return periods
 
 
-def _at_scale(channels: NDArray[np.float64], size: int, step_s: float) -> list[Candidate]:
+def _at_scale(channels: NDArray[np.float64], size: int) -> list[Candidate]:
     n = channels.shape[1]
     longest = min(MOST_BINS, n // 2)
     trend = level(channels, MOST_BINS)
@@ -135,7 +134,7 @@ def _at_scale(channels: NDArray[np.float64], size: int, step_s: float) -> list[C
         depth = fused[peak] - fused[max(1, peak // 4) : peak + 1].min()
         score = 0.5 * fused[multiples].mean() + 0.5 * depth
         score *= 1 - np.exp(-(n / lag - 0.6) / 1.2)
-        score *= 1 + 0.06 * np.log2(max(1.0, lag * size * step_s))
+        score *= 1 + 0.06 * np.log2(lag * size / FINEST_BINS)
         fractions = np.rint(lag / np.arange(2, 7)).astype(int)
         if any(abs(q - p) <= 1 and fused[p] >= 0.75 * fused[peak] for q in fractions for p in peaks if q >= 3):
             score *= 0.6  # a shorter period explains it

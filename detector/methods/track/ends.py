@@ -1,0 +1,85 @@
+"""Where training begins and ends: the first epoch before the first boundary, and the last one after the last.
+
+Boundaries are matched by what lies around them, and nothing like it may lie around the first and the last. There the samples
+themselves tell: training ends where they leave the range that they keep within the cycles (initialisation, idle), or where the
+device rests for longer than it does within a cycle.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .grid import Grid
+
+#: Within the cycles samples stay between these percentiles, and beyond by this share of their distance.
+USUAL, MARGIN = (1.0, 99.0), 0.15
+
+#: The device rests below this share of the way from its lowest to its usual level.
+RESTING = 0.4
+
+#: A rest within a cycle is at most this much longer than the longest usual one, and so many samples of the trace.
+LONGER, SLACK = 1.3, 1.0
+
+#: A first or last epoch has this share of what a cycle has between its rests; a last one lasts at most so many periods, a first
+#: one, which holds setup, so many.
+SHORTEST, LAST, FIRST = 0.75, 1.25, 4.5
+
+
+def with_ends(
+    grid: Grid, boundaries: NDArray[np.float64], match: NDArray[np.float64], period: float, rows: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The boundaries and their matches, with the start of the first epoch and the end of the last one where they are none yet.
+
+    Args:
+        grid: that was searched, of n samples.
+        boundaries: (k,) fractional samples of the grid, k >= 2.
+        match: (k,) 0..1.
+        period: samples of the grid.
+        rows: of the grid, those that show the cycle.
+    """
+    values = grid.values[rows]
+    inside = slice(max(0, int(boundaries[0])), int(boundaries[-1]) + 1)
+    low, high = np.percentile(values[:, inside], USUAL, axis=1)
+    margin = MARGIN * (high - low)
+    foreign = ((values < (low - margin)[:, None]) | (values > (high + margin)[:, None])).any(axis=0)
+    # The row that moves most between rest and work: its lower part is rest, wherever it lies.
+    activity = values[int(np.argmax(np.percentile(values, 95, axis=1) - np.percentile(values, 1, axis=1)))]
+    bottom = float(activity.min())
+    resting = activity < bottom + RESTING * (float(np.median(activity[inside])) - bottom)
+    longest = _longest_run(resting[inside])
+    allowed = LONGER * longest + SLACK * grid.over
+    within = period - min(longest, period / 2)
+    lag = grid.lag
+
+    head = _run_until(foreign[: inside.start][::-1], resting[: inside.start][::-1], allowed, grid.over)
+    tail = _run_until(foreign[inside.stop :], resting[inside.stop :], allowed, grid.over)
+    starts, ends = [], []
+    if SHORTEST * within <= head <= FIRST * period:
+        starts = [inside.start - head - lag]
+    elif head > FIRST * period:
+        starts = [boundaries[0] - period]
+    if SHORTEST * within <= tail <= LAST * period:
+        ends = [min(inside.stop + tail - lag, grid.values.shape[1] - 1.0)]
+    elif tail > LAST * period:
+        ends = [boundaries[-1] + period]
+    # Half of what an epoch at an end is known by is a boundary.
+    return (
+        np.concatenate([starts, boundaries, ends]),
+        np.concatenate([match[:1] / 2 if starts else [], match, match[-1:] / 2 if ends else []]).clip(0, 1),
+    )
+
+
+def _run_until(foreign: NDArray[np.bool_], resting: NDArray[np.bool_], allowed: float, over: int) -> int:
+    """Samples, from the first on, until those that are foreign, or rest for longer than allowed, begin."""
+    stops = [foreign.size]
+    for wrong, most in ((foreign, float(over)), (resting, allowed)):
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], wrong, [False]]).astype(np.int8)))
+        runs = edges[::2][edges[1::2] - edges[::2] > most]
+        stops += runs[:1].tolist()
+    return min(stops)
+
+
+def _longest_run(wrong: NDArray[np.bool_]) -> float:
+    """Length of the runs, but for a tenth that are longer."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], wrong, [False]]).astype(np.int8)))
+    lengths = edges[1::2] - edges[::2]
+    return float(np.percentile(lengths, 90)) if lengths.size else 0.0

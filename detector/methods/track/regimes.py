@@ -1,0 +1,57 @@
+"""Where the period changes within the trace: a slower checkpoint, another batch size, a neighbour on the machine."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from .boundaries import EVEN, follow
+from .cycle import Cycle, find
+from .grid import Grid
+
+#: Periods that differ by this much (logarithm) are two.
+DIFFERENT = float(np.log(1.12))
+
+#: The halves of the trace hint at a change if their best cycles have this quality.
+GOOD = 0.3
+
+#: Each part must be this sure by itself.
+SURE = 0.6
+
+
+def parts(grid: Grid, cycle: Cycle) -> tuple[Cycle, ...]:
+    """The cycles of two parts of the grid where each has a period of its own, in the order of time; else none.
+
+    Where the halves of the trace have different periods, each is searched by itself. The change lies where the intervals of
+    either cycle end to be even.
+    """
+    if len(cycle.halves) < 2 or min(quality for _, quality in cycle.halves) < GOOD:
+        return ()
+    (early, _), (late, _) = cycle.halves
+    if abs(np.log(early / late)) <= DIFFERENT:
+        return ()
+    n = grid.values.shape[1]
+    for place in _places(grid, early, late):
+        left, right = find(grid.part(0, place)), find(grid.part(place, n))
+        if left is None or right is None or min(left.confidence, right.confidence) < SURE:
+            continue
+        if abs(np.log(left.period / right.period)) > DIFFERENT:
+            return left, replace(right, boundaries=right.boundaries + place)
+    return ()
+
+
+def _places(grid: Grid, early: float, late: float) -> list[int]:
+    """Samples at which the early cycle may end and the late one begin; first the middle, which the halves were cut at."""
+    n = grid.values.shape[1]
+    places = [n // 2]
+    for period, step in ((early, 1), (late, -1)):
+        track = follow(grid.values, period)
+        if track is None:
+            continue
+        boundaries = (track.boundaries * track.size)[::step]
+        even = np.abs(np.abs(np.diff(boundaries)) / period - 1) <= EVEN
+        # The longest run of even intervals: where it ends on the side of the other half.
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], even, [False]]).astype(np.int8)))
+        if edges.size:
+            longest = int(np.argmax(edges[1::2] - edges[::2]))
+            places.append(int(boundaries[edges[2 * longest + 1]]))
+    return [place for place in dict.fromkeys(places) if 0 < place < n]
