@@ -70,7 +70,7 @@ def read(cls: str, seed: int, log: Log, rng: np.random.Generator) -> SimulatedTr
     lengths = log.epoch_s * (1 + log.variation * rng.standard_normal(log.epochs))
     parts = np.outer(lengths, [log.idle, 1 - log.idle - log.validation, log.validation])
     ends = log.lead_s + np.cumsum(parts)
-    seconds = np.arange(int(ends[-1] + log.tail_s) + 1)
+    seconds = np.arange(int(ends[-1] + log.tail_s) + 1, dtype=np.float64)
     done = np.concatenate([[0.0], np.cumsum(parts * [0.0, 1.0, _VALIDATION])])
     active = np.diff(np.interp(seconds, [log.lead_s, *ends], done))
     present = np.diff(np.clip(seconds, log.lead_s, ends[-1]))  # share of a second in which there is a process

@@ -34,8 +34,8 @@ def starting(seconds: float, rng: np.random.Generator) -> Timeline:
     left_s = seconds
     while left_s > 0:
         part_s = min(left_s, 0.5 + rng.exponential(seconds / 12))
-        kernels = bursts(part_s, rng, pause_s=rng.uniform(0.5, 8), burst_s=rng.uniform(0.05, 2))
-        parts.append((pause(Phase.WAIT, part_s), pause(Phase.SETUP, part_s), kernels)[rng.integers(3)])
+        kernels = bursts(part_s, rng, pause_s=rng.uniform(0.2, 5), burst_s=rng.uniform(0.05, 3))
+        parts.append((kernels, kernels, pause(Phase.WAIT, part_s), pause(Phase.SETUP, part_s))[rng.integers(4)])
         left_s -= part_s
     return join(*parts)
 
