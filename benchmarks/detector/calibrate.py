@@ -103,6 +103,7 @@ def simulated(cls: str, seed: int) -> list[Row]:
     rng = np.random.default_rng([seed, len(cls)])
     subset = SUBSETS[seed % len(SUBSETS)]
     time, metrics = trace.time, {name: values for name, values in trace.metrics.items() if subset is None or name in subset}
+    metrics = metrics or trace.metrics  # a log of NVML's metrics may have none of the subset
     all_starts = [starts for starts in (trace.epoch_starts, trace.epoch_starts2) if len(starts) > 1]
     spans = [(time[0], time[-1])]
     if cls == "changing":

@@ -1,5 +1,7 @@
 """How hard the simulated traces are: what plain methods find of them, by class, on `dram_active` alone and uncropped.
 
+Classes without that metric (`logged`, `sparse`) are left out.
+
 Run: python benchmarks/detector/simulated_hardness.py [--traces 10] [--seed 0]
 
 A class on which an autocorrelation is right shows little about a tracker. Wanted over all classes whose epochs can be seen: at
@@ -73,6 +75,8 @@ def main() -> None:
         if not spec.training:
             continue
         traces = [simulate_class(cls, options.seed + number) for number in range(options.traces)]
+        if METRIC not in traces[0].metrics:
+            continue
         hits = {method: [within_5(trace, method) for trace in traces] for method in METHODS}
         if spec.visible:
             for method in METHODS:

@@ -9,6 +9,7 @@ simulated, of every class of `epochcast.detector.simulator`.
 import argparse
 import time
 import tracemalloc
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -39,10 +40,10 @@ COLUMNS = {
 }
 
 
-def chunks(trace: SimulatedTrace) -> list[Chunk]:
+def chunks(trace: SimulatedTrace, names: Sequence[str] = METRICS) -> list[Chunk]:
     """The trace as a service would get it."""
     return [
-        (trace.time[i : i + CHUNK], {name: trace.metrics[name][i : i + CHUNK] for name in METRICS})
+        (trace.time[i : i + CHUNK], {name: trace.metrics[name][i : i + CHUNK] for name in names})
         for i in range(0, trace.time.size, CHUNK)
     ]
 
@@ -83,14 +84,15 @@ def cost(seed: int, minutes: float) -> None:
 def followed(trace: SimulatedTrace) -> dict[str, object]:
     """Stream a trace, search the whole of it offline, and compare."""
     true = float(np.median(np.diff(trace.epoch_starts))) if trace.training else np.nan
-    stream, last, first, wrong = Stream(METRICS), None, np.nan, False
-    for now, values in chunks(trace):
+    names = METRICS if METRICS[0] in trace.metrics else tuple(trace.metrics)  # some classes have only what NVML tells
+    stream, last, first, wrong = Stream(names), None, np.nan, False
+    for now, values in chunks(trace, names):
         last = stream.update(now, values)
         if last is not None and last.verdict == "epochs":
             if trace.training and np.isnan(first):
                 first = float(now[-1] - trace.epoch_starts[0]) / true
             wrong |= not abs(period(last) / true - 1) <= 0.10
-    offline = detect(trace.time, {name: trace.metrics[name] for name in METRICS})
+    offline = detect(trace.time, {name: trace.metrics[name] for name in names})
     both = last is not None and last.verdict == offline.verdict
     row = {
         "cls": trace.cls,

@@ -16,7 +16,7 @@ from typing import get_args
 import numpy as np
 import pandas as pd
 from public_pairs import DATA, SEED, header, line, report
-from simulated_rows import AMBIGUOUS, TELEMETRY, SimulatedRow, simulate_row
+from simulated_rows import AMBIGUOUS, SLOW, TELEMETRY, SimulatedRow, simulate_row
 
 from epochcast.analyzer.profiles import profile_of
 from epochcast.detector.simulator import CLASSES
@@ -85,7 +85,7 @@ def choose(pairs: Sequence[Pair], count: int, seed: int = SEED) -> list[list[Pai
 
 def simulate(rows: Sequence[Sequence[Pair]], catalog: Catalog, seed: int = SEED) -> Iterator[Case]:
     """A case per row; classes and telemetry take turns, a class only where its epochs are about as long as the row's."""
-    classes = [name for name, spec in CLASSES.items() if spec.training and name not in AMBIGUOUS]
+    classes = [name for name, spec in CLASSES.items() if spec.training and name not in AMBIGUOUS + SLOW]
     rng = np.random.default_rng([seed, 1])
     for number, pairs in enumerate(rows):
         for name in rng.permutation(classes):

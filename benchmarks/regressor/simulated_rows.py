@@ -24,8 +24,11 @@ from epochcast.regressor import Profile
 
 Array = NDArray[np.float64]
 
-AMBIGUOUS = ("two_jobs",)
+AMBIGUOUS = ("two_jobs", "changing")
 """Classes with more than one right answer."""
+
+SLOW = ("sparse", "logged")
+"""Classes that are not read at 10 Hz."""
 
 TELEMETRY = ("nvml", "dcgm")
 """What a trace holds: the row's own metrics, or the simulator's profiling metrics beside them, as no public row has them."""

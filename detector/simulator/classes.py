@@ -12,6 +12,7 @@ import numpy as np
 from ..errors import InputError
 from . import other_classes as other
 from . import training_classes as training
+from .log import Log, logged, read
 from .scenario import Scenario, observe
 from .trace import SimulatedTrace
 
@@ -21,13 +22,13 @@ class ClassSpec:
     """One class of traces.
 
     Attributes:
-        draw: makes a scenario of the class.
+        draw: makes a scenario of the class, or what a log is of.
         training: whether its traces have epochs.
         visible: whether somebody who looks at a plot would see them, and one answer is right: what a detector must find.
         steps: whether it is strictly periodic without epochs, so that the right answer is `steps`.
     """
 
-    draw: Callable[[np.random.Generator], Scenario]
+    draw: Callable[[np.random.Generator], Scenario | Log]
     training: bool = True
     visible: bool = True
     steps: bool = False
@@ -66,9 +67,15 @@ CLASSES: Mapping[str, ClassSpec] = MappingProxyType(
         "unfreezing": ClassSpec(training.unfreezing),
         "resumed": ClassSpec(training.resumed),
         "lead": ClassSpec(training.lead),
+        "sometimes_evaluated": ClassSpec(training.sometimes_evaluated),
+        "long_start": ClassSpec(training.long_start),
+        "half_duty": ClassSpec(training.half_duty),
+        "logged": ClassSpec(logged),
         "few": _unseen(training.few),
         "no_gap": _unseen(training.no_gap),
         "two_jobs": _unseen(training.two_jobs),
+        "sparse": _unseen(training.sparse),
+        "changing": _unseen(training.changing),
         "idle": _other(other.idle),
         "serving": _other(other.serving),
         "bursts": _other(other.bursts),
@@ -97,4 +104,6 @@ def simulate_class(cls: str, seed: int) -> SimulatedTrace:
     if seed < 0:
         raise InputError(f"seed={seed}: give 0 or more")
     rng = np.random.default_rng([crc32(cls.encode()), seed])
-    return replace(observe(cls, seed, CLASSES[cls].draw(rng), rng), steps=CLASSES[cls].steps)
+    drawn = CLASSES[cls].draw(rng)
+    trace = read(cls, seed, drawn, rng) if isinstance(drawn, Log) else observe(cls, seed, drawn, rng)
+    return replace(trace, steps=CLASSES[cls].steps)

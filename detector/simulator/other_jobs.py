@@ -28,6 +28,18 @@ def bursts(seconds: float, rng: np.random.Generator, *, pause_s: float, burst_s:
     return _alternate(rng.exponential(pause_s, count), Phase.FORWARD, burst_s * rng.lognormal(0, 0.8, count), seconds)
 
 
+def starting(seconds: float, rng: np.random.Generator) -> Timeline:
+    """A job before its first step: it reads files, fills the device, compiles, tries kernels out, in any order."""
+    parts: list[Timeline] = []
+    left_s = seconds
+    while left_s > 0:
+        part_s = min(left_s, 0.5 + rng.exponential(seconds / 12))
+        kernels = bursts(part_s, rng, pause_s=rng.uniform(0.2, 5), burst_s=rng.uniform(0.05, 3))
+        parts.append((kernels, kernels, pause(Phase.WAIT, part_s), pause(Phase.SETUP, part_s))[rng.integers(4)])
+        left_s -= part_s
+    return join(*parts)
+
+
 def random_walk(seconds: float, rng: np.random.Generator) -> Timeline:
     """Many small kernels; the share of time that they take does a random walk."""
     cycle_s = 0.05

@@ -16,6 +16,8 @@ from .workload import draw
 
 Array = NDArray[np.float64]
 
+_NVML = ("gpu_utilization", "memory_utilization", "temperature", "memory_used", "sm_clock", "memory_clock")
+_SECOND = round(1 / TICK_S)  # ticks
 _ANY_STEP = (0.05, 0.05, 0.30, 0.50, 0.10)
 
 
@@ -39,13 +41,15 @@ class Recording:
     """What goes wrong while a trace is recorded.
 
     Attributes:
-        jitter_s: how far a time stamp is off at most, below half a tick [s].
+        interval_s: from one row to the next [s]; from a second on, a row has what NVML tells, as wandb asks for it.
+        jitter_s: how far a time stamp is off at most, below half an interval [s].
         missing: share of rows that are not there.
         holes_s: lengths of stretches without any row [s].
         glitches: share of a metric's readings that are far off.
         stale: share of rows in which the fast metrics have not moved on yet (a sampler's clock drifts against the device's).
     """
 
+    interval_s: float = TICK_S
     jitter_s: float = 0.002
     missing: float = 0.0
     holes_s: tuple[float, ...] = ()
@@ -109,6 +113,8 @@ def record(
     time: Array, metrics: dict[str, Array], recording: Recording, rng: np.random.Generator
 ) -> tuple[Array, dict[str, Array]]:
     """The rows that a recorder keeps of readings at `time`, (n,), with what goes wrong while it does."""
+    if recording.interval_s >= 1:
+        time, metrics = _now_and_then(time, metrics, recording.interval_s)
     if recording.glitches:
         for name, values in metrics.items():
             if name != "energy":
@@ -119,6 +125,16 @@ def record(
     kept = rng.random(time.size) >= recording.missing
     for hole_s in recording.holes_s:
         first = int(rng.integers(time.size))
-        kept[first : first + int(hole_s / TICK_S)] = False
+        kept[first : first + int(hole_s / recording.interval_s)] = False
     stamped = time + rng.uniform(-recording.jitter_s, recording.jitter_s, time.size)
     return stamped[kept], {name: values[kept] for name, values in metrics.items()}
+
+
+def _now_and_then(time: Array, metrics: dict[str, Array], interval_s: float) -> tuple[Array, dict[str, Array]]:
+    """What NVML would tell every `interval_s`: its last reading of the second before, and the mean power of that second."""
+    asked_s = interval_s * np.arange(1, int(time.size * TICK_S / interval_s) + 1)
+    ticks = np.round(asked_s / TICK_S).astype(np.int64)
+    energy = np.concatenate([[0.0], np.cumsum(metrics["power"])])
+    power = np.round((energy[ticks] - energy[ticks - _SECOND]) / _SECOND, 2)
+    last = (ticks - 1) // _SECOND * _SECOND  # the tick at which the slow metrics were read
+    return time[0] - TICK_S + asked_s, {name: metrics[name][last] for name in _NVML} | {"power_average": power}

@@ -20,7 +20,8 @@ class SimulatedTrace:
     """One simulated trace and its true marks.
 
     Attributes:
-        time: (n,) unix seconds, one row per 0.1 s tick, stamped at the end of the interval that it averages.
+        time: (n,) unix seconds, one row per 0.1 s tick (1 s `logged`, 10 to 30 s `sparse`), stamped at the end of the interval
+            that it averages.
         metrics: name of the metric catalogue -> (n,) in base units; a slow metric is NaN between its readings, once a second.
         epoch_starts, epoch_ends: (k,) unix seconds, empty where `training` is false.
         training: whether there are epochs to be found.

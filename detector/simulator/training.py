@@ -26,6 +26,7 @@ class Training:
         step_s: nominal length of a step [s].
         step: shares of a step spent waiting for input, copying, forward, backward and updating; their sum is 1.
         validation_s: evaluation at each epoch's end [s].
+        validation_every: epochs between these.
         batch_s: nominal length of an evaluation's batch [s].
         evaluations: further ones within each epoch, evenly spaced.
         evaluation_s: length of each of these [s].
@@ -47,6 +48,7 @@ class Training:
     step_s: float
     step: tuple[float, float, float, float, float] = (0.0, 0.08, 0.30, 0.50, 0.12)
     validation_s: float = 0.0
+    validation_every: int = 1
     batch_s: float = 0.1
     evaluations: int = 0
     evaluation_s: float = 0.0
@@ -104,7 +106,8 @@ def train(plan: Training, rng: np.random.Generator, slowdown: Array | None = Non
         gap = plan.gap_s * rng.lognormal(0, 0.15) if plan.gap_s else 0.0
         if plan.gap_before:
             parts.append(pause(Phase.WAIT, gap * plan.gap_before))
-        parts.append(evaluate(plan, plan.validation_s, rng))
+        if (epoch + 1) % plan.validation_every == 0:
+            parts.append(evaluate(plan, plan.validation_s, rng))
         if plan.checkpoint_every and (epoch + 1) % plan.checkpoint_every == 0:
             parts.append(pause(Phase.SAVE, plan.checkpoint_s * rng.lognormal(0, 0.08)))
         starts.append(done)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .draws import draw_training, log_uniform, uncropped
-from .other_jobs import batches, bursts, serving, steps
+from .other_jobs import batches, bursts, serving, starting, steps
 from .scenario import Job, Recording, Scenario
 from .timeline import Phase, join, pause
 from .training import Training, train
@@ -218,6 +218,43 @@ def resumed(rng: np.random.Generator) -> Scenario:
     return Scenario((Job(uncropped(rng, join(first, *down, again)), plan, _contrast(rng)),))
 
 
+def sometimes_evaluated(rng: np.random.Generator) -> Scenario:
+    """An evaluation after every second to sixth epoch only, as long as 0.1 to 0.9 of one."""
+    every = int(rng.integers(2, 7))
+    epoch_s = log_uniform(rng, 6, 80)
+    gap_s = min(log_uniform(rng, 0.3, 2), 0.1 * epoch_s)
+    epochs = _epochs(rng, epoch_s, 3 * every, 8 * every)
+    plan = _usual(rng, epoch_s=epoch_s, epochs=epochs, validation=0.0, gap_s=gap_s, gap_before=0.0)
+    plan = replace(plan, validation_every=every, validation_s=rng.uniform(0.1, 0.9) * epoch_s)
+    if every == 2:  # the median distance of starts must be one without an evaluation, and not the slow first epoch's
+        plan = replace(plan, epochs=epochs - epochs % 2, warmup=0.0, compile_s=0.0)
+    return _alone(rng, replace(plan, hiccup=min(plan.hiccup, gap_s / (3 * plan.step_s))), _contrast(rng))
+
+
+def long_start(rng: np.random.Generator) -> Scenario:
+    """Loading and compilation before the first epoch, for 0.3 to 1.5 times as long as all epochs together."""
+    plan = _usual(rng)
+    job = train(plan, rng)
+    before_s, after_s = rng.uniform(0.3, 1.5) * job.length_s, rng.uniform(0.05, 0.4) * job.length_s
+    timeline = join(pause(Phase.PARKED, rng.uniform(1, 10)), starting(before_s, rng), job, pause(Phase.PARKED, after_s))
+    return Scenario((Job(timeline, plan, _contrast(rng)),))
+
+
+def half_duty(rng: np.random.Generator) -> Scenario:
+    """The GPU works for 35 to 65 % of each epoch: the rest is loading or validation on the CPU, or a save."""
+    epoch_s = log_uniform(rng, 6, 150)
+    rest_s = rng.uniform(0.35, 0.65) * epoch_s
+    saves = bool(rng.random() < 0.3)
+    plan = _usual(rng, epoch_s=epoch_s - rest_s, validation=0.0, gap_s=0.0, gap_before=0.0, hiccup=0.0)
+    plan = replace(plan, checkpoint_every=int(saves), checkpoint_s=rest_s * saves, gap_s=rest_s * (not saves))
+    job = train(plan, rng)
+    if not saves:  # the same files each time: more even than the usual gap
+        seconds = job.seconds.copy()
+        seconds[job.ends] = rest_s * rng.lognormal(0, 0.03, plan.epochs)
+        job = replace(job, seconds=seconds)
+    return Scenario((Job(uncropped(rng, job), plan),))
+
+
 def lead(rng: np.random.Generator) -> Scenario:
     """Long preprocessing before, another job after: nobody has cropped the trace."""
     plan = _usual(rng)
@@ -236,6 +273,36 @@ def lead(rng: np.random.Generator) -> Scenario:
 def no_gap(rng: np.random.Generator) -> Scenario:
     """No validation, and a gap of 20 to 60 ms."""
     return _alone(rng, _usual(rng, validation=0.0, gap_s=rng.uniform(0.02, 0.06), gap_before=0.0, growth=0.0))
+
+
+def sparse(rng: np.random.Generator) -> Scenario:
+    """A reading every 10, 15 or 30 s, as wandb takes them: 5 to 60 in an epoch."""
+    interval_s = float(rng.choice([10.0, 15.0, 30.0]))
+    epoch_s = interval_s * log_uniform(rng, 5, 60)
+    epochs = _epochs(rng, epoch_s, 4, 40, longest_s=15_000)
+    plan = _usual(rng, epoch_s=epoch_s, epochs=epochs, gap_s=log_uniform(rng, 0.3, 0.06 * epoch_s))
+    timeline = uncropped(rng, train(plan, rng), lead_s=(10, 300))
+    recording = Recording(interval_s=interval_s * (1 + rng.uniform(0, 0.005)), jitter_s=0.03)
+    return Scenario((Job(timeline, plan, _contrast(rng)),), recording)
+
+
+def changing(rng: np.random.Generator) -> Scenario:
+    """Near the middle, epochs become 1.3 to 2.5 times as long or short: other data, or larger pictures."""
+    epoch_s = log_uniform(rng, 6, 80)
+    plan = _usual(rng, epoch_s=epoch_s, epochs=_epochs(rng, epoch_s, 15, 60))
+    ratio = log_uniform(rng, 1.3, 2.5) ** int(rng.choice([-1, 1]))
+    longer = {"steps": round(plan.steps * ratio)} if rng.random() < 0.5 else {"step_s": plan.step_s * ratio}
+    head = replace(plan, epochs=round(plan.epochs * rng.uniform(0.35, 0.65)))
+    tail = replace(
+        plan,
+        epochs=plan.epochs - head.epochs,
+        validation_s=plan.validation_s * ratio,
+        gap_s=plan.gap_s * ratio,
+        compile_s=0.0,
+        warmup=0.0,
+        **longer,
+    )
+    return Scenario((Job(uncropped(rng, join(train(head, rng), train(tail, rng))), plan, _contrast(rng)),))
 
 
 def two_jobs(rng: np.random.Generator) -> Scenario:

@@ -64,6 +64,12 @@ def test_evaluations_divide_an_epoch_evenly() -> None:
     assert int((np.diff(shares.astype(int)) == 1).sum()) == 2 * 3
 
 
+def test_a_validation_after_every_other_epoch_belongs_to_that_epoch() -> None:
+    plan = Training(epochs=4, steps=10, step_s=0.1, validation_s=2.0, validation_every=2, gap_s=0.3, jitter=0.0)
+    starts, ends = train(plan, np.random.default_rng(0)).marks()
+    np.testing.assert_allclose(ends - starts, [1, 3, 1, 3], rtol=0.1)
+
+
 def test_a_busy_host_makes_steps_wait_longer() -> None:
     plan = Training(epochs=2, steps=50, step_s=0.1)
     starts, ends = train(plan, np.random.default_rng(0), slowdown=np.array([0.0, 1.0])).marks()
