@@ -87,7 +87,9 @@ def rows_of(signals: Signals, clock: clocks.Clock, truths: list[float], steps: b
         for track in tracks
     ]
     if folded is not None:
-        cycles.append((folded.period * grid.over * grid.step, folded.boundaries * grid.over, confidence.of_fold(folded, tracks, grid)))
+        cycles.append(
+            (folded.period * grid.over * grid.step, folded.boundaries * grid.over, confidence.of_fold(folded, tracks, grid))
+        )
     for length, boundaries, evidence in cycles:
         period = length
         if clock.name == "work":
@@ -114,7 +116,9 @@ def simulated(cls: str, seed: int) -> list[Row]:
     rows = []
     for part, (begin, end) in enumerate(spans):
         starts = [own[(own >= begin) & (own <= end)] for own in all_starts]
-        truths = [float(np.median(np.diff(own))) for own in starts if len(own) > 1] if not (cls == "changing" and part == 0) else []
+        truths = (
+            [float(np.median(np.diff(own))) for own in starts if len(own) > 1] if not (cls == "changing" and part == 0) else []
+        )
         shown, columns = changed(time, metrics, (begin, end), truths, rng)
         if shown.size < 12:
             continue
@@ -150,7 +154,9 @@ def changed(
         columns = {name: values[inside] for name, values in filled.items()}
     if rng.random() < 0.2:
         share = np.exp(rng.uniform(np.log(0.02), np.log(0.3)))
-        columns = {name: values + share * np.nanstd(values) * rng.standard_normal(inside.size) for name, values in columns.items()}
+        columns = {
+            name: values + share * np.nanstd(values) * rng.standard_normal(inside.size) for name, values in columns.items()
+        }
     columns = {name: values for name, values in columns.items() if not np.isnan(values).all()}
     return time[inside], columns or {name: values[inside] for name, values in metrics.items()}
 
@@ -307,7 +313,9 @@ def main() -> None:
     show(chosen(rows, sure))
     if options.out is not None:
         kinds = [
-            f'"{kind}": {{\n' + ",\n".join(f'"{name}": {json.dumps(_rounded(value))}' for name, value in weights.items()) + "\n}"
+            f'"{kind}": {{\n'
+            + ",\n".join(f'"{name}": {json.dumps(_rounded(value))}' for name, value in weights.items())
+            + "\n}"
             for kind, weights in final.items()
         ]
         options.out.write_text("{\n" + ",\n".join(kinds) + "\n}\n")

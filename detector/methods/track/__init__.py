@@ -96,7 +96,16 @@ def detect(
         if max(lengths) <= MOST * sum(lengths):
             sure = min(job.confidence for job in jobs)
             return Detection(
-                "none", None, None, (), sure, "track", clock.name, reason="period_changes", stretches=tuple(stretches), scores=scores
+                "none",
+                None,
+                None,
+                (),
+                sure,
+                "track",
+                clock.name,
+                reason="period_changes",
+                stretches=tuple(stretches),
+                scores=scores,
             )
         cycle = search.parts[jobs.index(most)]
         epochs = sorted((epoch for job in jobs for epoch in job.epochs), key=lambda epoch: epoch.start)
@@ -113,7 +122,16 @@ def detect(
     if first.period_s < shortest_epoch_s:
         period = first.period_s
         return Detection(
-            "steps", period, work, (), cycle.confidence, "track", clock.name, step_s=period, samples_per_epoch=per_epoch, scores=scores
+            "steps",
+            period,
+            work,
+            (),
+            cycle.confidence,
+            "track",
+            clock.name,
+            step_s=period,
+            samples_per_epoch=per_epoch,
+            scores=scores,
         )
     more = search.elsewhere(signals)
     jobs = [replace(first, epochs=tuple(sorted((*first.epochs, *more), key=lambda epoch: epoch.start)))] if more else [first]

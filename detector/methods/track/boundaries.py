@@ -99,6 +99,7 @@ class Track:
         before: bins of the template before the boundary.
         fit: how well it all fits.
         halves: of either half of the trace, the period [samples of the grid] near this one and its quality; empty if not looked at.
+        smooth: whether it was followed in running means.
     """
 
     size: int
@@ -110,6 +111,7 @@ class Track:
     before: int
     fit: Fit
     halves: tuple[tuple[float, float], ...] = ()
+    smooth: bool = False
 
     @property
     def samples(self) -> float:
@@ -120,7 +122,6 @@ class Track:
     def match(self) -> NDArray[np.float64]:
         """(k,) similarity at the boundaries."""
         return self.similarity[self.boundaries]
-
 
     def rows(self, metrics: int) -> NDArray[np.int64]:
         """Rows of the grid, which has so many, that take part."""

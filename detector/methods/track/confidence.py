@@ -29,6 +29,7 @@ STEPS = float(np.log(5))
 #: Evidence further from its mean than so many standard deviations is taken to be there: no trace was ever seen beyond.
 FARTHEST = 5.0
 
+
 def of_track(track: Track, tracks: list[Track], folded: Folded | None, grid: Grid) -> dict[str, float]:
     """The evidence for a track.
 
@@ -64,6 +65,7 @@ def of_track(track: Track, tracks: list[Track], folded: Folded | None, grid: Gri
         "samples": float(np.log(track.samples / grid.over)),
         "alone": 1 / metrics,
         "agreeing": fit.agreeing,
+        "smooth": float(track.smooth),
         "turns": fit.turns,
         "change": min(fit.change, 1.0),
         "nested": fit.nested,
@@ -74,7 +76,8 @@ def of_track(track: Track, tracks: list[Track], folded: Folded | None, grid: Gri
         "halves": min((quality for _, quality in track.halves), default=0.0),
         "halves_apart": _apart(track),
         "halves_part": max(
-            (other.halves[i][1] - track.halves[i][1] for other in parts + inside for i in range(len(track.halves))), default=-1.0
+            (other.halves[i][1] - track.halves[i][1] for other in parts + inside for i in range(len(track.halves))),
+            default=-1.0,
         ),
         "part_quality": part.quality if part else 0.0,
         "part_distinct": part.distinct if part else 0.0,

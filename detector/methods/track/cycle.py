@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ...filters import running_mean
 from .boundaries import EVEN, Track, follow, refined, typical
 from .confidence import confidence, of_fold, of_track, whole
 from .ends import with_ends
@@ -17,6 +18,9 @@ FEWEST_READINGS = 6
 
 #: The best tracks are also tried as so many epochs in one.
 FRACTIONS = (2, 3, 4, 5)
+
+#: A track of less quality is also tried on running means over so small a part of the period.
+CLEAR, SMOOTHED = 0.6, 16
 
 #: A known cycle needs this quality to be there again.
 AGAIN = 0.3
@@ -66,7 +70,9 @@ def find(grid: Grid, *, most: int = 6) -> Cycle | None:
     best = int(np.argmax(sure))
     if strict is not None and strict.confidence > sure[best]:
         return strict
-    full = tracks[best] if _middle(grid.values, tracks[best].samples) is grid.values else follow(grid.values, tracks[best].samples)
+    full = (
+        tracks[best] if _middle(grid.values, tracks[best].samples) is grid.values else follow(grid.values, tracks[best].samples)
+    )
     return strict if full is None else _tracked(full, tracks, sure, grid)
 
 
@@ -90,26 +96,37 @@ def followed(grid: Grid, most: int, folded: Folded | None) -> list[Track]:
     periods = [candidate.period for candidate in candidates(grid.values, most)]
     if folded is not None and all(abs(np.log(folded.period * grid.over / period)) > SAME for period in periods):
         periods.append(folded.period * grid.over)
-    tracks = [track for period in periods if period >= fewest and (track := _followed(grid, period)) is not None]
+    tracks = [
+        track for period in periods if period >= fewest and (track := _followed(grid.values, period, grid.over)) is not None
+    ]
     for long in sorted(tracks, key=lambda track: -track.fit.quality)[: most // 2]:
         for count in FRACTIONS:
             period = long.samples / count
             if period >= fewest and all(abs(np.log(period / other.samples)) > SAME for other in tracks):
-                part = _followed(grid, period)
+                part = _followed(grid.values, period, grid.over)
                 tracks += [part] if part is not None else []
     middle = grid.values.shape[1] // 2
     sides = grid.values[:, :middle], grid.values[:, middle:]
-    return [replace(track, halves=tuple(_quality(side, track.samples) for side in sides)) for track in tracks]
+    return [replace(track, halves=tuple(_quality(side, track.samples, grid.over) for side in sides)) for track in tracks]
 
 
-def _quality(values: NDArray[np.float64], period: float) -> tuple[float, float]:
+def _quality(values: NDArray[np.float64], period: float, over: int) -> tuple[float, float]:
     """The period near a given one that a part of the grid shows, and how well; the given one and 0 for none."""
-    track = follow(_middle(values, period), period)
+    track = _followed(values, period, over)
     return (period, 0.0) if track is None else (track.samples, track.fit.quality)
 
 
-def _followed(grid: Grid, period: float) -> Track | None:
-    return follow(_middle(grid.values, period), period)
+def _followed(values: NDArray[np.float64], period: float, over: int) -> Track | None:
+    """The track of a period [samples of the grid]; where the cycle hardly stands out of the noise, that of running means."""
+    piece = _middle(values, period)
+    track = follow(piece, period)
+    width = round(period / SMOOTHED)
+    if width <= over or (track is not None and track.fit.quality >= CLEAR):
+        return track
+    smooth = follow(running_mean(piece, width), period)
+    if smooth is None or (track is not None and smooth.fit.quality <= track.fit.quality):
+        return track
+    return replace(smooth, smooth=True)
 
 
 def _middle(values: NDArray[np.float64], period: float) -> NDArray[np.float64]:

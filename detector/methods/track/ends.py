@@ -16,12 +16,16 @@ USUAL, MARGIN = (1.0, 99.0), 0.15
 #: The device rests below this share of the way from its lowest to its usual level.
 RESTING = 0.4
 
-#: A rest within a cycle is at most this much longer than the longest usual one, and so many samples of the trace.
-LONGER, SLACK = 1.3, 1.0
+#: A rest within a cycle is at most this much longer than the longest usual one, and this share of the period; samples that leave
+#: the range for no longer may be a first epoch's own (a deeper dip), too.
+LONGER, SLACK = 1.3, 0.1
 
 #: A first or last epoch has this share of what a cycle has between its rests; a last one lasts at most so many periods, a first
 #: one, which holds setup, so many.
 SHORTEST, LAST, FIRST = 0.75, 1.25, 4.5
+
+#: What samples and period say of an end is averaged where they differ by up to this share of the period.
+NEAR = 0.2
 
 
 def with_ends(
@@ -46,13 +50,14 @@ def with_ends(
     bottom = float(activity.min())
     resting = activity < bottom + RESTING * (float(np.median(activity[inside])) - bottom)
     longest = _longest_run(resting[inside])
-    allowed = LONGER * longest + SLACK * grid.over
+    slack = max(SLACK * period, float(grid.over))
     within = period - min(longest, period / 2)
     lag = grid.lag
 
-    head = _run_until(foreign[: inside.start][::-1], resting[: inside.start][::-1], allowed, grid.over)
-    tail = _run_until(foreign[inside.stop :], resting[inside.stop :], allowed, grid.over)
+    head: float = _run_until(foreign[: inside.start][::-1], resting[: inside.start][::-1], LONGER * longest + slack, slack)
+    tail: float = _run_until(foreign[inside.stop :], resting[inside.stop :], LONGER * longest + slack, slack)
     starts, ends = [], []
+    head, tail = (_settled(length, period) for length in (head, tail))
     if SHORTEST * within <= head <= FIRST * period:
         starts = [inside.start - head - lag]
     elif head > FIRST * period:
@@ -68,10 +73,15 @@ def with_ends(
     )
 
 
-def _run_until(foreign: NDArray[np.bool_], resting: NDArray[np.bool_], allowed: float, over: int) -> int:
-    """Samples, from the first on, until those that are foreign, or rest for longer than allowed, begin."""
+def _settled(length: float, period: float) -> float:
+    """A length about as long as a period is as likely to be one: midway between the two."""
+    return (length + period) / 2 if abs(length / period - 1) <= NEAR else length
+
+
+def _run_until(foreign: NDArray[np.bool_], resting: NDArray[np.bool_], allowed: float, slack: float) -> int:
+    """Samples, from the first on, until those begin that are foreign for longer than the slack, or rest for longer than allowed."""
     stops = [foreign.size]
-    for wrong, most in ((foreign, float(over)), (resting, allowed)):
+    for wrong, most in ((foreign, slack), (resting, allowed)):
         edges = np.flatnonzero(np.diff(np.concatenate([[False], wrong, [False]]).astype(np.int8)))
         runs = edges[::2][edges[1::2] - edges[::2] > most]
         stops += runs[:1].tolist()

@@ -102,9 +102,7 @@ def fold(grid: Grid) -> Folded | None:
     boundaries, covered = _boundaries(time, residual, share[:, best], 1 / frequency)
     if turns > TURNS or covered < COVERED or boundaries.size <= CYCLES:
         return None
-    return Folded(
-        1 / frequency, boundaries, explained, explained * time.size, ahead, turns, covered, residual.shape[0]
-    )
+    return Folded(1 / frequency, boundaries, explained, explained * time.size, ahead, turns, covered, residual.shape[0])
 
 
 def _explained_near(
