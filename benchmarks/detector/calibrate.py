@@ -43,7 +43,10 @@ from epochcast.detector.simulator import CLASSES, simulate_class
 #: A step loop's cycle is right if it is a step by name.
 SHORTEST_EPOCH_S = 4.0
 CANDIDATES = 6
-UNITS, PENALTY, NETWORKS = {"track": 16, "fold": 4}, {"track": 1.0, "fold": 3.0}, 5
+UNITS, PENALTY, NETWORKS = {"track": 16, "fold": 8}, {"track": 1.0, "fold": 1.0}, 5
+
+#: Classes of which there are more traces: what real loggers write is what the other classes are not.
+MORE = {"sparse": 4, "logged": 2, "evaluations": 2, "sometimes_evaluated": 2}
 
 #: What recorders typically have: everything, the paper's best with three more, NVML only, one or two.
 SUBSETS: tuple[tuple[str, ...] | None, ...] = (
@@ -119,7 +122,7 @@ def simulated(cls: str, seed: int) -> list[Row]:
         truths = (
             [float(np.median(np.diff(own))) for own in starts if len(own) > 1] if not (cls == "changing" and part == 0) else []
         )
-        shown, columns = changed(time, metrics, (begin, end), truths, rng)
+        shown, columns = changed(cls, time, metrics, (begin, end), truths, rng)
         if shown.size < 12:
             continue
         signals = clean(shown, columns)
@@ -135,7 +138,12 @@ def simulated(cls: str, seed: int) -> list[Row]:
 
 
 def changed(
-    time: NDArray[np.float64], metrics: Columns, span: tuple[float, float], truths: list[float], rng: np.random.Generator
+    cls: str,
+    time: NDArray[np.float64],
+    metrics: Columns,
+    span: tuple[float, float],
+    truths: list[float],
+    rng: np.random.Generator,
 ) -> tuple[NDArray[np.float64], Columns]:
     """The rows of a span; every second time cropped at random, thinned or with noise added."""
     begin, end = span
@@ -152,13 +160,31 @@ def changed(
     if inside.size < len(time) / 2:  # slow metrics may have lost all their readings
         filled = {name: pd.Series(values).ffill().bfill().to_numpy() for name, values in metrics.items()}
         columns = {name: values[inside] for name, values in filled.items()}
-    if rng.random() < 0.2:
+    if cls == "sparse" and rng.random() < 0.7:
+        columns = noisier(columns, rng)
+    elif rng.random() < 0.2:
         share = np.exp(rng.uniform(np.log(0.02), np.log(0.3)))
         columns = {
             name: values + share * np.nanstd(values) * rng.standard_normal(inside.size) for name, values in columns.items()
         }
     columns = {name: values for name, values in columns.items() if not np.isnan(values).all()}
     return time[inside], columns or {name: values[inside] for name, values in metrics.items()}
+
+
+def noisier(columns: Columns, rng: np.random.Generator) -> Columns:
+    """What one reading in many seconds sees of steps that wait for data: noise that most metrics share, as large as the cycle.
+
+    The temperature follows the mean of some readings.
+    """
+    count = len(next(iter(columns.values())))
+    shared, share = rng.standard_normal(count), np.exp(rng.uniform(np.log(0.3), np.log(2.5)))
+    slow = np.convolve(shared, np.exp(-np.arange(8) / 2.0))[:count] * 0.5
+    noisy = {}
+    for name, values in columns.items():
+        own = slow if name == "temperature" else 0.7 * shared + 0.7 * rng.standard_normal(count)
+        steady = name.startswith(("memory_used", "memory_clock"))
+        noisy[name] = values if steady else values + share * np.nanstd(values) * own
+    return noisy
 
 
 def real(path: Path) -> list[Row]:
@@ -289,9 +315,10 @@ def main() -> None:
         rows = pickle.loads(options.rows.read_bytes())
     else:
         seeds = range(options.first, options.first + options.traces)
+        jobs = [(cls, seed + 1000 * i) for cls in CLASSES if cls != "few" for seed in seeds for i in range(MORE.get(cls, 1))]
         paths = sorted((shared() / "real_traces").rglob("*.json"))
         with Pool() as pool:
-            found = pool.starmap(simulated, [(cls, seed) for cls in CLASSES if cls != "few" for seed in seeds], chunksize=4)
+            found = pool.starmap(simulated, jobs, chunksize=4)
             found += pool.map(real, paths, chunksize=2)
         rows = [row for trace in found for row in trace] + mlperf()
         if options.rows is not None:

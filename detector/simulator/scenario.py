@@ -17,6 +17,7 @@ from .workload import draw
 Array = NDArray[np.float64]
 
 _NVML = ("gpu_utilization", "memory_utilization", "temperature", "memory_used", "sm_clock", "memory_clock")
+_ASKED_S = 2.0
 _SECOND = round(1 / TICK_S)  # ticks
 _ANY_STEP = (0.05, 0.05, 0.30, 0.50, 0.10)
 
@@ -42,6 +43,7 @@ class Recording:
 
     Attributes:
         interval_s: from one row to the next [s]; from a second on, a row has what NVML tells, as wandb asks for it.
+        averaged: such a row has the mean of what NVML told every 2 s since the last one, as older versions of wandb wrote it.
         jitter_s: how far a time stamp is off at most, below half an interval [s].
         missing: share of rows that are not there.
         holes_s: lengths of stretches without any row [s].
@@ -50,6 +52,7 @@ class Recording:
     """
 
     interval_s: float = TICK_S
+    averaged: bool = False
     jitter_s: float = 0.002
     missing: float = 0.0
     holes_s: tuple[float, ...] = ()
@@ -114,7 +117,7 @@ def record(
 ) -> tuple[Array, dict[str, Array]]:
     """The rows that a recorder keeps of readings at `time`, (n,), with what goes wrong while it does."""
     if recording.interval_s >= 1:
-        time, metrics = _now_and_then(time, metrics, recording.interval_s)
+        time, metrics = _now_and_then(time, metrics, recording.interval_s, averaged=recording.averaged)
     if recording.glitches:
         for name, values in metrics.items():
             if name != "energy":
@@ -130,11 +133,18 @@ def record(
     return stamped[kept], {name: values[kept] for name, values in metrics.items()}
 
 
-def _now_and_then(time: Array, metrics: dict[str, Array], interval_s: float) -> tuple[Array, dict[str, Array]]:
+def _now_and_then(
+    time: Array, metrics: dict[str, Array], interval_s: float, *, averaged: bool
+) -> tuple[Array, dict[str, Array]]:
     """What NVML would tell every `interval_s`: its last reading of the second before, and the mean power of that second."""
     asked_s = interval_s * np.arange(1, int(time.size * TICK_S / interval_s) + 1)
-    ticks = np.round(asked_s / TICK_S).astype(np.int64)
     energy = np.concatenate([[0.0], np.cumsum(metrics["power"])])
-    power = np.round((energy[ticks] - energy[ticks - _SECOND]) / _SECOND, 2)
-    last = (ticks - 1) // _SECOND * _SECOND  # the tick at which the slow metrics were read
-    return time[0] - TICK_S + asked_s, {name: metrics[name][last] for name in _NVML} | {"power_average": power}
+    count = round(interval_s / _ASKED_S) if averaged else 1
+    readings = []
+    for i in range(count):
+        ticks = np.maximum(np.round((asked_s - i * _ASKED_S) / TICK_S).astype(np.int64), _SECOND)
+        last = (ticks - 1) // _SECOND * _SECOND  # the tick at which the slow metrics were read
+        power = np.round((energy[ticks] - energy[ticks - _SECOND]) / _SECOND, 2)
+        readings.append({name: metrics[name][last] for name in _NVML} | {"power_average": power})
+    means = {name: np.mean([reading[name] for reading in readings], axis=0) for name in readings[0]}
+    return time[0] - TICK_S + asked_s, means

@@ -282,7 +282,8 @@ def sparse(rng: np.random.Generator) -> Scenario:
     epochs = _epochs(rng, epoch_s, 4, 40, longest_s=15_000)
     plan = _usual(rng, epoch_s=epoch_s, epochs=epochs, gap_s=log_uniform(rng, 0.3, 0.06 * epoch_s))
     timeline = uncropped(rng, train(plan, rng), lead_s=(10, 300))
-    recording = Recording(interval_s=interval_s * (1 + rng.uniform(0, 0.005)), jitter_s=0.03)
+    averaged = bool(rng.random() < 0.5)
+    recording = Recording(interval_s=interval_s * (1 + rng.uniform(0, 0.005)), averaged=averaged, jitter_s=0.03)
     return Scenario((Job(timeline, plan, _contrast(rng)),), recording)
 
 

@@ -31,8 +31,8 @@ SLOW_FIRST = 1.25
 #: Both ends of a length are quantised; with some noise it may be off by so many quanta.
 QUANTA = 1.2
 
-#: A boundary at the chain's end that matches less than this share of the median is not one.
-WEAK = 0.5
+#: A boundary at the chain's end that matches less than this share of a good one (the upper quartile) is not one.
+WEAK = 0.65
 
 #: What lies between an end of the stretch and the boundary next to it, in periods.
 EDGE_SHORTEST, EDGE_LONGEST = 0.75, 1.5
@@ -247,12 +247,17 @@ def best_chain(similarity: NDArray[np.float64], length: float) -> NDArray[np.int
 
 
 def _trimmed(chain: NDArray[np.int64], similarity: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The chain without weak matches at its ends: what came before the job, or after it, matches a little as well."""
+    """The part of the chain that matches: what came before the job, or after it, matches a little as well.
+
+    Of all its parts, that with the largest sum of matches, each less a share of a good one.
+    """
     if chain.size < 2:
         return chain
     match = similarity[chain]
-    good = np.flatnonzero(match >= WEAK * np.median(match))
-    return chain[good[0] : good[-1] + 1]
+    sums = np.concatenate([[0.0], np.cumsum(match - WEAK * np.percentile(match, 75))])
+    gain = sums[1:] - np.minimum.accumulate(sums)[:-1]
+    last = int(np.argmax(gain))
+    return chain[int(np.argmin(sums[: last + 1])) : last + 1]
 
 
 def _fit(

@@ -134,6 +134,7 @@ def of_fold(folded: Folded, tracks: list[Track], grid: Grid) -> dict[str, float]
         "cycles": float(np.log(folded.cycles)),
         "samples": float(np.log(folded.period)),
         "metrics": float(np.log(folded.metrics)),
+        "looked_at": folded.looked_at,
     }
 
 

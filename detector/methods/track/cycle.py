@@ -7,11 +7,14 @@ from numpy.typing import NDArray
 
 from ...filters import running_mean
 from .boundaries import EVEN, Track, follow, refined, typical
-from .confidence import confidence, of_fold, of_track, whole
+from .confidence import STEPS, confidence, of_fold, of_track, whole
 from .ends import with_ends
 from .folding import Folded, fold
 from .grid import Grid
 from .periods import SAME, candidates
+
+#: An epoch this likely is preferred to its steps, however sure they are.
+LIKELY = 0.3
 
 #: A cycle of fewer readings is not followed.
 FEWEST_READINGS = 6
@@ -69,11 +72,27 @@ def find(grid: Grid, *, most: int = 6) -> Cycle | None:
     sure = [confidence(of_track(track, tracks, folded, grid)) for track in tracks]
     best = int(np.argmax(sure))
     if strict is not None and strict.confidence > sure[best]:
-        return strict
-    full = (
-        tracks[best] if _middle(grid.values, tracks[best].samples) is grid.values else follow(grid.values, tracks[best].samples)
-    )
-    return strict if full is None else _tracked(full, tracks, sure, grid)
+        outer = _outer(tracks, sure, strict.period / grid.step)
+        if outer is None:
+            return strict
+        best = outer
+    elif (outer := _outer(tracks, sure, tracks[best].samples)) is not None:
+        best = outer
+    full = tracks[best]
+    if _middle(grid.values, full.samples) is not grid.values:
+        full = _followed(grid.values, full.samples, grid.over, most=None) or full
+    return _tracked(full, sure[best], tracks, sure, grid)
+
+
+def _outer(tracks: list[Track], sure: list[float], steps: float) -> int | None:
+    """The likeliest track of which a cycle [samples of the grid] may be the steps; None where none is likely.
+
+    Steps are stricter than epochs, and there are more of them: an epoch need not be as sure to be the answer. A few steps together
+    repeat as well as one, and are no epoch.
+    """
+    ratios = [float(np.log(track.samples / steps)) for track in tracks]
+    likely = [i for i, ratio in enumerate(ratios) if ratio >= STEPS and not whole(ratio) and sure[i] >= LIKELY]
+    return max(likely, key=lambda i: sure[i], default=None)
 
 
 def again(grid: Grid, period: float) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
@@ -83,7 +102,7 @@ def again(grid: Grid, period: float) -> tuple[NDArray[np.float64], NDArray[np.fl
         grid: of that stretch.
         period: seconds of the clock.
     """
-    track = follow(grid.values, period / grid.step)
+    track = _followed(grid.values, period / grid.step, grid.over, most=None)
     if track is None or track.fit.quality < AGAIN or abs(np.log(track.samples * grid.step / period)) > SAME:
         return None
     return with_ends(grid, refined(grid.values, track, grid.lag), track.match, track.samples, track.rows(grid.values.shape[0]))
@@ -116,9 +135,9 @@ def _quality(values: NDArray[np.float64], period: float, over: int) -> tuple[flo
     return (period, 0.0) if track is None else (track.samples, track.fit.quality)
 
 
-def _followed(values: NDArray[np.float64], period: float, over: int) -> Track | None:
-    """The track of a period [samples of the grid]; where the cycle hardly stands out of the noise, that of running means."""
-    piece = _middle(values, period)
+def _followed(values: NDArray[np.float64], period: float, over: int, most: int | None = ENOUGH) -> Track | None:
+    """The track of a period [samples of the grid] over `most` periods; of running means where it hardly stands out of noise."""
+    piece = values if most is None else _middle(values, period)
     track = follow(piece, period)
     width = round(period / SMOOTHED)
     if width <= over or (track is not None and track.fit.quality >= CLEAR):
@@ -148,7 +167,7 @@ def _folded(folded: Folded, tracks: list[Track], grid: Grid) -> Cycle:
     )
 
 
-def _tracked(best: Track, tracks: list[Track], sure: list[float], grid: Grid) -> Cycle:
+def _tracked(best: Track, its: float, tracks: list[Track], sure: list[float], grid: Grid) -> Cycle:
     inner = refined(grid.values, best, grid.lag)
     boundaries, match = with_ends(grid, inner, best.match, best.samples, best.rows(grid.values.shape[0]))
     lengths = np.diff(boundaries)
@@ -159,7 +178,7 @@ def _tracked(best: Track, tracks: list[Track], sure: list[float], grid: Grid) ->
         boundaries=boundaries,
         even=even,
         match=match,
-        confidence=max(sure),
+        confidence=its,
         rival=max((own for own, other in zip(sure, tracks, strict=True) if _related(best, other)), default=0.0),
         halves=tuple(max((track.halves[i][::-1] for track in tracks), default=(0.0, 0.0))[::-1] for i in (0, 1)),
         curves={

@@ -25,7 +25,7 @@ LONGER, SLACK = 1.3, 0.1
 SHORTEST, LAST, FIRST = 0.75, 1.25, 4.5
 
 #: What samples and period say of an end is averaged where they differ by up to this share of the period.
-NEAR = 0.2
+NEAR = 0.08
 
 
 def with_ends(

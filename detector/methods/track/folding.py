@@ -55,6 +55,7 @@ class Folded:
         turns: what twice or three times the period explains, in bins as wide, relative to `explained`.
         covered: share of the readings over which the cycle runs.
         metrics: how many the cycle was looked for in.
+        looked_at: share of the readings that were folded.
     """
 
     period: float
@@ -65,6 +66,7 @@ class Folded:
     turns: float
     covered: float
     metrics: int
+    looked_at: float
 
     @property
     def cycles(self) -> int:
@@ -102,7 +104,17 @@ def fold(grid: Grid) -> Folded | None:
     boundaries, covered = _boundaries(time, residual, share[:, best], 1 / frequency)
     if turns > TURNS or covered < COVERED or boundaries.size <= CYCLES:
         return None
-    return Folded(1 / frequency, boundaries, explained, explained * time.size, ahead, turns, covered, residual.shape[0])
+    return Folded(
+        period=1 / frequency,
+        boundaries=boundaries,
+        explained=explained,
+        significance=explained * time.size,
+        ahead=ahead,
+        turns=turns,
+        covered=covered,
+        metrics=residual.shape[0],
+        looked_at=time.size / grid.readings.size,
+    )
 
 
 def _explained_near(

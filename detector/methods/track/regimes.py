@@ -8,8 +8,8 @@ from .boundaries import EVEN, follow
 from .cycle import Cycle, find
 from .grid import Grid
 
-#: Periods that differ by this much (logarithm) are two.
-DIFFERENT = float(np.log(1.12))
+#: Periods whose logarithms differ by this much are two; by more than that much, one of them is no epoch.
+DIFFERENT, APART = float(np.log(1.12)), float(np.log(3.5))
 
 #: The halves of the trace hint at a change if their best cycles have this quality.
 GOOD = 0.3
@@ -27,14 +27,14 @@ def parts(grid: Grid, cycle: Cycle) -> tuple[Cycle, ...]:
     if len(cycle.halves) < 2 or min(quality for _, quality in cycle.halves) < GOOD:
         return ()
     (early, _), (late, _) = cycle.halves
-    if abs(np.log(early / late)) <= DIFFERENT:
+    if not DIFFERENT < abs(np.log(early / late)) < APART:
         return ()
     n = grid.values.shape[1]
     for place in _places(grid, early, late):
         left, right = find(grid.part(0, place)), find(grid.part(place, n))
         if left is None or right is None or min(left.confidence, right.confidence) < SURE:
             continue
-        if abs(np.log(left.period / right.period)) > DIFFERENT:
+        if DIFFERENT < abs(np.log(left.period / right.period)) < APART:
             return left, replace(right, boundaries=right.boundaries + place)
     return ()
 
