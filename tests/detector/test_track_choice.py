@@ -7,16 +7,16 @@ import pytest
 
 from epochcast.detector import InputError, detect
 from epochcast.detector.methods.track import confidence
-from epochcast.detector.methods.track.cycle import preferred
 from epochcast.detector.methods.track.second_job import same
 from epochcast.detector.simulator import simulate, simulate_class
 
 FOUR = ("dram_active", "sm_active", "pcie_rx", "power")
 
 
-def test_the_network_is_what_it_says() -> None:
+@pytest.mark.parametrize("kind", ["track", "fold"])
+def test_the_network_is_what_it_says(kind: str) -> None:
     """Plain loops beside the vectorised network."""
-    weights = json.loads((confidence.files(confidence.__package__) / "confidence.json").read_text())
+    weights = json.loads((confidence.files(confidence.__package__) / "confidence.json").read_text())[kind]
     rng = np.random.default_rng(0)
     for scale in (0.5, 100.0):
         evidence = {
@@ -32,18 +32,14 @@ def test_the_network_is_what_it_says() -> None:
         assert confidence.confidence(evidence) == pytest.approx(1 / (1 + np.exp(-logit)), abs=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("periods", "sure", "answer"),
-    [
-        ((20.0, 1.3), (0.9, 0.5), 0),
-        ((1.3, 20.4), (0.9, 0.5), 1),  # an epoch that is likely enough, rather than its steps
-        ((1.3, 20.4), (0.9, 0.1), 0),
-        ((1.3, 5.2), (0.9, 0.5), 0),  # four steps are no epoch
-        ((1.3, 0.6), (0.2, 0.9), 1),
-    ],
-)
-def test_an_epoch_is_preferred_to_its_steps(periods: tuple[float, ...], sure: tuple[float, ...], answer: int) -> None:
-    assert preferred(periods, sure, 4.0) == answer
+def test_an_epoch_is_preferred_to_its_steps() -> None:
+    """Even steps of 1.2 s, and an evaluation after every 50 of them: three epochs of an hour are less sure than 9000 steps."""
+    rng = np.random.default_rng(5)
+    step = np.repeat([0.9, 0.3], [10, 2])
+    epoch = np.concatenate([np.tile(step, 50), np.full(40, 0.5)])
+    level = np.concatenate([np.zeros(50), np.tile(epoch, 6), np.zeros(50)]) + rng.normal(0, 0.02, 6 * epoch.size + 100)
+    found = detect(1.7e9 + 0.1 * np.arange(level.size), {"sm_active": level.clip(0, 1)})
+    assert (found.verdict, found.period_s) == ("epochs", pytest.approx(64, rel=0.02))
 
 
 def test_boundaries_of_one_job_are_one_job() -> None:
