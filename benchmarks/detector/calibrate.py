@@ -46,7 +46,7 @@ CANDIDATES = 6
 UNITS, PENALTY, NETWORKS = {"track": 16, "fold": 8}, {"track": 1.0, "fold": 1.0}, 5
 
 #: Classes of which there are more traces: what real loggers write is what the other classes are not.
-MORE = {"sparse": 4, "logged": 2, "evaluations": 2, "sometimes_evaluated": 2}
+MORE = {"sparse": 8, "logged": 2, "evaluations": 2}
 
 #: What recorders typically have: everything, the paper's best with three more, NVML only, one or two.
 SUBSETS: tuple[tuple[str, ...] | None, ...] = (
@@ -149,7 +149,10 @@ def changed(
     begin, end = span
     period = max(truths, default=(end - begin) / 10)
     step = float(np.median(np.diff(time)))
-    if rng.random() < 0.25 and end - begin > 6 * period:
+    if cls == "sparse" and rng.random() < 0.4:  # real ones are often of few epochs
+        begin += rng.uniform(0, max(0.0, end - begin - 6 * period))
+        end = min(end, begin + rng.uniform(3.2, 6.5) * period)
+    elif rng.random() < 0.25 and end - begin > 6 * period:
         begin, end = begin + rng.uniform(0, 0.4) * (end - begin), end - rng.uniform(0, 0.3) * (end - begin)
     inside = np.flatnonzero((time >= begin) & (time <= end))
     if rng.random() < 0.4:

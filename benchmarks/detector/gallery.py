@@ -2,8 +2,8 @@
 
 Run: EPOCHCAST_SHARED=../shared python benchmarks/detector/gallery.py [--seed 7000] [--write]
 
-Nothing is picked by its outcome except the failures, which are searched for: shown are the first seed's trace of each simulated
-class, the recordings named below, and then up to `--failures` traces that `track` answers confidently and wrongly.
+Nothing is picked by its outcome except the failures, which are searched for: shown are the real and recorded traces named below, the
+first seed's trace of each simulated class, and up to `--failures` traces that `track` answers confidently and wrongly.
 Captions are made from the scores. `--write` puts pictures and text into docs/detector.md; without it the captions are printed.
 """
 
@@ -22,14 +22,28 @@ from matplotlib.figure import Figure
 from epochcast.analyzer.figures import detection_figure
 from epochcast.analyzer.figures.series import draw_series
 from epochcast.analyzer.figures.style import BLUE, GREEN, ORANGE, drawing
-from epochcast.analyzer.labels import labelled_traces
-from epochcast.analyzer.trace import Trace
+from epochcast.analyzer.labels import labelled_traces, read_labels
+from epochcast.analyzer.trace import Trace, read_trace
 from epochcast.detector import Detection, InputError, detect
 from epochcast.detector.evaluation import CONFIDENT, Labels, TraceScore, score_trace
 from epochcast.detector.simulator import CLASSES, simulate_class
 
 sys.path.append(str(Path(__file__).parents[1]))
 from docs_page import DETECTOR
+
+#: Traces of real GPUs (`EPOCHCAST_SHARED`), one of each kind, and what they are.
+REAL = {
+    "gtx970_1_pytorch_100_0": "board power of a GTX 970, 20 Hz: idle, 12 epochs of MNIST with validation, idle",
+    "gtx970_4_keras_90_1": "the same at 10 Hz, with Keras",
+    "titanx_2025-12-04-01-22-31_gpu0": "nvidia-smi of a TITAN X, 10 Hz; the last burst is not labelled",
+    "h100_ckpt1_gpu0": "one of eight H100 that save a checkpoint after each step; it blinks every 16 s outside of training, too",
+    "regimes/h100_ckpt100_gpu3": "the same job with a checkpoint every 100 steps: cycles of 41 s, then of 79.5 s",
+    "wandb_11291996_naver-bert-sentiment_qozohwal": "BERT, read by wandb every 30 s",
+    "wandb_boostcampaitech5_level2_objectdetection-cv-12_3hhsnai0": "object detection, every 30 s: eight readings an epoch",
+    "wandb_boostcampaitech2_object-detection-level2-cv-15_3gtfz1qv": "object detection, every 30 s: four epochs in noise",
+    "wandb_AbrahamWG_bridge-rna_6305cvve": "a sequence model, every 15 s: nobody sees its epochs in the plot",
+    "more/wandb2_bhoomeendra_Email_Subject_Line_Generation_hk40ia8l_gpu0": "evaluates every so many steps, which is no epoch",
+}
 
 #: What each class of the gallery shows.
 SIMULATED = {
@@ -85,6 +99,17 @@ def simulated(cls: str, seed: int) -> Exhibit:
     return Exhibit(f"{cls}_{seed}", origin, trace, labels, SIMULATED.get(cls, CLASSES[cls].description.rstrip(".")))
 
 
+def real() -> Iterator[Exhibit]:
+    """The traces of real GPUs; none where the shared data is absent."""
+    for name, note in REAL.items():
+        path = SHARED / "data" / "real_traces" / name
+        if path.with_name(f"{path.name}.json").exists():
+            trace = read_trace(f"{path}.csv.gz")
+            yield Exhibit(
+                path.name, f"{trace.gpu}, `{path.name}`", trace, read_labels(path.with_name(f"{path.name}.json")), note
+            )
+
+
 def recorded() -> Iterator[Exhibit]:
     """Every recorded CPU run, the shared ones first; those of a folder that is absent are left out."""
     for folder, origin in (
@@ -116,7 +141,7 @@ def outcome(score: TraceScore) -> str:
             return f"{'**Right**: s' if score.steps else 'S'}teps of {score.found_period:.2f} s, no epochs ({sure})."
         return f"**False alarm**: epochs of {score.found_period:.1f} s where there are none ({sure})."
     if score.error is None:
-        return f"**Abstains** ({sure}); true: {score.true_period:.2f} s{of_work}."
+        return f"**Silent** ({sure}); true: {score.true_period:.2f} s{of_work}."
     f1 = "" if score.boundary_f1 is None else f", boundary F1 {score.boundary_f1:.2f}"
     both = "" if score.jobs < 2 else f"; reports {score.jobs_found} of {score.jobs} jobs"
     word = "Right" if score.right else "Wrong"
@@ -157,10 +182,10 @@ def methods_figure(exhibit: Exhibit) -> Figure:
 
 
 def failures(seed: int, tries: int, most: int) -> Iterator[tuple[Exhibit, Detection, TraceScore]]:
-    """Recorded runs first, then simulated ones by class and seed, that `track` answers confidently and wrongly."""
+    """Real and recorded runs first, then simulated ones by class and seed, that `track` answers confidently and wrongly."""
     shown = 0
     visible = [cls for cls, spec in CLASSES.items() if spec.visible]
-    for exhibit in (*recorded(), *(simulated(cls, seed + number) for cls in visible for number in range(tries))):
+    for exhibit in (*real(), *recorded(), *(simulated(cls, seed + number) for cls in visible for number in range(tries))):
         found, score = exhibit.detection()
         wrong = score.false_alarm or (score.error is not None and not score.right)
         if wrong and score.confidence >= CONFIDENT and shown < most:
@@ -177,6 +202,12 @@ def page(seed: int, tries: int, most: int, write: bool) -> Iterator[str]:
         if write:
             yield from (f"![{exhibit.name}, method {found.method}]({DETECTOR.save_picture(picture(exhibit, found), name)})", "")
 
+    if exhibits := list(real()):
+        yield from ("### Real GPUs", "")
+        for exhibit in exhibits:
+            yield from (f"**`{exhibit.name}`.**", "")
+            yield from shown(exhibit, *exhibit.detection(), name=f"real_{exhibit.name}")
+
     yield from ("### Simulated traces, the first seed of each class", "")
     for cls in SIMULATED:
         exhibit = simulated(cls, seed)
@@ -190,7 +221,7 @@ def page(seed: int, tries: int, most: int, write: bool) -> Iterator[str]:
             yield from shown(exhibit, *exhibit.detection(), name=f"recorded_{exhibit.name}")
 
     yield from ("### Confident and wrong", "")
-    searched = f"Searched: all recorded CPU runs, and {tries} {'seed' if tries == 1 else 'seeds'} of each visible class."
+    searched = f"Searched: the real traces above, all recorded CPU runs, and {tries} {'seed' if tries == 1 else 'seeds'} of each visible class."
     found_any = False
     for number, (exhibit, found, score) in enumerate(failures(seed, tries, most), start=1):
         if not found_any:

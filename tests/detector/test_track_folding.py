@@ -47,7 +47,7 @@ def test_nothing_folds_in_noise_or_in_too_few_readings() -> None:
 
 def test_a_stretch_with_a_single_reading_does_not_fold() -> None:
     # Found by fuzzing: samples that came ever more seldom.
-    assert fold(Grid(0.0, 0.1, 4, np.ones((1, 2000)), np.array([156.7]), np.ones((1, 1)))) is None
+    assert fold(Grid(0.0, 0.1, 4, 4.0, np.ones((1, 2000)), np.array([156.7]), np.ones((1, 1)))) is None
 
 
 def test_the_tracker_answers_with_it() -> None:

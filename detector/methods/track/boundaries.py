@@ -29,7 +29,7 @@ CLOSE, CLOSE_SAMPLES = 0.03, 2
 SLOW_FIRST = 1.25
 
 #: Both ends of a length are quantised; with some noise it may be off by so many quanta.
-QUANTA = 1.2
+QUANTA = 1.5
 
 #: A boundary at the chain's end that matches less than this share of a good one (the upper quartile) is not one.
 WEAK = 0.65
@@ -316,13 +316,17 @@ def _fit(
 
 
 def typical(lengths: NDArray[np.floating], quantum: float = 0.0) -> float:
-    """Mean of the lengths that lie close to their median: neither slow stretches nor rounding move it.
+    """The length of a cycle from those between boundaries: neither slow stretches nor rounding move it.
 
-    Lengths that differ by the `quantum` to which their ends are known are all averaged: their mean is the slope through the
-    boundaries, which is known to a quantum over all of them, while the median is one of a few quantised lengths.
+    Where lengths differ by no more than the `quantum` to which boundaries are known, it is the slope through the boundaries, which
+    is known to a quantum over all of them; the median would be one of a few quantised lengths. Elsewhere it is the mean of
+    the lengths that lie close to their median.
     """
     median = float(np.median(lengths))
-    close = np.abs(lengths - median) <= max(CLOSE * median, CLOSE_SAMPLES, QUANTA * quantum)
+    cycles = np.maximum(1, np.rint(lengths / median))
+    if np.percentile(np.abs(lengths - cycles * median), 90) <= QUANTA * quantum:
+        return float(lengths.sum() / cycles.sum())
+    close = np.abs(lengths - median) <= max(CLOSE * median, CLOSE_SAMPLES)
     return float(lengths[close].mean()) if close.any() else median
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from .boundaries import Fit, Track
+from .contrast import stands_out
 from .folding import Folded
 from .grid import Grid
 
@@ -40,6 +41,7 @@ def of_track(track: Track, tracks: list[Track], folded: Folded | None, grid: Gri
         grid: that was searched.
     """
     fit, metrics = track.fit, grid.values.shape[0]
+    ahead, explained = stands_out(grid, track.samples)
     times = 0.0 if folded is None else float(np.log(track.samples / grid.over / folded.period))
     ratios = [(other, float(np.log(other.samples / track.samples))) for other in tracks]
     parts = [other for other, ratio in ratios if whole(-ratio)]
@@ -65,6 +67,8 @@ def of_track(track: Track, tracks: list[Track], folded: Folded | None, grid: Gri
         "samples": float(np.log(track.samples / grid.over)),
         "alone": 1 / metrics,
         "agreeing": fit.agreeing,
+        "ahead": float(np.clip(ahead, -2, 15)),
+        "predicted": float(np.clip(explained, -0.5, 1)),
         "smooth": float(track.smooth),
         "turns": fit.turns,
         "change": min(fit.change, 1.0),
@@ -73,12 +77,10 @@ def of_track(track: Track, tracks: list[Track], folded: Folded | None, grid: Gri
         "folds": folded.explained if folded is not None and abs(times) < RELATED else 0.0,
         "part_folds": folded.explained if folded is not None and whole(times) else 0.0,
         "other_folds": folded.explained if folded is not None and abs(times) >= RELATED and not whole(times) else 0.0,
-        "halves": min((quality for _, quality in track.halves), default=0.0),
-        "halves_apart": _apart(track),
-        "halves_part": max(
-            (other.halves[i][1] - track.halves[i][1] for other in parts + inside for i in range(len(track.halves))),
-            default=-1.0,
-        ),
+        "halves": min((quality for _, quality in track.halves), default=fit.quality),
+        "halves_apart": _apart(track, grid.over),
+        "halves_part": max((_better_half(other, track) for other in parts + inside), default=-1.0),
+        "shorter_nested": max((other.fit.nested * _stands(other) for other in inside), default=0.0),
         "part_quality": part.quality if part else 0.0,
         "part_distinct": part.distinct if part else 0.0,
         "part_alike": part.alike if part else 0.0,
@@ -106,10 +108,19 @@ def _stands(track: Track) -> float:
     return track.fit.quality * max(0.0, track.fit.distinct)
 
 
-def _apart(track: Track) -> float:
-    """How far apart the periods of the two halves are (logarithm), up to 0.2."""
+def _apart(track: Track, over: int) -> float:
+    """How far apart the periods of the two halves are (logarithm), less a sample of the trace, up to 0.2."""
     periods = [period for period, quality in track.halves if quality > 0]
-    return min(0.2, abs(float(np.log(periods[0] / periods[1])))) if len(periods) == 2 else 0.2
+    if len(periods) < 2:
+        return 0.2 if track.halves else 0.0
+    return float(np.clip(abs(np.log(periods[0] / periods[1])) - over / track.samples, 0.0, 0.2))
+
+
+def _better_half(other: Track, track: Track) -> float:
+    """By how much another track fits one half of the trace better, at most; where halves were not looked at, the whole."""
+    if not (other.halves and track.halves):
+        return other.fit.quality - track.fit.quality
+    return max(its[1] - own[1] for its, own in zip(other.halves, track.halves, strict=True))
 
 
 def whole(logarithm: float) -> bool:
@@ -121,7 +132,10 @@ def whole(logarithm: float) -> bool:
 def of_fold(folded: Folded, tracks: list[Track], grid: Grid) -> dict[str, float]:
     """The evidence for a folded cycle, beside the tracks of the same grid."""
     ratios = [(track, float(np.log(track.samples / grid.over / folded.period))) for track in tracks]
+    beyond, predicted = stands_out(grid, folded.period * grid.over)
     return {
+        "beyond": float(np.clip(beyond, -2, 15)),
+        "predicted": float(np.clip(predicted, -0.5, 1)),
         "same": max((track.fit.quality for track, ratio in ratios if abs(ratio) < RELATED), default=0.0),
         "multiple": max((track.fit.quality for track, ratio in ratios if whole(ratio)), default=0.0),
         "longer": max((track.fit.quality for track, ratio in ratios if ratio > 2 * RELATED and not whole(ratio)), default=0.0),

@@ -16,6 +16,9 @@ from .periods import SAME, candidates
 #: An epoch this likely is preferred to its steps, however sure they are.
 LIKELY = 0.3
 
+#: Half of the trace is looked at by itself if it has so many cycles.
+FEWEST_CYCLES = 3
+
 #: A cycle of fewer readings is not followed.
 FEWEST_READINGS = 6
 
@@ -124,15 +127,16 @@ def followed(grid: Grid, most: int, folded: Folded | None) -> list[Track]:
             if period >= fewest and all(abs(np.log(period / other.samples)) > SAME for other in tracks):
                 part = _followed(grid.values, period, grid.over)
                 tracks += [part] if part is not None else []
+    return [replace(track, halves=_halves(track, grid)) for track in tracks]
+
+
+def _halves(track: Track, grid: Grid) -> tuple[tuple[float, float], ...]:
+    """Of either half of the grid the period near a track's that it shows, and how well (0: not at all); none if too short."""
     middle = grid.values.shape[1] // 2
-    sides = grid.values[:, :middle], grid.values[:, middle:]
-    return [replace(track, halves=tuple(_quality(side, track.samples, grid.over) for side in sides)) for track in tracks]
-
-
-def _quality(values: NDArray[np.float64], period: float, over: int) -> tuple[float, float]:
-    """The period near a given one that a part of the grid shows, and how well; the given one and 0 for none."""
-    track = _followed(values, period, over)
-    return (period, 0.0) if track is None else (track.samples, track.fit.quality)
+    if middle < FEWEST_CYCLES * track.samples:
+        return ()
+    sides = [_followed(values, track.samples, grid.over) for values in (grid.values[:, :middle], grid.values[:, middle:])]
+    return tuple((track.samples, 0.0) if side is None else (side.samples, side.fit.quality) for side in sides)
 
 
 def _followed(values: NDArray[np.float64], period: float, over: int, most: int | None = ENOUGH) -> Track | None:
@@ -174,13 +178,15 @@ def _tracked(best: Track, its: float, tracks: list[Track], sure: list[float], gr
     even = np.abs(lengths / np.median(lengths) - 1) <= EVEN
     even |= not even.any()
     return Cycle(
-        period=typical(np.diff(inner), grid.over) * grid.step,
+        period=typical(np.diff(inner), grid.quantum) * grid.step,
         boundaries=boundaries,
         even=even,
         match=match,
         confidence=its,
         rival=max((own for own, other in zip(sure, tracks, strict=True) if _related(best, other)), default=0.0),
-        halves=tuple(max((track.halves[i][::-1] for track in tracks), default=(0.0, 0.0))[::-1] for i in (0, 1)),
+        halves=tuple(
+            max((track.halves[i][::-1] for track in tracks if track.halves), default=(0.0, 1.0))[::-1] for i in (0, 1)
+        ),
         curves={
             "similarity_at": np.asarray((np.arange(best.similarity.size) + 0.5) * best.size - 0.5, dtype=np.float64),
             "similarity": best.similarity,

@@ -77,8 +77,8 @@ class Folded:
 def fold(grid: Grid) -> Folded | None:
     """The period between 3 and 24 readings at which they fold best; None where nothing folds beyond chance."""
     time, residual = _readings(grid)
-    # What fills a grid by itself has cycles of many samples, and the tracker sees those of few.
-    if time.size < READINGS or not residual.size or grid.over == 1:
+    # The middle of a longer trace does not speak for all of it, and the tracker sees cycles of few samples where there are many.
+    if not READINGS <= time.size <= grid.readings.size <= 2 * MOST_READINGS or not residual.size:
         return None
     span = float(time[-1] - time[0])
     slowest, fastest = max(1 / LONGEST, CYCLES / span), 1 / SHORTEST

@@ -53,6 +53,7 @@ class Grid:
         start: clock reading of the first sample.
         step: clock seconds between samples.
         over: grid samples per sample of the trace.
+        quantum: grid samples between two changes of the metric that changes most often: boundaries are known to that.
         values: (m, n) one row per varying metric, each of mean 0 and standard deviation 1.
         readings: (k,) places of the trace's own samples within the stretch, in samples of the grid.
         raw: (m, k) the metrics there, as they are.
@@ -61,6 +62,7 @@ class Grid:
     start: float
     step: float
     over: int
+    quantum: float
     values: NDArray[np.float64]
     readings: NDArray[np.float64]
     raw: NDArray[np.float64]
@@ -84,6 +86,7 @@ class Grid:
             float(self.reading(np.array([first]))[0]),
             self.step,
             self.over,
+            self.quantum,
             self.values[:, first:last],
             self.readings[inside] - first,
             self.raw[:, inside],
@@ -123,13 +126,16 @@ def build(signals: Signals, clock: Clock, stretch: tuple[int, int]) -> Grid | No
     if not names:
         return None
     step = float(even[1] - even[0])
+    raw = np.array([signals.metrics[name][rows] for name in names])
+    changes = np.count_nonzero(np.diff(raw, axis=1), axis=1).max()
     return Grid(
         start=float(first),
         step=step * per_unit,
         over=over,
+        quantum=over * (raw.shape[1] - 1) / max(1, changes),
         values=np.array([channels[name] for name in names]),
         readings=(on.reading[rows] - even[0]) / step,
-        raw=np.array([signals.metrics[name][rows] for name in names]),
+        raw=raw,
     )
 
 
