@@ -15,9 +15,10 @@ from ...clock import Clock
 from ...epochs import Detection, Epoch, Job, Reason, Stretch
 from ...errors import InputError
 from ...signals import Signals
-from .cycle import Cycle, again, find
+from .cycle import LIKELY, Cycle, again, find
 from .folding import READINGS
 from .grid import Grid, build, busy_stretches
+from .periods import SAME
 from .regimes import parts
 from .second_job import remainder, same
 
@@ -179,6 +180,11 @@ class _Search:
             return "too_few_samples"
         return "rival_cycles" if self.cycle.confidence + self.cycle.rival >= abstain_below else "no_cycle"
 
+    def speaks_against(self, other: "_Search") -> bool:
+        """Whether this search, of another clock, has a likely cycle of its own that is not the other's."""
+        own = self.cycle.period * self.seconds_of(other.clock)
+        return self.confidence >= LIKELY and abs(np.log(own / other.cycle.period)) > SAME
+
     def job(self, cycle: Cycle, signals: Signals) -> Job:
         """A cycle of this grid as a job, in wall seconds."""
         times = self.clock.to_wall(self.grid.reading(cycle.boundaries)).clip(signals.time[0], signals.time[-1])
@@ -234,7 +240,7 @@ def _searched(signals: Signals, clock: Clock, both: bool) -> _Search | None:
         if on is None or grid is None or cycle is None:
             continue
         search = _Search(on, stretch, grid, cycle, parts(grid, cycle))
-        if best is None or search.confidence > best.confidence + SURER:
+        if best is None or (search.confidence > best.confidence + SURER and not best.speaks_against(search)):
             best = search
     return best
 

@@ -19,6 +19,12 @@ LIKELY = 0.3
 #: Half of the trace is looked at by itself if it has so many cycles.
 FEWEST_CYCLES = 3
 
+#: A share of the best quality that is as good.
+AS_WELL = 0.8
+
+#: More than so many cycles that fill less than this share of the stretch are the steps of a part of it, and no answer for all.
+MANY, FILLED = 60, 0.45
+
 #: A cycle of fewer readings is not followed.
 FEWEST_READINGS = 6
 
@@ -173,6 +179,7 @@ def _folded(folded: Folded, tracks: list[Track], grid: Grid) -> Cycle:
 
 def _tracked(best: Track, its: float, tracks: list[Track], sure: list[float], grid: Grid) -> Cycle:
     inner = refined(grid.values, best, grid.lag)
+    partial = inner.size > MANY and inner[-1] - inner[0] < FILLED * grid.values.shape[1]
     boundaries, match = with_ends(grid, inner, best.match, best.samples, best.rows(grid.values.shape[0]))
     lengths = np.diff(boundaries)
     even = np.abs(lengths / np.median(lengths) - 1) <= EVEN
@@ -182,11 +189,9 @@ def _tracked(best: Track, its: float, tracks: list[Track], sure: list[float], gr
         boundaries=boundaries,
         even=even,
         match=match,
-        confidence=its,
+        confidence=its / 2 if partial else its,
         rival=max((own for own, other in zip(sure, tracks, strict=True) if _related(best, other)), default=0.0),
-        halves=tuple(
-            max((track.halves[i][::-1] for track in tracks if track.halves), default=(0.0, 1.0))[::-1] for i in (0, 1)
-        ),
+        halves=tuple(half for i in (0, 1) if (half := _best_half([track.halves[i] for track in tracks if track.halves]))),
         curves={
             "similarity_at": np.asarray((np.arange(best.similarity.size) + 0.5) * best.size - 0.5, dtype=np.float64),
             "similarity": best.similarity,
@@ -203,3 +208,9 @@ def _tracked(best: Track, its: float, tracks: list[Track], sure: list[float], gr
 def _related(one: Track, other: Track) -> bool:
     ratio = float(np.log(other.samples / one.samples))
     return whole(ratio) or whole(-ratio)
+
+
+def _best_half(halves: list[tuple[float, float]]) -> tuple[float, float] | None:
+    """The shortest period that fits about as well as any: several cycles together fit as well as one."""
+    most = max((quality for _, quality in halves), default=0.0)
+    return min((half for half in halves if half[1] >= AS_WELL * most), default=None)
