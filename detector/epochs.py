@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
@@ -11,9 +12,17 @@ from numpy.typing import NDArray
 Verdict = Literal["epochs", "steps", "none"]
 ClockName = Literal["wall", "work"]
 
-#: Why there is no answer: fewer samples than two cycles need; nothing repeats clearly; a cycle and its part or multiple are
-#: equally likely; the period changes within the trace and no one period holds for most of it.
 Reason = Literal["too_few_samples", "no_cycle", "rival_cycles", "period_changes"]
+
+#: Why there is no answer, and what helps.
+REASONS: Mapping[Reason, str] = MappingProxyType(
+    {
+        "too_few_samples": "there are too few samples; record for longer, or more often",
+        "no_cycle": "no cycle stands out",
+        "rival_cycles": "two cycles, one a multiple of the other, are about equally likely; record for longer, or more metrics",
+        "period_changes": "the period changes, and no part of the trace has most of the time",
+    }
+)
 
 
 @dataclass(frozen=True)

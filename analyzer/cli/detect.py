@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Literal
 
 import click
+import numpy as np
 
-from ...detector import METHODS, Detection
+from ...detector import METHODS, REASONS, Detection
 from ...detector import detect as find_epochs
 from ..trace import read_trace
 
@@ -45,20 +46,37 @@ def detect(
 
         looked_at = replace(recorded, frame=recorded.frame[["time", *dict.fromkeys(metrics)]]) if metrics else recorded
         save_figure(detection_figure(looked_at, found, title=recorded.gpu or trace), plot)
-    click.echo(json.dumps(found.to_json(), indent=2) if as_json else _sentences(found))
+    first = float(recorded.time[0])
+    click.echo(json.dumps({**found.to_json(), "first_sample": first}, indent=2) if as_json else _text(found, first))
     return 1 if found.verdict == "none" else 0
 
 
-def _sentences(found: Detection) -> str:
+def _text(found: Detection, first: float) -> str:
+    """The answer in words; times count from the first sample, at ``first`` [unix s], as in the plot."""
     how = f"method {found.method}, {found.clock} clock, confidence {found.confidence:.2f}"
+    if found.samples_per_epoch is not None:
+        how += f", {found.samples_per_epoch:.3g} samples per {'step' if found.verdict == 'steps' else 'epoch'}"
     if found.verdict == "none":
-        return f"no epochs found ({how})"
-    if found.verdict == "steps":
-        return f"steps of {found.step_s:.3f} s, no epochs ({how})"
-    lines = [f"{len(found.epochs)} epochs, period {found.period_s:.3f} s ({how})"]
-    origin = found.epochs[0].start
+        what = "no single epoch length" if found.stretches else "no epochs found"
+        lines = [f"{what}{'' if found.reason is None else f': {REASONS[found.reason]}'} ({how})"]
+    elif found.verdict == "steps":
+        lines = [f"steps of {found.step_s:.3f} s, no epochs ({how})"]
+    else:
+        lines = [f"{len(found.epochs)} epochs, period {found.period_s:.3f} s ({how})"]
+    if found.verdict == "none" or len(found.stretches) > 1:
+        lines += [
+            f"  {_at(stretch.start, first)} to {_at(stretch.end, first)}: {stretch.epochs} epochs of {stretch.period_s:.3f} s, "
+            f"confidence {stretch.confidence:.2f}"
+            for stretch in found.stretches
+        ]
     lines += [
-        f"  {number:3d}  start {epoch.start - origin:9.2f} s  length {epoch.end - epoch.start:8.2f} s"
+        f"  {number:3d}  start {_at(epoch.start, first)}  length {epoch.end - epoch.start:8.2f} s  "
+        f"confidence {epoch.confidence:.2f}"
         for number, epoch in enumerate(found.epochs, start=1)
     ]
     return "\n".join(lines)
+
+
+def _at(time: float, first: float) -> str:
+    """Seconds since the first sample, and the time of day in UTC."""
+    return f"{time - first:9.2f} s ({np.datetime_as_string(np.datetime64(round(time * 1000), 'ms')).replace('T', ' ')}Z)"

@@ -18,7 +18,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import EngFormatter
 from numpy.typing import NDArray
 
-from ...detector import Detection, Job
+from ...detector import REASONS, Detection, Job
 from ..trace import Trace
 from .scores import candidates_panel, has_candidates, has_template, score_panels, template_panel
 from .series import draw_series
@@ -87,6 +87,7 @@ def detection_figure(trace: Trace, found: Detection, *, title: str, true_starts:
             panel.draw(axes, axis(trace.time), axis(_boundaries(found)))
         for axes in over_time:
             _mark_epochs(axes, found, axis)
+            _mark_stretches(axes, found, axis)
         for axes in panels[:-1]:
             axes.tick_params(labelbottom=False)
         if true_starts:
@@ -106,12 +107,14 @@ def detection_figure(trace: Trace, found: Detection, *, title: str, true_starts:
 def _answer(found: Detection) -> str:
     how = f"confidence {found.confidence:.2f} (method {found.method}, {found.clock} clock)"
     if found.verdict == "none":
-        return f"no answer, {how}"
+        return f"no answer{'' if found.reason is None else f': {REASONS[found.reason]}'}, {how}"
     if found.verdict == "steps":
         return f"steps of {found.step_s:.2f} s, {how}"
     more = [f"{len(job.epochs)} of {job.period_s:.2f} s" for job in found.jobs[1:]]
     beside = f"; second job: {', '.join(more)}" if more else ""
-    return f"{len(found.epochs)} epochs of {found.period_s:.2f} s, {how}{beside}"
+    parts = [f"{stretch.epochs} of {stretch.period_s:.2f} s" for stretch in found.stretches]
+    change = f"; the period changes: {', then '.join(parts)}" if len(parts) > 1 else ""
+    return f"{len(found.epochs)} epochs of {found.period_s:.2f} s, {how}{beside}{change}"
 
 
 def _metrics(trace: Trace) -> dict[str, NDArray[np.float64]]:
@@ -162,6 +165,17 @@ def _mark_epochs(axes: Axes, found: Detection, axis: _TimeAxis, most: int = _MOS
         LineCollection(lines, colors=ORANGE, linewidths=0.9, linestyles=[(0, (4, 2))], transform=axes.get_xaxis_transform()),
         autolim=False,
     )
+
+
+def _mark_stretches(axes: Axes, found: Detection, axis: _TimeAxis) -> None:
+    """Where the period changes, the parts with a period each, named at the top."""
+    if len(found.stretches) < 2:
+        return
+    for stretch in found.stretches:
+        begin, end = float(axis(stretch.start)), float(axis(stretch.end))
+        axes.axvspan(begin, end, facecolor="none", edgecolor=ORANGE, linewidth=1.2)
+        middle, above = (begin + end) / 2, axes.get_xaxis_transform()
+        axes.text(middle, 0.97, f"{stretch.period_s:.2f} s", ha="center", va="top", fontsize=7, color=ORANGE, transform=above)
 
 
 def _mark_truth(axes: Axes, places: NDArray[np.float64]) -> None:

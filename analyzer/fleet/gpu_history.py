@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...detector.stream.work import PAUSE_S
 from ...detector.signals import PREFERENCE
+from ...detector.stream.work import PAUSE_S
 from ...regressor import Catalog
 from ...regressor.profile import METRICS
 from ..errors import InputError

@@ -2,8 +2,8 @@
 
 Run: EPOCHCAST_SHARED=../shared python benchmarks/detector/gallery.py [--seed 7000] [--write]
 
-Nothing is picked by its outcome except the failures, which are searched for: shown are the real and recorded traces named below, the
-first seed's trace of each simulated class, and up to `--failures` traces that `track` answers confidently and wrongly.
+Nothing is picked by its outcome except the failures, which are searched for: shown are the real and recorded traces named
+below, the first seed's trace of each simulated class, and up to `--failures` traces that `track` answers confidently and wrongly.
 Captions are made from the scores. `--write` puts pictures and text into docs/detector.md; without it the captions are printed.
 """
 
@@ -36,7 +36,7 @@ REAL = {
     "gtx970_1_pytorch_100_0": "board power of a GTX 970, 20 Hz: idle, 12 epochs of MNIST with validation, idle",
     "gtx970_4_keras_90_1": "the same at 10 Hz, with Keras",
     "titanx_2025-12-04-01-22-31_gpu0": "nvidia-smi of a TITAN X, 10 Hz; the last burst is not labelled",
-    "h100_ckpt1_gpu0": "one of eight H100 that save a checkpoint after each step; it blinks every 16 s outside of training, too",
+    "h100_ckpt1_gpu0": "one of eight H100 that save a checkpoint after each step; it blinks outside of training, too",
     "regimes/h100_ckpt100_gpu3": "the same job with a checkpoint every 100 steps: cycles of 41 s, then of 79.5 s",
     "wandb_11291996_naver-bert-sentiment_qozohwal": "BERT, read by wandb every 30 s",
     "wandb_boostcampaitech5_level2_objectdetection-cv-12_3hhsnai0": "object detection, every 30 s: eight readings an epoch",
@@ -221,7 +221,8 @@ def page(seed: int, tries: int, most: int, write: bool) -> Iterator[str]:
             yield from shown(exhibit, *exhibit.detection(), name=f"recorded_{exhibit.name}")
 
     yield from ("### Confident and wrong", "")
-    searched = f"Searched: the real traces above, all recorded CPU runs, and {tries} {'seed' if tries == 1 else 'seeds'} of each visible class."
+    seeds = f"{tries} {'seed' if tries == 1 else 'seeds'} of each visible class"
+    searched = f"Searched: the real traces above, all recorded CPU runs, and {seeds}."
     found_any = False
     for number, (exhibit, found, score) in enumerate(failures(seed, tries, most), start=1):
         if not found_any:

@@ -9,8 +9,8 @@ from scipy.ndimage import uniform_filter1d
 
 from ..signals import PREFERENCE
 
-#: Working is a mean over so many seconds above a share of the usual level. A pause of PAUSE_S, and of so many samples, parts jobs; so
-#: does a hole of HOLE_S in the telemetry, and of so many samples.
+#: Working is a mean over so many seconds above a share of the usual level. A pause of PAUSE_S, and of so many samples, parts
+#: jobs; so does a hole of HOLE_S in the telemetry, and of so many samples.
 BUSY_MEAN_S, BUSY_SHARE = 3.0, 0.12
 PAUSE_S, PAUSE_SAMPLES = 15.0, 8
 HOLE_S, HOLE_SAMPLES = 300.0, 100

@@ -7,7 +7,9 @@ from epochcast.detector import detect
 from epochcast.detector.simulator import simulate_class
 
 
-def levels(*parts: tuple[float, float], interval_s: float = 0.1, noise: float = 0.02) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+def levels(
+    *parts: tuple[float, float], interval_s: float = 0.1, noise: float = 0.02
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Utilisation and power of (seconds, level) one after the other."""
     level = np.concatenate([np.full(round(seconds / interval_s), level) for seconds, level in parts])
     level = np.clip(level + np.random.default_rng(1).normal(0, noise, level.size), 0, 1)
@@ -38,14 +40,19 @@ def test_a_short_change_leaves_the_period_of_the_longer_part() -> None:
     found = detect(time, metrics)
     assert found.verdict == "epochs"
     assert found.period_s == pytest.approx(20, rel=0.02)
-    assert [stretch.period_s for stretch in found.stretches] in (pytest.approx([20, 35], rel=0.02), pytest.approx([20], rel=0.02))
+    assert [stretch.period_s for stretch in found.stretches] in (
+        pytest.approx([20, 35], rel=0.02),
+        pytest.approx([20], rel=0.02),
+    )
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_log_at_1_hz_is_not_halved(seed: int) -> None:
     """22 s of which 2 s load: half the epoch was answered with confidence 0.98 in 16 of 16 seeds."""
     rng = np.random.default_rng(seed)
-    busy = np.concatenate([np.repeat([0.0, 1.0], np.round([10 * (2 + 0.1 * rng.normal()), 200]).astype(int)) for _ in range(20)])
+    busy = np.concatenate(
+        [np.repeat([0.0, 1.0], np.round([10 * (2 + 0.1 * rng.normal()), 200]).astype(int)) for _ in range(20)]
+    )
     level = busy[: busy.size // 10 * 10].reshape(-1, 10).mean(axis=1)
     metrics = {"gpu_utilization": np.round(level * 0.95, 2), "power_average": 60 + 180 * level + rng.normal(0, 2, level.size)}
     found = detect(1.7e9 + np.arange(level.size), metrics)

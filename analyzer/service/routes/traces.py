@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
+from ....detector import Reason
 from ...jobs.answers import PredictionAnswer, RecommendationAnswer, Verdict
 from ...profiles import Source
 from ..parts import Parts, Served
@@ -44,6 +45,7 @@ class Span(BaseModel):
 
     start: float | None = Field(description="Unix seconds.")
     end: float | None
+    confidence: float | None
 
 
 class DetectedJob(BaseModel):
@@ -54,8 +56,18 @@ class DetectedJob(BaseModel):
     confidence: float | None
 
 
+class DetectedStretch(BaseModel):
+    """A part of the trace in which one period holds."""
+
+    start: float | None = Field(description="Unix seconds.")
+    end: float | None
+    period_s: float | None
+    confidence: float | None
+    epochs: int = Field(description="How many lie in it.")
+
+
 class Detection(BaseModel):
-    """What `epochcast detect --json` tells."""
+    """What `epochcast detect --json` says, but for `first_sample`."""
 
     verdict: Verdict
     period_s: float | None
@@ -66,6 +78,9 @@ class Detection(BaseModel):
     clock: str
     step_s: float | None
     jobs: list[DetectedJob]
+    reason: Reason | None = Field(description="Why there is no answer, with verdict ``none``.")
+    samples_per_epoch: float | None
+    stretches: list[DetectedStretch] = Field(description="Several where the period changes.")
 
 
 class Upload(BaseModel):

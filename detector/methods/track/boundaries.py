@@ -98,7 +98,8 @@ class Track:
         template: (c, w) median surroundings of a boundary.
         before: bins of the template before the boundary.
         fit: how well it all fits.
-        halves: of either half of the trace, the period [samples of the grid] near this one and its quality; empty if not looked at.
+        halves: of either half of the trace, the period [samples of the grid] near this one and its quality; empty if
+            not looked at.
         smooth: whether it was followed in running means.
     """
 
@@ -318,9 +319,9 @@ def _fit(
 def typical(lengths: NDArray[np.floating], quantum: float = 0.0) -> float:
     """The length of a cycle from those between boundaries: neither slow stretches nor rounding move it.
 
-    Where lengths differ by no more than the `quantum` to which boundaries are known, it is the slope through the boundaries, which
-    is known to a quantum over all of them; the median would be one of a few quantised lengths. Elsewhere it is the mean of
-    the lengths that lie close to their median.
+    Where lengths differ by no more than the `quantum` to which boundaries are known, it is the slope through the boundaries,
+    which is known to a quantum over all of them; the median would be one of a few quantised lengths. Elsewhere it is the mean
+    of the lengths that lie close to their median.
     """
     median = float(np.median(lengths))
     cycles = np.maximum(1, np.rint(lengths / median))

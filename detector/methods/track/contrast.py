@@ -1,7 +1,7 @@
 """Does a period predict better than others would? Cross-validated folding, which slow drift and chance cannot fool.
 
-Each cycle is predicted from the mean of all others. What that explains is compared with what periods explain that have nothing to
-do with the cycle: random walks and bursts give those as much, and a few cycles of noise repeat as well at any of them.
+Each cycle is predicted from the mean of all others. What that explains is compared with what periods explain that have
+nothing to do with the cycle: random walks and bursts give those as much, and noise repeats as well at any of them.
 """
 
 import numpy as np

@@ -52,7 +52,7 @@ class Cycle:
         match: (k,) 0..1, how well each boundary fits.
         confidence: 0..1.
         rival: confidence of the likeliest part or multiple of it, 0..1.
-        halves: periods [samples of the grid] that fit the first and the second half best, with their qualities; empty if unknown.
+        halves: periods [samples of the grid] that fit the first and the second half, with their qualities; empty if unknown.
         curves: what plots need; `methods.track.detect` names them. `similarity` stands at the samples `similarity_at`.
     """
 
@@ -96,8 +96,8 @@ def find(grid: Grid, *, most: int = 6) -> Cycle | None:
 def _outer(tracks: list[Track], sure: list[float], steps: float) -> int | None:
     """The likeliest track of which a cycle [samples of the grid] may be the steps; None where none is likely.
 
-    Steps are stricter than epochs, and there are more of them: an epoch need not be as sure to be the answer. A few steps together
-    repeat as well as one, and are no epoch.
+    Steps are stricter than epochs, and there are more of them: an epoch need not be as sure to be the answer. A few steps
+    together repeat as well as one, and are no epoch.
     """
     ratios = [float(np.log(track.samples / steps)) for track in tracks]
     likely = [i for i, ratio in enumerate(ratios) if ratio >= STEPS and not whole(ratio) and sure[i] >= LIKELY]

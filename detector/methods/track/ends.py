@@ -16,8 +16,8 @@ USUAL, MARGIN = (1.0, 99.0), 0.15
 #: The device rests below this share of the way from its lowest to its usual level.
 RESTING = 0.4
 
-#: A rest within a cycle is at most this much longer than the longest usual one, and this share of the period; samples that leave
-#: the range for no longer may be a first epoch's own (a deeper dip), too.
+#: A rest within a cycle is at most this much longer than the longest usual one, and this share of the period; samples that
+#: leave the range for no longer may be a first epoch's own (a deeper dip), too.
 LONGER, SLACK = 1.3, 0.1
 
 #: A first or last epoch has this share of what a cycle has between its rests; a last one lasts at most so many periods, a first
@@ -79,7 +79,7 @@ def _settled(length: float, period: float) -> float:
 
 
 def _run_until(foreign: NDArray[np.bool_], resting: NDArray[np.bool_], allowed: float, slack: float) -> int:
-    """Samples, from the first on, until those begin that are foreign for longer than the slack, or rest for longer than allowed."""
+    """Samples until those begin that are foreign for longer than the slack, or rest for longer than allowed."""
     stops = [foreign.size]
     for wrong, most in ((foreign, slack), (resting, allowed)):
         edges = np.flatnonzero(np.diff(np.concatenate([[False], wrong, [False]]).astype(np.int8)))

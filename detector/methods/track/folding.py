@@ -25,8 +25,8 @@ BINS, MOST_READINGS, BLOCK = 8, 1200, 256
 #: Fewest readings and fewest cycles: in fewer, aliases of faster cycles fold as well by chance.
 READINGS, CYCLES = 24, 4
 
-#: The cycle explains this share of the variance, and so much that n times the share is beyond what noise reaches anywhere in the
-#: range (18 or so).
+#: The cycle explains this share of the variance, and n times the share is so much; noise reaches 18 or so somewhere in the
+#: range, and what lies between is for the confidence to judge.
 EXPLAINED, SIGNIFICANT = 0.1, 8.0
 
 #: A fraction of the period that explains this share of what the period does is the cycle itself.
@@ -77,7 +77,7 @@ class Folded:
 def fold(grid: Grid) -> Folded | None:
     """The period between 3 and 24 readings at which they fold best; None where nothing folds beyond chance."""
     time, residual = _readings(grid)
-    # The middle of a longer trace does not speak for all of it, and the tracker sees cycles of few samples where there are many.
+    # The middle of a longer trace does not speak for all of it; where there are many, the tracker sees cycles of few samples.
     if not READINGS <= time.size <= grid.readings.size <= 2 * MOST_READINGS or not residual.size:
         return None
     span = float(time[-1] - time[0])

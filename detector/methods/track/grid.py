@@ -20,8 +20,8 @@ OVERSAMPLING, MOST_STEPS = 4, 16_000
 #: Times are taken to this share of a sample: what is left of the last digits of unix seconds must not decide anything.
 TIME_DIGITS = 3
 
-#: Busy is a mean above this share of the 90th percentile, over so many samples, or this part of the trace if that is less. A process
-#: that holds the device and does nothing yet raises power by a quarter (GTX 970).
+#: Busy is a mean above this share of the 90th percentile, over so many samples, or this part of the trace if that is less. A
+#: process that holds the device and does nothing yet raises power by a quarter (GTX 970).
 BUSY_SHARE, BUSY_SAMPLES, BUSY_PART = 0.3, 30, 0.01
 
 #: A pause parts the trace if it is longer than this share of the shorter one of the stretches that it parts, and more than so
