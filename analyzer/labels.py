@@ -6,7 +6,8 @@ Two foreign collections are read too: a session of ``record_epochs.py`` in a fol
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,17 @@ def read_labels(path: Path) -> Labels:
 
 
 def labelled_traces(folder: Path) -> Iterator[tuple[str, Trace, Labels]]:
+    """What `labelled_files` names, read: (name, trace, labels); the first that cannot be read ends it with an InputError."""
+    for name, load in labelled_files(folder):
+        yield (name, *load())
+
+
+def labelled_files(folder: Path) -> Iterator[tuple[str, Callable[[], tuple[Trace, Labels]]]]:
     """Every trace of ``folder`` that has a label file beside it, and every run of a session of ``record_epochs.py`` in it.
 
-    A corpus has a folder for its traces, which is read instead. Yields (name, trace, labels), the former by name, the latter in
-    the order of time. Raises InputError if the folder is missing or holds none.
+    A corpus has a folder for its traces, which is read instead. Yields (name, load), the former by name, the latter in the
+    order of time; ``load()`` gives the trace and its labels, and raises InputError if either cannot be read. Raises InputError
+    if the folder is missing or holds none.
     """
     if not folder.is_dir():
         raise InputError(f"no such folder of labelled traces: {str(folder)!r}")
@@ -42,13 +50,21 @@ def labelled_traces(folder: Path) -> Iterator[tuple[str, Trace, Labels]]:
         traces = [path.with_suffix(suffix) for suffix in _TRACE_SUFFIXES if path.with_suffix(suffix).exists()]
         if traces:
             found = True
-            yield path.stem, read_trace(traces[0]), read_labels(path)
+            yield path.stem, partial(_read, traces[0], path)
     if (folder / "runs.json").exists() and (folder / "telemetry.csv.gz").exists():
-        for run in _recorded_runs(folder / "telemetry.csv.gz", folder / "runs.json"):
+        for name, trace, labels in _recorded_runs(folder / "telemetry.csv.gz", folder / "runs.json"):
             found = True
-            yield run
+            yield name, partial(_held, trace, labels)
     if not found:
         raise InputError(f"{str(folder)!r} holds no trace (.parquet, .csv) with a label file NAME.json beside it")
+
+
+def _read(trace: Path, labels: Path) -> tuple[Trace, Labels]:
+    return read_trace(trace), read_labels(labels)
+
+
+def _held(trace: Trace, labels: Labels) -> tuple[Trace, Labels]:
+    return trace, labels
 
 
 def mlperf_runs(power: Path, events: Path) -> Iterator[tuple[str, Trace, Labels]]:

@@ -4,15 +4,18 @@ Definitions: the true period is the median difference of the epoch starts. On th
 the truth mapped through the clock's own readings. An answer is right if its period is within 5 % of the true one.
 """
 
-from .calibration import CONFIDENT, THRESHOLDS, by_threshold, reliability
+from .boundaries import boundary_error, boundary_f1, lagged_boundary_f1
+from .calibration import CONFIDENT, SURE, THRESHOLDS, by_threshold, reliability
 from .labels import Labels
+from .regimes import score_regimes, true_regimes
 from .run import evaluate_trace
-from .scores import TOLERANCE, TraceScore, boundary_error, boundary_f1, period_error, score_trace
+from .scores import TOLERANCE, TraceScore, period_error, score_trace
 from .summary import RESOLVED, macro_average, resolved, summarise
 
 __all__ = [
     "CONFIDENT",
     "RESOLVED",
+    "SURE",
     "THRESHOLDS",
     "TOLERANCE",
     "Labels",
@@ -21,10 +24,13 @@ __all__ = [
     "boundary_f1",
     "by_threshold",
     "evaluate_trace",
+    "lagged_boundary_f1",
     "macro_average",
     "period_error",
     "reliability",
     "resolved",
+    "score_regimes",
     "score_trace",
     "summarise",
+    "true_regimes",
 ]

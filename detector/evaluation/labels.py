@@ -20,6 +20,8 @@ class Labels:
         epoch_starts2, epoch_ends2: of a second job that shared the device, empty without one.
         cls: what kind of trace it is, to group by; None if the file does not say.
         steps: a strictly even loop without epochs (`training` is false): the verdict `steps` is right there.
+        repo: the repository that a real trace comes from; None if the file does not say.
+        simulated: no hardware was read.
     """
 
     epoch_starts: tuple[float, ...]
@@ -29,6 +31,8 @@ class Labels:
     epoch_ends2: tuple[float, ...] = ()
     cls: str | None = None
     steps: bool = False
+    repo: str | None = None
+    simulated: bool = False
 
     @classmethod
     def from_json(cls, labels: Mapping[str, Any]) -> "Labels":
@@ -59,7 +63,18 @@ class Labels:
             if any(later <= earlier for earlier, later in pairwise(first)):
                 raise InputError(f"the labels' epoch_starts{mark} are not increasing: sort them, one per epoch")
         name = labels.get("cls")
-        return cls(starts, ends, training, starts2, ends2, None if name is None else str(name), steps)
+        repo, simulated = labels.get("repo"), labels.get("simulated") is True
+        return cls(
+            starts,
+            ends,
+            training,
+            starts2,
+            ends2,
+            None if name is None else str(name),
+            steps,
+            None if repo is None else str(repo),
+            simulated,
+        )
 
     @property
     def jobs(self) -> tuple[tuple[tuple[float, ...], tuple[float, ...]], ...]:

@@ -11,6 +11,7 @@ from ..clock import Clock
 from ..epochs import ClockName, Detection, Job, Verdict
 from ..errors import InputError
 from ..signals import clean
+from .boundaries import boundary_error, boundary_f1, lagged_boundary_f1
 from .labels import Labels
 
 #: A period is right, and boundaries match, within this share of the true period.
@@ -23,6 +24,7 @@ class TraceScore:
 
     Attributes:
         name, cls: the trace's, and the class to group it by (`training` or `other` where the labels name none).
+        repo, simulated: what the labels say of its origin.
         training, steps: what the labels say: epochs; or a strictly even loop without epochs.
         verdict, confidence, clock: what the detection says.
         true_period, found_period, baseline_period: seconds of the clock; None without a true period or an answer. The
@@ -32,14 +34,21 @@ class TraceScore:
         boundary_f1: of the epochs' boundaries at 5 % of the true period; 0 for an abstention, None on a trace without training.
         boundary_error_s, boundary_error_samples: median distance of matched boundaries, in wall seconds and in sampling
             intervals; None if none match (see `boundary_error`).
+        boundary_f1_lagged, boundary_lag_s: F1 after the one lag of the marks [wall s] that gives the highest, at 5 % of the
+            period or one sample, whichever is more; None on a trace without training.
+        epochs_true, epochs_found: how many, 0 for an abstention; None on a trace without training.
+        ends_right: whether the first start and the last end lie within 5 % of a period of the true ones; None likewise.
         jobs, jobs_found: how many are labelled, and how many of those `Detection.jobs` reports within 5 %.
         samples, sample_s, telemetry_s: number, median interval and total length of the trace [wall s].
+        samples_per_epoch: of the true period; None without one.
         cpu_s: what the detection cost, None if nobody measured it.
         reason: why the method refused the trace, None if it did not; a refusal counts as an abstention.
     """
 
     name: str
     cls: str
+    repo: str | None
+    simulated: bool
     training: bool
     steps: bool
     verdict: Verdict
@@ -53,11 +62,17 @@ class TraceScore:
     boundary_f1: float | None
     boundary_error_s: float | None
     boundary_error_samples: float | None
+    boundary_f1_lagged: float | None
+    boundary_lag_s: float | None
+    epochs_true: int | None
+    epochs_found: int | None
+    ends_right: bool | None
     jobs: int
     jobs_found: int
     samples: int
     sample_s: float
     telemetry_s: float
+    samples_per_epoch: float | None
     cpu_s: float | None
     reason: str | None
 
@@ -77,50 +92,6 @@ def period_error(found: float, true: float) -> float:
     if not (found > 0 and true > 0):
         raise InputError(f"periods must be positive, got {found} and {true}: an abstention has no error")
     return abs(found / true - 1) * 100
-
-
-def boundary_f1(truth: ArrayLike, found: ArrayLike, tolerance: float) -> float:
-    """F1 of boundaries that match one to one within the tolerance; 1 if there are none on either side.
-
-    Args:
-        truth, found: (k,) and (m,) seconds.
-        tolerance: seconds, inclusive.
-    """
-    left = np.sort(np.asarray(truth, dtype=np.float64))
-    right = np.sort(np.asarray(found, dtype=np.float64))
-    if not left.size + right.size:
-        return 1.0
-    i = j = matched = 0
-    # On a line, pairing the earliest two that fit is a largest matching.
-    while i < left.size and j < right.size:
-        if abs(left[i] - right[j]) <= tolerance:
-            matched, i, j = matched + 1, i + 1, j + 1
-        elif left[i] < right[j]:
-            i += 1
-        else:
-            j += 1
-    return 2 * matched / (left.size + right.size)
-
-
-def boundary_error(truth: ArrayLike, found: ArrayLike, reach: float) -> float | None:
-    """Median distance in seconds of the boundaries that are each other's nearest, within `reach`; None if there are none.
-
-    Unlike `boundary_f1` it pairs each boundary with the nearest one, not with the earliest that fits: at half a period two fit.
-
-    Args:
-        truth, found: (k,) and (m,) seconds.
-        reach: seconds, inclusive.
-    """
-    left = np.asarray(truth, dtype=np.float64)
-    right = np.asarray(found, dtype=np.float64)
-    if not (left.size and right.size):
-        return None
-    distance = np.abs(left[:, None] - right[None, :])
-    nearest = distance.argmin(axis=1)
-    mutual = distance.argmin(axis=0)[nearest] == np.arange(left.size)
-    matched = distance[np.arange(left.size), nearest][mutual]
-    matched = matched[matched <= reach]
-    return float(np.median(matched)) if matched.size else None
 
 
 def score_trace(
@@ -154,7 +125,8 @@ def score_trace(
     clock = clocks.choose(signals, detection.clock)
     found = detection.period_s if detection.clock == "wall" else detection.period_work
     sample_s = float(np.median(np.diff(signals.time)))
-    true = baseline = error = baseline_error = f1 = apart = None
+    true = baseline = error = baseline_error = f1 = apart = lagged = lag = wall = ends = None
+    count: int | None = None
     if labels.jobs:
         truths = [_period(clock.at(np.array(starts))) for starts, _ in labels.jobs]
         nearest = 0 if found is None else min(range(len(truths)), key=lambda job: period_error(found, truths[job]))
@@ -162,14 +134,21 @@ def score_trace(
         baseline = float(clock.reading[-1] - clock.reading[0]) / 10
         baseline_error = min(period_error(baseline, period) for period in truths)
         error = None if found is None else period_error(found, true)
-        starts, ends = labels.jobs[nearest]
-        bounds = np.unique([*starts, ends[-1]])
+        starts, ends_of = labels.jobs[nearest]
+        bounds = np.unique([*starts, ends_of[-1]])
         marks = np.unique([time for epoch in detection.epochs for time in (epoch.start, epoch.end)])
         f1 = boundary_f1(clock.at(bounds), clock.at(marks), TOLERANCE * true)
-        apart = boundary_error(bounds, marks, _period(np.array(starts)) / 2)
+        wall = _period(np.array(starts))
+        apart = boundary_error(bounds, marks, wall / 2)
+        # Lags are wall seconds whatever clock the epochs were found on.
+        lagged, lag = lagged_boundary_f1(bounds, marks, max(TOLERANCE * wall, sample_s), wall / 2)
+        count = len(starts)
+        ends = bool(marks.size) and bool(max(abs(marks[0] - starts[0]), abs(marks[-1] - ends_of[-1])) <= TOLERANCE * wall)
     return TraceScore(
         name=name,
         cls=labels.cls or ("training" if labels.training else "other"),
+        repo=labels.repo,
+        simulated=labels.simulated,
         training=labels.training,
         steps=labels.steps,
         verdict=detection.verdict,
@@ -183,11 +162,17 @@ def score_trace(
         boundary_f1=f1,
         boundary_error_s=apart,
         boundary_error_samples=None if apart is None else apart / sample_s,
+        boundary_f1_lagged=lagged,
+        boundary_lag_s=lag,
+        epochs_true=count,
+        epochs_found=None if count is None else len(detection.epochs),
+        ends_right=ends,
         jobs=len(labels.jobs),
         jobs_found=_jobs_found(detection.jobs, labels, clock),
         samples=signals.time.size,
         sample_s=sample_s,
         telemetry_s=float(signals.time[-1] - signals.time[0]),
+        samples_per_epoch=None if wall is None else wall / sample_s,
         cpu_s=cpu_s,
         reason=reason,
     )

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..epochs import ClockName
 from ..errors import InputError
-from .calibration import CONFIDENT
+from .calibration import CONFIDENT, SURE
 from .scores import TOLERANCE, TraceScore
 
 #: A period of fewer samples than this cannot be told from noise: such runs must get no answer.
@@ -27,8 +27,12 @@ def summarise(rows: Sequence[TraceScore]) -> Summary:
           both None if the answers are on different clocks (seconds of work and of the wall do not add up), `r2` also if the
           true periods do not differ;
         - `within_5`, share of all n whose error is below 5 % (an abstention is a miss); `confident_wrong`, how many answers of
-          confidence >= 0.6 are not;
-        - `boundary_f1`, mean over all n; `boundary_error_s` and `boundary_error_samples`, medians over traces that have one;
+          confidence >= 0.6 are not, and `confident_wrong_8`, of confidence >= 0.8;
+        - `within_5_by_repository`, the mean over repositories of their `within_5`, None if no labels name one;
+        - `epochs_right` and `ends_right`, shares of all n with the true number of epochs, and with both ends within 5 % of a
+          period;
+        - `boundary_f1` and `boundary_f1_lagged`, means over all n; `boundary_error_s` and `boundary_error_samples`, medians over
+          traces that have one;
         - `baseline_mape`, `baseline_median_ape`, `baseline_within_5`, `baseline_rmse` and `baseline_r2` of length / 10, over n;
         - `n_two_jobs` training traces with two jobs labelled, `both_jobs_found` among them;
         - `n_other` traces without training or steps, and `false_alarms`, how many of them got the verdict `epochs`;
@@ -62,7 +66,14 @@ def summarise(rows: Sequence[TraceScore]) -> Summary:
         "r2": r2,
         "within_5": _share(sum(row.right for row in training), len(training)),
         "confident_wrong": sum(row.confidence >= CONFIDENT and not row.right for row in answered),
+        "confident_wrong_8": sum(row.confidence >= SURE and not row.right for row in answered),
+        "within_5_by_repository": _mean(
+            _mean(row.right for row in training if row.repo == repo) for repo in {row.repo for row in training if row.repo}
+        ),
+        "epochs_right": _share(sum(row.epochs_found == row.epochs_true for row in training), len(training)),
+        "ends_right": _share(sum(row.ends_right is True for row in training), len(training)),
         "boundary_f1": _mean(row.boundary_f1 for row in training),
+        "boundary_f1_lagged": _mean(row.boundary_f1_lagged for row in training),
         "boundary_error_s": _median(row.boundary_error_s for row in training),
         "boundary_error_samples": _median(row.boundary_error_samples for row in training),
         "baseline_mape": _mean(row.baseline_error for row in training),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
@@ -10,6 +10,7 @@ from typing import Any, Literal
 import click
 
 from ....detector import METHODS
+from ....detector import detect as find_epochs
 from ....detector.evaluation import (
     RESOLVED,
     Labels,
@@ -19,25 +20,40 @@ from ....detector.evaluation import (
     macro_average,
     reliability,
     resolved,
+    score_regimes,
     summarise,
 )
 from ...errors import InputError
 from ...plain_json import plain_json
 from ...trace import Trace
 from .. import progress
-from .detector_report import compared, labels_report, mlperf_report
+from .detector_report import compared, labels_report, mlperf_report, regimes_report
+
+#: Upper bounds [s] of the median interval between samples, and [samples] of the true period, by which traces are grouped.
+_INTERVALS = {"up to 0.5 s": 0.5, "0.5 to 5 s": 5.0, "5 to 20 s": 20.0, "over 20 s": float("inf")}
+_SAMPLES = {"under 3": 3.0, "3 to 10": 10.0, "10 to 30": 30.0, "30 and more": float("inf")}
+
+#: Skipped traces that are named.
+_NAMED = 3
+
+_Load = Callable[[], tuple[Trace, Labels]]
 
 
 @click.command()
 @click.option(
     "--data",
     type=click.Path(path_type=Path),
-    required=True,
     multiple=True,
     metavar="PATH",
     help="labels: a corpus, or a folder of traces, each with NAME.json beside it (repeatable); mlperf: file of power readings.",
 )
 @click.option("--events", type=click.Path(path_type=Path), metavar="FILE", help="mlperf: the events of the same runs.")
+@click.option(
+    "--regimes",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="A folder of labelled traces whose period changes: no single period is right for them.",
+)
 @click.option(
     "--protocol",
     type=click.Choice(["labels", "mlperf"]),
@@ -64,6 +80,7 @@ from .detector_report import compared, labels_report, mlperf_report
 def detector(
     data: tuple[Path, ...],
     events: Path | None,
+    regimes: Path | None,
     protocol: str,
     method: str,
     clock: Literal["auto", "wall", "work"],
@@ -73,73 +90,122 @@ def detector(
 
     \b
     Example: epochcast evaluate detector --data recordings/
+             epochcast evaluate detector --data recordings/ --regimes changing/
              epochcast evaluate detector --protocol mlperf --data power.csv.gz --events events.csv.gz
     """
+    if not data and regimes is None:
+        raise InputError("nothing to evaluate: give --data PATH, --regimes DIR, or both")
     methods = list(METHODS) if method == "all" else [method]
-    scores = _scores(_traces(data, events, protocol), methods, clock)
+    changing = {} if regimes is None else {"regimes": _regimes(regimes, methods[0], clock)}
+    if not data:
+        click.echo(plain_json(changing) if as_json else regimes_report(changing["regimes"]))
+        return 0
+    scores, unusable = _scores(_traces(data, events, protocol), methods, clock)
     rows = scores[methods[0]]
+    if not rows:
+        raise InputError(
+            f"none of the {len(unusable)} traces can be used, {unusable[0]['name']!r} because: {unusable[0]['why']}"
+        )
     if len(methods) == 1 and all(row.reason is not None for row in rows):
         raise InputError(f"method {method!r} refused each of the {len(rows)} traces, {rows[0].name!r} with: {rows[0].reason}")
     answer = {"labels": _labels_answer, "mlperf": _mlperf_answer}[protocol]
-    answers = [{"recipe": name, "protocol": protocol, "clock": clock, **answer(scored)} for name, scored in scores.items()]
+    answers = [
+        {"recipe": name, "protocol": protocol, "clock": clock, **answer(scored), "unusable": unusable, **changing}
+        for name, scored in scores.items()
+    ]
     if as_json:
         click.echo(plain_json(answers[0] if len(answers) == 1 else answers))
-    elif len(answers) > 1:
+        return 0
+    if len(answers) > 1:
         click.echo(compared(answers, scores))
     else:
         click.echo((labels_report if protocol == "labels" else mlperf_report)(answers[0], rows))
+    if unusable:
+        first = "; ".join(f"{trace['name']}: {trace['why']}" for trace in unusable[:_NAMED])
+        click.echo(f"\nskipped {len(unusable)} traces that cannot be used, {first}")
+    if changing:
+        click.echo(f"\n{regimes_report(changing['regimes'])}")
     return 0
 
 
-def _traces(data: Sequence[Path], events: Path | None, protocol: str) -> Iterator[tuple[str, Trace, Labels]]:
-    from ...labels import labelled_traces, mlperf_runs
+def _traces(data: Sequence[Path], events: Path | None, protocol: str) -> Iterator[tuple[str, _Load]]:
+    from ...labels import labelled_files, mlperf_runs
 
     if protocol == "labels":
         if events is not None:
             raise InputError("--events belongs to --protocol mlperf; leave it out, or name that protocol")
         # Several corpora may hold runs of one name.
         return (
-            (name if len(data) == 1 else str(folder / name), trace, labels)
-            for folder in data
-            for name, trace, labels in labelled_traces(folder)
+            (name if len(data) == 1 else str(folder / name), load) for folder in data for name, load in labelled_files(folder)
         )
     if events is None:
         raise InputError("--protocol mlperf needs the events of the same runs: give --events FILE")
     if len(data) > 1:
         raise InputError(f"--protocol mlperf reads one file of power readings, not {len(data)}; give --data once")
-    return mlperf_runs(data[0], events)
+    return ((name, lambda held=(trace, labels): held) for name, trace, labels in mlperf_runs(data[0], events))
 
 
 def _scores(
-    traces: Iterable[tuple[str, Trace, Labels]], methods: list[str], clock: Literal["auto", "wall", "work"]
-) -> dict[str, list[TraceScore]]:
-    """Method -> one score per trace. One trace is held at a time: a folder may be larger than the memory."""
+    traces: Iterable[tuple[str, _Load]], methods: list[str], clock: Literal["auto", "wall", "work"]
+) -> tuple[dict[str, list[TraceScore]], list[dict[str, str]]]:
+    """Method -> one score per trace, and the traces that cannot be used, each with the reason.
+
+    One trace is held at a time: a folder may be larger than the memory.
+    """
     scores: dict[str, list[TraceScore]] = {name: [] for name in methods}
+    unusable = []
     try:
-        for number, (name, trace, labels) in enumerate(traces, start=1):
-            metrics = trace.metrics()
-            for method in methods:
-                progress.show(f"trace {number}, {name}: {method}")
-                try:
-                    score = evaluate_trace(name, trace.time, metrics, labels, method=method, clock=clock)
-                except ValueError as error:
-                    raise InputError(f"{name}: {error}") from error
-                scores[method].append(score)
+        for number, (name, load) in enumerate(traces, start=1):
+            try:
+                trace, labels = load()
+                metrics = trace.metrics()
+                for method in methods:
+                    progress.show(f"trace {number}, {name}: {method}")
+                    scores[method].append(evaluate_trace(name, trace.time, metrics, labels, method=method, clock=clock))
+            except ValueError as error:  # the InputError of either room: the same for every method
+                unusable.append({"name": name, "why": str(error)})
     finally:
         progress.clear()
-    return scores
+    return scores, unusable
+
+
+def _regimes(folder: Path, method: str, clock: Literal["auto", "wall", "work"]) -> dict[str, Any]:
+    from ...labels import labelled_traces
+
+    return score_regimes(
+        {
+            name: (find_epochs(trace.time, trace.metrics(), method=method, clock=clock), labels)
+            for name, trace, labels in labelled_traces(folder)
+        }
+    )
 
 
 def _labels_answer(rows: list[TraceScore]) -> dict[str, Any]:
+    training = [row for row in rows if row.samples_per_epoch is not None]
     return {
         **summarise(rows),
         "confidence": {"thresholds": by_threshold(rows), "reliability": reliability(rows)},
         "by": {
-            "class": {name: summarise(group) for name, group in _grouped(rows, [row.cls for row in rows]).items()},
-            "clock": {name: summarise(group) for name, group in _grouped(rows, [row.clock for row in rows]).items()},
+            "class": _summaries(rows, [row.cls for row in rows]),
+            "clock": _summaries(rows, [row.clock for row in rows]),
+            "interval": _summaries(rows, [_bin(round(row.sample_s, 2), _INTERVALS, inclusive=True) for row in rows]),
+            "samples_per_epoch": _summaries(training, [_bin(row.samples_per_epoch or 0.0, _SAMPLES) for row in training]),
+            "repository": _summaries([row for row in rows if row.repo], [row.repo for row in rows if row.repo]),
+            "origin": {
+                name: {**summarise(group), "reliability": reliability(group)}
+                for name, group in _grouped(rows, ["simulated" if row.simulated else "real" for row in rows]).items()
+            },
             "trace": {row.name: asdict(row) for row in rows},
         },
     }
+
+
+def _bin(value: float, bounds: Mapping[str, float], *, inclusive: bool = False) -> str:
+    return next(name for name, bound in bounds.items() if value < bound or (inclusive and value == bound))
+
+
+def _summaries(rows: list[TraceScore], keys: list[str]) -> dict[str, Any]:
+    return {name: summarise(group) for name, group in _grouped(rows, keys).items()}
 
 
 def _mlperf_answer(rows: list[TraceScore]) -> dict[str, Any]:

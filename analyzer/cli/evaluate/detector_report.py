@@ -8,8 +8,8 @@ from typing import Any
 from ....detector.evaluation import TraceScore
 from ..tables import figure, table
 
-_COUNTS = ("n", "answered", "as steps", "within 5 %", "MAPE %", "median %", "confident, wrong")
-_FIT = ("RMSE s", "R2", "F1", "edge, samples")
+_COUNTS = ("n", "answered", "as steps", "within 5 %", "MAPE %", "median %", "confident, wrong", "at 0.8")
+_FIT = ("RMSE s", "R2", "F1", "F1 lagged", "edge, samples", "epochs right", "ends right")
 _OTHERS = ("false alarms", "steps right", "both jobs")
 _MACRO = ("cells", "coverage", "within 5 %", "MAPE %", "median %", "confident, wrong")
 
@@ -20,7 +20,29 @@ def labels_report(answer: Mapping[str, Any], rows: Sequence[TraceScore]) -> str:
     header = ("class", *_COUNTS, *_FIT, "length/10", "MAPE %", *_OTHERS)
     lines = [(name, *_counts(line), *_fit(line), *_trivial(line), *_others(line)) for name, line in classes.items()]
     parts = [_traces(rows), table(header, lines), _confidence(answer), _cost(answer)]
+    parts[2:2] = [_by_origin(answer)]
     return "\n\n".join([*parts, *_refusals({str(answer["recipe"]): rows})])
+
+
+def regimes_report(regimes: Mapping[str, Any]) -> str:
+    """Every trace whose period changes, what was found in it, and how many got one period for the whole."""
+    lines = [
+        (
+            name,
+            ", ".join(figure(regime["period_s"]) for regime in row["regimes"]) or "-",
+            ", ".join(figure(stretch["period_s"]) for stretch in row["stretches"]) or "-",
+            row["verdict"],
+            figure(row["confidence"]),
+        )
+        for name, row in regimes["by"].items()
+    ]
+    return "\n\n".join(
+        [
+            table(("period changes", "true periods s", "stretches s", "verdict", "confidence"), lines),
+            f"one period for the whole at confidence 0.6 or more: {regimes['one_period_sure']} of {regimes['n']}; "
+            f"every true period found: {regimes['stretches_right']} of {regimes['n_regimes']}",
+        ]
+    )
 
 
 def mlperf_report(answer: Mapping[str, Any], rows: Sequence[TraceScore]) -> str:
@@ -56,9 +78,33 @@ def compared(answers: Sequence[Mapping[str, Any]], scores: Mapping[str, Sequence
         header = ("recipe", *_COUNTS, *_FIT, *_OTHERS, "CPU ms")
         lines = [(answer["recipe"], *_counts(answer), *_fit(answer), *_others(answer), _cpu(answer)) for answer in answers]
         n, rmse, r2 = str(first["n"]), figure(first["baseline_rmse"]), figure(first["baseline_r2"])
-        trivial = ["length / 10", n, n, "", *_trivial(first), figure(first["baseline_median_ape"]), "", rmse, r2]
+        trivial = ["length / 10", n, n, "", *_trivial(first), figure(first["baseline_median_ape"]), "", "", rmse, r2]
     trivial += [""] * (len(header) - len(trivial))
     return "\n\n".join([table(header, [*lines, trivial]), *_refusals(scores)])
+
+
+def _by_origin(answer: Mapping[str, Any]) -> str:
+    """Real and simulated traces apart, by the interval between samples, by samples per epoch and by repository."""
+    header = ("by", *_COUNTS, *_FIT)
+    lines = [
+        (f"{kind.replace('_', ' ')}: {name}", *_counts(line), *_fit(line))
+        for kind in ("origin", "interval", "samples_per_epoch", "repository")
+        for name, line in answer["by"][kind].items()
+    ]
+    mean = answer["within_5_by_repository"]
+    tail = "" if mean is None else f"\n\nwithin 5 %, mean over repositories: {_percent(mean)}"
+    apart = [
+        (
+            name,
+            f"{bin_['low']:.1f} to {bin_['high']:.1f}",
+            str(bin_["n"]),
+            _percent(bin_["confidence"]),
+            _percent(bin_["right"]),
+        )
+        for name, line in answer["by"]["origin"].items()
+        for bin_ in line["reliability"]["bins"]
+    ]
+    return f"{table(header, lines)}{tail}\n\n{table(('origin', 'confidence', 'answers', 'stated', 'right'), apart)}"
 
 
 def _traces(rows: Sequence[TraceScore]) -> str:
@@ -76,11 +122,13 @@ def _counts(line: Mapping[str, Any]) -> tuple[str, ...]:
         _percent(line["within_5"]),
         *(figure(line[key]) for key in ("mape", "median_ape")),
         str(line["confident_wrong"]),
+        str(line["confident_wrong_8"]),
     )
 
 
 def _fit(line: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(figure(line[key]) for key in ("rmse", "r2", "boundary_f1", "boundary_error_samples"))
+    figures = (figure(line[key]) for key in ("rmse", "r2", "boundary_f1", "boundary_f1_lagged", "boundary_error_samples"))
+    return (*figures, _percent(line["epochs_right"]), _percent(line["ends_right"]))
 
 
 def _trivial(line: Mapping[str, Any]) -> tuple[str, str]:
