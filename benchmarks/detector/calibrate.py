@@ -2,21 +2,20 @@
 
 Run: EPOCHCAST_SHARED=../shared python benchmarks/detector/calibrate.py [--first 3000] [--traces 30] [--out FILE]
 
-Rows: every track and every folded cycle of simulated traces of every class but `few` (of two or three epochs the true one is a
-matter of opinion), of the real traces of `../shared/data/real_traces`, and of every second MLPerf run (where the data is there).
-Each simulated trace is changed at random as recorders would: other metrics absent, thinned, cropped, noisy; each real one is read
-whole and thinned. A cycle is right if its period is within 5 % of the truth; on a trace without training only as the steps of a
-step loop; on a trace whose period changes never, but its parts are traces of their own.
+Rows: every track and every folded cycle of simulated traces of every class but `few` (of two or three epochs the true one is
+a matter of opinion), of the real traces of `../shared/data/real_traces`, and of every second MLPerf run (where the data is).
+Each simulated trace is changed at random as recorders would: other metrics absent, thinned, cropped, noisy; each real one is
+read whole and thinned. A cycle is right if its period is within 5 % of the truth; on a trace without training only as the steps
+of a step loop; on a trace whose period changes never, but its parts are traces of their own.
 
-What it prints is for traces that no fold's network has seen: simulated ones leave the fit by seed, real ones by whole repositories.
-The figures in the documentation come from other seeds still.
+What it prints is for traces that no fold's network has seen: simulated ones leave the fit by seed, real ones by whole
+repositories. The figures in the documentation come from other seeds still.
 """
 
 import argparse
 import gzip
 import json
 import os
-import pickle
 from collections import Counter
 from itertools import groupby
 from multiprocessing import Pool
@@ -46,7 +45,7 @@ CANDIDATES = 6
 UNITS, PENALTY, NETWORKS = {"track": 16, "fold": 8}, {"track": 1.0, "fold": 1.0}, 5
 
 #: Classes of which there are more traces: what real loggers write is what the other classes are not.
-MORE = {"sparse": 8, "logged": 2, "evaluations": 2}
+MORE = {"sparse": 6, "logged": 2, "evaluations": 2, "hyperparameter_search": 2, "notebook": 2}
 
 #: What recorders typically have: everything, the paper's best with three more, NVML only, one or two.
 SUBSETS: tuple[tuple[str, ...] | None, ...] = (
@@ -63,15 +62,15 @@ SUBSETS: tuple[tuple[str, ...] | None, ...] = (
 #: So many of these are full sets.
 FULL = 3
 
-#: A real trace, or MLPerf run, counts as much as so many simulated ones: there are few. Those of one repository share the weight of
-#: so many traces.
+#: A real trace, or MLPerf run, counts as much as so many simulated ones: there are few. Those of one repository share the
+#: weight of so many traces.
 RECORDED, REPOSITORY = 10.0, 6.0
 
 #: Real traces are read whole, and every second, fourth and eighth sample, while a cycle keeps so many.
 THINNED, LEAST = (1, 2, 4, 8), 3.0
 
-#: Classes whose traces are also searched on the work clock, as the tracker does where the wall clock leaves it unsure; and one in so
-#: many traces of the others.
+#: Classes whose traces are also searched on the work clock, as the tracker does where the wall clock leaves it unsure; and one
+#: in so many traces of the others.
 EVERY = 4
 BOTH_CLOCKS = ("shared", "throttled", "unfreezing", "bursts", "serving", "notebook")
 
@@ -100,7 +99,7 @@ def rows_of(signals: Signals, clock: clocks.Clock, truths: list[float], steps: b
         if clock.name == "work":
             period = float(np.median(np.diff(clock.to_wall(grid.reading(boundaries)))))
         right = any(abs(period / true - 1) < 0.05 for true in truths) or (steps and period < SHORTEST_EPOCH_S)
-        rows.append({"period": period, "right": bool(right), "evidence": evidence})
+        rows.append({"period": period, "right": bool(right), "evidence": evidence, "every": 1, "regimes": False})
     return rows
 
 
@@ -206,8 +205,9 @@ def real(path: Path) -> list[Row]:
         signals = clean(time[::every], {name: table[name].to_numpy()[::every] for name in table})
         truths = [] if "regimes" in str(path) else [period]
         found = rows_of(signals, clocks.choose(signals, "wall"), truths, steps=False)
-        label = {"trace": f"real {path.stem} {every}", "group": f"repo {group}", "weight": RECORDED}
-        rows += [{**label, **row} for row in found]
+        label = {"trace": f"real {path.stem} {every}", "group": f"repo {group}", "weight": RECORDED, "every": every}
+        label["regimes"] = not truths
+        rows += [{**row, **label} for row in found]
     return rows
 
 
@@ -246,10 +246,17 @@ def network(kind: str, values: NDArray[np.float64], right: NDArray[np.bool_], we
     scaler = StandardScaler().fit(values)
     scaled = np.clip(scaler.transform(values), -confidence.FARTHEST, confidence.FARTHEST)
     parts = [
-        MLPClassifier((UNITS[kind],), activation="tanh", alpha=PENALTY[kind], learning_rate_init=0.003, max_iter=400, random_state=seed,
-                      early_stopping=True).fit(scaled, right, sample_weight=weight)
+        MLPClassifier(
+            (UNITS[kind],),
+            activation="tanh",
+            alpha=PENALTY[kind],
+            learning_rate_init=0.003,
+            max_iter=400,
+            random_state=seed,
+            early_stopping=True,
+        ).fit(scaled, right, sample_weight=weight)
         for seed in range(NETWORKS)
-    ]  # fmt: skip
+    ]
     return {
         "mean": scaler.mean_.tolist(),
         "scale": scaler.scale_.tolist(),
@@ -271,10 +278,15 @@ def weights_of(rows: list[Row]) -> NDArray[np.float64]:
 
 
 def chosen(rows: list[Row], sure: NDArray[np.float64]) -> list[tuple[str, float, bool]]:
-    """Per trace its kind (class, or group of a real one), the confidence and whether the surest cycle is right."""
+    """Per trace its kind (class, or group of a real one), the confidence and whether the surest cycle is right.
+
+    Of real traces only those that are read whole, and have one period: the tracker parts the others.
+    """
     answers = []
     for _, members in groupby(range(len(rows)), key=lambda i: str(rows[i]["trace"])):
         best = max(members, key=lambda i: sure[i])
+        if rows[best]["regimes"] or rows[best]["every"] > 1:
+            continue
         group = str(rows[best]["group"])
         name = group if group.startswith("repo") else group.split()[0]
         answers.append((name, float(sure[best]), bool(rows[best]["right"])))
@@ -282,7 +294,7 @@ def chosen(rows: list[Row], sure: NDArray[np.float64]) -> list[tuple[str, float,
 
 
 def show(answers: list[tuple[str, float, bool]]) -> None:
-    """Stated confidence and share of right answers, by tenths, of simulated and of real traces; then by class and repository."""
+    """Stated confidence and share of right answers, by tenths, of simulated and real traces; then by class and repository."""
     real_ones = [answer for answer in answers if answer[0].startswith(("repo", "mlperf"))]
     for title, group in (("simulated", [answer for answer in answers if answer not in real_ones]), ("real", real_ones)):
         stated, right = np.array([answer[1] for answer in group]), np.array([answer[2] for answer in group])
@@ -298,8 +310,8 @@ def show(answers: list[tuple[str, float, bool]]) -> None:
         own = [answer for answer in answers if answer[0] == name]
         stated, right = np.array([answer[1] for answer in own]), np.array([answer[2] for answer in own])
         sure, surer = stated >= 0.6, stated >= 0.8
-        print(f"  {name[:44]:44} n {len(own):3d}  right {right.mean():.2f}  sure {sure.sum():3d}  of them wrong {(sure & ~right).sum()}"
-              f"  at 0.8 {surer.sum():3d}  wrong {(surer & ~right).sum()}")  # fmt: skip
+        counts = f"sure {sure.sum():3d}  wrong {(sure & ~right).sum()}  at 0.8 {surer.sum():3d}  wrong {(surer & ~right).sum()}"
+        print(f"  {name[:44]:44} n {len(own):3d}  right {right.mean():.2f}  {counts}")
 
 
 def _rounded(value: Any) -> Any:
@@ -317,7 +329,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="write the weights to this file")
     options = parser.parse_args()
     if options.rows is not None and options.rows.exists():
-        rows = pickle.loads(options.rows.read_bytes())
+        rows = json.loads(options.rows.read_text())
     else:
         seeds = range(options.first, options.first + options.traces)
         jobs = [(cls, seed + 1000 * i) for cls in CLASSES if cls != "few" for seed in seeds for i in range(MORE.get(cls, 1))]
@@ -327,7 +339,7 @@ def main() -> None:
             found += pool.map(real, paths, chunksize=2)
         rows = [row for trace in found for row in trace] + mlperf()
         if options.rows is not None:
-            options.rows.write_bytes(pickle.dumps(rows))
+            options.rows.write_text(json.dumps(rows))
     sure = np.zeros(len(rows))
     final = {}
     for kind in ("track", "fold"):

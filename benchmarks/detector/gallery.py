@@ -3,7 +3,8 @@
 Run: EPOCHCAST_SHARED=../shared python benchmarks/detector/gallery.py [--seed 7000] [--write]
 
 Nothing is picked by its outcome except the failures, which are searched for: shown are the real and recorded traces named
-below, the first seed's trace of each simulated class, and up to `--failures` traces that `track` answers confidently and wrongly.
+below, the first seed's trace of each simulated class, and up to `--failures` traces that `track` answers confidently and
+wrongly.
 Captions are made from the scores. `--write` puts pictures and text into docs/detector.md; without it the captions are printed.
 """
 

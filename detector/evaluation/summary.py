@@ -31,8 +31,8 @@ def summarise(rows: Sequence[TraceScore]) -> Summary:
         - `within_5_by_repository`, the mean over repositories of their `within_5`, None if no labels name one;
         - `epochs_right` and `ends_right`, shares of all n with the true number of epochs, and with both ends within 5 % of a
           period;
-        - `boundary_f1` and `boundary_f1_lagged`, means over all n; `boundary_error_s` and `boundary_error_samples`, medians over
-          traces that have one;
+        - `boundary_f1` and `boundary_f1_lagged`, means over all n; `boundary_error_s` and `boundary_error_samples`, medians
+          over traces that have one;
         - `baseline_mape`, `baseline_median_ape`, `baseline_within_5`, `baseline_rmse` and `baseline_r2` of length / 10, over n;
         - `n_two_jobs` training traces with two jobs labelled, `both_jobs_found` among them;
         - `n_other` traces without training or steps, and `false_alarms`, how many of them got the verdict `epochs`;

@@ -89,7 +89,7 @@ def test_noise_has_no_cycle() -> None:
 
 
 def test_jitter_of_slow_readings_changes_nothing() -> None:
-    trace = simulate_class("sparse", 1)
+    trace = simulate_class("sparse", 3)
     interval = float(np.median(np.diff(trace.time)))
     even = trace.time[0] + interval * np.arange(trace.time.size)
     one, other = detect(trace.time, trace.metrics), detect(even, trace.metrics)

@@ -15,9 +15,8 @@ from ...clock import Clock
 from ...epochs import Detection, Epoch, Job, Reason, Stretch
 from ...errors import InputError
 from ...signals import Signals
-from .cycle import LIKELY, Cycle, again, find
-from .folding import READINGS
-from .grid import Grid, build, busy_stretches
+from .cycle import Cycle, again, find
+from .grid import FEWEST_SAMPLES, Grid, build, busy_stretches
 from .periods import SAME
 from .regimes import parts
 from .second_job import remainder, same
@@ -28,11 +27,14 @@ SURE = 0.6
 #: The other clock must be surer by so much.
 SURER = 0.1
 
+#: A cycle this sure on one clock speaks against another cycle on the other.
+CONTRADICTS = 0.45
+
 #: A second job needs this confidence.
 SECOND = 0.6
 
 #: Where the period changes, that of the part with more than this share of the time is the trace's.
-MOST = 0.6
+MOST = 0.55
 
 
 def detect(
@@ -77,8 +79,8 @@ def detect(
         raise InputError(f"most_jobs is {most_jobs}: choose 1 or 2")
     search = _searched(signals, clock, both_clocks)
     if search is None:
-        few = busy_stretches(signals)[0]
-        reason: Reason = "too_few_samples" if few[1] - few[0] < READINGS else "no_cycle"
+        first, last = busy_stretches(signals)[0]
+        reason: Reason = "too_few_samples" if last - first + 1 < FEWEST_SAMPLES else "no_cycle"
         return Detection("none", None, None, (), 0.0, "track", clock.name, reason=reason)
     cycle = search.cycle
     scores = dict(cycle.curves)
@@ -176,14 +178,12 @@ class _Search:
 
     def reason(self, abstain_below: float) -> Reason:
         """Why the cycle is no answer."""
-        if self.stretch[1] - self.stretch[0] < READINGS:
-            return "too_few_samples"
         return "rival_cycles" if self.cycle.confidence + self.cycle.rival >= abstain_below else "no_cycle"
 
     def speaks_against(self, other: "_Search") -> bool:
         """Whether this search, of another clock, has a likely cycle of its own that is not the other's."""
         own = self.cycle.period * self.seconds_of(other.clock)
-        return self.confidence >= LIKELY and abs(np.log(own / other.cycle.period)) > SAME
+        return self.confidence >= CONTRADICTS and abs(np.log(own / other.cycle.period)) > SAME
 
     def job(self, cycle: Cycle, signals: Signals) -> Job:
         """A cycle of this grid as a job, in wall seconds."""

@@ -327,7 +327,7 @@ def typical(lengths: NDArray[np.floating], quantum: float = 0.0) -> float:
     cycles = np.maximum(1, np.rint(lengths / median))
     if np.percentile(np.abs(lengths - cycles * median), 90) <= QUANTA * quantum:
         return float(lengths.sum() / cycles.sum())
-    close = np.abs(lengths - median) <= max(CLOSE * median, CLOSE_SAMPLES)
+    close = np.abs(lengths - median) <= max(CLOSE * median, CLOSE_SAMPLES, quantum)
     return float(lengths[close].mean()) if close.any() else median
 
 

@@ -19,6 +19,9 @@ LIKELY = 0.3
 #: Half of the trace is looked at by itself if it has so many cycles.
 FEWEST_CYCLES = 3
 
+#: So many boundaries are few.
+FEW = 3
+
 #: A share of the best quality that is as good.
 AS_WELL = 0.8
 
@@ -185,7 +188,8 @@ def _tracked(best: Track, its: float, tracks: list[Track], sure: list[float], gr
     even = np.abs(lengths / np.median(lengths) - 1) <= EVEN
     even |= not even.any()
     return Cycle(
-        period=typical(np.diff(inner), grid.quantum) * grid.step,
+        # The ends are less exact than matched boundaries, and count where there are few of these.
+        period=typical(np.diff(inner if inner.size > FEW else boundaries), grid.quantum) * grid.step,
         boundaries=boundaries,
         even=even,
         match=match,

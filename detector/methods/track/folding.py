@@ -32,8 +32,9 @@ EXPLAINED, SIGNIFICANT = 0.1, 8.0
 #: A fraction of the period that explains this share of what the period does is the cycle itself.
 FRACTION = 0.7
 
-#: Twice or three times the period explains so much more, in bins as wide: the cycles differ by turns.
-TURNS = 1.25
+#: Twice or three times the period explains so much more, in bins as wide: the cycles differ by turns, and twice the period is
+#: one.
+TURNS = 1.6
 
 #: The cycle runs for this share of the readings.
 COVERED = 0.4
@@ -94,13 +95,19 @@ def fold(grid: Grid) -> Folded | None:
         if near.size and fused[near].max() >= FRACTION * fused[best]:
             best = int(near[np.argmax(fused[near])])
     frequency, explained = float(frequencies[best]), float(fused[best])
+    alone = _explained_near(time, residual, frequency, BINS, span)
+    by_turns = {k: _explained_near(time, residual, frequency / k, k * BINS, span) / max(alone, 1e-9) for k in (2, 3)}
+    if by_turns[2] > TURNS and 2 / frequency <= LONGEST:
+        best = int(np.argmin(np.abs(frequencies - frequency / 2)))
+        frequency, explained = frequency / 2, explained * by_turns[2]
+        by_turns = {k: share / by_turns[2] for k, share in by_turns.items()}
+    turns = max(by_turns.values())
     unrelated = np.ones(frequencies.size, dtype=bool)
     for ratio in (1 / 3, 1 / 2, 2 / 3, 1, 3 / 2, 2, 3):
         unrelated &= np.abs(frequencies - frequency * ratio) > 2 / span + 0.03 * frequency * ratio
     ahead = explained / max(float(fused[unrelated].max(initial=0.0)), 1e-3)
     if explained < EXPLAINED or explained * time.size < SIGNIFICANT:
         return None
-    turns = max(_explained_near(time, residual, frequency / k, k * BINS, span) for k in (2, 3)) / explained
     boundaries, covered = _boundaries(time, residual, share[:, best], 1 / frequency)
     if turns > TURNS or covered < COVERED or boundaries.size <= CYCLES:
         return None

@@ -41,8 +41,8 @@ SLOWER = 2.5
 IDLE = 0.01
 RATIOS = frozenset({"dram_active", *ACTIVITY})
 
-#: Samples in a trace that can be searched: three cycles of four.
-FEWEST_SAMPLES = 12
+#: Fewest samples of work that are searched: noise repeats as well in fewer.
+FEWEST_SAMPLES = 24
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Grid:
 
 
 def build(signals: Signals, clock: Clock, stretch: tuple[int, int]) -> Grid | None:
-    """The grid of a stretch of a trace, or None where nothing varies or fewer than 12 samples are busy.
+    """The grid of a stretch of a trace, or None where nothing varies or fewer than 24 samples are busy.
 
     On the work clock it has as many samples, evenly spaced in work.
 

@@ -9,7 +9,7 @@ from .cycle import Cycle, find
 from .grid import Grid
 
 #: Periods whose logarithms differ by this much are two; by more than that much, one of them is no epoch.
-DIFFERENT, APART = float(np.log(1.12)), float(np.log(3.5))
+DIFFERENT, APART = float(np.log(1.25)), float(np.log(3.5))
 
 #: The halves of the trace hint at a change if their best cycles have this quality.
 GOOD = 0.3
