@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
+from ....detector import Reason
 from ...jobs.answers import PredictionAnswer, RecommendationAnswer, Verdict
 from ...profiles import Source
 from ..parts import Parts, Served
@@ -44,6 +45,17 @@ class Span(BaseModel):
 
     start: float | None = Field(description="Unix seconds.")
     end: float | None
+    confidence: float | None
+
+
+class Stretch(BaseModel):
+    """A part of the trace in which one period holds."""
+
+    start: float | None = Field(description="Unix seconds.")
+    end: float | None
+    period_s: float | None
+    confidence: float | None
+    epochs: int = Field(description="How many lie in it.")
 
 
 class DetectedJob(BaseModel):
@@ -66,6 +78,10 @@ class Detection(BaseModel):
     clock: str
     step_s: float | None
     jobs: list[DetectedJob]
+    reason: Reason | None = Field(description="With verdict `none`: why.")
+    samples_per_epoch: float | None = Field(description="Samples of the trace in one period.")
+    stretches: list[Stretch] = Field(description="Several where the period changes.")
+    first_sample: float = Field(description="Unix seconds; text and plot count from here.")
 
 
 class Upload(BaseModel):
