@@ -1,7 +1,8 @@
 """A trace and what a detection method saw in it.
 
-From top to bottom: the epochs of each job, or the stretches of a trace without one period, shaded by their confidence; the trace's main metrics; the method's scores over time
-(for the paper's recipe one panel per pass, as in its Figs. 5 and 6); and, where there are any, details with axes of their own.
+From top to bottom: the epochs of each job, or the stretches of a trace without one period, shaded by their confidence; the
+trace's main metrics; the method's scores over time (for the paper's recipe one panel per pass, as in its Figs. 5 and 6); and,
+where there are any, details with axes of their own.
 """
 
 from __future__ import annotations
@@ -137,7 +138,7 @@ def _metric(axes: Axes, name: str, time: NDArray[np.float64], values: NDArray[np
 
 
 def _rows(found: Detection) -> dict[str, Sequence[Epoch | Stretch]]:
-    """What the ribbon shows, by name: the epochs of each job; where the period changes too much for an answer, the stretches."""
+    """What the ribbon shows, by name: the epochs of each job; without an answer, the stretches."""
     jobs = [job.epochs for job in found.jobs or (Job(found.period_s or 0.0, found.epochs, found.confidence),) if job.epochs]
     if not jobs:
         return {"stretches": found.stretches} if found.stretches else {}
@@ -231,7 +232,7 @@ def _legend(found: Detection, truth: bool) -> list[Line2D | Patch]:
     if found.epochs:
         handles.append(Line2D([], [], color=ORANGE, linestyle=(0, (4, 2)), label="detected boundary"))
     if len(found.stretches) > 1:
-        handles.append(Line2D([], [], color=rcParams["axes.edgecolor"], linewidth=0.8, label="the period changes"))
+        handles.append(Line2D([], [], color=rcParams["axes.edgecolor"], linewidth=0.8, label="stretch boundary"))
     if found.epochs or found.stretches:
         shades = [Patch(color=shade, label=label) for shade, label in _SHADES.values()]
         shades[0].set_label(f"confidence {shades[0].get_label()}")

@@ -40,7 +40,9 @@ def test_detect_gives_the_contracts_keys(gpu_trace: Path, capsys: pytest.Capture
     assert {"verdict", "period_s", "epochs", "confidence", "method", "clock", "step_s", "jobs"} <= set(answer)
     assert answer["verdict"] == "epochs"
     assert answer["clock"] == "wall"
-    assert set(answer["epochs"][0]) == {"start", "end"}
+    assert set(answer["epochs"][0]) == {"start", "end", "confidence"}
+    assert {"reason", "samples_per_epoch", "stretches"} <= set(answer)
+    assert answer["first_sample"] == pd.read_parquet(gpu_trace)["time"].iloc[0]
 
 
 @pytest.mark.parametrize(("method", "suffix"), [("track", ".png"), ("paper", ".svg")])
