@@ -1,4 +1,4 @@
-"""What `epochcast detect` prints for answers made by hand: times, confidence, samples, stretches, and why there is no answer."""
+"""What `epochcast detect` prints for answers made by hand: times, confidence, samples, stretches, reasons."""
 
 import json
 from collections.abc import Callable
