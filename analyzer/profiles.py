@@ -11,6 +11,7 @@ from ..detector import Detection, detect
 from ..regressor import Catalog, Gpu, Profile
 from .errors import InputError
 from .profile_of_detection import LEAST_CONFIDENCE, profile_of_detection
+from .reasons import REASONS
 from .static_gpu import gpu_of
 from .trace import Trace, read_trace
 
@@ -97,7 +98,7 @@ def _contradiction(trace: Trace, gpu: str, catalog: Catalog) -> tuple[str, ...]:
 
 
 def _notes(found: Detection) -> tuple[str, ...]:
-    notes = []
+    notes = [] if found.reason is None else [REASONS[found.reason]]
     if found.verdict == "epochs" and found.confidence < LEAST_CONFIDENCE:
         notes.append(
             f"there may be epochs of {found.period_s:.3g} s, but with confidence {found.confidence:.2f} they are too unsure to "

@@ -128,9 +128,11 @@ def ago(moment: float | None, now: float) -> Markup:
     )
 
 
-def clock(moment: float) -> str:
-    """Date and time of ``moment`` [unix s], in UTC since neither end knows the other's zone."""
-    return f"{_at(moment):%Y-%m-%d %H:%M:%S} UTC"
+def clock(moment: float, digits: int = 0) -> str:
+    """Date and time of ``moment`` [unix s], in UTC since neither end knows the other's zone; ``digits`` after the second."""
+    at = _at(round(moment, digits) if digits else moment)
+    fraction = f".{at:%f}"[: digits + 1] if digits else ""
+    return f"{at:%Y-%m-%d %H:%M:%S}{fraction} UTC"
 
 
 def count(many: int, one: str, several: str | None = None) -> str:

@@ -118,7 +118,10 @@ class Detection:
             ],
             "reason": self.reason,
             "samples_per_epoch": _number(self.samples_per_epoch),
-            "stretches": [{name: _number(value) for name, value in vars(stretch).items()} for stretch in self.stretches],
+            "stretches": [
+                {name: _number(value) for name, value in vars(stretch).items()} | {"epochs": stretch.epochs}
+                for stretch in self.stretches
+            ],
         }
 
 

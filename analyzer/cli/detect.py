@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -10,9 +11,12 @@ from typing import Literal
 import click
 import numpy as np
 
-from ...detector import METHODS, REASONS, Detection
+from ...detector import METHODS, Detection, Epoch, Stretch
 from ...detector import detect as find_epochs
+from ..reasons import no_answer
 from ..trace import read_trace
+from ..words import clock as utc
+from ..words import count, number
 
 
 @click.command()
@@ -47,36 +51,55 @@ def detect(
         looked_at = replace(recorded, frame=recorded.frame[["time", *dict.fromkeys(metrics)]]) if metrics else recorded
         save_figure(detection_figure(looked_at, found, title=recorded.gpu or trace), plot)
     first = float(recorded.time[0])
-    click.echo(json.dumps({**found.to_json(), "first_sample": first}, indent=2) if as_json else _text(found, first))
+    click.echo(json.dumps({**found.to_json(), "first_sample": first}, indent=2) if as_json else _sentences(found, first))
     return 1 if found.verdict == "none" else 0
 
 
-def _text(found: Detection, first: float) -> str:
-    """The answer in words; times count from the first sample, at ``first`` [unix s], as in the plot."""
+def _sentences(found: Detection, origin: float) -> str:
+    """The answer as text; times count from ``origin`` [unix s], as in the plot."""
     how = f"method {found.method}, {found.clock} clock, confidence {found.confidence:.2f}"
-    if found.samples_per_epoch is not None:
-        how += f", {found.samples_per_epoch:.3g} samples per {'step' if found.verdict == 'steps' else 'epoch'}"
+    samples = "" if found.samples_per_epoch is None else f", {number(found.samples_per_epoch)} samples per"
     if found.verdict == "none":
-        what = "no single epoch length" if found.stretches else "no epochs found"
-        lines = [f"{what}{'' if found.reason is None else f': {REASONS[found.reason]}'} ({how})"]
-    elif found.verdict == "steps":
-        lines = [f"steps of {found.step_s:.3f} s, no epochs ({how})"]
-    else:
-        lines = [f"{len(found.epochs)} epochs, period {found.period_s:.3f} s ({how})"]
-    if found.verdict == "none" or len(found.stretches) > 1:
-        lines += [
-            f"  {_at(stretch.start, first)} to {_at(stretch.end, first)}: {stretch.epochs} epochs of {stretch.period_s:.3f} s, "
-            f"confidence {stretch.confidence:.2f}"
-            for stretch in found.stretches
-        ]
-    lines += [
-        f"  {number:3d}  start {_at(epoch.start, first)}  length {epoch.end - epoch.start:8.2f} s  "
-        f"confidence {epoch.confidence:.2f}"
-        for number, epoch in enumerate(found.epochs, start=1)
+        return "\n".join([no_answer(found) or f"no epochs found ({how})", *_stretches(found.stretches, origin)])
+    if found.verdict == "steps":
+        return f"steps of {found.step_s:.3f} s, no epochs ({how}{samples and f'{samples} cycle'})"
+    lines = [f"{count(len(found.epochs), 'epoch')}, period {found.period_s:.3f} s ({how}{samples and f'{samples} epoch'})"]
+    if len(found.stretches) > 1:
+        lines += ["the period changes; this is the period of the longest stretch:", *_stretches(found.stretches, origin)]
+    return "\n".join([*lines, *_epochs(found.epochs, origin)])
+
+
+def _epochs(epochs: Sequence[Epoch], origin: float) -> list[str]:
+    lengths = [epoch.end - epoch.start for epoch in epochs]
+    digits, utc_digits = _digits(lengths)
+    starts = _column([epoch.start - origin for epoch in epochs], digits)
+    return [
+        f"  {index:3d}  at {start} s ({utc(epoch.start, utc_digits)})  length {length} s  confidence {epoch.confidence:.2f}"
+        for index, (epoch, start, length) in enumerate(zip(epochs, starts, _column(lengths, digits), strict=True), start=1)
     ]
-    return "\n".join(lines)
 
 
-def _at(time: float, first: float) -> str:
-    """Seconds since the first sample, and the time of day in UTC."""
-    return f"{time - first:9.2f} s ({np.datetime_as_string(np.datetime64(round(time * 1000), 'ms')).replace('T', ' ')}Z)"
+def _stretches(stretches: Sequence[Stretch], origin: float) -> list[str]:
+    periods = [stretch.period_s for stretch in stretches]
+    digits, utc_digits = _digits(periods)
+    starts = _column([stretch.start - origin for stretch in stretches], digits)
+    ends = _column([stretch.end - origin for stretch in stretches], digits)
+    counts = _column([stretch.epochs for stretch in stretches], 0)
+    return [
+        f"  stretch {index}  from {start} s ({utc(stretch.start, utc_digits)})  to {end} s  period {period} s"
+        f"  epochs {epochs}  confidence {stretch.confidence:.2f}"
+        for index, (stretch, start, end, period, epochs) in enumerate(
+            zip(stretches, starts, ends, _column(periods, 3), counts, strict=True), start=1
+        )
+    ]
+
+
+def _digits(lengths: Sequence[float]) -> tuple[int, int]:
+    """Decimals of seconds and of the UTC time: milliseconds only where something is shorter than a second."""
+    return (3, 3) if min(lengths, default=1.0) < 1 else (2, 1)
+
+
+def _column(values: Sequence[float], digits: int) -> list[str]:
+    texts = [f"{value:.{digits}f}" for value in values]
+    width = max(map(len, texts), default=0)
+    return [text.rjust(width) for text in texts]

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...detector import Detection
 from ...detector.evaluation import TOLERANCE, Labels, period_error, score_trace
+from ..reasons import REASONS
 from ..trace import Trace
 
 
@@ -40,6 +41,9 @@ def compare(trace: Trace, labels: Labels, found: Detection) -> dict[str, Any]:
 
 
 def _sentence(found: Detection, true_period: float, error: float | None) -> str:
+    if found.reason is not None:
+        why = REASONS[found.reason]
+        return f"The detector abstained; true epochs are {true_period:.2f} s long. {why[0].upper()}{why[1:]}"
     if found.period_s is None or error is None:
         return (
             f"The detector abstained (confidence {found.confidence:.2f}): the epochs of {true_period:.2f} s do not stand out"

@@ -1,7 +1,8 @@
 """A trace and what a detection method saw in it.
 
-From top to bottom: the epochs of each job, shaded by their confidence; the trace's main metrics; the method's scores over time
-(for the paper's recipe one panel per pass, as in its Figs. 5 and 6); and, where there are any, details with axes of their own.
+From top to bottom: the epochs of each job, or the stretches of a trace without one period, shaded by their confidence; the
+trace's main metrics; the method's scores over time (for the paper's recipe one panel per pass, as in its Figs. 5 and 6); and,
+where there are any, details with axes of their own.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from matplotlib import rcParams
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
@@ -18,8 +20,10 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import EngFormatter
 from numpy.typing import NDArray
 
-from ...detector import REASONS, Detection, Job
+from ...detector import Detection, Epoch, Job, Stretch
+from ..reasons import no_answer
 from ..trace import Trace
+from ..words import length as in_words
 from .scores import candidates_panel, has_candidates, has_template, score_panels, template_panel
 from .series import draw_series
 from .style import BLUE, GREEN, ORANGE, drawing
@@ -68,26 +72,27 @@ def detection_figure(trace: Trace, found: Detection, *, title: str, true_starts:
     ``true_starts``: true epoch starts [unix s], marked where they are known.
     """
     axis = _TimeAxis.of(trace)
-    jobs = [job for job in found.jobs or (Job(found.period_s or 0.0, found.epochs, found.confidence),) if job.epochs]
+    ribbon = _rows(found)
     metrics = _metrics(trace)
     scores = score_panels(found, trace.time)
     details = _details(trace, found, metrics, axis)
-    heights = [0.22 * len(jobs)] * bool(jobs) + [1.05] * len(metrics) + [0.85] * len(scores) + [1.7] * bool(details)
+    heights = [0.22 * len(ribbon)] * bool(ribbon) + [1.05] * len(metrics) + [0.85] * len(scores) + [1.7] * bool(details)
     with drawing():
         figure = Figure(figsize=(10, 1.3 + sum(heights)), layout="constrained")
         rows = figure.add_gridspec(len(heights), 1, height_ratios=heights)
         panels = [figure.add_subplot(rows[0])]
         panels += [figure.add_subplot(rows[row], sharex=panels[0]) for row in range(1, len(heights) - bool(details))]
-        if jobs:
-            _ribbon(panels[0], jobs, axis)
-        over_time = panels[bool(jobs) :]
+        if ribbon:
+            _ribbon(panels[0], ribbon, axis)
+        over_time = panels[bool(ribbon) :]
         for axes, (name, values) in zip(over_time[: len(metrics)], metrics.items(), strict=True):
             _metric(axes, name, axis(trace.time), values)
         for axes, panel in zip(over_time[len(metrics) :], scores, strict=True):
             panel.draw(axes, axis(trace.time), axis(_boundaries(found)))
         for axes in over_time:
             _mark_epochs(axes, found, axis)
-            _mark_stretches(axes, found, axis)
+        for axes in panels:
+            _mark_changes(axes, found, axis)
         for axes in panels[:-1]:
             axes.tick_params(labelbottom=False)
         if true_starts:
@@ -107,14 +112,13 @@ def detection_figure(trace: Trace, found: Detection, *, title: str, true_starts:
 def _answer(found: Detection) -> str:
     how = f"confidence {found.confidence:.2f} (method {found.method}, {found.clock} clock)"
     if found.verdict == "none":
-        return f"no answer{'' if found.reason is None else f': {REASONS[found.reason]}'}, {how}"
+        return no_answer(found) or f"no answer, {how}"
     if found.verdict == "steps":
         return f"steps of {found.step_s:.2f} s, {how}"
     more = [f"{len(job.epochs)} of {job.period_s:.2f} s" for job in found.jobs[1:]]
     beside = f"; second job: {', '.join(more)}" if more else ""
-    parts = [f"{stretch.epochs} of {stretch.period_s:.2f} s" for stretch in found.stretches]
-    change = f"; the period changes: {', then '.join(parts)}" if len(parts) > 1 else ""
-    return f"{len(found.epochs)} epochs of {found.period_s:.2f} s, {how}{beside}{change}"
+    changes = "; the period changes" if len(found.stretches) > 1 else ""
+    return f"{len(found.epochs)} epochs of {found.period_s:.2f} s, {how}{beside}{changes}"
 
 
 def _metrics(trace: Trace) -> dict[str, NDArray[np.float64]]:
@@ -133,21 +137,29 @@ def _metric(axes: Axes, name: str, time: NDArray[np.float64], values: NDArray[np
     axes.grid(axis="x", visible=False)
 
 
-def _ribbon(axes: Axes, jobs: Sequence[Job], axis: _TimeAxis) -> None:
-    """One row per job, one bar per epoch, shaded by its confidence."""
-    for row, job in enumerate(jobs):
-        spans = [(float(axis(epoch.start)), (epoch.end - epoch.start) / axis.seconds) for epoch in job.epochs]
-        shades = [next(shade for bound, (shade, _) in _SHADES.items() if epoch.confidence >= bound) for epoch in job.epochs]
+def _rows(found: Detection) -> dict[str, Sequence[Epoch | Stretch]]:
+    """What the ribbon shows, by name: the epochs of each job; without an answer, the stretches."""
+    jobs = [job.epochs for job in found.jobs or (Job(found.period_s or 0.0, found.epochs, found.confidence),) if job.epochs]
+    if not jobs:
+        return {"stretches": found.stretches} if found.stretches else {}
+    return {f"job {index}": epochs for index, epochs in enumerate(jobs, start=1)} if len(jobs) > 1 else {"epochs": jobs[0]}
+
+
+def _ribbon(axes: Axes, rows: Mapping[str, Sequence[Epoch | Stretch]], axis: _TimeAxis) -> None:
+    """One row per job, one bar per epoch or stretch, shaded by its confidence."""
+    for row, parts in enumerate(rows.values()):
+        spans = [(float(axis(part.start)), (part.end - part.start) / axis.seconds) for part in parts]
+        shades = [next(shade for bound, (shade, _) in _SHADES.items() if part.confidence >= bound) for part in parts]
         edge = 0.6 if len(spans) <= 4 * _MOST_LINES else 0.0
         axes.broken_barh(spans, (-row - 0.42, 0.84), facecolors=shades, edgecolors="white", linewidth=edge)
-        for (start, length), epoch in zip(spans, job.epochs, strict=True):
+        for (start, length), part in zip(spans, parts, strict=True):
+            text = f"{part.confidence:.2f}" if isinstance(part, Epoch) else in_words(part.period_s)
             if length >= _WIDTH_OF_A_NUMBER * float(axis(axis.end)):
-                light = "white" if epoch.confidence >= 0.8 else "black"
+                light = "white" if part.confidence >= 0.8 else "black"
                 place = start + length / 2
-                axes.text(place, -row, f"{epoch.confidence:.2f}", ha="center", va="center_baseline", fontsize=7, color=light)
-    names = ["epochs"] if len(jobs) == 1 else [f"job {number}" for number in range(1, len(jobs) + 1)]
-    axes.set_yticks([-row for row in range(len(jobs))], names)
-    axes.set_ylim(-len(jobs) + 0.5, 0.5)
+                axes.text(place, -row, text, ha="center", va="center_baseline", fontsize=7, color=light)
+    axes.set_yticks([-row for row in range(len(rows))], list(rows))
+    axes.set_ylim(-len(rows) + 0.5, 0.5)
     axes.tick_params(length=0)
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)
@@ -167,15 +179,11 @@ def _mark_epochs(axes: Axes, found: Detection, axis: _TimeAxis, most: int = _MOS
     )
 
 
-def _mark_stretches(axes: Axes, found: Detection, axis: _TimeAxis) -> None:
-    """Where the period changes, the parts with a period each, named at the top."""
-    if len(found.stretches) < 2:
-        return
-    for stretch in found.stretches:
-        begin, end = float(axis(stretch.start)), float(axis(stretch.end))
-        axes.axvspan(begin, end, facecolor="none", edgecolor=ORANGE, linewidth=1.2)
-        middle, above = (begin + end) / 2, axes.get_xaxis_transform()
-        axes.text(middle, 0.97, f"{stretch.period_s:.2f} s", ha="center", va="top", fontsize=7, color=ORANGE, transform=above)
+def _mark_changes(axes: Axes, found: Detection, axis: _TimeAxis) -> None:
+    """A thin line where a stretch ends and where the next one starts."""
+    inner = {stretch.end for stretch in found.stretches[:-1]} | {stretch.start for stretch in found.stretches[1:]}
+    for place in sorted(inner):
+        axes.axvline(float(axis(place)), color=rcParams["axes.edgecolor"], linewidth=0.8)
 
 
 def _mark_truth(axes: Axes, places: NDArray[np.float64]) -> None:
@@ -223,6 +231,9 @@ def _legend(found: Detection, truth: bool) -> list[Line2D | Patch]:
         handles.append(Line2D([], [], color=GREEN, marker="v", linestyle="", label="true epoch start"))
     if found.epochs:
         handles.append(Line2D([], [], color=ORANGE, linestyle=(0, (4, 2)), label="detected boundary"))
+    if len(found.stretches) > 1:
+        handles.append(Line2D([], [], color=rcParams["axes.edgecolor"], linewidth=0.8, label="stretch boundary"))
+    if found.epochs or found.stretches:
         shades = [Patch(color=shade, label=label) for shade, label in _SHADES.values()]
         shades[0].set_label(f"confidence {shades[0].get_label()}")
         handles += shades

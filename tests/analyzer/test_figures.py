@@ -16,7 +16,7 @@ from epochcast.analyzer.figures import detection_figure, save_figure
 from epochcast.analyzer.figures.scores import score_panels
 from epochcast.analyzer.figures.series import draw_series
 from epochcast.analyzer.trace import Trace, write_trace
-from epochcast.detector import Detection, Epoch, Job, detect
+from epochcast.detector import Detection, Epoch, Job, Stretch, detect
 
 
 def saw(epochs: int, period_s: float) -> Trace:
@@ -150,7 +150,11 @@ def test_two_jobs_have_a_row_each() -> None:
 @pytest.mark.parametrize(
     ("answer", "says"),
     [
-        (Detection("none", None, None, (), 0.31, "track", "wall"), "no answer, confidence 0.31"),
+        (Detection("none", None, None, (), 0.31, "paper", "wall"), "no answer, confidence 0.31"),
+        (
+            Detection("none", None, None, (), 0.31, "track", "wall", reason="no_cycle"),
+            "no cycle stands out.\n(method track, wall clock, confidence of the best candidate 0.31)",
+        ),
         (Detection("steps", 2.0, None, (), 0.8, "track", "wall", step_s=2.0), "steps of 2.00 s, confidence 0.80"),
     ],
 )
@@ -158,6 +162,29 @@ def test_no_epochs_no_bars(answer: Detection, says: str) -> None:
     figure = detection_figure(saw(20, 10), answer, title="T4")
     assert says in figure.get_suptitle()
     assert labels(figure)[:2] == ["dram active", "power"]
+
+
+CHANGES = (Stretch(1000.0, 1100.0, 10.0, 0.9, 10), Stretch(1120.0, 1200.0, 20.0, 0.7, 4))
+
+
+def test_a_trace_without_one_period_shows_its_stretches() -> None:
+    answer = Detection("none", None, None, (), 0.7, "track", "wall", reason="period_changes", stretches=CHANGES)
+    figure = detection_figure(saw(20, 10), answer, title="T4")
+    assert figure.get_suptitle() == "T4\nno single epoch length: the period changes.\n(method track, wall clock)"
+    ribbon, metric = figure.axes[:2]
+    assert [label.get_text() for label in ribbon.get_yticklabels()] == ["stretches"]
+    assert [text.get_text() for text in ribbon.texts] == ["10.0\N{NO-BREAK SPACE}s", "20.0\N{NO-BREAK SPACE}s"]
+    assert [line.get_xdata()[0] for line in metric.lines if line.get_transform() == metric.get_xaxis_transform()] == [100, 120]
+
+
+def test_stretches_of_an_answer_are_parted_by_a_line() -> None:
+    touching = (CHANGES[0], replace(CHANGES[1], start=1100.0))
+    figure = detection_figure(saw(20, 10), found(20, 10, stretches=touching), title="T4")
+    assert figure.get_suptitle().endswith("; the period changes")
+    for axes in figure.axes[:3]:
+        assert sum(list(line.get_xdata()) == [100, 100] for line in axes.lines) == 1
+    whole = detection_figure(saw(20, 10), found(20, 10, stretches=CHANGES[:1]), title="T4")
+    assert not whole.axes[0].lines
 
 
 @pytest.mark.parametrize(("count", "period_s"), [(3, 20), (300, 36)])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from epochcast.analyzer import profiles
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.profile_of_detection import LEAST_CONFIDENCE, widened
-from epochcast.analyzer.profiles import profile_of
+from epochcast.analyzer.profiles import profile_of, source_of
 from epochcast.analyzer.static_gpu import gpu_of
 from epochcast.analyzer.trace import Trace
 from epochcast.detector import Detection
@@ -144,6 +144,14 @@ def test_epochs_that_are_too_unsure_give_no_seconds(
     assert unsure.metrics == sure.metrics and unsure.epochs == sure.epochs
     monkeypatch.setattr(profiles, "detect", lambda time, metrics: replace(found, confidence=LEAST_CONFIDENCE))
     assert profile_of(trace, catalog)[0].epoch_s == sure.epoch_s
+
+
+def test_a_prediction_without_epochs_notes_why(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch, paper: tuple[SimulatedTrace, Profile, Detection]
+) -> None:
+    silent = Detection("none", None, None, (), 0.4, "track", "wall", reason="no_cycle")
+    monkeypatch.setattr(profiles, "detect", lambda time, metrics: silent)
+    assert source_of(_trace(paper[0]), "run", catalog).notes == ("no epochs found: no cycle stands out.",)
 
 
 def test_waiting_before_and_after_a_job_is_no_part_of_its_profile(catalog: Catalog) -> None:

@@ -48,6 +48,16 @@ class Span(BaseModel):
     confidence: float | None
 
 
+class Stretch(BaseModel):
+    """A part of the trace in which one period holds."""
+
+    start: float | None = Field(description="Unix seconds.")
+    end: float | None
+    period_s: float | None
+    confidence: float | None
+    epochs: int = Field(description="How many lie in it.")
+
+
 class DetectedJob(BaseModel):
     """One of several jobs that share the GPU."""
 
@@ -78,9 +88,10 @@ class Detection(BaseModel):
     clock: str
     step_s: float | None
     jobs: list[DetectedJob]
-    reason: Reason | None = Field(description="Why there is no answer, with verdict ``none``.")
-    samples_per_epoch: float | None
-    stretches: list[DetectedStretch] = Field(description="Several where the period changes.")
+    reason: Reason | None = Field(description="With verdict `none`: why.")
+    samples_per_epoch: float | None = Field(description="Samples of the trace in one period.")
+    stretches: list[Stretch] = Field(description="Several where the period changes.")
+    first_sample: float = Field(description="Unix seconds; text and plot count from here.")
 
 
 class Upload(BaseModel):

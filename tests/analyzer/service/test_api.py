@@ -16,6 +16,7 @@ from epochcast.analyzer.profiles import read_source
 from epochcast.analyzer.service.app import create_app
 from epochcast.analyzer.service.parts import Parts
 from epochcast.analyzer.service.questions import example_profile
+from epochcast.analyzer.service.uploads import detection_of_upload
 from epochcast.analyzer.trace import Trace, write_trace
 from epochcast.detector.simulator import simulate
 from epochcast.regressor import Predictor, Profile, load_catalog
@@ -158,6 +159,7 @@ def test_a_trace_that_is_sent_is_predicted_like_its_profile(client: TestClient, 
     found = client.post("/api/v1/traces/detections", content=body, headers=kind).json()
     assert found["verdict"] == "epochs"
     assert len(found["epochs"]) == 8
+    assert found == detection_of_upload(body, "parquet")
     ranked = client.post("/api/v1/traces/recommendations", content=body, headers=kind, params={"cloud": "aws"}).json()
     assert {row["cloud"] for row in ranked["recommendations"]} == {"aws"}
 

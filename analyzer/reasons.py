@@ -1,0 +1,24 @@
+"""Why a detection has no answer, in the words of the command, its figure, predictions and the demo."""
+
+from __future__ import annotations
+
+from ..detector import Detection, Reason
+
+REASONS: dict[Reason, str] = {
+    "too_few_samples": "no epochs found: too few samples. Record for longer, or at a shorter interval.",
+    "no_cycle": "no epochs found: no cycle stands out.",
+    "rival_cycles": "no epochs found: two cycles are equally likely, one a multiple of the other. "
+    "Record for longer, or with more metrics.",
+    "period_changes": "no single epoch length: the period changes.",
+}
+
+
+def no_answer(found: Detection) -> str | None:
+    """Why, and in a second line how it was searched; None where the method does not say why."""
+    if found.reason is None:
+        return None
+    how = f"method {found.method}, {found.clock} clock"
+    # Plain "confidence" would read as that of finding nothing. Where the period changes, each stretch has its own.
+    if found.confidence > 0 and not found.stretches:
+        how += f", confidence of the best candidate {found.confidence:.2f}"
+    return f"{REASONS[found.reason]}\n({how})"
