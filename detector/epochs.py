@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
@@ -12,17 +11,9 @@ from numpy.typing import NDArray
 Verdict = Literal["epochs", "steps", "none"]
 ClockName = Literal["wall", "work"]
 
+#: Why there is no answer: fewer samples than can tell a cycle; nothing repeats clearly; a cycle and its part or multiple are
+#: about equally likely; the period changes and no part of the trace has most of its time.
 Reason = Literal["too_few_samples", "no_cycle", "rival_cycles", "period_changes"]
-
-#: Why there is no answer, and what helps.
-REASONS: Mapping[Reason, str] = MappingProxyType(
-    {
-        "too_few_samples": "there are too few samples; record for longer, or more often",
-        "no_cycle": "no cycle stands out",
-        "rival_cycles": "two cycles, one a multiple of the other, are about equally likely; record for longer, or more metrics",
-        "period_changes": "the period changes, and no part of the trace has most of the time",
-    }
-)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Literal
 
 import click
-import numpy as np
 
 from ...detector import METHODS, Detection, Epoch, Stretch
 from ...detector import detect as find_epochs

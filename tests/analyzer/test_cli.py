@@ -1,7 +1,6 @@
 """The command line as a user meets it: answers, exit codes, and one sentence for every kind of bad input."""
 
 import json
-import re
 import subprocess
 import sys
 from pathlib import Path

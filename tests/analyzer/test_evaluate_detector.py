@@ -155,7 +155,47 @@ def test_a_trace_without_readings_is_named(tmp_path: Path, capsys: pytest.Captur
     put(tmp_path, "a", "dram_active", 15, 1)
     (tmp_path / "a.csv").write_text("time,dram_active\n1,\n2,\n")
     assert main(["evaluate", "detector", "--data", str(tmp_path)]) == 2
-    assert capsys.readouterr().err.startswith("epochcast: a: the trace has no metric with a reading")
+    assert capsys.readouterr().err.startswith(
+        "epochcast: none of the 1 traces can be used, 'a' because: the trace has no metric with a reading"
+    )
+
+
+def test_what_cannot_be_used_is_skipped_and_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("good", "outside", "unsorted", "words"):
+        put(tmp_path, name, "dram_active", 15, 1, repo="one/job")
+    (tmp_path / "outside.json").write_text('{"epoch_starts": [1, 2, 3], "epoch_ends": [2, 3, 4], "training": true}')
+    lines = (tmp_path / "unsorted.csv").read_text().splitlines()
+    (tmp_path / "unsorted.csv").write_text("\n".join([lines[0], *lines[:0:-1]]))
+    (tmp_path / "words.json").write_text("no labels")
+    assert main(["evaluate", "detector", "--data", str(tmp_path), "--json"]) == 0
+    answer = parsed(capsys.readouterr().out)
+    assert (answer["n"], answer["within_5"], answer["within_5_by_repository"]) == (1, 1.0, 1.0)
+    assert {skipped["name"] for skipped in answer["unusable"]} == {"outside", "unsorted", "words"}
+    assert all(skipped["why"] for skipped in answer["unusable"])
+    assert list(answer["by"]["interval"]) == ["up to 0.5 s"]
+    assert list(answer["by"]["samples_per_epoch"]) == ["30 and more"]
+    assert answer["by"]["origin"]["real"]["n"] == 1
+    assert main(["evaluate", "detector", "--data", str(tmp_path)]) == 0
+    assert "skipped 3 traces that cannot be used" in capsys.readouterr().out
+
+
+def test_a_period_that_changes_is_scored_by_its_stretches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Ten epochs of 15 s, then six of 30 s; beside it ten of 15 s labelled as four and six, so that one period is right."""
+    lengths = np.array([15.0] * 10 + [30.0] * 6)
+    starts = 1e9 + np.concatenate([[0.0], np.cumsum(lengths)])
+    time = np.arange(0, lengths.sum(), 0.1)
+    begun = starts[np.searchsorted(starts, 1e9 + time, side="right") - 1] - 1e9
+    long = np.interp(begun, starts[:-1] - 1e9, lengths)
+    level = np.where(time - begun < 0.9 * long, 0.8, 0.2) + np.random.default_rng(0).normal(0, 0.02, time.size)
+    pd.DataFrame({"time": 1e9 + time, "dram_active": level.clip(0, 1)}).to_csv(tmp_path / "changes.csv", index=False)
+    marks = {"epoch_starts": starts[:-1].tolist(), "epoch_ends": starts[1:].tolist(), "training": True}
+    (tmp_path / "changes.json").write_text(json.dumps(marks))
+    assert main(["evaluate", "detector", "--regimes", str(tmp_path), "--json"]) == 0
+    regimes = parsed(capsys.readouterr().out)["regimes"]
+    assert (regimes["n"], regimes["one_period_sure"], regimes["n_regimes"], regimes["stretches_right"]) == (1, 0, 1, 1)
+    assert [regime["period_s"] for regime in regimes["by"]["changes"]["regimes"]] == pytest.approx([15, 30])
+    assert main(["evaluate", "detector"]) == 2
+    assert "nothing to evaluate: give --data PATH, --regimes DIR, or both" in capsys.readouterr().err
 
 
 # MLPerf ---------------------------------------------------------------------------------------------------------------

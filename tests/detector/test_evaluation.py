@@ -181,6 +181,34 @@ def test_confidence_without_answers() -> None:
     assert evaluation.reliability([row]) == {"n": 0, "ece": None, "bins": []}
 
 
+@pytest.mark.parametrize(
+    ("marks", "boundaries", "score", "lag"),
+    [
+        ([0, 10, 20, 30], [3, 13, 23, 33], 1.0, -3.0),  # marks lead by 3 s
+        ([0, 10, 20, 30], [-8, 2, 12, 22, 32, 42], 1.0, -2.0),  # what lies beyond the marks does not count
+        ([0, 10, 20, 30], [2, 12, 27], 2 * 2 / 7, -2.0),
+        ([0, 10, 20, 30], [], 0.0, 0.0),
+        ([0, 10, 20], [-1, 11, 19], 1.0, 0.0),  # no difference is 0, and yet a lag of 0 matches all
+    ],
+)
+def test_one_lag_of_the_marks_is_forgiven(marks: list[float], boundaries: list[float], score: float, lag: float) -> None:
+    f1, shift = evaluation.lagged_boundary_f1(marks, boundaries, 1.0, 5.0)
+    assert f1 == pytest.approx(score)
+    assert shift == pytest.approx(lag, abs=1.0)
+
+
+def test_true_regimes_are_runs_of_like_epochs() -> None:
+    """As labelled for the H100 job: 40, 41, 40, 41, 52 and four times about 79.5 s; 131, 133, 252, 27 s have none."""
+    lengths = [40.2, 41, 39.9, 41, 52.2, 79.6, 79.5, 79.7, 79.3]
+    bounds = np.concatenate([[0.0], np.cumsum(lengths)])
+    changing = Labels(tuple(bounds[:-1]), tuple(bounds[1:]), True)
+    regimes = evaluation.true_regimes(changing)
+    assert [period for _, _, period in regimes] == pytest.approx([40.6, 79.55], abs=0.01)
+    assert regimes[0][:2] == pytest.approx((0.0, 162.1))
+    never = np.concatenate([[0.0], np.cumsum([131.0, 133, 252, 27])])
+    assert evaluation.true_regimes(Labels(tuple(never[:-1]), tuple(never[1:]), True)) == []
+
+
 def test_summary() -> None:
     truth, metrics = labels([10, 30, 50, 70], 90), {"dram_active": TIME % 20}
     short = labels([10, 20, 30, 40], 50)
@@ -209,7 +237,12 @@ def test_summary() -> None:
             "r2": None,
             "within_5": 1 / 3,
             "confident_wrong": 1,
+            "confident_wrong_8": 1,
+            "within_5_by_repository": None,
+            "epochs_right": 1 / 3,
+            "ends_right": 2 / 3,
             "boundary_f1": (1 + 2 * 3 / 8 + 0) / 3,
+            "boundary_f1_lagged": (1 + 2 * 3 / 8 + 0) / 3,
             "boundary_error_s": 0.0,
             "boundary_error_samples": 0.0,
             "baseline_mape": 50.0,
