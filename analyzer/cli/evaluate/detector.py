@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -142,7 +143,11 @@ def _traces(data: Sequence[Path], events: Path | None, protocol: str) -> Iterato
         raise InputError("--protocol mlperf needs the events of the same runs: give --events FILE")
     if len(data) > 1:
         raise InputError(f"--protocol mlperf reads one file of power readings, not {len(data)}; give --data once")
-    return ((name, lambda held=(trace, labels): held) for name, trace, labels in mlperf_runs(data[0], events))
+    return ((name, partial(_held, trace, labels)) for name, trace, labels in mlperf_runs(data[0], events))
+
+
+def _held(trace: Trace, labels: Labels) -> tuple[Trace, Labels]:
+    return trace, labels
 
 
 def _scores(

@@ -79,66 +79,59 @@ def detect(
         raise InputError(f"most_jobs is {most_jobs}: choose 1 or 2")
     search = _searched(signals, clock, both_clocks)
     if search is None:
-        first, last = busy_stretches(signals)[0]
-        reason: Reason = "too_few_samples" if last - first + 1 < FEWEST_SAMPLES else "no_cycle"
-        return Detection("none", None, None, (), 0.0, "track", clock.name, reason=reason)
-    cycle = search.cycle
-    scores = dict(cycle.curves)
-    for name in {"candidate_period", "template_time"} & scores.keys():
-        scores[name] = scores[name] * search.seconds_of(clock)
-    if "similarity" in scores:
-        at = search.grid.reading(scores.pop("similarity_at"))
-        scores["similarity"] = np.interp(search.clock.reading, at, scores["similarity"], left=0.0, right=0.0)
-    stretches, jobs = [], [search.job(each, signals) for each in search.parts]
-    for job in jobs:
-        start, end = job.epochs[0].start, job.epochs[-1].end
-        stretches.append(Stretch(start, end, job.period_s, job.confidence, len(job.epochs)))
+        begin, end = busy_stretches(signals)[0]
+        few = end - begin + 1 < FEWEST_SAMPLES
+        return Detection("none", None, None, (), 0.0, "track", clock.name, reason="too_few_samples" if few else "no_cycle")
+    scores = search.scores(clock)
+    cycle, jobs = search.cycle, [search.job(part, signals) for part in search.parts]
+    stretches = tuple(
+        Stretch(job.epochs[0].start, job.epochs[-1].end, job.period_s, job.confidence, len(job.epochs)) for job in jobs
+    )
+    silent: Reason | None = None
     if jobs:
         lengths = [stretch.end - stretch.start for stretch in stretches]
-        most = jobs[int(np.argmax(lengths))]
-        if max(lengths) <= MOST * sum(lengths):
-            sure = min(job.confidence for job in jobs)
-            return Detection(
-                "none",
-                None,
-                None,
-                (),
-                sure,
-                "track",
-                clock.name,
-                reason="period_changes",
-                stretches=tuple(stretches),
-                scores=scores,
-            )
-        cycle = search.parts[jobs.index(most)]
+        longest = int(np.argmax(lengths))
+        silent = "period_changes" if lengths[longest] <= MOST * sum(lengths) else None
+        cycle = search.parts[longest]
         epochs = sorted((epoch for job in jobs for epoch in job.epochs), key=lambda epoch: epoch.start)
-        first = replace(most, epochs=tuple(epochs))
-    elif cycle.confidence < abstain_below:
-        return Detection(
-            "none", None, None, (), cycle.confidence, "track", clock.name, reason=search.reason(abstain_below), scores=scores
-        )
+        first = replace(jobs[longest], epochs=tuple(epochs))
     else:
+        silent = search.reason(abstain_below) if cycle.confidence < abstain_below else None
         first = search.job(cycle, signals)
-        stretches = [Stretch(first.epochs[0].start, first.epochs[-1].end, first.period_s, first.confidence, len(first.epochs))]
+    if silent is not None:
+        return Detection(
+            "none",
+            None,
+            None,
+            (),
+            search.confidence,
+            "track",
+            clock.name,
+            reason=silent,
+            stretches=stretches,
+            scores=scores,
+        )
     work = search.period_work(first, clock)
     per_epoch = first.period_s / float(np.median(np.diff(signals.time)))
     if first.period_s < shortest_epoch_s:
-        period = first.period_s
         return Detection(
             "steps",
-            period,
+            first.period_s,
             work,
             (),
             cycle.confidence,
             "track",
             clock.name,
-            step_s=period,
+            step_s=first.period_s,
             samples_per_epoch=per_epoch,
             scores=scores,
         )
+    whole = stretches or (
+        Stretch(first.epochs[0].start, first.epochs[-1].end, first.period_s, first.confidence, len(first.epochs)),
+    )
     more = search.elsewhere(signals)
     jobs = [replace(first, epochs=tuple(sorted((*first.epochs, *more), key=lambda epoch: epoch.start)))] if more else [first]
-    other = _second(search.grid, cycle) if most_jobs > 1 and len(stretches) == 1 else None
+    other = _second(search.grid, cycle) if most_jobs > 1 and not stretches else None
     if other is not None and other.confidence >= max(abstain_below, SECOND):
         second = search.job(other, signals)
         jobs += [second] if second.period_s >= shortest_epoch_s else []
@@ -152,7 +145,7 @@ def detect(
         clock.name,
         jobs=tuple(jobs),
         samples_per_epoch=per_epoch,
-        stretches=tuple(stretches),
+        stretches=whole,
         scores=scores,
     )
 
@@ -175,6 +168,16 @@ class _Search:
     def confidence(self) -> float:
         """Of the cycle, or of the least sure of its parts."""
         return min((part.confidence for part in self.parts), default=self.cycle.confidence)
+
+    def scores(self, clock: Clock) -> dict[str, NDArray[np.float64]]:
+        """What plots need, on the clock that was asked for."""
+        scores = dict(self.cycle.curves)
+        for name in {"candidate_period", "template_time"} & scores.keys():
+            scores[name] = scores[name] * self.seconds_of(clock)
+        if "similarity" in scores:
+            at = self.grid.reading(scores.pop("similarity_at"))
+            scores["similarity"] = np.interp(self.clock.reading, at, scores["similarity"], left=0.0, right=0.0)
+        return scores
 
     def reason(self, abstain_below: float) -> Reason:
         """Why the cycle is no answer."""
