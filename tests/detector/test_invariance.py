@@ -108,5 +108,5 @@ def test_samples_lost_at_random(share: float, seed: int) -> None:
         kept = lost.random(time.size) >= share
         after = answer(time[kept], {name: values[kept] for name, values in metrics.items()})
         silent += after[0] is None and before[0] is not None
-        assert after[0] is None or before[0] is None or same(before, after, off=0.03, more=1 + before[1] // 10)
+        assert after[0] is None or before[0] is None or same(before, after, off=0.05, more=1 + before[1] // 10)
     assert silent <= 1
