@@ -32,6 +32,9 @@ FIRST, GLANCE, AGAIN = 64, 1.1, 1.2
 #: it, or on the work clock, where only searches tell boundaries, by STEADY.
 CONFIRM, DOUBT, UNSEEN, STEADY = 1.1, 1.5, 4.0, 1.25
 
+#: Fewer epochs are no answer yet: their length is known to some per cent only.
+FEWEST = 3
+
 #: An answer is searched for again only where its period has so many bins.
 RESOLVED = 24
 
@@ -295,6 +298,8 @@ class Stream:
         if (searched := self._track(self._start)) is None:
             return
         found = searched.found
+        if found.verdict == "epochs" and len(found.epochs) < FEWEST:
+            return
         before, self._heard = self._heard, found
         if ended and found.verdict != "none" and not (alike(before, found) or alike(self._answer, found)):
             part = self._track(self._now - int(LATER * self._searched))
