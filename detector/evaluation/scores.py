@@ -140,7 +140,7 @@ def score_trace(
         f1 = boundary_f1(clock.at(bounds), clock.at(marks), TOLERANCE * true)
         wall = _period(np.array(starts))
         apart = boundary_error(bounds, marks, wall / 2)
-        # Lags are wall seconds whatever clock the epochs were found on.
+        # Lags are wall seconds on either clock.
         lagged, lag = lagged_boundary_f1(bounds, marks, max(TOLERANCE * wall, sample_s), wall / 2)
         count = len(starts)
         ends = bool(marks.size) and bool(max(abs(marks[0] - starts[0]), abs(marks[-1] - ends_of[-1])) <= TOLERANCE * wall)
