@@ -63,7 +63,8 @@ def with_ends(
     elif head > FIRST * period:
         starts = [boundaries[0] - period]
     if SHORTEST * within <= tail <= LAST * period:
-        ends = [min(inside.stop + tail - lag, grid.values.shape[1] - 1.0)]
+        # Half of the rest before a boundary: idle time after the job hides whose it is.
+        ends = [min(inside.stop + tail - lag, grid.values.shape[1] - 1 + _rest_before(resting, boundaries) / 2)]
     elif tail > LAST * period:
         ends = [boundaries[-1] + period]
     # Half of what an epoch at an end is known by is a boundary.
@@ -71,6 +72,12 @@ def with_ends(
         np.concatenate([starts, boundaries, ends]),
         np.concatenate([match[:1] / 2 if starts else [], match, match[-1:] / 2 if ends else []]).clip(0, 1),
     )
+
+
+def _rest_before(resting: NDArray[np.bool_], boundaries: NDArray[np.float64]) -> float:
+    """Samples of rest that end right before a boundary."""
+    before = [resting[:boundary][::-1] for boundary in boundaries[1:-1].astype(int)]
+    return float(np.median([int(np.argmin(np.append(side, False))) for side in before])) if before else 0.0
 
 
 def _settled(length: float, period: float) -> float:
