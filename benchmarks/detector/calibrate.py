@@ -45,7 +45,7 @@ CANDIDATES = 6
 UNITS, PENALTY, NETWORKS = {"track": 16, "fold": 8}, {"track": 1.0, "fold": 1.0}, 5
 
 #: Classes of which there are more traces: what real loggers write is what the other classes are not.
-MORE = {"sparse": 6, "logged": 2, "evaluations": 2, "hyperparameter_search": 2, "notebook": 2}
+MORE = {"sparse": 6, "logged": 2, "evaluations": 2, "sometimes_evaluated": 2, "hyperparameter_search": 2, "notebook": 2}
 
 #: What recorders typically have: everything, the paper's best with three more, NVML only, one or two.
 SUBSETS: tuple[tuple[str, ...] | None, ...] = (

@@ -266,20 +266,20 @@ def test_several_mlperf_runs_are_no_single_trace(tmp_path: Path) -> None:
         read_trace(write(tmp_path / "power.csv", text))
 
 
-def test_mlperf_runs_have_the_marks_of_their_evaluations(tmp_path: Path) -> None:
+def test_mlperf_runs_have_the_marks_of_their_epochs_else_of_their_evaluations(tmp_path: Path) -> None:
     rows = [("node_0", time, float(time)) for time in range(0, 60000, 2000)]
     copied, other, silent = (f"v4.0,8xH100,resnet,{name}" for name in ("copy", "r2", "r3"))
     text = HEADER + power(rows) + power(rows, copied) + power(rows[:-1], other) + power(rows[:-2], silent)
     events = EVENTS
-    for run, key in ((RUN, "eval_start"), (RUN, "epoch_start"), (copied, "eval_start"), (other, "epoch_start")):
+    for run, key in ((RUN, "eval_start"), (copied, "eval_start"), (copied, "epoch_start"), (other, "eval_start")):
         step = 10000 if key == "eval_start" else 7000
         events += "".join(f"{run},{time},{key},\n" for time in (5000, 5000 + step, 5000 + 2 * step))
     found = {
         name: labels for name, _, labels in mlperf_runs(write(tmp_path / "p.csv", text), write(tmp_path / "e.csv", events))
     }
     assert set(found) == {"8xH100/resnet/copy", "8xH100/resnet/r2"}, "the same readings count once, no marks not at all"
-    assert found["8xH100/resnet/copy"].epoch_starts == (5, 15, 25)
-    assert found["8xH100/resnet/r2"].epoch_starts == (5, 12, 19)
+    assert found["8xH100/resnet/copy"].epoch_starts == (5, 12, 19)
+    assert found["8xH100/resnet/r2"].epoch_starts == (5, 15, 25)
     assert found["8xH100/resnet/r2"].cls == "resnet"
 
 

@@ -15,6 +15,7 @@ from ...clock import Clock
 from ...epochs import Detection, Epoch, Job, Reason, Stretch
 from ...errors import InputError
 from ...signals import Signals
+from .boundaries import typical
 from .cycle import Cycle, again, find
 from .grid import FEWEST_SAMPLES, Grid, build, busy_stretches
 from .periods import SAME
@@ -191,8 +192,9 @@ class _Search:
     def job(self, cycle: Cycle, signals: Signals) -> Job:
         """A cycle of this grid as a job, in wall seconds."""
         times = self.clock.to_wall(self.grid.reading(cycle.boundaries)).clip(signals.time[0], signals.time[-1])
-        # Wall seconds of equal work vary with what else ran on the device, hence the median.
-        period = cycle.period if self.clock.name == "wall" else float(np.median(np.diff(times)[cycle.even]))
+        # Wall seconds of equal work vary with what else ran on the device.
+        sample_s = float(np.ptp(times) / np.ptp(cycle.boundaries))
+        period = cycle.period if self.clock.name == "wall" else typical(np.diff(times) / sample_s, self.grid.quantum) * sample_s
         return Job(period, tuple(_epochs(times, cycle.match)), cycle.confidence)
 
     def elsewhere(self, signals: Signals) -> list[Epoch]:

@@ -27,6 +27,9 @@ MOST = 10
 #: A cycle of so many others (in logarithm) holds them as its steps.
 STEPS = float(np.log(5))
 
+#: A cycle that holds others is longer (in logarithm) by this much; places anywhere in a cycle scatter by this share of it.
+HELD, ANYWHERE = float(np.log(1.4)), float(1 / np.sqrt(12))
+
 #: Evidence further from its mean than so many standard deviations is taken to be there: no trace was ever seen beyond.
 FARTHEST = 5.0
 
@@ -86,6 +89,8 @@ def of_track(track: Track, tracks: list[Track], folded: Folded | None, grid: Gri
         "part_alike": part.alike if part else 0.0,
         "part_turns": max((other.fit.turns for other in parts), default=0.0),
         "part_stands": max((_stands(other) for other in parts), default=0.0),
+        "holds": max((_held(other, track) * other.fit.quality for other, ratio in ratios if ratio < -HELD), default=0.0),
+        "held": max((_held(track, other) * other.fit.quality for other, ratio in ratios if ratio > HELD), default=0.0),
         "part_nested": max((other.fit.nested * other.fit.quality for other in parts), default=0.0),
         "multiple_quality": multiple.quality if multiple else 0.0,
         "multiple_distinct": multiple.distinct if multiple else 0.0,
@@ -114,6 +119,27 @@ def _apart(track: Track, over: int) -> float:
     if len(periods) < 2:
         return 0.2 if track.halves else 0.0
     return float(np.clip(abs(np.log(periods[0] / periods[1])) - over / track.samples, 0.0, 0.2))
+
+
+def _held(inner: Track, outer: Track) -> float:
+    """How alike cycles hold another's, 0..1: as many in each, at the same places.
+
+    Of epochs with an evaluation after every k-th, and of evaluations within an epoch, the longer cycle is no multiple of the
+    shorter one, and still it is made of it.
+    """
+    if outer.boundaries.size < 3 or outer.samples > (MOST + 1) * inner.samples:
+        return 0.0
+    edges = outer.boundaries * outer.size - inner.samples / 2
+    marks = inner.boundaries * inner.size
+    counts = np.histogram(marks, edges)[0]
+    usual = int(np.bincount(counts).argmax())
+    if usual < 2:
+        return 0.0
+    alike = np.flatnonzero(counts == usual)
+    first = np.searchsorted(marks, edges[alike])
+    places = marks[first[:, None] + np.arange(usual)] - edges[alike, None]
+    scatter = float(np.sqrt(((places - places.mean(axis=0)) ** 2).mean())) / inner.samples
+    return max(0.0, 1 - scatter / ANYWHERE) * alike.size / counts.size
 
 
 def _better_half(other: Track, track: Track) -> float:

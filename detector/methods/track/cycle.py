@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...filters import running_mean
-from .boundaries import EVEN, Track, follow, refined, typical
+from .boundaries import Track, follow, refined, typical
 from .confidence import STEPS, confidence, of_fold, of_track, whole
 from .ends import with_ends
 from .folding import Folded, fold
@@ -51,7 +51,6 @@ class Cycle:
     Attributes:
         period: seconds of the clock.
         boundaries: (k,) fractional samples of the grid, increasing, k >= 2.
-        even: (k - 1,) which intervals lie close to their median.
         match: (k,) 0..1, how well each boundary fits.
         confidence: 0..1.
         rival: confidence of the likeliest part or multiple of it, 0..1.
@@ -61,7 +60,6 @@ class Cycle:
 
     period: float
     boundaries: NDArray[np.float64]
-    even: NDArray[np.bool_]
     match: NDArray[np.float64]
     confidence: float
     rival: float
@@ -171,7 +169,6 @@ def _folded(folded: Folded, tracks: list[Track], grid: Grid) -> Cycle:
     return Cycle(
         period=folded.period * grid.over * grid.step,
         boundaries=folded.boundaries * grid.over,
-        even=np.ones(folded.boundaries.size - 1, dtype=bool),
         match=np.full(folded.boundaries.size, np.sqrt(folded.explained)),
         confidence=confidence(of_fold(folded, tracks, grid)),
         rival=0.0,
@@ -184,14 +181,10 @@ def _tracked(best: Track, its: float, tracks: list[Track], sure: list[float], gr
     inner = refined(grid.values, best, grid.lag)
     partial = inner.size > MANY and inner[-1] - inner[0] < FILLED * grid.values.shape[1]
     boundaries, match = with_ends(grid, inner, best.match, best.samples, best.rows(grid.values.shape[0]))
-    lengths = np.diff(boundaries)
-    even = np.abs(lengths / np.median(lengths) - 1) <= EVEN
-    even |= not even.any()
     return Cycle(
         # The ends are less exact than matched boundaries, and count where there are few of these.
         period=typical(np.diff(inner if inner.size > FEW else boundaries), grid.quantum) * grid.step,
         boundaries=boundaries,
-        even=even,
         match=match,
         confidence=its / 2 if partial else its,
         rival=max((own for own, other in zip(sure, tracks, strict=True) if _related(best, other)), default=0.0),
