@@ -54,7 +54,7 @@ def labelled_files(folder: Path) -> Iterator[tuple[str, Callable[[], tuple[Trace
     if (folder / "runs.json").exists() and (folder / "telemetry.csv.gz").exists():
         for name, trace, labels in _recorded_runs(folder / "telemetry.csv.gz", folder / "runs.json"):
             found = True
-            yield name, partial(_held, trace, labels)
+            yield name, partial(held, trace, labels)
     if not found:
         raise InputError(f"{str(folder)!r} holds no trace (.parquet, .csv) with a label file NAME.json beside it")
 
@@ -63,7 +63,8 @@ def _read(trace: Path, labels: Path) -> tuple[Trace, Labels]:
     return read_trace(trace), read_labels(labels)
 
 
-def _held(trace: Trace, labels: Labels) -> tuple[Trace, Labels]:
+def held(trace: Trace, labels: Labels) -> tuple[Trace, Labels]:
+    """What `labelled_files` yields of a trace that is read already."""
     return trace, labels
 
 

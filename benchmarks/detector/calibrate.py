@@ -1,6 +1,6 @@
 """Fit the tracker's confidence: writes the weights that stand in detector/methods/track/confidence.json.
 
-Run: EPOCHCAST_SHARED=../shared python benchmarks/detector/calibrate.py [--first 3000] [--traces 30] [--out FILE]
+Run: EPOCHCAST_SHARED=../shared python benchmarks/detector/calibrate.py [--first 3000] [--traces 24] [--out FILE]
 
 Rows: every track and every folded cycle of simulated traces of every class but `few` (of two or three epochs the true one is
 a matter of opinion), of the real traces of `../shared/data/real_traces`, and of every second MLPerf run (where the data is).
@@ -42,7 +42,7 @@ from epochcast.detector.simulator import CLASSES, simulate_class
 #: A step loop's cycle is right if it is a step by name.
 SHORTEST_EPOCH_S = 4.0
 CANDIDATES = 6
-UNITS, PENALTY, NETWORKS = {"track": 16, "fold": 8}, {"track": 1.0, "fold": 1.0}, 5
+UNITS, PENALTY, NETWORKS = {"track": 32, "fold": 16}, 0.1, 5
 
 #: Classes of which there are more traces: what real loggers write is what the other classes are not.
 MORE = {"sparse": 6, "logged": 2, "evaluations": 2, "sometimes_evaluated": 2, "hyperparameter_search": 2, "notebook": 2}
@@ -249,7 +249,7 @@ def network(kind: str, values: NDArray[np.float64], right: NDArray[np.bool_], we
         MLPClassifier(
             (UNITS[kind],),
             activation="tanh",
-            alpha=PENALTY[kind],
+            alpha=PENALTY,
             learning_rate_init=0.003,
             max_iter=400,
             random_state=seed,
@@ -324,7 +324,7 @@ def main() -> None:
     """Fit, show, write the weights."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--first", type=int, default=3000, help="first seed")
-    parser.add_argument("--traces", type=int, default=30, help="per class")
+    parser.add_argument("--traces", type=int, default=24, help="per class")
     parser.add_argument("--rows", type=Path, help="keep the rows here, and take them from here if they are there")
     parser.add_argument("--out", type=Path, help="write the weights to this file")
     options = parser.parse_args()

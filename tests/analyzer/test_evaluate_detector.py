@@ -190,10 +190,15 @@ def test_a_period_that_changes_is_scored_by_its_stretches(tmp_path: Path, capsys
     pd.DataFrame({"time": 1e9 + time, "dram_active": level.clip(0, 1)}).to_csv(tmp_path / "changes.csv", index=False)
     marks = {"epoch_starts": starts[:-1].tolist(), "epoch_ends": starts[1:].tolist(), "training": True}
     (tmp_path / "changes.json").write_text(json.dumps(marks))
+    put(tmp_path, "words", "dram_active", 15, 1)
+    (tmp_path / "words.json").write_text("no labels")
     assert main(["evaluate", "detector", "--regimes", str(tmp_path), "--json"]) == 0
     regimes = parsed(capsys.readouterr().out)["regimes"]
     assert (regimes["n"], regimes["one_period_sure"], regimes["n_regimes"], regimes["stretches_right"]) == (1, 0, 1, 1)
     assert [regime["period_s"] for regime in regimes["by"]["changes"]["regimes"]] == pytest.approx([15, 30])
+    assert [trace["name"] for trace in regimes["unusable"]] == ["words"]
+    assert main(["evaluate", "detector", "--regimes", str(tmp_path)]) == 0
+    assert "skipped 1 trace that cannot be used: words: " in capsys.readouterr().out
     assert main(["evaluate", "detector"]) == 2
     assert "nothing to evaluate: give --data PATH, --regimes DIR, or both" in capsys.readouterr().err
 

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import click
 
-from ....detector import METHODS
+from ....detector import METHODS, Detection
+from ....detector import InputError as DetectorInputError
 from ....detector import detect as find_epochs
 from ....detector.evaluation import (
     RESOLVED,
@@ -28,16 +29,14 @@ from ...errors import InputError
 from ...plain_json import plain_json
 from ...trace import Trace
 from .. import progress
-from .detector_report import compared, labels_report, mlperf_report, regimes_report
+from .detector_report import compared, labels_report, mlperf_report, regimes_report, skipped
 
 #: Upper bounds [s] of the median interval between samples, and [samples] of the true period, by which traces are grouped.
 _INTERVALS = {"up to 0.5 s": 0.5, "0.5 to 5 s": 5.0, "5 to 20 s": 20.0, "over 20 s": float("inf")}
 _SAMPLES = {"under 3": 3.0, "3 to 10": 10.0, "10 to 30": 30.0, "30 and more": float("inf")}
 
-#: Skipped traces that are named.
-_NAMED = 3
-
 _Load = Callable[[], tuple[Trace, Labels]]
+_Result = TypeVar("_Result")
 
 
 @click.command()
@@ -101,12 +100,14 @@ def detector(
     if not data:
         click.echo(plain_json(changing) if as_json else regimes_report(changing["regimes"]))
         return 0
-    scores, unusable = _scores(_traces(data, events, protocol), methods, clock)
+
+    def scored(name: str, trace: Trace, labels: Labels) -> list[TraceScore]:
+        metrics = trace.metrics()
+        return [evaluate_trace(name, trace.time, metrics, labels, method=each, clock=clock) for each in methods]
+
+    each_trace, unusable = _usable(_traces(data, events, protocol), scored)
+    scores = {name: [own[number] for own in each_trace] for number, name in enumerate(methods)}
     rows = scores[methods[0]]
-    if not rows:
-        raise InputError(
-            f"none of the {len(unusable)} traces can be used, {unusable[0]['name']!r} because: {unusable[0]['why']}"
-        )
     if len(methods) == 1 and all(row.reason is not None for row in rows):
         raise InputError(f"method {method!r} refused each of the {len(rows)} traces, {rows[0].name!r} with: {rows[0].reason}")
     answer = {"labels": _labels_answer, "mlperf": _mlperf_answer}[protocol]
@@ -122,15 +123,14 @@ def detector(
     else:
         click.echo((labels_report if protocol == "labels" else mlperf_report)(answers[0], rows))
     if unusable:
-        first = "; ".join(f"{trace['name']}: {trace['why']}" for trace in unusable[:_NAMED])
-        click.echo(f"\nskipped {len(unusable)} traces that cannot be used, {first}")
+        click.echo(f"\n{skipped(unusable)}")
     if changing:
         click.echo(f"\n{regimes_report(changing['regimes'])}")
     return 0
 
 
 def _traces(data: Sequence[Path], events: Path | None, protocol: str) -> Iterator[tuple[str, _Load]]:
-    from ...labels import labelled_files, mlperf_runs
+    from ...labels import held, labelled_files, mlperf_runs
 
     if protocol == "labels":
         if events is not None:
@@ -143,46 +143,44 @@ def _traces(data: Sequence[Path], events: Path | None, protocol: str) -> Iterato
         raise InputError("--protocol mlperf needs the events of the same runs: give --events FILE")
     if len(data) > 1:
         raise InputError(f"--protocol mlperf reads one file of power readings, not {len(data)}; give --data once")
-    return ((name, partial(_held, trace, labels)) for name, trace, labels in mlperf_runs(data[0], events))
+    return ((name, partial(held, trace, labels)) for name, trace, labels in mlperf_runs(data[0], events))
 
 
-def _held(trace: Trace, labels: Labels) -> tuple[Trace, Labels]:
-    return trace, labels
-
-
-def _scores(
-    traces: Iterable[tuple[str, _Load]], methods: list[str], clock: Literal["auto", "wall", "work"]
-) -> tuple[dict[str, list[TraceScore]], list[dict[str, str]]]:
-    """Method -> one score per trace, and the traces that cannot be used, each with the reason.
+def _usable(
+    traces: Iterable[tuple[str, _Load]], use: Callable[[str, Trace, Labels], _Result]
+) -> tuple[list[_Result], list[dict[str, str]]]:
+    """What `use` makes of every trace that can be used, and the name of each other one with the reason.
 
     One trace is held at a time: a folder may be larger than the memory.
+
+    Raises:
+        InputError: none can be used.
     """
-    scores: dict[str, list[TraceScore]] = {name: [] for name in methods}
-    unusable = []
+    results, unusable = [], []
     try:
         for number, (name, load) in enumerate(traces, start=1):
+            progress.show(f"trace {number}, {name}")
             try:
-                trace, labels = load()
-                metrics = trace.metrics()
-                for method in methods:
-                    progress.show(f"trace {number}, {name}: {method}")
-                    scores[method].append(evaluate_trace(name, trace.time, metrics, labels, method=method, clock=clock))
-            except ValueError as error:  # the InputError of either room: the same for every method
+                results.append(use(name, *load()))
+            except (InputError, DetectorInputError) as error:
                 unusable.append({"name": name, "why": str(error)})
     finally:
         progress.clear()
-    return scores, unusable
+    if not results:
+        raise InputError(
+            f"none of the {len(unusable)} traces can be used, {unusable[0]['name']!r} because: {unusable[0]['why']}"
+        )
+    return results, unusable
 
 
 def _regimes(folder: Path, method: str, clock: Literal["auto", "wall", "work"]) -> dict[str, Any]:
-    from ...labels import labelled_traces
+    from ...labels import labelled_files
 
-    return score_regimes(
-        {
-            name: (find_epochs(trace.time, trace.metrics(), method=method, clock=clock), labels)
-            for name, trace, labels in labelled_traces(folder)
-        }
-    )
+    def found(name: str, trace: Trace, labels: Labels) -> tuple[str, tuple[Detection, Labels]]:
+        return name, (find_epochs(trace.time, trace.metrics(), method=method, clock=clock), labels)
+
+    results, unusable = _usable(labelled_files(folder), found)
+    return {**score_regimes(dict(results)), "unusable": unusable}
 
 
 def _labels_answer(rows: list[TraceScore]) -> dict[str, Any]:

@@ -8,6 +8,9 @@ from typing import Any
 from ....detector.evaluation import TraceScore
 from ..tables import figure, table
 
+_NAMED = 3
+"""Skipped traces that are named."""
+
 _COUNTS = ("n", "answered", "as steps", "within 5 %", "MAPE %", "median %", "confident, wrong", "at 0.8")
 _FIT = ("RMSE s", "R2", "F1", "F1 lagged", "edge, samples", "epochs right", "ends right")
 _OTHERS = ("false alarms", "steps right", "both jobs")
@@ -41,8 +44,15 @@ def regimes_report(regimes: Mapping[str, Any]) -> str:
             table(("period changes", "true periods s", "stretches s", "verdict", "confidence"), lines),
             f"one period for the whole at confidence 0.6 or more: {regimes['one_period_sure']} of {regimes['n']}; "
             f"every true period found: {regimes['stretches_right']} of {regimes['n_regimes']}",
+            *([skipped(regimes["unusable"])] if regimes["unusable"] else []),
         ]
     )
+
+
+def skipped(unusable: Sequence[Mapping[str, str]]) -> str:
+    """How many traces cannot be used, and why not, of the first ones."""
+    first = "; ".join(f"{trace['name']}: {trace['why']}" for trace in unusable[:_NAMED])
+    return f"skipped {len(unusable)} trace{'s' if len(unusable) > 1 else ''} that cannot be used: {first}"
 
 
 def mlperf_report(answer: Mapping[str, Any], rows: Sequence[TraceScore]) -> str:

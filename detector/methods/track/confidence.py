@@ -56,6 +56,8 @@ def of_track(track: Track, tracks: list[Track], folded: Folded | None, grid: Gri
     longer = [other for other, ratio in ratios if STEPS > ratio > 2 * RELATED and not whole(ratio)]
     inner = [other for other, ratio in ratios if ratio <= -STEPS]
     outer = [other for other, ratio in ratios if ratio >= STEPS]
+    holds = max((_held(other, track, other.fit) for other, ratio in ratios if ratio < -HELD), default=(0.0, 0.0))
+    held = max((_held(track, other, other.fit) for other, ratio in ratios if ratio > HELD), default=(0.0, 0.0))
     return {
         "alike": fit.alike,
         "contrast": fit.contrast,
@@ -89,8 +91,10 @@ def of_track(track: Track, tracks: list[Track], folded: Folded | None, grid: Gri
         "part_alike": part.alike if part else 0.0,
         "part_turns": max((other.fit.turns for other in parts), default=0.0),
         "part_stands": max((_stands(other) for other in parts), default=0.0),
-        "holds": max((_held(other, track) * other.fit.quality for other, ratio in ratios if ratio < -HELD), default=0.0),
-        "held": max((_held(track, other) * other.fit.quality for other, ratio in ratios if ratio > HELD), default=0.0),
+        "holds": holds[0],
+        "holds_left": holds[1],
+        "held": held[0],
+        "held_left": held[1],
         "part_nested": max((other.fit.nested * other.fit.quality for other in parts), default=0.0),
         "multiple_quality": multiple.quality if multiple else 0.0,
         "multiple_distinct": multiple.distinct if multiple else 0.0,
@@ -121,25 +125,26 @@ def _apart(track: Track, over: int) -> float:
     return float(np.clip(abs(np.log(periods[0] / periods[1])) - over / track.samples, 0.0, 0.2))
 
 
-def _held(inner: Track, outer: Track) -> float:
-    """How alike cycles hold another's, 0..1: as many in each, at the same places.
+def _held(inner: Track, outer: Track, fit: Fit) -> tuple[float, float]:
+    """How alike cycles hold another's, as many in each at the same places, times the quality of a fit; and what they leave.
 
-    Of epochs with an evaluation after every k-th, and of evaluations within an epoch, the longer cycle is no multiple of the
-    shorter one, and still it is made of it.
+    Of epochs with an evaluation after every k-th, and of evaluations within an epoch, the longer cycle is made of the shorter
+    one, and something that is left over [shorter cycles].
     """
     if outer.boundaries.size < 3 or outer.samples > (MOST + 1) * inner.samples:
-        return 0.0
+        return 0.0, 0.0
     edges = outer.boundaries * outer.size - inner.samples / 2
     marks = inner.boundaries * inner.size
     counts = np.histogram(marks, edges)[0]
     usual = int(np.bincount(counts).argmax())
     if usual < 2:
-        return 0.0
+        return 0.0, 0.0
     alike = np.flatnonzero(counts == usual)
     first = np.searchsorted(marks, edges[alike])
     places = marks[first[:, None] + np.arange(usual)] - edges[alike, None]
     scatter = float(np.sqrt(((places - places.mean(axis=0)) ** 2).mean())) / inner.samples
-    return max(0.0, 1 - scatter / ANYWHERE) * alike.size / counts.size
+    share = alike.size / counts.size * max(0.0, 1 - scatter / ANYWHERE)
+    return share * fit.quality, float(np.clip(outer.samples / inner.samples - usual, -1, 1))
 
 
 def _better_half(other: Track, track: Track) -> float:
