@@ -78,77 +78,48 @@ def detect(
         raise InputError(f"shortest_epoch_s is {shortest_epoch_s}: choose 0 seconds or more")
     if most_jobs not in (1, 2):
         raise InputError(f"most_jobs is {most_jobs}: choose 1 or 2")
+    none = Detection("none", None, None, (), 0.0, "track", clock.name)
     search = _searched(signals, clock, both_clocks)
     if search is None:
         begin, end = busy_stretches(signals)[0]
-        few = end - begin + 1 < FEWEST_SAMPLES
-        return Detection("none", None, None, (), 0.0, "track", clock.name, reason="too_few_samples" if few else "no_cycle")
-    scores = search.scores(clock)
+        return replace(none, reason="too_few_samples" if end - begin + 1 < FEWEST_SAMPLES else "no_cycle")
     cycle, jobs = search.cycle, [search.job(part, signals) for part in search.parts]
-    stretches = tuple(
-        Stretch(job.epochs[0].start, job.epochs[-1].end, job.period_s, job.confidence, len(job.epochs)) for job in jobs
-    )
+    stretches = tuple(_stretch(job) for job in jobs)
     silent: Reason | None = None
     if jobs:
         lengths = [stretch.end - stretch.start for stretch in stretches]
         longest = int(np.argmax(lengths))
         silent = "period_changes" if lengths[longest] <= MOST * sum(lengths) else None
         cycle = search.parts[longest]
-        epochs = sorted((epoch for job in jobs for epoch in job.epochs), key=lambda epoch: epoch.start)
-        first = replace(jobs[longest], epochs=tuple(epochs))
+        first = replace(jobs[longest], epochs=tuple(epoch for job in jobs for epoch in job.epochs))
     else:
         silent = search.reason(abstain_below) if cycle.confidence < abstain_below else None
         first = search.job(cycle, signals)
+    scores = search.scores(clock)
     if silent is not None:
-        return Detection(
-            "none",
-            None,
-            None,
-            (),
-            search.confidence,
-            "track",
-            clock.name,
-            reason=silent,
-            stretches=stretches,
-            scores=scores,
-        )
-    work = search.period_work(first, clock)
-    per_epoch = first.period_s / float(np.median(np.diff(signals.time)))
-    if first.period_s < shortest_epoch_s:
-        return Detection(
-            "steps",
-            first.period_s,
-            work,
-            (),
-            cycle.confidence,
-            "track",
-            clock.name,
-            step_s=first.period_s,
-            samples_per_epoch=per_epoch,
-            scores=scores,
-        )
-    whole = stretches or (
-        Stretch(first.epochs[0].start, first.epochs[-1].end, first.period_s, first.confidence, len(first.epochs)),
+        return replace(none, confidence=search.confidence, reason=silent, stretches=stretches, scores=scores)
+    answer = replace(
+        none,
+        period_s=first.period_s,
+        period_work=search.period_work(first, clock),
+        confidence=cycle.confidence,
+        samples_per_epoch=first.period_s / float(np.median(np.diff(signals.time))),
+        scores=scores,
     )
-    more = search.elsewhere(signals)
-    jobs = [replace(first, epochs=tuple(sorted((*first.epochs, *more), key=lambda epoch: epoch.start)))] if more else [first]
+    if first.period_s < shortest_epoch_s:
+        return replace(answer, verdict="steps", step_s=first.period_s)
+    whole = stretches or (_stretch(first),)
+    first = replace(first, epochs=tuple(sorted((*first.epochs, *search.elsewhere(signals)), key=lambda epoch: epoch.start)))
+    jobs = [first]
     other = _second(search.grid, cycle) if most_jobs > 1 and not stretches else None
     if other is not None and other.confidence >= max(abstain_below, SECOND):
         second = search.job(other, signals)
         jobs += [second] if second.period_s >= shortest_epoch_s else []
-    return Detection(
-        "epochs",
-        first.period_s,
-        work,
-        jobs[0].epochs,
-        cycle.confidence,
-        "track",
-        clock.name,
-        jobs=tuple(jobs),
-        samples_per_epoch=per_epoch,
-        stretches=whole,
-        scores=scores,
-    )
+    return replace(answer, verdict="epochs", epochs=first.epochs, jobs=tuple(jobs), stretches=whole)
+
+
+def _stretch(job: Job) -> Stretch:
+    return Stretch(job.epochs[0].start, job.epochs[-1].end, job.period_s, job.confidence, len(job.epochs))
 
 
 @dataclass(frozen=True)
