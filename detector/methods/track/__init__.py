@@ -15,11 +15,11 @@ from ...clock import Clock
 from ...epochs import Detection, Epoch, Job, Reason, Stretch
 from ...errors import InputError
 from ...signals import Signals
-from .boundaries import typical
+from .boundaries import CLOSE, change, typical
 from .cycle import Cycle, again, find
 from .grid import FEWEST_SAMPLES, Grid, build, busy_stretches
 from .periods import SAME
-from .regimes import parts
+from .regimes import DIFFERENT, parts
 from .second_job import remainder, same
 
 #: A cycle this sure on the clock that was asked for is not looked for on the other one.
@@ -34,8 +34,11 @@ CONTRADICTS = 0.45
 #: A second job needs this confidence.
 SECOND = 0.6
 
+#: Where equal work takes two times, this share of the epochs before and after the change is close to its median.
+STEADY = 0.6
+
 #: Where the period changes, that of the part with more than this share of the time is the trace's.
-MOST = 0.55
+MOST = 2 / 3
 
 
 def detect(
@@ -83,18 +86,19 @@ def detect(
     if search is None:
         begin, end = busy_stretches(signals)[0]
         return replace(none, reason="too_few_samples" if end - begin + 1 < FEWEST_SAMPLES else "no_cycle")
-    cycle, jobs = search.cycle, [search.job(part, signals) for part in search.parts]
-    stretches = tuple(_stretch(job) for job in jobs)
+    jobs = search.jobs(signals)
+    stretches = tuple(
+        Stretch(job.epochs[0].start, job.epochs[-1].end, job.period_s, job.confidence, len(job.epochs)) for job in jobs
+    )
+    lengths = [stretch.end - stretch.start for stretch in stretches]
+    longest = int(np.argmax(lengths))
+    cycle = search.parts[longest] if search.parts else search.cycle
+    first = replace(jobs[longest], epochs=tuple(epoch for job in jobs for epoch in job.epochs))
     silent: Reason | None = None
-    if jobs:
-        lengths = [stretch.end - stretch.start for stretch in stretches]
-        longest = int(np.argmax(lengths))
-        silent = "period_changes" if lengths[longest] <= MOST * sum(lengths) else None
-        cycle = search.parts[longest]
-        first = replace(jobs[longest], epochs=tuple(epoch for job in jobs for epoch in job.epochs))
-    else:
-        silent = search.reason(abstain_below) if cycle.confidence < abstain_below else None
-        first = search.job(cycle, signals)
+    if search.confidence < abstain_below:
+        silent, stretches = search.reason(abstain_below), ()
+    elif len(jobs) > 1 and lengths[longest] <= MOST * sum(lengths):
+        silent = "period_changes"
     scores = search.scores(clock)
     if silent is not None:
         return replace(none, confidence=search.confidence, reason=silent, stretches=stretches, scores=scores)
@@ -108,18 +112,13 @@ def detect(
     )
     if first.period_s < shortest_epoch_s:
         return replace(answer, verdict="steps", step_s=first.period_s)
-    whole = stretches or (_stretch(first),)
     first = replace(first, epochs=tuple(sorted((*first.epochs, *search.elsewhere(signals)), key=lambda epoch: epoch.start)))
     jobs = [first]
-    other = _second(search.grid, cycle) if most_jobs > 1 and not stretches else None
+    other = _second(search.grid, cycle) if most_jobs > 1 and len(stretches) == 1 else None
     if other is not None and other.confidence >= max(abstain_below, SECOND):
         second = search.job(other, signals)
         jobs += [second] if second.period_s >= shortest_epoch_s else []
-    return replace(answer, verdict="epochs", epochs=first.epochs, jobs=tuple(jobs), stretches=whole)
-
-
-def _stretch(job: Job) -> Stretch:
-    return Stretch(job.epochs[0].start, job.epochs[-1].end, job.period_s, job.confidence, len(job.epochs))
+    return replace(answer, verdict="epochs", epochs=first.epochs, jobs=tuple(jobs), stretches=stretches)
 
 
 @dataclass(frozen=True)
@@ -159,6 +158,20 @@ class _Search:
         """Whether this search, of another clock, has a likely cycle of its own that is not the other's."""
         own = self.cycle.period * self.seconds_of(other.clock)
         return self.confidence >= CONTRADICTS and abs(np.log(own / other.cycle.period)) > SAME
+
+    def jobs(self, signals: Signals) -> list[Job]:
+        """The cycle as a job, or one job for each part of the time where the period changes."""
+        if self.parts:
+            return [self.job(part, signals) for part in self.parts]
+        job = self.job(self.cycle, signals)
+        lengths = np.array([epoch.end - epoch.start for epoch in job.epochs])
+        # Equal work may take another time from some moment on.
+        place, by = (0, 0.0) if self.clock.name == "wall" else change(lengths)
+        sides = [lengths[:place], lengths[place:]]
+        if abs(by) < DIFFERENT or min(np.mean(np.abs(side / np.median(side) - 1) <= CLOSE) for side in sides) < STEADY:
+            return [job]
+        epochs = job.epochs[:place], job.epochs[place:]
+        return [Job(float(np.median(side)), own, job.confidence) for side, own in zip(sides, epochs, strict=True)]
 
     def job(self, cycle: Cycle, signals: Signals) -> Job:
         """A cycle of this grid as a job, in wall seconds."""

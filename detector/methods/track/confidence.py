@@ -44,7 +44,7 @@ def of_track(track: Track, tracks: list[Track], folded: Folded | None, grid: Gri
         grid: that was searched.
     """
     fit, metrics = track.fit, grid.values.shape[0]
-    ahead, explained = stands_out(grid, track.samples)
+    ahead, predicted, by_part = stands_out(grid, track.samples)
     times = 0.0 if folded is None else float(np.log(track.samples / grid.over / folded.period))
     ratios = [(other, float(np.log(other.samples / track.samples))) for other in tracks]
     parts = [other for other, ratio in ratios if whole(-ratio)]
@@ -73,7 +73,8 @@ def of_track(track: Track, tracks: list[Track], folded: Folded | None, grid: Gri
         "alone": 1 / metrics,
         "agreeing": fit.agreeing,
         "ahead": float(np.clip(ahead, -2, 15)),
-        "predicted": float(np.clip(explained, -0.5, 1)),
+        "predicted": float(np.clip(predicted, -0.5, 1)),
+        "part_predicted": float(np.clip(by_part, -0.5, 1)),
         "smooth": float(track.smooth),
         "turns": fit.turns,
         "change": min(fit.change, 1.0),
@@ -163,10 +164,11 @@ def whole(logarithm: float) -> bool:
 def of_fold(folded: Folded, tracks: list[Track], grid: Grid) -> dict[str, float]:
     """The evidence for a folded cycle, beside the tracks of the same grid."""
     ratios = [(track, float(np.log(track.samples / grid.over / folded.period))) for track in tracks]
-    beyond, predicted = stands_out(grid, folded.period * grid.over)
+    beyond, predicted, by_part = stands_out(grid, folded.period * grid.over)
     return {
         "beyond": float(np.clip(beyond, -2, 15)),
         "predicted": float(np.clip(predicted, -0.5, 1)),
+        "part_predicted": float(np.clip(by_part, -0.5, 1)),
         "same": max((track.fit.quality for track, ratio in ratios if abs(ratio) < RELATED), default=0.0),
         "multiple": max((track.fit.quality for track, ratio in ratios if whole(ratio)), default=0.0),
         "longer": max((track.fit.quality for track, ratio in ratios if ratio > 2 * RELATED and not whole(ratio)), default=0.0),

@@ -16,6 +16,9 @@ BINS, CYCLES = 24, 60
 #: Other periods, none near a simple multiple or fraction.
 UNRELATED = (0.62, 0.68, 0.74, 0.8, 0.86, 1.16, 1.25, 1.35, 1.45, 1.6)
 
+#: Parts of the period that may be the cycle, and points in the shortest cycle.
+PARTS, SHORTEST = (2, 3), 3
+
 #: A period is tried this far to either side: it is known to some per cent.
 NEAR = (-0.03, -0.02, -0.01, 0.0, 0.01, 0.02, 0.03)
 
@@ -23,10 +26,11 @@ NEAR = (-0.03, -0.02, -0.01, 0.0, 0.01, 0.02, 0.03)
 FEWEST, SPREAD = 3, 0.02
 
 
-def stands_out(grid: Grid, period: float) -> tuple[float, float]:
-    """How far the period stands out among others [standard deviations of what they explain], and the share that it explains.
+def stands_out(grid: Grid, period: float) -> tuple[float, float, float]:
+    """How far the period stands out among others [standard deviations of what they explain], the share that it explains, and
+    the most that its half or third does.
 
-    Means over the best third of the metrics: a cycle need not show in every one. (0, 0) where too few cycles fit.
+    Means over the best third of the metrics: a cycle need not show in every one. (0, 0, 0) where too few cycles fit.
 
     Args:
         grid: m channels.
@@ -39,20 +43,25 @@ def stands_out(grid: Grid, period: float) -> tuple[float, float]:
     most = int(CYCLES * length)
     if points > most:
         values = values[:, (points - most) // 2 : (points + most) // 2]
-    others = [length * ratio for ratio in UNRELATED if 3 <= length * ratio < values.shape[1] / 2.2]
-    if len(others) < FEWEST or length < 3:
-        return 0.0, 0.0
+    others = [length * ratio for ratio in UNRELATED if SHORTEST <= length * ratio < values.shape[1] / 2.2]
+    if len(others) < FEWEST or length < SHORTEST:
+        return 0.0, 0.0, 0.0
     share = _explained(values, length)
     by_others = np.array([_explained(values, other) for other in others])
     ahead = (share - by_others.mean(axis=0)) / np.maximum(by_others.std(axis=0), SPREAD)
     third = -max(1, -(-share.size // 3))
-    return float(np.sort(ahead)[third:].mean()), float(np.sort(share)[third:].mean())
+    parts = [_explained(values, length / count, length) for count in PARTS if length / count >= SHORTEST]
+    by_part = max((float(np.sort(part)[third:].mean()) for part in parts), default=0.0)
+    return float(np.sort(ahead)[third:].mean()), float(np.sort(share)[third:].mean()), by_part
 
 
-def _explained(values: NDArray[np.float64], period: float) -> NDArray[np.float64]:
-    """Share of each row's variance that the other cycles predict, at the best period near the given one; (m, n) -> (m,)."""
+def _explained(values: NDArray[np.float64], period: float, drift: float = 0.0) -> NDArray[np.float64]:
+    """Share of each row's variance that the other cycles predict, at the best period near the given one; (m, n) -> (m,).
+
+    What is slower than `drift` (the period, unless it is longer) is taken away first.
+    """
     n = values.shape[1]
-    residual = values - running_mean(values, min(n, max(3, round(period) | 1)))
+    residual = values - running_mean(values, min(n, max(3, round(max(drift, period)) | 1)))
     bins = int(np.clip(round(period), 3, BINS))
     best = np.full(values.shape[0], -np.inf)
     for near in NEAR:

@@ -14,7 +14,7 @@ DIFFERENT, APART = float(np.log(1.25)), float(np.log(3.5))
 #: The halves of the trace hint at a change if their best cycles have this quality.
 GOOD = 0.3
 
-#: Each part must be this sure by itself.
+#: Both parts must be right: the product of their confidences.
 SURE = 0.6
 
 
@@ -32,7 +32,7 @@ def parts(grid: Grid, cycle: Cycle) -> tuple[Cycle, ...]:
     n = grid.values.shape[1]
     for place in _places(grid, early, late):
         left, right = find(grid.part(0, place)), find(grid.part(place, n))
-        if left is None or right is None or min(left.confidence, right.confidence) < SURE:
+        if left is None or right is None or left.confidence * right.confidence < SURE:
             continue
         if DIFFERENT < abs(np.log(left.period / right.period)) < APART:
             return left, replace(right, boundaries=right.boundaries + place)
