@@ -157,7 +157,7 @@ def changed(
         begin, end = begin + rng.uniform(0, 0.4) * (end - begin), end - rng.uniform(0, 0.3) * (end - begin)
     inside = np.flatnonzero((time >= begin) & (time <= end))
     if rng.random() < 0.4:
-        most = period / step / 4
+        most = period / step / LEAST
         if most > 2:
             inside = inside[:: int(np.exp(rng.uniform(0, np.log(min(most, 300)))))]
     columns = {name: values[inside] for name, values in metrics.items()}

@@ -69,7 +69,7 @@ def detect(
         `jobs` holds a second job on the device where there is one. `scores` holds `similarity`, (n,) at the samples' times:
         the match of the boundary template, about -1..1; one value per candidate period: `candidate_period` [s of the clock] and
         `candidate_quality`; `template`, (w,) the strongest channel around a boundary, and `template_time`, (w,) seconds of the
-        clock from it (what was found on the other clock is told at its mean speed). They stay when it abstains; a cycle found
+        clock from it (what was found on the other clock, at its mean speed). They stay when it abstains; a cycle found
         by folding has none.
 
     Raises:
@@ -86,7 +86,7 @@ def detect(
     if search is None:
         begin, end = busy_stretches(signals)[0]
         return replace(none, reason="too_few_samples" if end - begin + 1 < FEWEST_SAMPLES else "no_cycle")
-    jobs = search.jobs(signals)
+    jobs = search.jobs(signals, clock)
     stretches = tuple(
         Stretch(job.epochs[0].start, job.epochs[-1].end, job.period_s, job.confidence, len(job.epochs)) for job in jobs
     )
@@ -159,14 +159,14 @@ class _Search:
         own = self.cycle.period * self.seconds_of(other.clock)
         return self.confidence >= CONTRADICTS and abs(np.log(own / other.cycle.period)) > SAME
 
-    def jobs(self, signals: Signals) -> list[Job]:
-        """The cycle as a job, or one job for each part of the time where the period changes."""
+    def jobs(self, signals: Signals, clock: Clock) -> list[Job]:
+        """The cycle as a job, or one job for each part of the time where the period on the clock that was asked for changes."""
         if self.parts:
             return [self.job(part, signals) for part in self.parts]
         job = self.job(self.cycle, signals)
         lengths = np.array([epoch.end - epoch.start for epoch in job.epochs])
         # Equal work may take another time from some moment on.
-        place, by = (0, 0.0) if self.clock.name == "wall" else change(lengths)
+        place, by = (0, 0.0) if self.clock.name == clock.name else change(lengths)
         sides = [lengths[:place], lengths[place:]]
         if abs(by) < DIFFERENT or min(np.mean(np.abs(side / np.median(side) - 1) <= CLOSE) for side in sides) < STEADY:
             return [job]

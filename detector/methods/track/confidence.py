@@ -1,8 +1,8 @@
 """How probably a cycle is the epoch, that is, its period within 5 % of the true one.
 
 A small neural network (one hidden layer) weighs what is known of a track and of its rivals. The tracker chooses by its answer
-and states it as confidence. `benchmarks/detector/calibrate.py` fitted it, on simulated traces of all classes and every second
-MLPerf run, and wrote `confidence.json`.
+and states it as confidence. `benchmarks/detector/calibrate.py` fitted it, on real traces, simulated ones of nearly all classes
+and every second MLPerf run, and wrote `confidence.json`.
 """
 
 import json
@@ -70,6 +70,7 @@ def of_track(track: Track, tracks: list[Track], folded: Folded | None, grid: Gri
         "covered": float(np.sqrt(fit.covered)),
         "quality": fit.quality,
         "samples": float(np.log(track.samples / grid.over)),
+        "aliased": _aliased(track.samples / grid.over, fit.intervals),
         "alone": 1 / metrics,
         "agreeing": fit.agreeing,
         "ahead": float(np.clip(ahead, -2, 15)),
@@ -126,6 +127,16 @@ def _apart(track: Track, over: int) -> float:
     return float(np.clip(abs(np.log(periods[0] / periods[1])) - over / track.samples, 0.0, 0.2))
 
 
+def _aliased(period: float, cycles: float) -> float:
+    """How large a share of half a cycle may differ from the other half by the moments of its readings alone.
+
+    Of a period of 4.5 readings every second cycle is read at other moments, and twice the period stands out for it: all the more
+    the fewer readings there are, unless the moments drift over the cycles.
+    """
+    drift = np.exp(2j * np.pi * period * np.arange(max(1, round(cycles))))
+    return float(abs(drift.mean()) * np.sin(np.pi * period / 2) ** 2 * 2 / period)
+
+
 def _held(inner: Track, outer: Track, fit: Fit) -> tuple[float, float]:
     """How alike cycles hold another's, as many in each at the same places, times the quality of a fit; and what they leave.
 
@@ -180,6 +191,7 @@ def of_fold(folded: Folded, tracks: list[Track], grid: Grid) -> dict[str, float]
         "covered": folded.covered,
         "cycles": float(np.log(folded.cycles)),
         "samples": float(np.log(folded.period)),
+        "aliased": _aliased(folded.period, folded.cycles),
         "metrics": float(np.log(folded.metrics)),
         "looked_at": folded.looked_at,
     }

@@ -1,6 +1,7 @@
 """Where the period changes within the trace: a slower checkpoint, another batch size, a neighbour on the machine."""
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 
@@ -17,12 +18,15 @@ GOOD = 0.3
 #: Both parts must be right: the product of their confidences.
 SURE = 0.6
 
+#: The end of one part may lie behind the start of the other by this share of the shorter period.
+OVERLAP = 0.15
+
 
 def parts(grid: Grid, cycle: Cycle) -> tuple[Cycle, ...]:
     """The cycles of two parts of the grid where each has a period of its own, in the order of time; else none.
 
-    Where the halves of the trace have different periods, each is searched by itself. The change lies where the intervals of
-    either cycle end to be even.
+    Where the halves of the trace have different periods, what comes before and after a change is searched by itself. Nobody
+    knows the place exactly: of the surest cycles before and after any place that it may have, those two that do not overlap.
     """
     if len(cycle.halves) < 2 or min(quality for _, quality in cycle.halves) < GOOD:
         return ()
@@ -30,13 +34,21 @@ def parts(grid: Grid, cycle: Cycle) -> tuple[Cycle, ...]:
     if not DIFFERENT < abs(np.log(early / late)) < APART:
         return ()
     n = grid.values.shape[1]
-    for place in _places(grid, early, late):
-        left, right = find(grid.part(0, place)), find(grid.part(place, n))
-        if left is None or right is None or left.confidence * right.confidence < SURE:
-            continue
-        if DIFFERENT < abs(np.log(left.period / right.period)) < APART:
-            return left, replace(right, boundaries=right.boundaries + place)
-    return ()
+    places = _places(grid, early, late)
+    befores = [before for place in places if (before := find(grid.part(0, place))) is not None]
+    afters = [
+        replace(after, boundaries=after.boundaries + place)
+        for place in places
+        if (after := find(grid.part(place, n))) is not None
+    ]
+    pairs = [
+        (before, after)
+        for before, after in product(befores, afters)
+        if before.confidence * after.confidence >= SURE
+        and DIFFERENT < abs(np.log(before.period / after.period)) < APART
+        and before.boundaries[-1] - after.boundaries[0] <= OVERLAP * min(before.period, after.period) / grid.step
+    ]
+    return max(pairs, key=lambda pair: pair[0].confidence * pair[1].confidence, default=())
 
 
 def _places(grid: Grid, early: float, late: float) -> list[int]:
