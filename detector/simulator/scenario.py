@@ -43,7 +43,7 @@ class Recording:
 
     Attributes:
         interval_s: from one row to the next [s]; from a second on, a row has what NVML tells, as wandb asks for it.
-        averaged: such a row has the mean of what NVML reported every 2 s since the last one, as older versions of wandb wrote it.
+        averaged: such a row has the mean of what NVML reported every 2 s since the last one, as older wandb wrote it.
         jitter_s: how far a time stamp is off at most, below half an interval [s].
         missing: share of rows that are not there.
         holes_s: lengths of stretches without any row [s].

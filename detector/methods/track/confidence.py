@@ -130,7 +130,7 @@ def _apart(track: Track, over: int) -> float:
 def _aliased(period: float, cycles: float) -> float:
     """How large a share of half a cycle may differ from the other half by the moments of its readings alone.
 
-    Of a period of 4.5 readings every second cycle is read at other moments, and twice the period stands out for it: all the more
+    Of 4.5 readings a cycle, every second cycle is read at other moments, and twice the period stands out for it: all the more
     the fewer readings there are, unless the moments drift over the cycles.
     """
     drift = np.exp(2j * np.pi * period * np.arange(max(1, round(cycles))))
