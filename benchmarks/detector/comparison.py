@@ -340,8 +340,8 @@ def on_mlperf(contestants: Sequence[Contestant]) -> Iterator[Section]:
     ]
     yield Section(
         f"MLPerf training v4.0, power of each node, {len(traces)} runs, honest protocol",
-        f"Runs whose period is at least {RESOLVED} samples; the truth is the median distance of evaluations. Each figure is a "
-        "mean over (system, benchmark) cells.",
+        f"Runs whose period is at least {RESOLVED} samples; the truth is the median distance of epoch marks, else of "
+        "evaluations. Each figure is a mean over (system, benchmark) cells.",
         honest(traces, contestants),
         macro=True,
         figure="within_5",

@@ -80,7 +80,7 @@ def test_tells_epochs_while_they_come_and_takes_none_back() -> None:
     first = next(i for i, answer in enumerate(told) if len(answer.epochs) >= 1)
     counts = [len(answer.epochs) for answer in told[first:]]
     assert counts == sorted(counts)
-    assert len(set(counts)) >= 5
+    assert len(set(counts)) >= 4
     true = np.median(np.diff(trace.epoch_starts))
     assert all(answer.period_s == pytest.approx(true, rel=0.1) for answer in told)
 

@@ -13,8 +13,8 @@ from .folding import Folded, fold
 from .grid import Grid
 from .periods import SAME, candidates
 
-#: An epoch this likely is preferred to its steps, however sure they are.
-LIKELY = 0.3
+#: An epoch is preferred to its steps if it is this share as likely.
+LIKELY = 0.5
 
 #: Half of the trace is looked at by itself if it has so many cycles.
 FEWEST_CYCLES = 3
@@ -82,11 +82,11 @@ def find(grid: Grid, *, most: int = 6) -> Cycle | None:
     sure = [confidence(of_track(track, tracks, folded, grid)) for track in tracks]
     best = int(np.argmax(sure))
     if strict is not None and strict.confidence > sure[best]:
-        outer = _outer(tracks, sure, strict.period / grid.step)
+        outer = _outer(tracks, sure, strict.period / grid.step, strict.confidence)
         if outer is None:
             return strict
         best = outer
-    elif (outer := _outer(tracks, sure, tracks[best].samples)) is not None:
+    elif (outer := _outer(tracks, sure, tracks[best].samples, sure[best])) is not None:
         best = outer
     full = tracks[best]
     if _middle(grid.values, full.samples) is not grid.values:
@@ -94,14 +94,14 @@ def find(grid: Grid, *, most: int = 6) -> Cycle | None:
     return _tracked(full, sure[best], tracks, sure, grid)
 
 
-def _outer(tracks: list[Track], sure: list[float], steps: float) -> int | None:
-    """The likeliest track of which a cycle [samples of the grid] may be the steps; None where none is likely.
+def _outer(tracks: list[Track], sure: list[float], steps: float, its: float) -> int | None:
+    """The likeliest track of which a cycle [samples of the grid], with its confidence, may be the steps; None without any.
 
     Steps are stricter than epochs, and there are more of them: an epoch need not be as sure to be the answer. A few steps
     together repeat as well as one, and are no epoch.
     """
     ratios = [float(np.log(track.samples / steps)) for track in tracks]
-    likely = [i for i, ratio in enumerate(ratios) if ratio >= STEPS and not whole(ratio) and sure[i] >= LIKELY]
+    likely = [i for i, ratio in enumerate(ratios) if ratio >= STEPS and not whole(ratio) and sure[i] >= LIKELY * its]
     return max(likely, key=lambda i: sure[i], default=None)
 
 
