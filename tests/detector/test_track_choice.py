@@ -130,3 +130,10 @@ def test_a_device_that_rests_between_epochs_is_still_at_one_job(pause_s: float) 
     found = detect(1.7e9 + 0.1 * np.arange(level.size), {"sm_active": level, "power": 50 + 200 * level})
     assert found.verdict == "epochs"
     assert found.period_s == pytest.approx(120 + pause_s, rel=0.02)
+
+
+def test_what_the_moments_of_readings_alone_may_tell_apart() -> None:
+    """Nine readings are twice 4.5, whose cycles are read by turns at other moments; eight are not, nor a period that drifts."""
+    assert confidence._aliased(9.0, 10) == pytest.approx(2 / 9)
+    assert confidence._aliased(8.0, 10) == pytest.approx(0.0, abs=1e-9)
+    assert confidence._aliased(9.1, 20) < 0.02
