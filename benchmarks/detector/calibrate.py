@@ -45,7 +45,7 @@ CANDIDATES = 6
 UNITS, PENALTY, NETWORKS = {"track": 32, "fold": 16}, 0.1, 10
 
 #: Classes of which there are more traces: what real loggers write, and cycles within cycles, are rare in the others.
-MORE = {"sparse": 6, "logged": 2, "evaluations": 4, "sometimes_evaluated": 4, "hyperparameter_search": 2, "notebook": 2}
+MORE = {"sparse": 6, "logged": 2, "evaluations": 2, "sometimes_evaluated": 2, "hyperparameter_search": 2, "notebook": 2}
 
 #: What recorders typically have: everything, the paper's best with three more, NVML only, one or two.
 SUBSETS: tuple[tuple[str, ...] | None, ...] = (
