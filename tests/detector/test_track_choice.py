@@ -96,7 +96,9 @@ def test_what_was_found_in_work_is_told_in_seconds_of_the_clock_that_was_asked_f
     validating = np.repeat(np.tile([False, True], 14), lengths)
     active = np.repeat(speeds, lengths) * np.where(validating, 0.3, 0.9) + rng.normal(0, 0.01, validating.size)
     other = np.where(validating, 0.6, 0.1) + rng.normal(0, 0.02, validating.size)
-    found = detect(1.7e9 + 0.1 * np.arange(other.size), {"sm_active": active.clip(0, 1), "own": other}, clock="wall")
+    found = detect(
+        1.7e9 + 0.1 * np.arange(other.size), {"sm_active": active.clip(0, 1), "own": other}, clock="wall", abstain_below=0.0
+    )
     best = found.scores["candidate_period"][np.argmax(found.scores["candidate_quality"])]
     assert found.period_s > 16
     assert best == pytest.approx(np.mean([epoch.end - epoch.start for epoch in found.epochs]), rel=0.1)
