@@ -88,9 +88,9 @@ def find(grid: Grid, *, most: int = 6) -> Cycle | None:
         best = outer
     elif (outer := _outer(tracks, sure, tracks[best].samples, sure[best])) is not None:
         best = outer
-    # The period is as sure as its surest track; the boundaries are of the one that fits best.
-    equal = [track for track in tracks if abs(np.log(track.samples / tracks[best].samples)) <= SAME]
-    full = max(equal, key=lambda track: track.fit.quality)
+    # The period is as sure as its surest track; the boundaries are of one that is nearly as sure and fits best.
+    equal = [i for i, track in enumerate(tracks) if abs(np.log(track.samples / tracks[best].samples)) <= SAME]
+    full = tracks[max(equal, key=lambda i: sure[i] * tracks[i].fit.quality)]
     if _middle(grid.values, full.samples) is not grid.values:
         full = _followed(grid.values, full.samples, grid.over, most=None) or full
     return _tracked(full, sure[best], tracks, sure, grid)
