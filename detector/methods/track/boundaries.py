@@ -333,11 +333,13 @@ def typical(lengths: NDArray[np.floating], quantum: float = 0.0) -> float:
 
 def _nested(values: NDArray[np.floating]) -> float:
     """The share of their variance that recurs every k values, 2 <= k <= 10, less what k means explain of noise; 0..1."""
-    n, total = values.size, float(((values - values.mean()) ** 2).sum()) if values.size else 0.0
-    best = 0.0
+    n = values.size
+    apart = values - values.mean() if n else values
+    total, best = float((apart**2).sum()), 0.0
     for count in range(2, min(10, n // 3) + 1):
-        within = sum(float(((part - part.mean()) ** 2).sum()) for i in range(count) if (part := values[i::count]).size)
-        best = max(best, 1 - (within / max(total, 1e-12)) * (n - 1) / (n - count))
+        turn = np.arange(n) % count
+        between = float((np.bincount(turn, apart) ** 2 / np.bincount(turn)).sum())
+        best = max(best, 1 - (1 - between / max(total, 1e-12)) * (n - 1) / (n - count))
     return best if total > 1e-9 else 0.0
 
 
@@ -365,11 +367,16 @@ def change(intervals: NDArray[np.float64]) -> tuple[int, float]:
     logs = np.log(intervals)
     best, place = np.inf, 0
     for k in np.unique(np.linspace(FEWEST, logs.size - FEWEST, PLACES).astype(int)).tolist() if logs.size >= 2 * FEWEST else ():
-        left, right = logs[:k], logs[k:]
-        cost = float(np.abs(left - np.median(left)).sum() + np.abs(right - np.median(right)).sum())
+        cost = _deviation(logs[:k]) + _deviation(logs[k:])
         if cost < best:
             best, place = cost, k
     return (place, float(np.median(logs[place:]) - np.median(logs[:place]))) if place else (0, 0.0)
+
+
+def _deviation(values: NDArray[np.float64]) -> float:
+    """The sum of the absolute deviations from the median: what the upper half has more than the lower one."""
+    ordered, half = np.sort(values), values.size // 2
+    return float(ordered[values.size - half :].sum() - ordered[:half].sum())
 
 
 def refined(values: NDArray[np.float64], track: Track, lag: float) -> NDArray[np.float64]:

@@ -41,7 +41,7 @@ CLEAR, SMOOTHED = 0.6, 16
 AGAIN = 0.3
 
 #: Periods of a trace that are followed until a cycle is chosen.
-ENOUGH = 300
+ENOUGH = 200
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,8 @@ def _halves(track: Track, grid: Grid) -> tuple[tuple[float, float], ...]:
     middle = grid.values.shape[1] // 2
     if middle < FEWEST_CYCLES * track.samples:
         return ()
-    sides = [_followed(values, track.samples, grid.over) for values in (grid.values[:, :middle], grid.values[:, middle:])]
+    parts = grid.values[:, :middle], grid.values[:, middle:]
+    sides = [_followed(values, track.samples, grid.over, ENOUGH // 2) for values in parts]
     return tuple((track.samples, 0.0) if side is None else (side.samples, side.fit.quality) for side in sides)
 
 
