@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ...filters import running_mean
 from .boundaries import Track, follow, refined, typical
-from .confidence import STEPS, confidence, of_fold, of_track, whole
+from .confidence import MOST, confidence, of_fold, of_track, whole
 from .ends import with_ends
 from .folding import Folded, fold
 from .grid import Grid
@@ -99,11 +99,11 @@ def find(grid: Grid, *, most: int = 6) -> Cycle | None:
 def _outer(tracks: list[Track], sure: list[float], steps: float, its: float) -> int | None:
     """The likeliest track of which a cycle [samples of the grid], with its confidence, may be the steps; None without any.
 
-    Steps are stricter than epochs, and there are more of them: an epoch need not be as sure to be the answer. A few steps
-    together repeat as well as one, and are no epoch.
+    Steps are stricter than epochs, and there are many more of them: an epoch need not be as sure to be the answer. A few cycles
+    within another may as well be epochs, and the other the distance of two evaluations: there the surer one is the answer.
     """
-    ratios = [float(np.log(track.samples / steps)) for track in tracks]
-    likely = [i for i, ratio in enumerate(ratios) if ratio >= STEPS and not whole(ratio) and sure[i] >= LIKELY * its]
+    least = (MOST + 1) * steps
+    likely = [i for i, track in enumerate(tracks) if track.samples >= least and sure[i] >= LIKELY * its]
     return max(likely, key=lambda i: sure[i], default=None)
 
 
