@@ -9,7 +9,7 @@ from .boundaries import EVEN, follow
 from .cycle import Cycle, find
 from .grid import Grid
 
-#: Periods whose logarithms differ by this much are two; by more than that much, one of them is no epoch.
+#: Periods whose logarithms differ by this much are two; by more than that much, one of them is the steps of the other.
 DIFFERENT, APART = float(np.log(1.25)), float(np.log(3.5))
 
 #: The halves of the trace hint at a change if their best cycles have this quality.
@@ -25,22 +25,24 @@ OVERLAP = 0.15
 def parts(grid: Grid, cycle: Cycle) -> tuple[Cycle, ...]:
     """The cycles of two parts of the grid where each has a period of its own, in the order of time; else none.
 
-    Where the halves of the trace have different periods, what comes before and after a change is searched by itself. Nobody
-    knows the place exactly: of the surest cycles before and after any place that it may have, those two that do not overlap.
+    Where the halves of the trace have different periods, and the whole one like them, what comes before and after a change is
+    searched by itself. Nobody knows the place exactly: of the surest cycles before and after any place that it may have, those
+    two that do not overlap.
     """
     if len(cycle.halves) < 2 or min(quality for _, quality in cycle.halves) < GOOD:
         return ()
     (early, _), (late, _) = cycle.halves
-    if not DIFFERENT < abs(np.log(early / late)) < APART:
+    whole = cycle.period / grid.step
+    if not DIFFERENT < abs(np.log(early / late)) < APART or np.log(max(early, late, whole) / min(early, late, whole)) > APART:
         return ()
     n = grid.values.shape[1]
-    places = _places(grid, early, late)
-    befores = [before for place in places if (before := find(grid.part(0, place))) is not None]
-    afters = [
-        replace(after, boundaries=after.boundaries + place)
-        for place in places
-        if (after := find(grid.part(place, n))) is not None
-    ]
+    befores, afters = _before(grid, n // 2), _after(grid, n // 2)
+    sure = [half.period for half in befores + afters if half.confidence >= SURE]
+    # The change lies in one half: the other one has a single period, and not that of both.
+    if not sure or (len(sure) > 1 and np.log(max(sure) / min(sure)) < DIFFERENT):
+        return ()
+    for place in _places(grid, early, late):
+        befores, afters = befores + _before(grid, place), afters + _after(grid, place)
     pairs = [
         (before, after)
         for before, after in product(befores, afters)
@@ -51,10 +53,22 @@ def parts(grid: Grid, cycle: Cycle) -> tuple[Cycle, ...]:
     return max(pairs, key=lambda pair: pair[0].confidence * pair[1].confidence, default=())
 
 
+def _before(grid: Grid, place: int) -> list[Cycle]:
+    """The cycle of what comes before a sample, if there is any."""
+    cycle = find(grid.part(0, place))
+    return [] if cycle is None else [cycle]
+
+
+def _after(grid: Grid, place: int) -> list[Cycle]:
+    """The cycle of what comes after a sample, if there is any."""
+    cycle = find(grid.part(place, grid.values.shape[1]))
+    return [] if cycle is None else [replace(cycle, boundaries=cycle.boundaries + place)]
+
+
 def _places(grid: Grid, early: float, late: float) -> list[int]:
-    """Samples at which the early cycle may end and the late one begin; first the middle, which the halves were cut at."""
+    """Samples at which the early cycle may end and the late one begin, beside the middle."""
     n = grid.values.shape[1]
-    places = [n // 2]
+    places: list[int] = []
     for period, step in ((early, 1), (late, -1)):
         track = follow(grid.values, period)
         if track is None:
@@ -66,4 +80,4 @@ def _places(grid: Grid, early: float, late: float) -> list[int]:
         if edges.size:
             longest = int(np.argmax(edges[1::2] - edges[::2]))
             places.append(int(boundaries[edges[2 * longest + 1]]))
-    return [place for place in dict.fromkeys(places) if 0 < place < n]
+    return [place for place in dict.fromkeys(places) if 0 < place < n and place != n // 2]
