@@ -80,6 +80,12 @@ def test_rooms_import_only_what_the_architecture_allows(root: Path, room: str) -
                 assert parts[1] == room or parts[1] in ALLOWED[room], f"{path.relative_to(root)} imports {name}"
 
 
+def test_what_is_beside_the_rooms_imports_nothing_but_the_standard_library(root: Path) -> None:
+    for path in (root / "src" / "epochcast").glob("*.py"):
+        tops = {name.split(".")[0] for name in _imports(path, root)[0]}
+        assert tops <= set(sys.stdlib_module_names), f"{path.name} imports {tops}"
+
+
 @pytest.mark.parametrize("room", AT_IMPORT)
 def test_rooms_load_only_their_own_third_party_packages(root: Path, room: str) -> None:
     for path in _modules(root, room):

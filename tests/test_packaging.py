@@ -74,7 +74,7 @@ def packed(tree: Path) -> set[str]:
     """Every file that the package is made of, by its name in the wheel."""
     paths = (path for room in ROOMS for path in (tree / room).rglob("*"))
     names = {f"epochcast/{path.relative_to(tree)}" for path in paths if path.is_file()}
-    return names | {"epochcast/__init__.py", "epochcast/py.typed"}
+    return names | {f"epochcast/{path.name}" for path in (tree / "src" / "epochcast").iterdir() if path.is_file()}
 
 
 def _contents(wheel: Path) -> dict[str, bytes]:

@@ -17,23 +17,17 @@ from typing import NamedTuple
 import numpy as np
 from prometheus_client.parser import text_string_to_metric_families
 
+from ...dcgm_exporter_names import BLANK, ENERGY_BLANK, NAMES, ONCE_PERCENT, PERCENT
 from ..catalog import Metric
 from ..config import Config
 from ..errors import InputError
 from . import Attribute, Device, Row, Tick
-from .dcgm_table import NAMES, NO_FIELD, SCALE
-from .dcgm_values import FP64_BLANK
+from .dcgm_table import NO_FIELD
 from .mig import MigUuids, mig_uuid, mig_uuids
 
 TIMEOUT_S = 2.0
 LARGEST_PAGE = 16 * 2**20
-PREFIX = "DCGM_FI_"
-FIELDS = {PREFIX + name: field for field, names in NAMES.items() for name in names}
-# Percent in DCGM 4.6 and a ratio from 4.7 on; the exporter prints whole numbers without a point, and a ratio with one.
-GPU_UTIL_RATIO = PREFIX + "DEV_GPU_UTIL_RATIO"
-# Older exporters print DCGM's blanks: from FP64_BLANK on, but a counter of mJ may get there, and its blanks are beyond this.
-ENERGY_FIELD = 156
-ENERGY_BLANK = 1e18
+COLUMNS = frozenset(column for column, _ in NAMES.values())
 
 
 class Gpu(NamedTuple):
@@ -65,14 +59,14 @@ class DcgmExporterSource:
         self._url = config.exporter
         # No proxy: the exporter is on this node.
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        self._metrics = {metric.dcgm: metric for metric in config.metrics().values() if metric.dcgm in NAMES}
+        self._metrics = {name: metric for name, metric in config.metrics().items() if name in COLUMNS}
         gpu_metrics = [metric for metric in config.metrics().values() if metric.scope == "gpu"]
-        self._unknown = {metric.name: NO_FIELD for metric in gpu_metrics if metric.dcgm not in NAMES}
+        self._unknown = {metric.name: NO_FIELD for metric in gpu_metrics if metric.name not in COLUMNS}
         self.blanks: Counter[tuple[int, str]] = Counter()
         self.outdated = False
         self._only = only
         self._before: list[str] = []
-        self._series: dict[str, tuple[int, Gpu | None]] = {}
+        self._series: dict[str, tuple[str, Gpu | None]] = {}
         try:
             lines = self._lines()
             self._mig = mig_uuids() if any("GPU_I_ID=" in line for line in lines) else {}
@@ -143,7 +137,7 @@ class DcgmExporterSource:
         if not text.endswith("\n"):
             raise ValueError("its last line is cut off")
         lines = text.splitlines()
-        known = [line for line in lines if line.partition("{")[0] in FIELDS]
+        known = [line for line in lines if line.partition("{")[0] in NAMES]
         if not known and not any(line.startswith(("# HELP", "# TYPE")) for line in lines):
             raise ValueError(f"it is no Prometheus page, it begins with {lines[0][:60]!r}")
         return known
@@ -175,8 +169,8 @@ class DcgmExporterSource:
     def _values(self, lines: list[str]) -> tuple[dict[str, Gpu], dict[str, dict[str, float]]]:
         """Return the GPUs, and by metric their values (base units, NaN for a blank), both by UUID.
 
-        Where pods share a GPU, it has a series for each of them; the largest value stands for the GPU. Raises ValueError for a
-        line that is broken.
+        Where pods share a GPU, it has a series for each of them, and a counters file may have a field by its old and its new
+        name; the largest value stands for the GPU. Raises ValueError for a line that is broken.
         """
         gpus: dict[str, Gpu] = {}
         values: dict[str, dict[str, float]] = {}
@@ -184,19 +178,20 @@ class DcgmExporterSource:
         series = {}
         for line in lines:
             identity, _, number = line.rpartition(" ")
-            field, gpu = series[identity] = self._series.get(identity) or _series(identity, self._mig)
+            name, gpu = series[identity] = self._series.get(identity) or _series(identity, self._mig)
+            column, factor = NAMES[name]
             value = float(number)
-            if gpu is None or field not in self._metrics or (self._only is not None and gpu.uuid not in self._only):
+            if gpu is None or column not in self._metrics or (self._only is not None and gpu.uuid not in self._only):
                 continue
-            if not 0 <= value < (ENERGY_BLANK if field == ENERGY_FIELD else FP64_BLANK):
+            if not 0 <= value < (ENERGY_BLANK if column == "energy" else BLANK):
                 value = math.nan
-            elif not (line.startswith(GPU_UTIL_RATIO) and "." in number):
-                value *= SCALE.get(field, 1.0)
+            else:
+                # The exporter prints whole numbers without a point, and a ratio with one.
+                value *= PERCENT if name == ONCE_PERCENT and "." not in number else factor
             gpus.setdefault(gpu.uuid, gpu)
             readings = values.setdefault(gpu.uuid, {})
-            name = self._metrics[field].name
-            if name not in readings or math.isnan(readings[name]) or value > readings[name]:
-                readings[name] = value
+            if column not in readings or math.isnan(readings[column]) or value > readings[column]:
+                readings[column] = value
         self._series = series
         return gpus, values
 
@@ -204,13 +199,13 @@ class DcgmExporterSource:
         """Do nothing: every page has a connection of its own."""
 
 
-def _series(identity: str, mig: MigUuids) -> tuple[int, Gpu | None]:
-    """Return the field and the GPU of a series, from its line up to the value; raise ValueError when it is broken."""
+def _series(identity: str, mig: MigUuids) -> tuple[str, Gpu | None]:
+    """Return the name and the GPU of a series, from its line up to the value; raise ValueError when it is broken."""
     if not identity.endswith("}"):
         raise ValueError(f"it has a line that is no series of a dcgm-exporter: {identity[:100]!r}")
     (family,) = text_string_to_metric_families(f"{identity} 0\n")
     (sample,) = family.samples
-    return FIELDS[sample.name], _gpu(sample.labels, mig)
+    return sample.name, _gpu(sample.labels, mig)
 
 
 def _gpu(labels: Mapping[str, str], mig: MigUuids) -> Gpu | None:
@@ -220,7 +215,7 @@ def _gpu(labels: Mapping[str, str], mig: MigUuids) -> Gpu | None:
     if not uuid or not index.isdecimal():
         return None
     name = labels.get("modelName", "unknown")
-    driver = labels.get("DCGM_FI_DRIVER_VERSION", "")
+    driver = labels.get("DCGM_FI_DRIVER_VERSION") or labels.get("DCGM_FI_SYSTEM_DRIVER_VERSION", "")  # up to 4.8; since 4.9
     instance = labels.get("GPU_I_ID", "")
     if not instance.isdecimal():
         return Gpu(int(index), None, uuid, name, driver)
@@ -229,5 +224,6 @@ def _gpu(labels: Mapping[str, str], mig: MigUuids) -> Gpu | None:
 
 
 def _missing(metric: Metric) -> str:
-    assert metric.dcgm is not None
-    return f"not in the exporter's counters file; add {PREFIX}{NAMES[metric.dcgm][0]}"
+    # The oldest name, which every exporter knows.
+    oldest = next(name for name, (column, _) in NAMES.items() if column == metric.name)
+    return f"not in the exporter's counters file; add {oldest}"

@@ -1,6 +1,6 @@
-"""DCGM's fields by number, as far as the catalogue has them: their units, and the names that dcgm-exporter prints.
+"""DCGM's fields by number, as far as the catalogue has them, and their units: those of ``dcgm_fields.h``.
 
-Numbers and units are those of ``dcgm_fields.h``; the numbers are stable, DCGM 4.6 renamed the fields.
+The numbers are stable; DCGM 4.6 renamed the fields, and 4.7 has new numbers for those in base units beside them.
 """
 
 MIB = 2**20
@@ -24,33 +24,4 @@ SCALE = {
     204: PERCENT,
     251: MIB,
     252: MIB,
-}
-# Without their common DCGM_FI_; the second name is that of DCGM 4.6, should the exporter's counters file use it.
-NAMES = {
-    92: ("DEV_BAR1_USED",),
-    93: ("DEV_BAR1_FREE",),
-    100: ("DEV_SM_CLOCK",),
-    101: ("DEV_MEM_CLOCK",),
-    150: ("DEV_GPU_TEMP", "DEV_GPU_TEMP_CELSIUS"),
-    155: ("DEV_POWER_USAGE", "DEV_BOARD_POWER_WATTS"),
-    156: ("DEV_TOTAL_ENERGY_CONSUMPTION",),
-    157: ("DEV_POWER_USAGE_INSTANT", "DEV_BOARD_POWER_RAW_WATTS"),
-    164: ("DEV_ENFORCED_POWER_LIMIT", "DEV_BOARD_POWER_LIMIT_ENFORCED_WATTS"),
-    203: ("DEV_GPU_UTIL", "DEV_GPU_UTIL_RATIO"),
-    204: ("DEV_MEM_COPY_UTIL",),
-    238: ("DEV_PCIE_LINK_WIDTH",),
-    251: ("DEV_FB_FREE",),
-    252: ("DEV_FB_USED",),
-    1001: ("PROF_GR_ENGINE_ACTIVE", "PROF_GR_ENGINE_UTIL_RATIO"),
-    1002: ("PROF_SM_ACTIVE", "PROF_SM_UTIL_RATIO"),
-    1003: ("PROF_SM_OCCUPANCY", "PROF_SM_OCCUPANCY_RATIO"),
-    1004: ("PROF_PIPE_TENSOR_ACTIVE", "PROF_TENSOR_UTIL_RATIO"),
-    1005: ("PROF_DRAM_ACTIVE", "PROF_DRAM_UTIL_RATIO"),
-    1006: ("PROF_PIPE_FP64_ACTIVE", "PROF_FP64_UTIL_RATIO"),
-    1007: ("PROF_PIPE_FP32_ACTIVE", "PROF_FP32_UTIL_RATIO"),
-    1008: ("PROF_PIPE_FP16_ACTIVE", "PROF_FP16_UTIL_RATIO"),
-    1009: ("PROF_PCIE_TX_BYTES",),
-    1010: ("PROF_PCIE_RX_BYTES",),
-    1011: ("PROF_NVLINK_TX_BYTES",),
-    1012: ("PROF_NVLINK_RX_BYTES",),
 }

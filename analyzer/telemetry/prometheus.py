@@ -6,7 +6,7 @@ Three ways by which a GPU's telemetry comes into a database are known (`_WAYS`),
 - **scraped**: the agent's page at the scrape interval. The newest value on it is one tick of 150, so what is taken of a ratio
   is the difference of its integral from scrape to scrape, which is its exact mean in between; of the rest the mean over the
   agent's last window (``_avg``).
-- **dcgm-exporter**: its names, at the scrape interval, the newest value.
+- **dcgm-exporter**: its names, those up to 4.8 and those since 4.9, at the scrape interval, the newest value.
 """
 
 from __future__ import annotations
@@ -40,7 +40,11 @@ _PAGE, _INFO, _PROCESS = "epochcast_gpu_up", "epochcast_gpu_info", "epochcast_gp
 _SIGNS = (
     *("epochcast_gpu_dram_active_ratio", "epochcast_gpu_gpu_utilization_ratio", "epochcast_gpu_power_watts"),
     *("epochcast_host_cpu_utilization_ratio", _PAGE, _INFO),
-    *("DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_PROF_GR_ENGINE_ACTIVE", "DCGM_FI_PROF_SM_ACTIVE"),
+    *(
+        name
+        for name, meaning in DCGM_EXPORTER.items()
+        if meaning.column in ("gpu_utilization", "power", "gr_engine_active", "sm_active")
+    ),
 )
 
 
@@ -194,7 +198,8 @@ class PrometheusSource:
 
     def _device(self, uuid: str, labels: Mapping[str, str], info: Mapping[str, str]) -> Device:
         place = self._settings
-        node = labels.get(place.node_label, "") if place.node_label else labels.get("Hostname", "")
+        # dcgm-exporter writes Hostname up to 4.8.2, hostname since.
+        node = labels.get(place.node_label, "") if place.node_label else labels.get("Hostname") or labels.get("hostname", "")
         label = labels.get("gpu", "")
         if instance := labels.get("GPU_I_ID", ""):
             label = f"{label}.{instance}"
@@ -265,17 +270,17 @@ def _span(seconds: float, samples: int) -> float:
     return min(max(seconds * MOST_SAMPLES / samples, SHORTEST_SPAN_S), LONGEST_SPAN_S)
 
 
-def _ways(uuid: str, places: Mapping[str, Mapping[tuple[str, str], object]]) -> list[Way]:
+def _ways(uuid: str, places: Mapping[str, Mapping[tuple[str, str], Mapping[str, str]]]) -> list[Way]:
     """By which ways a GPU's telemetry is there, best first."""
     meanings = {"written": WRITTEN, "scraped": SCRAPED, "dcgm-exporter": DCGM_EXPORTER}
     ways = []
     for kind in _WAYS:
-        for instance, job in sorted(places[kind]):
+        for (instance, job), seen in sorted(places[kind].items()):
             # A label that is not there matches the empty text.
             labels = {"instance": instance, "job": job}
             if kind == "dcgm-exporter":
                 whole, _, part = uuid.partition("/")
-                labels |= {"UUID": whole, "GPU_I_ID": part}
+                labels |= {"UUID" if "UUID" in seen else "uuid": whole, "GPU_I_ID": part}
             else:
                 labels["uuid"] = uuid
             ways.append(Way(kind, tuple(labels.items()), meanings[kind]))
@@ -283,11 +288,9 @@ def _ways(uuid: str, places: Mapping[str, Mapping[tuple[str, str], object]]) -> 
 
 
 def _uuid(labels: Mapping[str, str]) -> str:
-    """Of a MIG instance dcgm-exporter tells only its GPU's UUID and its number."""
-    if uuid := labels.get("uuid"):
-        return uuid
+    """Of a MIG instance dcgm-exporter tells only its GPU's UUID and its number; ``uuid`` is its old label, and the agent's."""
     part = labels.get("GPU_I_ID", "")
-    return labels.get("UUID", "") + (f"/{part}" if part else "")
+    return (labels.get("uuid") or labels.get("UUID", "")) + (f"/{part}" if part else "")
 
 
 def _host(instance: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ...dcgm_exporter_names import ONCE_PERCENT, PERCENT
 from .prometheus_api import Series
 from .series_names import Meaning, Part
 
@@ -22,7 +23,8 @@ def table(series: Sequence[Series], meanings: Mapping[str, Meaning], *, exact: b
     """Put the samples of a GPU's series side by side.
 
     Args:
-        series: of one GPU; two of one name (a label of theirs changed) follow each other in time.
+        series: of one GPU; two of one name (a label of theirs changed) follow each other in time, and so do two of one column
+            where dcgm-exporter was upgraded.
         meanings: what each name holds.
         exact: whether integrals run as fast as the clock; a replay's do not.
 
@@ -34,7 +36,10 @@ def table(series: Sequence[Series], meanings: Mapping[str, Meaning], *, exact: b
     parts: dict[tuple[str, Part], Array] = {}
     for meaning, one in known:
         column = parts.setdefault((meaning.column, meaning.part), np.full(time.size, np.nan))
-        column[np.searchsorted(time, one.time)] = one.values * meaning.factor
+        values = np.where(one.values < meaning.blank, one.values, np.nan)
+        percent = one.labels["__name__"] == ONCE_PERCENT and (values > 1.0).any()
+        at = np.searchsorted(time, one.time)
+        column[at] = np.where(np.isnan(values), column[at], values * (PERCENT if percent else meaning.factor))
     columns: dict[str, Array] = {}
     for name in dict.fromkeys(name for name, _ in parts):
         best = np.full(time.size, np.nan)

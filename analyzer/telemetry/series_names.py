@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal, NamedTuple
+
+from ...dcgm_exporter_names import BLANK, ENERGY_BLANK, NAMES
 
 #: Column -> unit suffix of the agent's name for it. (The agent's catalogue is not ours to load; a test compares the two.)
 _GPU_SUFFIXES = {
@@ -48,42 +51,19 @@ AGENT_NAMES = {f"epochcast_gpu_{column}_{suffix}": column for column, suffix in 
     f"epochcast_host_{column}_{suffix}": column for column, suffix in _HOST_SUFFIXES.items()
 }
 
-MIB = 2.0**20
-
-#: dcgm-exporter's name -> (column, factor to its base unit).
-DCGM_EXPORTER_NAMES = {
-    "DCGM_FI_DEV_SM_CLOCK": ("sm_clock", 1e6),
-    "DCGM_FI_DEV_MEM_CLOCK": ("memory_clock", 1e6),
-    "DCGM_FI_DEV_GPU_TEMP": ("temperature", 1.0),
-    "DCGM_FI_DEV_POWER_USAGE": ("power", 1.0),
-    "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION": ("energy", 1e-3),
-    "DCGM_FI_DEV_GPU_UTIL": ("gpu_utilization", 1e-2),
-    "DCGM_FI_DEV_MEM_COPY_UTIL": ("memory_utilization", 1e-2),
-    "DCGM_FI_DEV_FB_FREE": ("memory_free", MIB),
-    "DCGM_FI_DEV_FB_USED": ("memory_used", MIB),
-    "DCGM_FI_PROF_GR_ENGINE_ACTIVE": ("gr_engine_active", 1.0),
-    "DCGM_FI_PROF_SM_ACTIVE": ("sm_active", 1.0),
-    "DCGM_FI_PROF_SM_OCCUPANCY": ("sm_occupancy", 1.0),
-    "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": ("tensor_active", 1.0),
-    "DCGM_FI_PROF_DRAM_ACTIVE": ("dram_active", 1.0),
-    "DCGM_FI_PROF_PIPE_FP64_ACTIVE": ("fp64_active", 1.0),
-    "DCGM_FI_PROF_PIPE_FP32_ACTIVE": ("fp32_active", 1.0),
-    "DCGM_FI_PROF_PIPE_FP16_ACTIVE": ("fp16_active", 1.0),
-    "DCGM_FI_PROF_PCIE_TX_BYTES": ("pcie_tx", 1.0),
-    "DCGM_FI_PROF_PCIE_RX_BYTES": ("pcie_rx", 1.0),
-    "DCGM_FI_PROF_NVLINK_TX_BYTES": ("nvlink_tx", 1.0),
-    "DCGM_FI_PROF_NVLINK_RX_BYTES": ("nvlink_rx", 1.0),
-}
-
 Part = Literal["last", "window", "integral"]
 
 
 class Meaning(NamedTuple):
-    """What a series holds: ``part`` is the newest value, the mean over the agent's window, or the integral over time."""
+    """What a series holds: ``part`` is the newest value, the mean over the agent's window, or the integral over time.
+
+    From ``blank`` on a value is none, below it ``factor`` brings it to the base unit.
+    """
 
     column: str
     part: Part
     factor: float = 1.0
+    blank: float = math.inf
 
 
 def _agent_meanings() -> dict[str, Meaning]:
@@ -100,4 +80,11 @@ def _agent_meanings() -> dict[str, Meaning]:
 #: Series by the way they came into the database. Remote write sends every sample under the name of the newest value.
 WRITTEN = {name: Meaning(column, "last") for name, column in AGENT_NAMES.items()}
 SCRAPED = _agent_meanings()
-DCGM_EXPORTER = {name: Meaning(column, "last", factor) for name, (column, factor) in DCGM_EXPORTER_NAMES.items()}
+#: The power that an exporter has unless asked for more is a mean; it is taken for the column that the catalogue calls power.
+DCGM_EXPORTER = {
+    name: Meaning(
+        "power" if column == "power_average" else column, "last", factor, ENERGY_BLANK if column == "energy" else BLANK
+    )
+    for name, (column, factor) in NAMES.items()
+    if column != "power"
+}

@@ -40,7 +40,10 @@ class Exporter:
     """``answer`` is called with each request; it begins with the page of an exporter 3.x with two GPUs."""
 
     # 3.x: Hostname, container labels always there, blanks printed as they are. 4.x with DCGM 4.6: hostname, uuid, new names.
-    page_3, page_4, page_mig = (Path(__file__).with_name(f"page_{name}.prom").read_text() for name in ("3", "4", "mig"))
+    # 4.9: the GPUs of 3.x by newer names in base units, another label for the driver, no blanks.
+    page_3, page_4, page_4_9, page_mig = (
+        Path(__file__).with_name(f"page_{name}.prom").read_text() for name in ("3", "4", "4_9", "mig")
+    )
 
     def __init__(self) -> None:
         self.answer: Callable[[Request], None]

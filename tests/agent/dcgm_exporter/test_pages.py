@@ -2,15 +2,13 @@
 
 import math
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from epochcast.agent.catalog import catalog
 from epochcast.agent.errors import InputError
-from epochcast.agent.sources import dcgm_exporter
-from epochcast.agent.sources.dcgm_table import NAMES, SCALE
+from epochcast.agent.sources.dcgm_table import SCALE
 from epochcast.agent.sources.mig import mig_uuids
 
 MIB = 2**20
@@ -53,6 +51,27 @@ def test_a_page_of_3_in_base_units(exporter: Any, read: Any, values: Any) -> Non
         "memory_used": 512 * MIB,
         "memory_free": 40000 * MIB,
     }
+
+
+def test_a_page_of_4_9_says_the_same(exporter: Any, read: Any, values: Any) -> None:
+    old = exporter.open()
+    before = [values(old, row) for row in read(old)]
+    for page in (exporter.page_4_9, exporter.page_3 + exporter.page_4_9):  # a counters file may have both names
+        exporter.serve(page)
+        source = exporter.open()
+        assert [(device.uuid, device.name, device.static) for device in source.devices] == [
+            (device.uuid, device.name, device.static) for device in old.devices
+        ]
+        assert [values(source, row) for row in read(source)] == [pytest.approx(one) for one in before]
+        assert source.devices[1].unmeasured["dram_active"] == "the exporter has no value of it for this device"
+
+
+def test_an_upgrade_of_the_exporter_goes_unnoticed(exporter: Any, read: Any, values: Any) -> None:
+    source = exporter.open()
+    before = values(source, read(source)[0])
+    exporter.serve(exporter.page_4_9)
+    assert values(source, read(source, 1)[0]) == pytest.approx(before)
+    assert not source.outdated
 
 
 def test_old_blanks_are_no_values(exporter: Any, read: Any, values: Any) -> None:
@@ -213,17 +232,9 @@ def test_a_gpu_that_leaves_the_page_has_no_rows(exporter: Any, read: Any) -> Non
     assert [row.device for row in read(source, 1)] == [0]
 
 
-def test_every_dcgm_field_of_the_catalogue_has_its_names_and_unit() -> None:
-    fields = {metric.dcgm: metric for metric in catalog().values() if metric.dcgm is not None}
-    assert set(NAMES) == set(fields)
-    for field, metric in fields.items():
-        assert SCALE.get(field, 1) == {203: 0.01, 204: 0.01, 156: 0.001}.get(
-            field, {"Hz": 1e6, "bytes": MIB}.get(metric.unit, 1)
-        )
-
-
-def test_names_agree_with_those_that_the_agent_prints_itself() -> None:
-    source = Path(dcgm_exporter.__file__).parents[1] / "compat.py"
-    for field, names in NAMES.items():
-        if f"{field}: Field(" in source.read_text():
-            assert f'"DCGM_FI_{names[0]}"' in source.read_text()
+def test_every_dcgm_field_of_the_catalogue_has_its_unit() -> None:
+    for metric in catalog().values():
+        if metric.dcgm is not None:
+            assert SCALE.get(metric.dcgm, 1) == {203: 0.01, 204: 0.01, 156: 0.001}.get(
+                metric.dcgm, {"Hz": 1e6, "bytes": MIB}.get(metric.unit, 1)
+            )

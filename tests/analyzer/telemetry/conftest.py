@@ -1,13 +1,20 @@
-"""A server that answers as a test says: for the ways in which real ones fail."""
+"""A real Prometheus, whose past promtool has written; a server that answers as a test says, as real ones fail."""
 
+import json
+import shutil
+import subprocess
 import threading
-from collections.abc import Callable, Iterator
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+
+Line = tuple[str, dict[str, str], float, float]  # name, labels, value, unix seconds
 
 
 class Request(NamedTuple):
@@ -57,3 +64,33 @@ def serve() -> Iterator[Callable[[Callable[[Request], Reply]], str]]:
             return f"http://127.0.0.1:{server.server_port}"
 
         yield start
+
+
+@pytest.fixture(params=["prometheus", "victoria-metrics"])
+def past(request: pytest.FixtureRequest, tmp_path: Path, database: Callable[..., Any]) -> Callable[[Iterable[Line]], str]:
+    """Start a database that holds these samples; what comes back is its address."""
+
+    def start(lines: Iterable[Line]) -> str:
+        series = [
+            (f"{name}{{{','.join(f'{key}={json.dumps(label)}' for key, label in labels.items())}}} {value!r}", moment)
+            for name, labels, value, moment in lines
+        ]
+        if request.param == "victoria-metrics":
+            return _imported(database("victoria-metrics"), [f"{text} {round(moment * 1000)}" for text, moment in series])
+        if shutil.which("promtool") is None:
+            pytest.skip("no promtool on this machine (Debian: apt install prometheus)")
+        text = [f"{text} {moment:.3f}" for text, moment in series]
+        (tmp_path / "past.txt").write_text("\n".join([*text, "# EOF"]) + "\n")
+        command = ["promtool", "tsdb", "create-blocks-from", "openmetrics", tmp_path / "past.txt", tmp_path / "tsdb"]
+        subprocess.run([str(part) for part in command], check=True, capture_output=True)
+        return str(database("prometheus").url)
+
+    return start
+
+
+def _imported(victoria: Any, lines: list[str]) -> str:
+    """Its address, once the samples can be asked for."""
+    body = "\n".join([*lines, ""]).encode()
+    urllib.request.urlopen(urllib.request.Request(f"{victoria.url}/api/v1/import/prometheus", body), timeout=10).close()
+    urllib.request.urlopen(f"{victoria.url}/internal/force_flush", timeout=10).close()
+    return str(victoria.url)

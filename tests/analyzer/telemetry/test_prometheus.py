@@ -1,12 +1,8 @@
 """A real Prometheus, whose past promtool has written; servers of our own for the ways in which databases fail."""
 
 import json
-import shutil
-import subprocess
 import time
-import urllib.request
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,41 +16,11 @@ from epochcast.analyzer.telemetry.prometheus_rows import table
 from epochcast.analyzer.telemetry.series_names import SCRAPED
 from epochcast.analyzer.telemetry.settings import PrometheusSettings
 
-Line = tuple[str, dict[str, str], float, float]  # name, labels, value, unix seconds
+from .conftest import Line
 
 GPU = {"gpu": "0", "uuid": "GPU-a", "name": "Tesla T4"}
 PUSHED = {**GPU, "instance": "node-1", "job": "epochcast-agent"}
 PAGE = {**GPU, "instance": "node-1.example:9911", "job": "agents"}
-
-
-@pytest.fixture(params=["prometheus", "victoria-metrics"])
-def past(request: pytest.FixtureRequest, tmp_path: Path, database: Callable[..., Any]) -> Callable[[Iterable[Line]], str]:
-    """Start a database that holds these samples; what comes back is its address."""
-
-    def start(lines: Iterable[Line]) -> str:
-        series = [
-            (f"{name}{{{','.join(f'{key}={json.dumps(label)}' for key, label in labels.items())}}} {value!r}", moment)
-            for name, labels, value, moment in lines
-        ]
-        if request.param == "victoria-metrics":
-            return _imported(database("victoria-metrics"), [f"{text} {round(moment * 1000)}" for text, moment in series])
-        if shutil.which("promtool") is None:
-            pytest.skip("no promtool on this machine (Debian: apt install prometheus)")
-        text = [f"{text} {moment:.3f}" for text, moment in series]
-        (tmp_path / "past.txt").write_text("\n".join([*text, "# EOF"]) + "\n")
-        command = ["promtool", "tsdb", "create-blocks-from", "openmetrics", tmp_path / "past.txt", tmp_path / "tsdb"]
-        subprocess.run([str(part) for part in command], check=True, capture_output=True)
-        return str(database("prometheus").url)
-
-    return start
-
-
-def _imported(victoria: Any, lines: list[str]) -> str:
-    """Its address, once the samples can be asked for."""
-    body = "\n".join([*lines, ""]).encode()
-    urllib.request.urlopen(urllib.request.Request(f"{victoria.url}/api/v1/import/prometheus", body), timeout=10).close()
-    urllib.request.urlopen(f"{victoria.url}/internal/force_flush", timeout=10).close()
-    return str(victoria.url)
 
 
 @pytest.fixture(autouse=True)

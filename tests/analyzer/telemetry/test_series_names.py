@@ -1,6 +1,5 @@
 from epochcast.agent.catalog import catalog
-from epochcast.agent.compat import FIELDS
-from epochcast.analyzer.telemetry.series_names import AGENT_NAMES, DCGM_EXPORTER_NAMES, SCRAPED, WRITTEN, Meaning
+from epochcast.analyzer.telemetry.series_names import AGENT_NAMES, DCGM_EXPORTER, SCRAPED, WRITTEN, Meaning
 
 
 def test_every_metric_of_the_agent_is_known_by_its_name_in_a_database() -> None:
@@ -9,15 +8,13 @@ def test_every_metric_of_the_agent_is_known_by_its_name_in_a_database() -> None:
     assert names == AGENT_NAMES
 
 
-def test_dcgm_exporters_names_and_units_are_those_that_the_agent_speaks() -> None:
-    columns = {metric.dcgm: metric.name for metric in catalog().values()}
-    spoken = {field.name: (columns[number], 1 / field.factor) for number, field in FIELDS.items()}
+def test_dcgm_exporters_names_are_read_as_what_the_catalogue_calls_them() -> None:
+    assert DCGM_EXPORTER["DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL"] == Meaning("energy", "last", 1.0, 1e18)
+    assert {meaning.column for meaning in DCGM_EXPORTER.values()} <= set(AGENT_NAMES.values())
     # An exporter's power is the only one that it has, so it is taken for the column that the catalogue calls power.
-    spoken["DCGM_FI_DEV_POWER_USAGE"] = ("power", 1.0)
-    assert spoken.keys() == DCGM_EXPORTER_NAMES.keys()
-    for name, (column, factor) in DCGM_EXPORTER_NAMES.items():
-        assert column == spoken[name][0]
-        assert abs(factor / spoken[name][1] - 1) < 1e-9
+    power = {name for name, meaning in DCGM_EXPORTER.items() if meaning.column.startswith("power") and "LIMIT" not in name}
+    assert power == {"DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_DEV_BOARD_POWER_WATTS"}
+    assert {DCGM_EXPORTER[name].column for name in power} == {"power"}
 
 
 def test_what_is_on_the_agents_page_beside_the_newest_value() -> None:
