@@ -170,7 +170,7 @@ class DcgmExporterSource:
         """Return the GPUs, and by metric their values (base units, NaN for a blank), both by UUID.
 
         Where pods share a GPU, it has a series for each of them, and a counters file may have a field by its old and its new
-        name; the largest value stands for the GPU. Raises ValueError for a line that is broken.
+        name; the largest value counts for the GPU. Raises ValueError for a line that is broken.
         """
         gpus: dict[str, Gpu] = {}
         values: dict[str, dict[str, float]] = {}
