@@ -19,9 +19,9 @@ from ..trace import Trace, write_trace
 
 _LEAD_S = 1.5  # sampled before the trainer starts and after it ends, so that the trace shows both
 _SETTLE_S = 0.3  # the last ticks are in the agent's ring three ticks later at the latest
-# A trainer that takes so many times as long as told to, and what its start may take, is ended with the epochs that it has:
-# after 18 s one had not begun yet on a machine that others kept busy.
-_SLOWEST, _START_S = 3.0, 30.0
+# The trainer makes its fewest epochs however slow the machine is. Beyond _LATE times its time the user hears why it takes longer;
+# a trainer that has not ended after _MOST_S is ended with the epochs that it has: the agent keeps samples for ten minutes.
+_LATE, _MOST_S = 1.3, 570.0
 # On a machine that others use too, threads that spin while they wait for each other slow a small network down, up to tenfold
 # (measured); these settings let them sleep, in torch and in NumPy's OpenBLAS. A user's own settings win.
 _CALM_THREADS = {"OMP_WAIT_POLICY": "passive", "OPENBLAS_THREAD_TIMEOUT": "4"}
@@ -63,10 +63,9 @@ def _train(marks: Path, seconds: float, progress: Callable[[str], object]) -> No
         )
         try:
             began = time.monotonic()
-            while trainer.poll() is None and time.monotonic() - began < _START_S + _SLOWEST * seconds:
-                progress(
-                    f"training a CNN on this CPU: {time.monotonic() - began:.0f} of about {seconds:.0f} s, {_last_line(said)}"
-                )
+            while trainer.poll() is None and (spent := time.monotonic() - began) < _MOST_S:
+                why = " (this machine is busy: it takes longer)" if spent > _LATE * seconds else ""
+                progress(f"training a CNN on this CPU: {spent:.0f} of about {seconds:.0f} s{why}, {_last_line(said)}")
                 time.sleep(0.5)
         finally:
             ended_itself = trainer.poll() is not None
@@ -74,8 +73,10 @@ def _train(marks: Path, seconds: float, progress: Callable[[str], object]) -> No
             trainer.wait()
             marks.with_suffix(".checkpoint.npz").unlink(missing_ok=True)
         epochs = len(json.loads(marks.read_text(encoding="utf-8"))["epoch_starts"]) if marks.exists() else 0
-        if (ended_itself and trainer.returncode != 0) or epochs < 2:
+        if ended_itself and trainer.returncode != 0:
             raise TrainerError(f"the training ended with status {trainer.returncode} after {epochs} epochs: {_last_line(said)}")
+        if epochs < 2:
+            raise TrainerError(f"the training had {epochs} epochs after {_MOST_S:.0f} s and was ended; try a less busy machine")
 
 
 def _last_line(said: Any) -> str:

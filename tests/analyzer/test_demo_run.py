@@ -83,6 +83,12 @@ def test_a_training_that_fails_is_one_sentence_and_leaves_nothing_half(tmp_path:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_training_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[str]) -> None:
+    monkeypatch.setattr(live, "_MOST_S", 0.0)
+    with pytest.raises(TrainerError, match=r"had 0 epochs after 0 s and was ended; try a less busy machine"):
+        record_training(tmp_path, 60, lines.append)
+
+
 def test_one_part_that_fails_leaves_the_others_and_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*arguments: object) -> None:
         raise TrainerError("the training ended with status -9 after 0 epochs: starting")
