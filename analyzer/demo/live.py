@@ -19,8 +19,8 @@ from ..trace import Trace, write_trace
 
 _LEAD_S = 1.5  # sampled before the trainer starts and after it ends, so that the trace shows both
 _SETTLE_S = 0.3  # the last ticks are in the agent's ring three ticks later at the latest
-# The trainer makes its fewest epochs however slow the machine is. Beyond _LATE times its time the user hears why it takes longer;
-# a trainer that has not ended after _MOST_S is ended with the epochs that it has: the agent keeps samples for ten minutes.
+# The trainer makes its fewest epochs however slow the machine is; from _LATE times its time on the progress line says why it
+# takes longer. After _MOST_S it is ended with the epochs that it has: the agent keeps samples for ten minutes.
 _LATE, _MOST_S = 1.3, 570.0
 # On a machine that others use too, threads that spin while they wait for each other slow a small network down, up to tenfold
 # (measured); these settings let them sleep, in torch and in NumPy's OpenBLAS. A user's own settings win.
