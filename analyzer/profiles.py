@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ..detector import Detection, detect
 from ..regressor import Catalog, Gpu, Profile
+from .adapters import prometheus_json
 from .errors import InputError
 from .profile_of_detection import LEAST_CONFIDENCE, profile_of_detection
 from .reasons import REASONS
@@ -57,11 +58,19 @@ def read_source(path: str, catalog: Catalog, gpu: str | None = None) -> Source:
 
 def read_sources(path: str, catalog: Catalog, gpu: str | None = None) -> list[Source]:
     """The sources in a file, one for each of its GPUs; raises InputError like `read_source`."""
-    if path.endswith(".json"):
+    if path.endswith(".json") and not _is_answer_of_prometheus(path):
         return [read_source(path, catalog, gpu)]
     traces = read_traces(path)
     names = [path] if len(traces) == 1 else [f"{path}, {trace.label}" for trace in traces]
     return [source_of(trace, name, catalog, gpu) for trace, name in zip(traces, names, strict=True)]
+
+
+def _is_answer_of_prometheus(path: str) -> bool:
+    try:
+        with Path(path).open(encoding="utf-8") as file:
+            return prometheus_json.recognises(file.read(100))
+    except (OSError, UnicodeError):  # said where it is read
+        return False
 
 
 def source_of(trace: Trace, name: str, catalog: Catalog, gpu: str | None = None) -> Source:

@@ -27,10 +27,8 @@ def with_time(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, tuple[str, 
     spelled = {str(column).strip().lower(): column for column in reversed(frame.columns)}
     title = next((spelled[one] for one in TIME_COLUMNS if one in spelled), None)
     if title is None:
-        raise InputError(
-            f"{name!r} has no column 'time' (or 't', 'timestamp'); it has {', '.join(map(str, frame.columns[:8]))}; "
-            "name the column of its times so, or give them one"
-        )
+        seen = ", ".join(str(column)[:40] for column in frame.columns[:8])
+        raise InputError(f"{name!r} has no column 'time' (or 't', 'timestamp'); it has {seen}; give its times such a column")
     if not isinstance(frame[title], pd.Series):  # a Parquet file may have two of a name
         raise InputError(f"{name!r} has more than one column {title!r}; give every metric a name of its own")
     times, notes = unix_seconds(frame[title], str(title), name)
@@ -55,7 +53,7 @@ def unix_seconds(column: pd.Series[Any], title: str, name: str) -> tuple[pd.Seri
         return _of_numbers(numeric_column(column, title, name), title)
     else:
         times, zoned = _of_texts(column, title, name), bool(given.astype(str).str.contains(_ZONE).all())
-    seconds = (times - pd.Timestamp(0, tz="UTC")).dt.total_seconds()
+    seconds = (times - pd.Timestamp("1970-01-01", tz="UTC")).dt.total_seconds()
     if zoned:
         return seconds, ()
     return seconds, (f"column {title!r} names no time zone and is taken as UTC: lengths are right, dates may be hours off",)

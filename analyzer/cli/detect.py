@@ -46,32 +46,27 @@ def detect(
     traces = read_traces(trace)
     for recorded in traces:
         recorded.metrics(metrics)  # an unknown name is refused with the trace's own names
-    notes = list(dict.fromkeys(note for recorded in traces for note in recorded.notes))
+    answers = [
+        find_epochs(recorded.time, recorded.metrics(), method=method, clock=clock, metric=metrics or None)
+        for recorded in traces
+    ]
+    notes, several = list(dict.fromkeys(note for recorded in traces for note in recorded.notes)), len(traces) > 1
     for note in notes:
         click.echo(f"epochcast: {note}", err=True)
-    answers, several = [], len(traces) > 1
-    for recorded in traces:
-        found = find_epochs(recorded.time, recorded.metrics(), method=method, clock=clock, metric=metrics or None)
+    for recorded, found in zip(traces, answers, strict=True):
         if plot is not None:
             from ..figures import detection_figure, save_figure
 
             looked_at = replace(recorded, frame=recorded.frame[["time", *dict.fromkeys(metrics)]]) if metrics else recorded
             figure = detection_figure(looked_at, found, title=recorded.title if several else recorded.gpu or trace)
             save_figure(figure, path_of(recorded, plot) if several else plot)
-        answers.append(found)
         if not as_json:
             text = _sentences(found, float(recorded.time[0]))
             click.echo(f"{recorded.title}: {text}" if several else text)
     if as_json:
-        told = [
-            {**found.to_json(), "first_sample": float(recorded.time[0])}
-            for recorded, found in zip(traces, answers, strict=True)
-        ]
-        of_each = [
-            {"label": recorded.label, "gpu": recorded.gpu, "uuid": recorded.uuid, **answer}
-            for recorded, answer in zip(traces, told, strict=True)
-        ]
-        click.echo(json.dumps({"gpus": of_each, "notes": notes} if several else told[0], indent=2))
+        told = [{**found.to_json(), "first_sample": float(one.time[0])} for one, found in zip(traces, answers, strict=True)]
+        named = [{"label": one.label, "gpu": one.gpu, "uuid": one.uuid, **each} for one, each in zip(traces, told, strict=True)]
+        click.echo(json.dumps({"gpus": named, "notes": notes} if several else told[0], indent=2))
     return 1 if all(found.verdict == "none" for found in answers) else 0
 
 
