@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..detector import Detection, detect
@@ -62,6 +62,7 @@ def read_sources(path: str, catalog: Catalog, gpu: str | None = None) -> list[So
         return [read_source(path, catalog, gpu)]
     traces = read_traces(path)
     names = [path] if len(traces) == 1 else [f"{path}, {trace.label}" for trace in traces]
+    traces[1:] = [replace(trace, notes=()) for trace in traces[1:]]  # they are of the file: once is enough
     return [source_of(trace, name, catalog, gpu) for trace, name in zip(traces, names, strict=True)]
 
 

@@ -251,7 +251,9 @@ def test_predict_takes_the_gpus_of_a_log_as_those_of_one_job(
 ) -> None:
     path = log(smi_log(("index", *METRICS), gpus=2))
     assert main(["predict", str(path), "--gpu", "H100 SXM5", "--target", "A10G", "--json"]) == 0
-    assert [one["trace"] for one in json.loads(capsys.readouterr().out)["gpus"]] == [f"{path}, GPU 0", f"{path}, GPU 1"]
+    answer = json.loads(capsys.readouterr().out)
+    assert [one["trace"] for one in answer["gpus"]] == [f"{path}, GPU 0", f"{path}, GPU 1"]
+    assert sum("no time zone" in note for note in answer["notes"]) == 1, "said once of a file"
 
 
 def test_a_log_of_eight_real_gpus(shared_data: Path, log: Callable[[str], Path]) -> None:
