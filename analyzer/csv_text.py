@@ -17,6 +17,9 @@ import pandas as pd
 
 from .errors import InputError
 
+#: Columns that hold a table's times, in the order of preference; capitals do not matter.
+TIME_COLUMNS = ("time", "t", "timestamp")
+
 
 def source_name(path: str | Path) -> str:
     """What messages call the source: the path, or ``standard input`` for ``-``."""
@@ -24,21 +27,23 @@ def source_name(path: str | Path) -> str:
 
 
 def read_text(path: str | Path) -> str:
-    """The text of a file, decompressed if its name ends in ``.gz``, or of standard input for ``-``.
+    """The text of a file, decompressed if its name ends in ``.gz``, or of standard input for ``-``; without a byte order mark.
 
     Raises InputError if it is missing, unreadable, or not UTF-8.
     """
     name = source_name(path)
     try:
         if str(path) == "-":
-            return sys.stdin.read()
+            return sys.stdin.read().removeprefix("\ufeff")
         if name.endswith(".gz"):
-            with gzip.open(path, "rt", encoding="utf-8") as file:
+            with gzip.open(path, "rt", encoding="utf-8-sig") as file:
                 return file.read()
-        return Path(path).read_text(encoding="utf-8")
+        return Path(path).read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise InputError(f"no such file: {name!r}") from None
-    except (OSError, UnicodeError, EOFError, zlib.error) as error:
+    except UnicodeError as error:
+        raise InputError(f"{name!r} is not a readable CSV file: {one_line(error)}; save it as UTF-8 text") from error
+    except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{name!r} is not a readable CSV file: {one_line(error)}") from error
 
 
@@ -79,8 +84,8 @@ def numeric_column(column: pd.Series[Any], title: str, name: str) -> pd.Series[A
         value = column.iloc[row]
         seen = " ".join(repr(float(value) if isinstance(value, float) else value).split())[:60]
         remedy = (
-            "times are unix seconds"
-            if title == "time"
+            "times are unix seconds, unix milliseconds or ISO 8601, the same in every row"
+            if title.lower() in TIME_COLUMNS
             else "metrics are finite numbers (leave the cell empty where there is no reading)"
         )
         raise InputError(f"column {title!r} of {name!r} holds {seen} in data row {row + 1}; {remedy}")

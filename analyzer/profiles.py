@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..detector import Detection, detect
 from ..regressor import Catalog, Gpu, Profile
+from .adapters import prometheus_json
 from .errors import InputError
 from .profile_of_detection import LEAST_CONFIDENCE, profile_of_detection
 from .reasons import REASONS
 from .static_gpu import gpu_of
-from .trace import Trace, read_trace
+from .trace import Trace, read_trace, read_traces
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Source:
 def read_source(path: str, catalog: Catalog, gpu: str | None = None) -> Source:
     """The profile in a JSON file, or the one made of a trace (Parquet, CSV, ``-``) on the GPU named in it or by ``gpu``.
 
-    Raises InputError, naming the file, for one that is neither and for a trace of no known GPU.
+    Raises InputError, naming the file, for one that is neither, for a trace of no known GPU and for a log of several.
     """
     if not path.endswith(".json"):
         return source_of(read_trace(path), path, catalog, gpu)
@@ -55,13 +56,31 @@ def read_source(path: str, catalog: Catalog, gpu: str | None = None) -> Source:
     return Source(path, profile, catalog.resolve(profile.gpu))
 
 
+def read_sources(path: str, catalog: Catalog, gpu: str | None = None) -> list[Source]:
+    """The sources in a file, one for each of its GPUs; raises InputError like `read_source`."""
+    if path.endswith(".json") and not _is_answer_of_prometheus(path):
+        return [read_source(path, catalog, gpu)]
+    traces = read_traces(path)
+    names = [path] if len(traces) == 1 else [f"{path}, {trace.label}" for trace in traces]
+    traces[1:] = [replace(trace, notes=()) for trace in traces[1:]]  # they are of the file: once is enough
+    return [source_of(trace, name, catalog, gpu) for trace, name in zip(traces, names, strict=True)]
+
+
+def _is_answer_of_prometheus(path: str) -> bool:
+    try:
+        with Path(path).open(encoding="utf-8") as file:
+            return prometheus_json.recognises(file.read(100))
+    except (OSError, UnicodeError):  # said where it is read
+        return False
+
+
 def source_of(trace: Trace, name: str, catalog: Catalog, gpu: str | None = None) -> Source:
     """The profile made of a trace on the GPU named in it or by ``gpu``; raises InputError like `read_source`, with ``name``."""
     try:
         profile, found = profile_of(trace, catalog, gpu)
     except ValueError as error:  # the InputError of any room
         raise InputError(f"{name!r}: {error}") from error
-    notes = (*_contradiction(trace, profile.gpu, catalog), *_notes(found))
+    notes = (*trace.notes, *_contradiction(trace, profile.gpu, catalog), *_notes(found))
     return Source(name, profile, gpu_of(profile.gpu, trace.static, catalog), notes)
 
 

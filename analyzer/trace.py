@@ -1,9 +1,11 @@
 """The trace: telemetry of one GPU as one table, and its two file formats, CSV and Parquet.
 
-A trace has a column ``time`` (unix seconds, strictly increasing; ``t`` is accepted as an alias) and one numeric column per
-metric, in base units under the names of the metric catalogue; other numeric columns are usable under their own names.
+A trace has a column ``time`` (unix seconds, strictly increasing) and one numeric column per metric, in base units under the
+names of the metric catalogue; other numeric columns are usable under their own names. ``t`` and ``timestamp`` are read as
+``time``, and so are unix milliseconds and ISO 8601 (UTC where it names no zone).
 An empty cell (NaN) means "no reading at this tick". Both formats carry the same metadata, one JSON object: Parquet under the
-schema key ``epochcast``, CSV in an optional first line ``# {...}``. Other tools' logs are read too (``adapters/``).
+schema key ``epochcast``, CSV in an optional first line ``# {...}``. Other tools' logs are read too (``adapters/``), and each
+GPU in one is a trace.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -22,15 +24,19 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from .adapters import read_foreign
+from .adapters.device_table import DeviceTable
 from .csv_text import numeric_column, one_line, parse_csv, read_text, source_name
 from .errors import InputError
 from .files import write_whole
+from .timestamps import with_time
 
 SCHEMA = "epochcast.trace/v1"
 PARQUET_KEY = b"epochcast"
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 _METADATA = {"gpu": str, "uuid": str, "source": str, "simulated": bool, "static": dict, "missed_ticks": int}
 _JSON_NAMES = {str: "string", bool: "boolean", dict: "object", int: "integer"}
+
+_Of = TypeVar("_Of", "Trace", DeviceTable)
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,8 @@ class Trace:
     ``frame`` has the float column ``time`` [unix s, strictly increasing] and one float column per metric [base units,
     NaN = no reading]. ``gpu`` is the device's name as its source reports it, ``uuid`` its identity, ``static`` its static
     attributes; ``source`` what read it (``nvml``, ``host``, ``replay``, …); ``simulated`` is true if no hardware was read.
+    ``label`` says which GPU of its file it is (``GPU 3``), where that has several; ``notes`` are sentences on how the file was
+    understood, where it does not say so itself. Neither is written to files.
     """
 
     frame: pd.DataFrame
@@ -49,6 +57,14 @@ class Trace:
     simulated: bool = False
     static: Mapping[str, Any] = field(default_factory=dict)
     missed_ticks: int = 0
+    label: str | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """What people call it: its label, name and UUID, as far as they are known."""
+        known = ", ".join(filter(None, (self.gpu, self.uuid)))
+        return f"{self.label} ({known})" if self.label and known else self.label or known or "GPU"
 
     @property
     def time(self) -> NDArray[np.float64]:
@@ -80,18 +96,30 @@ class Trace:
         }
 
 
-def read_trace(path: str | Path) -> Trace:
-    """Read a trace from a Parquet or CSV file (``.csv`` or ``.csv.gz``), or CSV from ``-``; other tools' logs by their columns.
+def read_traces(path: str | Path) -> list[Trace]:
+    """Read the traces in a file, one for each of its GPUs: Parquet, CSV (``.csv.gz`` too; ``-`` reads it from standard input)
+    or another tool's log, recognised by its first lines. Of several GPUs each has a label of its own.
 
     Raises InputError with one sentence for a missing or unreadable file, a missing ``time`` column, times that are not
     finite, unsorted or duplicate, anything but numbers in a metric column, metadata of a wrong kind, and an empty table.
     """
     if str(path).endswith((".parquet", ".pq")):
-        return trace_of_table(_read_parquet(Path(path)), str(path))
-    return trace_of_csv(read_text(path), source_name(path))
+        return [trace_of_table(_read_parquet(Path(path)), str(path))]
+    return traces_of_csv(read_text(path), source_name(path))
 
 
-def make_trace(frame: pd.DataFrame, metadata: Mapping[str, Any], name: str) -> Trace:
+def read_trace(path: str | Path) -> Trace:
+    """Read the one trace in a file; raises InputError like `read_traces`, and for a log of several GPUs."""
+    return _only(read_traces(path), source_name(path))
+
+
+def make_trace(
+    frame: pd.DataFrame,
+    metadata: Mapping[str, Any],
+    name: str,
+    label: str | None = None,
+    notes: tuple[str, ...] = (),
+) -> Trace:
     """The trace of a table and any of the metadata's keys; raises InputError like `read_trace`, calling the table ``name``."""
     return Trace(
         frame=_checked(frame, name),
@@ -101,6 +129,8 @@ def make_trace(frame: pd.DataFrame, metadata: Mapping[str, Any], name: str) -> T
         simulated=metadata.get("simulated") or False,
         static=metadata.get("static") or {},
         missed_ticks=metadata.get("missed_ticks") or 0,
+        label=label,
+        notes=notes,
     )
 
 
@@ -122,27 +152,58 @@ def write_trace(trace: Trace, path: str | Path) -> Path:
     return path
 
 
+def path_of(trace: Trace, path: Path) -> Path:
+    """The name of one of several GPUs' files: ``run.gpu3.png`` for ``run.png`` and the label ``GPU 3``."""
+    label = re.sub(r"[^\w-]+", "", str(trace.label)).lower()
+    return path.with_suffix(f".{label}{path.suffix}")
+
+
 def trace_of_table(table: pa.Table, name: str) -> Trace:
     """The trace in a table of a Parquet file; raises InputError like `read_trace`, calling it ``name``."""
     raw = (table.schema.metadata or {}).get(PARQUET_KEY)
     # What pandas wrote of its index tells how to make one, and may be wrong; a trace has none.
     columns = [place for place, column in enumerate(table.column_names) if not PANDAS_INDEX.fullmatch(column)]
-    frame = table.select(columns).replace_schema_metadata().to_pandas()
-    return make_trace(frame, parse_metadata(raw, name), name)
+    frame, notes = with_time(table.select(columns).replace_schema_metadata().to_pandas(), name)
+    return make_trace(frame, parse_metadata(raw, name), name, notes=notes)
+
+
+def traces_of_csv(text: str, name: str) -> list[Trace]:
+    """The traces in a CSV text, ours or another tool's; raises InputError like `read_traces`, calling it ``name``."""
+    tables = tables_of_csv(text, name)
+    several = len(tables) > 1
+    return [
+        make_trace(one.frame, one.metadata, f"{name}, {one.label}" if several else name, one.label, one.notes) for one in tables
+    ]
 
 
 def trace_of_csv(text: str, name: str) -> Trace:
-    """The trace in a CSV text, ours or another tool's; raises InputError like `read_trace`, calling it ``name``."""
-    return make_trace(*table_of_csv(text, name), name)
+    """The one trace in a CSV text; raises InputError like `read_trace`, calling it ``name``."""
+    return _only(traces_of_csv(text, name), name)
 
 
-def table_of_csv(text: str, name: str) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """The table in a CSV text as it stands there, before any check of its columns, and its metadata."""
+def table_of_csv(text: str, name: str) -> DeviceTable:
+    """The one table in a CSV text, before any check of its columns but ``time``; raises InputError for several GPUs."""
+    return _only(tables_of_csv(text, name), name)
+
+
+def tables_of_csv(text: str, name: str) -> list[DeviceTable]:
+    """The table of each GPU in a CSV text, before any check of its columns but ``time``."""
     foreign = read_foreign(text, name)
     if foreign is not None:
         return foreign
     first = text.partition("\n")[0]
-    return parse_csv(text, name), parse_metadata(first[1:] if first.startswith("# {") else None, name)
+    frame, notes = with_time(parse_csv(text, name), name)
+    return [DeviceTable(frame, parse_metadata(first[1:] if first.startswith("# {") else None, name), notes=notes)]
+
+
+def _only(found: list[_Of], name: str) -> _Of:
+    if len(found) == 1:
+        return found[0]
+    labels: list[str] = [str(one.label) for one in found]
+    seen = ", ".join([*labels[:8], *(["…"] if len(labels) > 8 else [])])
+    raise InputError(
+        f"{name!r} holds {len(found)} GPUs ({seen}), and one is wanted here: `epochcast split` writes a file of each"
+    )
 
 
 def _read_parquet(path: Path) -> pa.Table:
@@ -178,10 +239,6 @@ def parse_metadata(text: str | bytes | None, name: str) -> dict[str, Any]:
 
 
 def _checked(frame: pd.DataFrame, name: str) -> pd.DataFrame:
-    if "time" not in frame.columns and "t" in frame.columns:
-        frame = frame.rename(columns={"t": "time"})
-    if "time" not in frame.columns:
-        raise InputError(f"{name!r} has no column 'time' (or 't'); it has {', '.join(map(str, frame.columns[:8]))}")
     if len(frame) == 0:
         raise InputError(f"{name!r} has no rows")
     if not frame.columns.is_unique:
@@ -195,8 +252,11 @@ def _checked(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     steps = np.diff(time)
     if (steps <= 0).any():
         row = int(np.flatnonzero(steps <= 0)[0]) + 1
-        what = "repeats" if steps[row - 1] == 0 else "goes back from"
+        what, remedy = (
+            ("repeats", "keep one row per time") if steps[row - 1] == 0 else ("goes back from", "sort the rows by time")
+        )
         raise InputError(
-            f"time {what} {time[row - 1]:.3f} in data row {row + 1} of {name!r}; sort the rows by time and drop duplicates"
+            f"time {what} {time[row - 1]:.3f} in data row {row + 1} of {name!r}; if these are rows of several GPUs, make a "
+            f"file of each, else {remedy}"
         )
     return frame

@@ -1,17 +1,15 @@
-"""Foreign telemetry, recognised by its columns and turned into a trace's: one file per format, one line here.
+"""Foreign telemetry, recognised by its first lines and turned into a trace's: one file per format, one line here.
 
 An adapter is a module with two functions: ``recognises(head)``, whether the first lines of a text are in its format, and
-``read(text, name)``, the frame (column ``time`` in unix seconds, metrics in base units under the names of the metric catalogue,
-others under their own) and the trace's metadata, as far as the format holds any.
+``read(text, name)``, a table for each GPU in the text.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
-import pandas as pd
-
-from . import dcgmi_dmon, mlperf_power, nvidia_smi, record_epochs
+from . import dcgmi_dmon, grafana_csv, mlperf_power, nvidia_smi, prometheus_json, record_epochs
+from .device_table import DeviceTable
 
 
 class Adapter(Protocol):
@@ -20,17 +18,17 @@ class Adapter(Protocol):
     def recognises(self, head: str) -> bool:
         """Whether a text that begins so is in this format."""
 
-    def read(self, text: str, name: str) -> tuple[pd.DataFrame, dict[str, Any]]:
-        """Frame and metadata of the whole text; raises InputError, in a sentence that calls the source ``name``."""
+    def read(self, text: str, name: str) -> list[DeviceTable]:
+        """At least one table, in the order of the GPUs; raises InputError, in a sentence that calls the source ``name``."""
 
 
-ADAPTERS: tuple[Adapter, ...] = (record_epochs, nvidia_smi, dcgmi_dmon, mlperf_power)
+ADAPTERS: tuple[Adapter, ...] = (record_epochs, nvidia_smi, dcgmi_dmon, mlperf_power, grafana_csv, prometheus_json)
 
 _HEAD = 4096
 
 
-def read_foreign(text: str, name: str) -> tuple[pd.DataFrame, dict[str, Any]] | None:
-    """Frame and metadata of a text in a foreign format; None if no adapter recognises it."""
+def read_foreign(text: str, name: str) -> list[DeviceTable] | None:
+    """The GPUs in a text of a foreign format; None if no adapter recognises it."""
     head = text[:_HEAD]
     for adapter in ADAPTERS:
         if adapter.recognises(head):

@@ -3,13 +3,13 @@
 A table with blanks between its columns; the header ``#Entity SMACT DRAMA`` and a line ``ID`` of units come again every 14 rows.
 Its rows have no times (NVIDIA/DCGM issue 14), so they must be added: either to every line, in unix seconds, by ``| ts %.s``
 (moreutils), or by a first line that repeats the command, whose ``-d`` (1000 ms by default) then is the interval and 0 the first
-time. The latter are nominal: dmon waits that long between its queries, and takes a little time for each.
+time. The latter are nominal: dmon waits that long between its queries, and takes a little time for each. Of several GPUs each
+has a row per query.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ..errors import InputError
 from .dcgm_names import MIB, SHORT_NAMES
+from .device_table import DeviceTable
 
 #: DCGM's short name of a field -> (name in the metric catalogue, factor to its base unit).
 METRICS = {
@@ -43,12 +44,12 @@ def recognises(head: str) -> bool:
     return re.search(r"^[\d.]*\s*#\s*Entity\s", head, re.MULTILINE) is not None
 
 
-def read(text: str, name: str) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Frame and metadata. Raises InputError for rows without times, several GPUs, and rows that do not fit the header."""
+def read(text: str, name: str) -> list[DeviceTable]:
+    """A table of each GPU (or MIG instance). Raises InputError for rows without times, and rows that do not fit the header."""
     # A logger that is stopped leaves half a line, whose last number may have lost digits.
     lines = text[: text.rfind("\n") + 1].splitlines()
     fields: list[str] = []
-    rows: list[tuple[str, str | None, list[str]]] = []
+    rows: dict[str, list[tuple[str | None, dict[str, str]]]] = {}
     for number, line in enumerate(lines, start=1):
         if header := _HEADER.search(line):
             fields = header[1].split()
@@ -59,24 +60,23 @@ def read(text: str, name: str) -> tuple[pd.DataFrame, dict[str, Any]]:
                     f"line {number} of {name!r} has {len(values)} values for the {len(fields)} fields {' '.join(fields)}; "
                     "log fields that are numbers only"
                 )
-            rows.append((row["entity"], row["time"], values))
+            # A field that was asked for twice is there twice.
+            rows.setdefault(" ".join(row["entity"].split()), []).append((row["time"], dict(zip(fields, values, strict=True))))
     if not rows:
         raise InputError(f"{name!r} has no rows")
-    entities = list(dict.fromkeys(" ".join(entity.split()) for entity, _, _ in rows))
-    if len(entities) > 1:
-        raise InputError(
-            f"{name!r} holds {', '.join(entities[:8])}: log one with dcgmi dmon -i, or keep the header and the lines of one"
-        )
-    values = pd.DataFrame([values for _, _, values in rows], columns=fields)
-    frame = pd.DataFrame({"time": _times([time for _, time, _ in rows], lines, name)})
-    values = values.loc[:, ~values.columns.duplicated()]  # a field that was asked for twice
+    return [DeviceTable(_frame(of_entity, lines, name), {"source": "dcgmi dmon"}, entity) for entity, of_entity in rows.items()]
+
+
+def _frame(rows: list[tuple[str | None, dict[str, str]]], lines: list[str], name: str) -> pd.DataFrame:
+    values = pd.DataFrame([values for _, values in rows])
+    frame = pd.DataFrame({"time": _times([time for time, _ in rows], lines, name)})
     for field in values.columns:
         column, factor = METRICS.get(field, (field, 1.0))
         # N/A, and numbers cut short to fit their column ("1234..."), are no readings.
         numbers = pd.to_numeric(values[field], errors="coerce")
         if field in METRICS or numbers.notna().any():
             frame[column] = numbers * factor
-    return frame, {"source": "dcgmi dmon"}
+    return frame
 
 
 def _times(stamps: list[str | None], lines: list[str], name: str) -> NDArray[np.float64]:

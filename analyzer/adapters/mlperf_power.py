@@ -6,7 +6,6 @@ A run has up to a few sources (nodes), each read about every two seconds by a cl
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from ..csv_text import numeric_column, parse_csv
 from ..errors import InputError
+from .device_table import DeviceTable
 
 RUN = ["system", "benchmark", "run"]
 _POWER = {*RUN, "source", "t_ms", "watts"}
@@ -28,7 +28,7 @@ def recognises(head: str) -> bool:
     return {column.strip() for column in head.partition("\n")[0].split(",")} >= _POWER
 
 
-def read(text: str, name: str) -> tuple[pd.DataFrame, dict[str, Any]]:
+def read(text: str, name: str) -> list[DeviceTable]:
     """The trace of the one run in the text. Raises InputError if there are several."""
     runs = list(power_by_run(text, name))
     if len(runs) != 1:
@@ -36,7 +36,7 @@ def read(text: str, name: str) -> tuple[pd.DataFrame, dict[str, Any]]:
             f"{name!r} holds {len(runs)} MLPerf runs: keep the lines of one, "
             "or score all of them with epochcast evaluate detector --protocol mlperf"
         )
-    return runs[0][1], {"source": "mlperf"}
+    return [DeviceTable(runs[0][1], {"source": "mlperf"})]
 
 
 def power_by_run(text: str, name: str) -> Iterator[tuple[tuple[str, str, str], pd.DataFrame]]:

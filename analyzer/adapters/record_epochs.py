@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ..csv_text import numeric_column, parse_csv
 from ..errors import InputError
 from .dcgm_names import MIB, SHORT_NAMES
+from .device_table import DeviceTable
 
 #: Column -> (name in the metric catalogue, factor to its base unit).
 METRICS = {
@@ -42,10 +43,10 @@ def recognises(head: str) -> bool:
     return {"time", "mono", "run"} <= set(columns) and not METRICS.keys().isdisjoint(columns)
 
 
-def read(text: str, name: str) -> tuple[pd.DataFrame, dict[str, Any]]:
+def read(text: str, name: str) -> list[DeviceTable]:
     """The whole session as one trace, whatever ran."""
     table = parse_csv(text, name)
-    return convert(table, name), {"source": "record_epochs", "missed_ticks": missed(table)}
+    return [DeviceTable(convert(table, name), {"source": "record_epochs", "missed_ticks": missed(table)})]
 
 
 def convert(table: pd.DataFrame, name: str) -> pd.DataFrame:

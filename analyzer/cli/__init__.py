@@ -18,6 +18,7 @@ from .lazy_group import LazyGroup
 _COMMANDS = {
     "record": "Run a command while sampling this node at 10 Hz, and write a trace.",
     "detect": "Find the epochs of a trace.",
+    "split": "Write a trace of each GPU in a log of several.",
     "profile": "Summarise a trace into the profile that predictions start from.",
     "predict": "Predict the epoch time on every other GPU.",
     "predict-model": "Predict from the model itself, before anything has run.",

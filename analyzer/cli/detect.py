@@ -13,7 +13,7 @@ import click
 from ...detector import METHODS, Detection, Epoch, Stretch
 from ...detector import detect as find_epochs
 from ..reasons import no_answer
-from ..trace import read_trace
+from ..trace import path_of, read_traces
 from ..words import clock as utc
 from ..words import count, number
 
@@ -38,20 +38,36 @@ def detect(
 ) -> int:
     """Find the epochs of a trace (Parquet or CSV; - reads CSV from standard input). Exits 1 if there are none.
 
+    Of a log with several GPUs each one's are found, and drawn in a file of its own, NAME.gpuN.png.
+
     \b
     Example: epochcast detect run.parquet --plot run.png
     """
-    recorded = read_trace(trace)
-    recorded.metrics(metrics)  # an unknown name is refused with the trace's own names
-    found = find_epochs(recorded.time, recorded.metrics(), method=method, clock=clock, metric=metrics or None)
-    if plot is not None:
-        from ..figures import detection_figure, save_figure
+    traces = read_traces(trace)
+    for recorded in traces:
+        recorded.metrics(metrics)  # an unknown name is refused with the trace's own names
+    answers = [
+        find_epochs(recorded.time, recorded.metrics(), method=method, clock=clock, metric=metrics or None)
+        for recorded in traces
+    ]
+    notes, several = list(dict.fromkeys(note for recorded in traces for note in recorded.notes)), len(traces) > 1
+    for note in notes:
+        click.echo(f"epochcast: {note}", err=True)
+    for recorded, found in zip(traces, answers, strict=True):
+        if plot is not None:
+            from ..figures import detection_figure, save_figure
 
-        looked_at = replace(recorded, frame=recorded.frame[["time", *dict.fromkeys(metrics)]]) if metrics else recorded
-        save_figure(detection_figure(looked_at, found, title=recorded.gpu or trace), plot)
-    first = float(recorded.time[0])
-    click.echo(json.dumps({**found.to_json(), "first_sample": first}, indent=2) if as_json else _sentences(found, first))
-    return 1 if found.verdict == "none" else 0
+            looked_at = replace(recorded, frame=recorded.frame[["time", *dict.fromkeys(metrics)]]) if metrics else recorded
+            figure = detection_figure(looked_at, found, title=recorded.title if several else recorded.gpu or trace)
+            save_figure(figure, path_of(recorded, plot) if several else plot)
+        if not as_json:
+            text = _sentences(found, float(recorded.time[0]))
+            click.echo(f"{recorded.title}: {text}" if several else text)
+    if as_json:
+        told = [{**found.to_json(), "first_sample": float(one.time[0])} for one, found in zip(traces, answers, strict=True)]
+        named = [{"label": one.label, "gpu": one.gpu, "uuid": one.uuid, **each} for one, each in zip(traces, told, strict=True)]
+        click.echo(json.dumps({"gpus": named, "notes": notes} if several else told[0], indent=2))
+    return 1 if all(found.verdict == "none" for found in answers) else 0
 
 
 def _sentences(found: Detection, origin: float) -> str:

@@ -13,7 +13,7 @@ from ...regressor import Predictor, load_catalog
 from ...regressor.explain import Effect
 from ...regressor.explain import explain as explain_ratio
 from ..predictions import Answer, comparable, of_sensors, predict_job
-from ..profiles import Source, read_source, with_own
+from ..profiles import Source, read_sources, with_own
 from .predict_text import sentences
 
 
@@ -38,14 +38,14 @@ def predict(
 ) -> int:
     """Predict the epoch time on every GPU of the catalogue from a trace or a profile (.json).
 
-    Several traces are the GPUs of one job, which is as slow as its slowest GPU.
+    Several traces, or the GPUs in one log, are those of one job, which is as slow as its slowest GPU.
 
     \b
     Example: epochcast predict run.parquet --target A10G --target "H100 SXM5" --epochs 90
              epochcast predict run.gpu0.parquet run.gpu1.parquet
     """
     catalog = load_catalog(gpus)
-    read = [read_source(path, catalog, gpu) for path in traces_or_profiles]
+    read = [source for path in traces_or_profiles for source in read_sources(path, catalog, gpu)]
     catalog = with_own(catalog, read)
     predictor = Predictor.load(model, catalog)
     sources, notes = comparable(read)

@@ -13,7 +13,7 @@ from ...regressor import Predictor, Profile, load_catalog
 from ..errors import InputError
 from ..instances import load_instances, stale
 from ..predictions import comparable, predict_job
-from ..profiles import read_source, with_own
+from ..profiles import read_sources, with_own
 from ..recommendation import Limits, MemoryNeed, Objective, Work
 from ..recommendation.memory_fit import GIB
 from ..recommendation.skypilot import resources_yaml
@@ -71,9 +71,9 @@ def recommend(
 ) -> int:
     """Rank cloud instances by the cost or the time of a job, from a trace or a profile of it. Exits 1 if none qualifies.
 
-    Several traces are the GPUs of one job: it is as slow as its slowest GPU, and takes as many instances as its GPUs need. With
-    --epochs the first epoch and stalls count as in `epochcast predict --epochs`; without it one epoch after the first is
-    ranked. Where the first place is not sure, the cheapest run that would decide is named.
+    Several traces, or the GPUs in one log, are those of one job: it is as slow as its slowest GPU, and takes as many instances
+    as its GPUs need. With --epochs the first epoch and stalls count as in `epochcast predict --epochs`; without it one epoch
+    after the first is ranked. Where the first place is not sure, the cheapest run that would decide is named.
 
     \b
     Example: epochcast recommend run.parquet --epochs 90 --startup 5 --deadline 36000
@@ -85,7 +85,7 @@ def recommend(
     work = _work(epochs, startup, idle_share, checkpoint_share)
     limits = Limits(deadline, budget, regions, clouds, "spot" if spot else "on-demand")
     catalog = load_catalog(gpus)
-    read = [read_source(path, catalog, gpu) for path in traces_or_profiles]
+    read = [source for path in traces_or_profiles for source in read_sources(path, catalog, gpu)]
     catalog = with_own(catalog, read)
     instances, notes = load_instances(prices, catalog)
     sources, doubts = comparable(read)

@@ -88,7 +88,8 @@ class TraceRows:
         if lower.endswith((".parquet", ".pq")):
             self._open_parquet(file)
         else:
-            frame, self.metadata = table_of_csv(_text(file, name, compressed=lower.endswith(".gz")), name)
+            table = table_of_csv(_text(file, name, compressed=lower.endswith(".gz")), name)
+            frame, self.metadata = table.frame, table.metadata
             columns = [str(column) for column in frame.columns]
             self._time_name, self.names = self._columns(columns)
             values = {column: numeric_column(frame[column], column, name).to_numpy() for column in columns}
@@ -165,6 +166,6 @@ def _text(file: BinaryIO, name: str, *, compressed: bool) -> str:
         if len(raw) > MOST_CSV_BYTES:
             most = MOST_CSV_BYTES // 2**20
             raise InputError(f"{name!r} holds more than {most} MiB of CSV, which is read whole; make a Parquet file of it")
-        return io.TextIOWrapper(io.BytesIO(raw), encoding="utf-8").read()
+        return io.TextIOWrapper(io.BytesIO(raw), encoding="utf-8-sig").read()
     except (OSError, UnicodeError, EOFError, zlib.error) as error:
         raise InputError(f"{name!r} is not a readable CSV file: {one_line(error)}") from error

@@ -123,10 +123,68 @@ def test_columns_that_are_no_numbers_are_refused_in_one_sentence(tmp_path: Path,
         read_trace(tmp_path / "run.parquet")
 
 
-def test_times_that_are_dates_are_not_taken_for_nanoseconds(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"time": pa.array([1, 2], pa.timestamp("s")), "x": [1.0, 2.0]}), tmp_path / "run.parquet")
-    with pytest.raises(InputError, match=r"column 'time' .* seconds as plain numbers"):
-        read_trace(tmp_path / "run.parquet")
+@pytest.mark.parametrize(
+    ("cells", "times", "note"),
+    [
+        (["1700000000.5", "1700000001"], [1700000000.5, 1700000001], None),
+        (["1700000000500", "1700000001000"], [1700000000.5, 1700000001], "unix milliseconds"),
+        (["1700000000500000", "1700000001000000"], [1700000000.5, 1700000001], "unix microseconds"),
+        (["1700000000500000000", "1700000001000000000"], [1700000000.5, 1700000001], "unix nanoseconds"),
+        (["2023-11-14T22:13:20.5Z", "2023-11-14T22:13:21Z"], [1700000000.5, 1700000001], None),
+        (["2023-11-15T00:13:20.5+02:00", "2023-11-15T00:13:21+0200"], [1700000000.5, 1700000001], None),
+        (
+            ["2023-11-14 22:13:20.500", "2023-11-14 22:13:21.000"],
+            [1700000000.5, 1700000001],
+            "no time zone and is taken as UTC",
+        ),
+        (
+            ["2023/11/14 22:13:20.500", "2023/11/14 22:13:21.000"],
+            [1700000000.5, 1700000001],
+            "no time zone and is taken as UTC",
+        ),
+    ],
+)
+def test_times_in_other_forms_are_recognised_and_that_is_said(
+    tmp_path: Path, cells: list[str], times: list[float], note: str | None
+) -> None:
+    path = tmp_path / "run.csv"
+    for title in ("time", "timestamp", "Time", "t"):
+        path.write_text(f"\ufeffx,{title}\n" + "".join(f"1,{cell}\n" for cell in cells))
+        trace = read_trace(path)
+        assert trace.time == pytest.approx(times, abs=1e-6)
+        assert trace.metric_names == ("x",)
+        said = "unix seconds" if note is None and title == "timestamp" and cells[0].startswith("17") else note
+        assert [said in one for one in trace.notes] == ([] if said is None else [True])
+
+
+def test_dates_in_parquet_are_no_nanoseconds(tmp_path: Path) -> None:
+    for zone, notes in (("UTC", 0), (None, 1)):
+        times = pa.array([1_700_000_000_500, 1_700_000_001_000], pa.timestamp("ms", zone))
+        pq.write_table(pa.table({"timestamp": times, "x": [1.0, 2.0]}), tmp_path / "run.parquet")
+        trace = read_trace(tmp_path / "run.parquet")
+        assert trace.time.tolist() == [1700000000.5, 1700000001]
+        assert len(trace.notes) == notes
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("timestamp,x\n2026-01-31T23:59:59Z,1\nyesterday,2\n", "timestamp of .* is 'yesterday' in data row 2.*ISO 8601"),
+        ("time,x\n1700000000,1\n2026-01-31T23:59:59Z,2\n", "holds '2026-01-31T23:59:59Z' in data row 2.*the same in every row"),
+        ("time,x\n2026-01-31T23:59:59Z,1\n,2\n", "no valid time in data row 2"),
+        ("time,Timestamp,x\n1,2,1\n1,3,2\n", "time repeats 1.000 in data row 2 .*several GPUs.*keep one row per time"),
+        ("time,x\n2,1\n1,2\n", "goes back from 2.000 .*several GPUs.*sort the rows by time"),
+        ("when,x\n1,2\n", "no column 'time' .*it has when, x; give"),
+        ("time,TIME,t,x\n1,2,3,4\n", None),
+    ],
+)
+def test_times_that_are_refused_say_what_to_do(tmp_path: Path, text: str, says: str | None) -> None:
+    (tmp_path / "run.csv").write_text(text)
+    if says is None:
+        assert read_trace(tmp_path / "run.csv").metric_names == ("TIME", "t", "x")
+    else:
+        with pytest.raises(InputError, match=says):
+            read_trace(tmp_path / "run.csv")
 
 
 @pytest.mark.parametrize(

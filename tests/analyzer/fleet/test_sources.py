@@ -6,6 +6,8 @@ from pathlib import Path
 
 import fsspec
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from epochcast.analyzer.errors import InputError
@@ -105,13 +107,13 @@ def test_a_folder_that_may_not_be_listed_fails_in_the_place_of_its_traces(
 
 
 def test_times_in_milliseconds_and_halves_of_characters_fail_alone(tmp_path: Path) -> None:
-    (tmp_path / "ms.csv").write_text("time,power\n" + "".join(f"{1.8e12 + 100 * tick},1\n" for tick in np.arange(900)))
+    pq.write_table(pa.table({"time": 1.8e12 + 100 * np.arange(900), "power": np.ones(900)}), tmp_path / "ms.parquet")
     (tmp_path / "half.csv").write_text('# {"uuid": "\\ud800"}\ntime,power\n1,1\n2,1\n')
     half, late = analysed(Looking(load_catalog()), sorted(listed(tmp_path), key=lambda one: one.name))
     FindingsStore(tmp_path / "out").add([half, late])
     assert isinstance(late, Failure)
     assert isinstance(half, Failure)
-    assert late.error == "'ms.csv' holds the time 1.8e+12; times are unix seconds, not milliseconds"
+    assert late.error == "'ms.parquet' holds the time 1.8e+12; times are unix seconds, not milliseconds"
     assert half.error.startswith("the metadata of 'half.csv' is not JSON: ")
 
 

@@ -96,6 +96,7 @@ def examples(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Path:
         "my-gpus.toml": GPU,
         "runs.csv": RUNS,
         "config.json": json.dumps(CONFIG),
+        "answer.json": json.dumps(_answer(made.time, made.metrics)),
     }
     for name, text in texts.items():
         (folder / name).write_text(text)
@@ -113,6 +114,15 @@ def examples(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Path:
             (folder / path.name).symlink_to(path)
     _write_profiles(folder)
     return folder
+
+
+def _answer(time: NDArray[np.float64], metrics: Mapping[str, NDArray[np.float64]]) -> dict[str, object]:
+    """The trace as a Prometheus answers to query_range."""
+    result = [
+        {"metric": {"__name__": name, "gpu": "0"}, "values": [[t, str(v)] for t, v in zip(time.tolist(), values, strict=True)]}
+        for name, values in metrics.items()
+    ]
+    return {"status": "success", "data": {"resultType": "matrix", "result": result}}
 
 
 def _write_profiles(folder: Path) -> None:

@@ -1,0 +1,34 @@
+"""``epochcast split``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ..trace import path_of, read_traces, write_trace
+
+
+@click.command()
+@click.argument("log")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The trace to write (.parquet or .csv). [default: LOG.parquet]",
+)
+def split(log: str, out: Path | None) -> int:
+    """Write a trace of each GPU in a log, NAME.gpuN.parquet; of a log with one GPU, NAME.parquet.
+
+    For what takes a file of one GPU: `epochcast profile`, a folder for `epochcast fleet analyze`, a corpus.
+
+    \b
+    Example: epochcast split smi.csv --out run.parquet
+    """
+    traces = read_traces(log)
+    for note in dict.fromkeys(note for trace in traces for note in trace.notes):
+        click.echo(f"epochcast: {note}", err=True)
+    path = out or Path("trace" if log == "-" else Path(log).name.removesuffix(".gz")).with_suffix(".parquet")
+    for trace in traces:
+        click.echo(write_trace(trace, path_of(trace, path) if len(traces) > 1 else path))
+    return 0
