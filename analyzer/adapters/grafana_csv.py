@@ -55,7 +55,7 @@ def read(text: str, name: str) -> list[DeviceTable]:
         there = np.isfinite(numbers)
         series.append(Series(_labels(str(title)), times.to_numpy(dtype=np.float64)[there], numbers[there]))
     if any(_LEGEND.search(str(title)) and not _NAME.fullmatch(str(title)) for title in table.columns):
-        notes = (*notes, "its series are told apart by the GPU in their legends")
+        notes = (*notes, "its series are assigned by the GPU in their legends")
     return tables_of_series(series, "grafana", name, notes)
 
 

@@ -5,8 +5,8 @@ repeats its unit; a field that the GPU does not have reads ``[N/A]``. Of a log w
 command, where its first line repeats that, else metrics named by their places. The log has no time zone: its local times are
 taken as UTC, so that lengths are right and dates may be hours off.
 
-At each tick there is a burst of rows, one for each GPU, in the driver's order. They are told apart by the first of `IDENTITIES`
-that has a value in every row, and without any by their places in the bursts.
+At each tick there is a burst of rows, one for each GPU, in the driver's order. The first of `IDENTITIES` that has a value in
+every row distinguishes them, and without any their places in the bursts.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def recognises(head: str) -> bool:
 
 
 def read(text: str, name: str) -> list[DeviceTable]:
-    """A table of each GPU. Raises InputError for GPUs that cannot be told apart, and a time or a cell that is none."""
+    """A table of each GPU. Raises InputError for GPUs that nothing distinguishes, and a time or a cell that is none."""
     # A logger that is stopped leaves half a line, whose last number may have lost digits.
     table, notes = _table(text[: text.rfind("\n") + 1], name)
     if "timestamp" not in table:
@@ -194,7 +194,7 @@ def _devices(table: pd.DataFrame, times: NDArray[np.float64], name: str) -> tupl
         if field in table and (values := _texts(table[field])).notna().all():
             which, found = pd.factorize(values)
             numbered = field == "index" or "index" in table or len(found) == 1
-            how = f"GPUs are told apart by {field} and numbered in their order: {', '.join(found)}"
+            how = f"GPUs are distinguished by {field} and numbered in their order: {', '.join(found)}"
             return which, () if numbered else (how,)
     count = _gpus_per_burst(times)
     places = np.arange(len(table)) % count
@@ -207,7 +207,7 @@ def _devices(table: pd.DataFrame, times: NDArray[np.float64], name: str) -> tupl
     if count == 1:
         return places, ()
     return places, (
-        f"the log names no index, UUID or bus: its {count} GPUs are told apart by the order of their rows in each burst",
+        f"the log names no index, UUID or bus: its {count} GPUs are distinguished by the order of their rows in each burst",
     )
 
 

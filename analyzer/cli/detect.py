@@ -64,9 +64,11 @@ def detect(
             text = _sentences(found, float(recorded.time[0]))
             click.echo(f"{recorded.title}: {text}" if several else text)
     if as_json:
-        told = [{**found.to_json(), "first_sample": float(one.time[0])} for one, found in zip(traces, answers, strict=True)]
-        named = [{"label": one.label, "gpu": one.gpu, "uuid": one.uuid, **each} for one, each in zip(traces, told, strict=True)]
-        click.echo(json.dumps({"gpus": named, "notes": notes} if several else told[0], indent=2))
+        shown = [{**found.to_json(), "first_sample": float(one.time[0])} for one, found in zip(traces, answers, strict=True)]
+        named = [
+            {"label": one.label, "gpu": one.gpu, "uuid": one.uuid, **each} for one, each in zip(traces, shown, strict=True)
+        ]
+        click.echo(json.dumps({"gpus": named, "notes": notes} if several else shown[0], indent=2))
     return 1 if all(found.verdict == "none" for found in answers) else 0
 
 

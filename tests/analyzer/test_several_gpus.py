@@ -1,4 +1,4 @@
-"""Logs of several GPUs: one trace of each, by whatever tells them apart, and one answer of each from the command line."""
+"""Logs of several GPUs: one trace of each, by what distinguishes them, and one answer of each from the command line."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -194,7 +194,7 @@ def test_detect_answers_for_each_gpu(log: Callable[[str], Path], capsys: pytest.
     assert len(lines) == 8
     assert lines[1] == f"GPU 1 ({CELLS['uuid'](1, 0)}): no epochs, period 304.062 s (method track, wall clock, confidence 0.90)"
     assert lines[7].startswith("GPU 7 (") and "no epochs found" in lines[7]
-    assert err.count("\n") == 2, "how they are told apart, and the zone, once each"
+    assert err.count("\n") == 2, "how they are distinguished, and the zone, once each"
     assert main(["detect", str(path), "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert [one["label"] for one in answer["gpus"]] == [f"GPU {gpu}" for gpu in range(8)]
