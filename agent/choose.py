@@ -46,9 +46,23 @@ class Choice:
 def choose(config: Config, silent: Collection[str] = ()) -> tuple[list[Source], list[Choice]]:
     """Open the sources that the settings ask for; ``auto`` takes the best for each GPU, the host where there is no GPU.
 
+    Where a process or cgroup is to be measured, the host comes on top.
     ``silent``: sources that ``auto`` is not to take, because they open and then say nothing. Raises InputError when a source
     asked for by name cannot work here, or nothing at all.
     """
+    sources, choices = _choose(config, silent)
+    if config.process_root is not None and not any(source.name == "host" for source in sources):
+        try:
+            sources.append(open_source("host", config))
+        except InputError:
+            for source in sources:
+                source.close()
+            raise
+        choices += [_choice(device, "a process is to be measured", {}) for device in sources[-1].devices]
+    return sources, choices
+
+
+def _choose(config: Config, silent: Collection[str]) -> tuple[list[Source], list[Choice]]:
     if config.chosen_source != AUTO:
         source = open_source(config.chosen_source, config)
         return [source], [_choice(device, "asked for by name", {}) for device in source.devices]

@@ -51,6 +51,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--speed", type=float, metavar="X", help="play the trace X times as fast as it was recorded (default 1)"
     )
+    parser.add_argument(
+        "--pid", type=int, metavar="N", help="also measure what this process and its descendants use of the machine"
+    )
+    parser.add_argument(
+        "--cgroup", type=Path, metavar="DIR", help="also measure what the processes of this cgroup use of the machine"
+    )
     parser.add_argument("--host", metavar="ADDR", help=f"address to listen on (default {Config.host})")
     parser.add_argument("--port", type=int, metavar="N", help=f"port to listen on, 0 takes a free one (default {Config.port})")
     parser.add_argument("--port-file", type=Path, metavar="FILE", help="file to write the port to once samples flow")

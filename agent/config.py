@@ -102,7 +102,9 @@ class Config:
     """Settings of the daemon, checked.
 
     ``source``: a source's name, or ``auto`` (the best per GPU, else the host). ``replay``: the trace to replay, or a
-    folder of them. ``speed``: how much faster than life. ``host``, ``port``: where to listen, port 0 takes a free one.
+    folder of them. ``speed``: how much faster than life. ``pid``: a process whose own use of
+    the machine, with its descendants', the source ``host`` adds, 0 for none; ``cgroup``: the folder of a cgroup, for the use of
+    its processes. ``host``, ``port``: where to listen, port 0 takes a free one.
     ``port_file``: written with the bound port once samples flow. ``retention``: seconds of samples kept per device (a replayed
     trace is kept whole). ``window``: seconds of the aligned windows on ``/metrics``; five by default, so that a metric that is
     read once a second has five readings in each. ``tick_budget``: seconds per GPU that a tick's readings may take before the
@@ -115,6 +117,8 @@ class Config:
     source: str = AUTO
     replay: Path | None = None
     speed: float = 1.0
+    pid: int = 0
+    cgroup: Path | None = None
     host: str = "127.0.0.1"
     port: int = 9911
     port_file: Path | None = None
@@ -143,6 +147,10 @@ class Config:
             )
         if self.speed != 1 and self.replay is None:
             raise InputError(f"speed is {self.speed}, but only a replay has one; name a trace with --replay FILE")
+        if self.pid < 0:
+            raise InputError(f"pid is {self.pid}; give the number of a process, or 0 for none")
+        if self.pid and self.cgroup is not None:
+            raise InputError(f"pid ({self.pid}) and cgroup ({self.cgroup}) exclude each other; drop one")
         if not self.host:  # to the system it means every address, which nobody asks for by leaving a variable empty
             raise InputError(f"host is empty; give an address, as in {Config.host}, or 0.0.0.0 for all of this machine's")
         if not 0 <= self.port <= 65535:
@@ -166,6 +174,11 @@ class Config:
                 raise InputError(f"tiers names the unknown metric {name!r}; known: {', '.join(catalog())}")
             if tier not in TIERS:
                 raise InputError(f"tiers sets {name} to {tier!r}; choose one of {', '.join(TIERS)}")
+
+    @property
+    def process_root(self) -> int | Path | None:
+        """The process or cgroup whose use of the machine is measured, None for none."""
+        return self.cgroup or self.pid or None
 
     @property
     def chosen_source(self) -> str:

@@ -25,13 +25,13 @@ GPU_METRICS = frozenset(
 )
 
 #: Columns that say how active the device is, the best first.
-ACTIVITY = ("sm_active", "gr_engine_active", "gpu_utilization", "cpu_utilization", "cpu")
+ACTIVITY = ("sm_active", "gr_engine_active", "gpu_utilization", "process_cpu_utilization", "cpu_utilization", "cpu")
 
 #: Columns that are states of the device: they do not grow with the work done, so that the work clock leaves them alone.
 LEVELS = frozenset(
     {
         *("memory_used", "memory_free", "bar1_used", "bar1_free", "rss"),
-        *("temperature", "sm_clock", "memory_clock", *ACTIVITY),
+        *("process_rss", "process_threads", "temperature", "sm_clock", "memory_clock", *ACTIVITY),
     }
 )
 

@@ -16,6 +16,7 @@ PREFERENCE = (
     "gpu_utilization",
     "memory_utilization",
     "power",
+    "process_cpu_utilization",
     "cpu_utilization",
     "cpu",
 )
@@ -45,9 +46,12 @@ class Signals:
     intervals: Mapping[str, float]
 
     def select(self, names: str | Sequence[str] | None) -> "Signals":
-        """These signals with the named metrics only; all of them for None. Raises InputError on an unknown name."""
+        """These signals with the named metrics only. Raises InputError on an unknown name.
+
+        None leaves out what the whole machine used where it is also known of the job's own processes: others use it as well.
+        """
         if names is None:
-            return self
+            names = [name for name in self.metrics if f"process_{name}" not in self.metrics]
         wanted = [names] if isinstance(names, str) else list(names)
         if not wanted:
             raise InputError("no metric named: name at least one, or leave the choice out")

@@ -15,10 +15,14 @@ import numpy as np
 from ..config import Config
 from ..errors import InputError
 from . import Attribute, Device, Row, Tick
+from .process_tree import COUNTERS, ProcessTree
 
 # Sectors of /proc/diskstats are 512 bytes whatever the disk's own sector size (Documentation/block/stat.rst).
 SECTOR_BYTES = 512
 KIB = 1024
+NANO = 1e-9
+# Before the names of the metrics of the watched processes.
+OF_PROCESS = "process_"
 
 
 class ProcFile:
@@ -90,7 +94,7 @@ def _field(text: str, key: str) -> float:
 
 
 class HostSource:
-    """The one device of this machine's CPUs, memory and disks.
+    """The one device of this machine's CPUs, memory and disks, and of what the watched processes use of them.
 
     Rates are over the time since the previous reading, so that a missed tick loses nothing. A file or field that this kernel
     does not offer leaves its metrics out, with the reason in `Device.unmeasured`.
@@ -141,6 +145,15 @@ class HostSource:
                 self._files[file] = opened
                 self._readers[file] = reader
                 measured |= set(names.split())
+        self._tree: ProcessTree | None = None
+        if config.process_root is not None:
+            of_processes = {OF_PROCESS + name for name in ("cpu_utilization", *COUNTERS[1:], "rss", "threads")}
+            try:
+                self._tree = ProcessTree(config.process_root, proc)
+            except OSError as error:
+                unmeasured |= dict.fromkeys(of_processes, f"processes cannot be read: {error}")
+            else:
+                measured |= of_processes
         if not measured:
             raise InputError(f"source 'host' finds nothing to read under {proc}; it needs Linux with /proc mounted")
         self._metrics = tuple(metric for metric in config.metrics().values() if metric.name in measured)
@@ -155,12 +168,16 @@ class HostSource:
                 unmeasured=unmeasured,
             ),
         )
+        self._cpus = os.cpu_count() or 1
         self._before: dict[str, list[float]] = {}
         self._before_time = 0.0
 
     def read(self, tick: Tick) -> Sequence[Row]:
         """Return this tick's row; the first one has no rates yet."""
         now = {file: self._readers[file](opened.text()) for file, opened in self._files.items()}
+        if self._tree is not None:
+            counters, resident, threads = self._tree.read()
+            now[OF_PROCESS] = [*counters, resident, threads]
         values = self._values(now, tick.elapsed - self._before_time)
         self._before, self._before_time = now, tick.elapsed
         return [Row(0, tick.time, [values.get(metric.name, np.nan) for metric in self._metrics])]
@@ -169,6 +186,8 @@ class HostSource:
         values: dict[str, float] = {}
         if "meminfo" in now:
             values["rss"] = now["meminfo"][0]
+        if OF_PROCESS in now:
+            values[OF_PROCESS + "rss"], values[OF_PROCESS + "threads"] = now[OF_PROCESS][-2:]
         if not self._before or seconds <= 0:
             return values
         change = {file: [b - a for a, b in zip(self._before[file], now[file], strict=True)] for file in now}
@@ -182,12 +201,19 @@ class HostSource:
         if "diskstats" in change:
             # A disk that was unplugged takes its bytes with it, hence the clip.
             values["disk_read"], values["disk_write"] = (max(moved, 0.0) / seconds for moved in change["diskstats"])
+        if OF_PROCESS in change:
+            ran, *counted = change[OF_PROCESS][: len(COUNTERS)]
+            # The clocks of the processes and of the tick are not read at one moment, hence the clip.
+            values[OF_PROCESS + "cpu_utilization"] = min(ran * NANO / seconds / self._cpus, 1.0)
+            values |= {OF_PROCESS + name: value / seconds for name, value in zip(COUNTERS[1:], counted, strict=True)}
         return values
 
     def close(self) -> None:
         """Close the files."""
         for opened in self._files.values():
             opened.close()
+        if self._tree is not None:
+            self._tree.close()
 
 
 def _cpu_model(proc: Path) -> str:

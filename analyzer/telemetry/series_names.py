@@ -44,11 +44,21 @@ _HOST_SUFFIXES = {
     "context_switches": "per_second",
     "disk_read": "bytes_per_second",
     "disk_write": "bytes_per_second",
+    "process_cpu_utilization": "ratio",
+    "process_rss": "bytes",
+    "process_threads": "",
+    "process_minor_faults": "per_second",
+    "process_major_faults": "per_second",
+    "process_context_switches": "per_second",
+    "process_read": "bytes_per_second",
+    "process_write": "bytes_per_second",
+    "process_disk_read": "bytes_per_second",
+    "process_disk_write": "bytes_per_second",
 }
 
 #: The agent's name of the newest value -> column.
 AGENT_NAMES = {f"epochcast_gpu_{column}_{suffix}": column for column, suffix in _GPU_SUFFIXES.items()} | {
-    f"epochcast_host_{column}_{suffix}": column for column, suffix in _HOST_SUFFIXES.items()
+    f"epochcast_host_{column}_{suffix}".rstrip("_"): column for column, suffix in _HOST_SUFFIXES.items()
 }
 
 Part = Literal["last", "window", "integral"]
