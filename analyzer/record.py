@@ -57,7 +57,7 @@ def record(
         what = "is a folder" if out.is_dir() else f"cannot be written: no right to write to {str(out.parent)!r}"
         raise InputError(f"{str(out)!r} {what}; name another file")
     with ExitStack() as stack:
-        agent = _daemon(source) or stack.enter_context(agent_process(["--source", source or "auto"]))
+        agent = _daemon(source) or stack.enter_context(agent_process(["--source", source or "auto", "--pid", str(os.getpid())]))
         collected = _Collected(agent, start=time.time())
         try:
             process = subprocess.Popen(command, stdout=stdout)

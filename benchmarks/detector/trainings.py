@@ -29,7 +29,7 @@ from epochcast.analyzer.files import write_whole
 
 PLAN = Path(__file__).with_suffix(".toml")
 CLASSES, VOCABULARY, LENGTH = 10, 64, 48
-_BUSY = "import sys, time\ntime.sleep({start})\nuntil = time.monotonic() + {lasts}\nwhile time.monotonic() < until: pass"
+BUSY = "import sys, time\ntime.sleep({start})\nuntil = time.monotonic() + {lasts}\nwhile time.monotonic() < until: pass"
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,9 @@ class Run:
     augment: bool = False  # random crop and flip, sample by sample
     cached: bool = False  # images are resized at their first use, so that the first epoch is longer
     neighbour_s: tuple[float, float] | None = None  # another process computes from .. to [s after this one's imports]
+    prints: str = "epoch"  # what ends with a line of output: epoch, step, nothing
+    others: int = 0  # busy loops beside the whole recording, outside of the recorded processes
+    folder: str = "cpu_training"  # of data/, for the recording
 
     @property
     def cls(self) -> str:
@@ -255,6 +258,8 @@ def train(run: Run, folder: Path) -> dict[str, Any]:
             loss.backward()
             optimizer.step()
             losses.append(loss.item())
+            if run.prints == "step":
+                print(f"step {len(losses)}: loss {losses[-1]:.3f}", flush=True)
         marks["train_ends"].append(time.time())
         if run.validation:
             model.eval()
@@ -264,10 +269,9 @@ def train(run: Run, folder: Path) -> dict[str, Any]:
             torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, folder / f"epoch_{epoch}.pt")
         marks["epoch_ends"].append(time.time())
         marks["losses"].append(float(np.mean(losses)))
-        print(
-            f"epoch {epoch}: {marks['epoch_ends'][-1] - marks['epoch_starts'][-1]:.2f} s, loss {marks['losses'][-1]:.3f}",
-            flush=True,
-        )
+        if run.prints == "epoch":
+            seconds = marks["epoch_ends"][-1] - marks["epoch_starts"][-1]
+            print(f"epoch {epoch}: {seconds:.2f} s, loss {marks['losses'][-1]:.3f}", flush=True)
     return marks
 
 
@@ -298,7 +302,7 @@ def execute(name: str, run: Run, labels: Path) -> None:
         neighbour = None
         if run.neighbour_s is not None:
             start, end = run.neighbour_s
-            neighbour = subprocess.Popen([sys.executable, "-c", _BUSY.format(start=start, lasts=end - start)])
+            neighbour = subprocess.Popen([sys.executable, "-c", BUSY.format(start=start, lasts=end - start)])
         try:
             marks = (train if run.epochs else infer)(run, Path(folder))
         finally:
