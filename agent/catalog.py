@@ -1,6 +1,5 @@
-"""The metric catalogue: ``metrics.toml`` as frozen dataclasses; run as a module it prints the table of docs/agent.md."""
+"""The metric catalogue: ``metrics.toml`` as frozen dataclasses, and as the table of docs/reference/metrics.md."""
 
-import sys
 import tomllib
 from dataclasses import dataclass
 from functools import cache
@@ -65,14 +64,10 @@ def catalog() -> dict[str, Metric]:
 
 
 def markdown() -> str:
-    """Return the catalogue as a Markdown table; the documentation's is compared with it."""
+    """Return the catalogue as a Markdown table, for the documentation."""
     rows = [["column", "paper", "unit", "tier", "DCGM", "GPM", "on `/metrics`", "what it is"], ["---"] * 8]
     for metric in catalog().values():
         page = metric.prometheus + ("_total" if metric.kind == "counter" else "")
         numbers = ["" if number is None else str(number) for number in (metric.dcgm, metric.gpm)]
         rows.append([f"`{metric.name}`", metric.paper or "", metric.unit, metric.tier, *numbers, f"`{page}`", metric.help])
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
-
-
-if __name__ == "__main__":
-    sys.stdout.write(markdown())

@@ -47,7 +47,7 @@ def _sentence(found: Detection, true_period: float, error: float | None) -> str:
     if found.period_s is None or error is None:
         return (
             f"The detector abstained (confidence {found.confidence:.2f}): the epochs of {true_period:.2f} s do not stand out"
-            " clearly enough from whatever else this telemetry shows."
+            " clearly enough from what else this telemetry shows."
         )
     clock = " of work" if found.clock == "work" else ""
     unit = "Epochs" if found.verdict == "epochs" else "Cycles (too short to be called epochs)"

@@ -1,4 +1,4 @@
-"""The demo's live part: a real training in one process, an agent that watches this machine in another."""
+"""The demo's live part: a real training in one process, an agent that watches it and this machine in another."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def record_training(out: Path, seconds: float, progress: Callable[[str], object]
     marks.unlink(missing_ok=True)
     # What an installation left in the write cache would go to the disk in bursts five seconds apart, as epochs might.
     os.sync()
-    with agent_process(["--source", "host"]) as agent:
+    with agent_process(["--source", "host", "--pid", str(os.getpid())]) as agent:
         began = time.time()
         time.sleep(_LEAD_S)
         _train(marks, seconds, progress)

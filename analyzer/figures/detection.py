@@ -29,7 +29,11 @@ from .series import draw_series
 from .style import BLUE, GREEN, ORANGE, drawing
 
 # What a person sees the epochs in, best first; the detector looks at every metric.
-_SHOWN = ("dram_active", "sm_active", "pcie_tx", "power", "cpu_utilization", "context_switches", "minor_faults", "disk_write")
+_SHOWN = (
+    *("dram_active", "sm_active", "pcie_tx", "power"),
+    *("process_write", "process_cpu_utilization", "process_context_switches", "process_minor_faults"),
+    *("cpu_utilization", "context_switches", "minor_faults", "disk_write"),
+)
 _MOST_SHOWN = 4
 
 # Lower bounds of confidence and their shades: one hue, so that its lightness alone tells them apart.

@@ -28,8 +28,8 @@ interval. What has no value now has no line. All carry the labels `gpu`, `uuid` 
 def page() -> str:
     """docs/reference/metrics.md."""
     introduction = (
-        "Base units everywhere: seconds, ratios from 0 to 1, bytes, watts, hertz, joules, °C. What each metric of a GPU\n"
-        "really means, and which source reads it, is told in [the agent](../agent.md#metrics)."
+        "Base units everywhere: seconds, ratios from 0 to 1, bytes, watts, hertz, joules, °C. The sources that read\n"
+        "them are in [the agent](../agent.md#sources)."
     )
     agent = (
         exposition.DeviceCollector(_NODE, 5.0),
