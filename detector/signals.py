@@ -1,6 +1,6 @@
 """The input side: what a caller hands in becomes clean arrays, or one clear sentence."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,7 +51,7 @@ class Signals:
         None leaves out what the whole machine used where it is also known of the job's own processes: others use it as well.
         """
         if names is None:
-            names = [name for name in self.metrics if f"process_{name}" not in self.metrics]
+            names = of_the_job(self.metrics)
         wanted = [names] if isinstance(names, str) else list(names)
         if not wanted:
             raise InputError("no metric named: name at least one, or leave the choice out")
@@ -68,6 +68,11 @@ class Signals:
             if name in self.metrics:
                 return name
         return next((name for name, values in self.metrics.items() if np.ptp(values) > 0), next(iter(self.metrics)))
+
+
+def of_the_job(names: Collection[str]) -> list[str]:
+    """The metrics without those of the whole machine that are also there of the job's own processes (`process_*`)."""
+    return [name for name in names if f"process_{name}" not in names]
 
 
 def clean(time: ArrayLike, metrics: Mapping[str, ArrayLike]) -> Signals:

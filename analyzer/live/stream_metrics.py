@@ -7,11 +7,13 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from ...detector.signals import of_the_job
+
 MOST = 6
 """Metrics of a stream; each takes 0.2 MB."""
 
 # What shows epochs best comes first: memory traffic (paper, section IV-B), then what differs from it when a job loads data,
-# validates or writes a checkpoint. The last four are of sources without profiling metrics.
+# validates or writes a checkpoint. From `gpu_utilization` on they are of sources without profiling metrics.
 PREFERENCE = (
     "dram_active",
     "sm_active",
@@ -25,6 +27,10 @@ PREFERENCE = (
     "memory_utilization",
     "memory_used",
     "power_average",
+    "process_write",
+    "process_cpu_utilization",
+    "process_minor_faults",
+    "process_context_switches",
     "cpu_utilization",
     "rss",
 )
@@ -41,7 +47,8 @@ def chosen(values: Mapping[str, NDArray[np.float64]]) -> tuple[str, ...]:
     """
     readings = {name: int(np.isfinite(column).sum()) for name, column in values.items()}
     read = {name: count for name, count in readings.items() if count}
-    ranked = [name for name in PREFERENCE if name in read] or sorted(read)  # a trace of anything has names of its own
+    # A trace of anything has names of its own.
+    ranked = of_the_job([name for name in PREFERENCE if name in read]) or sorted(read)
     most = max((read[name] for name in ranked), default=0)
     prompt = [name for name in ranked if _SLOWER * read[name] >= most]
     return tuple((prompt if len(prompt) >= 2 else ranked)[:MOST])
