@@ -31,8 +31,8 @@ PAUSE_SHARE, PAUSE_RATIO, PAUSE_RANK = 0.2, 2.0, 4
 #: Events are rare if so many percent [of the samples] are near the median.
 RARE = 95
 
-#: Traffic of disks: the kernel's flusher moves it (every 5 s), or any other process, as often as the job. A process's own counts a
-#: page each time that it changes after a flush: a job that prints at every step showed epochs of 5.2 s (`beside_lstm_steps`).
+#: Traffic of disks: the kernel's flusher moves it (every 5 s), or any other process, as often as the job. A process's own has a
+#: page at its first change after each flush: a job that prints at every step showed epochs of 5.2 s (`beside_lstm_steps`).
 DISKS = frozenset({"disk_read", "disk_write", "process_disk_read", "process_disk_write"})
 
 #: Metrics read so much less often than the fastest lag behind what happened.
