@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from epochcast.analyzer.labels import labelled_traces
+from epochcast.analyzer.labels import labelled_traces, read_labels
+from epochcast.analyzer.trace import read_trace
 from epochcast.detector import detect
-from epochcast.detector.evaluation import TOLERANCE, period_error, score_trace
+from epochcast.detector.evaluation import TOLERANCE, TraceScore, evaluate_trace, period_error, score_trace
 
 
 @pytest.mark.parametrize("name", ["torch_1", "numpy_1", "numpy_2", "numpy_3"])
@@ -28,3 +29,18 @@ def test_amid_bursts_of_other_writes_it_abstains_or_is_right(root: Path) -> None
     if found.period_s is not None:
         score = score_trace("numpy_4", found, labels, trace.time, trace.metrics())
         assert period_error(score.found_period or 0, score.true_period or 0) < 100 * TOLERANCE
+
+
+@pytest.mark.parametrize("name", ["beside_cnn_line", "beside_mlp_checkpoint", "beside_lstm_line", "beside_lstm_steps"])
+def test_epochs_show_in_what_the_job_writes_beside_busy_loops(root: Path, name: str) -> None:
+    assert _score(root, name).right
+
+
+def test_a_line_at_every_step_is_no_epoch(root: Path) -> None:
+    assert _score(root, "beside_mlp_steps").verdict == "none"
+
+
+def _score(root: Path, name: str) -> TraceScore:
+    path = root / "data" / "process_training" / f"{name}.csv"
+    trace = read_trace(path)
+    return evaluate_trace(name, trace.time, trace.metrics(), read_labels(path.with_suffix(".json")))
