@@ -1,0 +1,121 @@
+"""Runs that wandb kept, brought into a corpus: what a team has trained is what its model can learn from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from ...regressor import Catalog
+from ..adapters import wandb_run
+from ..adapters.wandb_run import WandbRun
+from ..errors import InputError
+from ..labels import TRACES
+from ..trace import Trace, traces_of_tables, write_trace
+from .merge import copy_file, make_folder
+from .run import Run, read_run
+from .table import add_run
+
+#: Keys of a configuration that name the model's architecture, the commonest first.
+_NETWORKS = ("network", "model", "model_name", "architecture", "arch")
+_SIZES = ("samples", "batch_size", "image_size")
+
+
+@dataclass(frozen=True)
+class Said:
+    """What the user says of the runs, None where the runs say it themselves.
+
+    Attributes:
+        gpu: the GPU's name.
+        device: which GPU the run had, where several of its machine were busy.
+        workload, group: as in a profile.
+        steps_per_epoch: steps of the history in an epoch, where it counts no epochs.
+    """
+
+    gpu: str | None = None
+    device: int | None = None
+    workload: str | None = None
+    group: str | None = None
+    steps_per_epoch: float | None = None
+
+
+def import_run(path: Path, corpus: Path, catalog: Catalog, said: Said) -> Run:
+    """Bring the run of wandb in a folder or a ``.wandb`` file into the corpus, a folder; again, it replaces its own row.
+
+    The epochs are those that its history counts, or its steps, or its printed lines, else the detected ones where the detector
+    is sure. The trace, and all but the detected epochs, are kept in ``traces/`` as a campaign's are. Raises InputError for a
+    run that gives no row, with nothing written, and where the corpus cannot be written.
+    """
+    log = wandb_run.run_file(path)
+    if log is None:
+        raise InputError(f"{str(path)!r} is no run of wandb; give a folder run-DATE-ID, offline-run-DATE-ID or its .wandb file")
+    recorded = wandb_run.read(log)
+    trace = _trace(recorded, said, str(path))
+    # A resumed run is several of one id.
+    name = re.sub(r"[^\w.-]+", "_", f"{recorded.id}-{int(trace.time[0])}")
+    labels = _labels(recorded, said)
+    with TemporaryDirectory(prefix="epochcast-import-") as folder:
+        files = write_trace(trace, Path(folder) / f"{name}.parquet"), Path(folder) / f"{name}.json"
+        files[1].write_text(json.dumps(labels), encoding="utf-8")
+        try:
+            run = read_run(*files, catalog, f"{TRACES}/{name}.parquet")
+        except ValueError as error:  # the InputError of any room
+            if "epoch_starts" in labels:
+                raise InputError(str(error)) from error
+            raise InputError(f"neither its history nor its output counts epochs, and none are detected: {error}") from error
+        make_folder(corpus)
+        try:
+            (corpus / TRACES).mkdir(exist_ok=True)
+            for file in files:
+                copy_file(file, corpus / TRACES / file.name)
+            add_run(corpus, run)
+        except OSError as error:
+            raise InputError(f"cannot write the corpus {str(corpus)!r}: {error.strerror or error}") from error
+    return run
+
+
+def _trace(run: WandbRun, said: Said, name: str) -> Trace:
+    traces = traces_of_tables(run.tables, name)
+    if said.device is not None:
+        traces = [trace for trace in traces if trace.label in (f"GPU {said.device}", None)]
+        if not traces:
+            raise InputError(f"it has no reading of a busy GPU {said.device}; name another with --device, or leave that out")
+    if len(traces) > 1:
+        busy = ", ".join(str(trace.label) for trace in traces)
+        raise InputError(
+            f"several GPUs were busy in it ({busy}), and a row is of one GPU's work: "
+            "if it had one of them to itself, name that with --device"
+        )
+    return replace(traces[0], gpu=said.gpu or traces[0].gpu)
+
+
+def _labels(run: WandbRun, said: Said) -> dict[str, Any]:
+    config = run.config
+    group = said.group or next((config[key] for key in _NETWORKS if isinstance(config.get(key), str)), None)
+    told: dict[str, Any] = {"workload": said.workload or _workload(run), "group": group, "source": "wandb"}
+    told |= {key: config[key] for key in _SIZES if type(config.get(key)) is int and config[key] >= 1}
+    if isinstance(config.get("precision"), str | int):
+        told["precision"] = str(config["precision"])
+    steps = said.steps_per_epoch or config.get("steps_per_epoch")
+    epochs = run.epochs(steps if isinstance(steps, int | float) and steps > 0 else None)
+    if epochs is not None:
+        told |= {"training": True, "epoch_starts": epochs.starts, "epoch_ends": epochs.ends, "marks": epochs.marks}
+    return told
+
+
+def _workload(run: WandbRun) -> str:
+    """Equal for runs of one project with one configuration, which do equal work; a run's name in wandb is mostly random."""
+    if isinstance(run.config.get("workload"), str) and run.config["workload"]:
+        return str(run.config["workload"])
+    if not run.config:
+        raise InputError("it has no configuration that would say what it trained; name that with --workload")
+    return f"{(run.project or 'wandb')[:80]}|{_digest(run.config)}"
+
+
+def _digest(config: Mapping[str, Any]) -> str:
+    return hashlib.blake2b(json.dumps(config, sort_keys=True).encode(), digest_size=6).hexdigest()
