@@ -12,7 +12,6 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ import pandas as pd
 from ..errors import InputError
 from .dcgm_names import MIB
 from .device_table import DeviceTable
+from .logged_run import STEPS, LoggedRun, Rows, last_part
 from .wandb_log import SUFFIX, read_records
 
 #: What wandb calls a GPU's reading -> (name in the metric catalogue, factor to its base unit). ``powerWatts`` is NVML's power
@@ -72,56 +72,6 @@ _REPEATED = "powerPercent"  # power over its limit
 
 _PRINTED_EPOCH = re.compile(r"(?<!per )\bepoch\b[\s:=#\[(|-]*(\d+(?:\.\d+)?)", re.IGNORECASE)
 
-Rows = Sequence[tuple[float, float]]
-"""(unix s, value) of each row or line that says a value."""
-
-
-@dataclass(frozen=True)
-class Epochs:
-    """Spans from one mark to the next [unix s], and what says them: ``history``, ``steps`` or ``output``.
-
-    A history row may be written at an epoch's end as well as at its start, so lengths are right and phases may be shifted.
-    """
-
-    starts: tuple[float, ...]
-    ends: tuple[float, ...]
-    marks: str
-
-
-@dataclass(frozen=True)
-class WandbRun:
-    """One run.
-
-    Attributes:
-        id: eight letters, equal for the parts of a resumed run.
-        project: its project's name, None where it has none.
-        config: what the script gave as its configuration.
-        tables: of each GPU of the machine that did not idle throughout; of the process where there is no GPU.
-        history: rows of each key that counts epochs or steps, in the order of time.
-        output: the printed lines that name an epoch.
-    """
-
-    id: str
-    project: str | None
-    config: Mapping[str, Any]
-    tables: Sequence[DeviceTable]
-    history: Mapping[str, Rows]
-    output: Rows
-
-    def epochs(self, steps_per_epoch: float | None = None) -> Epochs | None:
-        """At least two epochs, as the first that has them says: the history's epochs, its steps, printed lines; else None."""
-        steps = next((rows for key, rows in self.history.items() if _last(key) == "global_step"), self.history.get("_step", ()))
-        sources = [("history", rows) for key, rows in sorted(self.history.items()) if _last(key) == "epoch"]
-        if steps_per_epoch:
-            sources.append(("steps", [(time, value / steps_per_epoch) for time, value in steps]))
-        for marks, rows in [*sources, ("output", self.output)]:
-            times = _crossings(rows)
-            spans = [(times[one], times[one + 1]) for one in times if times.get(one + 1, -math.inf) > times[one]]
-            if len(spans) >= 2:
-                starts, ends = zip(*spans, strict=True)
-                return Epochs(starts, ends, marks)
-        return None
-
 
 def run_file(path: str | Path) -> Path | None:
     """The ``.wandb`` file that ``path`` is, or that the folder ``path`` holds; None for anything else.
@@ -138,7 +88,7 @@ def run_file(path: str | Path) -> Path | None:
     return found[0] if found else None
 
 
-def read(path: Path) -> WandbRun:
+def read(path: Path) -> LoggedRun:
     """The run in a ``.wandb`` file, as far as it can be read.
 
     Raises InputError for a file that is none of wandb's, for one without any reading of a GPU or of the process, and where the
@@ -156,7 +106,7 @@ def read(path: Path) -> WandbRun:
             f"{str(path)!r} holds no reading of a GPU or of its process; wandb takes the first after some 15 s, and none with "
             "x_disable_stats: let a run go on for longer"
         )
-    return WandbRun(
+    return LoggedRun(
         id=next((run.run_id for run in runs if run.run_id), path.stem.removeprefix("run-")),
         project=next((run.project for run in runs if run.project), None),
         config=_config([*(run.config for run in runs), *(record.config for record in by_kind["config"])]),
@@ -296,13 +246,9 @@ def _history(records: Iterable[Any]) -> dict[str, Rows]:
         if time is None:
             continue
         for key, text in values.items():
-            if (key == "_step" or _last(key) in ("epoch", "global_step")) and (value := _number(text)) is not None:
+            if (key == STEPS or last_part(key) in ("epoch", "global_step")) and (value := _number(text)) is not None:
                 rows[key].append((time, value))
     return {key: sorted(found) for key, found in rows.items()}
-
-
-def _last(key: str) -> str:
-    return re.split(r"[/.]", key)[-1].lower()
 
 
 def _printed(records: Iterable[Any]) -> Rows:
@@ -318,32 +264,6 @@ def _lines(records: Iterable[Any]) -> Iterator[tuple[float, str]]:
         *whole, begun[record.output_type] = re.split(r"[\r\n]", begun[record.output_type] + record.line)
         for line in whole:
             yield _seconds(record.timestamp), line
-
-
-def _crossings(rows: Rows) -> dict[int, float]:
-    """When each whole number was first reached [unix s]: between the rows around it, in proportion.
-
-    Numbers that a jump passes over have no time, and once the values fall back (another fold) nothing counts any more.
-    """
-    found: dict[int, float] = {}
-    if not rows:
-        return found
-    last_time, last = rows[0]
-    if last.is_integer():
-        found[int(last)] = last_time
-    for time, value in rows:
-        if value < last - 1:
-            break
-        if value <= last:
-            last_time = time if value == last else last_time  # the latest row before the next number is the nearest to it
-            continue
-        number = math.floor(value)
-        if value - last <= 1 and number > math.floor(last):
-            found[number] = last_time + (number - last) / (value - last) * (time - last_time)
-        elif value.is_integer():
-            found[number] = time
-        last_time, last = time, value
-    return found
 
 
 def _seconds(timestamp: Any) -> float:

@@ -1,4 +1,4 @@
-"""``epochcast corpus``: what a corpus covers, several as one, and runs of wandb brought into one."""
+"""``epochcast corpus``: what a corpus covers, several as one, and what others logged brought into one."""
 
 from __future__ import annotations
 
@@ -66,6 +66,12 @@ def merge(corpora: tuple[Path, ...], out: Path, as_json: bool) -> int:
 @corpus.command(name="import")
 @click.argument("runs", type=click.Path(exists=True, path_type=Path), nargs=-1, required=True, metavar="RUN...")
 @click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="The corpus to bring them into.")
+@click.option(
+    "--trace",
+    type=click.Path(exists=True, path_type=Path),
+    metavar="FILE",
+    help="Telemetry of the same time, for a run of TensorBoard or in place of wandb's.",
+)
 @click.option("--workload", metavar="NAME", help="What they trained. [default: the project and a digest of the configuration]")
 @click.option("--group", metavar="NAME", help="The family it belongs to. [default: the configuration's network or model]")
 @click.option("--gpu", metavar="NAME", help="The GPU they ran on, where they do not say.")
@@ -80,12 +86,17 @@ def merge(corpora: tuple[Path, ...], out: Path, as_json: bool) -> int:
 def import_(runs: tuple[Path, ...], out: Path, as_json: bool, **said: Any) -> int:
     """Bring runs of wandb (run folders or .wandb files, offline ones too) into a corpus, as rows to train on.
 
+    A folder of TensorBoard's event files becomes a row with a trace of the same time (--trace).
+
     Their epochs are those that the history or the printed lines count, else the detected ones. A run without either, or with
     several busy GPUs, is left out with the reason.
 
     \b
     Example: epochcast corpus import wandb/run-* --out corpus
+             epochcast corpus import logs/ --trace run.parquet --workload resnet50 --out corpus
     """
+    if said["trace"] is not None and len(runs) > 1:
+        raise InputError(f"--trace is the telemetry of one run, and {len(runs)} are given; give one at a time")
     catalog, added, left_out = load_catalog(), [], []
     for path in runs:
         try:

@@ -1,4 +1,4 @@
-"""Runs that wandb kept, brought into a corpus: what a team has trained is what its model can learn from."""
+"""Runs that wandb or TensorBoard kept, brought into a corpus: what a team has trained is what its model can learn from."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
+
 from ...regressor import Catalog
-from ..adapters import wandb_run
-from ..adapters.wandb_run import WandbRun
+from ..adapters import tensorboard_events, wandb_run
+from ..adapters.logged_run import LoggedRun
 from ..errors import InputError
 from ..labels import TRACES
-from ..trace import Trace, traces_of_tables, write_trace
+from ..trace import Trace, read_traces, traces_of_tables, write_trace
 from .merge import copy_file, make_folder
 from .run import Run, read_run
 from .table import add_run
@@ -31,12 +33,14 @@ class Said:
     """What the user says of the runs, None where the runs say it themselves.
 
     Attributes:
+        trace: a trace of the same time, to be used in place of the run's own telemetry.
         gpu: the GPU's name.
         device: which GPU the run had, where several of its machine were busy.
         workload, group: as in a profile.
         steps_per_epoch: steps of the history in an epoch, where it counts no epochs.
     """
 
+    trace: Path | None = None
     gpu: str | None = None
     device: int | None = None
     workload: str | None = None
@@ -45,20 +49,17 @@ class Said:
 
 
 def import_run(path: Path, corpus: Path, catalog: Catalog, said: Said) -> Run:
-    """Bring the run of wandb in a folder or a ``.wandb`` file into the corpus, a folder; again, it replaces its own row.
+    """Bring a run of wandb or TensorBoard (its folder, or its file) into the corpus, a folder; again, it replaces its own row.
 
     The epochs are those that its history counts, or its steps, or its printed lines, else the detected ones where the detector
     is sure. The trace, and all but the detected epochs, are kept in ``traces/`` as a campaign's are. Raises InputError for a
     run that gives no row, with nothing written, and where the corpus cannot be written.
     """
-    log = wandb_run.run_file(path)
-    if log is None:
-        raise InputError(f"{str(path)!r} is no run of wandb; give a folder run-DATE-ID, offline-run-DATE-ID or its .wandb file")
-    recorded = wandb_run.read(log)
+    recorded = _read(path)
     trace = _trace(recorded, said, str(path))
     # A resumed run is several of one id.
     name = re.sub(r"[^\w.-]+", "_", f"{recorded.id}-{int(trace.time[0])}")
-    labels = _labels(recorded, said)
+    labels = _labels(recorded, said, trace)
     with TemporaryDirectory(prefix="epochcast-import-") as folder:
         files = write_trace(trace, Path(folder) / f"{name}.parquet"), Path(folder) / f"{name}.json"
         files[1].write_text(json.dumps(labels), encoding="utf-8")
@@ -79,8 +80,24 @@ def import_run(path: Path, corpus: Path, catalog: Catalog, said: Said) -> Run:
     return run
 
 
-def _trace(run: WandbRun, said: Said, name: str) -> Trace:
-    traces = traces_of_tables(run.tables, name)
+def _read(path: Path) -> LoggedRun:
+    if (log := wandb_run.run_file(path)) is not None:
+        return wandb_run.read(log)
+    if events := tensorboard_events.event_files(path):
+        return tensorboard_events.read(events, str(path))
+    raise InputError(
+        f"{str(path)!r} is no run of wandb (a folder run-DATE-ID or offline-run-DATE-ID, or its .wandb file) "
+        "and no log of TensorBoard (a folder of event files)"
+    )
+
+
+def _trace(run: LoggedRun, said: Said, name: str) -> Trace:
+    if said.trace is not None:
+        traces = read_traces(said.trace)
+    elif run.tables:
+        traces = traces_of_tables(run.tables, name)
+    else:
+        raise InputError("a log of TensorBoard holds no telemetry; give a trace of the same time with --trace")
     if said.device is not None:
         traces = [trace for trace in traces if trace.label in (f"GPU {said.device}", None)]
         if not traces:
@@ -94,21 +111,31 @@ def _trace(run: WandbRun, said: Said, name: str) -> Trace:
     return replace(traces[0], gpu=said.gpu or traces[0].gpu)
 
 
-def _labels(run: WandbRun, said: Said) -> dict[str, Any]:
+def _labels(run: LoggedRun, said: Said, trace: Trace) -> dict[str, Any]:
     config = run.config
     group = said.group or next((config[key] for key in _NETWORKS if isinstance(config.get(key), str)), None)
-    told: dict[str, Any] = {"workload": said.workload or _workload(run), "group": group, "source": "wandb"}
+    told: dict[str, Any] = {"workload": said.workload or _workload(run), "group": group, "source": trace.source}
     told |= {key: config[key] for key in _SIZES if type(config.get(key)) is int and config[key] >= 1}
     if isinstance(config.get("precision"), str | int):
         told["precision"] = str(config["precision"])
     steps = said.steps_per_epoch or config.get("steps_per_epoch")
     epochs = run.epochs(steps if isinstance(steps, int | float) and steps > 0 else None)
-    if epochs is not None:
-        told |= {"training": True, "epoch_starts": epochs.starts, "epoch_ends": epochs.ends, "marks": epochs.marks}
+    if epochs is None:
+        return told
+    reach = float(np.median(np.diff(trace.time))) if len(trace.time) > 1 else 0.0  # of a sample
+    first, last = trace.time[0] - reach, trace.time[-1] + reach
+    inside = [(one, end) for one, end in zip(epochs.starts, epochs.ends, strict=True) if first <= one and end <= last]
+    if len(inside) < 2:
+        raise InputError(
+            f"{len(inside)} of its {len(epochs.starts)} epochs lie within its telemetry, and a period needs two: "
+            "give a trace of the same time with --trace"
+        )
+    starts, ends = zip(*inside, strict=True)
+    told |= {"training": True, "epoch_starts": starts, "epoch_ends": ends, "marks": epochs.marks}
     return told
 
 
-def _workload(run: WandbRun) -> str:
+def _workload(run: LoggedRun) -> str:
     """Equal for runs of one project with one configuration, which do equal work; a run's name in wandb is mostly random."""
     if isinstance(run.config.get("workload"), str) and run.config["workload"]:
         return str(run.config["workload"])

@@ -8,15 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from epochcast.analyzer.adapters import wandb_run
+from epochcast.analyzer.adapters.logged_run import Epochs
 from epochcast.analyzer.adapters.wandb_log import read_records
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.corpus import read_runs
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.labels import labelled_traces
-from epochcast.analyzer.trace import read_trace, read_traces
+from epochcast.analyzer.trace import Trace, read_trace, read_traces, write_trace
 from epochcast.detector import Detection
 
 from . import wandb_logs as logs
@@ -114,7 +116,7 @@ def test_every_command_that_takes_a_trace_takes_a_run(
         assert read_trace(run / name).frame.equals(trace.frame)
 
 
-def _epochs(folder: Path, *records: dict[str, Any], steps_per_epoch: float | None = None) -> wandb_run.Epochs | None:
+def _epochs(folder: Path, *records: dict[str, Any], steps_per_epoch: float | None = None) -> Epochs | None:
     path = logs.write(folder / "run-x.wandb", [*logs.stats(ticks=2), *records])
     return wandb_run.read(path).epochs(steps_per_epoch)
 
@@ -265,6 +267,17 @@ class TestImport:
         assert (row.profile.workload, row.profile.group) == ("w", "g")
         assert row.profile.gpu.startswith("V100")
         assert (row.marks, row.profile.epoch_s) == ("steps", 200)
+
+    def test_a_trace_of_the_same_time_takes_the_place_of_its_telemetry(self, tmp_path: Path) -> None:
+        run = _two_gpus(tmp_path / "run", logs.run_record(lr=0.1), *logs.per_epoch())
+        time = logs.BEGIN + np.arange(0, 1800, 0.5)
+        trace = Trace(pd.DataFrame({"time": time, "power": np.full(time.size, 200.0)}), gpu="Tesla T4", source="nvml")
+        write_trace(trace, tmp_path / "t.parquet")
+        said = ["--out", str(tmp_path / "corpus"), "--trace", str(tmp_path / "t.parquet")]
+        assert main(["corpus", "import", str(run), *said]) == 0
+        (row,) = read_runs(tmp_path / "corpus")
+        assert (row.profile.gpu, row.source, row.profile.epoch_s, row.marks) == ("T4", "nvml", 150, "history")
+        assert row.profile.metrics["power"]["mean"] == 200
 
     def test_no_run_at_all_is_refused(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["corpus", "import", str(tmp_path), "--out", str(tmp_path / "corpus")]) == 2
