@@ -20,7 +20,7 @@ from ..errors import InputError
 from ..labels import TRACES
 from ..trace import Trace, read_traces, traces_of_tables, write_trace
 from .merge import copy_file, make_folder
-from .run import Run, read_run
+from .run import NoEpochsError, Run, read_run
 from .table import add_run
 
 #: Keys of a configuration that name the model's architecture, the commonest first.
@@ -65,10 +65,13 @@ def import_run(path: Path, corpus: Path, catalog: Catalog, said: Said) -> Run:
         files[1].write_text(json.dumps(labels), encoding="utf-8")
         try:
             run = read_run(*files, catalog, f"{TRACES}/{name}.parquet")
+        except NoEpochsError as error:
+            raise InputError(
+                "neither its history nor its output counts epochs, and none are sure in its telemetry; "
+                "say with --steps-per-epoch how many steps of its history are one"
+            ) from error
         except ValueError as error:  # the InputError of any room
-            if "epoch_starts" in labels:
-                raise InputError(str(error)) from error
-            raise InputError(f"neither its history nor its output counts epochs, and none are detected: {error}") from error
+            raise InputError(str(error)) from error
         make_folder(corpus)
         try:
             (corpus / TRACES).mkdir(exist_ok=True)

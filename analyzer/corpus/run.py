@@ -25,6 +25,10 @@ CPU_SOURCE = "host"
 """The agent's source that reads the machine's CPUs."""
 
 
+class NoEpochsError(InputError):
+    """A trace in which no epochs were found, and beside which no file has them."""
+
+
 @dataclass(frozen=True)
 class Run:
     """A finished run, a row of the corpus.
@@ -124,12 +128,12 @@ def read_run(trace: Path, labels: Path, catalog: Catalog, name: str) -> Run:
 def profile_beside(trace: Trace, labels: Path, told: Workload, catalog: Catalog) -> Profile:
     """The profile over the true epochs that the file beside the trace holds, else over those that are detected.
 
-    Raises InputError for labels of no training, for a trace that does not name its device, and where no epochs are found.
+    Raises InputError for labels of no training and for a trace that does not name its device, NoEpochsError without any epochs.
     """
     profile = labelled_profile(trace, labels, catalog) if told.has_marks else profile_of(trace, catalog)[0]
     if profile.unit != "epoch":
         found = f"only steps of {profile.epoch_s:.3g} s were" if profile.epoch_s is not None else "no epochs were"
-        raise InputError(f"{found} found in it; give its epoch_starts and epoch_ends in {labels.name}, or remove it")
+        raise NoEpochsError(f"{found} found in it; give its epoch_starts and epoch_ends in {labels.name}, or remove it")
     return replace(profile, workload=told.workload, group=told.group)
 
 

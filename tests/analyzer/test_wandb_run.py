@@ -244,7 +244,9 @@ class TestImport:
         left_out = {
             "several GPUs were busy in it (GPU 0, GPU 1)": _two_gpus(tmp_path / "both", config, *logs.per_epoch()),
             "no configuration": _two_gpus(tmp_path / "bare", *logs.per_epoch(), busy_gpus=(0,)),
-            "none are detected": _run(tmp_path / "short", config, logs.environment(), *logs.stats(busy_gpus=(0,), ticks=20)),
+            "none are sure in its telemetry": _run(
+                tmp_path / "short", config, logs.environment(), *logs.stats(busy_gpus=(0,), ticks=20)
+            ),
             "no reading of a GPU": _run(tmp_path / "empty", config, *logs.per_epoch()),
             "does not say which GPU": _run(tmp_path / "unnamed", config, *logs.stats(busy_gpus=(0,)), *logs.per_epoch()),
             "no run of wandb": tmp_path,
