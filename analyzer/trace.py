@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from .adapters import read_foreign
+from .adapters import read_foreign, wandb_run
 from .adapters.device_table import DeviceTable
 from .csv_text import numeric_column, one_line, parse_csv, read_text, source_name
 from .errors import InputError
@@ -97,14 +97,17 @@ class Trace:
 
 
 def read_traces(path: str | Path) -> list[Trace]:
-    """Read the traces in a file, one for each of its GPUs: Parquet, CSV (``.csv.gz`` too; ``-`` reads it from standard input)
-    or another tool's log, recognised by its first lines. Of several GPUs each has a label of its own.
+    """Read the traces in a file, one for each of its GPUs: Parquet, CSV (``.csv.gz`` too; ``-`` reads it from standard input),
+    a run of wandb (its folder, or the ``.wandb`` file in it) or another tool's log, recognised by its first lines. Of several
+    GPUs each has a label of its own.
 
     Raises InputError with one sentence for a missing or unreadable file, a missing ``time`` column, times that are not
     finite, unsorted or duplicate, anything but numbers in a metric column, metadata of a wrong kind, and an empty table.
     """
     if str(path).endswith((".parquet", ".pq")):
         return [trace_of_table(_read_parquet(Path(path)), str(path))]
+    if (run := wandb_run.run_file(path)) is not None:
+        return traces_of_tables(wandb_run.read(run).tables, str(path))
     return traces_of_csv(read_text(path), source_name(path))
 
 
@@ -169,7 +172,11 @@ def trace_of_table(table: pa.Table, name: str) -> Trace:
 
 def traces_of_csv(text: str, name: str) -> list[Trace]:
     """The traces in a CSV text, ours or another tool's; raises InputError like `read_traces`, calling it ``name``."""
-    tables = tables_of_csv(text, name)
+    return traces_of_tables(tables_of_csv(text, name), name)
+
+
+def traces_of_tables(tables: Sequence[DeviceTable], name: str) -> list[Trace]:
+    """The trace of each GPU's table; raises InputError like `read_traces`, calling their source ``name``."""
     several = len(tables) > 1
     return [
         make_trace(one.frame, one.metadata, f"{name}, {one.label}" if several else name, one.label, one.notes) for one in tables

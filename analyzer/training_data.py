@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from ..regressor import Catalog, Profile, load_corpus
 from ..regressor.corpora.run_table import table_file
-from .corpus.run import Run, labelled_profile
+from .corpus.run import Run, profile_beside
 from .corpus.selection import on_known_gpus, union
 from .corpus.table import read_runs
 from .errors import InputError
-from .profiles import profile_of
 from .trace import read_trace
 from .workloads import read_workload
 
@@ -75,13 +73,9 @@ def _traces(folder: Path) -> list[Path]:
 def _profile(path: Path, catalog: Catalog) -> Profile:
     trace = read_trace(path)
     beside = path.with_name(f"{_stem(path)}.json")
-    told = read_workload(beside)
-    profile = labelled_profile(trace, beside, catalog) if told.has_marks else profile_of(trace, catalog)[0]
+    profile = profile_beside(trace, beside, read_workload(beside), catalog)
     catalog.resolve(profile.gpu)
-    if profile.unit != "epoch":
-        found = f"only steps of {profile.epoch_s:.3g} s were" if profile.epoch_s is not None else "no epochs were"
-        raise InputError(f"{found} found in it; give its epoch_starts and epoch_ends in {beside.name}, or remove it")
-    return replace(profile, workload=told.workload, group=told.group)
+    return profile
 
 
 def _stem(path: Path) -> str:

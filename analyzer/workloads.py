@@ -22,6 +22,7 @@ class Workload:
         has_marks: whether the file holds the true epochs too.
         samples, batch_size, image_size: images of an epoch, of a batch, and pixels of their side, where it says them.
         precision: of the arithmetic (``fp32``, ``amp``), where it says it.
+        marks: how the true epochs became known, where the training did not mark them itself.
     """
 
     workload: str
@@ -31,6 +32,7 @@ class Workload:
     batch_size: int | None
     image_size: int | None
     precision: str | None
+    marks: str | None
 
 
 def read_workload(path: Path) -> Workload:
@@ -47,10 +49,15 @@ def read_workload(path: Path) -> Workload:
     if group is not None and not isinstance(group, str):
         raise InputError(f"{str(path)!r} has group {group!r}; give the name of the family, or leave it out")
     sizes = {key: _count(told, key, path) for key in ("samples", "batch_size", "image_size")}
-    precision = told.get("precision")
-    if precision is not None and not isinstance(precision, str):
-        raise InputError(f"{str(path)!r} has precision {precision!r:.60}; give its name, or leave it out")
-    return Workload(workload, group, "epoch_starts" in told, precision=precision, **sizes)
+    precision, marks = (_name(told, key, path) for key in ("precision", "marks"))
+    return Workload(workload, group, "epoch_starts" in told, precision=precision, marks=marks, **sizes)
+
+
+def _name(told: dict[str, Any], key: str, path: Path) -> str | None:
+    value = told.get(key)
+    if value is not None and not isinstance(value, str):
+        raise InputError(f"{str(path)!r} has {key} {value!r:.60}; give its name, or leave it out")
+    return value
 
 
 def _count(told: dict[str, Any], key: str, path: Path) -> int | None:

@@ -29,7 +29,7 @@ _COMMANDS = {
     "gpus": "List the GPUs that can be predicted for.",
     "anchors": "Choose the workloads to measure on a new GPU.",
     "calibrate": "Sharpen a model with a few measurements on a new GPU.",
-    "corpus": "Show what own measurements cover, and merge them.",
+    "corpus": "Show what own measurements cover, merge them, and import logged runs.",
     "train": "Fit a predictor on measurements.",
     "campaign": "Train and record a list of workloads here, to fill a corpus.",
     "benchmark": "Measure what the white-box backends learn from, on the device at hand.",

@@ -1,19 +1,23 @@
-"""``epochcast corpus``: what a corpus covers, and several as one."""
+"""``epochcast corpus``: what a corpus covers, several as one, and what others logged brought into one."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import click
 
 from ...regressor import load_catalog
-from ..corpus import read_runs
+from ..corpus import Run, read_runs
 from ..corpus.coverage import coverage
+from ..corpus.imported import Said, import_run
 from ..corpus.merge import merge as merge_corpora
 from ..corpus.selection import union
-from .corpus_text import coverage_text
+from ..errors import InputError
+from ..words import count
+from .corpus_text import coverage_text, run_text
 
 _CORPORA = click.argument("corpora", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="CORPUS...")
 
@@ -57,3 +61,63 @@ def merge(corpora: tuple[Path, ...], out: Path, as_json: bool) -> int:
     without = f", {merged.without_trace} of them without a trace" if merged.without_trace else ""
     click.echo(f"{out}: {merged.runs} runs{without}, {merged.added} of them new")
     return 0
+
+
+@corpus.command(name="import")
+@click.argument("runs", type=click.Path(exists=True, path_type=Path), nargs=-1, required=True, metavar="RUN...")
+@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="The corpus to bring them into.")
+@click.option(
+    "--trace",
+    type=click.Path(exists=True, path_type=Path),
+    metavar="FILE",
+    help="Telemetry of the same time, for a run of TensorBoard or in place of wandb's.",
+)
+@click.option("--workload", metavar="NAME", help="What they trained. [default: the project and a digest of the configuration]")
+@click.option("--group", metavar="NAME", help="The family it belongs to. [default: the configuration's network or model]")
+@click.option("--gpu", metavar="NAME", help="The GPU they ran on, where they do not say.")
+@click.option("--device", type=click.IntRange(min=0), metavar="N", help="The GPU that they had, where several were busy.")
+@click.option(
+    "--steps-per-epoch",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="N",
+    help="Steps in an epoch, where the history counts no epochs. [default: the configuration's steps_per_epoch]",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def import_(runs: tuple[Path, ...], out: Path, as_json: bool, **said: Any) -> int:
+    """Bring runs of wandb (run folders or .wandb files, offline ones too) into a corpus, as rows to train on.
+
+    A folder of TensorBoard's event files becomes a row with a trace of the same time (--trace).
+
+    Their epochs are those that the history or the printed lines count, else the detected ones. A run without either, or with
+    several busy GPUs, is left out with the reason.
+
+    \b
+    Example: epochcast corpus import wandb/run-* --out corpus
+             epochcast corpus import logs/ --trace run.parquet --workload resnet50 --out corpus
+    """
+    if said["trace"] is not None and len(runs) > 1:
+        raise InputError(f"--trace is the telemetry of one run, and {len(runs)} are given; give one at a time")
+    catalog, added, left_out = load_catalog(), [], []
+    for path in runs:
+        try:
+            added.append((path, import_run(path, out, catalog, Said(**said))))
+        except InputError as error:
+            left_out.append({"run": str(path), "why": str(error)})
+    if not added:
+        first = left_out[0]
+        raise InputError(f"no run can be imported, {first['run']!r} because: {first['why']}")
+    if as_json:
+        click.echo(json.dumps({"imported": [_imported(*one) for one in added], "left_out": left_out}, indent=2))
+        return 0
+    for path, run in added:
+        click.echo(f"{path}: {run_text(run)}")
+    for one in left_out:
+        click.echo(f"epochcast: {one['run']} is left out: {one['why']}", err=True)
+    click.echo(f"{out}: {count(len(added), 'run')} imported, {len(left_out)} left out")
+    return 0
+
+
+def _imported(path: Path, run: Run) -> dict[str, Any]:
+    profile = run.profile
+    figures = {key: getattr(profile, key) for key in ("gpu", "workload", "group", "epoch_s", "epoch_s_low", "epoch_s_high")}
+    return {"run": str(path), **figures, "marks": run.marks, "trace": run.trace}

@@ -1,10 +1,12 @@
-"""What a corpus covers, as text."""
+"""What a corpus covers and what came into it, as text."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from ..corpus.coverage import Coverage, DeviceCoverage, Missing, WorkloadCoverage
+from ..corpus.run import DETECTED, Run
+from ..words import count
 from .tables import seconds_text, table
 
 _NEW = {"P2": "new workloads", "P3": "new models", "P4": "new GPUs"}
@@ -28,6 +30,14 @@ def coverage_text(found: Coverage) -> str:
         *_protocol_lines(found.protocols),
     ]
     return "\n".join(parts)
+
+
+def run_text(run: Run) -> str:
+    """A run that was imported, in one line."""
+    profile = run.profile
+    how = "detected" if run.marks == DETECTED else f"from its {run.marks}"
+    epochs = f"{count(profile.epochs, 'epoch')} of {seconds_text(profile.epoch_s or 0.0)}"
+    return f"{epochs} on {profile.gpu} ({how}), workload {profile.workload}"
 
 
 def _device_row(device: DeviceCoverage) -> tuple[str, ...]:

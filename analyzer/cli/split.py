@@ -28,7 +28,7 @@ def split(log: str, out: Path | None) -> int:
     traces = read_traces(log)
     for note in dict.fromkeys(note for trace in traces for note in trace.notes):
         click.echo(f"epochcast: {note}", err=True)
-    path = out or Path("trace" if log == "-" else Path(log).name.removesuffix(".gz")).with_suffix(".parquet")
+    path = out or Path("trace" if log == "-" else Path(log).absolute().name.removesuffix(".gz")).with_suffix(".parquet")
     for trace in traces:
         click.echo(write_trace(trace, path_of(trace, path) if len(traces) > 1 else path))
     return 0

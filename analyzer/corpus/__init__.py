@@ -1,4 +1,4 @@
-"""A corpus: the finished runs of campaigns, one row each in ``corpus.parquet``, with their traces and labels."""
+"""A corpus: runs of campaigns and imported ones, one row each in ``corpus.parquet``, with their traces and labels."""
 
 from .run import Run
 from .table import append_run, read_runs

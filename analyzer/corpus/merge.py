@@ -39,7 +39,7 @@ def merge(corpora: Sequence[Path], out: Path) -> Merged:
     ``out`` cannot be written.
     """
     given = [_placed(run, corpus) for corpus in corpora for run in read_runs(corpus)]
-    _make(out)
+    make_folder(out)
     try:
         with locked(out):
             own = read_runs(out) if (out / FILE_NAME).exists() else []
@@ -64,7 +64,8 @@ def _placed(run: Run, corpus: Path) -> Run:
     return replace(run, trace=str(folder / path) if (folder / path).is_file() else None)
 
 
-def _make(out: Path) -> None:
+def make_folder(out: Path) -> None:
+    """Make the folder of a corpus if it is not there; InputError where that fails, and for a folder of something else."""
     if out.is_dir():
         if not (out / FILE_NAME).exists() and any(path.name[0] != "." and path.name != TRACES for path in out.iterdir()):
             raise InputError(f"{str(out)!r} is a folder of something else; name a corpus, or a folder to be made")
@@ -82,7 +83,7 @@ def _with_trace(run: Run, out: Path) -> Run:
     source, name = Path(run.trace), f"{TRACES}/{_file_name(run)}"
     (out / TRACES).mkdir(exist_ok=True)
     for suffix in (source.suffix, ".json"):
-        _copy(source.with_suffix(suffix), (out / name).with_name(f"{Path(name).name}{suffix}"))
+        copy_file(source.with_suffix(suffix), (out / name).with_name(f"{Path(name).name}{suffix}"))
     return replace(run, trace=name + source.suffix)
 
 
@@ -92,7 +93,8 @@ def _file_name(run: Run) -> str:
     return f"{readable}_{hashlib.blake2b(repr(run.identity).encode(), digest_size=6).hexdigest()}"
 
 
-def _copy(source: Path, target: Path) -> None:
+def copy_file(source: Path, target: Path) -> None:
+    """Copy a file whole or not at all; nothing where there is none, or the target is the same."""
     if not source.is_file() or (target.exists() and filecmp.cmp(source, target, shallow=False)):
         return
     with source.open("rb") as content:

@@ -12,13 +12,21 @@ from ...regressor.corpora.run_table import profile_row, row_profile
 from ...regressor.summary import summarise
 from ..errors import InputError
 from ..labels import read_labels
+from ..profiles import profile_of
 from ..trace import Trace, read_trace
-from ..workloads import read_workload
+from ..workloads import Workload, read_workload
 
 Device = Literal["gpu", "cpu"]
 
+DETECTED = "detected"
+"""Says of a run that no label file gives its epochs."""
+
 CPU_SOURCE = "host"
 """The agent's source that reads the machine's CPUs."""
+
+
+class NoEpochsError(InputError):
+    """A trace in which no epochs were found, and beside which no file has them."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +42,8 @@ class Run:
         missed_ticks: samples that the agent could not take.
         samples, batch_size, image_size: images of an epoch, of a batch, and pixels of their side, where the labels say them.
         precision: of the arithmetic (``fp32``, ``amp``), where the labels say it.
+        marks: what says the epochs where the training did not itself: ``history``, ``steps`` or ``output`` of an imported run,
+            or ``detected``.
         trace: the trace's file relative to the corpus, None where it did not come along.
     """
 
@@ -47,6 +57,7 @@ class Run:
     batch_size: int | None = None
     image_size: int | None = None
     precision: str | None = None
+    marks: str | None = None
     trace: str | None = None
 
     @property
@@ -87,7 +98,7 @@ _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "recorded_at": (lambda value: isinstance(value, float), "unix seconds"),
     **dict.fromkeys(_WHOLE, (lambda value: value is None or type(value) is int, "a whole number, or empty")),
     **dict.fromkeys(
-        ("source", "precision", "trace"), (lambda value: value is None or isinstance(value, str), "a text, or empty")
+        ("source", "precision", "marks", "trace"), (lambda value: value is None or isinstance(value, str), "a text, or empty")
     ),
 }
 
@@ -95,22 +106,35 @@ _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
 def read_run(trace: Path, labels: Path, catalog: Catalog, name: str) -> Run:
     """The run of a trace and its label file; ``name`` is where the corpus keeps the trace.
 
-    Raises InputError if either file is not what it must be.
+    Raises InputError if either file is not what it must be, and where neither labels nor detection have epochs.
     """
     recorded, told = read_trace(trace), read_workload(labels)
     return Run(
         run=trace.stem,
         device="cpu" if recorded.source == CPU_SOURCE else "gpu",
         recorded_at=float(recorded.time[0]),
-        profile=replace(labelled_profile(recorded, labels, catalog), workload=told.workload, group=told.group),
+        profile=profile_beside(recorded, labels, told, catalog),
         source=recorded.source,
         missed_ticks=recorded.missed_ticks,
         samples=told.samples,
         batch_size=told.batch_size,
         image_size=told.image_size,
         precision=told.precision,
+        marks=told.marks if told.has_marks else DETECTED,
         trace=name,
     )
+
+
+def profile_beside(trace: Trace, labels: Path, told: Workload, catalog: Catalog) -> Profile:
+    """The profile over the true epochs that the file beside the trace holds, else over those that are detected.
+
+    Raises InputError for labels of no training and for a trace that does not name its device, NoEpochsError without any epochs.
+    """
+    profile = labelled_profile(trace, labels, catalog) if told.has_marks else profile_of(trace, catalog)[0]
+    if profile.unit != "epoch":
+        found = f"only steps of {profile.epoch_s:.3g} s were" if profile.epoch_s is not None else "no epochs were"
+        raise NoEpochsError(f"{found} found in it; give its epoch_starts and epoch_ends in {labels.name}, or remove it")
+    return replace(profile, workload=told.workload, group=told.group)
 
 
 def labelled_profile(trace: Trace, labels: Path, catalog: Catalog) -> Profile:

@@ -33,6 +33,7 @@ _COLUMNS = {
     "batch_size": _WHOLE,
     "image_size": _WHOLE,
     "precision": _TEXT,
+    "marks": _TEXT,
     "epoch_s": _NUMBER,
     "epoch_s_low": _NUMBER,
     "epoch_s_high": _NUMBER,
@@ -72,7 +73,11 @@ def append_run(corpus: Path, trace: Path, labels: Path) -> None:
     path = Path(os.path.relpath(trace, corpus))
     if path.is_relative_to(os.pardir):
         raise InputError(f"{str(trace)!r} lies outside the corpus {str(corpus)!r}; move it and its labels there")
-    run = read_run(trace, labels, load_catalog(), path.as_posix())
+    add_run(corpus, read_run(trace, labels, load_catalog(), path.as_posix()))
+
+
+def add_run(corpus: Path, run: Run) -> None:
+    """Add a run to the corpus in place of the one with the same trace; raises OSError like `append_run`."""
     with locked(corpus):
         runs = read_runs(corpus) if (corpus / FILE_NAME).exists() else []
         # A merge renames a trace, but not its run.

@@ -1,4 +1,4 @@
-"""A corpus of our own: ``corpus.parquet``, one row per run of ``epochcast campaign`` (schema ``epochcast.corpus/v1``).
+"""A corpus of our own: ``corpus.parquet``, one row per run of a campaign or an import (schema ``epochcast.corpus/v1``).
 
 A row holds the fields of a :class:`~epochcast.regressor.Profile` under their names and its statistics as ``METRIC_STATISTIC``
 (``gpu_utilization_mean``), null where the device has no such metric. What else the analyzer notes about a run stands in columns

@@ -1,0 +1,96 @@
+"""What a tool that logs trainings kept of one: telemetry, if any, and the times at which it counted epochs or steps."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from .device_table import DeviceTable
+
+Rows = Sequence[tuple[float, float]]
+"""(unix s, value) of each row or line that says a value, in the order of time."""
+
+STEPS = "_step"
+"""The key of the history under which each row's own step is."""
+
+
+@dataclass(frozen=True)
+class Epochs:
+    """Spans from one mark to the next [unix s], and what says them: ``history``, ``steps`` or ``output``.
+
+    A history row may be written at an epoch's end as well as at its start, so lengths are right and phases may be shifted.
+    """
+
+    starts: tuple[float, ...]
+    ends: tuple[float, ...]
+    marks: str
+
+
+@dataclass(frozen=True)
+class LoggedRun:
+    """One run.
+
+    Attributes:
+        id: its name, equal for the parts of a resumed run.
+        history: rows of each key that counts epochs or steps.
+        tables: of each GPU of the machine that did not idle throughout; of the process where there is no GPU.
+        project: its project's name, None where it has none.
+        config: what the script gave as its configuration.
+        output: the printed lines that name an epoch.
+    """
+
+    id: str
+    history: Mapping[str, Rows]
+    tables: Sequence[DeviceTable] = ()
+    project: str | None = None
+    config: Mapping[str, Any] = field(default_factory=dict)
+    output: Rows = ()
+
+    def epochs(self, steps_per_epoch: float | None = None) -> Epochs | None:
+        """At least two epochs, as the first that has them says: the history's epochs, its steps, printed lines; else None."""
+        counted = next((rows for key, rows in self.history.items() if last_part(key) == "global_step"), None)
+        sources = [("history", rows) for key, rows in sorted(self.history.items()) if last_part(key) == "epoch"]
+        if steps_per_epoch:
+            steps = counted or self.history.get(STEPS, ())
+            sources.append(("steps", [(time, value / steps_per_epoch) for time, value in steps]))
+        for marks, rows in [*sources, ("output", self.output)]:
+            times = _crossings(rows)
+            spans = [(times[one], times[one + 1]) for one in times if times.get(one + 1, -math.inf) > times[one]]
+            if len(spans) >= 2:
+                starts, ends = zip(*spans, strict=True)
+                return Epochs(starts, ends, marks)
+        return None
+
+
+def last_part(key: str) -> str:
+    """``epoch`` of ``train/Epoch``."""
+    return re.split(r"[/.]", key)[-1].lower()
+
+
+def _crossings(rows: Rows) -> dict[int, float]:
+    """When each whole number was first reached [unix s]: between the rows around it, in proportion.
+
+    Numbers that a jump passes over have no time, and once the values fall back (another fold) nothing counts any more.
+    """
+    found: dict[int, float] = {}
+    if not rows:
+        return found
+    last_time, last = rows[0]
+    if last.is_integer():
+        found[int(last)] = last_time
+    for time, value in rows:
+        if value < last - 1:
+            break
+        if value <= last:
+            last_time = time if value == last else last_time  # the latest row before the next number is the nearest to it
+            continue
+        number = math.floor(value)
+        if value - last <= 1 and number > math.floor(last):
+            found[number] = last_time + (number - last) / (value - last) * (time - last_time)
+        elif value.is_integer():
+            found[number] = time
+        last_time, last = time, value
+    return found

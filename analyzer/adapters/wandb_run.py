@@ -1,0 +1,293 @@
+"""Runs of Weights & Biases: the system metrics that its package samples, and the epochs that a run's history or output says.
+
+A run's folder (``run-…``, ``offline-run-…``) holds ``run-ID.wandb``. Its ``stats`` records are readings every 10 to 30 s, of
+each GPU of the machine under ``gpu.3.powerWatts`` (``system.`` may come before it, and ``/l:`` with a node behind it), and of
+the process. History rows and printed lines have times, and whoever trains mostly logs or prints the epoch.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from ..errors import InputError
+from .dcgm_names import MIB
+from .device_table import DeviceTable
+from .logged_run import STEPS, LoggedRun, Rows, last_part
+from .wandb_log import SUFFIX, read_records
+
+#: What wandb calls a GPU's reading -> (name in the metric catalogue, factor to its base unit). ``powerWatts`` is NVML's power
+#: usage, on Ampere and newer the mean over a second.
+METRICS = {
+    "gpu": ("gpu_utilization", 0.01),
+    "memory": ("memory_utilization", 0.01),
+    "memoryAllocatedBytes": ("memory_used", 1.0),
+    "memoryUsed": ("memory_used", MIB),
+    "memoryFree": ("memory_free", MIB),
+    "powerWatts": ("power_average", 1.0),
+    "enforcedPowerLimitWatts": ("power_limit", 1.0),
+    "totalEnergyConsumption": ("energy", 1e-3),
+    "temp": ("temperature", 1.0),
+    "smClock": ("sm_clock", 1e6),
+    "memoryClock": ("memory_clock", 1e6),
+    "pcieLinkWidth": ("pcie_link_width", 1.0),
+}
+
+#: Percent by NVML and DCGM, a ratio by a dcgm-exporter: a reading above 1 tells which. PCIe and NVLink traffic is in MiB/s or
+#: in bytes/s, which no reading tells, and keeps its own name.
+ACTIVITIES = {
+    "smActive": "sm_active",
+    "smOccupancy": "sm_occupancy",
+    "pipeTensorActive": "tensor_active",
+    "dramActive": "dram_active",
+    "pipeFp64Active": "fp64_active",
+    "pipeFp32Active": "fp32_active",
+    "pipeFp16Active": "fp16_active",
+}
+
+#: The same of the process that called wandb, which is watched without its children unless it asks for them.
+PROCESS_METRICS = {
+    "cpu": ("process_cpu_utilization", 0.01),
+    "proc.memory.rssMB": ("process_rss", MIB),
+    "proc.cpu.threads": ("process_threads", 1.0),
+}
+
+#: Of the machine, as far as it may show an epoch's end: bytes since the run began. They keep their names, since not all disks
+#: are watched.
+_TRAFFIC = re.compile(r"network\.(sent|recv)|disk\.(.+\.)?(in|out)")
+
+_IDLE = 5.0  # percent: a GPU that a screen or a monitor uses is no busier
+
+_GPU_KEY = re.compile(r"(?:system[./])?gpu\.(\d+)\.(\w+)(?:/l:(.+))?")
+_PROCESS_KEY = re.compile(r"(?:system[./])?([^/]+)(?:/l:.+)?")
+_ALLOCATED = "memoryAllocated"  # percent of the memory: all that older versions say of it
+_REPEATED = "powerPercent"  # power over its limit
+
+_PRINTED_EPOCH = re.compile(r"(?<!per )\bepoch\b[\s:=#\[(|-]*(\d+(?:\.\d+)?)", re.IGNORECASE)
+
+
+def run_file(path: str | Path) -> Path | None:
+    """The ``.wandb`` file that ``path`` is, or that the folder ``path`` holds; None for anything else.
+
+    Raises InputError for a folder of several.
+    """
+    path = Path(path)
+    if not path.is_dir():
+        return path if path.suffix == SUFFIX else None
+    files = list(path.glob(f"*{SUFFIX}")) or path.glob(f"*/*{SUFFIX}")
+    found = sorted({file.resolve() for file in files})  # wandb/latest-run is a link to one of the others
+    if len(found) > 1:
+        raise InputError(f"{str(path)!r} holds {len(found)} runs of wandb; name one of them, {str(found[-1].parent)!r} say")
+    return found[0] if found else None
+
+
+def read(path: Path) -> LoggedRun:
+    """The run in a ``.wandb`` file, as far as it can be read.
+
+    Raises InputError for a file that is none of wandb's, for one without any reading of a GPU or of the process, and where the
+    wandb package is not installed.
+    """
+    records, lost = read_records(path)
+    by_kind = defaultdict(list)
+    for record in records:
+        by_kind[record.WhichOneof("record_type")].append(record)
+    runs = [record.run for record in by_kind["run"]]
+    notes = (f"{lost} bytes of {path.name} are damaged or cut off, and what they held is left out",) if lost else ()
+    tables = _tables([record.stats for record in by_kind["stats"]], _facts(by_kind["environment"], path), notes)
+    if not tables:
+        raise InputError(
+            f"{str(path)!r} holds no reading of a GPU or of its process; wandb takes the first after some 15 s, and none with "
+            "x_disable_stats: let a run go on for longer"
+        )
+    return LoggedRun(
+        id=next((run.run_id for run in runs if run.run_id), path.stem.removeprefix("run-")),
+        project=next((run.project for run in runs if run.project), None),
+        config=_config([*(run.config for run in runs), *(record.config for record in by_kind["config"])]),
+        tables=tables,
+        history=_history([record.history for record in by_kind["history"]]),
+        output=_printed([*(record.output_raw for record in by_kind["output_raw"]), *(one.output for one in by_kind["output"])]),
+    )
+
+
+def _tables(stats: Iterable[Any], facts: Mapping[str, Any], notes: tuple[str, ...]) -> list[DeviceTable]:
+    gpus: dict[tuple[str, int], list[dict[str, float]]] = defaultdict(list)
+    process: list[dict[str, float]] = []
+    for record in stats:
+        readings: dict[tuple[str, int], dict[str, float]] = defaultdict(dict)
+        own: dict[str, float] = {}
+        for item in record.item:
+            value = _number(item.value_json)
+            if value is None:
+                continue
+            if match := _GPU_KEY.fullmatch(item.key):
+                readings[match[3] or "", int(match[1])][match[2]] = value
+            elif (match := _PROCESS_KEY.fullmatch(item.key)) and (match[1] in PROCESS_METRICS or _TRAFFIC.fullmatch(match[1])):
+                own[match[1]] = value
+        time = _seconds(record.timestamp)
+        for gpu, values in readings.items():
+            gpus[gpu].append({"time": time, **values})
+        if not own.keys().isdisjoint(PROCESS_METRICS):
+            process.append({"time": time, **own})
+    if not gpus:
+        if not process:
+            return []
+        frame = _frame(process)
+        traffic = frame[[column for column in frame.columns if _TRAFFIC.fullmatch(column)]]
+        metadata = {"gpu": facts.get("cpu"), "source": "host"}
+        return [DeviceTable(_renamed(frame, PROCESS_METRICS).join(traffic), metadata, notes=notes)]
+    frames = {gpu: _frame(gpus[gpu]) for gpu in sorted(gpus)}
+    readings_of_activity = [frame[name].max() for frame in frames.values() for name in ACTIVITIES if name in frame]
+    factor = 0.01 if max(readings_of_activity, default=0.0) > 1 else 1.0
+    names = METRICS | {name: (ours, factor) for name, ours in ACTIVITIES.items()}
+    several = len({node for node, _ in frames}) > 1
+    labels = {gpu: f"{gpu[0]} GPU {gpu[1]}" if several else f"GPU {gpu[1]}" for gpu in frames}
+    idle = [gpu for gpu, frame in frames.items() if "gpu" in frame and frame["gpu"].max() <= _IDLE]
+    if 0 < len(idle) < len(frames):
+        frames = {gpu: frame for gpu, frame in frames.items() if gpu not in idle}
+        notes = (*notes, f"{', '.join(labels[gpu] for gpu in idle)} idled throughout the run and had no part in it")
+    devices = facts.get("devices", [])
+    return [
+        _gpu_table(frame, names, devices[gpu[1]] if gpu[1] < len(devices) else {"name": facts.get("gpu")}, labels[gpu], notes)
+        for gpu, frame in frames.items()
+    ]
+
+
+def _gpu_table(
+    frame: pd.DataFrame, names: Mapping[str, tuple[str, float]], device: Mapping[str, Any], label: str, notes: tuple[str, ...]
+) -> DeviceTable:
+    known = _renamed(frame, names)
+    memory = device.get("memory_total")
+    if _ALLOCATED in frame and memory and "memory_used" not in known:
+        known["memory_used"] = frame[_ALLOCATED] / 100 * memory
+    left_out = {"time", *names, _REPEATED, *([_ALLOCATED] if "memory_used" in known else [])}
+    whole = known.join(frame[[column for column in frame.columns if column not in left_out]])
+    static = {key: device[key] for key in ("memory_total", "cuda_cores") if device.get(key)}
+    metadata = {"gpu": device.get("name"), "uuid": device.get("uuid"), "source": "wandb", "static": static}
+    return DeviceTable(whole, metadata, label, notes)
+
+
+def _frame(rows: list[dict[str, float]]) -> pd.DataFrame:
+    """A row for each time, in its order, with what several records say of it."""
+    return pd.DataFrame(rows).groupby("time", sort=True).first().reset_index()
+
+
+def _renamed(frame: pd.DataFrame, names: Mapping[str, tuple[str, float]]) -> pd.DataFrame:
+    renamed = frame[["time"]].copy()
+    for name, (ours, factor) in names.items():
+        if name in frame and ours not in renamed:
+            renamed[ours] = frame[name] * factor
+    return renamed
+
+
+def _facts(environments: Sequence[Any], path: Path) -> dict[str, Any]:
+    """``cpu`` and ``gpu``: their models; ``devices``: each GPU's ``name``, ``uuid``, ``memory_total`` [bytes], ``cuda_cores``.
+
+    From the log, where newer versions write them, else from the file that older ones write beside it.
+    """
+    facts: dict[str, Any] = {}
+    for record in environments:
+        said = record.environment
+        found = {
+            "cpu": said.cpu.model,
+            "gpu": said.gpu_type,
+            "devices": [
+                {"name": one.name, "uuid": one.uuid, "memory_total": one.memory_total, "cuda_cores": one.cuda_cores}
+                for one in said.gpu_nvidia
+            ],
+        }
+        facts |= {key: value for key, value in found.items() if value}
+    if "gpu" in facts or "devices" in facts:
+        return facts
+    try:
+        told = json.loads((path.parent / "files" / "wandb-metadata.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):  # nothing depends on it
+        return facts
+    told = told if isinstance(told, dict) else {}
+    devices = told.get("gpu_nvidia") or told.get("gpu_devices")
+    if isinstance(devices, list) and all(isinstance(one, dict) for one in devices):
+        facts["devices"] = [
+            {
+                "name": _text(one.get("name")),
+                "uuid": _text(one.get("uuid")),
+                "memory_total": _number(str(one.get("memory_total", one.get("memoryTotal")))),
+                "cuda_cores": _number(str(one.get("cudaCores"))),
+            }
+            for one in devices
+        ]
+    return {"gpu": _text(told.get("gpu"))} | facts
+
+
+def _config(records: Iterable[Any]) -> dict[str, Any]:
+    """The configuration at the end, without wandb's own keys; nested keys are joined by dots."""
+    config: dict[str, Any] = {}
+    for record in records:
+        for item in record.update:
+            key = item.key or ".".join(item.nested_key)
+            if not key.startswith("_"):
+                config[key] = _json(item.value_json)
+        for item in record.remove:
+            config.pop(item.key or ".".join(item.nested_key), None)
+    return config
+
+
+def _history(records: Iterable[Any]) -> dict[str, Rows]:
+    """The rows of ``epoch``, ``train/epoch``, ``trainer/global_step`` and the like, and of wandb's own ``_step``."""
+    rows: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for record in records:
+        values = {item.key or "/".join(item.nested_key): item.value_json for item in record.item}
+        time = _number(values.get("_timestamp", ""))
+        if time is None:
+            continue
+        for key, text in values.items():
+            if (key == STEPS or last_part(key) in ("epoch", "global_step")) and (value := _number(text)) is not None:
+                rows[key].append((time, value))
+    return {key: sorted(found) for key, found in rows.items()}
+
+
+def _printed(records: Iterable[Any]) -> Rows:
+    """The time and number of each printed line that names an epoch; a line is as late as its end, a progress bar has many."""
+    return sorted(
+        (time, float(found[1])) for time, line in _lines(records) if (found := _PRINTED_EPOCH.search(line)) is not None
+    )
+
+
+def _lines(records: Iterable[Any]) -> Iterator[tuple[float, str]]:
+    begun: dict[int, str] = defaultdict(str)  # standard output and standard error come in pieces of lines
+    for record in records:
+        *whole, begun[record.output_type] = re.split(r"[\r\n]", begun[record.output_type] + record.line)
+        for line in whole:
+            yield _seconds(record.timestamp), line
+
+
+def _seconds(timestamp: Any) -> float:
+    return float(timestamp.seconds + timestamp.nanos / 1e9)
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _number(text: str) -> float | None:
+    """The finite number that a JSON text is; None for anything else."""
+    value = _json(text)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:  # an integer beyond every float
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None

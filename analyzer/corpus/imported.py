@@ -1,0 +1,151 @@
+"""Runs that wandb or TensorBoard kept, brought into a corpus: what a team has trained is what its model can learn from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from ...regressor import Catalog
+from ..adapters import tensorboard_events, wandb_run
+from ..adapters.logged_run import LoggedRun
+from ..errors import InputError
+from ..labels import TRACES
+from ..trace import Trace, read_traces, traces_of_tables, write_trace
+from .merge import copy_file, make_folder
+from .run import NoEpochsError, Run, read_run
+from .table import add_run
+
+#: Keys of a configuration that name the model's architecture, the commonest first.
+_NETWORKS = ("network", "model", "model_name", "architecture", "arch")
+_SIZES = ("samples", "batch_size", "image_size")
+
+
+@dataclass(frozen=True)
+class Said:
+    """What the user says of the runs, None where the runs say it themselves.
+
+    Attributes:
+        trace: a trace of the same time, to be used in place of the run's own telemetry.
+        gpu: the GPU's name.
+        device: which GPU the run had, where several of its machine were busy.
+        workload, group: as in a profile.
+        steps_per_epoch: steps of the history in an epoch, where it counts no epochs.
+    """
+
+    trace: Path | None = None
+    gpu: str | None = None
+    device: int | None = None
+    workload: str | None = None
+    group: str | None = None
+    steps_per_epoch: float | None = None
+
+
+def import_run(path: Path, corpus: Path, catalog: Catalog, said: Said) -> Run:
+    """Bring a run of wandb or TensorBoard (its folder, or its file) into the corpus, a folder; again, it replaces its own row.
+
+    The epochs are those that its history counts, or its steps, or its printed lines, else the detected ones where the detector
+    is sure. The trace, and all but the detected epochs, are kept in ``traces/`` as a campaign's are. Raises InputError for a
+    run that gives no row, with nothing written, and where the corpus cannot be written.
+    """
+    recorded = _read(path)
+    trace = _trace(recorded, said, str(path))
+    # A resumed run is several of one id.
+    name = re.sub(r"[^\w.-]+", "_", f"{recorded.id}-{int(trace.time[0])}")
+    labels = _labels(recorded, said, trace)
+    with TemporaryDirectory(prefix="epochcast-import-") as folder:
+        files = write_trace(trace, Path(folder) / f"{name}.parquet"), Path(folder) / f"{name}.json"
+        files[1].write_text(json.dumps(labels), encoding="utf-8")
+        try:
+            run = read_run(*files, catalog, f"{TRACES}/{name}.parquet")
+        except NoEpochsError as error:
+            raise InputError(
+                "neither its history nor its output counts epochs, and none are sure in its telemetry; "
+                "say with --steps-per-epoch how many steps of its history are one"
+            ) from error
+        except ValueError as error:  # the InputError of any room
+            raise InputError(str(error)) from error
+        make_folder(corpus)
+        try:
+            (corpus / TRACES).mkdir(exist_ok=True)
+            for file in files:
+                copy_file(file, corpus / TRACES / file.name)
+            add_run(corpus, run)
+        except OSError as error:
+            raise InputError(f"cannot write the corpus {str(corpus)!r}: {error.strerror or error}") from error
+    return run
+
+
+def _read(path: Path) -> LoggedRun:
+    if (log := wandb_run.run_file(path)) is not None:
+        return wandb_run.read(log)
+    if events := tensorboard_events.event_files(path):
+        return tensorboard_events.read(events, str(path))
+    raise InputError(
+        f"{str(path)!r} is no run of wandb (a folder run-DATE-ID or offline-run-DATE-ID, or its .wandb file) "
+        "and no log of TensorBoard (a folder of event files)"
+    )
+
+
+def _trace(run: LoggedRun, said: Said, name: str) -> Trace:
+    if said.trace is not None:
+        traces = read_traces(said.trace)
+    elif run.tables:
+        traces = traces_of_tables(run.tables, name)
+    else:
+        raise InputError("a log of TensorBoard holds no telemetry; give a trace of the same time with --trace")
+    if said.device is not None:
+        traces = [trace for trace in traces if trace.label in (f"GPU {said.device}", None)]
+        if not traces:
+            raise InputError(f"it has no reading of a busy GPU {said.device}; name another with --device, or leave that out")
+    if len(traces) > 1:
+        busy = ", ".join(str(trace.label) for trace in traces)
+        raise InputError(
+            f"several GPUs were busy in it ({busy}), and a row is of one GPU's work: "
+            "if it had one of them to itself, name that with --device"
+        )
+    return replace(traces[0], gpu=said.gpu or traces[0].gpu)
+
+
+def _labels(run: LoggedRun, said: Said, trace: Trace) -> dict[str, Any]:
+    config = run.config
+    group = said.group or next((config[key] for key in _NETWORKS if isinstance(config.get(key), str)), None)
+    told: dict[str, Any] = {"workload": said.workload or _workload(run), "group": group, "source": trace.source}
+    told |= {key: config[key] for key in _SIZES if type(config.get(key)) is int and config[key] >= 1}
+    if isinstance(config.get("precision"), str | int):
+        told["precision"] = str(config["precision"])
+    steps = said.steps_per_epoch or config.get("steps_per_epoch")
+    epochs = run.epochs(steps if isinstance(steps, int | float) and steps > 0 else None)
+    if epochs is None:
+        return told
+    reach = float(np.median(np.diff(trace.time))) if len(trace.time) > 1 else 0.0  # of a sample
+    first, last = trace.time[0] - reach, trace.time[-1] + reach
+    inside = [(one, end) for one, end in zip(epochs.starts, epochs.ends, strict=True) if first <= one and end <= last]
+    if len(inside) < 2:
+        raise InputError(
+            f"{len(inside)} of its {len(epochs.starts)} epochs lie within its telemetry, and a period needs two: "
+            "give a trace of the same time with --trace"
+        )
+    starts, ends = zip(*inside, strict=True)
+    told |= {"training": True, "epoch_starts": starts, "epoch_ends": ends, "marks": epochs.marks}
+    return told
+
+
+def _workload(run: LoggedRun) -> str:
+    """Equal for runs of one project with one configuration, which do equal work; a run's name in wandb is mostly random."""
+    if isinstance(run.config.get("workload"), str) and run.config["workload"]:
+        return str(run.config["workload"])
+    if not run.config:
+        raise InputError("it has no configuration that would say what it trained; name that with --workload")
+    return f"{(run.project or 'wandb')[:80]}|{_digest(run.config)}"
+
+
+def _digest(config: Mapping[str, Any]) -> str:
+    return hashlib.blake2b(json.dumps(config, sort_keys=True).encode(), digest_size=6).hexdigest()
