@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 Floats = NDArray[np.float32]
 Parameters = dict[str, Floats]
@@ -30,12 +31,12 @@ def initial_parameters(size: int, classes: int, rng: np.random.Generator) -> Par
 
 
 class NumpyNetwork:
-    """Network and optimiser state. All but the matrix products runs in one thread; those have as many as the BLAS likes."""
+    """Network and optimiser state, on one thread."""
 
     framework = "numpy"
-    threads = 1
 
     def __init__(self, parameters: Parameters) -> None:
+        threadpool_limits(1)
         self.parameters = {name: values.copy() for name, values in parameters.items()}
         self.velocity = {name: np.zeros_like(values) for name, values in parameters.items()}
 

@@ -14,13 +14,12 @@ from .cnn_numpy import CHANNELS, MOMENTUM, Floats, Parameters
 
 
 class TorchNetwork:
-    """Network and optimiser on the CPU with ``threads`` threads; the interface and layouts of `cnn_numpy.NumpyNetwork`."""
+    """Network and optimiser on one thread of the CPU; the interface and layouts of `cnn_numpy.NumpyNetwork`."""
 
     framework = "torch"
 
-    def __init__(self, parameters: Parameters, threads: int) -> None:
-        torch.set_num_threads(threads)
-        self.threads = threads
+    def __init__(self, parameters: Parameters) -> None:
+        torch.set_num_threads(1)
         self._tensors = {name: nn.Parameter(_to_torch(name, values)) for name, values in parameters.items()}
         self._optimiser = torch.optim.SGD(self._tensors.values(), lr=0.0, momentum=MOMENTUM)
 

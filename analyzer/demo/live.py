@@ -22,9 +22,6 @@ _SETTLE_S = 0.3  # the last ticks are in the agent's ring three ticks later at t
 # The trainer makes its fewest epochs however slow the machine is; from _LATE times its time on the progress line says why it
 # takes longer. After _MOST_S it is ended with the epochs that it has: the agent keeps samples for ten minutes.
 _LATE, _MOST_S = 1.3, 570.0
-# On a machine that others use too, threads that spin while they wait for each other slow a small network down, up to tenfold
-# (measured); these settings let them sleep, in torch and in NumPy's OpenBLAS. A user's own settings win.
-_CALM_THREADS = {"OMP_WAIT_POLICY": "passive", "OPENBLAS_THREAD_TIMEOUT": "4"}
 
 
 class TrainerError(RuntimeError):
@@ -58,9 +55,7 @@ def record_training(out: Path, seconds: float, progress: Callable[[str], object]
 def _train(marks: Path, seconds: float, progress: Callable[[str], object]) -> None:
     command = [sys.executable, "-m", "epochcast.analyzer.demo.trainer", "--seconds", f"{seconds:g}", "--marks", str(marks)]
     with tempfile.TemporaryFile() as said:
-        trainer = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT, env=_CALM_THREADS | os.environ
-        )
+        trainer = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT)
         try:
             began = time.monotonic()
             while trainer.poll() is None and (spent := time.monotonic() - began) < _MOST_S:

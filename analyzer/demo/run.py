@@ -95,7 +95,7 @@ def _live(
     labels = read_labels(out / "live.json")
     found = detect(trace.time, trace.metrics())
     figures["live"] = detection_figure(trace, found, title="this machine, 10 Hz", true_starts=labels.epoch_starts)
-    about = {key: training[key] for key in ("framework", "threads", "images", "losses", "accuracies")}
+    about = {key: training[key] for key in ("framework", "images", "losses", "accuracies")}
     summary = {**compare(trace, labels, found), **about, "load_average": os.getloadavg()[0]}
     return summary, f"{trace.gpu or platform.machine()}, {os.cpu_count()} CPUs"
 

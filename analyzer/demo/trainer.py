@@ -1,7 +1,8 @@
 """The demo's training: a real CNN on this CPU, in a process of its own, which writes down when its epochs began and ended.
 
-Nothing here is arranged for the detector: an epoch is what trainers do (reshuffle and augment in the data loader's one thread,
-train on batches, validate without gradients in bigger batches, write a checkpoint to the disk), without a single sleep.
+Nothing here is arranged for the detector: an epoch is what trainers do (reshuffle, augment, train on batches, validate without
+gradients in bigger batches, write a checkpoint to the disk), without a single sleep. It has one thread: two that spin while they
+wait for each other took up to seven times as much CPU for one epoch as for another on a machine that others use (measured).
 
     python -m epochcast.analyzer.demo.trainer --seconds 45 --marks marks.json
 """
@@ -11,7 +12,6 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
-import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -30,19 +30,16 @@ EPOCHS = 10  # aimed at: enough to show a period, few enough that one lasts seco
 _LEAST_EPOCHS = 5  # trained even where a machine turns out slower than it was during calibration
 _LEAST_SECONDS, _MOST_SECONDS = 5.0, 3600.0
 _CALIBRATION_IMAGES, _CALIBRATION_S = 256, 2.5
-_EFFICIENCY = 0.75  # of PyTorch's threads on so small a network: 1.6 of 2 cores were busy on a quiet machine
 _BATCH, _VALIDATION_BATCH = 64, 512
 _VALIDATION_SHARE = 3  # one validation image per so many training images
 _RATE = 0.01
 _LEAST_IMAGES, _MOST_IMAGES = 512, 32768
-_MAX_THREADS = 4
 
 
 class Network(Protocol):
     """What the loop needs of a network; see `cnn_numpy.NumpyNetwork`."""
 
     framework: str
-    threads: int
 
     @property
     def parameters(self) -> Parameters:
@@ -64,16 +61,15 @@ def train(
 ) -> dict[str, Any]:
     """Train for about ``seconds`` and keep ``marks`` (a label file) up to date after every epoch; returns its content.
 
-    Beside the marks [unix s] it holds the framework, threads, images per epoch, loss [nats] and validation accuracy per epoch.
+    Beside the marks [unix s] it holds the framework, images per epoch, loss [nats] and validation accuracy per epoch.
     The checkpoint is written beside it. ``say`` gets one line per epoch. Raises InputError for bad settings.
     """
     began = time.time()
     if not _LEAST_SECONDS <= seconds <= _MOST_SECONDS:
         raise InputError(f"--seconds is {seconds:g}; give {_LEAST_SECONDS:g} to {_MOST_SECONDS:g}")
     rng = np.random.default_rng(seed)
-    threads = min(_MAX_THREADS, len(os.sched_getaffinity(0)))  # a container may have fewer CPUs than the machine
     initial = initial_parameters(images.SIZE, len(images.CLASSES), rng)
-    build = _network_of(framework, threads)
+    build = _network_of(framework)
     remaining_s = seconds - _CALIBRATION_S - (time.time() - began)
     count = _images_per_epoch(build(initial), remaining_s / EPOCHS, rng)
     pixels, labels = images.draw(count, rng)
@@ -84,14 +80,13 @@ def train(
         "epoch_ends": [],
         "training": True,
         "framework": network.framework,
-        "threads": network.threads,
         "images": count,
         "validation_images": len(held_out),
         "losses": [],
         "accuracies": [],
     }
     weights = sum(values.size for values in initial.values())
-    say(f"{network.framework}: {count} images per epoch, {weights} weights, {network.threads} threads")
+    say(f"{network.framework}: {count} images per epoch, {weights} weights")
     while True:
         start = time.time()
         order = rng.permutation(count)
@@ -109,7 +104,7 @@ def train(
             return record
 
 
-def _network_of(framework: str, threads: int) -> Callable[[Parameters], Network]:
+def _network_of(framework: str) -> Callable[[Parameters], Network]:
     """How to build a network of ``framework``, where ``auto`` is torch if it is installed."""
     installed = importlib.util.find_spec("torch") is not None
     if framework == "torch" and not installed:
@@ -118,7 +113,7 @@ def _network_of(framework: str, threads: int) -> Callable[[Parameters], Network]
         return NumpyNetwork
     from .cnn_torch import TorchNetwork
 
-    return lambda parameters: TorchNetwork(parameters, threads)
+    return TorchNetwork
 
 
 def _images_per_epoch(network: Network, epoch_s: float, rng: np.random.Generator) -> int:
@@ -130,7 +125,6 @@ def _images_per_epoch(network: Network, epoch_s: float, rng: np.random.Generator
     pixels, labels = images.draw(_CALIBRATION_IMAGES, rng)
     wall_s: list[float] = []
     cpu_s: list[float] = []
-    parallel = max(1.0, _EFFICIENCY * network.threads)
     began = time.perf_counter()
     while len(wall_s) < 3 or time.perf_counter() - began < _CALIBRATION_S:
         clocks = [(time.perf_counter(), time.process_time())]
@@ -142,9 +136,7 @@ def _images_per_epoch(network: Network, epoch_s: float, rng: np.random.Generator
         (wall, cpu), (validation_wall, validation_cpu) = np.diff(clocks, axis=0)
         wall_s.append(wall + validation_wall / _VALIDATION_SHARE)
         cpu_s.append(cpu + validation_cpu / _VALIDATION_SHARE)
-        parallel = max(parallel, cpu / wall)
-    quiet_s = float(np.median(cpu_s)) / parallel
-    count = epoch_s * len(pixels) / np.sqrt(quiet_s * float(np.median(wall_s)))
+    count = epoch_s * len(pixels) / np.sqrt(float(np.median(cpu_s)) * float(np.median(wall_s)))
     return int(np.clip(count, _LEAST_IMAGES, _MOST_IMAGES)) // _BATCH * _BATCH
 
 

@@ -51,7 +51,7 @@ def test_torch_and_numpy_are_the_same_network() -> None:
 
     rng = np.random.default_rng(2)
     initial = initial_parameters(images.SIZE, len(images.CLASSES), rng)
-    ours, theirs = NumpyNetwork(initial), TorchNetwork(initial, threads=1)
+    ours, theirs = NumpyNetwork(initial), TorchNetwork(initial)
     drawn, labels = images.draw(48, rng)
     for batch in (slice(0, 16), slice(16, 32), slice(32, 48)):
         pixels = images.augment(drawn[batch], rng)
