@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -42,25 +43,28 @@ class AgentClient:
         self._expect(answer, GPUS_SCHEMA)
         return list(answer["gpus"])
 
-    def traces(self, start: float | None = None, end: float | None = None) -> dict[str, Trace]:
-        """All samples in [start, end) [unix s]: device label (``0``, MIG instance ``0.7``) -> trace, possibly without rows."""
+    def samples(self, start: float | None = None, end: float | None = None) -> list[dict[str, Any]]:
+        """All samples in [start, end) [unix s] of each device, also of one that is gone.
+
+        Each with ``label``, ``uuid``, ``name``, ``source``, ``simulated``, ``missed_ticks``, ``time`` [unix s] and ``metrics``,
+        a list by name as long as ``time``, None where there is no value.
+        """
         limits = {"from": start, "to": end}
         answer = self._get("/api/v1/samples", {key: repr(value) for key, value in limits.items() if value is not None})
         self._expect(answer, SAMPLES_SCHEMA)
+        return list(answer["gpus"])
+
+    def traces(self, start: float | None = None, end: float | None = None) -> dict[str, Trace]:
+        """All samples in [start, end) [unix s]: device label (``0``, MIG instance ``0.7``) -> trace, possibly without rows."""
+        samples = self.samples(start, end)
         static = {device["uuid"]: device["static"] for device in self.devices()}
         traces: dict[str, Trace] = {}
-        for gpu in answer["gpus"]:
+        for gpu in samples:
             # A device that is gone, listed after those that are there, may have been called what another is called now.
             label = gpu["label"] if gpu["label"] not in traces else f"{gpu['label']}-{gpu['uuid']}"
-            traces[label] = Trace(
-                frame=pd.DataFrame({"time": gpu["time"], **gpu["metrics"]}, dtype="float64"),
-                gpu=gpu["name"],
-                uuid=gpu["uuid"],
-                source=gpu["source"],
-                simulated=gpu["simulated"],
-                static=static.get(gpu["uuid"], {}),
-                missed_ticks=gpu["missed_ticks"],
-            )
+            frame = pd.DataFrame({"time": gpu["time"], **gpu["metrics"]}, dtype="float64")
+            empty = without_samples(gpu, static.get(gpu["uuid"], {}))
+            traces[label] = replace(empty, frame=frame, missed_ticks=gpu["missed_ticks"])
         return traces
 
     def _expect(self, answer: dict[str, Any], schema: str) -> None:
@@ -91,3 +95,15 @@ class AgentClient:
         if response.status_code >= 400 and path != "/healthz":
             raise AgentError(f"{self.url}{path} answers with status {response.status_code}")
         return answer
+
+
+def without_samples(device: Mapping[str, Any], static: Mapping[str, Any]) -> Trace:
+    """The trace of a device of `AgentClient.samples` before it has a sample or misses one."""
+    return Trace(
+        frame=pd.DataFrame({"time": []}, dtype="float64"),
+        gpu=device["name"],
+        uuid=device["uuid"],
+        source=device["source"],
+        simulated=device["simulated"],
+        static=static,
+    )

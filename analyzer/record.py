@@ -8,31 +8,37 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
-import pandas as pd
-
-from .agent_client import AgentClient
+from .agent_client import AgentClient, without_samples
 from .agent_process import agent_process
 from .errors import AgentError, InputError
-from .trace import Trace, write_trace
+from .growing_trace import GrowingTrace
+from .trace import write_trace
 
 DAEMON_URL = "http://127.0.0.1:9911"  # where a daemon of the default configuration listens
-_POLL_S = 5.0  # far below the usual retention of an agent (minutes), so that a slow poll loses nothing
+# A kill of `record` costs at most this and the time of a poll, which is to be below 2 s; on average it is 1 s. An
+# agent keeps samples for much longer (minutes by default), so that a slow poll loses none.
+_POLL_S = 1.4
+_LOOK_S = 10.0  # some attributes of a device take seconds to read, and asking at every poll would cost as much as the samples
 _SETTLE_S = 0.3  # the last ticks before the command's end are in the ring three ticks later at the latest
 
 
 @dataclass(frozen=True)
 class Recording:
-    """What ``record`` wrote: one file per device; ``returncode`` is the command's, 128 + n if signal n ended it."""
+    """What ``record`` left: one file per device; ``returncode`` is the command's, 128 + n if signal n ended it.
+
+    ``problem`` is a sentence on what could not be written where it was wanted, and which of ``traces`` have it instead.
+    """
 
     traces: tuple[Path, ...]
     samples: int
     missed: int
     returncode: int
+    problem: str | None = None
 
 
 def record(
@@ -45,9 +51,11 @@ def record(
     """Run ``command`` while sampling and write its trace to ``out`` (``NAME.gpuN.parquet`` each on several devices).
 
     Samples come from the daemon on this node if one listens and has ``source`` (None: any), else from a child agent.
-    A sampling agent that dies in between costs the samples since then, never those before, and never the command. Raises
-    InputError if the command cannot be started or ``out`` cannot be written, AgentError if no agent can be had before the
-    command starts.
+    A sampling agent that dies in between costs the samples since then, never those before, and never the command.
+
+    While the command runs each device's samples are brought to ``NAME.gpuN.recording.csv``, a trace too; it is removed when its
+    samples are in their final file, and stays where that cannot be written. Raises InputError if the command cannot be started
+    or ``out`` cannot be written to begin with, AgentError if no agent can be had before the command starts.
     """
     if out.suffix not in (".parquet", ".csv"):
         raise InputError(f"cannot write a trace to {str(out)!r}: name a file that ends in .parquet or .csv")
@@ -58,7 +66,7 @@ def record(
         raise InputError(f"{str(out)!r} {what}; name another file")
     with ExitStack() as stack:
         agent = _daemon(source) or stack.enter_context(agent_process(["--source", source or "auto", "--pid", str(os.getpid())]))
-        collected = _Collected(agent, start=time.time())
+        collected = _Collected(agent, out, start=time.time())
         try:
             process = subprocess.Popen(command, stdout=stdout)
         except OSError as error:
@@ -75,21 +83,12 @@ def record(
         lasted, end = time.monotonic() - began, time.time()
         time.sleep(collected.settle_s)
         collected.poll(end)
-    traces = collected.traces()
-    if not traces:
+    if not collected.traces:
         raise AgentError(
             f"the agent gave no sample in the {lasted:.2f} s that the command ran (it ended with status {_status(returncode)});"
             " a trace needs a run of at least some tenths of a second"
         )
-    return Recording(
-        tuple(
-            _keep(trace, out if len(traces) == 1 else out.with_suffix(f".gpu{label}{out.suffix}"))
-            for label, trace in traces.items()
-        ),
-        sum(len(trace.frame) for trace in traces.values()),
-        sum(trace.missed_ticks for trace in traces.values()),
-        _status(returncode),
-    )
+    return _filed(collected, out, _status(returncode))
 
 
 def _wait(process: subprocess.Popen[bytes], collected: _Collected) -> int | None:
@@ -107,13 +106,42 @@ def _status(returncode: int) -> int:
     return returncode if returncode >= 0 else 128 - returncode
 
 
-def _keep(trace: Trace, path: Path) -> Path:
-    """Write ``trace`` to ``path``; where that fails (a full disk, say), to the folder for temporary files rather than not."""
-    try:
-        return write_trace(trace, path)
-    except InputError as error:
-        rescued = write_trace(trace, Path(tempfile.mkdtemp(prefix="epochcast-")) / path.name)
-        raise InputError(f"{error}; the recording was kept as {str(rescued)!r}") from error
+def _filed(collected: _Collected, out: Path, returncode: int) -> Recording:
+    """Write each device's final file; where that cannot be (a full disk, say), leave its samples where they can be."""
+    files: list[Path] = []
+    kept: list[str] = []
+    samples = missed = lost = 0
+    problem, refuge = None, None
+    for growing in collected.traces:
+        trace = growing.trace()
+        samples, missed = samples + len(trace.frame), missed + trace.missed_ticks
+        path = out if len(collected.traces) == 1 else _of_device(out, str(trace.label), out.suffix)
+        try:
+            files.append(write_trace(trace, path))
+            growing.remove()
+            continue
+        except InputError as error:
+            problem = problem or str(error)
+        if not growing.write():
+            try:
+                refuge = refuge or Path(tempfile.mkdtemp(prefix="epochcast-"))
+                files.append(write_trace(trace, refuge / path.name))
+                kept.append(str(files[-1]))
+                continue
+            except (OSError, InputError):
+                lost += growing.unwritten
+        if growing.path is not None:
+            files.append(growing.path)
+            kept.append(str(growing.path))
+    if problem is not None:
+        problem += f"; of {len(kept)} of {len(collected.traces)} devices the samples are kept as {', '.join(kept)}"
+        problem += f", but for the last ones, {lost} in all, which no disk took" if lost else ""
+    return Recording(tuple(files), samples - lost, missed, returncode, problem)
+
+
+def _of_device(out: Path, label: str, suffix: str) -> Path:
+    """The name of one of several devices' files: ``run.gpu3.parquet`` for ``run.parquet`` and the label ``3``."""
+    return out.with_suffix(f".gpu{label}{suffix}")
 
 
 def _daemon(source: str | None) -> AgentClient | None:
@@ -132,41 +160,72 @@ def _daemon(source: str | None) -> AgentClient | None:
 class _Collected:
     """The samples of one recording so far, fetched piece by piece so that its length is not bounded by the agent's ring."""
 
-    def __init__(self, agent: AgentClient, start: float) -> None:
+    def __init__(self, agent: AgentClient, out: Path, start: float) -> None:
         self._agent = agent
+        self._out = out
         self._next = start
-        self._missed_before = {trace.uuid: trace.missed_ticks for trace in agent.traces(start, start).values()}
         # By UUID: a MIG instance that is made anew goes by its predecessor's label.
-        self._pieces: dict[str | None, list[Trace]] = {}
-        self._labels: dict[str | None, str] = {}
-        # Until then a tick may still be on its way into the ring; some sources hand out rows seconds after their time.
-        devices = agent.devices()
+        self._traces: dict[str, GrowingTrace] = {}
+        # Ticks that a device missed, as its agent counts them and since the start.
+        self._missed = {device["uuid"]: (device["missed_ticks"], 0) for device in agent.samples(start, start)}
+        self._static: dict[str, dict[str, Any]] = {}
+        self.poll_s, self.settle_s = _POLL_S, _SETTLE_S
+        self._look()
+
+    def poll(self, end: float | None = None) -> None:
+        """Fetch what came since the last poll, up to ``end`` [unix s], and bring it to the disk.
+
+        An agent that does not answer, or a disk that takes no more, is tried again at the next poll.
+        """
+        with suppress(AgentError, InputError):  # InputError: the clock was set back, and the last range ends before it begins
+            self._fetch(end)
+        for growing in self._traces.values():
+            growing.write()
+
+    @property
+    def traces(self) -> list[GrowingTrace]:
+        """The trace of each device that gave any sample."""
+        return list(self._traces.values())
+
+    def _look(self) -> None:
+        """Ask what devices there are."""
+        devices = self._agent.devices()
+        self._static |= {device["uuid"]: device["static"] for device in devices}
+        # For so long a tick may be on its way into the ring; some sources hand out rows seconds after their time.
         self.settle_s = _SETTLE_S + max((device["lag_s"] for device in devices), default=0.0)
         # What an agent keeps for a short time only is fetched before it is gone.
         self.poll_s = min([_POLL_S, *(device["retention_s"] / 3 for device in devices)])
+        self._looked = time.monotonic()
 
-    def poll(self, end: float | None = None) -> None:
-        """Fetch what came since the last poll, up to ``end`` [unix s]; an agent that does not answer is tried again later."""
-        # The next piece starts where this one surely is complete.
-        upto = end if end is not None else time.time() - self.settle_s
-        try:
-            traces = self._agent.traces(self._next, upto)
-        except (AgentError, InputError):  # InputError: the clock was set back, and the range ends before it begins
-            return
-        self._next = upto
-        for label, trace in traces.items():
-            self._labels.setdefault(trace.uuid, label)
-            self._pieces.setdefault(trace.uuid, []).append(trace)
+    def _fetch(self, end: float | None) -> None:
+        asked = time.time()
+        devices = self._agent.samples(self._next, end)
+        is_new = any(device["uuid"] not in self._static for device in devices)
+        if is_new or end is not None or time.monotonic() > self._looked + _LOOK_S:
+            with suppress(AgentError):  # what came already is not lost for that
+                self._look()
+        for device in devices:
+            uuid = device["uuid"]
+            counted, missed = self._missed.get(uuid, (0, 0))
+            # A daemon that was restarted in between counts from 0 again.
+            new = device["missed_ticks"] - counted if device["missed_ticks"] >= counted else device["missed_ticks"]
+            self._missed[uuid] = device["missed_ticks"], missed + new
+            if device["time"] or uuid in self._traces:
+                growing = self._growing(device)
+                growing.missed_ticks = missed + new
+                growing.extend(device["time"], device["metrics"])
+        # A tick that is late comes with the next piece; what comes twice is left out.
+        self._next = asked - self.settle_s
 
-    def traces(self) -> dict[str, Trace]:
-        """The trace of each device that gave any sample, by its label, without the metrics that it never gave."""
-        whole = {}
-        for uuid, pieces in self._pieces.items():
-            filled = [piece.frame for piece in pieces if len(piece.frame)]
-            if filled:
-                frame = pd.concat(filled, ignore_index=True).dropna(axis="columns", how="all")
-                # A daemon that was restarted in between counts from 0 again.
-                missed = max(0, pieces[-1].missed_ticks - self._missed_before.get(uuid, 0))
-                label = self._labels[uuid]
-                whole[label if label not in whole else f"{label}-{uuid}"] = replace(pieces[0], frame=frame, missed_ticks=missed)
-        return whole
+    def _growing(self, device: dict[str, Any]) -> GrowingTrace:
+        uuid, label = device["uuid"], device["label"]
+        static = self._static.get(uuid, {})
+        growing = self._traces.get(uuid)
+        if growing is None:
+            if any(other.about.label == label for other in self.traces):
+                label = f"{label}-{uuid}"
+            about = replace(without_samples(device, static), label=label)
+            growing = self._traces[uuid] = GrowingTrace(_of_device(self._out, label, ".recording.csv"), about)
+        elif growing.about.static != static:
+            growing.about = replace(growing.about, static=static)
+        return growing

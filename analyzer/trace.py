@@ -199,8 +199,12 @@ def tables_of_csv(text: str, name: str) -> list[DeviceTable]:
     if foreign is not None:
         return foreign
     first = text.partition("\n")[0]
+    ours = first.startswith("# {")
+    if ours and not text.endswith("\n"):
+        # We end every line: this one was cut off by a kill or a full disk, perhaps within a number.
+        text = text[: text.rfind("\n") + 1]
     frame, notes = with_time(parse_csv(text, name), name)
-    return [DeviceTable(frame, parse_metadata(first[1:] if first.startswith("# {") else None, name), notes=notes)]
+    return [DeviceTable(frame, parse_metadata(first[1:] if ours else None, name), notes=notes)]
 
 
 def _only(found: list[_Of], name: str) -> _Of:

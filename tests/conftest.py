@@ -103,6 +103,18 @@ def start_agent(start_process: Callable[..., Process]) -> Callable[..., Process]
     return partial(start_process, "-m", "epochcast.agent")
 
 
+@pytest.fixture(scope="session")
+def nvml_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A stub ``libnvidia-ml.so.1``, compiled once."""
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler: the stub libnvidia-ml cannot be built")
+    library = tmp_path_factory.mktemp("nvml") / "libnvidia-ml.so.1"
+    flags = ["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-shared", "-fPIC"]
+    subprocess.run([compiler, *flags, "-o", str(library), str(ROOT / "tests" / "agent" / "nvml_stub.c"), "-lm"], check=True)
+    return library
+
+
 @pytest.fixture
 def database(tmp_path: Path, until: Any) -> Iterator[Callable[..., Program]]:
     """Start a database by its program's name; Prometheus scrapes an agent where its port is given."""

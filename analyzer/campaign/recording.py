@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ..corpus import append_run
-from ..errors import AgentError
+from ..errors import AgentError, InputError
 from ..files import write_whole
 from ..record import Recording, record
 from ..trace import read_trace
@@ -53,6 +53,8 @@ def record_run(workload: Workload, epochs: int, corpus: Path, name: str, trainin
     began = time.time()
     with tempfile.TemporaryFile() as output:
         recording, said = _recorded(command, running / f"{name}.parquet", training, output)
+    if recording.problem is not None:
+        raise InputError(recording.problem)
     if recording.returncode != 0:
         raise RunError(reason_of(recording.returncode, said, training.timeout_s), said)
     trace = _trained_device(recording, training.device, said)

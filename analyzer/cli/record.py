@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -25,6 +26,9 @@ def record(out: Path | None, source: str | None, as_json: bool, command: tuple[s
     Uses the epochcast-agent that listens on this node, or else starts one for as long as COMMAND runs. On several GPUs
     there is one file each, NAME.gpuN.parquet. Exits with COMMAND's own status.
 
+    Until the end the samples are in NAME.gpuN.recording.csv, a trace too: what a kill leaves, and what stays where the disk has
+    no room for the final file.
+
     \b
     Example: epochcast record --out run.parquet -- python train.py --epochs 5
     """
@@ -35,6 +39,9 @@ def record(out: Path | None, source: str | None, as_json: bool, command: tuple[s
         click.echo(
             json.dumps({"trace": names[0] if len(names) == 1 else names, "samples": result.samples, "missed": result.missed})
         )
-    else:
-        click.echo(f"{', '.join(names)}: {result.samples} samples, {result.missed} missed ticks", err=True)
+    with suppress(OSError):  # the disk that is full may hold our stderr as well; the status is the command's all the same
+        if not as_json:
+            click.echo(f"{', '.join(names)}: {result.samples} samples, {result.missed} missed ticks", err=True)
+        if result.problem is not None:
+            click.echo(f"epochcast: {result.problem}", err=True)
     return result.returncode

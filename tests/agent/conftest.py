@@ -1,4 +1,4 @@
-"""Fixtures of the agent's tests: clocks that only tests move, a stub NVML compiled from C."""
+"""Fixtures of the agent's tests: clocks that only tests move, and what the stub NVML is like."""
 
 import ctypes
 import shutil
@@ -17,8 +17,6 @@ from epochcast.agent import choose as choosing
 from epochcast.agent.config import Config
 from epochcast.agent.errors import InputError
 from epochcast.agent.sources import Device, Row
-
-STUB = Path(__file__).with_name("nvml_stub.c")
 
 
 class FakeClock:
@@ -46,18 +44,6 @@ class FakeClock:
 @pytest.fixture
 def fake_clock() -> type[FakeClock]:
     return FakeClock
-
-
-@pytest.fixture(scope="session")
-def nvml_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A stub ``libnvidia-ml.so.1``, compiled once."""
-    compiler = shutil.which("gcc") or shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler: the stub libnvidia-ml cannot be built")
-    library = tmp_path_factory.mktemp("nvml") / "libnvidia-ml.so.1"
-    flags = ["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-shared", "-fPIC"]
-    subprocess.run([compiler, *flags, "-o", str(library), str(STUB), "-lm"], check=True)
-    return library
 
 
 class NvmlScenario:

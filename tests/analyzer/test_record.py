@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 import numpy as np
@@ -20,6 +20,7 @@ from epochcast.analyzer.agent_client import AgentClient
 from epochcast.analyzer.agent_process import agent_process
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.errors import AgentError, InputError
+from epochcast.analyzer.growing_trace import GrowingTrace
 from epochcast.analyzer.record import _Collected, record
 from epochcast.analyzer.trace import Trace, read_trace, write_trace
 
@@ -155,43 +156,110 @@ def test_a_daemon_that_asks_for_a_password_is_left_alone(monkeypatch: pytest.Mon
         server.shutdown()
 
 
-def test_an_instance_made_anew_under_the_same_label_is_another_device() -> None:
-    def device(label: str, uuid: str, times: list[float]) -> dict[str, Any]:
-        rows = {"time": times, "metrics": {"power": [1.0] * len(times)}}
-        return {"label": label, "uuid": uuid, "name": uuid, "source": "gpm", "simulated": False, "missed_ticks": 0, **rows}
+def _device(label: str, uuid: str, times: list[float], missed: int = 0, metric: str = "power") -> dict[str, Any]:
+    rows = {"time": times, "metrics": {metric: [1.0] * len(times)}}
+    return {"label": label, "uuid": uuid, "name": uuid, "source": "gpm", "simulated": False, "missed_ticks": missed, **rows}
 
-    answers = [
-        [device("0.1", "old", [])],
-        [device("0.1", "old", [1.0, 1.1])],
+
+class _Agent(AgentClient):
+    """An agent of which every poll gets the next of some answers, and an error for None."""
+
+    answers: ClassVar[list[list[dict[str, Any]] | None]] = []
+    lag_s: ClassVar[dict[str, float]] = {}
+
+    def _get(self, path: str, *_: object, **__: object) -> dict[str, Any]:
+        if path == "/api/v1/gpus":
+            devices = [{"uuid": uuid, "static": {}, "lag_s": lag, "retention_s": 600.0} for uuid, lag in self.lag_s.items()]
+            return {"schema": "epochcast.gpus/v1", "gpus": devices}
+        answer = self.answers.pop(0)
+        if answer is None:
+            raise AgentError("no agent answers")
+        return {"schema": "epochcast.samples/v1", "gpus": answer}
+
+
+@pytest.fixture
+def collect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., _Collected]:
+    """Poll once for each answer of an agent but the first, which it gives at the start."""
+
+    def poll(*answers: list[dict[str, Any]] | None, **lag_s: float) -> _Collected:
+        monkeypatch.setattr(_Agent, "answers", list(answers))
+        monkeypatch.setattr(_Agent, "lag_s", lag_s)
+        collected = _Collected(_Agent("http://agent"), tmp_path / "run.csv", start=0.0)
+        while _Agent.answers:
+            collected.poll()
+        return collected
+
+    return poll
+
+
+def test_an_instance_made_anew_under_the_same_label_is_another_device(
+    tmp_path: Path, collect: Callable[..., _Collected]
+) -> None:
+    collected = collect(
+        [_device("0.1", "old", [])],
+        [_device("0.1", "old", [1.0, 1.1])],
         # The API lists what is gone last.
-        [device("0.1", "new", [2.0, 2.1, 2.2]), device("0.1", "old", [1.2])],
-    ]
+        [_device("0.1", "new", [2.0, 2.1, 2.2]), _device("0.1", "old", [1.2])],
+        old=0.0,
+        new=0.0,
+    )
+    found = {growing.path: (trace.uuid, trace.time.tolist()) for growing in collected.traces for trace in [growing.trace()]}
+    assert found == {
+        tmp_path / "run.gpu0.1.recording.csv": ("old", [1.0, 1.1, 1.2]),
+        tmp_path / "run.gpu0.1-new.recording.csv": ("new", [2.0, 2.1, 2.2]),
+    }
 
-    class Agent(AgentClient):
-        def _get(self, path: str, *_: object, **__: object) -> dict[str, Any]:
-            if path == "/api/v1/gpus":
-                return {
-                    "schema": "epochcast.gpus/v1",
-                    "gpus": [{"uuid": uuid, "static": {}, "lag_s": 0.0, "retention_s": 600.0} for uuid in ("old", "new")],
-                }
-            return {"schema": "epochcast.samples/v1", "gpus": answers.pop(0)}
 
-    collected = _Collected(Agent("http://agent"), start=0.0)
+def test_a_daemon_that_is_started_again_counts_missed_ticks_anew(collect: Callable[..., _Collected]) -> None:
+    (growing,) = collect(
+        [_device("0", "a", [], missed=100)],
+        [_device("0", "a", [1.0], missed=103)],
+        None,
+        [_device("0", "a", [9.0], missed=2, metric="sm_active")],
+        [_device("0", "a", [], missed=4, metric="sm_active")],
+        a=0.0,
+    ).traces
+    trace = growing.trace()
+    assert (trace.missed_ticks, trace.time.tolist(), trace.metric_names) == (7, [1.0, 9.0], ("power", "sm_active"))
+
+
+def test_of_a_device_that_comes_later_and_is_slow_nothing_is_left_out(
+    collect: Callable[..., _Collected], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collected = collect([_device("0", "fast", [])], fast=0.0)
+    asked = []
+
+    def samples(_: _Agent, start: float | None = None, end: float | None = None) -> list[dict[str, Any]]:
+        asked.append((start, end))
+        slow = [98.9, 99.0] if len(asked) == 1 else [98.9, 99.0, 99.1, 99.9]
+        return [_device("0", "fast", []), _device("1", "slow", slow)]
+
+    monkeypatch.setattr(_Agent, "samples", samples)
+    monkeypatch.setattr(_Agent, "lag_s", {"fast": 0.0, "slow": 2.0})
+    monkeypatch.setattr(time, "time", lambda: 101.0)
     collected.poll()
     collected.poll()
-    found = {label: (trace.uuid, trace.time.tolist()) for label, trace in collected.traces().items()}
-    assert found == {"0.1": ("old", [1.0, 1.1, 1.2]), "0.1-new": ("new", [2.0, 2.1, 2.2])}
+    assert asked == [(0.0, None), (101.0 - 2.0 - record_module._SETTLE_S, None)]
+    assert [growing.trace().time.tolist() for growing in collected.traces] == [[98.9, 99.0, 99.1, 99.9]]
 
 
-def test_a_recording_that_cannot_be_written_where_told_is_kept_elsewhere(tmp_path: Path) -> None:
-    folder = tmp_path / "gone"
-    folder.mkdir()
-    with pytest.raises(InputError, match="the recording was kept as") as caught:
-        record(["sh", "-c", f"sleep 0.5; rmdir {folder}"], folder / "run.csv", source="host")
-    kept = Path(str(caught.value).split("kept as ")[1].strip("'"))
-    assert len(read_trace(kept).frame) >= 1
-    kept.unlink()
-    kept.parent.rmdir()
+def test_a_signal_while_samples_are_taken_in_adds_none_twice(
+    collect: Callable[..., _Collected], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collected = collect([_device("0", "a", []), _device("1", "b", [])], a=0.0, b=0.0)
+    extend = GrowingTrace.extend
+
+    def interrupted(growing: GrowingTrace, *rows: Any) -> None:
+        extend(growing, *rows)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_Agent, "answers", [[_device("0", "a", [1.0, 1.1]), _device("1", "b", [1.0, 1.1])]])
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(GrowingTrace, "extend", interrupted)
+        collected.poll()
+    monkeypatch.setattr(_Agent, "answers", [[_device("0", "a", [1.0, 1.1, 1.2]), _device("1", "b", [1.0, 1.1, 1.2])]])
+    collected.poll()
+    assert [growing.trace().time.tolist() for growing in collected.traces] == [[1.0, 1.1, 1.2]] * 2
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,13 @@ def test_a_gpu_that_gave_no_sample_is_a_failed_run(tmp_path: Path) -> None:
         recording._trained_device(Recording(traces, 4, 0, 0), GPU, [])
 
 
+def test_a_trace_that_cannot_be_written_is_no_failure_of_the_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = Recording((), 4, 0, 1, "cannot write 'run.parquet': No space left on device")
+    monkeypatch.setattr(recording, "record", lambda *_, **__: result)
+    with pytest.raises(InputError, match="No space left on device"):
+        recording.record_run(WORKLOAD, 1, tmp_path, "run", Training(GPU))
+
+
 def test_labels_are_found_among_what_else_was_said_and_say_what_was_trained() -> None:
     marks = {"epoch_starts": [1.0], "epoch_ends": [2.0], "training": True, "threads": 2}
     said = ["a network's own words", json.dumps(marks), "[W] a library's, at its end"]
