@@ -17,8 +17,9 @@ from .agent_client import AgentClient, without_samples
 from .agent_process import agent_process
 from .errors import AgentError, InputError
 from .growing_trace import GrowingTrace
-from .trace import write_trace
+from .trace import Trace, write_trace
 
+HOST = "host"  # the source of the machine's own trace
 DAEMON_URL = "http://127.0.0.1:9911"  # where a daemon of the default configuration listens
 # A kill of `record` costs at most this and the time of a poll, which is to be below 2 s; on average it is 1 s. An
 # agent keeps samples for much longer (minutes by default), so that a slow poll loses none.
@@ -48,9 +49,10 @@ def record(
     source: str | None = None,
     stdout: IO[bytes] | int | None = None,
 ) -> Recording:
-    """Run ``command`` while sampling and write its trace to ``out`` (``NAME.gpuN.parquet`` each on several devices).
+    """Run ``command`` while sampling and write its trace to ``out`` (``NAME.gpuN.parquet`` each on several GPUs).
 
-    Samples come from the daemon on this node if one listens and has ``source`` (None: any), else from a child agent.
+    GPUs are sampled by the daemon on this node if one listens and has ``source`` (None: any), else by a child agent. A child
+    agent samples the machine and the command's processes: where there are GPUs their trace is ``NAME.host.parquet``.
     A sampling agent that dies in between costs the samples since then, never those before, and never the command.
 
     While the command runs each device's samples are brought to ``NAME.gpuN.recording.csv``, a trace too; it is removed when its
@@ -65,8 +67,12 @@ def record(
         what = "is a folder" if out.is_dir() else f"cannot be written: no right to write to {str(out.parent)!r}"
         raise InputError(f"{str(out)!r} {what}; name another file")
     with ExitStack() as stack:
-        agent = _daemon(source) or stack.enter_context(agent_process(["--source", source or "auto", "--pid", str(os.getpid())]))
-        collected = _Collected(agent, out, start=time.time())
+        daemon = _daemon(source)
+        child_source = "host" if daemon else source or "auto"
+        # This process's descendants from now on: the command's.
+        child = stack.enter_context(agent_process(["--source", child_source, "--pid", str(os.getpid())]))
+        start = time.time()
+        collected = [_Collected(agent, out, start) for agent in (daemon, child) if agent]
         try:
             process = subprocess.Popen(command, stdout=stdout)
         except OSError as error:
@@ -81,23 +87,26 @@ def record(
             except SystemExit:  # SIGTERM came to us alone: hand it on, and keep the samples as well
                 process.terminate()
         lasted, end = time.monotonic() - began, time.time()
-        time.sleep(collected.settle_s)
-        collected.poll(end)
-    if not collected.traces:
+        time.sleep(max(part.settle_s for part in collected))
+        for part in collected:
+            part.poll(end)
+    traces = [growing for part in collected for growing in part.traces]
+    if not traces:
         raise AgentError(
             f"the agent gave no sample in the {lasted:.2f} s that the command ran (it ended with status {_status(returncode)});"
             " a trace needs a run of at least some tenths of a second"
         )
-    return _filed(collected, out, _status(returncode))
+    return _filed(traces, out, _status(returncode))
 
 
-def _wait(process: subprocess.Popen[bytes], collected: _Collected) -> int | None:
+def _wait(process: subprocess.Popen[bytes], collected: Sequence[_Collected]) -> int | None:
     """The command's return code if it ends before the next poll is due, else None after fetching what was sampled."""
     try:
         # Polls at even distances are a cycle of their own in what the host source measures, and were found as epochs.
-        return process.wait(collected.poll_s * random.uniform(0.4, 1.0))
+        return process.wait(min(part.poll_s for part in collected) * random.uniform(0.4, 1.0))
     except subprocess.TimeoutExpired:
-        collected.poll()
+        for part in collected:
+            part.poll()
         return None
 
 
@@ -106,16 +115,18 @@ def _status(returncode: int) -> int:
     return returncode if returncode >= 0 else 128 - returncode
 
 
-def _filed(collected: _Collected, out: Path, returncode: int) -> Recording:
+def _filed(traces: Sequence[GrowingTrace], out: Path, returncode: int) -> Recording:
     """Write each device's final file; where that cannot be (a full disk, say), leave its samples where they can be."""
     files: list[Path] = []
     kept: list[str] = []
     samples = missed = lost = 0
     problem, refuge = None, None
-    for growing in collected.traces:
+    gpus = sum(growing.about.source != HOST for growing in traces)
+    for growing in traces:
         trace = growing.trace()
         samples, missed = samples + len(trace.frame), missed + trace.missed_ticks
-        path = out if len(collected.traces) == 1 else _of_device(out, str(trace.label), out.suffix)
+        alone = (gpus == 1 and trace.source != HOST) or len(traces) == 1
+        path = out if alone else _of_device(out, growing.about, out.suffix)
         try:
             files.append(write_trace(trace, path))
             growing.remove()
@@ -134,18 +145,18 @@ def _filed(collected: _Collected, out: Path, returncode: int) -> Recording:
             files.append(growing.path)
             kept.append(str(growing.path))
     if problem is not None:
-        problem += f"; of {len(kept)} of {len(collected.traces)} devices the samples are kept as {', '.join(kept)}"
+        problem += f"; of {len(kept)} of {len(traces)} devices the samples are kept as {', '.join(kept)}"
         problem += f", but for the last ones, {lost} in all, which no disk took" if lost else ""
     return Recording(tuple(files), samples - lost, missed, returncode, problem)
 
 
-def _of_device(out: Path, label: str, suffix: str) -> Path:
+def _of_device(out: Path, about: Trace, suffix: str) -> Path:
     """The name of one of several devices' files: ``run.gpu3.parquet`` for ``run.parquet`` and the label ``3``."""
-    return out.with_suffix(f".gpu{label}{suffix}")
+    return out.with_suffix(f".host{suffix}" if about.source == HOST else f".gpu{about.label}{suffix}")
 
 
 def _daemon(source: str | None) -> AgentClient | None:
-    """The agent that already listens on this node, if it is one of ours and reads the wanted source."""
+    """The agent that already listens on this node, if it is one of ours and reads its GPUs, by the wanted source."""
     client = AgentClient(DAEMON_URL)
     if not client.healthy():
         return None
@@ -154,7 +165,7 @@ def _daemon(source: str | None) -> AgentClient | None:
     except AgentError:  # it asks for a password, say: its health is all that it tells everybody
         return None
     # A daemon that replays a recording says nothing about what runs here now.
-    return client if (source in sources if source else "replay" not in sources) else None
+    return client if (source in sources if source else "replay" not in sources) and sources != {HOST} else None
 
 
 class _Collected:
@@ -225,7 +236,7 @@ class _Collected:
             if any(other.about.label == label for other in self.traces):
                 label = f"{label}-{uuid}"
             about = replace(without_samples(device, static), label=label)
-            growing = self._traces[uuid] = GrowingTrace(_of_device(self._out, label, ".recording.csv"), about)
+            growing = self._traces[uuid] = GrowingTrace(_of_device(self._out, about, ".recording.csv"), about)
         elif growing.about.static != static:
             growing.about = replace(growing.about, static=static)
         return growing

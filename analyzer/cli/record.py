@@ -21,13 +21,14 @@ from ..record import record as run_recorded
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON; the command's own output goes to stderr.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def record(out: Path | None, source: str | None, as_json: bool, command: tuple[str, ...]) -> int:
-    """Run COMMAND while an agent samples this node at 10 Hz, and write a trace.
+    """Run COMMAND while an agent samples this node and COMMAND's processes at 10 Hz, and write a trace.
 
-    Uses the epochcast-agent that listens on this node, or else starts one for as long as COMMAND runs. On several GPUs
-    there is one file each, NAME.gpuN.parquet. Exits with COMMAND's own status.
+    Without a GPU the trace holds what the machine and COMMAND's processes used. With one it is the GPU's, with several there is
+    one file each, NAME.gpuN.parquet, and the machine and the processes are in NAME.host.parquet. GPUs are read by the
+    epochcast-agent that listens on this node, or else by one that runs as long as COMMAND. Exits with COMMAND's own status.
 
-    Until the end the samples are in NAME.gpuN.recording.csv, a trace too: what a kill leaves, and what stays where the disk has
-    no room for the final file.
+    Until the end the samples are in NAME.gpuN.recording.csv and NAME.host.recording.csv, traces too. They are what a kill
+    leaves, and stay where the disk has no room for the final files.
 
     \b
     Example: epochcast record --out run.parquet -- python train.py --epochs 5

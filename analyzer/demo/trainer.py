@@ -2,7 +2,7 @@
 
 Nothing here is arranged for the detector: an epoch is what trainers do (reshuffle, augment, train on batches, validate without
 gradients in bigger batches, write a checkpoint to the disk), without a single sleep. It has one thread: two that spin while
-they wait for each other took up to seven times as much CPU for one epoch as for another on a machine that others use (measured).
+they wait for each other took up to seven times as much CPU for one epoch as for another where others use the CPUs (measured).
 
     python -m epochcast.analyzer.demo.trainer --seconds 45 --marks marks.json
 """

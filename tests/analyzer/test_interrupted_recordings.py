@@ -33,7 +33,7 @@ from epochcast.analyzer.entry import main
 record.DAEMON_URL = sys.argv.pop(1)
 sys.exit(main())
 """
-LABELS = [str(label) for label in range(8)]
+DEVICES = [*(f"gpu{number}" for number in range(8)), "host"]
 UNLIMITED = resource.RLIM_INFINITY
 
 
@@ -57,7 +57,7 @@ class Recorder:
         )
 
     def growing(self, label: str) -> Path:
-        return self.folder / f"run.gpu{label}.recording.csv"
+        return self.folder / f"run.{label}.recording.csv"
 
     def limit_files(self, size: int) -> float:
         """Let no file of the recorder grow beyond ``size`` bytes from now on; now [unix s]."""
@@ -77,14 +77,16 @@ class Recorder:
 
     def sampled(self, label: str) -> np.ndarray[Any, np.dtype[np.float64]]:
         """Times of what the agent holds of a GPU [unix s]."""
-        (gpu,) = self.agent.json(f"/api/v1/samples?gpu={label}")["gpus"]
+        (gpu,) = self.agent.json(f"/api/v1/samples?gpu={label.removeprefix('gpu')}")["gpus"]
         return np.array(gpu["time"])
 
     def check(self, label: str, file: Path, until: float) -> None:
-        """Assert that a file has every sample of a GPU from its first up to ``until`` and later, and that detect reads it."""
-        times, sampled = read_trace(file).time, self.sampled(label)
+        """Assert that a file has every sample of a device from its first up to ``until`` and later; detect reads it."""
+        times = read_trace(file).time
         assert times[-1] >= until
-        assert set(sampled[(sampled >= times[0]) & (sampled <= times[-1])]) == set(times)
+        if label != "host":  # that is sampled by the recorder's own agent
+            sampled = self.sampled(label)
+            assert set(sampled[(sampled >= times[0]) & (sampled <= times[-1])]) == set(times)
         assert times[0] < self.started
         assert main(["detect", str(file)]) in (0, 1)
 
@@ -103,7 +105,7 @@ def start_record(
         agent = start_agent("--source", "nvml", env=stub)
         folder.mkdir(exist_ok=True)
         started.append(Recorder(agent, folder, command, {"TMPDIR": str(tmp_path)}))
-        until(lambda: all(started[-1].growing(label).exists() for label in LABELS))
+        until(lambda: all(started[-1].growing(label).exists() for label in DEVICES))
         started[-1].started = time.time()
         return started[-1]
 
@@ -121,8 +123,8 @@ def test_a_kill_leaves_all_but_the_last_two_seconds(start_record: Callable[..., 
     killed = time.time()
     recorder.process.wait()
     os.kill(int((tmp_path / "command").read_text()), 0)  # the command goes on
-    assert sorted(recorder.folder.iterdir()) == [recorder.growing(label) for label in LABELS]
-    for label in LABELS:
+    assert sorted(recorder.folder.iterdir()) == [recorder.growing(label) for label in DEVICES]
+    for label in DEVICES:
         recorder.check(label, recorder.growing(label), killed - 2)
 
 
@@ -130,16 +132,16 @@ def test_a_disk_that_stays_full_leaves_what_was_there(start_record: Callable[...
     recorder = start_record("sleep 5")
     full = recorder.limit_files(0)
     answer, said = recorder.end()
-    assert answer["trace"] == [str(recorder.growing(label)) for label in LABELS]
+    assert answer["trace"] == [str(recorder.growing(label)) for label in DEVICES]
     rows = 0
-    for label in LABELS:
+    for label in DEVICES:
         recorder.check(label, recorder.growing(label), full - 2)
         rows += len(read_trace(recorder.growing(label)).frame)
     assert answer["samples"] == rows
-    assert "run.gpu0.parquet': File too large; of 8 of 8 devices the samples are kept as" in said
+    assert "run.gpu0.parquet': File too large; of 9 of 9 devices the samples are kept as" in said
     lost = re.search(r"but for the last ones, (\d+) in all, which no disk took", said)
     assert lost is not None
-    assert 0 < int(lost[1]) <= sum(len(recorder.sampled(label)) for label in LABELS) - rows
+    assert 0 < int(lost[1]) < 9 * 10 * 8  # of 5 s, each second's of 9 devices, and what is taken before and after
 
 
 def test_a_disk_that_was_full_for_a_while_costs_nothing(start_record: Callable[..., Recorder]) -> None:
@@ -149,29 +151,30 @@ def test_a_disk_that_was_full_for_a_while_costs_nothing(start_record: Callable[.
     recorder.limit_files(UNLIMITED)
     answer, said = recorder.end()
     assert said == ""
-    assert sorted(recorder.folder.iterdir()) == [recorder.folder / f"run.gpu{label}.parquet" for label in LABELS]
-    for label, file in zip(LABELS, answer["trace"], strict=True):
+    assert sorted(recorder.folder.iterdir()) == [recorder.folder / f"run.{label}.parquet" for label in DEVICES]
+    for label, file in zip(DEVICES, answer["trace"], strict=True):
         recorder.check(label, Path(file), recorder.ended)
 
 
 def test_where_the_final_files_do_not_fit_the_growing_ones_stay(start_record: Callable[..., Recorder]) -> None:
     recorder = start_record("sleep 3")
-    recorder.limit_files(8_000)  # 3 s take 4 kB of CSV; Parquet takes 10 kB for its columns alone
+    recorder.limit_files(8_000)  # 3 s take 4 kB of CSV; a GPU's Parquet takes 10 kB for its columns alone, the host's 7 in all
     answer, said = recorder.end()
-    assert answer["trace"] == [str(recorder.growing(label)) for label in LABELS]
-    assert said.endswith(f"{recorder.growing('7')}\n")  # nothing is lost
-    for label in LABELS:
-        recorder.check(label, recorder.growing(label), recorder.ended)
-    assert sorted(recorder.folder.iterdir()) == [recorder.growing(label) for label in LABELS]
+    files = [*(recorder.growing(label) for label in DEVICES[:-1]), recorder.folder / "run.host.parquet"]
+    assert answer["trace"] == [str(file) for file in files]
+    assert said.endswith(f"{files[-2]}\n")  # nothing is lost
+    for label, file in zip(DEVICES, files, strict=True):
+        recorder.check(label, file, recorder.ended)
+    assert sorted(recorder.folder.iterdir()) == files
 
 
 def test_a_folder_that_is_removed_costs_nothing(start_record: Callable[..., Recorder], tmp_path: Path) -> None:
     recorder = start_record(f"sleep 3; rm -r {tmp_path}/out")
     answer, _ = recorder.end()
-    assert [Path(file).name for file in answer["trace"]] == [f"run.gpu{label}.parquet" for label in LABELS]
+    assert [Path(file).name for file in answer["trace"]] == [f"run.{label}.parquet" for label in DEVICES]
     (folder,) = {Path(file).parent for file in answer["trace"]}
     assert folder.parent == tmp_path
-    for label, file in zip(LABELS, answer["trace"], strict=True):
+    for label, file in zip(DEVICES, answer["trace"], strict=True):
         recorder.check(label, Path(file), recorder.ended)
 
 
@@ -190,9 +193,9 @@ def test_a_real_disk_that_becomes_full(start_record: Callable[..., Recorder], tm
                 pass
         full = time.time()
         answer, said = recorder.end()
-        assert "No space left on device; of 8 of 8 devices the samples are kept as" in said
+        assert "No space left on device; of 9 of 9 devices the samples are kept as" in said
         assert "no disk took" not in said
-        for label, file in zip(LABELS, answer["trace"], strict=True):
+        for label, file in zip(DEVICES, answer["trace"], strict=True):
             recorder.check(label, recorder.growing(label), full - 2)
             recorder.check(label, Path(file), recorder.ended)
     finally:
