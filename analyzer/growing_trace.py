@@ -97,12 +97,13 @@ class GrowingTrace:
         return f"# {json.dumps(self.about.metadata())}\n".encode() + _csv([("time", *self._table[0])])
 
     def _is_there(self) -> bool:
-        """Whether the file has all that it is thought to have: nobody removed it."""
+        """Whether the file has at least what was written to it: nobody removed it."""
         return self.path is not None and self.path.exists() and self.path.stat().st_size >= self._on_disk.length
 
     def _begin(self, whole: bytes) -> None:
         if not self._is_there():
-            self.path, self._on_disk = _new_file(self._wanted), _OnDisk()
+            self.path, self._on_disk = None, _OnDisk()
+            self.path = _new_file(self._wanted)
         assert self.path is not None
         try:
             write_whole(self.path, lambda file: file.write(whole))
@@ -113,9 +114,9 @@ class GrowingTrace:
             raise
 
     def _append(self, lines: bytes) -> None:
-        """Opened each time: a network's disk may say only at the end that it is full."""
         assert self.path is not None
         try:
+            # Opened each time: a disk in the network may say only when a file is closed that it is full.
             with self.path.open("r+b") as file:
                 file.truncate(self._on_disk.length)  # a signal may have come after the last time's lines
                 file.seek(self._on_disk.length)

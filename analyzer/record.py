@@ -120,7 +120,8 @@ def _filed(traces: Sequence[GrowingTrace], out: Path, returncode: int) -> Record
     files: list[Path] = []
     kept: list[str] = []
     samples = missed = lost = 0
-    problem, refuge = None, None
+    problem: list[str] = []
+    temporary = None
     gpus = sum(growing.about.source != HOST for growing in traces)
     for growing in traces:
         trace = growing.trace()
@@ -132,11 +133,11 @@ def _filed(traces: Sequence[GrowingTrace], out: Path, returncode: int) -> Record
             growing.remove()
             continue
         except InputError as error:
-            problem = problem or str(error)
+            problem = problem or [str(error)]
         if not growing.write():
             try:
-                refuge = refuge or Path(tempfile.mkdtemp(prefix="epochcast-"))
-                files.append(write_trace(trace, refuge / path.name))
+                temporary = temporary or Path(tempfile.mkdtemp(prefix="epochcast-"))
+                files.append(write_trace(trace, temporary / path.name))
                 kept.append(str(files[-1]))
                 continue
             except (OSError, InputError):
@@ -144,10 +145,11 @@ def _filed(traces: Sequence[GrowingTrace], out: Path, returncode: int) -> Record
         if growing.path is not None:
             files.append(growing.path)
             kept.append(str(growing.path))
-    if problem is not None:
-        problem += f"; of {len(kept)} of {len(traces)} devices the samples are kept as {', '.join(kept)}"
-        problem += f", but for the last ones, {lost} in all, which no disk took" if lost else ""
-    return Recording(tuple(files), samples - lost, missed, returncode, problem)
+    if kept:
+        problem.append(f"of {len(kept)} of {len(traces)} devices the samples are kept as {', '.join(kept)}")
+    if lost:
+        problem.append(f"the last samples, {lost} of all devices together, are lost, as no disk took them")
+    return Recording(tuple(files), samples - lost, missed, returncode, "; ".join(problem) or None)
 
 
 def _of_device(out: Path, about: Trace, suffix: str) -> Path:

@@ -200,11 +200,12 @@ def tables_of_csv(text: str, name: str) -> list[DeviceTable]:
         return foreign
     first = text.partition("\n")[0]
     ours = first.startswith("# {")
+    cut_off: tuple[str, ...] = ()
     if ours and not text.endswith("\n"):
-        # We end every line: this one was cut off by a kill or a full disk, perhaps within a number.
-        text = text[: text.rfind("\n") + 1]
+        # We end every line: this one was cut off by a kill, perhaps within a number.
+        text, cut_off = text[: text.rfind("\n") + 1], ("the file ends within a line, which is left out",)
     frame, notes = with_time(parse_csv(text, name), name)
-    return [DeviceTable(frame, parse_metadata(first[1:] if ours else None, name), notes=notes)]
+    return [DeviceTable(frame, parse_metadata(first[1:] if ours else None, name), notes=(*notes, *cut_off))]
 
 
 def _only(found: list[_Of], name: str) -> _Of:

@@ -42,7 +42,7 @@ def record(out: Path | None, source: str | None, as_json: bool, command: tuple[s
         )
     with suppress(OSError):  # the disk that is full may hold our stderr as well; the status is the command's all the same
         if not as_json:
-            click.echo(f"{', '.join(names)}: {result.samples} samples, {result.missed} missed ticks", err=True)
+            click.echo(f"{', '.join(names) or 'no file'}: {result.samples} samples, {result.missed} missed ticks", err=True)
         if result.problem is not None:
             click.echo(f"epochcast: {result.problem}", err=True)
     return result.returncode

@@ -133,7 +133,9 @@ def test_wherever_a_kill_cut_a_file_off_its_whole_lines_are_read(tmp_path: Path)
         path.write_bytes(whole[:length])
         expected = [1.0, 2.0, 3.0][: sum(end <= length for end in rows[1:])]
         if expected:
-            assert read_trace(path).time.tolist() == expected
+            read = read_trace(path)
+            assert read.time.tolist() == expected
+            assert read.notes == (() if length in rows else ("the file ends within a line, which is left out",))
         else:
             with pytest.raises(InputError, match="has no rows"):
                 read_trace(path)

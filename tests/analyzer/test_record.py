@@ -1,6 +1,8 @@
 """``epochcast record`` around a real command, with a real agent on this machine's own telemetry."""
 
+import errno
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -53,6 +55,13 @@ def test_the_commands_own_status_is_returned_and_its_samples_are_kept(tmp_path: 
     code = "import sys, time; time.sleep(0.5); sys.exit(7)"
     assert main(["record", "--out", str(out), "--source", "host", "--", sys.executable, "-c", code]) == 7
     assert len(read_trace(out).frame) >= 3
+
+
+def test_the_status_is_the_commands_also_where_the_full_disk_holds_our_stderr(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "epochcast.analyzer", "record", "--out", str(tmp_path / "run.csv"), "--source", "host"]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run([*command, "--", "sh", "-c", "sleep 0.5; exit 7"], stderr=full, check=False, timeout=60)
+    assert done.returncode == 7
 
 
 def test_sigterm_ends_the_command_and_keeps_its_samples(tmp_path: Path) -> None:
@@ -185,7 +194,8 @@ def collect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., _C
     def poll(*answers: list[dict[str, Any]] | None, **lag_s: float) -> _Collected:
         monkeypatch.setattr(_Agent, "answers", list(answers))
         monkeypatch.setattr(_Agent, "lag_s", lag_s)
-        collected = _Collected(_Agent("http://agent"), tmp_path / "run.csv", start=0.0)
+        (tmp_path / "out").mkdir()
+        collected = _Collected(_Agent("http://agent"), tmp_path / "out" / "run.csv", start=0.0)
         while _Agent.answers:
             collected.poll()
         return collected
@@ -206,8 +216,8 @@ def test_an_instance_made_anew_under_the_same_label_is_another_device(
     )
     found = {growing.path: (trace.uuid, trace.time.tolist()) for growing in collected.traces for trace in [growing.trace()]}
     assert found == {
-        tmp_path / "run.gpu0.1.recording.csv": ("old", [1.0, 1.1, 1.2]),
-        tmp_path / "run.gpu0.1-new.recording.csv": ("new", [2.0, 2.1, 2.2]),
+        tmp_path / "out" / "run.gpu0.1.recording.csv": ("old", [1.0, 1.1, 1.2]),
+        tmp_path / "out" / "run.gpu0.1-new.recording.csv": ("new", [2.0, 2.1, 2.2]),
     }
 
 
@@ -222,6 +232,23 @@ def test_a_daemon_that_is_started_again_counts_missed_ticks_anew(collect: Callab
     ).traces
     trace = growing.trace()
     assert (trace.missed_ticks, trace.time.tolist(), trace.metric_names) == (7, [1.0, 9.0], ("power", "sm_active"))
+
+
+def test_where_nothing_can_be_kept_nothing_is_said_to_be(
+    tmp_path: Path, collect: Callable[..., _Collected], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [_device("0", "a", [1.0, 1.1]), _device("1", "b", [1.0])]
+    collected = collect([], rows, a=0.0, b=0.0)
+    shutil.rmtree(tmp_path / "out")
+
+    def full(prefix: str) -> str:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(record_module.tempfile, "mkdtemp", full)
+    result = record_module._filed(collected.traces, tmp_path / "out" / "run.csv", 5)
+    assert (result.traces, result.samples, result.returncode) == ((), 0, 5)
+    assert result.problem is not None
+    assert result.problem.endswith("directory; the last samples, 3 of all devices together, are lost, as no disk took them")
 
 
 def test_of_a_device_that_comes_later_and_is_slow_nothing_is_left_out(
