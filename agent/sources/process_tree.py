@@ -44,10 +44,10 @@ class ProcessTree:
     def __init__(self, root: int | Path, proc: Path = Path("/proc")) -> None:
         self._root = root
         self._folder = str(proc)
-        self._total = [0] * len(COUNTERS)
-        self._highest = self._total
+        self._highest = [0] * len(COUNTERS)
         self._processes: dict[int, _Process] = {}
         # Of a process that has ended the last reading counts, until its parent has inherited what it used.
+        self._of_ended = [0] * len(COUNTERS)
         self._ended: list[_Process] = []
         self._others = {os.getpid()}
         self._newest = b""
@@ -76,22 +76,23 @@ class ProcessTree:
         inherited: dict[int, int] = {}
         # Parents come before their children: when a parent has inherited by its reading, the child has ended by its own.
         for pid, process in list(self._processes.items()):
-            before, faults = process.counters, process.inherited_faults
+            faults = process.inherited_faults
             try:
                 process.read()
             except OSError:
                 process.close()
                 del self._processes[pid]
-                if before[MINOR_FAULTS]:  # it was read before; no process runs without faults
+                self._of_ended = list(map(add, self._of_ended, process.counters))
+                if process.counters[MINOR_FAULTS]:  # it was read before; no process runs without faults
                     self._ended.append(process)
             else:
-                if process.counters is not before:
-                    self._total = list(map(add, self._total, map(sub, process.counters, before)))
+                if process.inherited_faults != faults:
                     inherited[pid] = process.inherited_faults - faults
         self._settle(inherited)
-        # The CPU clocks are finer than the ticks in which parents inherit.
-        self._highest = list(map(max, self._highest, self._total))
         alive = self._processes.values()
+        total = map(sum, zip(self._of_ended, *(process.counters for process in alive), strict=True))
+        # The CPU clocks are finer than the ticks in which parents inherit.
+        self._highest = list(map(max, self._highest, total))
         return self._highest, PAGE_BYTES * sum(process.pages for process in alive), sum(process.threads for process in alive)
 
     def close(self) -> None:
@@ -110,7 +111,7 @@ class ProcessTree:
             if inherited.get(heir, 0) >= process.counters[MINOR_FAULTS]:
                 inherited[heir] -= process.counters[MINOR_FAULTS]
                 *inheritable, _ = process.counters
-                self._total = list(map(sub, self._total, [*inheritable, 0]))
+                self._of_ended = list(map(sub, self._of_ended, [*inheritable, 0]))
             elif not process.settling:  # the parent may have been read just before it waited
                 process.settling = True
                 waiting.append(process)
