@@ -117,14 +117,14 @@ def _trace(run: LoggedRun, said: Said, name: str) -> Trace:
 def _labels(run: LoggedRun, said: Said, trace: Trace) -> dict[str, Any]:
     config = run.config
     group = said.group or next((config[key] for key in _NETWORKS if isinstance(config.get(key), str)), None)
-    told: dict[str, Any] = {"workload": said.workload or _workload(run), "group": group, "source": trace.source}
-    told |= {key: config[key] for key in _SIZES if type(config.get(key)) is int and config[key] >= 1}
+    known: dict[str, Any] = {"workload": said.workload or _workload(run), "group": group, "source": trace.source}
+    known |= {key: config[key] for key in _SIZES if type(config.get(key)) is int and config[key] >= 1}
     if isinstance(config.get("precision"), str | int):
-        told["precision"] = str(config["precision"])
+        known["precision"] = str(config["precision"])
     steps = said.steps_per_epoch or config.get("steps_per_epoch")
     epochs = run.epochs(steps if isinstance(steps, int | float) and steps > 0 else None)
     if epochs is None:
-        return told
+        return known
     reach = float(np.median(np.diff(trace.time))) if len(trace.time) > 1 else 0.0  # of a sample
     first, last = trace.time[0] - reach, trace.time[-1] + reach
     inside = [(one, end) for one, end in zip(epochs.starts, epochs.ends, strict=True) if first <= one and end <= last]
@@ -134,8 +134,8 @@ def _labels(run: LoggedRun, said: Said, trace: Trace) -> dict[str, Any]:
             "give a trace of the same time with --trace"
         )
     starts, ends = zip(*inside, strict=True)
-    told |= {"training": True, "epoch_starts": starts, "epoch_ends": ends, "marks": epochs.marks}
-    return told
+    known |= {"training": True, "epoch_starts": starts, "epoch_ends": ends, "marks": epochs.marks}
+    return known
 
 
 def _workload(run: LoggedRun) -> str:
