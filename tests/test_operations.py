@@ -5,7 +5,6 @@ import dataclasses
 import re
 import shutil
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -198,13 +197,3 @@ def test_the_agent_runs_where_no_memory_may_become_code(start_process: Any) -> N
     assert "epochcast_agent_effective_hertz" in agent.text("/metrics")
     status, said = agent.stop()
     assert status == 0, said
-
-
-# Documentation
-
-
-def test_the_documentation_has_the_metrics_of_the_catalogue(root: Path) -> None:
-    text = (root / "docs" / "agent.md").read_text(encoding="utf-8")
-    printed = run(sys.executable, "-m", "epochcast.agent.catalog").stdout
-    assert printed.count("\n") == len(catalog()) + 2
-    assert printed in text
