@@ -39,29 +39,29 @@ def read_workload(path: Path) -> Workload:
     """Read a label file; InputError if it says no workload, or something that is no name or number."""
     if not path.exists():
         raise InputError(f'there is no {path.name} beside it; say there what was trained, e.g. {{"workload": "resnet50"}}')
-    told = read_label_file(path)
-    workload, group = told.get("workload"), told.get("group")
+    labels = read_label_file(path)
+    workload, group = labels.get("workload"), labels.get("group")
     if not isinstance(workload, str) or not workload:
         raise InputError(
             f'{str(path)!r} has workload {workload!r}; say what was trained, e.g. {{"workload": "resnet50|64|224"}}'
         )
-    group = told.get("cls") if group is None else group
+    group = labels.get("cls") if group is None else group
     if group is not None and not isinstance(group, str):
         raise InputError(f"{str(path)!r} has group {group!r}; give the name of the family, or leave it out")
-    sizes = {key: _count(told, key, path) for key in ("samples", "batch_size", "image_size")}
-    precision, marks = (_name(told, key, path) for key in ("precision", "marks"))
-    return Workload(workload, group, "epoch_starts" in told, precision=precision, marks=marks, **sizes)
+    sizes = {key: _count(labels, key, path) for key in ("samples", "batch_size", "image_size")}
+    precision, marks = (_name(labels, key, path) for key in ("precision", "marks"))
+    return Workload(workload, group, "epoch_starts" in labels, precision=precision, marks=marks, **sizes)
 
 
-def _name(told: dict[str, Any], key: str, path: Path) -> str | None:
-    value = told.get(key)
+def _name(labels: dict[str, Any], key: str, path: Path) -> str | None:
+    value = labels.get(key)
     if value is not None and not isinstance(value, str):
         raise InputError(f"{str(path)!r} has {key} {value!r:.60}; give its name, or leave it out")
     return value
 
 
-def _count(told: dict[str, Any], key: str, path: Path) -> int | None:
-    value = told.get(key)
+def _count(labels: dict[str, Any], key: str, path: Path) -> int | None:
+    value = labels.get(key)
     if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _MOST):
         raise InputError(f"{str(path)!r} has {key} {value!r:.60}; it must be a whole number above 0, or left out")
     return value

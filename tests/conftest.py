@@ -104,15 +104,25 @@ def start_agent(start_process: Callable[..., Process]) -> Callable[..., Process]
 
 
 @pytest.fixture(scope="session")
-def nvml_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Compile a stub of a driver's library: its name, the C file, and more flags."""
+
+    def compile_library(name: str, source: Path, *flags: str) -> Path:
+        compiler = shutil.which("gcc") or shutil.which("cc")
+        if compiler is None:
+            pytest.skip(f"no C compiler: the stub {name} cannot be built")
+        library = tmp_path_factory.mktemp("stub") / name
+        usual = ["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+        subprocess.run([compiler, *usual, "-o", library, source, *flags], check=True)
+        return library
+
+    return compile_library
+
+
+@pytest.fixture(scope="session")
+def nvml_library(compiled: Callable[..., Path]) -> Path:
     """A stub ``libnvidia-ml.so.1``, compiled once."""
-    compiler = shutil.which("gcc") or shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler: the stub libnvidia-ml cannot be built")
-    library = tmp_path_factory.mktemp("nvml") / "libnvidia-ml.so.1"
-    flags = ["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-shared", "-fPIC"]
-    subprocess.run([compiler, *flags, "-o", str(library), str(ROOT / "tests" / "agent" / "nvml_stub.c"), "-lm"], check=True)
-    return library
+    return compiled("libnvidia-ml.so.1", ROOT / "tests" / "agent" / "nvml_stub.c", "-pthread", "-lm")
 
 
 @pytest.fixture

@@ -193,24 +193,24 @@ def _facts(environments: Sequence[Any], path: Path) -> dict[str, Any]:
     """
     facts: dict[str, Any] = {}
     for record in environments:
-        said = record.environment
+        environment = record.environment
         found = {
-            "cpu": said.cpu.model,
-            "gpu": said.gpu_type,
+            "cpu": environment.cpu.model,
+            "gpu": environment.gpu_type,
             "devices": [
                 {"name": one.name, "uuid": one.uuid, "memory_total": one.memory_total, "cuda_cores": one.cuda_cores}
-                for one in said.gpu_nvidia
+                for one in environment.gpu_nvidia
             ],
         }
         facts |= {key: value for key, value in found.items() if value}
     if "gpu" in facts or "devices" in facts:
         return facts
     try:
-        told = json.loads((path.parent / "files" / "wandb-metadata.json").read_text(encoding="utf-8"))
+        metadata = json.loads((path.parent / "files" / "wandb-metadata.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):  # nothing depends on it
         return facts
-    told = told if isinstance(told, dict) else {}
-    devices = told.get("gpu_nvidia") or told.get("gpu_devices")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    devices = metadata.get("gpu_nvidia") or metadata.get("gpu_devices")
     if isinstance(devices, list) and all(isinstance(one, dict) for one in devices):
         facts["devices"] = [
             {
@@ -221,7 +221,7 @@ def _facts(environments: Sequence[Any], path: Path) -> dict[str, Any]:
             }
             for one in devices
         ]
-    return {"gpu": _text(told.get("gpu"))} | facts
+    return {"gpu": _text(metadata.get("gpu"))} | facts
 
 
 def _config(records: Iterable[Any]) -> dict[str, Any]:

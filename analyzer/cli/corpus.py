@@ -12,7 +12,7 @@ import click
 from ...regressor import load_catalog
 from ..corpus import Run, read_runs
 from ..corpus.coverage import coverage
-from ..corpus.imported import Said, import_run
+from ..corpus.imported import ImportOptions, import_run
 from ..corpus.merge import merge as merge_corpora
 from ..corpus.selection import union
 from ..errors import InputError
@@ -83,7 +83,7 @@ def merge(corpora: tuple[Path, ...], out: Path, as_json: bool) -> int:
     help="Steps in an epoch, where the history counts no epochs. [default: the configuration's steps_per_epoch]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-def import_(runs: tuple[Path, ...], out: Path, as_json: bool, **said: Any) -> int:
+def import_(runs: tuple[Path, ...], out: Path, as_json: bool, **options: Any) -> int:
     """Bring runs of wandb (run folders or .wandb files, offline ones too) into a corpus, as rows to train on.
 
     A folder of TensorBoard's event files becomes a row with a trace of the same time (--trace).
@@ -95,12 +95,12 @@ def import_(runs: tuple[Path, ...], out: Path, as_json: bool, **said: Any) -> in
     Example: epochcast corpus import wandb/run-* --out corpus
              epochcast corpus import logs/ --trace run.parquet --workload resnet50 --out corpus
     """
-    if said["trace"] is not None and len(runs) > 1:
+    if options["trace"] is not None and len(runs) > 1:
         raise InputError(f"--trace is the telemetry of one run, and {len(runs)} are given; give one at a time")
     catalog, added, left_out = load_catalog(), [], []
     for path in runs:
         try:
-            added.append((path, import_run(path, out, catalog, Said(**said))))
+            added.append((path, import_run(path, out, catalog, ImportOptions(**options))))
         except InputError as error:
             left_out.append({"run": str(path), "why": str(error)})
     if not added:

@@ -29,7 +29,7 @@ _SIZES = ("samples", "batch_size", "image_size")
 
 
 @dataclass(frozen=True)
-class Said:
+class ImportOptions:
     """What the user says of the runs, None where the runs say it themselves.
 
     Attributes:
@@ -48,7 +48,7 @@ class Said:
     steps_per_epoch: float | None = None
 
 
-def import_run(path: Path, corpus: Path, catalog: Catalog, said: Said) -> Run:
+def import_run(path: Path, corpus: Path, catalog: Catalog, options: ImportOptions) -> Run:
     """Bring a run of wandb or TensorBoard (its folder, or its file) into the corpus, a folder; again, it replaces its own row.
 
     The epochs are those that its history counts, or its steps, or its printed lines, else the detected ones where the detector
@@ -56,10 +56,10 @@ def import_run(path: Path, corpus: Path, catalog: Catalog, said: Said) -> Run:
     run that gives no row, with nothing written, and where the corpus cannot be written.
     """
     recorded = _read(path)
-    trace = _trace(recorded, said, str(path))
+    trace = _trace(recorded, options, str(path))
     # A resumed run is several of one id.
     name = re.sub(r"[^\w.-]+", "_", f"{recorded.id}-{int(trace.time[0])}")
-    labels = _labels(recorded, said, trace)
+    labels = _labels(recorded, options, trace)
     with TemporaryDirectory(prefix="epochcast-import-") as folder:
         files = write_trace(trace, Path(folder) / f"{name}.parquet"), Path(folder) / f"{name}.json"
         files[1].write_text(json.dumps(labels), encoding="utf-8")
@@ -94,34 +94,34 @@ def _read(path: Path) -> LoggedRun:
     )
 
 
-def _trace(run: LoggedRun, said: Said, name: str) -> Trace:
-    if said.trace is not None:
-        traces = read_traces(said.trace)
+def _trace(run: LoggedRun, options: ImportOptions, name: str) -> Trace:
+    if options.trace is not None:
+        traces = read_traces(options.trace)
     elif run.tables:
         traces = traces_of_tables(run.tables, name)
     else:
         raise InputError("a log of TensorBoard holds no telemetry; give a trace of the same time with --trace")
-    if said.device is not None:
-        traces = [trace for trace in traces if trace.label in (f"GPU {said.device}", None)]
+    if options.device is not None:
+        traces = [trace for trace in traces if trace.label in (f"GPU {options.device}", None)]
         if not traces:
-            raise InputError(f"it has no reading of a busy GPU {said.device}; name another with --device, or leave that out")
+            raise InputError(f"it has no reading of a busy GPU {options.device}; name another with --device, or leave that out")
     if len(traces) > 1:
         busy = ", ".join(str(trace.label) for trace in traces)
         raise InputError(
             f"several GPUs were busy in it ({busy}), and a row is of one GPU's work: "
             "if it had one of them to itself, name that with --device"
         )
-    return replace(traces[0], gpu=said.gpu or traces[0].gpu)
+    return replace(traces[0], gpu=options.gpu or traces[0].gpu)
 
 
-def _labels(run: LoggedRun, said: Said, trace: Trace) -> dict[str, Any]:
+def _labels(run: LoggedRun, options: ImportOptions, trace: Trace) -> dict[str, Any]:
     config = run.config
-    group = said.group or next((config[key] for key in _NETWORKS if isinstance(config.get(key), str)), None)
-    known: dict[str, Any] = {"workload": said.workload or _workload(run), "group": group, "source": trace.source}
+    group = options.group or next((config[key] for key in _NETWORKS if isinstance(config.get(key), str)), None)
+    known: dict[str, Any] = {"workload": options.workload or _workload(run), "group": group, "source": trace.source}
     known |= {key: config[key] for key in _SIZES if type(config.get(key)) is int and config[key] >= 1}
     if isinstance(config.get("precision"), str | int):
         known["precision"] = str(config["precision"])
-    steps = said.steps_per_epoch or config.get("steps_per_epoch")
+    steps = options.steps_per_epoch or config.get("steps_per_epoch")
     epochs = run.epochs(steps if isinstance(steps, int | float) and steps > 0 else None)
     if epochs is None:
         return known

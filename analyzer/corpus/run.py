@@ -108,33 +108,33 @@ def read_run(trace: Path, labels: Path, catalog: Catalog, name: str) -> Run:
 
     Raises InputError if either file is not what it must be, and where neither labels nor detection have epochs.
     """
-    recorded, told = read_trace(trace), read_workload(labels)
+    recorded, workload = read_trace(trace), read_workload(labels)
     return Run(
         run=trace.stem,
         device="cpu" if recorded.source == CPU_SOURCE else "gpu",
         recorded_at=float(recorded.time[0]),
-        profile=profile_beside(recorded, labels, told, catalog),
+        profile=profile_beside(recorded, labels, workload, catalog),
         source=recorded.source,
         missed_ticks=recorded.missed_ticks,
-        samples=told.samples,
-        batch_size=told.batch_size,
-        image_size=told.image_size,
-        precision=told.precision,
-        marks=told.marks if told.has_marks else DETECTED,
+        samples=workload.samples,
+        batch_size=workload.batch_size,
+        image_size=workload.image_size,
+        precision=workload.precision,
+        marks=workload.marks if workload.has_marks else DETECTED,
         trace=name,
     )
 
 
-def profile_beside(trace: Trace, labels: Path, told: Workload, catalog: Catalog) -> Profile:
+def profile_beside(trace: Trace, labels: Path, workload: Workload, catalog: Catalog) -> Profile:
     """The profile over the true epochs that the file beside the trace holds, else over those that are detected.
 
     Raises InputError for labels of no training and for a trace that does not name its device, NoEpochsError without any epochs.
     """
-    profile = labelled_profile(trace, labels, catalog) if told.has_marks else profile_of(trace, catalog)[0]
+    profile = labelled_profile(trace, labels, catalog) if workload.has_marks else profile_of(trace, catalog)[0]
     if profile.unit != "epoch":
         found = f"only steps of {profile.epoch_s:.3g} s were" if profile.epoch_s is not None else "no epochs were"
         raise NoEpochsError(f"{found} found in it; give its epoch_starts and epoch_ends in {labels.name}, or remove it")
-    return replace(profile, workload=told.workload, group=told.group)
+    return replace(profile, workload=workload.workload, group=workload.group)
 
 
 def labelled_profile(trace: Trace, labels: Path, catalog: Catalog) -> Profile:

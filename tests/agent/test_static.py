@@ -4,7 +4,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.resources import files
 from pathlib import Path
 
@@ -63,15 +63,9 @@ NVML = {
 
 
 @pytest.fixture(scope="session")
-def cuda_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def cuda_library(compiled: Callable[..., Path]) -> Path:
     """A stub ``libcuda.so.1``, compiled once."""
-    compiler = shutil.which("gcc") or shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler: the stub libcuda cannot be built")
-    library = tmp_path_factory.mktemp("cuda") / "libcuda.so.1"
-    command = [compiler, "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", library, STUB]
-    subprocess.run(command, check=True)
-    return library
+    return compiled("libcuda.so.1", STUB, "-D_GNU_SOURCE")
 
 
 @pytest.fixture
@@ -174,11 +168,9 @@ def test_no_cuda_driver_is_one_sentence(tmp_path: Path) -> None:
     assert "libcuda.so.1" in done.stderr
 
 
-def test_a_driver_without_the_functions_is_refused(driver: Path, tmp_path: Path) -> None:
+def test_a_driver_without_the_functions_is_refused(driver: Path, tmp_path: Path, compiled: Callable[..., Path]) -> None:
     (tmp_path / "empty.c").write_text("int nothing;\n")
-    compiler = shutil.which("gcc") or "cc"
-    command = [compiler, "-shared", "-fPIC", "-o", driver / "libcuda.so.1", tmp_path / "empty.c"]
-    subprocess.run(command, check=True)
+    compiled("libcuda.so.1", tmp_path / "empty.c").replace(driver / "libcuda.so.1")
     facts, reason = read_cuda()
     assert facts == {}
     assert "has no cuInit" in reason

@@ -78,8 +78,8 @@ def test_activity_that_a_dcgm_exporter_says_as_a_ratio_is_one(tmp_path: Path) ->
 def test_older_versions_say_the_gpu_in_a_file_beside_the_log(tmp_path: Path) -> None:
     run = _run(tmp_path, *logs.stats("old"))
     (tmp_path / "files").mkdir()
-    told = {"gpu": "Tesla T4", "gpu_count": 2, "gpu_devices": [{"name": "Tesla T4", "memory_total": 16 * GIB}] * 2}
-    (tmp_path / "files" / "wandb-metadata.json").write_text(json.dumps(told))
+    metadata = {"gpu": "Tesla T4", "gpu_count": 2, "gpu_devices": [{"name": "Tesla T4", "memory_total": 16 * GIB}] * 2}
+    (tmp_path / "files" / "wandb-metadata.json").write_text(json.dumps(metadata))
     first, _ = read_traces(run)
     assert first.gpu == "Tesla T4"
     assert first.metrics()["memory_used"][0] == 4 * GIB

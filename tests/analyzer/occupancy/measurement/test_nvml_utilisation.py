@@ -3,7 +3,6 @@
 import ctypes
 import math
 import shutil
-import subprocess
 
 import pynvml
 import pytest
@@ -12,14 +11,9 @@ from epochcast.analyzer.backends.occupancy.measurement.nvml_utilisation import N
 
 
 @pytest.fixture
-def driver(root, tmp_path, monkeypatch):
+def driver(nvml_library, tmp_path, monkeypatch):
     """Says what the stub library is like; statements as in nvml_stub.c."""
-    compiler = shutil.which("gcc") or shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler: the stub libnvidia-ml cannot be built")
-    library, scenario = tmp_path / "libnvidia-ml.so.1", tmp_path / "scenario"
-    source = root / "tests" / "agent" / "nvml_stub.c"
-    subprocess.run([compiler, "-std=c11", "-pthread", "-shared", "-fPIC", "-o", library, source, "-lm"], check=True)
+    library, scenario = shutil.copy(nvml_library, tmp_path), tmp_path / "scenario"  # loaded anew for each test
     monkeypatch.setenv("NVML_STUB_SCENARIO", str(scenario))
     monkeypatch.setattr(pynvml, "nvmlLib", ctypes.CDLL(str(library)))
     monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
