@@ -28,6 +28,14 @@ _LOOK_S = 10.0  # some attributes of a device take seconds to read, and asking a
 _SETTLE_S = 0.3  # the last ticks before the command's end are in the ring three ticks later at the latest
 
 
+class NoSampleError(AgentError):
+    """The agent gave no sample while the command ran; ``returncode`` is the command's, as in `Recording`."""
+
+    def __init__(self, message: str, returncode: int) -> None:
+        super().__init__(message)
+        self.returncode = returncode
+
+
 @dataclass(frozen=True)
 class Recording:
     """What ``record`` left: one file per device; ``returncode`` is the command's, 128 + n if signal n ended it.
@@ -57,7 +65,8 @@ def record(
 
     While the command runs each device's samples are brought to ``NAME.gpuN.recording.csv``, a trace too; it is removed when its
     samples are in their final file, and stays where that cannot be written. Raises InputError if the command cannot be started
-    or ``out`` cannot be written to begin with, AgentError if no agent can be had before the command starts.
+    or ``out`` cannot be written to begin with, AgentError if no agent can be had before the command starts,
+    NoSampleError if it gave nothing.
     """
     if out.suffix not in (".parquet", ".csv"):
         raise InputError(f"cannot write a trace to {str(out)!r}: name a file that ends in .parquet or .csv")
@@ -92,9 +101,10 @@ def record(
             part.poll(end)
     traces = [growing for part in collected for growing in part.traces]
     if not traces:
-        raise AgentError(
+        raise NoSampleError(
             f"the agent gave no sample in the {lasted:.2f} s that the command ran (it ended with status {_status(returncode)});"
-            " a trace needs a run of at least some tenths of a second"
+            " a trace needs a run of at least some tenths of a second",
+            _status(returncode),
         )
     return _filed(traces, out, _status(returncode))
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from ..record import NoSampleError
 from ..record import record as run_recorded
 
 
@@ -25,7 +26,8 @@ def record(out: Path | None, source: str | None, as_json: bool, command: tuple[s
 
     Without a GPU the trace holds what the machine and COMMAND's processes used. With one it is the GPU's, with several there is
     one file each, NAME.gpuN.parquet, and the machine and the processes are in NAME.host.parquet. GPUs are read by the
-    epochcast-agent that listens on this node, or else by one that runs as long as COMMAND. Exits with COMMAND's own status.
+    epochcast-agent that listens on this node, or else by one that runs as long as COMMAND. Exits with COMMAND's own
+    status, or with 1 where that is 0 and there is no sample.
 
     Until the end the samples are in NAME.gpuN.recording.csv and NAME.host.recording.csv, traces too. They are what a kill
     leaves, and stay where the disk has no room for the final files.
@@ -34,7 +36,11 @@ def record(out: Path | None, source: str | None, as_json: bool, command: tuple[s
     Example: epochcast record --out run.parquet -- python train.py --epochs 5
     """
     path = out or Path(time.strftime("trace-%Y%m%d-%H%M%S.parquet"))
-    result = run_recorded(command, path, source=source, stdout=sys.stderr.fileno() if as_json else None)
+    try:
+        result = run_recorded(command, path, source=source, stdout=sys.stderr.fileno() if as_json else None)
+    except NoSampleError as error:
+        click.echo(f"epochcast: {error}", err=True)
+        return error.returncode or 1
     names = [str(name) for name in result.traces]
     if as_json:
         click.echo(

@@ -85,11 +85,13 @@ def test_a_command_too_short_for_a_sample_says_so_with_its_status(tmp_path: Path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_no_sample_is_a_sentence_and_exit_1(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("status", "expected"), [(0, 1), (7, 7)])
+def test_no_sample_is_a_sentence_and_a_failure_of_the_command_its_own_status(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], status: int, expected: int
 ) -> None:
     monkeypatch.setattr(_Collected, "poll", lambda collected, end=None: None)
-    assert main(["record", "--out", str(tmp_path / "short.csv"), "--source", "host", "--", "true"]) == 1
+    arguments = ["record", "--out", str(tmp_path / "short.csv"), "--source", "host", "--", "sh", "-c", f"exit {status}"]
+    assert main(arguments) == expected
     assert capsys.readouterr().err.startswith("epochcast: the agent gave no sample")
 
 
