@@ -41,6 +41,8 @@ def read_text(path: str | Path) -> str:
         return Path(path).read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise InputError(f"no such file: {name!r}") from None
+    except IsADirectoryError:
+        raise InputError(f"{name!r} is a folder; name a file in it") from None
     except UnicodeError as error:
         raise InputError(f"{name!r} is not a readable CSV file: {one_line(error)}; save it as UTF-8 text") from error
     except (OSError, EOFError, zlib.error) as error:
