@@ -1,4 +1,4 @@
-"""What a tool that logs trainings kept of one: telemetry, if any, and the times at which it counted epochs or steps."""
+"""What a tool that logs trainings kept of a run: telemetry, if any, and the times at which it counted epochs or steps."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class LoggedRun:
             sources.append(("steps", [(time, value / steps_per_epoch) for time, value in steps]))
         for marks, rows in [*sources, ("output", self.output)]:
             times = _crossings(rows)
-            spans = [(times[one], times[one + 1]) for one in times if times.get(one + 1, -math.inf) > times[one]]
+            spans = [(times[n], times[n + 1]) for n in times if times.get(n + 1, -math.inf) > times[n]]
             if len(spans) >= 2:
                 starts, ends = zip(*spans, strict=True)
                 return Epochs(starts, ends, marks)
@@ -75,12 +75,12 @@ def _crossings(rows: Rows) -> dict[int, float]:
 
     Numbers that a jump passes over have no time, and once the values fall back (another fold) nothing counts any more.
     """
-    found: dict[int, float] = {}
+    crossings: dict[int, float] = {}
     if not rows:
-        return found
+        return crossings
     last_time, last = rows[0]
     if last.is_integer():
-        found[int(last)] = last_time
+        crossings[int(last)] = last_time
     for time, value in rows:
         if value < last - 1:
             break
@@ -89,8 +89,8 @@ def _crossings(rows: Rows) -> dict[int, float]:
             continue
         number = math.floor(value)
         if value - last <= 1 and number > math.floor(last):
-            found[number] = last_time + (number - last) / (value - last) * (time - last_time)
+            crossings[number] = last_time + (number - last) / (value - last) * (time - last_time)
         elif value.is_integer():
-            found[number] = time
+            crossings[number] = time
         last_time, last = time, value
-    return found
+    return crossings

@@ -53,4 +53,4 @@ def read(files: list[Path], name: str) -> LoggedRun:
                             rows[value.tag].add((event.wall_time, float(scalar.reshape(-1)[0])))
         except (OSError, DecodeError, TypeError, ValueError) as error:
             raise InputError(f"{str(file)!r} is not a readable event file of TensorBoard ({error!r:.200})") from error
-    return LoggedRun(Path(name).absolute().name, {key: sorted(found) for key, found in rows.items()})
+    return LoggedRun(Path(name).absolute().name, {key: sorted(values) for key, values in rows.items()})

@@ -56,7 +56,7 @@ def read_records(path: Path) -> tuple[list[Any], int]:
 
 def _messages(content: bytes) -> tuple[list[bytes], int]:
     """The contents of whole records, put together of their parts, and how many bytes belong to none."""
-    found: list[bytes] = []
+    messages: list[bytes] = []
     parts: list[bytes] = []
     place, read = _HEADER.size, _HEADER.size
     while place < len(content):
@@ -77,7 +77,7 @@ def _messages(content: bytes) -> tuple[list[bytes], int]:
         parts = [part] if kind in (_FULL, _FIRST) else [*parts, part] if parts else []
         if parts and kind in (_FULL, _LAST):
             message = b"".join(parts)
-            found.append(message)
+            messages.append(message)
             read += len(message) + len(parts) * _PART.size
             parts = []
-    return found, len(content) - read
+    return messages, len(content) - read

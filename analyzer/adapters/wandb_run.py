@@ -82,10 +82,10 @@ def run_file(path: str | Path) -> Path | None:
     if not path.is_dir():
         return path if path.suffix == SUFFIX else None
     files = list(path.glob(f"*{SUFFIX}")) or path.glob(f"*/*{SUFFIX}")
-    found = sorted({file.resolve() for file in files})  # wandb/latest-run is a link to one of the others
-    if len(found) > 1:
-        raise InputError(f"{str(path)!r} holds {len(found)} runs of wandb; name one of them, {str(found[-1].parent)!r} say")
-    return found[0] if found else None
+    logs = sorted({file.resolve() for file in files})  # wandb/latest-run is a link to one of the others
+    if len(logs) > 1:
+        raise InputError(f"{str(path)!r} holds {len(logs)} runs of wandb; name one of them, {str(logs[-1].parent)!r} say")
+    return logs[0] if logs else None
 
 
 def read(path: Path) -> LoggedRun:
@@ -112,7 +112,9 @@ def read(path: Path) -> LoggedRun:
         config=_config([*(run.config for run in runs), *(record.config for record in by_kind["config"])]),
         tables=tables,
         history=_history([record.history for record in by_kind["history"]]),
-        output=_printed([*(record.output_raw for record in by_kind["output_raw"]), *(one.output for one in by_kind["output"])]),
+        output=_printed(
+            [*(record.output_raw for record in by_kind["output_raw"]), *(record.output for record in by_kind["output"])]
+        ),
     )
 
 
@@ -194,15 +196,15 @@ def _facts(environments: Sequence[Any], path: Path) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     for record in environments:
         environment = record.environment
-        found = {
+        logged = {
             "cpu": environment.cpu.model,
             "gpu": environment.gpu_type,
             "devices": [
-                {"name": one.name, "uuid": one.uuid, "memory_total": one.memory_total, "cuda_cores": one.cuda_cores}
-                for one in environment.gpu_nvidia
+                {"name": gpu.name, "uuid": gpu.uuid, "memory_total": gpu.memory_total, "cuda_cores": gpu.cuda_cores}
+                for gpu in environment.gpu_nvidia
             ],
         }
-        facts |= {key: value for key, value in found.items() if value}
+        facts |= {key: value for key, value in logged.items() if value}
     if "gpu" in facts or "devices" in facts:
         return facts
     try:
@@ -211,15 +213,15 @@ def _facts(environments: Sequence[Any], path: Path) -> dict[str, Any]:
         return facts
     metadata = metadata if isinstance(metadata, dict) else {}
     devices = metadata.get("gpu_nvidia") or metadata.get("gpu_devices")
-    if isinstance(devices, list) and all(isinstance(one, dict) for one in devices):
+    if isinstance(devices, list) and all(isinstance(device, dict) for device in devices):
         facts["devices"] = [
             {
-                "name": _text(one.get("name")),
-                "uuid": _text(one.get("uuid")),
-                "memory_total": _number(str(one.get("memory_total", one.get("memoryTotal")))),
-                "cuda_cores": _number(str(one.get("cudaCores"))),
+                "name": _text(device.get("name")),
+                "uuid": _text(device.get("uuid")),
+                "memory_total": _number(str(device.get("memory_total", device.get("memoryTotal")))),
+                "cuda_cores": _number(str(device.get("cudaCores"))),
             }
-            for one in devices
+            for device in devices
         ]
     return {"gpu": _text(metadata.get("gpu"))} | facts
 
@@ -248,20 +250,20 @@ def _history(records: Iterable[Any]) -> dict[str, Rows]:
         for key, text in values.items():
             if (key == STEPS or last_part(key) in ("epoch", "global_step")) and (value := _number(text)) is not None:
                 rows[key].append((time, value))
-    return {key: sorted(found) for key, found in rows.items()}
+    return {key: sorted(values) for key, values in rows.items()}
 
 
 def _printed(records: Iterable[Any]) -> Rows:
     """The time and number of each printed line that names an epoch; a line is as late as its end, a progress bar has many."""
     return sorted(
-        (time, float(found[1])) for time, line in _lines(records) if (found := _PRINTED_EPOCH.search(line)) is not None
+        (time, float(match[1])) for time, line in _lines(records) if (match := _PRINTED_EPOCH.search(line)) is not None
     )
 
 
 def _lines(records: Iterable[Any]) -> Iterator[tuple[float, str]]:
-    begun: dict[int, str] = defaultdict(str)  # standard output and standard error come in pieces of lines
+    unfinished: dict[int, str] = defaultdict(str)  # standard output and standard error come in pieces of lines
     for record in records:
-        *whole, begun[record.output_type] = re.split(r"[\r\n]", begun[record.output_type] + record.line)
+        *whole, unfinished[record.output_type] = re.split(r"[\r\n]", unfinished[record.output_type] + record.line)
         for line in whole:
             yield _seconds(record.timestamp), line
 

@@ -127,7 +127,7 @@ def _labels(run: LoggedRun, options: ImportOptions, trace: Trace) -> dict[str, A
         return known
     reach = float(np.median(np.diff(trace.time))) if len(trace.time) > 1 else 0.0  # of a sample
     first, last = trace.time[0] - reach, trace.time[-1] + reach
-    inside = [(one, end) for one, end in zip(epochs.starts, epochs.ends, strict=True) if first <= one and end <= last]
+    inside = [(start, end) for start, end in zip(epochs.starts, epochs.ends, strict=True) if first <= start and end <= last]
     if len(inside) < 2:
         raise InputError(
             f"{len(inside)} of its {len(epochs.starts)} epochs lie within its telemetry, and a period needs two: "
