@@ -1,8 +1,22 @@
 """Epoch detection: arrays in, epochs (or steps) out; no input or output of its own."""
 
 from .detection import detect
-from .epochs import Detection, Epoch, Job, Reason, Stretch
+from .epochs import Cycle, Detection, Epoch, Job, Kind, Reason, Stretch
 from .errors import InputError
+from .job import JobDetection, detect_job
 from .methods import METHODS
 
-__all__ = ["METHODS", "Detection", "Epoch", "InputError", "Job", "Reason", "Stretch", "detect"]
+__all__ = [
+    "METHODS",
+    "Cycle",
+    "Detection",
+    "Epoch",
+    "InputError",
+    "Job",
+    "JobDetection",
+    "Kind",
+    "Reason",
+    "Stretch",
+    "detect",
+    "detect_job",
+]

@@ -83,6 +83,11 @@ class Clock:
         return np.asarray(rates)
 
 
+def wall(time: NDArray[np.float64]) -> Clock:
+    """The wall clock over a trace."""
+    return Clock("wall", time, time)
+
+
 def choose(signals: Signals, name: Literal["wall", "work", "auto"] = "auto") -> Clock:
     """The clock to search on.
 
@@ -99,7 +104,7 @@ def choose(signals: Signals, name: Literal["wall", "work", "auto"] = "auto") -> 
         if activity is not None and not (signals.metrics[activity] > 0).any():
             name = "wall"
     if name == "wall":
-        return Clock("wall", signals.time, signals.time)
+        return wall(signals.time)
     if activity is None:
         raise InputError(f"the work clock needs one of {', '.join(ACTIVITY)}, the trace has none of them: use the wall clock")
     speed = np.maximum(signals.metrics[activity], 0.0)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 Verdict = Literal["epochs", "steps", "none"]
 ClockName = Literal["wall", "work"]
+
+#: What happens at the boundaries of a cycle; `unknown` where nothing tells.
+Kind = Literal["step", "checkpoint", "evaluation", "epoch", "unknown"]
 
 #: Why there is no answer: fewer samples than can tell a cycle; nothing repeats clearly; a cycle and its part or multiple are
 #: about equally likely; the period changes and no part of the trace has most of its time.
@@ -58,6 +61,27 @@ class Job:
 
 
 @dataclass(frozen=True)
+class Cycle:
+    """Something that a job does again and again.
+
+    Attributes:
+        kind: what it is; a `step` may be several of them.
+        period_s: wall seconds.
+        confidence: 0..1 that the period is right.
+        evidence: why it has this kind: what happens at its boundary, and how often it is there in the next longer cycle.
+        idle_share: 0..1, the part of it in which the GPU waited or copied; None where no metric tells.
+        boundary_idle_s: seconds of that at its boundary; None where nothing happens there.
+    """
+
+    kind: Kind
+    period_s: float
+    confidence: float
+    evidence: str
+    idle_share: float | None
+    boundary_idle_s: float | None
+
+
+@dataclass(frozen=True)
 class Detection:
     """What a method found in a trace.
 
@@ -75,6 +99,8 @@ class Detection:
         samples_per_epoch: samples of the trace in one period; None without a period.
         stretches: in the order of time, the parts of the trace with a period each. Several where the period changes: `period_s`
             is then that of the longest part, or None (reason `period_changes`) where none has most of the time.
+        cycles: from short to long, what the job does again and again; that of `period_s` among them. Empty from methods that do
+            not look, and with verdict `none`.
         scores: diagnostics for plots; the method's docstring names them, their units and lengths.
     """
 
@@ -90,6 +116,7 @@ class Detection:
     reason: Reason | None = None
     samples_per_epoch: float | None = None
     stretches: tuple[Stretch, ...] = ()
+    cycles: tuple[Cycle, ...] = ()
     scores: Mapping[str, NDArray[np.float64]] = field(default_factory=dict, repr=False, compare=False)
 
     def to_json(self) -> dict[str, Any]:
@@ -113,6 +140,7 @@ class Detection:
                 {name: _number(value) for name, value in vars(stretch).items()} | {"epochs": stretch.epochs}
                 for stretch in self.stretches
             ],
+            "cycles": [asdict(cycle) for cycle in self.cycles],
         }
 
 

@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 
 from ... import clock as clocks
 from ...clock import Clock
+from ...epochs import Cycle as NamedCycle
 from ...epochs import Detection, Epoch, Job, Reason, Stretch
 from ...errors import InputError
 from ...signals import Signals
 from .boundaries import CLOSE, change, typical
 from .cycle import Cycle, again, find
+from .cycles import name_cycles, name_steps
 from .grid import FEWEST_SAMPLES, Grid, build, busy_stretches
 from .periods import SAME
 from .regimes import DIFFERENT, parts
@@ -87,6 +89,13 @@ def detect(
         begin, end = busy_stretches(signals)[0]
         return replace(none, reason="too_few_samples" if end - begin + 1 < FEWEST_SAMPLES else "no_cycle")
     jobs = search.jobs(signals, clock)
+    cycles = [_named(signals, job, shortest_epoch_s) for job in jobs]
+    if len(jobs) == 1 and (within := _epoch_within(cycles[0], jobs[0].period_s)) is not None:
+        # The distance of saves or evaluations was found, and it is made of epochs: these are the answer.
+        shorter = search.of_period(within.period_s)
+        if shorter is not None:
+            search, jobs = shorter, [shorter.job(shorter.cycle, signals)]
+            cycles = [tuple(replace(one, period_s=jobs[0].period_s) if one is within else one for one in cycles[0])]
     stretches = tuple(
         Stretch(job.epochs[0].start, job.epochs[-1].end, job.period_s, job.confidence, len(job.epochs)) for job in jobs
     )
@@ -101,13 +110,17 @@ def detect(
         silent = "period_changes"
     scores = search.scores(clock)
     if silent is not None:
-        return replace(none, confidence=search.confidence, reason=silent, stretches=stretches, scores=scores)
+        several = () if not stretches else tuple(sorted(sum(cycles, ()), key=lambda each: each.period_s))
+        return replace(
+            none, confidence=search.confidence, reason=silent, stretches=stretches, cycles=several, scores=scores
+        )
     answer = replace(
         none,
         period_s=first.period_s,
         period_work=search.period_work(first, clock),
         confidence=cycle.confidence,
         samples_per_epoch=first.period_s / float(np.median(np.diff(signals.time))),
+        cycles=cycles[longest],
         scores=scores,
     )
     if first.period_s < shortest_epoch_s:
@@ -192,6 +205,18 @@ class _Search:
                 found += _epochs(times, more[1])
         return found
 
+    def of_period(self, period_s: float) -> "_Search | None":
+        """This search with a cycle of another period [wall s]; None where it cannot be followed."""
+        period = period_s / self.seconds_of(clocks.wall(self.clock.time))
+        more = again(self.grid, period)
+        if more is None:
+            return None
+        boundaries, match = more
+        usual = typical(np.diff(boundaries), self.grid.quantum) * self.grid.step
+        if abs(np.log(usual / period)) > SAME:
+            return None
+        return replace(self, cycle=replace(self.cycle, period=usual, boundaries=boundaries, match=match), parts=())
+
     def seconds_of(self, clock: Clock) -> float:
         """Seconds of a clock per second of the one that was searched, on average over the grid; 1 if it is the same."""
         if clock.name == self.clock.name:
@@ -206,6 +231,35 @@ class _Search:
             return None if clock.name == "wall" else self.cycle.period
         starts, ends = np.array([(epoch.start, epoch.end) for epoch in job.epochs]).T
         return float(np.median(clock.at(ends) - clock.at(starts)))
+
+
+def _named(signals: Signals, job: Job, shortest_epoch_s: float) -> tuple[NamedCycle, ...]:
+    """What the cycles of a job are."""
+    boundaries = np.array([*(epoch.start for epoch in job.epochs), job.epochs[-1].end])
+    if job.period_s < shortest_epoch_s:
+        return name_steps(signals, boundaries, job.confidence)
+    return name_cycles(signals, boundaries, job.confidence)
+
+
+def _epoch_within(cycles: tuple[NamedCycle, ...], period_s: float) -> NamedCycle | None:
+    """The epoch that is shorter than the cycle that was found; None where that is the epoch."""
+    return next((cycle for cycle in cycles if cycle.kind == "epoch" and np.log(period_s / cycle.period_s) > SAME), None)
+
+
+def epochs_of(signals: Signals, clock: Clock, period_s: float) -> tuple[Epoch, ...]:
+    """Epochs of a known period [wall s] in all busy stretches of a trace; none where it does not show."""
+    found: list[Epoch] = []
+    for stretch in busy_stretches(signals):
+        grid = build(signals, clock, stretch)
+        if grid is None:
+            continue
+        ends = clock.to_wall(grid.reading(np.array([0.0, grid.values.shape[1] - 1.0])))
+        work = float(np.diff(clock.at(ends))[0] / np.diff(ends)[0])
+        more = again(grid, period_s * work)
+        if more is not None:
+            times = clock.to_wall(grid.reading(more[0])).clip(signals.time[0], signals.time[-1])
+            found += _epochs(times, more[1])
+    return tuple(sorted(found, key=lambda epoch: epoch.start))
 
 
 def _epochs(times: NDArray[np.float64], match: NDArray[np.float64]) -> list[Epoch]:

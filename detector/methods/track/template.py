@@ -91,7 +91,7 @@ def boundary_phase(template: NDArray[np.float64]) -> int:
     """
     centred = template - template.mean(axis=1, keepdims=True)
     curve = np.linalg.svd(centred, full_matrices=False)[2][0]
-    high = curve > _otsu(curve)
+    high = curve > otsu(curve)
     minority = high if 2 * high.sum() <= high.size else ~high
     if not minority.any() or minority.all():
         return 0
@@ -102,7 +102,7 @@ def boundary_phase(template: NDArray[np.float64]) -> int:
     return int((ends[np.argmax(ends - starts)] + turn) % curve.size)
 
 
-def _otsu(values: NDArray[np.float64]) -> float:
+def otsu(values: NDArray[np.float64]) -> float:
     """Threshold that splits the values into the two classes of the largest variance between them (Otsu 1979)."""
     ordered = np.sort(values)
     n = ordered.size
