@@ -204,6 +204,8 @@ def scored(kind: str, gpus: int, seed: int) -> dict[str, Any]:
 def real(folder: Path) -> dict[str, list[tuple[Reading, float]]]:
     """Jobs of several GPUs: each one's trace and its true period [s]."""
     jobs = defaultdict(list)
+    if not folder.is_dir():
+        return {}
     for name, trace, labels in labelled_traces(folder):
         job = read_label_file(folder / f"{name}.json").get("job")
         if job is not None:

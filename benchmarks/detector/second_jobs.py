@@ -72,8 +72,8 @@ def simulated(cls: str, seed: int, reading: str) -> dict[str, Any]:
 
 def real() -> list[dict[str, Any]]:
     """Rows of the real traces of one job."""
-    rows = []
-    for name, trace, labels in labelled_traces(SHARED / "data" / "real_traces"):
+    folder, rows = SHARED / "data" / "real_traces", []
+    for name, trace, labels in labelled_traces(folder) if folder.is_dir() else ():
         if not labels.training or len(labels.jobs) > 1:
             continue
         time, metrics = trace.time, trace.metrics()
