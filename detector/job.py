@@ -2,14 +2,13 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import clock as clocks
-from .epochs import Cycle, Detection
+from .epochs import Detection
 from .errors import InputError
 from .methods import track
 from .methods.track.periods import SAME
@@ -159,7 +158,11 @@ def _mean(signals: Sequence[Signals]) -> Signals:
 
 
 def _own(
-    alone: Detection, signals: Signals, job: Detection, clock: Literal["wall", "work", "auto"], metric: str | Sequence[str] | None
+    alone: Detection,
+    signals: Signals,
+    job: Detection,
+    clock: Literal["wall", "work", "auto"],
+    metric: str | Sequence[str] | None,
 ) -> Detection:
     """The job's cycle on one GPU."""
     if job.period_s is None or _agree(alone, job):
@@ -197,7 +200,9 @@ def _reason(
         if job.period_s is None:
             if others and not all(_agree(voted, found) for found in others):
                 return f"shows a cycle of {voted.period_s:.3g} s, others another one"
-            return None if len(votes) > 1 or not others and len(gpus) == 1 else f"alone shows a cycle, of {voted.period_s:.3g} s"
+            return (
+                None if len(votes) > 1 or (not others and len(gpus) == 1) else f"alone shows a cycle, of {voted.period_s:.3g} s"
+            )
         if all(abs(np.log(voted.period_s / period)) > SAME for period in known or [job.period_s]):
             return f"shows a cycle of {voted.period_s:.3g} s instead"
     if job.period_s is None or job.verdict != "epochs":
@@ -237,7 +242,9 @@ def _with_waits(job: Detection, signals: Sequence[Signals]) -> Detection:
     for cycle in job.cycles:
         stretch = next((one for one in job.stretches if abs(np.log(one.period_s / cycle.period_s)) <= SAME), None)
         spans = [(stretch.start, stretch.end)] if stretch else [(job.epochs[0].start, job.epochs[-1].end)] if job.epochs else []
-        inside = np.any([(time > begin) & (time <= end) for begin, end in spans], axis=0) if spans else np.zeros(time.size, bool)
+        inside = (
+            np.any([(time > begin) & (time <= end) for begin, end in spans], axis=0) if spans else np.zeros(time.size, bool)
+        )
         share = float(waits[inside].mean()) if inside.any() else 0.0
         if cycle.kind != "unknown" or share < OFTEN:
             cycles.append(cycle)
@@ -248,7 +255,9 @@ def _with_waits(job: Detection, signals: Sequence[Signals]) -> Detection:
             f"for {share * cycle.period_s:.3g} s of each one GPU rests while the {len(signals) - 1} others spin at "
             f"{ratio:.0%} of their highest power: they wait for it"
         )
-        cycles.append(replace(cycle, kind="checkpoint", evidence=text, idle_share=share, boundary_idle_s=share * cycle.period_s))
+        cycles.append(
+            replace(cycle, kind="checkpoint", evidence=text, idle_share=share, boundary_idle_s=share * cycle.period_s)
+        )
     return replace(job, cycles=tuple(cycles))
 
 

@@ -111,9 +111,7 @@ def detect(
     scores = search.scores(clock)
     if silent is not None:
         several = () if not stretches else tuple(sorted(sum(cycles, ()), key=lambda each: each.period_s))
-        return replace(
-            none, confidence=search.confidence, reason=silent, stretches=stretches, cycles=several, scores=scores
-        )
+        return replace(none, confidence=search.confidence, reason=silent, stretches=stretches, cycles=several, scores=scores)
     answer = replace(
         none,
         period_s=first.period_s,

@@ -16,7 +16,7 @@ FEWEST, LARGEST = 5, 1 / 6
 MOST = 4096
 
 #: It shows by so much in the autocorrelation, and at twice its length by this share of that.
-SHOWN, AGAIN = 0.25, 0.6
+SHOWN, AGAIN = 0.25, 0.3
 
 
 def step(signals: Signals, names: list[str], boundaries: Array) -> tuple[float, float] | None:
