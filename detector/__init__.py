@@ -1,7 +1,7 @@
 """Epoch detection: arrays in, epochs (or steps) out; no input or output of its own."""
 
 from .detection import detect
-from .epochs import Cycle, Detection, Epoch, Job, Kind, Reason, Stretch
+from .epochs import Cycle, Detection, Epoch, Job, Kind, Reason, Stretch, Unit
 from .errors import InputError
 from .job import JobDetection, detect_job
 from .methods import METHODS
@@ -17,6 +17,7 @@ __all__ = [
     "Kind",
     "Reason",
     "Stretch",
+    "Unit",
     "detect",
     "detect_job",
 ]

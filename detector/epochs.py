@@ -14,6 +14,9 @@ ClockName = Literal["wall", "work"]
 #: What happens at the boundaries of a cycle; `unknown` where nothing tells.
 Kind = Literal["step", "checkpoint", "evaluation", "epoch", "unknown"]
 
+#: What a period is of: an epoch, a step, or a cycle that is neither: between two checkpoints, say, or nobody knows what.
+Unit = Literal["epoch", "step", "cycle"]
+
 #: Why there is no answer: fewer samples than can tell a cycle; nothing repeats clearly; a cycle and its part or multiple are
 #: about equally likely; the period changes and no part of the trace has most of its time.
 Reason = Literal["too_few_samples", "no_cycle", "rival_cycles", "period_changes"]
@@ -119,10 +122,27 @@ class Detection:
     cycles: tuple[Cycle, ...] = ()
     scores: Mapping[str, NDArray[np.float64]] = field(default_factory=dict, repr=False, compare=False)
 
+    @property
+    def cycle(self) -> Cycle | None:
+        """The one of `cycles` that `period_s` is of; None without any."""
+        if self.period_s is None or not self.cycles:
+            return None
+        return min(self.cycles, key=lambda cycle: abs(math.log(cycle.period_s / self.period_s)))  # type: ignore[operator]
+
+    @property
+    def unit(self) -> Unit | None:
+        """What `period_s` is of; None with verdict `none`."""
+        if self.verdict == "none":
+            return None
+        if self.verdict == "steps":
+            return "step"
+        return "epoch" if self.cycle is None or self.cycle.kind == "epoch" else "cycle"
+
     def to_json(self) -> dict[str, Any]:
         """Plain data for `epochcast detect --json`: no NaN or infinity (null instead), no scores."""
         return {
             "verdict": self.verdict,
+            "unit": self.unit,
             "period_s": _number(self.period_s),
             "period_work": _number(self.period_work),
             "epochs": _spans(self.epochs),

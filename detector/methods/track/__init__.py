@@ -22,7 +22,7 @@ from .cycles import name_cycles, name_steps
 from .grid import FEWEST_SAMPLES, Grid, build, busy_stretches
 from .periods import SAME
 from .regimes import DIFFERENT, parts
-from .second_job import remainder, same
+from .second_job import drifts, remainder
 
 #: A cycle this sure on the clock that was asked for is not looked for on the other one.
 SURE = 0.6
@@ -290,4 +290,4 @@ def _second(grid: Grid, first: Cycle) -> Cycle | None:
     """The cycle of another job in what the first one leaves."""
     rest = remainder(grid, first.boundaries)
     second = None if rest is None else find(rest, most=2)
-    return None if second is None or same(first.boundaries, second.boundaries) else second
+    return second if second is not None and drifts(first.boundaries, second.boundaries) else None

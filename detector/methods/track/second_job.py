@@ -10,11 +10,12 @@ from .grid import Grid
 #: Intervals of the first job whose length lies between these shares of the median are taken to be whole cycles.
 SHORTEST, LONGEST = 0.5, 1.5
 
-#: Boundaries this close [share of the shorter period] coincide; a job of which so many coincide with another's is that job.
-NEAR, COINCIDE = 0.1, 0.6
-
 #: Periods this close are one job's: what is left of its own marks, or two halves of its cycle.
 ALIKE = 1.08
+
+#: Fewest boundaries of the slower cycle that tell; their phases are locked if they add up to this share of their number, once, or
+#: on two or three places around the faster cycle.
+FEWEST, LOCKED, TURNS = 4, 0.75, (1, 2, 3)
 
 
 def remainder(grid: Grid, boundaries: NDArray[np.float64]) -> Grid | None:
@@ -46,16 +47,18 @@ def remainder(grid: Grid, boundaries: NDArray[np.float64]) -> Grid | None:
     return replace(grid, values=rest) if rest.size else None
 
 
-def same(first: NDArray[np.float64], second: NDArray[np.float64]) -> bool:
-    """Whether two sets of boundaries are one job's: as far apart, or most of the slower ones coincide with faster ones."""
+def drifts(first: NDArray[np.float64], second: NDArray[np.float64]) -> bool:
+    """Whether two sets of boundaries are of two jobs: one job's cycles begin at the same places in each other, two jobs' drift.
+
+    What recurs in every cycle of a job, or in every k-th, begins at few places of it: there the phases of the slower cycle's
+    boundaries in the faster one add up. Those of two jobs go around, in steps of the periods' ratio.
+    """
     fast, slow = sorted((first, second), key=lambda marks: float(np.median(np.diff(marks))))
-    shorter, longer = float(np.median(np.diff(fast))), float(np.median(np.diff(slow)))
-    if longer < ALIKE * shorter:
-        return True
-    near = NEAR * shorter
-    slow = slow[(slow >= fast[0] - near) & (slow <= fast[-1] + near)]
-    if not slow.size:
+    if float(np.median(np.diff(slow))) < ALIKE * float(np.median(np.diff(fast))):
+        return False
+    slow = slow[(slow >= fast[0]) & (slow <= fast[-1])]
+    if slow.size < FEWEST:
         return False
     after = np.searchsorted(fast, slow).clip(1, fast.size - 1)
-    distance = np.minimum(np.abs(slow - fast[after - 1]), np.abs(slow - fast[after]))
-    return bool(np.mean(distance <= near) > COINCIDE)
+    phases = (slow - fast[after - 1]) / (fast[after] - fast[after - 1])
+    return all(abs(np.exp(2j * np.pi * turns * phases).mean()) < LOCKED for turns in TURNS)

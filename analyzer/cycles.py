@@ -1,0 +1,95 @@
+"""The cycles of a job in words: what they are, what goes by while the GPU waits, and how fast the job gets on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..detector import Cycle, Detection
+from .words import length, number
+
+# An idle share below this is not worth a sentence.
+_LEAST_IDLE = 0.01
+
+_NAMES = {
+    "step": "steps",
+    "checkpoint": "what looks like checkpoints",
+    "evaluation": "what looks like evaluations",
+    "epoch": "the ends of epochs",
+    "unknown": "the boundaries of a cycle of unknown kind",
+}
+
+
+def cycle_lines(cycles: Sequence[Cycle], usd_per_hour: float | None = None) -> list[str]:
+    """A line on each cycle, from short to long, and one on each that keeps the GPU waiting at its boundary.
+
+    Args:
+        cycles: of a detection.
+        usd_per_hour: what the GPU costs; None where nobody knows.
+    """
+    lines = [
+        f"{cycle.kind if cycle.kind != 'unknown' else 'unknown cycle'}: {length(cycle.period_s)}, "
+        f"confidence {cycle.confidence:.2f}{_idle(cycle)}; {cycle.evidence}"
+        for cycle in cycles
+    ]
+    return [*lines, *waits(cycles, usd_per_hour)]
+
+
+def _idle(cycle: Cycle) -> str:
+    return "" if cycle.idle_share is None else f", GPU idle {cycle.idle_share:.0%}"
+
+
+def waits(cycles: Sequence[Cycle], usd_per_hour: float | None = None) -> list[str]:
+    """A sentence on each kind of boundary at which a share of the time is spent waiting: "14 % of the time goes to …"."""
+    sentences = []
+    for cycle in cycles:
+        share = 0.0 if cycle.boundary_idle_s is None else cycle.boundary_idle_s / cycle.period_s
+        if share < _LEAST_IDLE:
+            continue
+        cost = "" if usd_per_hour is None else f", {share * usd_per_hour:.2f} USD/h"
+        sentences.append(
+            f"{100 * share:.0f} % of the time goes to {_NAMES[cycle.kind]} ({length(cycle.boundary_idle_s)} in {length(cycle.period_s)}{cost})"
+        )
+    return sentences
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """How fast a job gets on.
+
+    Attributes:
+        samples_per_s, tokens_per_s: None where their number in a step was not given.
+        step_s: seconds of the step that they are of.
+    """
+
+    samples_per_s: float | None
+    tokens_per_s: float | None
+    step_s: float
+
+    def sentence(self) -> str:
+        """``261 samples/s, if a step takes 0.98 s``."""
+        rates = ((self.samples_per_s, "samples/s"), (self.tokens_per_s, "tokens/s"))
+        text = ", ".join(f"{number(rate)} {unit}" for rate, unit in rates if rate is not None)
+        return f"{text} at {length(self.step_s)} per step"
+
+
+def throughput(cycles: Sequence[Cycle], samples_per_step: float | None, tokens_per_step: float | None) -> Throughput | None:
+    """Samples and tokens per second, where a step is among the cycles; None where none is, or nobody gave their number."""
+    step = next((cycle for cycle in cycles if cycle.kind == "step"), None)
+    if step is None or (samples_per_step is None and tokens_per_step is None):
+        return None
+    samples, tokens = (None if many is None else many / step.period_s for many in (samples_per_step, tokens_per_step))
+    return Throughput(samples, tokens, step.period_s)
+
+
+NO_STEP = "samples and tokens per second are not known: no step shows in the telemetry"
+
+
+def second_job(found: Detection) -> str | None:
+    """What to say of a second job on the GPU; None without one."""
+    if len(found.jobs) < 2:
+        return None
+    return (
+        f"two jobs share the GPU: besides {length(found.jobs[0].period_s)} it shows a cycle of {length(found.jobs[1].period_s)} that "
+        "drifts against it; the answer is of the first one, and the metrics are those of both"
+    )
