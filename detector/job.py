@@ -8,19 +8,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import clock as clocks
-from .epochs import Detection
+from .epochs import Detection, Epoch, Job
 from .errors import InputError
 from .methods import track
 from .methods.track.periods import SAME
 from .signals import Signals, clean
 
 Array = NDArray[np.float64]
+ClockChoice = Literal["wall", "work", "auto"]
 
 #: A GPU votes for the period that it shows with this confidence, the one at which `track` answers.
 SURE = 0.6
 
-#: The period with most votes needs so many times the votes for all others: two GPUs that disagree have none.
-MAJORITY = 2.0
+#: The period with most votes needs so many times the votes for all others: of three GPUs two are enough, of two one is not.
+MAJORITY = 1.5
 
 #: A GPU is idle that does less than this share of what the others do.
 IDLE = 0.1
@@ -61,7 +62,7 @@ class JobDetection:
 def detect_job(
     traces: Sequence[tuple[ArrayLike, Mapping[str, ArrayLike]]],
     *,
-    clock: Literal["wall", "work", "auto"] = "auto",
+    clock: ClockChoice = "auto",
     metric: str | Sequence[str] | None = None,
     **parameters: Any,
 ) -> JobDetection:
@@ -93,21 +94,41 @@ def detect_job(
     votes = {place: found for place, found in enumerate(alone) if found.period_s is not None and found.confidence >= SURE}
     # One of eight H100 that saves has 0.05 of the utilisation of those that spin until it is done, and shows the cycle best.
     idle = _idle(signals) - votes.keys()
-    elected = _elected(votes)
-    against = votes.keys() - elected
     working = [place for place in range(len(signals)) if place not in idle]
-    kept = [place for place in working if place not in against]
+    chosen = elected({place: found.period_s for place, found in votes.items() if found.period_s})
+    if votes and not chosen:
+        chosen = _shown(votes, {place: signals[place].select(metric) for place in working}, clock)
+    kept = [place for place in working if place in chosen or place not in votes]
     together = _together([signals[place] for place in kept], first, last)
-    job = found_in(_mean(together)) if together and together[0].metrics else alone[kept[0] if kept else 0]
-    if 2 * len(elected) > len(working) and not _agree(job, alone[min(elected)]):
-        job = max((alone[place] for place in elected), key=lambda found: found.confidence)
-    if votes and not elected:
-        confidence = job.confidence / 2
-        job = Detection("none", None, None, (), confidence, "track", job.clock, reason="rival_cycles")
+    job = found_in(_mean(together)) if together and together[0].metrics else alone[0]
+    if votes and not chosen:
+        job = Detection("none", None, None, (), job.confidence / 2, "track", job.clock, reason="rival_cycles")
+    elif 2 * len(chosen) > len(working) and not _agree(job, alone[min(chosen)]):
+        job = max((alone[place] for place in chosen), key=lambda found: found.confidence)
     job = _with_waits(job, together)
-    gpus = [_own(found, one, job, clock, metric) for found, one in zip(alone, signals, strict=True)]
-    odd = {place: reason for place in range(len(gpus)) if (reason := _reason(place, gpus, alone, job, idle, votes, signals))}
-    return JobDetection(job, tuple(gpus), odd)
+    gpus = [_own(found, one.select(metric), clock, job) for found, one in zip(alone, signals, strict=True)]
+    odd = dict.fromkeys(idle, "is idle") | _contradicting(votes, job, chosen) | _apart(gpus, signals, job, idle)
+    return JobDetection(job, tuple(gpus), dict(sorted(odd.items())))
+
+
+def elected(periods: Mapping[int, float]) -> set[int]:
+    """The voters for the period that has a clear majority; none without one.
+
+    Args:
+        periods: voter -> period [s] that it is sure of.
+    """
+    groups = [{voter for voter, other in periods.items() if _same(period, other)} for period in periods.values()]
+    best = max(groups, key=len, default=set())
+    return best if len(best) >= MAJORITY * (len(periods) - len(best)) else set()
+
+
+def _same(one: float, other: float) -> bool:
+    return abs(float(np.log(one / other))) <= SAME
+
+
+def _agree(one: Detection, other: Detection) -> bool:
+    """Whether two answers have one period."""
+    return one.period_s is not None and other.period_s is not None and _same(one.period_s, other.period_s)
 
 
 def _idle(signals: Sequence[Signals]) -> set[int]:
@@ -121,24 +142,24 @@ def _idle(signals: Sequence[Signals]) -> set[int]:
     return set(np.flatnonzero(means < IDLE * means.max()).tolist())
 
 
-def _elected(votes: Mapping[int, Detection]) -> set[int]:
-    """The voters for the period that has a clear majority; none without one."""
-    best: set[int] = set()
-    most = rest = 0.0
-    total = sum(found.confidence for found in votes.values())
+def _shown(votes: Mapping[int, Detection], working: Mapping[int, Signals], clock: ClockChoice) -> set[int]:
+    """Of voters without a majority those whose cycle most GPUs show, be it weakly: GPUs of one job wait for each other."""
+    groups: dict[frozenset[int], int] = {}
     for found in votes.values():
-        group = {place for place, other in votes.items() if _agree(found, other)}
-        weight = sum(votes[place].confidence for place in group)
-        if weight > most:
-            best, most, rest = group, weight, total - weight
-    return best if most >= MAJORITY * rest else set()
+        group = frozenset(place for place, other in votes.items() if _agree(found, other))
+        if group not in groups:
+            others = [one for place, one in working.items() if place not in group]
+            groups[group] = len(group) + sum(bool(_followed(one, clock, found)) for one in others)
+    best = max(groups, key=lambda group: groups[group])
+    return set(best) if list(groups.values()).count(groups[best]) == 1 else set()
 
 
-def _agree(one: Detection, other: Detection) -> bool:
-    """Whether two answers have one period."""
-    if one.period_s is None or other.period_s is None:
-        return False
-    return abs(float(np.log(one.period_s / other.period_s))) <= SAME
+def _followed(signals: Signals, clock: ClockChoice, job: Detection) -> tuple[Epoch, ...]:
+    """The job's epochs on one GPU: none unless they fill most of their time there."""
+    assert job.period_s is not None
+    epochs = track.epochs_of(signals, clocks.choose(signals, clock), job.period_s)
+    theirs = job.epochs[-1].end - job.epochs[0].start if job.epochs else 0.0
+    return epochs if sum(epoch.end - epoch.start for epoch in epochs) > theirs / 2 > 0 else ()
 
 
 def _together(signals: Sequence[Signals], first: float, last: float) -> list[Signals]:
@@ -157,109 +178,82 @@ def _mean(signals: Sequence[Signals]) -> Signals:
     return replace(signals[0], metrics=metrics)
 
 
-def _own(
-    alone: Detection,
-    signals: Signals,
-    job: Detection,
-    clock: Literal["wall", "work", "auto"],
-    metric: str | Sequence[str] | None,
-) -> Detection:
-    """The job's cycle on one GPU."""
-    if job.period_s is None or _agree(alone, job):
+def _own(alone: Detection, signals: Signals, clock: ClockChoice, job: Detection) -> Detection:
+    """The job's cycle on one GPU; what it shows by itself where it does not show that."""
+    if job.verdict != "epochs" or _agree(alone, job):
         return alone
-    epochs = track.epochs_of(signals.select(metric), clocks.choose(signals, clock), job.period_s)
-    if len(epochs) < 2 or job.verdict != "epochs":
+    epochs = _followed(signals, clock, job)
+    if not epochs:
         return alone
     period = float(np.median([epoch.end - epoch.start for epoch in epochs]))
-    return replace(
-        job,
-        period_s=period,
-        epochs=epochs,
-        jobs=(replace(job.jobs[0], period_s=period, epochs=epochs),),
-        stretches=(),
-        scores=alone.scores,
-    )
+    one = Job(period, epochs, job.confidence)
+    return replace(job, period_s=period, epochs=epochs, jobs=(one,), stretches=(), scores=alone.scores)
 
 
-def _reason(
-    place: int,
-    gpus: Sequence[Detection],
-    alone: Sequence[Detection],
-    job: Detection,
-    idle: Collection[int],
-    votes: Mapping[int, Detection],
-    signals: Sequence[Signals],
-) -> str | None:
-    """How a GPU differs from the others, or None."""
-    if place in idle:
-        return "is idle"
-    voted = votes.get(place)
-    known = [cycle.period_s for cycle in job.cycles]
-    if voted is not None and voted.period_s is not None:
-        others = [found for other, found in votes.items() if other != place]
-        if job.period_s is None:
-            if others and not all(_agree(voted, found) for found in others):
-                return f"shows a cycle of {voted.period_s:.3g} s, others another one"
-            return (
-                None if len(votes) > 1 or (not others and len(gpus) == 1) else f"alone shows a cycle, of {voted.period_s:.3g} s"
-            )
-        if all(abs(np.log(voted.period_s / period)) > SAME for period in known or [job.period_s]):
-            return f"shows a cycle of {voted.period_s:.3g} s instead"
-    if job.period_s is None or job.verdict != "epochs":
-        return None
-    own = gpus[place]
-    if not _agree(own, job):
-        shows = sum(_agree(found, job) for found in gpus)
-        return "does not show the cycle of the others" if 2 * shows > len(gpus) else None
-    boundaries, theirs = _starts(own), _starts(job)
-    near = theirs[np.abs(theirs[None] - boundaries[:, None]).argmin(axis=1)]
-    apart = boundaries - near
-    late = float(np.median(apart))
-    least = max(LAG * job.period_s, SAMPLES * float(np.median(np.diff(signals[place].time))))
-    if float(np.median(np.abs(apart - late))) > least:
-        return "has cycles of the same length that drift against the others'"
-    if abs(late) > least:
-        return f"begins its cycles {abs(late):.2g} s {'after' if late > 0 else 'before'} the others"
-    return None
+def _contradicting(votes: Mapping[int, Detection], job: Detection, chosen: Collection[int]) -> dict[int, str]:
+    """GPUs that are sure of a cycle which is none of the job's."""
+    known = [cycle.period_s for cycle in job.cycles] or ([job.period_s] if job.period_s else [])
+    reasons = {}
+    for place, found in votes.items():
+        assert found.period_s is not None
+        if place not in chosen and not any(_same(found.period_s, period) for period in known):
+            reasons[place] = f"shows a cycle of {found.period_s:.3g} s, the others do not"
+        elif not known:
+            reasons[place] = f"shows a cycle of {found.period_s:.3g} s, but the GPUs together show none"
+    return reasons
 
 
-def _starts(found: Detection) -> Array:
-    return np.array([epoch.start for epoch in found.epochs])
+def _apart(gpus: Sequence[Detection], signals: Sequence[Signals], job: Detection, idle: Collection[int]) -> dict[int, str]:
+    """GPUs that do not show the job's cycle where most do, and those whose cycles begin at other times."""
+    if job.verdict != "epochs" or job.period_s is None:
+        return {}
+    showing = [place for place, found in enumerate(gpus) if _agree(found, job) and found.epochs]
+    reasons = {}
+    if 2 * len(showing) > len(gpus):
+        silent = set(range(len(gpus))) - set(showing) - set(idle)
+        reasons = dict.fromkeys(silent, "does not show the cycle of the others")
+    theirs = np.array([epoch.start for epoch in job.epochs])
+    late, scatter = {}, {}
+    for place in showing:
+        own = np.array([epoch.start for epoch in gpus[place].epochs])
+        apart = own - theirs[np.abs(theirs - own[:, None]).argmin(axis=1)]
+        late[place] = float(np.median(apart))
+        scatter[place] = float(np.median(np.abs(apart - late[place])))
+    usual = sorted(late.values())[(len(late) - 1) // 2] if late else 0.0  # of two GPUs the earlier is as expected
+    for place in showing:
+        least = max(LAG * job.period_s, SAMPLES * float(np.median(np.diff(signals[place].time))))
+        off = late[place] - usual
+        if scatter[place] > least:
+            reasons[place] = "has cycles as long as the others', but they drift"
+        elif abs(off) > least:
+            reasons[place] = f"begins its cycles {abs(off):.2g} s {'after' if off > 0 else 'before'} the others"
+    return reasons
 
 
 def _with_waits(job: Detection, signals: Sequence[Signals]) -> Detection:
-    """The answer with what the GPUs say of each other: all wait while one of them does something on its host, most likely saves."""
-    if len(signals) < 2 or not job.cycles or not {"gpu_utilization", "power"} <= {_kind(name) for name in signals[0].metrics}:
+    """The answer with what GPUs say of each other: all wait while one does something on its host; most likely it saves."""
+    power = next((name for name in ("power", "power_average") if signals and name in signals[0].metrics), None)
+    if len(signals) < 2 or power is None or "gpu_utilization" not in signals[0].metrics:
         return job
-    utilisation = np.array([one.metrics["gpu_utilization"] for one in signals])
-    drawn = np.array([next(values for name, values in one.metrics.items() if _kind(name) == "power") for one in signals])
-    rests = utilisation < RESTING * np.percentile(utilisation, 99, axis=1, keepdims=True)
-    spins = (utilisation >= SPINNING) & (drawn <= DRAWN * np.percentile(drawn, 99, axis=1, keepdims=True))
-    few = (rests.sum(axis=0) >= 1) & (rests.sum(axis=0) <= max(1, FEW * len(signals)))
-    waits = few & (rests | spins).all(axis=0)
     time = signals[0].time
+    used, drawn = (np.array([one.metrics[name] for one in signals]) for name in ("gpu_utilization", power))
+    drawn = drawn / np.percentile(drawn, 99, axis=1, keepdims=True)
+    rests = used < RESTING * np.percentile(used, 99, axis=1, keepdims=True)
+    spins = (used >= SPINNING) & (drawn <= DRAWN)
+    few = rests.any(axis=0) & (rests.sum(axis=0) <= max(1, FEW * len(signals)))
+    waits = few & (rests | spins).all(axis=0)
     cycles = []
     for cycle in job.cycles:
-        stretch = next((one for one in job.stretches if abs(np.log(one.period_s / cycle.period_s)) <= SAME), None)
-        spans = [(stretch.start, stretch.end)] if stretch else [(job.epochs[0].start, job.epochs[-1].end)] if job.epochs else []
-        inside = (
-            np.any([(time > begin) & (time <= end) for begin, end in spans], axis=0) if spans else np.zeros(time.size, bool)
-        )
+        # Where the period changes, each cycle has its own part of the time.
+        span = next((one for one in job.stretches if _same(one.period_s, cycle.period_s)), None)
+        inside = (time > span.start) & (time <= span.end) if span else np.zeros(time.size, dtype=bool)
         share = float(waits[inside].mean()) if inside.any() else 0.0
-        if cycle.kind != "unknown" or share < OFTEN:
-            cycles.append(cycle)
-            continue
-        which = int(rests[:, inside & waits].mean(axis=1).argmax())
-        ratio = float(np.median((drawn / np.percentile(drawn, 99, axis=1, keepdims=True))[:, inside & waits]))
-        text = (
-            f"for {share * cycle.period_s:.3g} s of each one GPU rests while the {len(signals) - 1} others spin at "
-            f"{ratio:.0%} of their highest power: they wait for it"
-        )
-        cycles.append(
-            replace(cycle, kind="checkpoint", evidence=text, idle_share=share, boundary_idle_s=share * cycle.period_s)
-        )
+        if cycle.kind == "unknown" and share >= OFTEN:
+            seconds, level = share * cycle.period_s, float(np.median(drawn[:, inside & waits][spins[:, inside & waits]]))
+            text = (
+                f"for {seconds:.3g} s of it one GPU rests while the other {len(signals) - 1} spin at {level:.0%} of their "
+                "highest power: they wait for it"
+            )
+            cycle = replace(cycle, kind="checkpoint", evidence=text, idle_share=share, boundary_idle_s=seconds)
+        cycles.append(cycle)
     return replace(job, cycles=tuple(cycles))
-
-
-def _kind(name: str) -> str:
-    return "power" if name in ("power", "power_average") else name

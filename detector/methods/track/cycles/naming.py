@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 #: so by this much (logarithm).
 APART, CHANGED = 5.5, 0.08
 
-#: A run of other work below this share of the longest one is noise; so is a run of rest (the first steps of a cycle begin together).
+#: A run of other work below this share of the longest one is noise; so is a run of rest.
 SHORT = 0.3
 
 #: At a boundary the device rests in half of the cycles, and in so many more than elsewhere in the cycle.
@@ -41,8 +41,8 @@ HOLE = 2
 #: So few bins of other work beside a longer rest are its edges.
 EDGE = 2
 
-#: A longer cycle has at most so many of the one that was found. What recurs at its boundaries is so clear that this percentile is
-#: above that one of what is at the others.
+#: A longer cycle has at most so many of the shorter one. What recurs at its boundaries is so clear that its lower percentile is
+#: above the higher one of what is at the others.
 MOST, OWN, OTHERS = 10, 20, 90
 
 #: Saves are regular if this share of their distances is that close to the median; a second one within a tenth of a cycle is the
@@ -268,9 +268,9 @@ def _longer(
             return [replace(both[0], period_s=period), both[1]]
     if saves is None:
         return []
+    saved = 0 if does.saves is None else int(does.saves.sum())
     text = f"every {length / period:.0f} cycles the GPU rests while {does.out} is far above what is usual"
-    seconds = float(np.mean(does.rests[does.saves])) if does.saves is not None else 0.0
-    seconds = float(np.count_nonzero(does.saves)) * float(np.median(np.diff(signals.time))) / around.size
+    seconds = saved * float(np.median(np.diff(signals.time))) / around.size
     return [found, Cycle("checkpoint", length, found.confidence, text, found.idle_share, seconds)]
 
 
@@ -307,7 +307,7 @@ def _recurring(signals: Signals, does: Activity, boundaries: Array) -> Array | N
     return None
 
 
-def _turn(values: Array) -> slice | None:
+def _turn(values: NDArray[np.floating]) -> slice | None:
     """Every k-th of the values, 2 <= k <= 10, where these are above all others; None where none are."""
     n = values.size
     for count in range(2, min(MOST, n // 3) + 1):

@@ -9,7 +9,8 @@ from ..periods import autocorrelation, level
 
 Array = NDArray[np.float64]
 
-#: A step has so many readings at least (fewer look like a longer one; NVML renews utilisation every 0.2 s, read every 0.1 s), and is this share of the cycle around it at most.
+#: A step has so many readings at least, fewer look like a longer one (NVML renews utilisation every 0.2 s, read or not). It is
+#: this share of the cycle around it at most.
 FEWEST, LARGEST = 5, 1 / 6
 
 #: Samples that are looked at.
