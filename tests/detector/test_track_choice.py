@@ -7,7 +7,7 @@ import pytest
 
 from epochcast.detector import InputError, detect
 from epochcast.detector.methods.track import confidence
-from epochcast.detector.methods.track.second_job import same
+from epochcast.detector.methods.track.second_job import drifts
 from epochcast.detector.simulator import simulate, simulate_class
 
 FOUR = ("dram_active", "sm_active", "pcie_rx", "power")
@@ -42,11 +42,14 @@ def test_an_epoch_is_preferred_to_its_steps() -> None:
     assert (found.verdict, found.period_s) == ("epochs", pytest.approx(64, rel=0.05))
 
 
-def test_boundaries_of_one_job_are_one_job() -> None:
+def test_only_boundaries_that_drift_are_of_two_jobs() -> None:
     first = np.arange(0.0, 500.0, 10.0)
-    assert same(first, first[::3] + 0.5)
-    assert same(first, np.arange(3.0, 500.0, 10.3))
-    assert not same(first, np.arange(0.0, 500.0, 17.3))
+    assert not drifts(first, first[::3] + 0.5)
+    assert not drifts(first, first[::4] + 4.0)  # in the middle of every fourth cycle
+    assert not drifts(first, np.sort(np.concatenate([first[::3] + 3, first[::3] + 18])))  # in turns at two places
+    assert not drifts(first, np.arange(3.0, 500.0, 10.3))
+    assert drifts(first, np.arange(0.0, 500.0, 17.3))
+    assert drifts(np.arange(0.0, 500.0, 17.3), first)
 
 
 def test_two_jobs_are_told_apart() -> None:

@@ -13,8 +13,8 @@ SHORTEST, LONGEST = 0.5, 1.5
 #: Periods this close are one job's: what is left of its own marks, or two halves of its cycle.
 ALIKE = 1.08
 
-#: Fewest boundaries of the slower cycle that tell; their phases are locked if they add up to this share of their number, at one,
-#: two or three places of the faster cycle.
+#: Fewest boundaries of the slower cycle that tell; their phases are locked if they add up to this share of their number, at
+#: one, two or three places of the faster cycle.
 FEWEST, LOCKED, TURNS = 4, 0.75, (1, 2, 3)
 
 

@@ -9,7 +9,7 @@ from ....signals import Signals
 
 Array = NDArray[np.float64]
 
-#: Shares of the time in which kernels run, the best first; and metrics whose full scale is what is usual for the device at work.
+#: Shares of the time in which kernels run, the best first; and metrics whose full scale is what is usual at work.
 BUSY, RELATIVE = ("gr_engine_active", "gpu_utilization"), ("sm_active", "process_cpu_utilization", "cpu_utilization", "cpu")
 
 #: Where a GPU works, most readings are near this percentile of what it does while it works.
