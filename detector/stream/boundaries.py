@@ -60,9 +60,9 @@ class Boundaries:
         nearest = float(self.positions[np.argmin(np.abs(self.positions - position))])
         return nearest if abs(nearest - position) < tolerance else None
 
-    def period(self) -> float | None:
-        """Mean of the intervals close to their median, as the tracker has it; None without any."""
-        return None if self.positions.size < 2 else typical(np.diff(self.positions))
+    def period(self, quantum: float) -> float | None:
+        """The usual interval, as the tracker has it where readings change every `quantum` samples; None without any."""
+        return None if self.positions.size < 2 else typical(np.diff(self.positions), quantum)
 
     def epochs(self, origin: float, step_s: float, first: int = 0) -> tuple[Epoch, ...]:
         """The epochs that begin at the boundaries from number `first` on; `origin`: unix seconds of sample 0."""

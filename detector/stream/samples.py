@@ -29,6 +29,7 @@ class Resampler:
         self._taken = 0
         self._time = -np.inf
         self._reading = self._value = np.full(len(self.metrics), np.nan)
+        self._counts = np.zeros(len(self.metrics) + 1)
 
     def parted(self, time: Array) -> NDArray[np.int64]:
         """Rows that begin anew, because they come longer than a hole after the row before, or as much earlier."""
@@ -39,16 +40,24 @@ class Resampler:
         """What comes next has nothing to do with what came before."""
         self.origin, self._taken, self._time = None, 0, -np.inf
         self._reading = self._value = np.full(len(self.metrics), np.nan)
+        self._counts = np.zeros(len(self.metrics) + 1)
 
-    def take(self, time: Array, table: Array) -> Array:
-        """The grid's next samples, (metrics, k), from rows `time` (n,) and `table` (metrics, n) with NaN for no reading."""
+    def take(self, time: Array, table: Array) -> tuple[Array, Array]:
+        """The grid's next samples from rows `time` (n,) and `table` (metrics, n) with NaN for no reading.
+
+        Returns:
+            The samples, (metrics, k), and until each the changes of every metric and last the rows, (metrics + 1, k).
+        """
         later = time > np.maximum.accumulate(np.concatenate([[self._time], time]))[:-1]
         if not later.all():
             self.dropped += int((~later).sum())
             time, table = time[later], table[:, later]
         if not time.size:
-            return np.empty((len(self.metrics), 0))
+            return np.empty((len(self.metrics), 0)), np.empty((len(self.metrics) + 1, 0))
         filled = _carried(np.concatenate([self._reading[:, None], table], axis=1))
+        new = np.ones((len(self.metrics) + 1, time.size))
+        new[:-1] = np.abs(np.diff(filled, axis=1)) > 0  # NaN, before the first reading, is not
+        counts = np.cumsum(np.concatenate([self._counts[:, None], new], axis=1), axis=1)
         times = np.concatenate([[self._time], time])
         values = filled.copy()
         if self._counter.any():
@@ -63,7 +72,9 @@ class Resampler:
         wanted = self.origin + self.step_s * np.arange(self._taken, last + 1)
         self._taken = last + 1
         self._time, self._reading, self._value = float(time[-1]), filled[:, -1], values[:, -1]
-        return np.array([np.interp(wanted, times, row) for row in values])
+        self._counts = counts[:, -1]
+        until = np.searchsorted(times, wanted + 1e-6 * self.step_s, side="right") - 1
+        return np.array([np.interp(wanted, times, row) for row in values]), counts[:, until]
 
     def checked(self, time: ArrayLike, values: Mapping[str, ArrayLike]) -> tuple[Array, Array]:
         """Rows as arrays, (n,) and (metrics, n); a metric that is left out has no reading.

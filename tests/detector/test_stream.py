@@ -272,7 +272,8 @@ def test_resampling_in_portions_is_interpolation() -> None:
     resampler = Resampler(["a", "energy"], 0.1)
     counted = np.cumsum(rng.random(400))
     even = np.concatenate(
-        [resampler.take(time[i : i + 7], np.array([values[i : i + 7], counted[i : i + 7]])) for i in range(0, 400, 7)], axis=1
+        [resampler.take(time[i : i + 7], np.array([values[i : i + 7], counted[i : i + 7]]))[0] for i in range(0, 400, 7)],
+        axis=1,
     )
     wanted = time[0] + 0.1 * np.arange(even.shape[1])
     np.testing.assert_allclose(even[0], np.interp(wanted, time, values), atol=1e-9)
