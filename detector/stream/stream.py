@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..epochs import Detection, Epoch, Job
 from ..errors import InputError
 from ..methods.track.boundaries import EVEN
-from ..methods.track.grid import BUSY_SAMPLES, BUSY_SHARE, FEWEST_SAMPLES, IDLE, PAUSE_RANK, RATIOS
+from ..methods.track.grid import BUSY_SAMPLES, BUSY_SHARE, FEWEST_SAMPLES, IDLE, PAUSE_RANK, PAUSE_SHARE, RATIOS
 from .boundaries import KEPT, Boundaries
 from .follower import Follower
 from .glance import BINS as GLANCE_BINS
@@ -19,7 +19,7 @@ from .glance import cycles
 from .pyramid import FACTOR, Pyramid, pooled
 from .samples import Resampler
 from .search import Search, alike, close, search
-from .work import PAUSE_LEAST, WEAKER, last_work, main_metric, parting, usual, watched
+from .work import PAUSE_LEAST, WEAKER, main_metric, parting, usual, watched, work_in
 
 Array = NDArray[np.float64]
 
@@ -108,7 +108,7 @@ class Stream:
     @property
     def state(self) -> Literal["idle", "searching", "answered"]:
         """`idle`: no work for 150 samples, and twice as long as the job usually rests; the answer is that of the job before."""
-        if self._now - self._busy_until > max(PAUSE_LEAST, usual(self._pauses)):
+        if self._now - self._busy_until > self._idle_after:
             return "idle"
         return "searching" if self._answer is None else "answered"
 
@@ -167,7 +167,7 @@ class Stream:
     def _forget(self) -> None:
         """Another job: nothing that was heard so far is about it."""
         self._pauses: list[int] = []  # the longest rests that the job went on after
-        self._rested = False
+        self._rested = self._ended = False  # whether it was searched in this rest, and as one that has ended
         self._answer: Detection | None = None
         self._heard: Detection | None = None
         self._follower: Follower | None = None
@@ -177,7 +177,9 @@ class Stream:
         self._boundaries = Boundaries()
         self._due = self._start + FIRST
         self._seen: Array = np.empty(0)  # cycles of the last glance, in samples
-        self._searched = self._whole = 0  # samples of the job at the last search, and at the last one as `detect` would
+        self._searched = 0  # samples of the job at the last search
+        self._last: Search | None = None  # the last search as `detect` would ...
+        self._last_at = 0  # ... when work had lasted until then
         self._agreed = 0  # searches that agree on the answer
         self._spent = 0  # searches of the job
 
@@ -201,6 +203,11 @@ class Stream:
         """Samples between two changes of the metric that changes most often, as `Grid.quantum`."""
         return float(max(1.0, (self._counts[-1] - 1) / max(1.0, self._counts[:-1].max())))
 
+    @property
+    def _idle_after(self) -> float:
+        """Samples of rest after which the device is idle: the job may have ended."""
+        return max(PAUSE_LEAST, usual(self._pauses))
+
     def _tick(self) -> None:
         if self._threshold == 0:
             if self._now // FACTOR % SETTLE_EVERY == 0 or self._now <= SETTLE_EVERY:
@@ -208,11 +215,15 @@ class Stream:
         else:
             self._watch()
         idle = self._now - self._busy_until
-        if idle <= max(PAUSE_LEAST, usual(self._pauses)) and self._follower is not None:
+        if idle > self._idle_after:
+            if self._threshold and not self._ended:
+                self._end()
+            return
+        if self._follower is not None:
             self._follow(self._follower)
         if idle > max(BUSY_SAMPLES, usual(self._pauses)):
-            if not self._rested and self._threshold and self._busy_until - self._start > 1.05 * self._whole:
-                self._search_whole()
+            if not self._rested and self._busy_until - self._start > CONFIRM * self._searched:
+                self._search(whole=True)
             self._rested = True
         elif self._now >= self._due:
             self._settle_work()
@@ -225,6 +236,8 @@ class Stream:
             self._boundaries.drop_last()
             self._follower.expect_after(self._boundaries.last)
             self._tell(self._epochs())
+        elif self._follower is not None and self._now - self._busy_until > self._idle_after:
+            self._follower.expect_after(float(self._now))  # whatever came meanwhile, no boundary is overdue
         self._tail = False
 
     def _watch(self) -> None:
@@ -234,8 +247,7 @@ class Stream:
             return
         _, bins = self._pyramid.window(1, self._now - width)
         idle = self._now - self._busy_until
-        rested = idle > max(PAUSE_LEAST, usual(self._pauses))
-        weaker = rested and self._resampler.metrics[self._main] in RATIOS
+        weaker = idle > self._idle_after and self._resampler.metrics[self._main] in RATIOS
         if not np.nan_to_num(bins[0, self._main]).mean() > self._threshold * (WEAKER if weaker else 1):
             return
         pause, before = idle - width, self._busy_until - self._start
@@ -248,16 +260,16 @@ class Stream:
             self._pauses = sorted([*self._pauses, pause])[-PAUSE_RANK:]
             if self._rested:
                 self._resume()
-            self._rested = False
+            self._rested = self._ended = False
         self._busy_until = self._now
 
     def _settle_work(self) -> None:
-        """What working means, when the last stretch of work began, and until when it lasted."""
+        """What working means, when the job's work began, and until when it lasted."""
         level = max(1, self._pyramid.finest(self._start))
         first, bins = self._pyramid.window(level, self._start)
         self._main = main_metric(self._resampler.metrics, bins[0])
         name = self._resampler.metrics[self._main]
-        work = last_work(np.nan_to_num(bins[0, self._main].astype(np.float64)), name)
+        work = work_in(np.nan_to_num(bins[0, self._main].astype(np.float64)), name)
         if work is None:
             return
         self._begun = first + FACTOR**level * work.begin
@@ -274,16 +286,24 @@ class Stream:
             self._tell((*self._answer.epochs, *self._epochs(self._boundaries.positions.size - 2))[1 - KEPT :])
             lengths = np.diff(self._boundaries.positions[-UNLIKE - 1 :])
             if lengths.size == UNLIKE and (np.abs(lengths / follower.period - 1) > EVEN).all():
-                self._lose(since=self._boundaries.positions[-UNLIKE - 1])
+                regime = bool((np.abs(lengths / np.median(lengths) - 1) <= EVEN).all())
+                self._lose(since=float(self._boundaries.positions[-UNLIKE - 1]), sure=regime)
         elif follower.lost and self._now - self._busy_until <= BUSY_SAMPLES:
             self._lose(since=self._boundaries.last)
 
-    def _lose(self, since: float) -> None:
+    def _lose(self, since: float, *, sure: bool = False) -> None:
         """The boundaries stopped after `since`: the answer is withdrawn, and searched for in what came since.
 
-        It may be another job, or the same one if the answer was wrong: `_speak` finds out once there is another.
+        It may be another job, or the same one if the answer was wrong: `_speak` finds out once there is another. Unless it is
+        `sure` that others come in their place, the answer stays as long as a search of the whole job has it still, and as
+        what came since is short beside the job.
         """
         assert self._answer is not None
+        if not sure and self._now - since <= PAUSE_SHARE * (self._now - self._start):
+            whole = self._track(self._start)
+            if whole is not None and alike(self._answer, whole.found) and self._follower is not None:
+                self._follower.expect_after(float(self._now))
+                return
         self._lost, self._start = (self._start, self._answer), int(since)
         self._answer = self._heard = self._follower = None
         self._searched, self._due = 0, self._now
@@ -311,24 +331,30 @@ class Stream:
         before, self._seen = self._seen, cycles(pooled(bins, size)) * size * FACTOR**level
         return any(close(cycle, other) for cycle in self._seen for other in before)
 
-    def _search_whole(self) -> None:
-        """The device rests: what the tracker answers on the whole job is the answer."""
-        self._whole = self._searched = self._now - self._start
-        if (searched := self._track(self._start, whole=True)) is None:
+    def _end(self) -> None:
+        """The device is idle: what the tracker answers on the whole job is the answer."""
+        self._ended = True
+        searched = (
+            self._last if self._last is not None and self._last_at == self._busy_until else self._track(self._start, whole=True)
+        )
+        if searched is None:
             return
         found = self._heard = searched.found
-        self._agreed = 2
+        self._searched, self._agreed, self._lost = self._now - self._start, 2, None
+        self._answer = found
         if found.verdict == "epochs":
-            self._answer, self._lost = found, None
             self._settle(searched)
             self._tell(self._epochs())
         else:
-            self._answer, self._follower, self._boundaries = found, None, Boundaries()
+            self._follower, self._boundaries = None, Boundaries()
 
-    def _search(self) -> None:
+    def _search(self, *, whole: bool = False) -> None:
         """Let the tracker search the job; the answer is given if the search before agrees, or confirmed."""
         self._searched = self._now - self._start
-        if (searched := self._track(self._start)) is None:
+        searched = self._track(self._start, whole=whole)
+        if whole:
+            self._last, self._last_at = searched, self._busy_until
+        if searched is None:
             return
         found = searched.found
         if found.verdict == "epochs" and len(found.epochs) < FEWEST:

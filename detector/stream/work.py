@@ -23,8 +23,8 @@ from ..methods.track.grid import (
 from ..signals import PREFERENCE, Signals
 
 #: The tracker sees what comes after a rest, and parts at a fifth of the shorter side; a stream must decide when work begins
-#: again. It parts at a fifth of what came before, in these bounds: 15 s and one minute at 10 Hz.
-PAUSE_LEAST, PAUSE_MOST = 150, 600
+#: again. It parts at a fifth of what came before, in these bounds: 15 s and five minutes at 10 Hz.
+PAUSE_LEAST, PAUSE_MOST = 150, 3000
 
 #: A hole in the telemetry after which nothing is known of what came before: an agent, a network or a database that fails does
 #: so for seconds, however often it is read; and so many samples, for what is read less often than every 3 s.
@@ -41,7 +41,7 @@ def hole_s(step_s: float) -> float:
 
 @dataclass(frozen=True)
 class Work:
-    """A stretch of work.
+    """When the device worked.
 
     Attributes:
         begin, end: bins, `end` excluded.
@@ -58,8 +58,8 @@ def watched(samples: int) -> int:
     return max(1, min(BUSY_SAMPLES, round(BUSY_PART * samples)))
 
 
-def last_work(activity: NDArray[np.float64], name: str) -> Work | None:
-    """The last busy stretch of the tracker; None if nothing was ever done.
+def work_in(activity: NDArray[np.float64], name: str) -> Work | None:
+    """From the first to the last of the tracker's busy stretches; None if nothing was ever done.
 
     Rest before all work is left out first: of a job that has only just begun, the tracker's percentile would see rest alone.
 
@@ -76,9 +76,9 @@ def last_work(activity: NDArray[np.float64], name: str) -> Work | None:
         return None
     first = min(int(above[0]), activity.size - 2)
     rest = activity[first:]
-    begin, end = max(busy_stretches(Signals(np.arange(float(rest.size)), {name: rest}, {name: 1.0})))
+    stretches = busy_stretches(Signals(np.arange(float(rest.size)), {name: rest}, {name: 1.0}))
     threshold = floor + BUSY_SHARE * (float(np.percentile(level[first:], 90)) - floor)
-    return Work(first + begin, first + end + 1, threshold)
+    return Work(first + min(stretches)[0], first + max(stretches)[1] + 1, threshold)
 
 
 def parting(before: int, pauses: Sequence[int]) -> float:
