@@ -11,30 +11,30 @@ from numpy.typing import ArrayLike, NDArray
 from ..epochs import Detection, Epoch, Job
 from ..errors import InputError
 from ..methods.track.boundaries import EVEN
-from ..methods.track.grid import BUSY_SAMPLES, BUSY_SHARE, FEWEST_SAMPLES, IDLE, PAUSE_RANK, PAUSE_SHARE, RATIOS
+from ..methods.track.grid import BUSY_SAMPLES, BUSY_SHARE, FEWEST_SAMPLES, IDLE, PAUSE_RANK, RATIOS
 from .boundaries import KEPT, Boundaries
 from .follower import Follower
 from .glance import BINS as GLANCE_BINS
 from .glance import cycles
 from .pyramid import FACTOR, Pyramid, pooled
 from .samples import Resampler
-from .search import Search, alike, close, search
+from .search import MOST_BINS, Search, alike, close, search
 from .work import PAUSE_LEAST, WEAKER, main_metric, parting, usual, watched, work_in
 
 Array = NDArray[np.float64]
 
 #: A job is glanced at when it has so many samples, and whenever it is longer by GLANCE; what two glances in a row show is
 #: searched for, unless the job has hardly grown since the last search. Nothing else costs as much as a search.
-FIRST, GLANCE, AGAIN = FEWEST_SAMPLES, 1.1, 1.2
+FIRST, GLANCE, AGAIN = FEWEST_SAMPLES, 1.1, 1.25
 
 #: A first confident answer is searched for again when the job is longer by CONFIRM, another than the present one by DOUBT.
 #: Without any sign the job is searched when it is longer by UNSEEN; for an answer, by STEADY times the searches that agree on
 #: it, or on the work clock, where only searches tell boundaries, by STEADY.
 CONFIRM, DOUBT, UNSEEN, STEADY = 1.1, 1.5, 4.0, 1.25
 
-#: Seconds of a job for each search that needs no such reason: a search takes 0.2 s, of which eight GPUs may spend half a per
-#: cent of a core. Nothing that is found depends on it but the time at which it is.
-SPARE_S = 400.0
+#: CPU seconds of a search, about, and for each of its bins, and the share of a core that one stream may spend on searches for
+#: which there is no other reason: eight of them half a per cent, with what else they do. Slow telemetry has much to spare.
+SEARCH_S, BIN_S, SHARE = 0.1, 1e-4, 4e-4
 
 #: Fewer epochs are no answer yet: their length is known to some per cent only.
 FEWEST = 3
@@ -179,9 +179,10 @@ class Stream:
         self._seen: Array = np.empty(0)  # cycles of the last glance, in samples
         self._searched = 0  # samples of the job at the last search
         self._last: Search | None = None  # the last search as `detect` would ...
+        self._steps: Detection | None = None  # the last seen, if they were too early to be an answer
         self._last_at = 0  # ... when work had lasted until then
         self._agreed = 0  # searches that agree on the answer
-        self._spent = 0  # searches of the job
+        self._spent = 0.0  # CPU seconds, about, of the job's searches
 
     @property
     def _now(self) -> int:
@@ -286,20 +287,19 @@ class Stream:
             self._tell((*self._answer.epochs, *self._epochs(self._boundaries.positions.size - 2))[1 - KEPT :])
             lengths = np.diff(self._boundaries.positions[-UNLIKE - 1 :])
             if lengths.size == UNLIKE and (np.abs(lengths / follower.period - 1) > EVEN).all():
-                regime = bool((np.abs(lengths / np.median(lengths) - 1) <= EVEN).all())
-                self._lose(since=float(self._boundaries.positions[-UNLIKE - 1]), sure=regime)
+                even = np.flatnonzero(np.abs(np.diff(self._boundaries.positions) / follower.period - 1) <= EVEN)
+                self._lose(since=float(self._boundaries.positions[even[-1] + 1 if even.size else 0]))
         elif follower.lost and self._now - self._busy_until <= BUSY_SAMPLES:
             self._lose(since=self._boundaries.last)
 
-    def _lose(self, since: float, *, sure: bool = False) -> None:
+    def _lose(self, since: float) -> None:
         """The boundaries stopped after `since`: the answer is withdrawn, and searched for in what came since.
 
-        It may be another job, or the same one if the answer was wrong: `_speak` finds out once there is another. Unless it is
-        `sure` that others come in their place, the answer stays as long as a search of the whole job has it still, and as
-        what came since is short beside the job.
+        It may be another job, or the same one if the answer was wrong: `_speak` finds out once there is another. The answer
+        stays as long as a search of the whole job has it still, and as what came since is short beside the job.
         """
         assert self._answer is not None
-        if not sure and self._now - since <= PAUSE_SHARE * (self._now - self._start):
+        if self._now - since <= parting(int(since) - self._start, ()):
             whole = self._track(self._start)
             if whole is not None and alike(self._answer, whole.found) and self._follower is not None:
                 self._follower.expect_after(float(self._now))
@@ -312,16 +312,18 @@ class Stream:
         """Search if that may tell something new."""
         length = self._now - self._start
         grown = length / max(FIRST, self._searched)
-        spare = grown > CONFIRM and self._spent * SPARE_S < length * self._step_s
+        spare = grown > CONFIRM and self._spent + SEARCH_S + BIN_S * length < SHARE * length * self._step_s
         answered = self._answer is not None and self._answer.verdict == "epochs"
         if self._heard is not None and self._heard.verdict == "epochs" and not alike(self._heard, self._answer):
             due = grown > (DOUBT if answered else CONFIRM)
+        elif self._steps is not None and self._answer is None and self._searched < STEPS_AFTER <= length:
+            due = True
         elif answered:
             due = spare or grown > STEADY * (1 if self._follower is None else self._agreed)
         else:
             due = spare or grown > UNSEEN or (self._seen_again() and grown > AGAIN)
         if due:
-            self._search()
+            self._search(whole=spare)
 
     def _seen_again(self) -> bool:
         """Glance at the job: does it show a cycle that it showed the last time?"""
@@ -345,6 +347,7 @@ class Stream:
         if found.verdict == "epochs":
             self._settle(searched)
             self._tell(self._epochs())
+            self._answer = replace(self._answer, period_s=found.period_s)
         else:
             self._follower, self._boundaries = None, Boundaries()
 
@@ -363,7 +366,14 @@ class Stream:
             return  # readings that change so seldom cannot show it
         before, self._heard = self._heard, found
         if found.verdict == "steps" and self._searched < STEPS_AFTER:
+            self._steps = found
             return
+        if found.verdict == "none" and searched.width > 1 and self._steps is not None and self._searched >= STEPS_AFTER:
+            # Nothing longer has come: are the steps of before still there, in bins that show them?
+            fine = self._track(self._now - MOST_BINS)
+            if fine is not None and alike(self._steps, fine.found):
+                self._answer = self._heard = fine.found
+                return
         if self._answer is not None and found.verdict == "none" and (self._follower is not None or searched.width > 1):
             return  # boundaries still come, or steps were seen in finer bins
         if alike(self._answer, found):
@@ -403,8 +413,9 @@ class Stream:
         if self._answer is not None and self._answer.verdict == "epochs" and not whole:
             widest = max(1.0, self._period / RESOLVED)
         self.searches += 1
-        self._spent += 1
-        return search(self._pyramid, self._resampler, since, self._parameters, widest=widest, whole=whole)
+        searched = search(self._pyramid, self._resampler, since, self._parameters, widest=widest, whole=whole)
+        self._spent += SEARCH_S + BIN_S * (0 if searched is None else searched.bins)
+        return searched
 
     def _settle(self, searched: Search) -> None:
         """Take over the boundaries of an answer, and follow them."""

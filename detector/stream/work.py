@@ -23,8 +23,8 @@ from ..methods.track.grid import (
 from ..signals import PREFERENCE, Signals
 
 #: The tracker sees what comes after a rest, and parts at a fifth of the shorter side; a stream must decide when work begins
-#: again. It parts at a fifth of what came before, in these bounds: 15 s and five minutes at 10 Hz.
-PAUSE_LEAST, PAUSE_MOST = 150, 3000
+#: again. It parts at a fifth of what came before, in these bounds: 15 s and ten minutes at 10 Hz.
+PAUSE_LEAST, PAUSE_MOST = 150, 6000
 
 #: A hole in the telemetry after which nothing is known of what came before: an agent, a network or a database that fails does
 #: so for seconds, however often it is read; and so many samples, for what is read less often than every 3 s.
