@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..epochs import Detection, Epoch, Job
 from ..errors import InputError
 from ..methods.track.boundaries import EVEN
+from ..methods.track.cycle import FEWEST_READINGS
 from ..methods.track.grid import BUSY_SAMPLES, BUSY_SHARE, FEWEST_SAMPLES, IDLE, PAUSE_RANK, RATIOS
 from .boundaries import KEPT, Boundaries
 from .follower import Follower
@@ -19,7 +20,7 @@ from .glance import cycles
 from .pyramid import FACTOR, Pyramid, pooled
 from .samples import Resampler
 from .search import MOST_BINS, Search, alike, close, search
-from .work import PAUSE_LEAST, WEAKER, main_metric, parting, usual, watched, work_in
+from .work import PAUSE_LEAST, PAUSE_MOST, WEAKER, main_metric, parting, usual, watched, work_in
 
 Array = NDArray[np.float64]
 
@@ -40,8 +41,8 @@ SEARCH_S, BIN_S, SHARE = 0.1, 1e-4, 4e-4
 FEWEST = 3
 
 #: Steps are no answer before so many samples of a job that goes on: until then an epoch may be too long to be seen. At 10 Hz
-#: an epoch of two minutes has come three times by then.
-STEPS_AFTER = 4096
+#: an epoch of 160 s has come three times by then.
+STEPS_AFTER = 5000
 
 #: An answer is searched for again only where its period has so many bins.
 RESOLVED = 24
@@ -162,12 +163,12 @@ class Stream:
         self._counts = np.zeros(len(self._resampler.metrics) + 1)  # changes of each metric, and rows
         self._start = self._begun = self._busy_until = 0
         self._main, self._threshold = 0, 0.0
+        self._pauses: list[int] = []  # the longest rests of the device, whether they parted jobs or not: what recurs does not
         self._forget()
 
     def _forget(self) -> None:
         """Another job: nothing that was heard so far is about it."""
-        self._pauses: list[int] = []  # the longest rests that the job went on after
-        self._rested = self._ended = False  # whether it was searched in this rest, and as one that has ended
+        self._ended = False  # whether it was searched as one that has
         self._answer: Detection | None = None
         self._heard: Detection | None = None
         self._follower: Follower | None = None
@@ -178,8 +179,7 @@ class Stream:
         self._due = self._start + FIRST
         self._seen: Array = np.empty(0)  # cycles of the last glance, in samples
         self._searched = 0  # samples of the job at the last search
-        self._last: Search | None = None  # the last search as `detect` would ...
-        self._steps: Detection | None = None  # the last seen, if they were too early to be an answer
+        self._sought = False  # whether steps were sought in the last samples
         self._last_at = 0  # ... when work had lasted until then
         self._agreed = 0  # searches that agree on the answer
         self._spent = 0.0  # CPU seconds, about, of the job's searches
@@ -222,11 +222,7 @@ class Stream:
             return
         if self._follower is not None:
             self._follow(self._follower)
-        if idle > max(BUSY_SAMPLES, usual(self._pauses)):
-            if not self._rested and self._busy_until - self._start > CONFIRM * self._searched:
-                self._search(whole=True)
-            self._rested = True
-        elif self._now >= self._due:
+        if idle <= BUSY_SAMPLES and self._now >= self._due:
             self._settle_work()
             self._look()
             self._due = self._now + max(FACTOR, int((GLANCE - 1) * (self._now - self._start)))
@@ -251,17 +247,18 @@ class Stream:
         weaker = idle > self._idle_after and self._resampler.metrics[self._main] in RATIOS
         if not np.nan_to_num(bins[0, self._main]).mean() > self._threshold * (WEAKER if weaker else 1):
             return
-        pause, before = idle - width, self._busy_until - self._start
-        if pause > parting(before, self._pauses):
+        pause, parts = idle - width, parting(self._busy_until - self._start, self._pauses)
+        if 0 < pause <= PAUSE_MOST:
+            self._pauses = sorted([*self._pauses, idle])[-PAUSE_RANK:]
+        if pause > parts:
             self._start = self._busy_until
             self._settle_work()
             self._start = self._begun
             self._forget()
         elif pause > 0:
-            self._pauses = sorted([*self._pauses, pause])[-PAUSE_RANK:]
-            if self._rested:
+            if self._ended:
                 self._resume()
-            self._rested = self._ended = False
+            self._ended = False
         self._busy_until = self._now
 
     def _settle_work(self) -> None:
@@ -300,7 +297,7 @@ class Stream:
         """
         assert self._answer is not None
         if self._now - since <= parting(int(since) - self._start, ()):
-            whole = self._track(self._start)
+            whole = self._track(self._start, whole=True)
             if whole is not None and alike(self._answer, whole.found) and self._follower is not None:
                 self._follower.expect_after(float(self._now))
                 return
@@ -316,14 +313,18 @@ class Stream:
         answered = self._answer is not None and self._answer.verdict == "epochs"
         if self._heard is not None and self._heard.verdict == "epochs" and not alike(self._heard, self._answer):
             due = grown > (DOUBT if answered else CONFIRM)
-        elif self._steps is not None and self._answer is None and self._searched < STEPS_AFTER <= length:
-            due = True
         elif answered:
             due = spare or grown > STEADY * (1 if self._follower is None else self._agreed)
         else:
             due = spare or grown > UNSEEN or (self._seen_again() and grown > AGAIN)
         if due:
             self._search(whole=spare)
+        if (self._answer is None or self._answer.verdict == "none") and length >= STEPS_AFTER and not self._sought:
+            # Nothing longer has come. Bins of the whole job may be too wide to show steps; those of its end are not.
+            self._sought = True
+            fine = self._track(self._now - MOST_BINS)
+            if fine is not None and fine.found.verdict == "steps":
+                self._answer = self._heard = fine.found
 
     def _seen_again(self) -> bool:
         """Glance at the job: does it show a cycle that it showed the last time?"""
@@ -336,9 +337,7 @@ class Stream:
     def _end(self) -> None:
         """The device is idle: what the tracker answers on the whole job is the answer."""
         self._ended = True
-        searched = (
-            self._last if self._last is not None and self._last_at == self._busy_until else self._track(self._start, whole=True)
-        )
+        searched = self._track(self._start, whole=True)
         if searched is None:
             return
         found = self._heard = searched.found
@@ -355,8 +354,6 @@ class Stream:
         """Let the tracker search the job; the answer is given if the search before agrees, or confirmed."""
         self._searched = self._now - self._start
         searched = self._track(self._start, whole=whole)
-        if whole:
-            self._last, self._last_at = searched, self._busy_until
         if searched is None:
             return
         found = searched.found
@@ -366,14 +363,7 @@ class Stream:
             return  # readings that change so seldom cannot show it
         before, self._heard = self._heard, found
         if found.verdict == "steps" and self._searched < STEPS_AFTER:
-            self._steps = found
             return
-        if found.verdict == "none" and searched.width > 1 and self._steps is not None and self._searched >= STEPS_AFTER:
-            # Nothing longer has come: are the steps of before still there, in bins that show them?
-            fine = self._track(self._now - MOST_BINS)
-            if fine is not None and alike(self._steps, fine.found):
-                self._answer = self._heard = fine.found
-                return
         if self._answer is not None and found.verdict == "none" and (self._follower is not None or searched.width > 1):
             return  # boundaries still come, or steps were seen in finer bins
         if alike(self._answer, found):
@@ -426,7 +416,7 @@ class Stream:
         # The ends of what was searched are the tracker's guesses, unless the job itself began or ended there.
         inside = np.ones(marks.size, dtype=bool)
         inside[0] = first - self._start < width or marks[0] - first > 0.2 * period
-        ended = self._now - self._busy_until > max(BUSY_SAMPLES, usual(self._pauses))
+        ended = self._now - self._busy_until > self._idle_after
         inside[-1] = ended or self._now - marks[-1] > 0.2 * period
         self._tail = ended and self._busy_until - marks[-1] < 0.2 * period
         if inside.any():
@@ -436,7 +426,7 @@ class Stream:
             self._boundaries = Boundaries()
         self._period = period
         self._follower = None
-        if found.clock == "wall":
+        if found.clock == "wall" and period >= FEWEST_READINGS:
             begun = marks[marks - self._start > 0.25 * period]
             try:
                 self._follower = Follower(self._pyramid, begun if begun.size else marks, period)
@@ -472,7 +462,7 @@ class Stream:
         assert self._answer is not None
         assert self._answer.period_s is not None
         period = self._answer.period_s
-        if self._answer.clock == "wall" and (typical := self._boundaries.period(self._quantum)) is not None:
+        if self._follower is not None and (typical := self._boundaries.period(self._quantum)) is not None:
             self._period, period = typical, typical * self._step_s
         jobs = (Job(period, epochs, self._answer.confidence), *self._answer.jobs[1:])
         self._answer = replace(self._answer, period_s=period, epochs=epochs, jobs=jobs)
