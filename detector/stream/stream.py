@@ -14,7 +14,7 @@ from ..methods.track.boundaries import EVEN
 from ..methods.track.cycle import FEWEST_READINGS
 from ..methods.track.grid import BUSY_SAMPLES, BUSY_SHARE, FEWEST_SAMPLES, IDLE, PAUSE_RANK, RATIOS
 from .boundaries import KEPT, Boundaries
-from .follower import Follower
+from .follower import OVERDUE, Follower
 from .glance import BINS as GLANCE_BINS
 from .glance import cycles
 from .pyramid import FACTOR, Pyramid, pooled
@@ -41,8 +41,8 @@ SEARCH_S, BIN_S, SHARE = 0.1, 1e-4, 4e-4
 FEWEST = 3
 
 #: Steps are no answer before so many samples of a job that goes on: until then an epoch may be too long to be seen. At 10 Hz
-#: an epoch of 160 s has come three times by then.
-STEPS_AFTER = 5000
+#: an epoch of 150 s has come three times by then.
+STEPS_AFTER = 4500
 
 #: An answer is searched for again only where its period has so many bins.
 RESOLVED = 24
@@ -248,6 +248,8 @@ class Stream:
         if not np.nan_to_num(bins[0, self._main]).mean() > self._threshold * (WEAKER if weaker else 1):
             return
         pause, parts = idle - width, parting(self._busy_until - self._start, self._pauses)
+        if self._answer is not None and self._answer.verdict == "epochs":
+            parts = max(parts, OVERDUE * self._period)  # an epoch may rest
         if 0 < pause <= PAUSE_MOST:
             self._pauses = sorted([*self._pauses, idle])[-PAUSE_RANK:]
         if pause > parts:
