@@ -47,6 +47,10 @@ STEPS_AFTER = 4500
 #: An answer is searched for again only where its period has so many bins.
 RESOLVED = 24
 
+#: After so many samples of rest the job may have ended, 5 s at 10 Hz: it is searched if it is longer by ENDED than at the last
+#: search.
+RESTING, ENDED = 50, 1.05
+
 #: Blocks of samples until it is settled anew what working means, at least.
 SETTLE_EVERY = 64
 
@@ -168,7 +172,8 @@ class Stream:
 
     def _forget(self) -> None:
         """Another job: nothing that was heard so far is about it."""
-        self._ended = False  # whether it was searched as one that has
+        self._rested = self._ended = False  # whether it rests for long enough to have ended, and for so long that it has
+        self._whole: Search | None = None  # the search of all of it since it rests
         self._answer: Detection | None = None
         self._heard: Detection | None = None
         self._follower: Follower | None = None
@@ -205,8 +210,13 @@ class Stream:
         return float(max(1.0, (self._counts[-1] - 1) / max(1.0, self._counts[:-1].max())))
 
     @property
+    def _rest_after(self) -> float:
+        """Samples of rest after which the job may have ended."""
+        return max(RESTING, usual(self._pauses))
+
+    @property
     def _idle_after(self) -> float:
-        """Samples of rest after which the device is idle: the job may have ended."""
+        """Samples of rest after which the device is idle."""
         return max(PAUSE_LEAST, usual(self._pauses))
 
     def _tick(self) -> None:
@@ -222,7 +232,11 @@ class Stream:
             return
         if self._follower is not None:
             self._follow(self._follower)
-        if idle <= BUSY_SAMPLES and self._now >= self._due:
+        if idle > self._rest_after:
+            if not self._rested and self._threshold:
+                self._rest()
+            self._rested = True
+        elif self._now >= self._due:
             self._settle_work()
             self._look()
             self._due = self._now + max(FACTOR, int((GLANCE - 1) * (self._now - self._start)))
@@ -258,9 +272,9 @@ class Stream:
             self._start = self._begun
             self._forget()
         elif pause > 0:
-            if self._ended:
+            if self._rested:
                 self._resume()
-            self._ended = False
+            self._rested, self._ended, self._whole = False, False, None
         self._busy_until = self._now
 
     def _settle_work(self) -> None:
@@ -336,15 +350,25 @@ class Stream:
         before, self._seen = self._seen, cycles(pooled(bins, size)) * size * FACTOR**level
         return any(close(cycle, other) for cycle in self._seen for other in before)
 
+    def _rest(self) -> None:
+        """The job may have ended: search the whole of it, and take an answer that was known already at its word."""
+        known = self._heard if self._answer is None else self._answer
+        if self._busy_until - self._start > ENDED * self._searched:
+            self._whole = self._track(self._start, whole=True)
+            if self._whole is not None and self._whole.found.verdict == "epochs" and alike(known, self._whole.found):
+                self._take_over(self._whole)
+
     def _end(self) -> None:
         """The device is idle: what the tracker answers on the whole job is the answer."""
-        self._ended = True
-        searched = self._track(self._start, whole=True)
-        if searched is None:
-            return
-        found = self._heard = searched.found
+        self._ended = self._rested = True
+        whole = self._track(self._start, whole=True) if self._whole is None else self._whole
+        if whole is not None:
+            self._take_over(whole)
+
+    def _take_over(self, searched: Search) -> None:
+        """The answer of the tracker on the whole job."""
+        found = self._answer = self._heard = searched.found
         self._searched, self._agreed, self._lost = self._now - self._start, 2, None
-        self._answer = found
         if found.verdict == "epochs":
             self._settle(searched)
             self._tell(self._epochs())
@@ -418,7 +442,7 @@ class Stream:
         # The ends of what was searched are the tracker's guesses, unless the job itself began or ended there.
         inside = np.ones(marks.size, dtype=bool)
         inside[0] = first - self._start < width or marks[0] - first > 0.2 * period
-        ended = self._now - self._busy_until > self._idle_after
+        ended = self._now - self._busy_until > self._rest_after
         inside[-1] = ended or self._now - marks[-1] > 0.2 * period
         self._tail = ended and self._busy_until - marks[-1] < 0.2 * period
         if inside.any():
