@@ -12,7 +12,7 @@ import json
 import os
 import time
 import tracemalloc
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -142,10 +142,11 @@ def cost(seed: int, minutes: float) -> None:
     spent = time.process_time() - begun
     print(f"{GPUS} GPUs x {len(METRICS)} metrics, {minutes:g} min at 10 Hz, one update a second:")
     searches = sum(stream.searches for stream in streams)
+    print(f"  {spent:.1f} CPU seconds, {100 * spent / updates:.2f} % of a core; slowest update {1e3 * slowest:.0f} ms")
     print(
-        f"  {spent:.1f} CPU seconds, {100 * spent / updates:.2f} % of a core; slowest update {1e3 * slowest:.0f} ms; {searches} searches"
+        f"  {searches} searches; answers: "
+        + ", ".join("none yet" if s.detection is None else s.detection.verdict for s in streams)
     )
-    print("  answers: " + ", ".join("none yet" if s.detection is None else s.detection.verdict for s in streams))
     del streams
     tracemalloc.start()
     streams = [Stream(METRICS) for _ in feeds]
@@ -210,9 +211,7 @@ def agreement() -> None:
     table = pd.DataFrame(rows)
     same = table["same_verdict"] & (table["same_period"] != False)  # noqa: E712  # NaN: no period to compare
     print("\n" + table.assign(same=same).round(3).to_string(na_rep="-", max_colwidth=32))
-    print(
-        f"{same.sum()} of {len(table)} end with the verdict and the period of the whole trace; {table['wrong'].sum()} ever wrong"
-    )
+    print(f"{same.sum()} of {len(table)} end with the verdict and the period of the whole; {table['wrong'].sum()} ever wrong")
 
 
 def period(found: Detection) -> float:
