@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...detector.signals import PREFERENCE
-from ...detector.stream.work import PAUSE_S
 from ...regressor import Catalog
 from ...regressor.profile import METRICS
 from ..errors import InputError
@@ -18,7 +17,7 @@ from .finding import Finding, Span
 from .quality import TraceQuality
 from .span_finding import span_of
 from .span_rows import SpanRows
-from .stretches import SHORTEST_S, Activity, Stretch, worked
+from .stretches import PAUSE_S, SHORTEST_S, Activity, Stretch, worked
 from .trace_rows import Piece, TraceRows
 
 # Rest before and after a stretch that the detector sees too: it tells what working means. Two stretches do not share any.

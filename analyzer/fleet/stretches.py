@@ -10,12 +10,18 @@ from numpy.typing import NDArray
 from scipy.ndimage import uniform_filter1d
 
 from ...detector.methods.track.grid import IDLE, PAUSE_SHARE, RATIOS
-from ...detector.stream.work import BUSY_MEAN_S, BUSY_SHARE, hole_s, pause_s
+from ...detector.stream.work import hole_s
 
 Array = NDArray[np.float64]
 
 SHORTEST_S = 60.0
 """Work that is shorter is no job to analyse: before a minute of it the service makes no profile either."""
+
+PAUSE_S = 15.0
+"""Rest that parts two jobs, at least; and eight bins where these are wide."""
+
+# Working is a mean over so many seconds above this share of the usual level.
+_BUSY_MEAN_S, _BUSY_SHARE = 3.0, 0.12
 
 _MOST_BINS = 2**21
 _ROWS, _READINGS, _SUMS = range(3)
@@ -126,8 +132,8 @@ def worked(activity: Activity, metric: str | None, step_s: float) -> Worked:
         if level is None or metric is None:
             found.append((first, last, None))
         else:
-            smooth = uniform_filter1d(level[first:last], max(1, round(BUSY_MEAN_S / width)), mode="nearest")
-            least = BUSY_SHARE * IDLE if metric in RATIOS else 0.0
+            smooth = uniform_filter1d(level[first:last], max(1, round(_BUSY_MEAN_S / width)), mode="nearest")
+            least = _BUSY_SHARE * IDLE if metric in RATIOS else 0.0
             found += sorted((first + a, first + b, at) for a, b, at in _parted(smooth, width, least, again=metric in RATIOS))
     working = np.zeros(rows.size, dtype=bool)
     for a, b, _ in found:
@@ -155,14 +161,14 @@ def _parted(smooth: Array, width: float, least: float, *, again: bool) -> Iterat
 
 
 def _busy(smooth: Array, width: float, least: float) -> list[tuple[int, int, float]]:
-    working = smooth[smooth > BUSY_SHARE * float(smooth.max(initial=0.0))]
+    working = smooth[smooth > _BUSY_SHARE * float(smooth.max(initial=0.0))]
     if not working.size:
         return []
-    threshold = BUSY_SHARE * float(np.percentile(working, 90))
+    threshold = _BUSY_SHARE * float(np.percentile(working, 90))
     if threshold < least:
         return []
     busy = np.flatnonzero(smooth > threshold)
-    pauses = np.flatnonzero(np.diff(busy) > max(1.0, pause_s(width) / width))
+    pauses = np.flatnonzero(np.diff(busy) > max(1.0, max(PAUSE_S, 8 * width) / width))
     starts, stops = busy[np.concatenate([[0], pauses + 1])], busy[np.concatenate([pauses, [busy.size - 1]])] + 1
     # A pause that is short beside what it parts belongs to the job: an upload, an evaluation on the CPU.
     lengths = stops - starts

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ...detector import Detection, Epoch
 from ...detector.stream import Stream
+from ...detector.stream.work import hole_s
 from ...regressor import Catalog
 from ...regressor.profile import METRICS, Profile
 from ..profile_of_detection import LEAST_CONFIDENCE, profile_of_detection
@@ -31,18 +32,19 @@ KNOWN = 1100
 # The stream is asked what it knows after so many samples, so that of a long backlog no job is overlooked.
 _PORTION = 100
 
-# Before these seconds of samples it is not known which metrics a GPU has: some are read once a second.
-_FIRST_S = 3.0
+# Whichever is longer, seconds or rows: some metrics are read once a second, and some sources once in half a minute.
+# Before so much of samples it is not known which metrics a GPU has.
+_FIRST_S, _FIRST_ROWS = 3.0, 4
 
-# A hole after which the stream begins anew, and seconds without any reading of its metrics after which it is deaf.
-_HOLE_S, _DEAF_S = 300.0, 60.0
+# Without any reading of its metrics for so long the stream is deaf.
+_DEAF_S, _DEAF_ROWS = 60.0, 10
 
-# Seconds before a job's begin that a stream of other metrics hears, if there are any since the last job.
-_LEAD_S = 5.0
+# So long before a job's begin a stream of other metrics hears, if there are any since the last job.
+_LEAD_S, _LEAD_ROWS = 5.0, 5
 
-# Seconds of work before a job without epochs has a profile, and between two profiles of it; of one with epochs there is a new
-# one with each, though not more often than the least.
-_PROFILE_S, _LEAST_PROFILE_S = 60.0, 10.0
+# So much work has a job without epochs before it has a profile (as many rows as the tracker wants), and so long is it between
+# two profiles of it; of one with epochs there is a new one with each, though not more often than the least seconds.
+_PROFILE_S, _PROFILE_ROWS, _LEAST_PROFILE_S = 60.0, 24, 10.0
 
 # Boundaries that a later search moves by so little (samples, share of the epoch) stay where they are.
 _MOVED_SAMPLES, _MOVED = 2.5, 0.01
@@ -114,7 +116,7 @@ class GpuWatch:
         if rows.owners is not None:
             self._owners = rows.owners
         self._hertz = rows.hertz
-        if rows.time.size and rows.time[0] < self._last - _HOLE_S:  # a clock that was set, or a recording that began again
+        if rows.time.size and rows.time[0] < self._last - self._hole_s:  # a clock that was set, or a recording that began again
             self._begin_anew()
             self._last = -np.inf
         later = rows.time > np.maximum.accumulate(np.concatenate([[self._last], rows.time]))[:-1]
@@ -185,6 +187,15 @@ class GpuWatch:
             log.warning("no profiles of %s (%s): %s", self.device.uuid, self.device.node, error)
             return None
 
+    def _longer(self, seconds: float, rows: int) -> float:
+        """Seconds, or those of so many rows if that is more."""
+        return max(seconds, rows / self._hertz)
+
+    @property
+    def _hole_s(self) -> float:
+        """Seconds without a sample after which the stream begins anew."""
+        return hole_s(1 / self._hertz)
+
     def _begin_anew(self) -> None:
         self._stream: Stream | None = None
         self._metrics: tuple[str, ...] = ()
@@ -206,22 +217,22 @@ class GpuWatch:
 
     def _take(self, time: Array, values: Mapping[str, Array]) -> News:
         """A portion of samples, all later than those before."""
-        if time[0] - self._last > _HOLE_S:
+        if time[0] - self._last > self._hole_s:
             self._samples = ThinnedSamples()  # as the stream does
         self._last = float(time[-1])
         working = self._stream is None or self._stream.state != "idle"
         self._samples.append(time, values, of_job=working)
         if any(np.isfinite(values[name]).any() for name in self._metrics if name in values):
             self._read_at = self._last
-        if self._stream is None or self._last - self._read_at > _DEAF_S:
+        if self._stream is None or self._last - self._read_at > self._longer(_DEAF_S, _DEAF_ROWS):
             self._first = float(time[0]) if np.isnan(self._first) else self._first
-            if self._last - self._first < _FIRST_S:
+            if self._last - self._first < self._longer(_FIRST_S, _FIRST_ROWS - 1):
                 return News()
             return self._listen(self._first if self._stream is None else self._read_at)
         news = self._hear(time, {name: values[name] for name in self._metrics if name in values})
         if self._job_is_new and self._job_since is not None:
             self._job_is_new = False
-            since = self._job_since - _LEAD_S
+            since = self._job_since - self._longer(_LEAD_S, _LEAD_ROWS)
             if chosen(self._samples.between(since, np.inf)[1]) != self._metrics:  # others are read than when the stream began
                 news += self._listen(since)
         return news
@@ -272,7 +283,7 @@ class GpuWatch:
             and before.job_since is not None
             and before.last_sample is not None
             and before.job_since < since
-            and (heard <= before.last_sample or (before.state != "idle" and heard - before.last_sample < _HOLE_S))
+            and (heard <= before.last_sample or (before.state != "idle" and heard - before.last_sample < self._hole_s))
         )
         if goes_on:
             assert before is not None
@@ -366,8 +377,9 @@ class GpuWatch:
         due = self._profile_is_old and (since >= _LEAST_PROFILE_S or self._stream.state == "idle")
         if self._found is None or self._found.verdict == "none":
             # What an earlier watch or answer told is better than a profile without seconds.
-            worked = self._stream.state != "idle" and self._last - (self._working_since or self._last) >= _PROFILE_S
-            due = worked and since >= _PROFILE_S and (self._profile is None or self._profile.epoch_s is None)
+            least = self._longer(_PROFILE_S, _PROFILE_ROWS)
+            worked = self._stream.state != "idle" and self._last - (self._working_since or self._last) >= least
+            due = worked and since >= least and (self._profile is None or self._profile.epoch_s is None)
         if not due:
             return
         self._profiled_at, self._profile_is_old = self._last, False

@@ -14,11 +14,11 @@ BINS = 384
 
 #: A long cycle fits so many times into the job: what fits more often was seen before. It shows so much in the autocorrelation,
 #: and so much more than shorter ones.
-FEWEST, MOST, HEIGHT, AHEAD = 2.2, 12.0, 0.15, 1.05
+FEWEST, MOST, HEIGHT, AHEAD = 3.0, 12.0, 0.15, 1.05
 
 
 def cycles(bins: NDArray[np.float32]) -> Array:
-    """Cycles of a twelfth to half of the length, in bins, that are no multiples of shorter ones; of multiples the shortest.
+    """Cycles of a twelfth to a third of the length, in bins, that are no multiples of shorter ones; of multiples the shortest.
 
     Args:
         bins: (3, m, n) mean, minimum and maximum of metrics.

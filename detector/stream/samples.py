@@ -11,9 +11,13 @@ from .work import hole_s
 
 Array = NDArray[np.float64]
 
+#: A row this near to a place of the grid, in steps, is its sample; in between, rows are interpolated. Interpolating between all
+#: smooths: of slow readings that drift against the grid by half a step, a cycle of seven was gone.
+NEAR = 0.5
+
 
 class Resampler:
-    """Rows of some metrics, brought to an even grid as `detect` does: readings carried forward, times interpolated.
+    """Rows of some metrics, brought to an even grid: readings carried forward, the nearest row or rows interpolated.
 
     Attributes:
         origin: unix seconds of the grid's sample 0; None before the first row.
@@ -26,9 +30,7 @@ class Resampler:
         self.origin: float | None = None
         self.dropped = 0
         self._counter = np.array([name in COUNTERS for name in self.metrics])
-        self._taken = 0
-        self._time = -np.inf
-        self._reading = self._value = np.full(len(self.metrics), np.nan)
+        self.begin_anew()
 
     def parted(self, time: Array) -> NDArray[np.int64]:
         """Rows that begin anew, because they come longer than a hole after the row before, or as much earlier."""
@@ -38,32 +40,50 @@ class Resampler:
     def begin_anew(self) -> None:
         """What comes next has nothing to do with what came before."""
         self.origin, self._taken, self._time = None, 0, -np.inf
-        self._reading = self._value = np.full(len(self.metrics), np.nan)
+        self._reading = np.full(len(self.metrics), np.nan)
+        # Rows that the next samples may need: times, values and counts.
+        self._rest = np.array([-np.inf]), self._reading[:, None], np.zeros((len(self.metrics) + 1, 1))
 
-    def take(self, time: Array, table: Array) -> Array:
-        """The grid's next samples, (metrics, k), from rows `time` (n,) and `table` (metrics, n) with NaN for no reading."""
+    def take(self, time: Array, table: Array) -> tuple[Array, Array]:
+        """The grid's next samples from rows `time` (n,) and `table` (metrics, n) with NaN for no reading.
+
+        Returns:
+            The samples, (metrics, k), and until each the changes of every metric and last the rows, (metrics + 1, k).
+        """
         later = time > np.maximum.accumulate(np.concatenate([[self._time], time]))[:-1]
         if not later.all():
             self.dropped += int((~later).sum())
             time, table = time[later], table[:, later]
         if not time.size:
-            return np.empty((len(self.metrics), 0))
+            return np.empty((len(self.metrics), 0)), np.empty((len(self.metrics) + 1, 0))
         filled = _carried(np.concatenate([self._reading[:, None], table], axis=1))
-        times = np.concatenate([[self._time], time])
-        values = filled.copy()
+        new = np.ones((len(self.metrics) + 1, time.size))
+        new[:-1] = np.abs(np.diff(filled, axis=1)) > 0  # NaN, before the first reading, is not
+        values = filled[:, 1:].copy()
         if self._counter.any():
-            values[self._counter, 1:] = np.maximum(np.diff(filled[self._counter]), 0) / np.diff(times)
-        values[:, 0] = self._value
+            steps = np.diff(np.concatenate([[self._time], time]))
+            values[self._counter] = np.maximum(np.diff(filled[self._counter]), 0) / steps
+        old_times, old_values, old_counts = self._rest
         if self.origin is None:
             self.origin = float(time[0])
-            times[0] = time[0] - self.step_s
-        first = np.isnan(values[:, 0])
-        values[first, 0] = values[first, 1]  # a metric's first reading is not mixed with the nothing before it
-        last = int(np.floor((time[-1] - self.origin) / self.step_s + 1e-6))
+            old_times = np.array([time[0] - self.step_s])
+        times = np.concatenate([old_times, time])
+        first = np.isnan(old_values[:, -1])
+        old_values[first] = values[first, :1]  # a metric's first reading is not mixed with the nothing before it
+        values = np.concatenate([old_values, values], axis=1)
+        counts = np.concatenate([old_counts, old_counts[:, -1:] + np.cumsum(new, axis=1)], axis=1)
+        self._time, self._reading = float(time[-1]), filled[:, -1]
+        last = max(self._taken - 1, int(np.floor((time[-1] - self.origin) / self.step_s - NEAR + 1e-6)))
         wanted = self.origin + self.step_s * np.arange(self._taken, last + 1)
         self._taken = last + 1
-        self._time, self._reading, self._value = float(time[-1]), filled[:, -1], values[:, -1]
-        return np.array([np.interp(wanted, times, row) for row in values])
+        keep = max(0, int(np.searchsorted(times, self.origin + self.step_s * self._taken)) - 1)
+        self._rest = times[keep:], values[:, keep:], counts[:, keep:]
+        after = np.clip(np.searchsorted(times, wanted), 1, times.size - 1)
+        nearest = after - (wanted - times[after - 1] <= times[after] - wanted)
+        near = np.abs(times[nearest] - wanted) <= NEAR * self.step_s
+        even = np.array([np.interp(wanted, times, row) for row in values])
+        even[:, near] = values[:, nearest[near]]
+        return even, counts[:, nearest]
 
     def checked(self, time: ArrayLike, values: Mapping[str, ArrayLike]) -> tuple[Array, Array]:
         """Rows as arrays, (n,) and (metrics, n); a metric that is left out has no reading.

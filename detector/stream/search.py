@@ -10,8 +10,15 @@ from ..detection import detect
 from ..epochs import Detection
 from ..methods.track.periods import SAME
 from ..signals import COUNTERS
-from .pyramid import FACTOR, STATISTICS, Pyramid
+from .pyramid import FACTOR, Pyramid
 from .samples import Resampler
+
+#: Bins of a search while the job runs: their means. On 27 simulated trainings cut after 4.5 epochs as many answers are right as
+#: on the samples themselves, on 36 whole traces 18 instead of 20; a search takes 0.20 s instead of 0.35 and 0.48.
+MOST_BINS = 512
+
+#: What doubles the cost of a search each, and is left to the last one.
+FRUGAL: Mapping[str, Any] = {"most_jobs": 1, "both_clocks": False}
 
 
 @dataclass(frozen=True)
@@ -21,33 +28,57 @@ class Search:
     Attributes:
         found: without scores.
         first: first sample of the stream's grid that was searched.
-        level: of the pyramid.
+        width: samples of a bin.
+        bins: how many.
     """
 
     found: Detection
     first: int
-    level: int
+    width: int
+    bins: int
 
 
-#: What doubles the cost of a search each, and is left out unless asked for.
-FRUGAL: Mapping[str, Any] = {"most_jobs": 1, "both_clocks": False}
+def search(
+    pyramid: Pyramid,
+    resampler: Resampler,
+    since: int,
+    parameters: Mapping[str, Any],
+    *,
+    widest: float = np.inf,
+    whole: bool = False,
+) -> Search | None:
+    """Search what is held from sample `since` on; None if there is nothing to search.
 
-
-def search(pyramid: Pyramid, resampler: Resampler, level: int, since: int, parameters: Mapping[str, Any]) -> Search | None:
-    """Search what a level holds from sample `since` on, for one job; None if there is nothing to search."""
+    Args:
+        pyramid: the samples.
+        resampler: that they came through.
+        since: a sample.
+        parameters: of the method `track`.
+        widest: samples that a bin may have; of a longer job the last part is searched.
+        whole: search for all that `detect` looks for, in the finest bins that hold it all; else frugally.
+    """
+    level = pyramid.finest(since)
+    while level and FACTOR**level > widest:
+        level -= 1
     first, bins = pyramid.window(level, since)
-    if bins.shape[2] < 2 or np.isnan(bins).all() or resampler.origin is None:
+    size = 1 if whole else int(max(1, min(-(-bins.shape[2] // MOST_BINS), widest / FACTOR**level)))
+    count = bins.shape[2] if whole else min(MOST_BINS, bins.shape[2] // size)
+    if count < 2 or resampler.origin is None:
         return None
-    width = FACTOR**level
-    centres = first + (width - 1) / 2 + width * np.arange(bins.shape[2])
-    metrics = {}
-    for statistic, rows in zip(STATISTICS, bins, strict=False):
-        for name, row in zip(resampler.metrics, rows, strict=True):
-            # What was a counter is a rate by now.
-            column = f"{name} rate" if name in COUNTERS else name
-            metrics[column if statistic == "mean" else f"{column} {statistic}"] = row.astype(np.float64)
-    found = detect(resampler.origin + resampler.step_s * centres, metrics, **{**FRUGAL, **parameters})
-    return Search(replace(found, scores={}), first, level)
+    width = size * FACTOR**level
+    first += (bins.shape[2] - count * size) * FACTOR**level
+    means = bins[0, :, bins.shape[2] - count * size :].reshape(bins.shape[1], count, size).mean(axis=2)
+    if np.isnan(means).all():
+        return None
+    # A bin averages what ends with its last sample, as a sample does.
+    ends = first + width - 1 + width * np.arange(count)
+    metrics = {
+        # What was a counter is a rate by now.
+        f"{name} rate" if name in COUNTERS else name: row.astype(np.float64)
+        for name, row in zip(resampler.metrics, means, strict=True)
+    }
+    found = detect(resampler.origin + resampler.step_s * ends, metrics, **{**({} if whole else FRUGAL), **parameters})
+    return Search(replace(found, scores={}), first, width, count)
 
 
 def alike(one: Detection | None, other: Detection | None) -> bool:

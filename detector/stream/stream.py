@@ -11,38 +11,48 @@ from numpy.typing import ArrayLike, NDArray
 from ..epochs import Detection, Epoch, Job
 from ..errors import InputError
 from ..methods.track.boundaries import EVEN
-from ..methods.track.grid import IDLE, RATIOS
+from ..methods.track.cycle import FEWEST_READINGS
+from ..methods.track.grid import BUSY_SAMPLES, BUSY_SHARE, FEWEST_SAMPLES, IDLE, PAUSE_RANK, RATIOS
 from .boundaries import KEPT, Boundaries
-from .follower import Follower
+from .follower import OVERDUE, Follower
 from .glance import BINS as GLANCE_BINS
 from .glance import cycles
 from .pyramid import FACTOR, Pyramid, pooled
 from .samples import Resampler
-from .search import Search, alike, close, search
-from .work import BUSY_MEAN_S, BUSY_SHARE, last_work, main_metric, pause_s
+from .search import MOST_BINS, Search, alike, close, search
+from .work import PAUSE_LEAST, PAUSE_MOST, WEAKER, main_metric, parting, usual, watched, work_in
 
 Array = NDArray[np.float64]
 
 #: A job is glanced at when it has so many samples, and whenever it is longer by GLANCE; what two glances in a row show is
 #: searched for, unless the job has hardly grown since the last search. Nothing else costs as much as a search.
-FIRST, GLANCE, AGAIN = 64, 1.1, 1.2
+FIRST, GLANCE, AGAIN = FEWEST_SAMPLES, 1.1, 1.25
 
 #: A first confident answer is searched for again when the job is longer by CONFIRM, another than the present one by DOUBT.
 #: Without any sign the job is searched when it is longer by UNSEEN; for an answer, by STEADY times the searches that agree on
 #: it, or on the work clock, where only searches tell boundaries, by STEADY.
 CONFIRM, DOUBT, UNSEEN, STEADY = 1.1, 1.5, 4.0, 1.25
 
+#: CPU seconds of a search, about, and for each of its bins, and the share of a core that one stream may spend on searches for
+#: which there is no other reason: eight of them half a per cent, with what else they do. Slow telemetry has much to spare.
+SEARCH_S, BIN_S, SHARE = 0.1, 1e-4, 4e-4
+
 #: Fewer epochs are no answer yet: their length is known to some per cent only.
 FEWEST = 3
+
+#: Steps are no answer before so many samples of a job that goes on: until then an epoch may be too long to be seen. At 10 Hz
+#: an epoch of 150 s has come three times by then.
+STEPS_AFTER = 4500
 
 #: An answer is searched for again only where its period has so many bins.
 RESOLVED = 24
 
-#: Idle for so long, a job is searched once more: it may have ended. Then this share of it, the last, is the second one to ask.
-RESTING_S, LATER = 5.0, 0.8
+#: After so many samples of rest the job may have ended, 5 s at 10 Hz: it is searched if it is longer by ENDED than at the last
+#: search.
+RESTING, ENDED = 50, 1.05
 
-#: Seconds between two looks at whether the device works, and blocks of samples until it is settled anew what working means.
-WATCH_S, SETTLE_EVERY = 3.0, 64
+#: Blocks of samples until it is settled anew what working means, at least.
+SETTLE_EVERY = 64
 
 #: So many intervals in a row unlike the period (EVEN) are those of another job.
 UNLIKE = 3
@@ -52,12 +62,15 @@ class Stream:
     """Epochs of one GPU's telemetry as it comes.
 
     An answer is given once two searches in a row, the later one of more of the job, agree on it (their periods within 6 %), and
-    changed once two agree on another. It is withdrawn when the boundaries stop coming, and forgotten when the device works
-    again after 15 s without work, or when no sample came for 300 s. Answers do not depend on how the samples are portioned.
+    changed once two agree on another. When the device rests for longer than the job usually does, the whole job is searched
+    as `detect` would, and that is the answer. It is withdrawn when the boundaries stop coming, and forgotten when the device
+    works again after a rest that parts jobs, see `work`, or when no sample came for 300 s. Answers do not depend on how the
+    samples are portioned.
 
     On the wall clock new boundaries are told about a third of a period after they happened. On the work clock they are told
     with the searches only. Boundaries of epochs found late are as exact as the pyramid still is, see `pyramid`: to a sample
-    within 20 min at 10 Hz, to 8 samples within 55 min.
+    within 20 min at 10 Hz, to 8 samples within 55 min. Where readings are means over some samples (see `_quantum`), a
+    boundary is put where such a mean shows it on average: as much earlier.
 
     Attributes:
         searches: how often the tracker has searched so far; all the cost is there.
@@ -99,8 +112,8 @@ class Stream:
 
     @property
     def state(self) -> Literal["idle", "searching", "answered"]:
-        """`idle`: no work for 15 s, the answer is that of the job before."""
-        if self._now - self._busy_until > self._samples(pause_s(self._step_s)):
+        """`idle`: no work for 150 samples, and twice as long as the job usually rests; the answer is that of the job before."""
+        if self._now - self._busy_until > self._idle_after:
             return "idle"
         return "searching" if self._answer is None else "answered"
 
@@ -145,19 +158,22 @@ class Stream:
                 if first in cuts:
                     self._resampler.begin_anew()
                     self._begin_anew()
-                self._take(self._resampler.take(times[first:last], table[:, first:last]))
+                self._take(np.concatenate(self._resampler.take(times[first:last], table[:, first:last])))
         return self._answer
 
     def _begin_anew(self) -> None:
         self._pyramid = Pyramid(len(self._resampler.metrics))
-        self._waiting = np.empty((len(self._resampler.metrics), 0))
-        self._start = self._busy_until = 0
+        self._waiting = np.empty((2 * len(self._resampler.metrics) + 1, 0))
+        self._counts = np.zeros(len(self._resampler.metrics) + 1)  # changes of each metric, and rows
+        self._start = self._begun = self._busy_until = 0
         self._main, self._threshold = 0, 0.0
-        self._rested = False
+        self._pauses: list[int] = []  # the longest rests of the device, whether they parted jobs or not: what recurs does not
         self._forget()
 
     def _forget(self) -> None:
         """Another job: nothing that was heard so far is about it."""
+        self._rested = self._ended = False  # whether it rests for long enough to have ended, and for so long that it has
+        self._whole: Search | None = None  # the search of all of it since it rests
         self._answer: Detection | None = None
         self._heard: Detection | None = None
         self._follower: Follower | None = None
@@ -168,81 +184,113 @@ class Stream:
         self._due = self._start + FIRST
         self._seen: Array = np.empty(0)  # cycles of the last glance, in samples
         self._searched = 0  # samples of the job at the last search
+        self._sought = False  # whether steps were sought in the last samples
+        self._last_at = 0  # ... when work had lasted until then
         self._agreed = 0  # searches that agree on the answer
-
-    def _samples(self, seconds: float) -> int:
-        return round(seconds / self._step_s)
+        self._spent = 0.0  # CPU seconds, about, of the job's searches
 
     @property
     def _now(self) -> int:
         return self._pyramid.count
 
     def _take(self, samples: Array) -> None:
-        """Blocks of always the same samples, however they came."""
+        """Blocks of always the same samples with their counts, however they came."""
         waiting = np.concatenate([self._waiting, samples], axis=1)
         whole = waiting.shape[1] // FACTOR * FACTOR
         for first in range(0, whole, FACTOR):
-            self._pyramid.append(waiting[:, first : first + FACTOR])
+            block = waiting[:, first : first + FACTOR]
+            self._pyramid.append(block[: len(self._resampler.metrics)])
+            self._counts = block[len(self._resampler.metrics) :, -1]
             self._tick()
         self._waiting = waiting[:, whole:]
 
+    @property
+    def _quantum(self) -> float:
+        """Samples between two changes of the metric that changes most often, as `Grid.quantum`."""
+        return float(max(1.0, (self._counts[-1] - 1) / max(1.0, self._counts[:-1].max())))
+
+    @property
+    def _rest_after(self) -> float:
+        """Samples of rest after which the job may have ended."""
+        return max(RESTING, usual(self._pauses))
+
+    @property
+    def _idle_after(self) -> float:
+        """Samples of rest after which the device is idle."""
+        return max(PAUSE_LEAST, usual(self._pauses))
+
     def _tick(self) -> None:
-        blocks = self._now // FACTOR
-        if blocks % SETTLE_EVERY == 0:
-            self._settle_work()
-        elif blocks % max(1, self._samples(WATCH_S) // FACTOR) == 0:
+        if self._threshold == 0:
+            if self._now // FACTOR % SETTLE_EVERY == 0 or self._now <= SETTLE_EVERY:
+                self._settle_work()
+        else:
             self._watch()
         idle = self._now - self._busy_until
-        if idle > self._samples(pause_s(self._step_s)):
+        if idle > self._idle_after:
+            if self._threshold and not self._ended:
+                self._end()
             return
         if self._follower is not None:
             self._follow(self._follower)
-        if idle > self._samples(RESTING_S):
-            if not self._rested and self._busy_until - self._start > 1.05 * self._searched:
-                self._search(ended=True)
+        if idle > self._rest_after:
+            if not self._rested and self._threshold:
+                self._rest()
             self._rested = True
-        else:
-            if self._rested:
-                self._resume()
-            if self._now >= self._due:
-                self._settle_work()
-                self._look()
-                self._due = self._now + max(FACTOR, int((GLANCE - 1) * (self._now - self._start)))
+        elif self._now >= self._due:
+            self._settle_work()
+            self._look()
+            self._due = self._now + max(FACTOR, int((GLANCE - 1) * (self._now - self._start)))
 
     def _resume(self) -> None:
         """The job had only paused: where the pause began is not where an epoch ended."""
-        self._rested = False
         if self._tail and self._follower is not None and self._boundaries.positions.size > 1:
             self._boundaries.drop_last()
             self._follower.expect_after(self._boundaries.last)
             self._tell(self._epochs())
+        elif self._follower is not None and self._now - self._busy_until > self._idle_after:
+            self._follower.expect_after(float(self._now))  # whatever came meanwhile, no boundary is overdue
         self._tail = False
 
     def _watch(self) -> None:
-        """Whether the device still works."""
-        if self._threshold == 0:
-            self._settle_work()
+        """Whether the device still works, or works again: the same job, or after a rest that parts jobs another one."""
+        width = FACTOR * max(1, watched(self._now - self._start) // FACTOR)
+        if self._now % width:
             return
-        _, bins = self._pyramid.window(1, self._now - max(FACTOR, self._samples(BUSY_MEAN_S)))
-        if not np.nan_to_num(bins[0, self._main]).mean() > self._threshold:
+        _, bins = self._pyramid.window(1, self._now - width)
+        idle = self._now - self._busy_until
+        weaker = idle > self._idle_after and self._resampler.metrics[self._main] in RATIOS
+        if not np.nan_to_num(bins[0, self._main]).mean() > self._threshold * (WEAKER if weaker else 1):
             return
-        if self._now - self._busy_until > self._samples(pause_s(self._step_s)):
+        pause, parts = idle - width, parting(self._busy_until - self._start, self._pauses)
+        if self._answer is not None and self._answer.verdict == "epochs":
+            parts = max(parts, OVERDUE * self._period)  # an epoch may rest
+        if 0 < pause <= PAUSE_MOST:
+            self._pauses = sorted([*self._pauses, idle])[-PAUSE_RANK:]
+        if pause > parts:
+            self._start = self._busy_until
             self._settle_work()
+            self._start = self._begun
+            self._forget()
+        elif pause > 0:
+            if self._rested:
+                self._resume()
+            self._rested, self._ended, self._whole = False, False, None
         self._busy_until = self._now
 
     def _settle_work(self) -> None:
-        """What working means, since when the device works without a pause of 15 s, and until when."""
-        first, bins = self._pyramid.window(1, self._start)
+        """What working means, when the job's work began, and until when it lasted."""
+        level = max(1, self._pyramid.finest(self._start))
+        first, bins = self._pyramid.window(level, self._start)
         self._main = main_metric(self._resampler.metrics, bins[0])
-        level = np.nan_to_num(bins[0, self._main].astype(np.float64))
-        work = last_work(level, FACTOR * self._step_s)
+        name = self._resampler.metrics[self._main]
+        work = work_in(np.nan_to_num(bins[0, self._main].astype(np.float64)), name)
         if work is None:
             return
-        begin, end = first + FACTOR * work.begin, first + FACTOR * work.end
+        self._begun = first + FACTOR**level * work.begin
         self._threshold = work.threshold
-        self._busy_until = end
-        if begin > self._start + self._samples(pause_s(self._step_s)) and work.begin > 0:
-            self._start = begin
+        self._busy_until = max(self._busy_until, first + FACTOR**level * work.end)
+        if self._begun - self._start > PAUSE_LEAST and self._answer is None:
+            self._start = self._begun
             self._forget()
 
     def _follow(self, follower: Follower) -> None:
@@ -252,34 +300,47 @@ class Stream:
             self._tell((*self._answer.epochs, *self._epochs(self._boundaries.positions.size - 2))[1 - KEPT :])
             lengths = np.diff(self._boundaries.positions[-UNLIKE - 1 :])
             if lengths.size == UNLIKE and (np.abs(lengths / follower.period - 1) > EVEN).all():
-                self._lose(since=self._boundaries.positions[-UNLIKE - 1])
-        elif follower.lost:
-            self._settle_work()
-            if self._now - self._busy_until <= self._samples(BUSY_MEAN_S):
-                self._lose(since=self._boundaries.last)
+                even = np.flatnonzero(np.abs(np.diff(self._boundaries.positions) / follower.period - 1) <= EVEN)
+                self._lose(since=float(self._boundaries.positions[even[-1] + 1 if even.size else 0]))
+        elif follower.lost and self._now - self._busy_until <= BUSY_SAMPLES:
+            self._lose(since=self._boundaries.last)
 
     def _lose(self, since: float) -> None:
         """The boundaries stopped after `since`: the answer is withdrawn, and searched for in what came since.
 
-        It may be another job, or the same one if the answer was wrong: `_speak` finds out once there is another.
+        It may be another job, or the same one if the answer was wrong: `_speak` finds out once there is another. The answer
+        stays as long as a search of the whole job has it still, and as what came since is short beside the job.
         """
         assert self._answer is not None
+        if self._now - since <= parting(int(since) - self._start, ()):
+            whole = self._track(self._start, whole=True)
+            if whole is not None and alike(self._answer, whole.found) and self._follower is not None:
+                self._follower.expect_after(float(self._now))
+                return
         self._lost, self._start = (self._start, self._answer), int(since)
         self._answer = self._heard = self._follower = None
         self._searched, self._due = 0, self._now
 
     def _look(self) -> None:
         """Search if that may tell something new."""
-        grown = (self._now - self._start) / max(FIRST, self._searched)
+        length = self._now - self._start
+        grown = length / max(FIRST, self._searched)
+        spare = grown > CONFIRM and self._spent + SEARCH_S + BIN_S * length < SHARE * length * self._step_s
         answered = self._answer is not None and self._answer.verdict == "epochs"
         if self._heard is not None and self._heard.verdict == "epochs" and not alike(self._heard, self._answer):
             due = grown > (DOUBT if answered else CONFIRM)
         elif answered:
-            due = grown > STEADY * (1 if self._follower is None else self._agreed)
+            due = spare or grown > STEADY * (1 if self._follower is None else self._agreed)
         else:
-            due = grown > UNSEEN or (self._seen_again() and grown > AGAIN)
+            due = spare or grown > UNSEEN or (self._seen_again() and grown > AGAIN)
         if due:
-            self._search()
+            self._search(whole=spare)
+        if (self._answer is None or self._answer.verdict == "none") and length >= STEPS_AFTER and not self._sought:
+            # Nothing longer has come. Bins of the whole job may be too wide to show steps; those of its end are not.
+            self._sought = True
+            fine = self._track(self._now - MOST_BINS)
+            if fine is not None and fine.found.verdict == "steps":
+                self._answer = self._heard = fine.found
 
     def _seen_again(self) -> bool:
         """Glance at the job: does it show a cycle that it showed the last time?"""
@@ -289,22 +350,47 @@ class Stream:
         before, self._seen = self._seen, cycles(pooled(bins, size)) * size * FACTOR**level
         return any(close(cycle, other) for cycle in self._seen for other in before)
 
-    def _search(self, ended: bool = False) -> None:
-        """Let the tracker search the job; the answer is given if the search before agrees, or confirmed.
+    def _rest(self) -> None:
+        """The job may have ended: search the whole of it, and take an answer that was known already at its word."""
+        known = self._heard if self._answer is None else self._answer
+        if self._busy_until - self._start > ENDED * self._searched:
+            self._whole = self._track(self._start, whole=True)
+            if self._whole is not None and self._whole.found.verdict == "epochs" and alike(known, self._whole.found):
+                self._take_over(self._whole)
 
-        After a job that may have ended no search follows: another one, of the last LATER of the job, must agree then.
-        """
+    def _end(self) -> None:
+        """The device is idle: what the tracker answers on the whole job is the answer."""
+        self._ended = self._rested = True
+        whole = self._track(self._start, whole=True) if self._whole is None else self._whole
+        if whole is not None:
+            self._take_over(whole)
+
+    def _take_over(self, searched: Search) -> None:
+        """The answer of the tracker on the whole job."""
+        found = self._answer = self._heard = searched.found
+        self._searched, self._agreed, self._lost = self._now - self._start, 2, None
+        if found.verdict == "epochs":
+            self._settle(searched)
+            self._tell(self._epochs())
+            self._answer = replace(self._answer, period_s=found.period_s)
+        else:
+            self._follower, self._boundaries = None, Boundaries()
+
+    def _search(self, *, whole: bool = False) -> None:
+        """Let the tracker search the job; the answer is given if the search before agrees, or confirmed."""
         self._searched = self._now - self._start
-        if (searched := self._track(self._start)) is None:
+        searched = self._track(self._start, whole=whole)
+        if searched is None:
             return
         found = searched.found
         if found.verdict == "epochs" and len(found.epochs) < FEWEST:
             return
+        if found.period_s is not None and found.period_s < 2 * self._quantum * self._step_s:
+            return  # readings that change so seldom cannot show it
         before, self._heard = self._heard, found
-        if ended and found.verdict != "none" and not (alike(before, found) or alike(self._answer, found)):
-            part = self._track(self._now - int(LATER * self._searched))
-            before = part.found if part is not None else None
-        if self._answer is not None and found.verdict == "none" and (self._follower is not None or searched.level):
+        if found.verdict == "steps" and self._searched < STEPS_AFTER:
+            return
+        if self._answer is not None and found.verdict == "none" and (self._follower is not None or searched.width > 1):
             return  # boundaries still come, or steps were seen in finer bins
         if alike(self._answer, found):
             self._agreed += 1
@@ -325,7 +411,7 @@ class Stream:
         since, wrong = self._lost or (self._start, None)
         period = found.period_s / self._step_s
         known = self._answer is not None and close(period, self._period)
-        if searched.first - since >= FACTOR**searched.level and not known:
+        if searched.first - since >= searched.width and not known:
             self._answer, self._period = found, period
             if (whole := self._track(since)) is not None:
                 if alike(whole.found, found):  # the same job all along
@@ -337,40 +423,42 @@ class Stream:
         self._settle(searched)
         self._tell(self._epochs())
 
-    def _track(self, since: int) -> Search | None:
-        """Search what is held from sample `since` on, in bins fit for the present answer."""
-        level = self._pyramid.finest(since)
-        if self._answer is not None and self._answer.verdict == "epochs":
-            level = min(level, max(0, int(np.log(self._period / RESOLVED) / np.log(FACTOR))))
+    def _track(self, since: int, *, whole: bool = False) -> Search | None:
+        """Search what is held from sample `since` on, in bins fit for the present answer, or as `detect` would."""
+        widest = np.inf
+        if self._answer is not None and self._answer.verdict == "epochs" and not whole:
+            widest = max(1.0, self._period / RESOLVED)
         self.searches += 1
-        return search(self._pyramid, self._resampler, level, since, self._parameters)
+        searched = search(self._pyramid, self._resampler, since, self._parameters, widest=widest, whole=whole)
+        self._spent += SEARCH_S + BIN_S * (0 if searched is None else searched.bins)
+        return searched
 
     def _settle(self, searched: Search) -> None:
         """Take over the boundaries of an answer, and follow them."""
-        found, first, level = searched.found, searched.first, searched.level
+        found, first, width = searched.found, searched.first, searched.width
         assert found.period_s is not None
         period = found.period_s / self._step_s
         marks, matches = self._marks(found)
         # The ends of what was searched are the tracker's guesses, unless the job itself began or ended there.
         inside = np.ones(marks.size, dtype=bool)
-        inside[0] = first - self._start < FACTOR**level or marks[0] - first > 0.2 * period
-        ended = self._now - self._busy_until > self._samples(RESTING_S)
+        inside[0] = first - self._start < width or marks[0] - first > 0.2 * period
+        ended = self._now - self._busy_until > self._rest_after
         inside[-1] = ended or self._now - marks[-1] > 0.2 * period
         self._tail = ended and self._busy_until - marks[-1] < 0.2 * period
         if inside.any():
             marks, matches = marks[inside], matches[inside]
-        before = self._boundaries.period()
+        before = self._boundaries.period(self._quantum)
         if before is None or not close(period, before):
             self._boundaries = Boundaries()
         self._period = period
         self._follower = None
-        if found.clock == "wall":
+        if found.clock == "wall" and period >= FEWEST_READINGS:
             begun = marks[marks - self._start > 0.25 * period]
             try:
                 self._follower = Follower(self._pyramid, begun if begun.size else marks, period)
             except ValueError:
                 self._follower = None
-        if level and self._follower is not None:
+        if width > 1 and self._follower is not None:
             marks = np.array([self._sharpest(mark, self._follower) for mark in marks])
         self._boundaries.merge(marks, matches, period)
         if self._follower is not None:
@@ -391,14 +479,16 @@ class Stream:
     def _epochs(self, first: int = 0) -> tuple[Epoch, ...]:
         """The epochs that begin at the boundaries from `first` on."""
         assert self._resampler.origin is not None
-        return self._boundaries.epochs(self._resampler.origin, self._step_s, first)
+        # A reading that averages some samples shows a change on average so much later than one of a sample.
+        origin = self._resampler.origin - (self._quantum - 1) * self._step_s
+        return self._boundaries.epochs(origin, self._step_s, first)
 
     def _tell(self, epochs: tuple[Epoch, ...]) -> None:
         """Put the epochs into the answer, and on the wall clock their mean."""
         assert self._answer is not None
         assert self._answer.period_s is not None
         period = self._answer.period_s
-        if self._answer.clock == "wall" and (typical := self._boundaries.period()) is not None:
+        if self._follower is not None and (typical := self._boundaries.period(self._quantum)) is not None:
             self._period, period = typical, typical * self._step_s
         jobs = (Job(period, epochs, self._answer.confidence), *self._answer.jobs[1:])
         self._answer = replace(self._answer, period_s=period, epochs=epochs, jobs=jobs)

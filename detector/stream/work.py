@@ -1,24 +1,37 @@
-"""When the device works: the stretch that the present job has run without a pause."""
+"""When the device works, by the tracker's rule: the stretch of the present job, and the rest that parts it from the next.
+
+Rest is counted in samples, and beside its like, as in the tracker's grid: readings every 30 s are treated as those at 10 Hz.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.ndimage import uniform_filter1d
 
-from ..signals import PREFERENCE
+from ..filters import running_mean
+from ..methods.track.grid import (
+    BUSY_PART,
+    BUSY_SAMPLES,
+    BUSY_SHARE,
+    PAUSE_RANK,
+    PAUSE_RATIO,
+    PAUSE_SHARE,
+    RATIOS,
+    busy_stretches,
+)
+from ..signals import PREFERENCE, Signals
 
-#: Working is a mean over so many seconds above a share of the usual level. A pause of PAUSE_S, and of so many samples, parts
-#: jobs; so does a hole of HOLE_S in the telemetry, and of so many samples.
-BUSY_MEAN_S, BUSY_SHARE = 3.0, 0.12
-PAUSE_S, PAUSE_SAMPLES = 15.0, 8
+#: The tracker sees what comes after a rest, and parts at a fifth of the shorter side; a stream must decide when work begins
+#: again. It parts at a fifth of what came before, in these bounds: 15 s and ten minutes at 10 Hz.
+PAUSE_LEAST, PAUSE_MOST = 150, 6000
+
+#: A hole in the telemetry after which nothing is known of what came before: an agent, a network or a database that fails does
+#: so for seconds, however often it is read; and so many samples, for what is read less often than every 3 s.
 HOLE_S, HOLE_SAMPLES = 300.0, 100
 
-
-def pause_s(step_s: float) -> float:
-    """Seconds without work that part two jobs, where a sample comes every `step_s` seconds."""
-    return max(PAUSE_S, PAUSE_SAMPLES * step_s)
+#: A job whose ratio reaches this share of the threshold of the one before is at work, too: 12 % of what that one did.
+WEAKER = 0.4
 
 
 def hole_s(step_s: float) -> float:
@@ -28,11 +41,11 @@ def hole_s(step_s: float) -> float:
 
 @dataclass(frozen=True)
 class Work:
-    """A stretch of work.
+    """When the device worked.
 
     Attributes:
         begin, end: bins, `end` excluded.
-        threshold: of the activity's 3 s mean.
+        threshold: of the activity's mean over `watched` samples.
     """
 
     begin: int
@@ -40,27 +53,42 @@ class Work:
     threshold: float
 
 
-def last_work(activity: NDArray[np.float64], step_s: float) -> Work | None:
-    """The last stretch of work without a pause of 15 s; None if nothing was ever done.
+def watched(samples: int) -> int:
+    """Samples of which the mean tells work, of so many: as many as the tracker takes."""
+    return max(1, min(BUSY_SAMPLES, round(BUSY_PART * samples)))
 
-    As the tracker's grid has it, but against the 90th percentile of the bins that are not idle: a job that has only just begun
-    is seen after any idle time.
+
+def work_in(activity: NDArray[np.float64], name: str) -> Work | None:
+    """From the first to the last of the tracker's busy stretches; None if nothing was ever done.
+
+    Rest before all work is left out first: of a job that has only just begun, the tracker's percentile would see rest alone.
 
     Args:
-        activity: (n,) main metric, on bins of `step_s` seconds.
-        step_s: seconds.
+        activity: (n,) main metric, on even bins.
+        name: of the metric.
     """
-    if not activity.size:
+    if activity.size < 2:
         return None
-    smooth = uniform_filter1d(activity, max(1, round(BUSY_MEAN_S / step_s)), mode="nearest")
-    working = smooth[smooth > BUSY_SHARE * smooth.max()]
-    if not working.size:
+    level = running_mean(activity, watched(activity.size))
+    floor = 0.0 if name in RATIOS else float(level.min())
+    above = np.flatnonzero(level > floor + BUSY_SHARE * (float(level.max()) - floor))
+    if not above.size:
         return None
-    threshold = BUSY_SHARE * float(np.percentile(working, 90))
-    busy = np.flatnonzero(smooth > threshold)
-    parted = np.flatnonzero(np.diff(busy) > max(1.0, pause_s(step_s) / step_s))
-    begin = busy[parted[-1] + 1] if parted.size else busy[0]
-    return Work(int(begin), int(busy[-1]) + 1, threshold)
+    first = min(int(above[0]), activity.size - 2)
+    rest = activity[first:]
+    stretches = busy_stretches(Signals(np.arange(float(rest.size)), {name: rest}, {name: 1.0}))
+    threshold = floor + BUSY_SHARE * (float(np.percentile(level[first:], 90)) - floor)
+    return Work(first + min(stretches)[0], first + max(stretches)[1] + 1, threshold)
+
+
+def parting(before: int, pauses: Sequence[int]) -> float:
+    """Samples of rest that part a job of `before` samples, with some pauses, from the next one."""
+    return max(float(np.clip(PAUSE_SHARE * before, PAUSE_LEAST, PAUSE_MOST)), usual(pauses))
+
+
+def usual(pauses: Sequence[int]) -> float:
+    """Samples of rest that are nothing new to a job with such pauses; 0 without any."""
+    return PAUSE_RATIO * sorted(pauses)[-min(PAUSE_RANK, len(pauses))] if pauses else 0.0
 
 
 def main_metric(metrics: Sequence[str], values: NDArray[np.float32]) -> int:

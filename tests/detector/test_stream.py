@@ -1,20 +1,27 @@
 """Detection while the job runs: the same answers as offline, whatever the portions, in bounded memory."""
 
+import json
+import os
 from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from epochcast.detector import Detection, InputError, detect
+from epochcast.detector import Detection, Epoch, InputError, detect
+from epochcast.detector.epochs import Job
 from epochcast.detector.evaluation import boundary_f1
 from epochcast.detector.simulator import SimulatedTrace, simulate
 from epochcast.detector.stream import Stream, search
 from epochcast.detector.stream.boundaries import KEPT
 from epochcast.detector.stream.pyramid import BINS, FACTOR, Pyramid
 from epochcast.detector.stream.samples import Resampler
+from epochcast.detector.stream.stream import STEPS_AFTER
 
 METRICS = ("dram_active", "power")
+REAL = Path(os.environ.get("EPOCHCAST_SHARED", Path(__file__).parents[3] / "shared")) / "data" / "real_traces"
 Rows = tuple[np.ndarray, dict[str, np.ndarray]]
 
 
@@ -49,6 +56,15 @@ def portions(given: Rows, edges: np.ndarray) -> Iterator[Rows]:
 def feed(target: Stream, given: Rows, portion: int = 10) -> list[Detection | None]:
     """The answers after every portion."""
     return [target.update(*part) for part in portions(given, np.arange(portion, given[0].size, portion))]
+
+
+def real(name: str) -> tuple[np.ndarray, dict[str, np.ndarray], float]:
+    """Times, metrics and true period of a trace of a real GPU."""
+    if not REAL.is_dir():
+        pytest.skip(f"no real traces: set EPOCHCAST_SHARED (looked in {REAL})")
+    table = pd.read_csv(REAL / f"{name}.csv.gz", comment="#")
+    time, starts = table.pop("time").to_numpy(), json.loads((REAL / f"{name}.json").read_text())["epoch_starts"]
+    return time, {column: table[column].to_numpy() for column in table}, float(np.median(np.diff(starts)))
 
 
 def boundaries(found: Detection | None) -> np.ndarray:
@@ -115,12 +131,13 @@ def test_memory_is_bounded() -> None:
 
 
 def test_speaks_only_when_two_searches_in_a_row_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    periods = iter([1.0, 2.0, 1.0, 1.02])
+    periods = iter([8.0, 16.0, 8.0, 8.16])
     searched: list[float] = []
 
-    def scripted(*_: object, **__: object) -> Detection:
-        searched.append(period := next(periods, 1.0))
-        return Detection("steps", period, None, (), 0.9, "track", "wall", step_s=period)
+    def scripted(time: np.ndarray, *_: object, **__: object) -> Detection:
+        searched.append(period := next(periods, 8.0))
+        epochs = tuple(Epoch(time[-1] - (4 - i) * period, time[-1] - (3 - i) * period, 0.9) for i in range(4))
+        return Detection("epochs", period, None, epochs, 0.9, "track", "work", jobs=(Job(period, epochs, 0.9),))
 
     monkeypatch.setattr(search, "detect", scripted)
     target = Stream(METRICS)
@@ -128,7 +145,7 @@ def test_speaks_only_when_two_searches_in_a_row_agree(monkeypatch: pytest.Monkey
         answer = target.update(*part)
         assert (answer is not None) == (len(searched) >= 4)
     assert answer is not None
-    assert answer.step_s == 1.02 or len(searched) > 4
+    assert answer.period_s == 8.16 or len(searched) > 4
 
 
 def test_a_new_job_after_a_pause() -> None:
@@ -189,12 +206,71 @@ def test_abstains_without_training(kind: str) -> None:
     assert {None if answer is None else answer.verdict for answer in answers} <= {None, "none"}
 
 
-def test_short_cycles_are_steps() -> None:
+def test_short_cycles_are_steps_once_the_device_rests() -> None:
+    """Until then they may be those of an epoch that has not shown."""
     trace = simulate(6, epochs=20, epoch_s=2.5, step_s=0.1, validation_s=0.3, gap_s=0.2, checkpoint_s=0.1)
-    answer = feed(Stream(METRICS), rows(trace))[-1]
+    target = Stream(METRICS)
+    assert {None if answer is None else answer.verdict for answer in feed(target, rows(trace))} <= {None, "none"}
+    time = trace.time[-1] + np.arange(1, 200) / 10
+    answer = feed(target, (time, {name: np.zeros(time.size) for name in METRICS}))[-1]
     assert answer is not None
     assert (answer.verdict, answer.epochs) == ("steps", ())
     assert answer.step_s == pytest.approx(np.median(np.diff(trace.epoch_starts)), rel=0.05)
+
+
+def test_a_job_of_steps_alone_is_called_so_in_the_end() -> None:
+    time = np.arange(0, 1.3 * STEPS_AFTER) / 10
+    level = np.where(time % 2 < 1.5, 0.8, 0.2) + np.random.default_rng(0).normal(0, 0.02, time.size)
+    answers = feed(Stream(["dram_active"]), (time, {"dram_active": level}), 100)
+    first = next(i for i, answer in enumerate(answers) if answer is not None and answer.verdict == "steps")
+    assert 100 * (first + 1) >= STEPS_AFTER
+    assert answers[-1] is not None
+    assert answers[-1].step_s == pytest.approx(2.0, rel=0.02)
+
+
+def test_readings_half_a_minute_apart_are_followed() -> None:
+    """Constants of seconds once parted such telemetry at every sample."""
+    time, metrics, true = real("wandb_boostcampaitech2_object-detection-level2-cv-15_19s5w4br")
+    answer = feed(Stream(tuple(metrics), step_s=30.12), (time, metrics), 1)[-1]
+    assert answer is not None
+    assert answer.verdict == "epochs"
+    assert answer.period_s == pytest.approx(true, rel=0.02)
+
+
+def test_rests_longer_than_150_samples_belong_to_the_job_if_they_recur() -> None:
+    """The job's last cycles rest for 50 s, and offline they do not part it."""
+    time, metrics, true = real("h100_ckpt1_gpu0")
+    target = Stream(tuple(metrics))
+    answer = feed(target, (time, metrics))[-1]
+    assert answer is not None
+    assert answer.period_s == pytest.approx(true, rel=0.05)
+    assert target.working_since is not None
+    assert target.working_since < time[0] + 120
+
+
+@pytest.mark.parametrize("lead", [3.0, 4.7, 6.1])
+def test_the_period_of_means_over_five_seconds_is_no_multiple_of_them(lead: float) -> None:
+    """Scraped every second, a window's mean stays for five: the median length of an epoch of 24.1 s was 25."""
+    rng = np.random.default_rng(int(10 * lead))
+    fine = np.arange(0, 420, 0.1)
+    phase = (fine - lead) % 24.1
+    level = np.where(fine < lead, 0, np.where(phase < 20.5, 0.8, np.where(phase < 23.3, 0.45, 0.05)))
+    time, columns = np.arange(6.0, 420.0), {}
+    for name, noise in (("gpu_utilization", 0.02), ("power", 0.02)):
+        windows = (level + rng.normal(0, noise, fine.size)).reshape(-1, 50).mean(axis=1)
+        columns[name] = windows[(time // 5).astype(int) - 1]
+    answer = feed(Stream(tuple(columns), step_s=1.0), (1.7e9 + time, columns), 1)[-1]
+    assert answer is not None
+    assert answer.period_s == pytest.approx(24.1, rel=0.01)
+
+
+def test_where_the_period_changes_no_single_one_is_kept() -> None:
+    first, second = job(6, 8, 8.0, lead_s=1.0), job(7, 10, 13.0, lead_s=1.0)
+    target = Stream(METRICS)
+    feed(target, rows(first, last=int(10 * (first.epoch_ends[-1] - first.time[0]))))
+    begin = int(10 * (second.epoch_starts[0] - second.time[0]))
+    answer = feed(target, rows(second, first=begin, shift=float(first.epoch_ends[-1] - second.epoch_starts[0])))[-1]
+    assert answer is None or answer.verdict == "none" or answer.period_s == pytest.approx(13.0, rel=0.1)
 
 
 def test_late_samples_are_dropped_and_counted() -> None:
@@ -265,19 +341,23 @@ def test_pyramid_against_plain_pooling() -> None:
                 np.testing.assert_array_equal(bins[2], parts[:, first // width :].max(axis=2))
 
 
-def test_resampling_in_portions_is_interpolation() -> None:
+def test_resampling_in_portions_takes_the_nearest_row_or_interpolates() -> None:
     rng = np.random.default_rng(1)
     time = np.cumsum(rng.uniform(0.05, 0.3, 400))
-    values = rng.random(400)
+    values, counted = rng.random(400), np.cumsum(rng.random(400))
     resampler = Resampler(["a", "energy"], 0.1)
-    counted = np.cumsum(rng.random(400))
-    even = np.concatenate(
-        [resampler.take(time[i : i + 7], np.array([values[i : i + 7], counted[i : i + 7]])) for i in range(0, 400, 7)], axis=1
-    )
+    parts = [resampler.take(time[i : i + 7], np.array([values[i : i + 7], counted[i : i + 7]])) for i in range(0, 400, 7)]
+    even, counts = (np.concatenate(rows, axis=1) for rows in zip(*parts, strict=True))
     wanted = time[0] + 0.1 * np.arange(even.shape[1])
-    np.testing.assert_allclose(even[0], np.interp(wanted, time, values), atol=1e-9)
-    rate = np.diff(counted) / np.diff(time)
-    np.testing.assert_allclose(even[1, 10:], np.interp(wanted, time[1:], rate)[10:], atol=1e-9)
+    nearest = np.abs(wanted[:, None] - time).argmin(axis=1)
+    near = np.abs(time[nearest] - wanted) <= 0.05
+    assert 0 < near.mean() < 1
+    rate = np.append(np.nan, np.diff(counted) / np.diff(time))
+    for row, column in ((even[0], values), (even[1, 10:], rate)):
+        skip = even.shape[1] - row.size
+        expected = np.where(near, column[nearest], np.interp(wanted, time[1:], column[1:]))[skip:]
+        np.testing.assert_allclose(row[10:], expected[10:], atol=1e-9)
+    np.testing.assert_array_equal(counts[-1], nearest + 1)
 
 
 def test_says_since_when_it_hears_and_since_when_the_device_works() -> None:
