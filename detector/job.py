@@ -107,7 +107,7 @@ def detect_job(
         job = max((alone[place] for place in chosen), key=lambda found: found.confidence)
     job = _with_waits(job, together)
     gpus = [_own(found, one.select(metric), clock, job) for found, one in zip(alone, signals, strict=True)]
-    odd = dict.fromkeys(idle, "is idle") | _contradicting(votes, job, chosen) | _apart(gpus, signals, job, idle)
+    odd = _apart(gpus, signals, job, idle) | _contradicting(votes, job, chosen) | dict.fromkeys(idle, "is idle")
     return JobDetection(job, tuple(gpus), dict(sorted(odd.items())))
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from epochcast.detector import METHODS, Detection, InputError, detect
 
 KEYS = {"verdict", "period_s", "period_work", "epochs", "confidence", "method", "clock", "step_s", "jobs"}
-KEYS |= {"reason", "samples_per_epoch", "stretches"}
+KEYS |= {"reason", "samples_per_epoch", "stretches", "cycles", "unit"}
 
 
 def check_shape(found: Detection, time: np.ndarray) -> None:

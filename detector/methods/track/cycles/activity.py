@@ -22,8 +22,8 @@ RESTING = 0.4
 #: operation spin until the last GPU has come (H100 that wait for a checkpoint: 0.27, utilisation 1).
 DRAWN = 0.5
 
-#: What leaves the device when a state is saved, the best first [bytes/s].
-OUT = ("pcie_tx", "process_write", "disk_write")
+#: What leaves the device, or its process, when a state is saved, the best first [bytes/s]. Disks are moved by anybody.
+OUT = ("pcie_tx", "process_write")
 
 #: A save moves so many times what leaves the device while it works. Gradients and results leave it all the time.
 BURST = 8.0

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from ....clock import ACTIVITY, LEVELS
 from ....filters import running_mean
 from ....signals import Signals
+from ..grid import DISKS, SLOWER
 from ..template import otsu
 from .activity import Activity
 
@@ -18,9 +19,6 @@ BINS, SAMPLES, STEPS = 192, 2.0, 1.5
 
 #: Cycles whose length is this close to the median are averaged.
 USUAL = 0.25
-
-#: A metric that is read so much less often than the fastest lags behind (as for the tracker's grid).
-SLOWER = 2.5
 
 #: What does not grow with the work done.
 STATES = LEVELS - set(ACTIVITY) | {"energy"}
@@ -114,7 +112,7 @@ def work_metrics(signals: Signals) -> list[str]:
     names = [
         name
         for name, values in sorted(signals.metrics.items())
-        if name not in STATES and signals.intervals[name] <= SLOWER * fastest and np.ptp(values) > 0
+        if name not in STATES | DISKS and signals.intervals[name] <= SLOWER * fastest and np.ptp(values) > 0
     ]
     # Power follows the work by a fraction of a second to a second: a rest is followed by work that seems to be of another kind.
     without_power = [name for name in names if not name.startswith("power")]
