@@ -235,8 +235,8 @@ def _named(signals: Signals, job: Job, shortest_epoch_s: float) -> tuple[NamedCy
     """What the cycles of a job are."""
     boundaries = np.array([*(epoch.start for epoch in job.epochs), job.epochs[-1].end])
     if job.period_s < shortest_epoch_s:
-        return name_steps(signals, boundaries, job.confidence)
-    return name_cycles(signals, boundaries, job.confidence)
+        return name_steps(signals, boundaries, job.period_s, job.confidence)
+    return name_cycles(signals, boundaries, job.period_s, job.confidence)
 
 
 def _epoch_within(cycles: tuple[NamedCycle, ...], period_s: float) -> NamedCycle | None:

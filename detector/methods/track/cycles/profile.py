@@ -32,14 +32,14 @@ class Profile:
     """A mean cycle of b bins; it is a circle, and bin 0 begins at the boundary.
 
     Attributes:
-        interval_s: seconds between samples.
+        bin_samples: of the trace, in a bin.
         rests, saves: (b,) share of the cycles in which the device rests, and saves, in a bin.
         other: (b,) whether it does another kind of work than in most of the cycle.
         apart: how far the two kinds are apart, standard deviations; 0 where there is one kind.
         changes: metric -> its mean in the other kind of work relative to the usual one, those that change most first.
     """
 
-    interval_s: float
+    bin_samples: float
     rests: Array
     saves: Array
     other: NDArray[np.bool_]
@@ -75,7 +75,7 @@ def profile(signals: Signals, does: Activity, boundaries: Array, step_s: float |
     seen = (many > 0) & (rests < 0.5)
     names = work_metrics(signals)
     if np.count_nonzero(seen) < 6 or not names:
-        return Profile(interval, rests, saves, np.zeros(bins, dtype=bool), 0.0, {})
+        return Profile(period / bins / interval, rests, saves, np.zeros(bins, dtype=bool), 0.0, {})
     table = np.array([_scaled(name, signals.metrics[name]) for name in names])
     width = max(1, round(STEPS * (step_s or 0.0) / period * bins))
 
@@ -96,14 +96,14 @@ def profile(signals: Signals, does: Activity, boundaries: Array, step_s: float |
     minority = high if 2 * high.sum() <= high.size else ~high
     other = np.zeros(bins, dtype=bool)
     if not minority.any():
-        return Profile(interval, rests, saves, other, 0.0, {})
+        return Profile(period / bins / interval, rests, saves, other, 0.0, {})
     scatter = np.sqrt((curve[minority].var() * minority.sum() + curve[~minority].var() * (~minority).sum()) / curve.size)
     apart = float(abs(curve[minority].mean() - curve[~minority].mean()) / max(scatter, 1e-12))
     other[np.flatnonzero(seen)[minority]] = True
     raw = work([signals.metrics[name] for name in names])
     ratio = raw[:, minority].mean(axis=1) / np.maximum(raw[:, ~minority].mean(axis=1), 1e-12)
     order = np.argsort(-np.abs(np.log(np.maximum(ratio, 1e-3))))
-    return Profile(interval, rests, saves, other, apart, {names[i]: float(ratio[i]) for i in order})
+    return Profile(period / bins / interval, rests, saves, other, apart, {names[i]: float(ratio[i]) for i in order})
 
 
 def work_metrics(signals: Signals) -> list[str]:

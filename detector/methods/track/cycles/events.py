@@ -1,0 +1,117 @@
+"""What happens at places of the mean cycle beside the usual work: rests, saves, work of another kind."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....filters import running_mean
+from .profile import Profile, circular_runs
+
+#: Two kinds of work are so many standard deviations apart (the halves of one noise: 2.7), and the metric that changes most does
+#: so by this much (logarithm).
+APART, CHANGED = 5.5, 0.08
+
+#: Another kind of work takes so many samples: one sample of less work may be half a rest.
+SAMPLES = 3
+
+#: A run of other work below this share of the longest one is noise; so is a run of rest.
+SHORT = 0.3
+
+#: At a boundary the device rests in half of the cycles, and in so many more than elsewhere in the cycle.
+RESTS, MORE = 0.5, 0.3
+
+#: Beside such bins, what has so much more rest than elsewhere belongs to the same event: saves in every second cycle.
+BESIDE = 0.2
+
+#: Another kind of work takes this part of a step at least; among steps a rest, this part of the longest.
+LEAST = 0.8
+
+#: So many bins between two things that happen do not part them.
+HOLE = 2
+
+#: So few bins of other work beside a longer rest are its edges.
+EDGE = 2
+
+#: Less of a bin is no rest and no save.
+PART = 0.5
+
+
+@dataclass(frozen=True)
+class Event:
+    """What happens at one place of the mean cycle.
+
+    Attributes:
+        start, length: bins.
+        other, rests, saves: bins of another kind of work, of rest, and of these of saving.
+    """
+
+    start: int
+    length: int
+    other: int
+    rests: float
+    saves: float
+
+    @property
+    def saved(self) -> bool:
+        """Whether something is saved, for half a bin or more."""
+        return self.saves >= PART
+
+    @property
+    def waits(self) -> float:
+        """Bins of rest in which nothing is saved."""
+        return self.rests - self.saves
+
+
+def events_of(mean: Profile, step_bins: float) -> list[Event]:
+    """What happens in a mean cycle, in order of the bins.
+
+    Args:
+        mean: of the cycle.
+        step_bins: bins that a step takes; 0 where none shows.
+    """
+    n = mean.rests.size
+    changes = [abs(float(np.log(max(ratio, 1e-3)))) for ratio in mean.changes.values()]
+    other = mean.other & (mean.apart >= APART and max(changes, default=0.0) >= CHANGED)
+    base = float(np.median(mean.rests))
+    rests = mean.rests >= (base + MORE if base < RESTS - MORE else RESTS)
+    width = max(1, round(step_bins))
+    happens = _without_holes(other, width) if width > HOLE else other
+    # Where steps show, each rests for a part of it, and the first ones of all cycles together.
+    for what, least, part in ((happens, LEAST * step_bins, SHORT), (rests, 0.0, LEAST if width > HOLE else SHORT)):
+        runs = circular_runs(what)
+        longest = max((last - first for first, last in runs), default=0)
+        for first, last in runs:
+            if last - first < max(least, part * longest):
+                what[np.arange(first, last) % n] = False
+    other = happens.copy()
+    happens = happens | rests
+    smooth = running_mean(np.tile(mean.rests, 3), width)[n : 2 * n]
+    beside = happens | (smooth > np.median(smooth) + BESIDE)
+    for first, last in circular_runs(beside):
+        bins = np.arange(first, last) % n
+        happens[bins] = happens[bins].any()
+    happens = _without_holes(happens, max(HOLE, width))
+    events = []
+    for first, last in circular_runs(happens):
+        works = int(other[np.arange(first, last) % n].sum())
+        # An event's rest is smeared where it is not always as far from the boundary.
+        bins = np.arange(first - EDGE, last + EDGE) % n
+        saved = float(mean.saves[bins].sum())
+        rested = max(saved, float((mean.rests[bins] - (base if base < RESTS else 0.0)).clip(0).sum()))
+        if (works <= EDGE and works < rested / 3) or works * mean.bin_samples < SAMPLES:
+            works = 0
+        events.append(Event(first % n, last - first, works, rested if rested >= PART else 0.0, saved))
+    events = [event for event in events if event.other or event.rests]
+    largest = max(events, key=lambda event: (event.other, event.rests), default=None)
+    events = [event for event in events if event.other or event.rests >= step_bins or event is largest]
+    return sorted(events, key=lambda event: event.start)
+
+
+def _without_holes(mask: NDArray[np.bool_], longest: int) -> NDArray[np.bool_]:
+    """A circle with holes of up to so many bins filled."""
+    filled = mask.copy()
+    for first, last in circular_runs(~mask):
+        if last - first <= longest:
+            filled[np.arange(first, last) % mask.size] = mask.any()
+    return filled
