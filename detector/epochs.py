@@ -134,9 +134,9 @@ class Detection:
         """What `period_s` is of; None with verdict `none`."""
         if self.verdict == "none":
             return None
-        if self.verdict == "steps":
-            return "step"
-        return "epoch" if self.cycle is None or self.cycle.kind == "epoch" else "cycle"
+        if self.cycle is None:  # from a method that does not look at what happens
+            return "epoch" if self.verdict == "epochs" else "step"
+        return self.cycle.kind if self.cycle.kind in ("epoch", "step") else "cycle"
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for `epochcast detect --json`: no NaN or infinity (null instead), no scores."""

@@ -100,12 +100,14 @@ def detect_job(
         chosen = _shown(votes, {place: signals[place].select(metric) for place in working}, clock)
     kept = [place for place in working if place in chosen or place not in votes]
     together = _together([signals[place] for place in kept], first, last)
-    job = found_in(_mean(together)) if together and together[0].metrics else alone[0]
+    waits = _waits(together)
+    job = found_in(_mean(together, waits)) if together and together[0].metrics else alone[0]
     if votes and not chosen:
         job = Detection("none", None, None, (), job.confidence / 2, "track", job.clock, reason="rival_cycles")
     elif 2 * len(chosen) > len(working) and not _agree(job, alone[min(chosen)]):
         job = max((alone[place] for place in chosen), key=lambda found: found.confidence)
-    job = _with_waits(job, together)
+    if waits is not None:
+        job = _with_waits(job, together[0].time, waits)
     gpus = [_own(found, one.select(metric), clock, job) for found, one in zip(alone, signals, strict=True)]
     odd = _apart(gpus, signals, job, idle) | _contradicting(votes, job, chosen) | dict.fromkeys(idle, "is idle")
     return JobDetection(job, tuple(gpus), dict(sorted(odd.items())))
@@ -173,14 +175,20 @@ def _together(signals: Sequence[Signals], first: float, last: float) -> list[Sig
     ]
 
 
-def _mean(signals: Sequence[Signals]) -> Signals:
+def _mean(signals: Sequence[Signals], waits: NDArray[np.bool_] | None) -> Signals:
+    """The mean GPU; while all wait for one, they are as little used as that one."""
     metrics = {name: np.mean([one.metrics[name] for one in signals], axis=0) for name in signals[0].metrics}
+    if waits is not None:
+        least = np.min([one.metrics["gpu_utilization"] for one in signals], axis=0)
+        metrics["gpu_utilization"] = np.where(waits, least, metrics["gpu_utilization"])
     return replace(signals[0], metrics=metrics)
 
 
 def _own(alone: Detection, signals: Signals, clock: ClockChoice, job: Detection) -> Detection:
     """The job's cycle on one GPU; what it shows by itself where it does not show that."""
-    if job.verdict != "epochs" or _agree(alone, job):
+    if _agree(alone, job):
+        return replace(alone, cycles=job.cycles)  # what the cycles are is known best from all GPUs together
+    if job.verdict != "epochs":
         return alone
     epochs = _followed(signals, clock, job)
     if not epochs:
@@ -230,18 +238,23 @@ def _apart(gpus: Sequence[Detection], signals: Sequence[Signals], job: Detection
     return reasons
 
 
-def _with_waits(job: Detection, signals: Sequence[Signals]) -> Detection:
-    """The answer with what GPUs say of each other: all wait while one does something on its host; most likely it saves."""
+def _waits(signals: Sequence[Signals]) -> NDArray[np.bool_] | None:
+    """When all GPUs wait for a few: these rest, the others spin, which looks like work but for the power that they draw; (n,).
+
+    None where no metric tells.
+    """
     power = next((name for name in ("power", "power_average") if signals and name in signals[0].metrics), None)
     if len(signals) < 2 or power is None or "gpu_utilization" not in signals[0].metrics:
-        return job
-    time = signals[0].time
+        return None
     used, drawn = (np.array([one.metrics[name] for one in signals]) for name in ("gpu_utilization", power))
-    drawn = drawn / np.percentile(drawn, 99, axis=1, keepdims=True)
     rests = used < RESTING * np.percentile(used, 99, axis=1, keepdims=True)
-    spins = (used >= SPINNING) & (drawn <= DRAWN)
+    spins = (used >= SPINNING) & (drawn <= DRAWN * np.percentile(drawn, 99, axis=1, keepdims=True))
     few = rests.any(axis=0) & (rests.sum(axis=0) <= max(1, FEW * len(signals)))
-    waits = few & (rests | spins).all(axis=0)
+    return np.asarray(few & (rests | spins).all(axis=0))
+
+
+def _with_waits(job: Detection, time: Array, waits: NDArray[np.bool_]) -> Detection:
+    """The answer with what the GPUs say of each other: where all wait for one that itself rests, its host most likely saves."""
     cycles = []
     for cycle in job.cycles:
         # Where the period changes, each cycle has its own part of the time.
@@ -249,11 +262,8 @@ def _with_waits(job: Detection, signals: Sequence[Signals]) -> Detection:
         inside = (time > span.start) & (time <= span.end) if span else np.zeros(time.size, dtype=bool)
         share = float(waits[inside].mean()) if inside.any() else 0.0
         if cycle.kind == "unknown" and share >= OFTEN:
-            seconds, level = share * cycle.period_s, float(np.median(drawn[:, inside & waits][spins[:, inside & waits]]))
-            text = (
-                f"for {seconds:.3g} s of it one GPU rests while the other {len(signals) - 1} spin at {level:.0%} of their "
-                "highest power: they wait for it"
-            )
+            seconds = share * cycle.period_s
+            text = f"for {seconds:.3g} s of it one GPU rests while all others spin and draw little power: they wait for it"
             cycle = replace(cycle, kind="checkpoint", evidence=text, idle_share=share, boundary_idle_s=seconds)
         cycles.append(cycle)
     return replace(job, cycles=tuple(cycles))
