@@ -90,7 +90,7 @@ def detect(
         return replace(none, reason="too_few_samples" if end - begin + 1 < FEWEST_SAMPLES else "no_cycle")
     jobs = search.jobs(signals, clock)
     cycles = [_named(signals, job, shortest_epoch_s) for job in jobs]
-    if len(jobs) == 1 and (within := _epoch_within(cycles[0], jobs[0].period_s)) is not None:
+    if len(jobs) == 1 and (within := _epoch_within(cycles[0], jobs[0].period_s, shortest_epoch_s)):
         # The distance of saves or evaluations was found, and it is made of epochs: these are the answer.
         shorter = search.of_period(within.period_s)
         if shorter is not None:
@@ -239,9 +239,10 @@ def _named(signals: Signals, job: Job, shortest_epoch_s: float) -> tuple[NamedCy
     return name_cycles(signals, boundaries, job.period_s, job.confidence)
 
 
-def _epoch_within(cycles: tuple[NamedCycle, ...], period_s: float) -> NamedCycle | None:
+def _epoch_within(cycles: tuple[NamedCycle, ...], period_s: float, shortest_s: float) -> NamedCycle | None:
     """The epoch that is shorter than the cycle that was found; None where that is the epoch."""
-    return next((cycle for cycle in cycles if cycle.kind == "epoch" and np.log(period_s / cycle.period_s) > SAME), None)
+    epochs = (cycle for cycle in cycles if cycle.kind == "epoch" and cycle.period_s >= shortest_s)
+    return next((cycle for cycle in epochs if np.log(period_s / cycle.period_s) > SAME), None)
 
 
 def epochs_of(signals: Signals, clock: Clock, period_s: float) -> tuple[Epoch, ...]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ....clock import GPU_METRICS
 from ....epochs import Cycle, Kind
 from ....signals import Signals
 from .activity import Activity, activity
@@ -20,6 +21,9 @@ Array = NDArray[np.float64]
 #: there, by this part of a bin or of a step, and so many samples.
 LONGER, PART, SAMPLES = 1.25, 0.5, 3
 
+#: Alike events within a cycle divide it evenly, but for what only its end has: the longest part is so many times the shortest.
+UNEVEN = 1.8
+
 #: Lengths of this distance (logarithm) are of one cycle: with a save after some, they differ.
 SIMILAR = 0.2
 
@@ -29,8 +33,8 @@ SURE = 0.8
 #: Fewer short cycles may be epochs as well: 12 to 16 of 1 to 4 s are (GTX 970, MNIST).
 FEWEST_STEPS = 30
 
-#: Metrics named as evidence, at most.
-NAMED = 2
+#: Metrics named as evidence, at most; a ratio beyond is of something and nothing.
+NAMED, RATIO = 2, 100.0
 
 
 def name_cycles(signals: Signals, boundaries: Array, period: float, confidence: float) -> tuple[Cycle, ...]:
@@ -52,6 +56,8 @@ def name_cycles(signals: Signals, boundaries: Array, period: float, confidence: 
     if mean is not None:
         *shorter, known = _nested(mean, _bins(steps, mean, period), period, confidence, does, share)
         cycles = [*shorter, *(_longer(signals, does, boundaries, known, steps) or [known])]
+        if not GPU_METRICS & signals.metrics.keys():
+            cycles = [known]  # what a host does within an epoch may be anything
     if steps is not None:
         outer = min(cycles, key=lambda cycle: cycle.period_s)
         text = (
@@ -95,8 +101,10 @@ def _nested(
     if not inner:
         return [cycle(_alone(last, known), period, last)]
     starts = [event.start for event in events]
-    length = float(np.median(np.diff([*starts, starts[0] + mean.rests.size]))) * seconds
-    kinds = _two(inner, last, known, max(PART, SAMPLES / mean.bin_samples, PART * step_bins))
+    distances = np.diff([*starts, starts[0] + mean.rests.size])
+    length = float(np.median(distances)) * seconds
+    even = distances.max() <= UNEVEN * distances.min()
+    kinds = None if not even else _two(inner, last, known, max(PART, SAMPLES / mean.bin_samples, PART * step_bins))
     if kinds is None:
         return [cycle(_alone(last, known), period, last)]
     usual = inner[0]
@@ -121,7 +129,7 @@ def _two(inner: Sequence[Event], last: Event, known: bool, least: float) -> tupl
     if works and last.other:
         other = float(np.median([event.other for event in inner]))
         waits = float(np.median([event.waits for event in inner]))
-        if last.other > LONGER * other + 1 or (known and last.waits > waits + least):
+        if last.other > LONGER * other + PART or (known and last.waits > waits + least):
             return "evaluation", "epoch"
         return "epoch", "checkpoint" if last.saved and not saves else "unknown"
     if any(event.other for event in inner):
@@ -134,13 +142,13 @@ def _two(inner: Sequence[Event], last: Event, known: bool, least: float) -> tupl
     if saves:
         return "checkpoint", "unknown"
     alike = min(event.rests for event in inner) >= last.waits / 2
-    return ("epoch", "checkpoint" if last.saved else "unknown") if known and alike else None
+    return ("epoch", "checkpoint") if alike and last.saved else None
 
 
 def _sentence(event: Event, mean: Profile, seconds: float, does: Activity) -> str:
     parts = []
     if event.other:
-        changes = ", ".join(f"{name} x {ratio:.2g}" for name, ratio in list(mean.changes.items())[:NAMED])
+        changes = ", ".join(_change(name, ratio) for name, ratio in list(mean.changes.items())[:NAMED])
         parts.append(f"other work for {event.other * seconds:.2g} s ({changes})")
     if event.rests:
         parts.append(f"the GPU rests for {event.rests * seconds:.2g} s")
@@ -149,6 +157,12 @@ def _sentence(event: Event, mean: Profile, seconds: float, does: Activity) -> st
     elif event.rests and does.out is None:
         parts.append("no metric tells whether it saves")
     return "at its boundary " + ", ".join(parts)
+
+
+def _change(name: str, ratio: float) -> str:
+    if not 1 / RATIO < ratio < RATIO:
+        return f"{name} {'only then' if ratio > 1 else 'at rest'}"
+    return f"{name} x {ratio:.2g}"
 
 
 def _bins(steps: tuple[float, float] | None, mean: Profile, period: float) -> float:

@@ -13,14 +13,14 @@ LONGER, MOST = 1.5, 10
 
 #: What recurs at its boundaries is so clear that its lower percentile is above the higher one of what is at the others, and so
 #: large [samples].
-OWN, OTHERS, SAMPLES = 20, 90, 3
+OWN, OTHERS, SAMPLES = 20, 95, 3
 
 #: Saves are regular if this share of their distances is that close to the median; a second one within a tenth of a cycle is the
 #: same.
 REGULAR, NEAR, SAME_SAVE = 0.6, 0.15, 0.1
 
 #: Fewest boundaries.
-FEWEST = 3
+FEWEST = 4
 
 
 def saves_of(signals: Signals, does: Activity, boundaries: Array) -> Array | None:
@@ -32,7 +32,7 @@ def saves_of(signals: Signals, does: Activity, boundaries: Array) -> Array | Non
     edges = np.flatnonzero(np.diff(np.concatenate([[False], does.saves & inside, [False]]).astype(np.int8)))
     begins, ends = signals.time[edges[::2]], signals.time[edges[1::2] - 1]
     ends = ends[np.append(begins[1:] - ends[:-1] > SAME_SAVE * period, True)[: ends.size]]
-    if ends.size < FEWEST:
+    if ends.size < 3:
         return None
     distances = np.diff(ends)
     usual = float(np.median(distances))
