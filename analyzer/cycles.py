@@ -67,10 +67,19 @@ class Throughput:
     step_s: float
 
     def sentence(self) -> str:
-        """``261 samples/s, if a step takes 0.98 s``."""
-        rates = ((self.samples_per_s, "samples/s"), (self.tokens_per_s, "tokens/s"))
-        text = ", ".join(f"{number(rate)} {unit}" for rate, unit in rates if rate is not None)
+        """``261 samples/s at 980 ms per step``."""
+        text = ", ".join(f"{number(rate)} {RATES[key]}" for key, rate in self.rates().items() if rate is not None)
         return f"{text} at {length(self.step_s)} per step"
+
+    def rates(self, ratio: float = 1.0) -> dict[str, float | None]:
+        """As JSON, on a GPU that takes ``ratio`` times as long."""
+        return {key: None if (rate := getattr(self, key)) is None else rate / ratio for key in RATES}
+
+
+RATES = {"samples_per_s": "samples/s", "tokens_per_s": "tokens/s"}
+"""Key of a rate in JSON -> its unit."""
+
+NO_RATES: dict[str, float | None] = dict.fromkeys(RATES)
 
 
 def throughput(cycles: Sequence[Cycle], samples_per_step: float | None, tokens_per_step: float | None) -> Throughput | None:
