@@ -1,15 +1,17 @@
-"""The traces of one job, from any number of files and folders: read, searched together, and what an hour of their GPUs costs."""
+"""The traces of one job, from files and folders: read, searched together, and what an hour of their GPUs costs."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..detector import JobDetection, detect, detect_job
+from ..detector import Detection, JobDetection, detect, detect_job
 from ..detector import InputError as NotDetectable
+from ..detector.methods.track.periods import SAME
 from ..regressor import load_catalog
 from .adapters import wandb_run
 from .csv_text import source_name
@@ -62,6 +64,13 @@ def detect_together(named: Sequence[tuple[str, Trace]], **options: Any) -> JobDe
             except NotDetectable as error:
                 raise InputError(f"{name!r}: {error}") from error
         raise
+
+
+def shows(own: Detection, job: Detection) -> bool:
+    """Whether what a GPU shows is the job's cycle."""
+    if own.period_s is None or job.period_s is None:
+        return False
+    return own.verdict == job.verdict and abs(math.log(own.period_s / job.period_s)) <= SAME
 
 
 def usd_per_hour(gpus: Iterable[str], instances: Sequence[Instance]) -> float | None:
@@ -123,6 +132,4 @@ def _labels(read: Sequence[tuple[str, Trace]]) -> list[str | None]:
 
 def _stem(file: str) -> str:
     name = Path(source_name(file)).name
-    return next(
-        (name.removesuffix(suffix) for suffix in sorted(SUFFIXES, key=len, reverse=True) if name.endswith(suffix)), name
-    )
+    return name.removesuffix(max((suffix for suffix in SUFFIXES if name.endswith(suffix)), key=len, default=""))

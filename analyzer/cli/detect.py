@@ -12,7 +12,8 @@ import click
 
 from ...detector import METHODS, Detection, Epoch, JobDetection, Stretch
 from ...detector import detect as find_epochs
-from ..cycles import NO_RATES, NO_STEP, Throughput, cycle_lines, second_job, throughput, waits
+from ..cycles import NO_STEP, Throughput, cycle_lines, second_job, throughput, waits
+from ..cycles import rates as rates_of
 from ..job_traces import APART, detect_together, read_job, usd_of
 from ..reasons import REASONS, no_answer
 from ..trace import Trace, path_of
@@ -109,12 +110,12 @@ def _json(found: JobDetection, read: Sequence[Trace], rates: Sequence[Throughput
     """One trace's answer; of several the job's, and each one's with how it differs."""
 
     def shown(one: Detection, first: Trace, rate: Throughput | None) -> dict[str, Any]:
-        return {**one.to_json(), **(NO_RATES if rate is None else rate.rates()), "first_sample": float(first.time[0])}
+        return {**one.to_json(), **rates_of(rate), "first_sample": float(first.time[0])}
 
     of_job = None if found.job is None else shown(found.job, _earliest(read), rates[0])
     of_gpus = [
         shown(one, trace, rate)
-        for one, trace, rate in zip(found.gpus, read, rates if of_job is None else rates * len(read), strict=True)
+        for one, trace, rate in zip(found.gpus, read, rates if of_job is None else [*rates] * len(read), strict=True)
     ]
     if len(read) == 1:
         return of_gpus[0]
