@@ -24,9 +24,7 @@ from .predict_text import sentences
 @click.option("--gpu", metavar="NAME", help="The GPU it was recorded on, where the trace does not say.")
 @click.option("--target", "targets", multiple=True, metavar="NAME", help="Predict for this GPU (repeatable). [default: all]")
 @click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="A TOML file with GPUs of your own.")
-@click.option(
-    "--epochs", type=int, metavar="N", help="Add time and energy of the whole job: N epochs (or cycles or steps, if so found)."
-)
+@click.option("--epochs", type=int, metavar="N", help="Add time and energy of the whole job: N epochs (or cycles, or steps).")
 @per_step
 @click.option("--explain", is_flag=True, help="Say which features moved each answer most.")
 @click.option("--model", type=click.Path(path_type=Path), metavar="DIR", help="A model fitted by `epochcast train regressor`.")

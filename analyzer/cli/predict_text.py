@@ -57,19 +57,19 @@ def _seen(source: Source, which: str) -> str:
         return f"{where}: no epochs found, so ratios only; {metrics}"
     found = f"{seconds_text(profile.epoch_s)} per {profile.unit}{source.kind}"
     if profile.epoch_s_low is not None:
-        found += f" ({seconds_text(profile.epoch_s_low)} to {seconds_text(profile.epoch_s_high)})"
+        low, high = seconds_text(profile.epoch_s_low), seconds_text(profile.epoch_s_high)
+        found += f", {low} to {high}" if source.kind else f" ({low} to {high})"
     if profile.epochs:
         found += f", median of {profile.epochs}"
-    left_out = (
-        [f"the first {profile.unit} ({seconds_text(profile.first_epoch_s)})"] if profile.first_epoch_s is not None else []
-    )
+    first = profile.first_epoch_s
+    left_out = [] if first is None else [f"the first {profile.unit} ({seconds_text(first)})"]
     if profile.stalls:
         left_out.append(f"{profile.stalls} stall{'s' * (profile.stalls > 1)} ({seconds_text(profile.stall_s)} in all)")
     return "; ".join([f"{where}: {found}", *([f"left out: {' and '.join(left_out)}"] if left_out else []), metrics])
 
 
 def rate_cells(rate: Throughput | None, ratio: float | None = None) -> list[str]:
-    """The units of the rates that are known, as a table's header; with ``ratio`` what they are where the job takes so much longer."""
+    """Units of the rates that are known, for a table's header; with ``ratio`` the rates where the job takes so much longer."""
     if rate is None:
         return []
     known = {key: value for key, value in rates(rate, ratio or 1.0).items() if value is not None}

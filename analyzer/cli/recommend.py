@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -16,7 +16,7 @@ from ..errors import InputError
 from ..instances import load_instances, stale
 from ..predictions import comparable, predict_job
 from ..profiles import read_sources, slowest_of, throughput_of, waits_of, with_own
-from ..recommendation import Limits, MemoryNeed, Objective, Work
+from ..recommendation import Limits, MemoryNeed, Objective, Recommendation, Work
 from ..recommendation.memory_fit import GIB
 from ..recommendation.skypilot import resources_yaml
 from ..recommendations import recommend_job
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 @click.option("--model", type=click.Path(path_type=Path), metavar="DIR", help="A model fitted by `epochcast train regressor`.")
 @click.option("--objective", type=click.Choice(["cost", "time"]), default="cost", show_default=True, help="What to rank by.")
 @click.option(
-    "--epochs", type=int, metavar="N", help="Rank the whole job: N epochs (or cycles, or steps) still to run. [default: one]"
+    "--epochs", type=int, metavar="N", help="Rank the whole job: N epochs (or cycles, or steps) to run. [default: one]"
 )
 @per_step
 @click.option("--startup", type=float, metavar="MINUTES", help="From ordering an instance to the first epoch; paid for.")
@@ -80,13 +80,16 @@ def recommend(
     """Rank cloud instances by the cost or the time of a job, from a trace or a profile of it. Exits 1 if none qualifies.
 
     Several traces, those in a folder, or the GPUs in one log are those of one job: it is as slow as its slowest GPU, and takes
-    as many instances as its GPUs need. With --epochs the first epoch and stalls count as in `epochcast predict --epochs`; without it one epoch
-    after the first is ranked. Where the first place is not sure, the cheapest run that would decide is named.
+    as many instances as its GPUs need. With --epochs the first epoch and stalls count as in `epochcast predict --epochs`;
+    without it one epoch after the first is ranked. Where the first place is not sure, the cheapest run that would decide is
+    named.
 
     \b
     Example: epochcast recommend run.parquet --epochs 90 --startup 5 --deadline 36000
              epochcast recommend run.parquet --epochs 90 --format skypilot > job.yaml
              epochcast recommend run.gpu0.parquet run.gpu1.parquet --cloud aws
+             epochcast recommend runs/ --samples-per-step 256
+             epochcast recommend runs/ --samples-per-step 256
     """
     if as_json and form == "skypilot":
         raise InputError("--json and --format skypilot are two forms of one answer; give one of them")
@@ -132,6 +135,10 @@ def recommend(
         from ..figures import relative_figure
 
         _draw(relative_figure(ranking.recommendations, profile.gpu), plot_relative, profile)
+
+    def shown(row: Recommendation) -> dict[str, Any]:
+        return row.to_json() | rates(rate, row.ratio)
+
     if as_json:
         answer = {
             "source": profile.gpu,
@@ -145,9 +152,9 @@ def recommend(
             "market": limits.market,
             "memory_bytes": None if need is None else need.bytes,
             "memory_reserved": None if need is None else need.reserved,
-            "cheapest": None if ranking.cheapest is None else ranking.cheapest.to_json(),
-            "fastest": None if ranking.fastest is None else ranking.fastest.to_json(),
-            "recommendations": [row.to_json() | rates(rate, row.ratio) for row in ranking.recommendations],
+            "cheapest": None if ranking.cheapest is None else shown(ranking.cheapest),
+            "fastest": None if ranking.fastest is None else shown(ranking.fastest),
+            "recommendations": [shown(row) for row in ranking.recommendations],
             "left_out": [one.to_json() for one in ranking.left_out],
             "decision": None if decision is None else decision.to_json(),
             "notes": [*found.notes, *about],

@@ -33,19 +33,18 @@ def recommend_text(
     objective: Objective,
     rate: Throughput | None = None,
 ) -> str:
-    """The table of instances, and what is to know about it, a line each; ``source`` is the job's slowest GPU, ``rate`` the job's."""
+    """The table of instances, and what is to know about it, a line each.
+
+    ``source`` is the job's slowest GPU, ``rate`` what the job does there.
+    """
     ranking, decision, need = found.ranking, found.decision, found.need
     rows = ranking.recommendations
     lines = []
     if rows:
         lines.append(f"{job_title(source, epochs, found.gpus)}, best {objective} first")
         shown = rows[:_MOST_ROWS]
-        header = (*_HEADER, *rate_cells(rate))
-        lines.append(
-            table(
-                header, [(*_row(row, found.gpus, memory_known=need is not None), *rate_cells(rate, row.ratio)) for row in shown]
-            )
-        )
+        cells = [(*_row(row, found.gpus, memory_known=need is not None), *rate_cells(rate, row.ratio)) for row in shown]
+        lines.append(table((*_HEADER, *rate_cells(rate)), cells))
         if len(rows) > len(shown):
             lines.append(f"and {len(rows) - len(shown)} more (--json has all)")
         lines.append(
