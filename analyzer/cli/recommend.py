@@ -89,7 +89,6 @@ def recommend(
              epochcast recommend run.parquet --epochs 90 --format skypilot > job.yaml
              epochcast recommend run.gpu0.parquet run.gpu1.parquet --cloud aws
              epochcast recommend runs/ --samples-per-step 256
-             epochcast recommend runs/ --samples-per-step 256
     """
     if as_json and form == "skypilot":
         raise InputError("--json and --format skypilot are two forms of one answer; give one of them")
