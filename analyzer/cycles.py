@@ -36,7 +36,7 @@ def cycle_lines(cycles: Sequence[Cycle], usd_per_hour: float | None = None) -> l
 
 
 def _idle(cycle: Cycle) -> str:
-    return "" if cycle.idle_share is None else f", GPU idle {cycle.idle_share:.0%}"
+    return "" if cycle.idle_share is None else f", GPU idle {100 * cycle.idle_share:.0f} %"
 
 
 def waits(cycles: Sequence[Cycle], usd_per_hour: float | None = None) -> list[str]:
@@ -48,7 +48,8 @@ def waits(cycles: Sequence[Cycle], usd_per_hour: float | None = None) -> list[st
             continue
         cost = "" if usd_per_hour is None else f", {share * usd_per_hour:.2f} USD/h"
         sentences.append(
-            f"{100 * share:.0f} % of the time goes to {_NAMES[cycle.kind]} ({length(cycle.boundary_idle_s)} in {length(cycle.period_s)}{cost})"
+            f"{100 * share:.0f} % of the time goes to {_NAMES[cycle.kind]} "
+            f"({length(cycle.boundary_idle_s)} in {length(cycle.period_s)}{cost})"
         )
     return sentences
 
@@ -67,10 +68,18 @@ class Throughput:
     step_s: float
 
     def sentence(self) -> str:
-        """``261 samples/s, if a step takes 0.98 s``."""
-        rates = ((self.samples_per_s, "samples/s"), (self.tokens_per_s, "tokens/s"))
-        text = ", ".join(f"{number(rate)} {unit}" for rate, unit in rates if rate is not None)
+        """``261 samples/s at 980 ms per step``."""
+        text = ", ".join(f"{number(rate)} {RATES[key]}" for key, rate in rates(self).items() if rate is not None)
         return f"{text} at {length(self.step_s)} per step"
+
+
+RATES = {"samples_per_s": "samples/s", "tokens_per_s": "tokens/s"}
+"""Key of a rate in JSON -> its unit."""
+
+
+def rates(found: Throughput | None, ratio: float = 1.0) -> dict[str, float | None]:
+    """As JSON, on a GPU that takes ``ratio`` times as long; null where they are not known."""
+    return {key: None if (rate := getattr(found, key, None)) is None else rate / ratio for key in RATES}
 
 
 def throughput(cycles: Sequence[Cycle], samples_per_step: float | None, tokens_per_step: float | None) -> Throughput | None:
@@ -90,6 +99,7 @@ def second_job(found: Detection) -> str | None:
     if len(found.jobs) < 2:
         return None
     return (
-        f"two jobs share the GPU: besides {length(found.jobs[0].period_s)} it shows a cycle of {length(found.jobs[1].period_s)} that "
-        "drifts against it; the answer is of the first one, and the metrics are those of both"
+        f"two jobs share the GPU: besides {length(found.jobs[0].period_s)} it shows a cycle of "
+        f"{length(found.jobs[1].period_s)} that drifts against it; the answer is of the first one, and the metrics are "
+        "those of both"
     )

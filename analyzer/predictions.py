@@ -17,7 +17,7 @@ from .profiles import Source
 # within 15 % of each other even.
 _ONE_JOB = 1.15
 
-_UNITS = ("epoch", "step", None)  # from what says most
+_UNITS = ("epoch", "cycle", "step", None)  # from what says most
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Answer:
         predictions: one per GPU of the job, in the order of the sources.
         slowest: which of them sets the pace.
         spread: how much longer that one takes than the fastest, 0 for one GPU.
-        energy: of one epoch or step on all GPUs; None without power readings.
+        energy: of one epoch, cycle or step on all GPUs; None without power readings.
         job: the whole job; None unless its epochs were given.
     """
 
@@ -64,16 +64,14 @@ class Answer:
 def comparable(sources: Sequence[Source]) -> tuple[list[Source], list[str]]:
     """The sources that can be compared, in their order, and a sentence on each one left out and on each doubt.
 
-    An epoch and a step cannot be compared, so those with what says most (epochs, then steps, then neither) count. Raises
-    InputError for several GPU models without any seconds: ratios to different GPUs say nothing of which is slower.
+    A GPU that does not show the job's cycle does not count. An epoch and a step cannot be compared, so those with what says
+    most (epochs, then cycles, steps, nothing) count. Raises InputError for several GPU models without any seconds: ratios to
+    different GPUs say nothing of which is slower.
     """
-    unit = next(unit for unit in _UNITS if any(source.profile.unit == unit for source in sources))
-    kept = [source for source in sources if source.profile.unit == unit]
-    notes = [
-        f"{source.name}: {f'only {source.profile.unit}s' if source.profile.unit else 'no epochs'} found, so it is not counted"
-        for source in sources
-        if source.profile.unit != unit
-    ]
+    even = [source for source in sources if source.odd is None] or list(sources)
+    unit = next(unit for unit in _UNITS if any(source.profile.unit == unit for source in even))
+    kept = [source for source in even if source.profile.unit == unit]
+    notes = [f"{source.name}: {_why_not(source)}, so it is not counted" for source in sources if source not in kept]
     models = list(dict.fromkeys(source.gpu.name for source in kept))
     if len(models) > 1 and unit is None:
         raise InputError(
@@ -91,6 +89,10 @@ def comparable(sources: Sequence[Source]) -> tuple[list[Source], list[str]]:
             f"their {unit}s take {min(lengths):.3g} to {max(lengths):.3g} s, though the GPUs of a job keep pace: is it one job?"
         )
     return kept, notes
+
+
+def _why_not(source: Source) -> str:
+    return source.odd or (f"only {source.profile.unit}s found" if source.profile.unit else "no epochs found")
 
 
 def predict_job(

@@ -63,6 +63,8 @@ def profile_of_detection(
             profile = replace(profile, first_epoch_excluded=True)
         if found.confidence < LEAST_CONFIDENCE:  # where the job is, they still tell
             profile = replace(profile, epoch_s=None, unit=None, epoch_s_low=None, epoch_s_high=None)
+        else:
+            profile = replace(profile, unit=found.unit)
     else:
         profile = summarise(gpu, *busy_part(time, metrics), [], simulated=simulated)
     if found is None:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ..detector import Detection, detect
-from ..regressor import Catalog, Gpu, Profile
+from ..detector import Cycle, Detection, detect
+from ..regressor import Catalog, Gpu, Profile, load_catalog
 from .adapters import prometheus_json
+from .cycles import Throughput, second_job, throughput, waits
 from .errors import InputError
+from .instances import Instance, load_instances
+from .job_traces import APART, detect_together, read_job, shows, usd_per_hour
 from .profile_of_detection import LEAST_CONFIDENCE, profile_of_detection
 from .reasons import REASONS
 from .static_gpu import gpu_of
-from .trace import Trace, read_trace, read_traces
+from .trace import Trace, read_trace
 
 
 @dataclass(frozen=True)
@@ -26,12 +30,26 @@ class Source:
         profile: the profile.
         gpu: the GPU that it was taken on; made of the trace's static attributes where no catalogue has it.
         notes: sentences on what was found beside it.
+        found: what was detected in its trace; None of a profile.
+        odd: why the GPU says nothing of its job, a sentence that follows its name; None where it does.
     """
 
     name: str
     profile: Profile
     gpu: Gpu
     notes: tuple[str, ...] = ()
+    found: Detection | None = None
+    odd: str | None = None
+
+    @property
+    def cycle(self) -> Cycle | None:
+        """What the profile's unit is, where it is a cycle and a trace was read."""
+        return None if self.found is None or self.profile.unit != "cycle" else self.found.cycle
+
+    @property
+    def kind(self) -> str:
+        """What to write behind the word cycle: `` (checkpoint)``, or nothing."""
+        return "" if self.cycle is None or self.cycle.kind == "unknown" else f" ({self.cycle.kind})"
 
 
 def read_source(path: str, catalog: Catalog, gpu: str | None = None) -> Source:
@@ -56,14 +74,18 @@ def read_source(path: str, catalog: Catalog, gpu: str | None = None) -> Source:
     return Source(path, profile, catalog.resolve(profile.gpu))
 
 
-def read_sources(path: str, catalog: Catalog, gpu: str | None = None) -> list[Source]:
-    """The sources in a file, one for each of its GPUs; raises InputError like `read_source`."""
-    if path.endswith(".json") and not _is_answer_of_prometheus(path):
-        return [read_source(path, catalog, gpu)]
-    traces = read_traces(path)
-    names = [path] if len(traces) == 1 else [f"{path}, {trace.label}" for trace in traces]
-    traces[1:] = [replace(trace, notes=()) for trace in traces[1:]]  # they are of the file: once is enough
-    return [source_of(trace, name, catalog, gpu) for trace, name in zip(traces, names, strict=True)]
+def read_sources(paths: Sequence[str], catalog: Catalog, gpu: str | None = None) -> tuple[list[Source], list[str]]:
+    """The sources of one job in files and folders, those of traces first, and a sentence on each thing that is true of all.
+
+    Several traces are searched together, so that each GPU has the job's cycle.
+
+    Raises:
+        InputError: as `read_source` and `read_job`.
+    """
+    of_profiles = [path for path in paths if path.endswith(".json") and not _is_answer_of_prometheus(path)]
+    of_traces = [path for path in paths if path not in of_profiles]
+    sources, notes = _sources_of_job(read_job(of_traces), catalog, gpu) if of_traces else ([], [])
+    return [*sources, *(read_source(path, catalog, gpu) for path in of_profiles)], notes
 
 
 def _is_answer_of_prometheus(path: str) -> bool:
@@ -74,14 +96,90 @@ def _is_answer_of_prometheus(path: str) -> bool:
         return False
 
 
-def source_of(trace: Trace, name: str, catalog: Catalog, gpu: str | None = None) -> Source:
-    """The profile made of a trace on the GPU named in it or by ``gpu``; raises InputError like `read_source`, with ``name``."""
+def _sources_of_job(named: Sequence[tuple[str, Trace]], catalog: Catalog, gpu: str | None) -> tuple[list[Source], list[str]]:
+    """The source of each trace, and what is true of all."""
+    if len(named) == 1:
+        return [source_of(trace, name, catalog, gpu) for name, trace in named], []
+    for name, trace in named:
+        with _naming(name):
+            device_of(trace, catalog, gpu)  # refused before the search, which takes seconds
+    together, seen, sources = detect_together(named), set[str](), list[Source]()
+    job = together.job
+    for place, (name, trace) in enumerate(named):
+        once = replace(trace, notes=tuple(note for note in trace.notes if note not in seen))
+        seen.update(once.notes)
+        own, odd = together.gpus[place], together.odd.get(place)
+        if job is None:
+            sources.append(source_of(once, name, catalog, gpu, own))
+            continue
+        # One that begins its cycles late has those of the job; one that idles or does something else says nothing of it.
+        counts = odd is None or (own.period_s is not None if job.period_s is None else shows(own, job))
+        shared = None if second_job(job) else second_job(own)
+        notes = [*([odd] if odd and counts else []), *([shared] if shared else [])]
+        with _naming(name):
+            profile, found = profile_of(trace, catalog, gpu, _of_job(own, job))
+        sources.append(_source(once, name, catalog, profile, found, notes, None if counts else odd))
+    return sources, [APART] if job is None else _notes(job)
+
+
+def _of_job(own: Detection, job: Detection) -> Detection:
+    """What is known of the job on one of its GPUs: its boundaries where it shows them; at least how long a step is."""
+    if shows(own, job):
+        return replace(own, cycles=job.cycles, confidence=max(own.confidence, job.confidence))
+    return own if job.verdict == "epochs" else job
+
+
+def source_of(trace: Trace, name: str, catalog: Catalog, gpu: str | None = None, found: Detection | None = None) -> Source:
+    """The profile made of a trace on the GPU named in it or by ``gpu``; raises InputError like `read_source`, with ``name``.
+
+    ``found`` is what was detected in it, where that is known.
+    """
+    with _naming(name):
+        profile, found = profile_of(trace, catalog, gpu, found)
+    return _source(trace, name, catalog, profile, found, _notes(found))
+
+
+def _source(
+    trace: Trace,
+    name: str,
+    catalog: Catalog,
+    profile: Profile,
+    found: Detection,
+    notes: Sequence[str],
+    odd: str | None = None,
+) -> Source:
+    said = (*trace.notes, *_contradiction(trace, profile.gpu, catalog), *notes)
+    return Source(name, profile, gpu_of(profile.gpu, trace.static, catalog), said, found, odd)
+
+
+@contextmanager
+def _naming(name: str) -> Iterator[None]:
     try:
-        profile, found = profile_of(trace, catalog, gpu)
+        yield
     except ValueError as error:  # the InputError of any room
         raise InputError(f"{name!r}: {error}") from error
-    notes = (*trace.notes, *_contradiction(trace, profile.gpu, catalog), *_notes(found))
-    return Source(name, profile, gpu_of(profile.gpu, trace.static, catalog), notes)
+
+
+def throughput_of(source: Source, samples_per_step: float | None, tokens_per_step: float | None) -> Throughput | None:
+    """`throughput` of the source's job; of a profile's only where its unit is a step."""
+    cycles = () if source.found is None else source.found.cycles
+    if source.found is None and source.profile.unit == "step" and source.profile.epoch_s is not None:
+        cycles = (Cycle("step", source.profile.epoch_s, 1.0, "the profile's unit", None, None),)
+    return throughput(cycles, samples_per_step, tokens_per_step)
+
+
+def slowest_of(sources: Sequence[Source]) -> Source:
+    """The one with the longest epochs, or cycles, or steps."""
+    return max(sources, key=lambda source: source.profile.epoch_s or 0.0)
+
+
+def waits_of(job: Source, sources: Sequence[Source], instances: Sequence[Instance] | None = None) -> list[str]:
+    """`waits` of a job's cycles, with what that costs on all of its GPUs by this price table, or ours."""
+    cycles = () if job.found is None else job.found.cycles
+    if not waits(cycles):
+        return []
+    gpus = [source.gpu.name for source in sources]
+    return waits(cycles, usd_per_hour(gpus, instances or load_instances(None, load_catalog())[0]))
 
 
 def with_own(catalog: Catalog, sources: Sequence[Source]) -> Catalog:
@@ -90,19 +188,26 @@ def with_own(catalog: Catalog, sources: Sequence[Source]) -> Catalog:
     return Catalog([*catalog.values(), *own.values()]) if own else catalog
 
 
-def profile_of(trace: Trace, catalog: Catalog, gpu: str | None = None) -> tuple[Profile, Detection]:
-    """Detect the epochs of ``trace`` and summarise its metrics over them, as `profile_of_detection` does.
+def profile_of(
+    trace: Trace, catalog: Catalog, gpu: str | None = None, found: Detection | None = None
+) -> tuple[Profile, Detection]:
+    """Detect the epochs of ``trace``, unless they are ``found``, and summarise its metrics over them (`profile_of_detection`).
 
     Raises InputError for a trace of no known GPU.
     """
+    device = device_of(trace, catalog, gpu)
+    found = found or detect(trace.time, trace.metrics())
+    return profile_of_detection(device.name, trace.time, trace.metrics(), found, simulated=trace.simulated), found
+
+
+def device_of(trace: Trace, catalog: Catalog, gpu: str | None = None) -> Gpu:
+    """The GPU named in a trace or by ``gpu``; raises InputError for none that is known."""
     name = trace.gpu if gpu is None else gpu
     if name is None:
         raise InputError("the trace does not say which GPU it was recorded on; name it with --gpu (gpu= over HTTP)")
     if trace.source == "host" and gpu is None:
         raise InputError(f"the trace is of a CPU ({name}), and predictions start from a GPU's telemetry; record on a GPU")
-    device = gpu_of(name, trace.static, catalog)
-    found = detect(trace.time, trace.metrics())
-    return profile_of_detection(device.name, trace.time, trace.metrics(), found, simulated=trace.simulated), found
+    return gpu_of(name, trace.static, catalog)
 
 
 def _contradiction(trace: Trace, gpu: str, catalog: Catalog) -> tuple[str, ...]:
@@ -116,16 +221,12 @@ def _contradiction(trace: Trace, gpu: str, catalog: Catalog) -> tuple[str, ...]:
     return () if told == gpu else (f"the trace says that it was recorded on {told}; by --gpu it counts as {gpu}",)
 
 
-def _notes(found: Detection) -> tuple[str, ...]:
+def _notes(found: Detection) -> list[str]:
     notes = [] if found.reason is None else [REASONS[found.reason]]
     if found.verdict == "epochs" and found.confidence < LEAST_CONFIDENCE:
         notes.append(
-            f"there may be epochs of {found.period_s:.3g} s, but with confidence {found.confidence:.2f} they are too unsure to "
-            "give seconds: record for longer, or with more metrics"
+            f"there may be {found.unit}s of {found.period_s:.3g} s, but with confidence {found.confidence:.2f} they are too "
+            "unsure to give seconds: record for longer, or with more metrics"
         )
-    if len(found.jobs) > 1:
-        notes.append(
-            f"a second job shares the GPU (period {found.jobs[1].period_s:.3g} s): the answer is for the first one, "
-            "and the metrics are those of both"
-        )
-    return tuple(notes)
+    shared = second_job(found)
+    return [*notes, *([shared] if shared else [])]

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from difflib import get_close_matches
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from .errors import InputError
 
@@ -55,7 +55,7 @@ _LARGEST = 1e18
 _MOST_WATTS = 5000
 
 FeatureSet = Literal["nvml", "dcgm", "none"]
-Unit = Literal["epoch", "step"]
+Unit = Literal["epoch", "step", "cycle"]
 
 
 def feature_set(metrics: Mapping[str, object]) -> FeatureSet:
@@ -71,9 +71,10 @@ class Profile:
 
     Attributes:
         gpu: any name that the GPU catalogue resolves.
-        epoch_s: seconds of one epoch or step, ``None`` where neither was found.
-        unit: what ``epoch_s`` is the length of.
-        epochs: how many epochs or steps the statistics rest on; 0 where they span the whole trace.
+        epoch_s: seconds of one epoch, step or cycle, ``None`` where none was found.
+        unit: what ``epoch_s`` is the length of; ``cycle`` where it is neither epoch nor step (from one checkpoint to the next,
+            say).
+        epochs: how many of them the statistics rest on; 0 where they span the whole trace.
         metrics: metric name -> statistic (:data:`STATISTICS`) -> value in base units.
         feature_set: which tier of telemetry the metrics come from.
         first_epoch_excluded: whether the first epoch (warm-up, compilation) was left out.
@@ -110,9 +111,10 @@ class Profile:
     def __post_init__(self) -> None:
         if not (isinstance(self.gpu, str) and 1 <= len(self.gpu) <= LONGEST_NAME):
             raise InputError(f"the profile's gpu is {self.gpu!r:.60}; give the GPU's name, at most {LONGEST_NAME} letters")
-        if (self.epoch_s is None) != (self.unit is None) or self.unit not in ("epoch", "step", None):
+        if (self.epoch_s is None) != (self.unit is None) or self.unit not in (*get_args(Unit), None):
             raise InputError(
-                f"the profile has epoch_s {self.epoch_s!r} and unit {self.unit!r}; give both ('epoch' or 'step') or neither"
+                f"the profile has epoch_s {self.epoch_s!r} and unit {self.unit!r}; "
+                "give both (of an 'epoch', 'step' or 'cycle') or neither"
             )
         if self.epoch_s is not None and not _is_duration(self.epoch_s):
             raise InputError(

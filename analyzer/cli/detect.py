@@ -6,20 +6,24 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import click
 
-from ...detector import METHODS, Detection, Epoch, Stretch
+from ...detector import METHODS, Detection, Epoch, JobDetection, Stretch
 from ...detector import detect as find_epochs
-from ..reasons import no_answer
-from ..trace import path_of, read_traces
+from ..cycles import NO_STEP, Throughput, cycle_lines, second_job, throughput, waits
+from ..cycles import rates as rates_of
+from ..job_traces import APART, detect_together, read_job, usd_of
+from ..reasons import REASONS, no_answer
+from ..trace import Trace, path_of
 from ..words import clock as utc
 from ..words import count, number
+from .per_step import per_step
 
 
 @click.command()
-@click.argument("trace")
+@click.argument("traces", nargs=-1, required=True, metavar="TRACE...")
 @click.option("--method", type=click.Choice(list(METHODS)), default="track", show_default=True, help="Detection method.")
 @click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Use only this metric (repeatable).")
 @click.option(
@@ -29,60 +33,136 @@ from ..words import count, number
     show_default=True,
     help="Find equal spans of time or of work done; auto: of work where the trace holds no GPU metric.",
 )
+@per_step
 @click.option(
     "--plot", type=click.Path(path_type=Path), help="Draw the trace, its epochs and the method's scores (.png, .svg, .pdf)."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def detect(
-    trace: str, method: str, metrics: tuple[str, ...], clock: Literal["auto", "wall", "work"], plot: Path | None, as_json: bool
+    traces: tuple[str, ...],
+    method: str,
+    metrics: tuple[str, ...],
+    clock: Literal["auto", "wall", "work"],
+    samples_per_step: float | None,
+    tokens_per_step: float | None,
+    plot: Path | None,
+    as_json: bool,
 ) -> int:
-    """Find the epochs of a trace (Parquet or CSV; - reads CSV from standard input). Exits 1 if there are none.
+    """Find the epochs of a job in its traces (Parquet or CSV; - reads CSV from standard input). Exits 1 if there are none.
 
-    Of a log with several GPUs each one's are found, and drawn in a file of its own, NAME.gpuN.png.
+    Several traces, those in a folder, or the GPUs in one log are one job: its answer comes first, then a line on each GPU.
+    Methods other than track search each GPU by itself. Each is drawn in a file of its own, NAME.gpuN.png.
 
     \b
     Example: epochcast detect run.parquet --plot run.png
+             epochcast detect run.gpu0.parquet run.gpu1.parquet
+             epochcast detect runs/ --samples-per-step 256
     """
-    traces = read_traces(trace)
-    for recorded in traces:
-        recorded.metrics(metrics)  # an unknown name is refused with the trace's own names
-    answers = [
-        find_epochs(recorded.time, recorded.metrics(), method=method, clock=clock, metric=metrics or None)
-        for recorded in traces
-    ]
-    notes, several = list(dict.fromkeys(note for recorded in traces for note in recorded.notes)), len(traces) > 1
+    named = read_job(traces)
+    read = [trace for _, trace in named]
+    for trace in read:
+        trace.metrics(metrics)  # an unknown name is refused with the trace's own names
+    several = len(read) > 1
+    looked_at = metrics or None
+    if several and method == "track":
+        found = detect_together(named, clock=clock, metric=looked_at)
+    else:
+        each = [find_epochs(one.time, one.metrics(), method=method, clock=clock, metric=looked_at) for one in read]
+        found = JobDetection(None, tuple(each), {})
+    answers = found.gpus if found.job is None else (found.job,)
+    rates = [throughput(one.cycles, samples_per_step, tokens_per_step) for one in answers]
+    notes = list(dict.fromkeys(note for trace in read for note in trace.notes))
+    notes += [APART] if several and method == "track" and found.job is None else []
+    notes += _second_jobs(found, read)
+    notes += [NO_STEP] if (samples_per_step or tokens_per_step) and not any(rates) else []
     for note in notes:
         click.echo(f"epochcast: {note}", err=True)
-    for recorded, found in zip(traces, answers, strict=True):
-        if plot is not None:
-            from ..figures import detection_figure, save_figure
-
-            looked_at = replace(recorded, frame=recorded.frame[["time", *dict.fromkeys(metrics)]]) if metrics else recorded
-            figure = detection_figure(looked_at, found, title=recorded.title if several else recorded.gpu or trace)
-            save_figure(figure, path_of(recorded, plot) if several else plot)
-        if not as_json:
-            text = _sentences(found, float(recorded.time[0]))
-            click.echo(f"{recorded.title}: {text}" if several else text)
+    if plot is not None:
+        for trace, one in zip(read, found.gpus, strict=True):
+            _draw(trace, one, path_of(trace, plot) if several else plot, metrics, trace.title if several else traces[0])
     if as_json:
-        shown = [{**found.to_json(), "first_sample": float(one.time[0])} for one, found in zip(traces, answers, strict=True)]
-        named = [
-            {"label": one.label, "gpu": one.gpu, "uuid": one.uuid, **each} for one, each in zip(traces, shown, strict=True)
-        ]
-        click.echo(json.dumps({"gpus": named, "notes": notes} if several else shown[0], indent=2))
-    return 1 if all(found.verdict == "none" for found in answers) else 0
+        click.echo(json.dumps(_json(found, read, rates, notes), indent=2))
+    elif found.job is not None:
+        click.echo("\n".join([_sentences(found.job, read, rates[0]), f"each of the {len(read)} GPUs:", *_of_gpus(found, read)]))
+    else:
+        for trace, one, rate in zip(read, found.gpus, rates, strict=True):
+            click.echo(f"{trace.title}: " * several + _sentences(one, [trace], rate))
+    return 1 if all(one.verdict == "none" for one in answers) else 0
 
 
-def _sentences(found: Detection, origin: float) -> str:
-    """The answer as text; times count from ``origin`` [unix s], as in the plot."""
+def _second_jobs(found: JobDetection, read: Sequence[Trace]) -> list[str]:
+    """A sentence where two jobs share all of the GPUs, else on each GPU that two share."""
+    if found.job is not None and (sentence := second_job(found.job)) is not None:
+        return [sentence]
+    title = "{}: " if len(read) > 1 else ""
+    several = zip(read, found.gpus, strict=True)
+    return [title.format(trace.title) + sentence for trace, one in several if (sentence := second_job(one)) is not None]
+
+
+def _draw(trace: Trace, found: Detection, path: Path, metrics: tuple[str, ...], title: str) -> None:
+    from ..figures import detection_figure, save_figure
+
+    looked_at = replace(trace, frame=trace.frame[["time", *dict.fromkeys(metrics)]]) if metrics else trace
+    save_figure(detection_figure(looked_at, found, title=title), path)
+
+
+def _json(found: JobDetection, read: Sequence[Trace], rates: Sequence[Throughput | None], notes: list[str]) -> dict[str, Any]:
+    """One trace's answer; of several the job's, and each one's with how it differs."""
+
+    def shown(one: Detection, first: Trace, rate: Throughput | None) -> dict[str, Any]:
+        return {**one.to_json(), **rates_of(rate), "first_sample": float(first.time[0])}
+
+    of_job = None if found.job is None else shown(found.job, _earliest(read), rates[0])
+    of_gpus = [
+        shown(one, trace, rate)
+        for one, trace, rate in zip(found.gpus, read, rates if of_job is None else [*rates] * len(read), strict=True)
+    ]
+    if len(read) == 1:
+        return of_gpus[0]
+    named = [
+        {"label": trace.label, "gpu": trace.gpu, "uuid": trace.uuid, "odd": found.odd.get(place), **one}
+        for place, (trace, one) in enumerate(zip(read, of_gpus, strict=True))
+    ]
+    return {"job": of_job, "gpus": named, "notes": notes}
+
+
+def _earliest(read: Sequence[Trace]) -> Trace:
+    return min(read, key=lambda trace: float(trace.time[0]))
+
+
+def _of_gpus(found: JobDetection, read: Sequence[Trace]) -> list[str]:
+    """A line on each GPU of the job; an odd one's says first how it differs."""
+    lines = []
+    for place, (trace, one) in enumerate(zip(read, found.gpus, strict=True)):
+        if one.verdict == "none":
+            text = "no epochs found" if one.reason is None else REASONS[one.reason].partition(".")[0]
+        elif one.verdict == "steps":
+            text = f"steps of {one.step_s:.3f} s"
+        else:
+            unit = one.unit if place in found.odd or found.job is None else found.job.unit
+            text = f"{count(len(one.epochs), unit or 'epoch')}, period {one.period_s:.3f} s"
+        odd = found.odd.get(place)
+        lines.append(f"  {trace.title}: {text if odd is None else f'{odd} ({text})'}")
+    return lines
+
+
+def _sentences(found: Detection, read: Sequence[Trace], rate: Throughput | None) -> str:
+    """The answer for these traces as text; times count from the first sample, as in the plot."""
+    origin = float(_earliest(read).time[0])
     how = f"method {found.method}, {found.clock} clock, confidence {found.confidence:.2f}"
     samples = "" if found.samples_per_epoch is None else f", {number(found.samples_per_epoch)} samples per"
+    cost = usd_of(read) if waits(found.cycles) else None
+    about = [*cycle_lines(found.cycles, cost), *([] if rate is None else [rate.sentence()])]
     if found.verdict == "none":
-        return "\n".join([no_answer(found) or f"no epochs found ({how})", *_stretches(found.stretches, origin)])
+        return "\n".join([no_answer(found) or f"no epochs found ({how})", *about, *_stretches(found.stretches, origin)])
     if found.verdict == "steps":
-        return f"steps of {found.step_s:.3f} s, no epochs ({how}{samples and f'{samples} cycle'})"
-    lines = [f"{count(len(found.epochs), 'epoch')}, period {found.period_s:.3f} s ({how}{samples and f'{samples} epoch'})"]
+        return "\n".join([f"steps of {found.step_s:.3f} s, no epochs ({how}{samples and f'{samples} cycle'})", *about])
+    unit = found.unit or "epoch"
+    below = "; what they are: see below" if unit == "cycle" else ""
+    lines = [f"{count(len(found.epochs), unit)}, period {found.period_s:.3f} s ({how}{samples and f'{samples} {unit}'}){below}"]
+    lines += about
     if len(found.stretches) > 1:
-        lines += ["the period changes; this is the period of the longest stretch:", *_stretches(found.stretches, origin)]
+        lines += ["the period changes; this is the period of the longest stretch:", *_stretches(found.stretches, origin, unit)]
     return "\n".join([*lines, *_epochs(found.epochs, origin)])
 
 
@@ -96,7 +176,7 @@ def _epochs(epochs: Sequence[Epoch], origin: float) -> list[str]:
     ]
 
 
-def _stretches(stretches: Sequence[Stretch], origin: float) -> list[str]:
+def _stretches(stretches: Sequence[Stretch], origin: float, unit: str = "epoch") -> list[str]:
     periods = [stretch.period_s for stretch in stretches]
     digits, utc_digits = _digits(periods)
     starts = _column([stretch.start - origin for stretch in stretches], digits)
@@ -104,7 +184,7 @@ def _stretches(stretches: Sequence[Stretch], origin: float) -> list[str]:
     counts = _column([stretch.epochs for stretch in stretches], 0)
     return [
         f"  stretch {index}  from {start} s ({utc(stretch.start, utc_digits)})  to {end} s  period {period} s"
-        f"  epochs {epochs}  confidence {stretch.confidence:.2f}"
+        f"  {unit}s {epochs}  confidence {stretch.confidence:.2f}"
         for index, (stretch, start, end, period, epochs) in enumerate(
             zip(stretches, starts, ends, _column(periods, 3), counts, strict=True), start=1
         )

@@ -12,8 +12,10 @@ import click
 from ...regressor import Predictor, load_catalog
 from ...regressor.explain import Effect
 from ...regressor.explain import explain as explain_ratio
+from ..cycles import NO_STEP, Throughput, rates
 from ..predictions import Answer, comparable, of_sensors, predict_job
-from ..profiles import Source, read_sources, with_own
+from ..profiles import Source, read_sources, slowest_of, throughput_of, waits_of, with_own
+from .per_step import per_step
 from .predict_text import sentences
 
 
@@ -22,7 +24,8 @@ from .predict_text import sentences
 @click.option("--gpu", metavar="NAME", help="The GPU it was recorded on, where the trace does not say.")
 @click.option("--target", "targets", multiple=True, metavar="NAME", help="Predict for this GPU (repeatable). [default: all]")
 @click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="A TOML file with GPUs of your own.")
-@click.option("--epochs", type=int, metavar="N", help="Add time and energy of the whole job: N epochs (or steps, if so found).")
+@click.option("--epochs", type=int, metavar="N", help="Add time and energy of the whole job: N epochs (or cycles, or steps).")
+@per_step
 @click.option("--explain", is_flag=True, help="Say which features moved each answer most.")
 @click.option("--model", type=click.Path(path_type=Path), metavar="DIR", help="A model fitted by `epochcast train regressor`.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
@@ -32,31 +35,38 @@ def predict(
     targets: tuple[str, ...],
     gpus: Path | None,
     epochs: int | None,
+    samples_per_step: float | None,
+    tokens_per_step: float | None,
     explain: bool,
     model: Path | None,
     as_json: bool,
 ) -> int:
     """Predict the epoch time on every GPU of the catalogue from a trace or a profile (.json).
 
-    Several traces, or the GPUs in one log, are those of one job, which is as slow as its slowest GPU.
+    Several traces, those in a folder, or the GPUs in one log are those of one job, which is as slow as its slowest GPU.
 
     \b
     Example: epochcast predict run.parquet --target A10G --target "H100 SXM5" --epochs 90
              epochcast predict run.gpu0.parquet run.gpu1.parquet
+             epochcast predict runs/ --tokens-per-step 524288
     """
     catalog = load_catalog(gpus)
-    read = [source for path in traces_or_profiles for source in read_sources(path, catalog, gpu)]
+    read, of_job = read_sources(traces_or_profiles, catalog, gpu)
     catalog = with_own(catalog, read)
     predictor = Predictor.load(model, catalog)
     sources, notes = comparable(read)
-    notes = [*(f"{source.name}: {note}" for source in sources for note in source.notes), *notes]
+    job = slowest_of(sources)
+    rate = throughput_of(job, samples_per_step, tokens_per_step)
+    notes = [*(f"{source.name}: {note}" for source in sources for note in source.notes), *of_job, *notes]
+    notes += waits_of(job, read)
+    notes += [NO_STEP] if rate is None and (samples_per_step or tokens_per_step) else []
     answers = predict_job(predictor, catalog, sources, [catalog.resolve(name).name for name in targets] or None, epochs)
     notes += of_sensors(sources, answers, catalog)
     explanations = _explanations(predictor, sources, answers) if explain else None
     if as_json:
-        click.echo(json.dumps(_json(sources, answers, notes, explanations), indent=2))
+        click.echo(json.dumps(_json(sources, answers, notes, explanations, rate), indent=2))
     else:
-        click.echo(sentences(sources, answers, notes, explanations, in_full=bool(targets)))
+        click.echo(sentences(sources, answers, notes, explanations, rate, in_full=bool(targets)))
     return 0
 
 
@@ -66,12 +76,17 @@ def _explanations(predictor: Predictor, sources: list[Source], answers: list[Ans
 
 
 def _json(
-    sources: list[Source], answers: list[Answer], notes: list[str], explanations: dict[str, list[Effect]] | None
+    sources: list[Source],
+    answers: list[Answer],
+    notes: list[str],
+    explanations: dict[str, list[Effect]] | None,
+    rate: Throughput | None,
 ) -> dict[str, Any]:
     """The contract's keys, of the GPU whose epochs are longest; with several GPUs each one's own under ``gpus``."""
-    profile = max((source.profile for source in sources), key=lambda each: each.epoch_s or 0.0)
+    job = slowest_of(sources)
+    profile = job.profile
     left_out = ("epoch_s_low", "epoch_s_high", "epochs", "first_epoch_s", "stalls", "stall_s")
-    predictions = [answer.to_json(sources) for answer in answers]
+    predictions = [answer.to_json(sources) | rates(rate, answer.prediction.ratio) for answer in answers]
     if explanations is not None:
         for prediction in predictions:
             prediction["explanation"] = [asdict(effect) for effect in explanations[prediction["gpu"]]]
@@ -79,6 +94,8 @@ def _json(
         "source": profile.gpu,
         "epoch_s": profile.epoch_s,
         "unit": profile.unit,
+        "cycle": None if job.cycle is None else asdict(job.cycle),
+        **rates(rate),
         **{key: getattr(profile, key) for key in left_out},
         "simulated": any(source.profile.simulated for source in sources),
         "feature_set": profile.feature_set,

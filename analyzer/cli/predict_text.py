@@ -9,8 +9,10 @@ from ...regressor.calibration import ROUTE as CALIBRATED
 from ...regressor.estimate import Estimate
 from ...regressor.explain import DATA_SHEETS, Effect
 from ...regressor.job import Job
+from ..cycles import RATES, Throughput, rates
 from ..predictions import Answer
 from ..profiles import Source
+from ..words import number
 from .tables import seconds_text, table, with_prefix
 
 _INSIDE = ("measured", "ensemble", "incomplete", CALIBRATED)
@@ -21,13 +23,16 @@ def sentences(
     answers: Sequence[Answer],
     notes: Sequence[str],
     explanations: Mapping[str, Sequence[Effect]] | None,
+    rate: Throughput | None,
     *,
     in_full: bool,
 ) -> str:
-    """The whole answer as text; ``in_full`` adds what each prediction rests on."""
+    """The whole answer as text; ``rate`` is the job's here, ``in_full`` adds what each prediction rests on."""
     lines = [_seen(source, f"GPU {number}, {source.name}: " * (len(sources) > 1)) for number, source in enumerate(sources)]
+    lines += [] if rate is None else [f"throughput here: {rate.sentence()}"]
     lines += [f"note: {note}" for note in notes]
-    lines.append(table(_header(sources, answers), [_row(answer, several=len(sources) > 1) for answer in answers]))
+    rows = [_row(answer, rate, several=len(sources) > 1) for answer in answers]
+    lines.append(table(_header(sources, answers, rate), rows))
     if any(_is_outside(answer.prediction) for answer in answers):
         lines.append("* outside what training has seen: rests more on utilisation and data sheets, with a wider interval")
     lines += _job_sentence(sources, answers)
@@ -50,20 +55,30 @@ def _seen(source: Source, which: str) -> str:
     ]
     if profile.epoch_s is None:
         return f"{where}: no epochs found, so ratios only; {metrics}"
-    found = f"{seconds_text(profile.epoch_s)} per {profile.unit}"
+    found = f"{seconds_text(profile.epoch_s)} per {profile.unit}{source.kind}"
     if profile.epoch_s_low is not None:
-        found += f" ({seconds_text(profile.epoch_s_low)} to {seconds_text(profile.epoch_s_high)})"
+        low, high = seconds_text(profile.epoch_s_low), seconds_text(profile.epoch_s_high)
+        found += f", {low} to {high}" if source.kind else f" ({low} to {high})"
     if profile.epochs:
         found += f", median of {profile.epochs}"
-    left_out = [f"the first epoch ({seconds_text(profile.first_epoch_s)})"] if profile.first_epoch_s is not None else []
+    first = profile.first_epoch_s
+    left_out = [] if first is None else [f"the first {profile.unit} ({seconds_text(first)})"]
     if profile.stalls:
         left_out.append(f"{profile.stalls} stall{'s' * (profile.stalls > 1)} ({seconds_text(profile.stall_s)} in all)")
     return "; ".join([f"{where}: {found}", *([f"left out: {' and '.join(left_out)}"] if left_out else []), metrics])
 
 
-def _header(sources: Sequence[Source], answers: Sequence[Answer]) -> tuple[str, ...]:
+def rate_cells(rate: Throughput | None, ratio: float | None = None) -> list[str]:
+    """Units of the rates that are known, for a table's header; with ``ratio`` the rates where the job takes so much longer."""
+    if rate is None:
+        return []
+    known = {key: value for key, value in rates(rate, ratio or 1.0).items() if value is not None}
+    return [RATES[key] if ratio is None else number(value) for key, value in known.items()]
+
+
+def _header(sources: Sequence[Source], answers: Sequence[Answer], rate: Throughput | None) -> tuple[str, ...]:
     unit = sources[0].profile.unit
-    header: tuple[str, ...] = ("gpu", "ratio", *((unit, "90 % interval") if unit else ("90 % interval",)))
+    header: tuple[str, ...] = ("gpu", "ratio", *((unit, "90 % interval") if unit else ("90 % interval",)), *rate_cells(rate))
     if len(sources) > 1:
         header += ("slowest", "spread")
     if answers and answers[0].job is not None:
@@ -71,13 +86,14 @@ def _header(sources: Sequence[Source], answers: Sequence[Answer]) -> tuple[str, 
     return (*header, "power", f"energy per {unit}") if unit else (*header, "power")
 
 
-def _row(answer: Answer, *, several: bool) -> tuple[str, ...]:
+def _row(answer: Answer, rate: Throughput | None, *, several: bool) -> tuple[str, ...]:
     prediction, energy = answer.prediction, answer.energy
     row: tuple[str, ...] = (f"{prediction.gpu}{'*' * _is_outside(prediction)}", f"{prediction.ratio:.2f}x")
     if prediction.seconds is None:
         row += (f"{prediction.ratio_low:.2f}x to {prediction.ratio_high:.2f}x",)
     else:
         row += (seconds_text(prediction.seconds), interval_text(prediction.low, prediction.high))
+    row += (*rate_cells(rate, prediction.ratio),)
     if several:
         row += (f"GPU {answer.slowest}", f"{100 * answer.spread:.0f} %")
     if answer.job is not None:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from ...regressor import Predictor, Profile, load_catalog
+from ..cycles import NO_STEP, rates
 from ..errors import InputError
 from ..instances import load_instances, stale
 from ..predictions import comparable, predict_job
-from ..profiles import read_sources, with_own
-from ..recommendation import Limits, MemoryNeed, Objective, Work
+from ..profiles import read_sources, slowest_of, throughput_of, waits_of, with_own
+from ..recommendation import Limits, MemoryNeed, Objective, Recommendation, Work
 from ..recommendation.memory_fit import GIB
 from ..recommendation.skypilot import resources_yaml
 from ..recommendations import recommend_job
+from .per_step import per_step
 from .recommend_text import job_title, recommend_text
 
 if TYPE_CHECKING:
@@ -30,7 +33,10 @@ if TYPE_CHECKING:
 @click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="A TOML file with GPUs of your own.")
 @click.option("--model", type=click.Path(path_type=Path), metavar="DIR", help="A model fitted by `epochcast train regressor`.")
 @click.option("--objective", type=click.Choice(["cost", "time"]), default="cost", show_default=True, help="What to rank by.")
-@click.option("--epochs", type=int, metavar="N", help="Rank the whole job: N epochs (or steps) still to run. [default: one]")
+@click.option(
+    "--epochs", type=int, metavar="N", help="Rank the whole job: N epochs (or cycles, or steps) to run. [default: one]"
+)
+@per_step
 @click.option("--startup", type=float, metavar="MINUTES", help="From ordering an instance to the first epoch; paid for.")
 @click.option("--idle-share", type=float, metavar="SHARE", help="Of the job's time here, waiting outside its epochs.")
 @click.option("--checkpoint-share", type=float, metavar="SHARE", help="Of it, writing checkpoints outside its epochs.")
@@ -53,6 +59,8 @@ def recommend(
     model: Path | None,
     objective: Objective,
     epochs: int | None,
+    samples_per_step: float | None,
+    tokens_per_step: float | None,
     startup: float | None,
     idle_share: float | None,
     checkpoint_share: float | None,
@@ -71,21 +79,23 @@ def recommend(
 ) -> int:
     """Rank cloud instances by the cost or the time of a job, from a trace or a profile of it. Exits 1 if none qualifies.
 
-    Several traces, or the GPUs in one log, are those of one job: it is as slow as its slowest GPU, and takes as many instances
-    as its GPUs need. With --epochs the first epoch and stalls count as in `epochcast predict --epochs`; without it one epoch
-    after the first is ranked. Where the first place is not sure, the cheapest run that would decide is named.
+    Several traces, those in a folder, or the GPUs in one log are those of one job: it is as slow as its slowest GPU, and takes
+    as many instances as its GPUs need. With --epochs the first epoch and stalls count as in `epochcast predict --epochs`;
+    without it one epoch after the first is ranked. Where the first place is not sure, the cheapest run that would decide is
+    named.
 
     \b
     Example: epochcast recommend run.parquet --epochs 90 --startup 5 --deadline 36000
              epochcast recommend run.parquet --epochs 90 --format skypilot > job.yaml
              epochcast recommend run.gpu0.parquet run.gpu1.parquet --cloud aws
+             epochcast recommend runs/ --samples-per-step 256
     """
     if as_json and form == "skypilot":
         raise InputError("--json and --format skypilot are two forms of one answer; give one of them")
     work = _work(epochs, startup, idle_share, checkpoint_share)
     limits = Limits(deadline, budget, regions, clouds, "spot" if spot else "on-demand")
     catalog = load_catalog(gpus)
-    read = [source for path in traces_or_profiles for source in read_sources(path, catalog, gpu)]
+    read, of_job = read_sources(traces_or_profiles, catalog, gpu)
     catalog = with_own(catalog, read)
     instances, notes = load_instances(prices, catalog)
     sources, doubts = comparable(read)
@@ -103,11 +113,14 @@ def recommend(
         limits=limits,
         objective=objective,
     )
-    source = max(sources, key=lambda each: each.profile.epoch_s or 0.0)
+    source = slowest_of(sources)
+    rate = throughput_of(source, samples_per_step, tokens_per_step)
     profile, ranking, decision, need = source.profile, found.ranking, found.decision, found.need
     old = stale([row.instance for row in ranking.recommendations], date.today())
     of_sources = [note if len(read) == 1 else f"{each.name}: {note}" for each in sources for note in each.notes]
-    for sentence in (*of_sources, *doubts, *notes, *([old] if old else [])):
+    about = [*of_sources, *of_job, *doubts, *waits_of(source, read, instances)]
+    about += [NO_STEP] if rate is None and (samples_per_step or tokens_per_step) else []
+    for sentence in (*about, *notes, *([old] if old else [])):
         click.echo(f"epochcast: {sentence}", err=True)
     drawn = [
         *ranking.recommendations,
@@ -121,6 +134,10 @@ def recommend(
         from ..figures import relative_figure
 
         _draw(relative_figure(ranking.recommendations, profile.gpu), plot_relative, profile)
+
+    def shown(row: Recommendation) -> dict[str, Any]:
+        return row.to_json() | rates(rate, row.ratio)
+
     if as_json:
         answer = {
             "source": profile.gpu,
@@ -128,16 +145,18 @@ def recommend(
             "gpus": found.gpus,
             "epochs": epochs,
             "unit": profile.unit,
+            "cycle": None if source.cycle is None else asdict(source.cycle),
+            **rates(rate),
             "objective": objective,
             "market": limits.market,
             "memory_bytes": None if need is None else need.bytes,
             "memory_reserved": None if need is None else need.reserved,
-            "cheapest": None if ranking.cheapest is None else ranking.cheapest.to_json(),
-            "fastest": None if ranking.fastest is None else ranking.fastest.to_json(),
-            "recommendations": [row.to_json() for row in ranking.recommendations],
+            "cheapest": None if ranking.cheapest is None else shown(ranking.cheapest),
+            "fastest": None if ranking.fastest is None else shown(ranking.fastest),
+            "recommendations": [shown(row) for row in ranking.recommendations],
             "left_out": [one.to_json() for one in ranking.left_out],
             "decision": None if decision is None else decision.to_json(),
-            "notes": found.notes,
+            "notes": [*found.notes, *about],
         }
         click.echo(json.dumps(answer, indent=2))
     elif form == "skypilot" and decision is not None:
@@ -145,7 +164,7 @@ def recommend(
         candidates = [decision.first, *(rival.recommendation for rival in decision.rivals)]
         click.echo(resources_yaml(candidates, job_title(source, epochs, found.gpus)), nl=False)
     else:
-        click.echo(recommend_text(source, found, epochs, objective), err=not ranking.recommendations)
+        click.echo(recommend_text(source, found, epochs, objective, rate), err=not ranking.recommendations)
     return 0 if ranking.recommendations else 1
 
 

@@ -6,12 +6,13 @@ from collections import Counter, defaultdict
 
 import numpy as np
 
+from ..cycles import Throughput
 from ..profiles import Source
 from ..recommendation import Decision, Objective, Ranking, Recommendation
 from ..recommendation.experiment import Experiment
 from ..recommendation.memory_fit import GIB
 from ..recommendations import Recommended
-from .predict_text import interval_text
+from .predict_text import interval_text, rate_cells
 from .tables import seconds_text, table
 
 _HEADER = ("", "instance", "cloud", "region", "gpu", "time", "90 % interval", "USD", "90 % interval", "USD/h", "priced")
@@ -30,15 +31,20 @@ def recommend_text(
     found: Recommended,
     epochs: int | None,
     objective: Objective,
+    rate: Throughput | None = None,
 ) -> str:
-    """The table of instances, and what is to know about it, a line each; ``source`` is the job's slowest GPU."""
+    """The table of instances, and what is to know about it, a line each.
+
+    ``source`` is the job's slowest GPU, ``rate`` what the job does there.
+    """
     ranking, decision, need = found.ranking, found.decision, found.need
     rows = ranking.recommendations
     lines = []
     if rows:
         lines.append(f"{job_title(source, epochs, found.gpus)}, best {objective} first")
         shown = rows[:_MOST_ROWS]
-        lines.append(table(_HEADER, [_row(row, found.gpus, memory_known=need is not None) for row in shown]))
+        cells = [(*_row(row, found.gpus, memory_known=need is not None), *rate_cells(rate, row.ratio)) for row in shown]
+        lines.append(table((*_HEADER, *rate_cells(rate)), cells))
         if len(rows) > len(shown):
             lines.append(f"and {len(rows) - len(shown)} more (--json has all)")
         lines.append(
@@ -46,7 +52,7 @@ def recommend_text(
             + "; ? may not fit" * (need is not None and any(r.fits is None for r in shown))
         )
         if rows[0].job is not None:
-            lines.append(_spent(rows[0]))
+            lines.append(_spent(rows[0], source.profile.unit or "epoch"))
     else:
         lines.append("no instance qualifies")
     lines += _left_out(ranking)
@@ -71,7 +77,7 @@ def job_title(source: Source, epochs: int | None, gpus: int = 1) -> str:
     profile = source.profile
     what = "ratios only (no epochs found)"
     if profile.unit:
-        what = f"one {profile.unit}" if epochs is None else _many(epochs, profile.unit)
+        what = f"{'one ' + profile.unit if epochs is None else _many(epochs, profile.unit)}{source.kind}"
     return f"{what} of a job seen on {f'{gpus} x ' * (gpus > 1)}{profile.gpu}{' (simulated telemetry)' * profile.simulated}"
 
 
@@ -95,11 +101,11 @@ def _row(row: Recommendation, gpus: int, *, memory_known: bool) -> tuple[str, ..
     )
 
 
-def _spent(row: Recommendation) -> str:
+def _spent(row: Recommendation, unit: str) -> str:
     """What the first one's time is made of, and what it is promised to keep."""
     job = row.job
     assert job is not None
-    parts = [("epochs", job.epochs_s.value), ("stalls", job.stall_s), ("idling", job.idle_s)]
+    parts = [(f"{unit}s", job.epochs_s.value), ("stalls", job.stall_s), ("idling", job.idle_s)]
     parts += [("checkpoints", job.checkpoint_s), ("start-up", job.startup_s)]
     spent = " + ".join(f"{seconds_text(seconds)} of {name}" for name, seconds in parts if seconds)
     chances = [("deadline", row.deadline_chance), ("budget", row.budget_chance)]

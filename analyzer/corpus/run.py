@@ -132,7 +132,7 @@ def profile_beside(trace: Trace, labels: Path, workload: Workload, catalog: Cata
     """
     profile = labelled_profile(trace, labels, catalog) if workload.has_marks else profile_of(trace, catalog)[0]
     if profile.unit != "epoch":
-        found = f"only steps of {profile.epoch_s:.3g} s were" if profile.epoch_s is not None else "no epochs were"
+        found = f"only {profile.unit}s of {profile.epoch_s:.3g} s were" if profile.epoch_s is not None else "no epochs were"
         raise NoEpochsError(f"{found} found in it; give its epoch_starts and epoch_ends in {labels.name}, or remove it")
     return replace(profile, workload=workload.workload, group=workload.group)
 

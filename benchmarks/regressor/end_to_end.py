@@ -152,7 +152,7 @@ def outcomes(case: Case, predictor: Predictor) -> Iterator[dict[str, object]]:
 
 def figures(name: str, part: pd.DataFrame) -> str:
     """One line: n, how it was answered, errors with the true and with the detected epoch, their difference, coverage."""
-    share = {unit: f"{np.mean(part.unit == unit):.0%}" for unit in ("epoch", "step", "none")}
+    share = {unit: f"{np.mean(part.unit == unit):.0%}" for unit in ("epoch", "cycle", "step", "none")}
     true, found = 100 * part["true"], 100 * part["found"]
     return line(
         name,

@@ -112,7 +112,7 @@ def test_a_budget_that_nothing_meets_exits_1(gpu_profile: Path, capsys: pytest.C
     ("arguments", "says"),
     [
         (["detect", "missing.parquet"], "no such file: 'missing.parquet'"),
-        (["detect", "."], "is a folder; name a file in it"),
+        (["profile", "."], "is a folder; name a file in it"),
         (["detect", "{trace}", "--metric", "dram"], "no metric 'dram'"),
         (["detect", "{trace}", "--method", "magic"], "'magic' is not one of"),
         (["detect", "{idle}", "--plot", "nowhere/run.png"], "nowhere"),
@@ -135,7 +135,7 @@ def test_a_budget_that_nothing_meets_exits_1(gpu_profile: Path, capsys: pytest.C
         (["evaluate", "regressor", "--data", "missing.csv"], "missing.csv"),
         (["evaluate", "detector", "--data", "missing"], "no such folder"),
         (["evaluate", "detector", "--data", "."], "no trace"),
-        (["detect"], "Missing argument 'TRACE'"),
+        (["detect"], "Missing argument 'TRACE...'"),
         (["detect", "{trace}", "--frobnicate"], "--frobnicate"),
         (["frobnicate"], "frobnicate"),
     ],

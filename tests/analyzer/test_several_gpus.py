@@ -1,7 +1,7 @@
 """Logs of several GPUs: one trace of each, by what distinguishes them, and one answer of each from the command line."""
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +11,7 @@ import pytest
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.trace import read_trace, read_traces
-from epochcast.detector import Detection
+from epochcast.detector import Detection, JobDetection
 
 #: Field of nvidia-smi -> its cell, of GPU ``gpu`` at ``tick``.
 CELLS: dict[str, Callable[[int, int], str]] = {
@@ -182,23 +182,34 @@ def found(monkeypatch: pytest.MonkeyPatch) -> None:
         verdict = "none" if period > 310 else "epochs"
         return Detection(verdict, None if verdict == "none" else period, None, (), 0.9, "track", "wall")
 
+    def of_job(traces: Sequence[tuple[np.ndarray, dict[str, np.ndarray]]], **_: object) -> JobDetection:
+        gpus = tuple(answer(*trace) for trace in traces)
+        return JobDetection(gpus[0], gpus, {7: "is idle"} if len(gpus) == 8 else {})
+
     monkeypatch.setattr("epochcast.analyzer.cli.detect.find_epochs", answer)
+    monkeypatch.setattr("epochcast.analyzer.job_traces.detect_job", of_job)
 
 
 @pytest.mark.usefixtures("found")
-def test_detect_answers_for_each_gpu(log: Callable[[str], Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_detect_answers_for_the_job_and_each_gpu(log: Callable[[str], Path], capsys: pytest.CaptureFixture[str]) -> None:
     path = log(smi_log(("uuid", *METRICS)))
     assert main(["detect", str(path)]) == 0, "seven have epochs"
     out, err = capsys.readouterr()
     lines = out.splitlines()
-    assert len(lines) == 8
-    assert lines[1] == f"GPU 1 ({CELLS['uuid'](1, 0)}): no epochs, period 304.062 s (method track, wall clock, confidence 0.90)"
-    assert lines[7].startswith("GPU 7 (") and "no epochs found" in lines[7]
+    assert lines[:2] == [
+        "no epochs, period 303.062 s (method track, wall clock, confidence 0.90)",
+        "each of the 8 GPUs:",
+    ]
+    assert len(lines) == 10
+    assert lines[3] == f"  GPU 1 ({CELLS['uuid'](1, 0)}): no epochs, period 304.062 s"
+    assert lines[9] == f"  GPU 7 ({CELLS['uuid'](7, 0)}): is idle (no epochs found)"
     assert err.count("\n") == 2, "how they are distinguished, and the zone, once each"
     assert main(["detect", str(path), "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert [one["label"] for one in answer["gpus"]] == [f"GPU {gpu}" for gpu in range(8)]
     assert [one["verdict"] for one in answer["gpus"]] == ["epochs"] * 7 + ["none"]
+    assert [one["odd"] for one in answer["gpus"]] == [None] * 7 + ["is idle"]
+    assert answer["job"]["period_s"] == answer["gpus"][0]["period_s"]
     assert answer["gpus"][2]["uuid"] == CELLS["uuid"](2, 0)
     assert answer["gpus"][2]["first_sample"] == pytest.approx(UNIX_S + 0.002)
     assert len(answer["notes"]) == 2

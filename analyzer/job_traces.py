@@ -1,0 +1,135 @@
+"""The traces of one job, from files and folders: read, searched together, and what an hour of their GPUs costs."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ..detector import Detection, JobDetection, detect, detect_job
+from ..detector import InputError as NotDetectable
+from ..detector.methods.track.periods import SAME
+from ..regressor import load_catalog
+from .adapters import wandb_run
+from .csv_text import source_name
+from .errors import InputError
+from .instances import Instance, load_instances
+from .static_gpu import gpu_of
+from .trace import Trace, read_traces
+
+SUFFIXES = (".csv", ".csv.gz", ".parquet", ".pq")
+"""How the names of traces in a folder end."""
+
+APART = "the traces hardly overlap in time, so they are not of one job: each has an answer of its own"
+
+
+def read_job(paths: Sequence[str]) -> list[tuple[str, Trace]]:
+    """Read the traces in files, logs of several GPUs and folders, each with the name that messages call it by.
+
+    Of several each has a label of its own: its GPU's where these differ, else the file's name. What was recorded of the host
+    beside its GPUs is left out.
+
+    Raises:
+        InputError: as `read_traces`, for a folder without a trace, and for a trace that is given twice.
+    """
+    read = [(file, trace) for path in paths for file in _files(path) for trace in read_traces(file)]
+    of_gpus = [(file, trace) for file, trace in read if trace.source != "host"] or read
+    several = Counter(file for file, _ in of_gpus)
+    named = [
+        (f"{source_name(file)}{f', {trace.label}' * (several[file] > 1)}", replace(trace, label=label))
+        for label, (file, trace) in zip(_labels(of_gpus), of_gpus, strict=True)
+    ]
+    if len(of_gpus) < len(read):
+        hosts = [f"{file!r} is of the host, not of a GPU, and is left out" for file, trace in read if trace.source == "host"]
+        name, first = named[0]
+        named[0] = (name, replace(first, notes=(*first.notes, *hosts)))
+    return named
+
+
+def detect_together(named: Sequence[tuple[str, Trace]], **options: Any) -> JobDetection:
+    """Find the epochs of the job in its traces, as `detect_job` does with these options.
+
+    Raises:
+        InputError: as `detect_job`, naming the trace.
+    """
+    try:
+        return detect_job([(trace.time, trace.metrics()) for _, trace in named], **options)
+    except NotDetectable:
+        for name, trace in named:
+            try:
+                detect(trace.time, trace.metrics(), **options)
+            except NotDetectable as error:
+                raise InputError(f"{name!r}: {error}") from error
+        raise
+
+
+def shows(own: Detection, job: Detection) -> bool:
+    """Whether what a GPU shows is the job's cycle."""
+    if own.period_s is None or job.period_s is None:
+        return False
+    return own.verdict == job.verdict and abs(math.log(own.period_s / job.period_s)) <= SAME
+
+
+def usd_per_hour(gpus: Iterable[str], instances: Sequence[Instance]) -> float | None:
+    """What an hour of these GPUs costs, each on the cheapest instance that has it; None where the price table lacks one.
+
+    Args:
+        gpus: names in the catalogue, one for each GPU.
+        instances: the price table.
+    """
+    from .jobs.current_instance import rented
+
+    prices = []
+    for gpu in gpus:
+        on = rented(gpu, 1, instances)
+        price = None if on.instance is None else on.instance.price(on.market)
+        if on.instance is None or price is None:
+            return None
+        prices.append(price / on.instance.count)
+    return sum(prices)
+
+
+def usd_of(traces: Sequence[Trace]) -> float | None:
+    """`usd_per_hour` of the GPUs that the traces name, by our own price table; None where one names none that is known."""
+    catalog = load_catalog()
+    try:
+        gpus = [gpu_of(trace.gpu or "", trace.static, catalog).name for trace in traces]
+    except ValueError:  # the regressor's InputError: unknown or ambiguous
+        return None
+    return usd_per_hour(gpus, load_instances(None, catalog)[0])
+
+
+def _files(path: str) -> list[str]:
+    """The traces in a folder, sorted; anything else as it is, a run of wandb too."""
+    folder = Path(path)
+    if not folder.is_dir():
+        return [path]
+    files = sorted(str(one) for one in folder.iterdir() if one.name.endswith(SUFFIXES) and one.is_file())
+    if not files and wandb_run.run_file(path) is None:
+        raise InputError(f"{path!r} is a folder without a trace; a trace is a file whose name ends in {', '.join(SUFFIXES)}")
+    return files or [path]
+
+
+def _labels(read: Sequence[tuple[str, Trace]]) -> list[str | None]:
+    """The shortest kind of label that tells them apart."""
+    if len(read) == 1:
+        return [read[0][1].label]
+    kinds: tuple[Callable[[str, Trace], str], ...] = (
+        lambda file, trace: trace.label or _stem(file),
+        lambda file, trace: " ".join(filter(None, (_stem(file), trace.label))),
+        lambda file, trace: " ".join(filter(None, (file, trace.label))),
+    )
+    for kind in kinds:
+        labels: list[str | None] = [kind(file, trace) for file, trace in read]
+        if len(set(labels)) == len(labels):
+            return labels
+    twice = next(label for label in labels if labels.count(label) > 1)
+    raise InputError(f"{twice!r} is given twice; name each trace of a job once")
+
+
+def _stem(file: str) -> str:
+    name = Path(source_name(file)).name
+    return name.removesuffix(max((suffix for suffix in SUFFIXES if name.endswith(suffix)), key=len, default=""))
