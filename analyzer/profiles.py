@@ -148,8 +148,8 @@ def _source(
     notes: Sequence[str],
     odd: str | None = None,
 ) -> Source:
-    said = (*trace.notes, *_contradiction(trace, profile.gpu, catalog), *notes)
-    return Source(name, profile, gpu_of(profile.gpu, trace.static, catalog), said, found, odd)
+    notes = [*trace.notes, *_contradiction(trace, profile.gpu, catalog), *notes]
+    return Source(name, profile, gpu_of(profile.gpu, trace.static, catalog), tuple(notes), found, odd)
 
 
 @contextmanager

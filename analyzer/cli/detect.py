@@ -14,7 +14,7 @@ from ...detector import METHODS, Detection, Epoch, JobDetection, Stretch
 from ...detector import detect as find_epochs
 from ..cycles import NO_STEP, Throughput, cycle_lines, second_job, throughput, waits
 from ..cycles import rates as rates_of
-from ..job_traces import APART, detect_together, read_job, usd_of
+from ..job_traces import APART, detect_together, read_job, shows, usd_of
 from ..reasons import REASONS, no_answer
 from ..trace import Trace, path_of
 from ..words import clock as utc
@@ -83,7 +83,11 @@ def detect(
     if as_json:
         click.echo(json.dumps(_json(found, read, rates, notes), indent=2))
     elif found.job is not None:
-        click.echo("\n".join([_sentences(found.job, read, rates[0]), f"each of the {len(read)} GPUs:", *_of_gpus(found, read)]))
+        click.echo(
+            "\n".join(
+                [_sentences(found.job, read, rates[0]), f"each of the {len(read)} GPUs:", *_of_gpus(found.job, found, read)]
+            )
+        )
     else:
         for trace, one, rate in zip(read, found.gpus, rates, strict=True):
             click.echo(f"{trace.title}: " * several + _sentences(one, [trace], rate))
@@ -130,7 +134,7 @@ def _earliest(read: Sequence[Trace]) -> Trace:
     return min(read, key=lambda trace: float(trace.time[0]))
 
 
-def _of_gpus(found: JobDetection, read: Sequence[Trace]) -> list[str]:
+def _of_gpus(job: Detection, found: JobDetection, read: Sequence[Trace]) -> list[str]:
     """A line on each GPU of the job; an odd one's says first how it differs."""
     lines = []
     for place, (trace, one) in enumerate(zip(read, found.gpus, strict=True)):
@@ -139,7 +143,7 @@ def _of_gpus(found: JobDetection, read: Sequence[Trace]) -> list[str]:
         elif one.verdict == "steps":
             text = f"steps of {one.step_s:.3f} s"
         else:
-            unit = one.unit if place in found.odd or found.job is None else found.job.unit
+            unit = job.unit if shows(one, job) else one.unit
             text = f"{count(len(one.epochs), unit or 'epoch')}, period {one.period_s:.3f} s"
         odd = found.odd.get(place)
         lines.append(f"  {trace.title}: {text if odd is None else f'{odd} ({text})'}")

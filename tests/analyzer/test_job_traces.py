@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from epochcast.analyzer import job_traces, profiles
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.corpus.run import NoEpochsError, profile_beside
 from epochcast.analyzer.cycles import NO_STEP
@@ -19,7 +20,7 @@ from epochcast.analyzer.job_traces import APART, read_job, usd_per_hour
 from epochcast.analyzer.profiles import profile_of
 from epochcast.analyzer.trace import Trace, read_trace, write_trace
 from epochcast.analyzer.workloads import Workload
-from epochcast.detector import Cycle, Detection, Job, detect
+from epochcast.detector import Cycle, Detection, Job, JobDetection, detect
 from epochcast.detector.simulator.devices import DEVICES
 from epochcast.detector.simulator.draws import draw_training, uncropped
 from epochcast.detector.simulator.scenario import Recording, draw_noise, record
@@ -139,9 +140,6 @@ def test_predictions_are_of_the_gpus_that_do_the_job(folder: Path, run: Run) -> 
 
 def test_each_gpu_gets_the_cycle_of_the_job(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two GPUs that are alone too unsure to give seconds give those of the job, which is sure."""
-    from epochcast.analyzer import profiles
-    from epochcast.detector import JobDetection
-
     together = profiles.detect_together
 
     def unsure(named: Any) -> JobDetection:
@@ -151,6 +149,46 @@ def test_each_gpu_gets_the_cycle_of_the_job(folder: Path, run: Run, monkeypatch:
     monkeypatch.setattr(profiles, "detect_together", unsure)
     answer = run("predict", folder, "--target", "A10G")
     assert [one["epoch_s"] for one in answer["gpus"]] == pytest.approx([12.0, 12.0], rel=0.05)
+
+
+def test_gpus_that_disagree_give_no_seconds(
+    folder: Path, capsys: pytest.CaptureFixture[str], run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched = job_traces.detect_job
+    sentence = "shows a cycle of 12 s, others another one"
+
+    def rivals(traces: Any, **options: Any) -> JobDetection:
+        found = searched(traces, **options)
+        gpus = (replace(found.gpus[0], cycles=(CHECKPOINT,)), *found.gpus[1:])
+        return JobDetection(
+            Detection("none", None, None, (), 0.4, "track", "wall", reason="rival_cycles"), gpus, {**found.odd, 0: sentence}
+        )
+
+    monkeypatch.setattr(job_traces, "detect_job", rivals)
+    assert main(["detect", str(folder)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("no epochs found: two cycles are equally likely")
+    assert lines[3].startswith(f"  run.gpu0 (Tesla T4): {sentence} (14 cycles, period 12.")
+    assert lines[5].startswith("  run.gpu2 (Tesla T4): 14 epochs, period 12.")
+    answer = run("predict", folder, "--target", "A10G")
+    assert answer["epoch_s"] is None and len(answer["gpus"]) == 2, "the idle one says nothing even of ratios"
+    assert f"{folder / 'run.gpu0.parquet'}: {sentence}" in answer["notes"]
+    assert sum("two cycles are equally likely" in note for note in answer["notes"]) == 1
+
+
+def test_a_job_of_steps_is_one_on_every_gpu(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Together the GPUs show steps, which none shows alone."""
+    searched = job_traces.detect_job
+    steps = Detection("steps", 0.5, None, (), 0.9, "track", "wall", step_s=0.5, cycles=(STEP,))
+    nothing = Detection("none", None, None, (), 0.4, "track", "wall", reason="no_cycle")
+
+    def even(traces: Any, **options: Any) -> JobDetection:
+        return replace(searched(traces, **options), job=steps, gpus=(nothing,) * 3)
+
+    monkeypatch.setattr(job_traces, "detect_job", even)
+    answer = run("predict", folder, "--target", "A10G", "--samples-per-step", "256")
+    assert [(one["unit"], one["epoch_s"]) for one in answer["gpus"]] == [("step", 0.5)] * 2
+    assert answer["samples_per_s"] == 512
 
 
 def test_traces_of_different_times_are_no_job(folder: Path, tmp_path: Path, run: Run, shown: Callable[..., str]) -> None:
@@ -317,8 +355,6 @@ def test_a_second_job_is_named_by_every_command(found: Callable[..., Path], show
 
 
 def test_jobs_that_share_one_gpu_of_several_are_named_with_it(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from epochcast.analyzer import job_traces
-
     searched = job_traces.detect_job
     jobs = (Job(12.0, (), 0.9), Job(31.0, (), 0.9))
 
