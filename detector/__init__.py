@@ -1,9 +1,9 @@
 """Epoch detection: arrays in, epochs (or steps) out; no input or output of its own."""
 
 from .detection import detect
-from .epochs import Cycle, Detection, Epoch, Job, Kind, Reason, Stretch, Unit
+from .epochs import Cycle, Detection, Epoch, Job, Kind, Reason, Stretch, Unit, cycle_of, unit_of
 from .errors import InputError
-from .job import JobDetection, detect_job
+from .job import JobDetection, detect_job, elected
 from .methods import METHODS
 
 __all__ = [
@@ -18,6 +18,9 @@ __all__ = [
     "Reason",
     "Stretch",
     "Unit",
+    "cycle_of",
     "detect",
     "detect_job",
+    "elected",
+    "unit_of",
 ]

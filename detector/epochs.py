@@ -1,7 +1,7 @@
 """The epoch list and the answer of a detection method."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -125,18 +125,12 @@ class Detection:
     @property
     def cycle(self) -> Cycle | None:
         """The one of `cycles` that `period_s` is of; None without any."""
-        if self.period_s is None or not self.cycles:
-            return None
-        return min(self.cycles, key=lambda cycle: abs(math.log(cycle.period_s / self.period_s)))  # type: ignore[operator]
+        return cycle_of(self.period_s, self.cycles)
 
     @property
     def unit(self) -> Unit | None:
         """What `period_s` is of; None with verdict `none`."""
-        if self.verdict == "none":
-            return None
-        if self.cycle is None:  # from a method that does not look at what happens
-            return "epoch" if self.verdict == "epochs" else "step"
-        return self.cycle.kind if self.cycle.kind in ("epoch", "step") else "cycle"
+        return unit_of(self.verdict, self.period_s, self.cycles)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for `epochcast detect --json`: no NaN or infinity (null instead), no scores."""
@@ -162,6 +156,23 @@ class Detection:
             ],
             "cycles": [asdict(cycle) for cycle in self.cycles],
         }
+
+
+def cycle_of(period_s: float | None, cycles: Sequence[Cycle]) -> Cycle | None:
+    """The cycle that a period is of; None without any."""
+    if period_s is None or not cycles:
+        return None
+    return min(cycles, key=lambda cycle: abs(math.log(cycle.period_s / period_s)))
+
+
+def unit_of(verdict: Verdict, period_s: float | None, cycles: Sequence[Cycle]) -> Unit | None:
+    """What a period is of; None with verdict `none`."""
+    if verdict == "none":
+        return None
+    cycle = cycle_of(period_s, cycles)
+    if cycle is None:  # from a method that does not look at what happens
+        return "epoch" if verdict == "epochs" else "step"
+    return cycle.kind if cycle.kind in ("epoch", "step") else "cycle"
 
 
 def _number(value: float | None) -> float | None:

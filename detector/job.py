@@ -113,13 +113,17 @@ def detect_job(
     return JobDetection(job, tuple(gpus), dict(sorted(odd.items())))
 
 
-def elected(periods: Mapping[int, float]) -> set[int]:
+def elected(periods: Mapping[int, float], apart: float = SAME) -> set[int]:
     """The voters for the period that has a clear majority; none without one.
 
     Args:
         periods: voter -> period [s] that it is sure of.
+        apart: logarithm of the ratio of two periods up to which they are one.
     """
-    groups = [{voter for voter, other in periods.items() if _same(period, other)} for period in periods.values()]
+    groups = [
+        {voter for voter, other in periods.items() if abs(float(np.log(period / other))) <= apart}
+        for period in periods.values()
+    ]
     best = max(groups, key=len, default=set())
     return best if len(best) >= MAJORITY * (len(periods) - len(best)) else set()
 

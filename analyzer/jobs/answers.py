@@ -9,6 +9,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ...detector import Cycle, Unit
+
 Verdict = Literal["epochs", "steps", "none"]
 State = Literal["idle", "searching", "answered"]
 Grouping = Literal["slurm_job", "pod", "container", "process", "phase", "single"]
@@ -33,7 +35,9 @@ class GpuAnswer(AnswerModel):
     simulated: bool
     state: State
     verdict: Verdict
-    period_s: float | None = Field(description="Seconds of an epoch or step.")
+    unit: Unit | None = Field(default=None, description="What period_s is of; a cycle is neither an epoch nor a step.")
+    period_s: float | None = Field(description="Seconds of an epoch, step or cycle.")
+    cycles: list[Cycle] = Field(default=[], description="What its job does again and again, from short to long.")
     confidence: float
     job: str | None = Field(description="Id of the job that it runs or ran last.")
     job_since: float | None
@@ -110,7 +114,7 @@ class RecommendationAnswer(AnswerModel):
     """Ranked instances."""
 
     objective: Objective
-    unit: Literal["epoch", "step"] | None
+    unit: Unit | None
     epochs: int | None = Field(description="Epochs (or steps) that seconds and USD are of; null: of one.")
     recommendations: list[InstanceAnswer]
     cheapest: InstanceAnswer | None
@@ -129,7 +133,7 @@ class PredictionAnswer(AnswerModel):
     epoch_s: float | None
     epoch_s_low: float | None
     epoch_s_high: float | None
-    unit: Literal["epoch", "step"] | None
+    unit: Unit | None
     simulated: bool
     feature_set: Literal["nvml", "dcgm", "none"]
     predictions: list[TargetAnswer]
@@ -144,6 +148,8 @@ class JobPlan(AnswerModel):
     )
 
     epochs: int | None = Field(default=None, ge=1, le=10**9, description="Epochs (or steps) of the whole job.")
+    samples_per_step: float | None = Field(default=None, gt=0, le=1e12, description="Of all its GPUs together.")
+    tokens_per_step: float | None = Field(default=None, gt=0, le=1e15, description="Of all its GPUs together.")
     instance: str | None = Field(default=None, max_length=100, description="What the job is rented on.")
     cloud: str | None = Field(default=None, max_length=100)
     region: str | None = Field(default=None, max_length=100)
@@ -162,8 +168,8 @@ class JobSummary(AnswerModel):
     simulated: bool
     since: float | None
     verdict: Verdict
-    unit: Literal["epoch", "step"] | None
-    epoch_s: float | None = Field(description="Of one epoch or step, of the slowest GPU.")
+    unit: Unit | None
+    epoch_s: float | None = Field(description="Of one epoch, step or cycle, of the slowest GPU.")
     epoch_s_low: float | None
     epoch_s_high: float | None
     confidence: float
@@ -173,6 +179,9 @@ class JobSummary(AnswerModel):
     straggler: str | None = Field(description="UUID of the slowest GPU where it stands out.")
     cheapest: str | None = Field(description="Cheapest instance, CLOUD NAME.")
     savings_cost_ratio: float | None
+    cycles: list[Cycle] = Field(default=[], description="What the job does again and again, from short to long.")
+    samples_per_s: float | None = Field(default=None, description="Where the plan says how many a step has, and steps show.")
+    tokens_per_s: float | None = None
 
 
 class JobAnswer(JobSummary):

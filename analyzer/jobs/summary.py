@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from statistics import median
 
+from ...detector import cycle_of, elected
+from ...detector.job import SURE
+from ...detector.methods.track.regimes import DIFFERENT
 from ...regressor import Catalog, Profile
+from ..cycles import NO_STEP, rates, throughput
 from ..live.report import Device, Report, Verdict
 from ..predictions import comparable
 from ..profile_of_detection import LEAST_CONFIDENCE
 from ..profiles import Source
 from ..static_gpu import gpu_of
+from ..words import length
 from .answers import GpuAnswer, JobAnswer, JobPlan, PredictionAnswer, RecommendationAnswer
 from .grouping import Group
 
@@ -29,11 +35,19 @@ _WHY_NOTHING = {
 
 
 def sources_of(reports: Sequence[Report], catalog: Catalog) -> tuple[list[Source], list[str]]:
-    """The profiles of a job's GPUs, and a sentence on each thing that is missing or unsure."""
+    """The profiles of a job's GPUs, and a sentence on each thing that is missing or unsure.
+
+    GPUs that contradict the others are left out; where there is no majority all are without their seconds.
+    """
     found: list[Source] = []
-    told: list[tuple[str, str]] = []
+    kept, told = _elected(reports)
+    contradicting = not kept
     for report in reports:
         name, profile = _name(report.device), report.profile
+        if report not in (kept or reports):
+            continue
+        if contradicting and profile is not None:
+            profile = replace(profile, epoch_s=None, unit=None, epoch_s_low=None, epoch_s_high=None)
         if report.device.source == "host":
             told.append(
                 (name, f"nothing can be predicted: it is a CPU ({report.device.name}), and predictions start from a GPU")
@@ -48,6 +62,8 @@ def sources_of(reports: Sequence[Report], catalog: Catalog) -> tuple[list[Source
         except ValueError as error:  # the InputError of any room
             told.append((name, f"nothing can be predicted: {error}"))
             continue
+        if contradicting:
+            continue
         if profile.epoch_s is None and report.verdict == "epochs":
             unsure = f"epochs of {report.period_s or 0:.3g} s, but with confidence {report.confidence:.2f} they are too unsure"
             told.append((name, f"there may be {unsure} to give seconds: ratios are told until they are sure"))
@@ -55,7 +71,40 @@ def sources_of(reports: Sequence[Report], catalog: Catalog) -> tuple[list[Source
             told.append((name, "neither epochs nor steps are found so far: ratios between GPUs are told without seconds"))
         elif profile.unit == "step":
             told.append((name, "only steps are found, no epochs: seconds and cost are of one step"))
+        elif profile.unit == "cycle":
+            told.append((name, f"seconds and cost are of one cycle: {_evidence(report)}"))
     return found, _said(told, len(reports))
+
+
+def _elected(reports: Sequence[Report]) -> tuple[list[Report], list[tuple[str, str]]]:
+    """The GPUs that go with the majority of those that are sure of a cycle, and a sentence on each that does not.
+
+    None of them where there is no majority: they contradict each other.
+    """
+    sure = {
+        place: report.period_s
+        for place, report in enumerate(reports)
+        if report.period_s is not None and report.verdict != "none" and report.confidence >= SURE
+    }
+    chosen = elected(sure, DIFFERENT)
+    if not sure:
+        return list(reports), []
+    own = {place: f"shows a cycle of {length(period)}" for place, period in sure.items() if place not in chosen}
+    if not chosen:
+        told = [
+            (_name(reports[place].device), f"{text}, others another one: no seconds are known") for place, text in own.items()
+        ]
+        return [], told
+    told = [(_name(reports[place].device), f"{text}, unlike the others, and does not count") for place, text in own.items()]
+    return [report for place, report in enumerate(reports) if place not in own], told
+
+
+def _evidence(report: Report) -> str:
+    """What the cycle is that a GPU's period is of."""
+    cycle = cycle_of(report.period_s, report.cycles)
+    if cycle is None:
+        return "what it is nobody knows"
+    return f"{'a checkpoint' if cycle.kind == 'checkpoint' else f'its kind is {cycle.kind}'}, as {cycle.evidence}"
 
 
 def source_of(device: Device, profile: Profile, catalog: Catalog) -> Source:
@@ -95,8 +144,9 @@ def summed_up(
         notes: sentences beside the group's.
         prediction, recommendation: None where there is none.
     """
-    verdict = next(one for one in _VERDICTS if any(report.verdict == one for report in reports))
-    telling = [report for report in reports if report.verdict == verdict]
+    counted = _elected(reports)[0] or reports
+    verdict = next(one for one in _VERDICTS if any(report.verdict == one for report in counted))
+    telling = [report for report in counted if report.verdict == verdict]
     paces = {report.device.uuid: report.period_s for report in telling if report.period_s}
     slowest = max(paces, key=lambda uuid: paces[uuid], default=None)
     kept = _comparable(sources)
@@ -108,6 +158,11 @@ def summed_up(
     told = [*group.notes, *notes]
     if lost and any(report.state != "idle" for report in lost):
         told.append(_said([(_name(one.device), "its telemetry is silent") for one in lost], len(reports))[0])
+    # The cycles are those of its slowest GPU, as the seconds are.
+    cycles = max(telling, key=lambda report: report.period_s or 0.0).cycles
+    pace = throughput(cycles, plan.samples_per_step, plan.tokens_per_step)
+    if pace is None and (plan.samples_per_step or plan.tokens_per_step):
+        told.append(NO_STEP)
     cheapest = None if recommendation is None else recommendation.cheapest
     savings = None if recommendation is None else recommendation.savings
     ends = [report.epochs[-1].end for report in reports if report.epochs]
@@ -133,6 +188,8 @@ def summed_up(
         straggler=slowest if slowest is not None and _stands_out(slowest, paces, telling) else None,
         cheapest=None if cheapest is None else f"{cheapest.cloud} {cheapest.instance}",
         savings_cost_ratio=None if savings is None else savings.cost_ratio,
+        cycles=list(cycles),
+        **rates(pace),
         plan=plan,
         prediction=prediction,
         recommendation=recommendation,
@@ -153,7 +210,9 @@ def gpu_answer(report: Report, job: str | None, catalog: Catalog) -> GpuAnswer:
         simulated=device.simulated,
         state=report.state,
         verdict=report.verdict,
+        unit=report.unit,
         period_s=report.period_s,
+        cycles=list(report.cycles),
         confidence=report.confidence,
         job=job,
         job_since=report.job_since,

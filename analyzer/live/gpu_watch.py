@@ -154,6 +154,7 @@ class GpuWatch:
             confidence=0.0 if found is None or found.verdict == "none" else float(np.clip(found.confidence, 0, 1)),
             job_since=self._job_since,
             epochs_seen=self._epochs_seen,
+            cycles=() if found is None else found.cycles,
             epochs=tuple(epoch for epoch in self._known[-MOST_EPOCHS:] if epoch.job_since == self._job_since),
             profile=self._profile,
             owners=self._owners,
@@ -165,7 +166,12 @@ class GpuWatch:
         if before is None or not self._is_remembered(before):
             return told
         told = replace(
-            told, verdict=before.verdict, period_s=before.period_s, confidence=before.confidence, profile=before.profile
+            told,
+            verdict=before.verdict,
+            period_s=before.period_s,
+            confidence=before.confidence,
+            cycles=before.cycles,
+            profile=before.profile,
         )
         if self._job_since is None:  # it is not yet known what job this is
             told = replace(told, state=before.state, job_since=before.job_since, epochs=before.epochs)

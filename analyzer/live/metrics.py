@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from ...detector import Unit
 from .health import SourceStatus, WatcherHealth
 from .metric_catalog import catalog
 from .report import Report
@@ -81,8 +82,7 @@ def _tell_gpu(families: _Families, report: Report) -> None:
     labels = (device.label, device.uuid, device.name, device.node)
     newest = report.epochs[-1] if report.epochs else None
     for name, value in {
-        "epoch_seconds": report.period_s if report.verdict == "epochs" else None,
-        "step_seconds": report.period_s if report.verdict == "steps" else None,
+        **{f"{unit}_seconds": report.period_s if report.unit == unit else None for unit in get_args(Unit)},
         "last_epoch_seconds": None if newest is None else newest.seconds,
         "last_epoch_end_timestamp_seconds": None if newest is None else newest.end,
         "epochs_total": report.epochs_seen,
@@ -93,6 +93,8 @@ def _tell_gpu(families: _Families, report: Report) -> None:
         "detector_dropped_samples_total": report.dropped,
     }.items():
         families.add(f"epochcast_gpu_{name}", labels, value)
+    for kind, cycle in {cycle.kind: cycle for cycle in report.cycles}.items():  # of two of a kind the longer
+        families.add("epochcast_gpu_cycle_idle_ratio", (*labels, kind), cycle.idle_share)
     for state in _STATES:
         families.add("epochcast_gpu_detector_state", (*labels, state), float(state == report.state))
 

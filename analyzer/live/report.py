@@ -1,6 +1,6 @@
 """What is told of a GPU while its job runs: who it is, its epochs, its profile; the same on a node and in the service.
 
-JSON under schema ``epochcast.gpu-report/v1``. What leaves a node is this, and never a sample.
+JSON under schema ``epochcast.gpu-report/v2``. What leaves a node is this, and never a sample.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, get_args
 
+from ...detector import Cycle, Unit, unit_of
 from ...regressor.profile import Profile
 from ..errors import InputError
 
-SCHEMA = "epochcast.gpu-report/v1"
+SCHEMA = "epochcast.gpu-report/v2"
 
 State = Literal["idle", "searching", "answered"]
 Verdict = Literal["epochs", "steps", "none"]
@@ -95,6 +96,7 @@ class Report:
         epochs_seen: epochs that ever ended on this GPU while it was watched, over restarts; a counter.
         epochs: the newest of the present job, oldest first, at most `MOST_EPOCHS`, without their profiles. While ``confidence``
             is below 0.8 none is told, nor counted.
+        cycles: what the present job does again and again, from short to long; that of ``period_s`` among them.
         profile: of the present job: over its epochs; over its work where steps or neither were found; None before a minute
             of work.
         owners: processes on the GPU; empty where the agent is not asked to look.
@@ -112,12 +114,18 @@ class Report:
     job_since: float | None
     epochs_seen: int
     epochs: tuple[EpochRecord, ...] = ()
+    cycles: tuple[Cycle, ...] = ()
     profile: Profile | None = None
     owners: tuple[Owner, ...] = ()
     last_sample: float | None = None
     samples: int = 0
     dropped: int = 0
     hertz: float = 10.0
+
+    @property
+    def unit(self) -> Unit | None:
+        """What ``period_s`` is of; None with verdict ``none``."""
+        return unit_of(self.verdict, self.period_s, self.cycles)
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON values under `SCHEMA`."""
@@ -128,6 +136,7 @@ class Report:
             | {
                 "device": asdict(self.device) | {"static": dict(self.device.static)},
                 "epochs": [epoch_to_json(epoch) for epoch in self.epochs],
+                "cycles": [asdict(cycle) for cycle in self.cycles],
                 "profile": None if self.profile is None else self.profile.to_json(),
                 "owners": [asdict(owner) for owner in self.owners],
             }
@@ -147,6 +156,7 @@ class Report:
         try:
             values["device"] = _device_from_json(values["device"])
             values["epochs"] = tuple(epoch_from_json(epoch) for epoch in values["epochs"])
+            values["cycles"] = tuple(Cycle(**cycle) for cycle in values["cycles"])
             values["profile"] = None if values["profile"] is None else Profile.from_json(values["profile"])
             values["owners"] = tuple(Owner(**owner) for owner in values["owners"])
             report = cls(**values)

@@ -73,6 +73,12 @@ def _of_job(job: JobAnswer) -> Iterator[_Value]:
     yield "epochcast_job_gpus", own, len(job.gpus)
     if job.epoch_s is not None:
         yield f"epochcast_job_{job.unit}_seconds", own, job.epoch_s
+    for kind, cycle in {cycle.kind: cycle for cycle in job.cycles}.items():  # of two of a kind the longer
+        if cycle.idle_share is not None:
+            yield "epochcast_job_cycle_idle_ratio", (job.id, kind), cycle.idle_share
+    for rate, value in (("samples", job.samples_per_s), ("tokens", job.tokens_per_s)):
+        if value is not None:
+            yield f"epochcast_job_{rate}_per_second", own, value
     yield "epochcast_job_epoch_confidence_ratio", own, job.confidence
     yield "epochcast_job_epochs_total", own, job.epochs_seen
     yield "epochcast_job_epoch_spread_ratio", own, job.spread

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...cycles import waits
 from ...jobs.answers import CurrentInstance, InstanceAnswer, JobAnswer, RecommendationAnswer
 from ...live.report import EpochRecord
 from . import states
@@ -55,6 +56,7 @@ def job_page(job: JobAnswer, snapshot: Snapshot, read_epochs: ReadEpochs, now: f
         "current_s": current.seconds if current is not None else job.epoch_s if rec is None or rec.epochs is None else None,
         "sure": _sure(rec),
         "costs": cost_plot(rec),
+        "waits": waits(job.cycles, None if rec is None or rec.current is None else rec.current.usd_per_hour),
         "gpus": gpus,
         "straggler": next((f"GPU {row.gpu.label} of {row.gpu.node}" for row in gpus if row.gpu.uuid == job.straggler), None),
         "grouping": _GROUPED[job.grouped_by],
