@@ -7,18 +7,18 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..detector import Detection, JobDetection, detect, detect_job
 from ..detector import InputError as NotDetectable
 from ..detector.methods.track.periods import SAME
-from ..regressor import load_catalog
 from .adapters import wandb_run
 from .csv_text import source_name
 from .errors import InputError
-from .instances import Instance, load_instances
-from .static_gpu import gpu_of
 from .trace import Trace, read_traces
+
+if TYPE_CHECKING:
+    from .instances import Instance
 
 SUFFIXES = (".csv", ".csv.gz", ".parquet", ".pq")
 """How the names of traces in a folder end."""
@@ -94,6 +94,10 @@ def usd_per_hour(gpus: Iterable[str], instances: Sequence[Instance]) -> float | 
 
 def usd_of(traces: Sequence[Trace]) -> float | None:
     """`usd_per_hour` of the GPUs that the traces name, by our own price table; None where one names none that is known."""
+    from ..regressor import load_catalog
+    from .instances import load_instances
+    from .static_gpu import gpu_of
+
     catalog = load_catalog()
     try:
         gpus = [gpu_of(trace.gpu or "", trace.static, catalog).name for trace in traces]
