@@ -132,6 +132,7 @@ class JobTally:
 _TOLD = frozenset(
     (
         *("job", "title", "gpu_count", "gpu_model", "nodes", "gpu_hours", "unit", "epoch_s", "simulated", "busy_ratio"),
+        "idle_at_boundaries",
         *("current_instance", "current_cloud", "current_assumed", "current_usd_per_hour"),
         *("cheapest_instance", "cheapest_cloud", "cheapest_region", "cheapest_gpu", "cheapest_instances"),
         *("cheapest_usd_per_hour", "cheapest_ratio"),

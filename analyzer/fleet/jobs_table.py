@@ -8,6 +8,8 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ...detector import cycle_of
+from ..cycles import waits
 from .fleet_jobs import FleetJob
 
 
@@ -35,10 +37,13 @@ SCHEMA = pa.schema(
         _column("end", _NUMBER, "last work of the last GPU [unix s]"),
         _column("gpu_hours", _NUMBER, "of work, all GPUs together"),
         _column("verdict", _TEXT, "epochs, steps or none"),
-        _column("unit", _TEXT, "what epoch_s is the length of: epoch or step; empty where only ratios are known"),
-        _column("epoch_s", _NUMBER, "seconds of one epoch or step, of the slowest GPU"),
+        _column("unit", _TEXT, "what epoch_s is the length of: epoch, step or cycle; empty where only ratios are known"),
+        _column("epoch_s", _NUMBER, "seconds of one epoch, step or cycle, of the slowest GPU"),
         _column("epoch_s_low", _NUMBER, "lower end of its 90 % interval"),
         _column("epoch_s_high", _NUMBER, "upper end"),
+        _column("cycle", _TEXT, "kind of the cycle that epoch_s is of: step, checkpoint, evaluation, epoch, unknown"),
+        _column("idle_ratio", _NUMBER, "share of the time in which its GPUs wait, over whole cycles of that kind, 0..1"),
+        _column("idle_at_boundaries", _TEXTS, "what the time goes to in which they wait at the boundaries of cycles"),
         _column("confidence", _NUMBER, "of the detector, 0..1"),
         _column("epochs", _COUNT, "that were found, on the GPU that shows most"),
         _column("busy_ratio", _NUMBER, "mean of the activity metric, 0..1"),
@@ -116,9 +121,20 @@ def row_of(job: FleetJob) -> dict[str, Any]:
         "busy_ratio": _mean([(span.busy_ratio, span.seconds) for span in spans]),
         "energy_j": _sum([span.energy_j for span in spans]),
         "memory_bytes": max((span.memory_bytes for span in spans if span.memory_bytes is not None), default=None),
+        **_idle(job),
         **_straggler(job),
         **_placement(job),
         **_saving(job),
+    }
+
+
+def _idle(job: FleetJob) -> dict[str, Any]:
+    cycle = cycle_of(job.answer.epoch_s, job.answer.cycles)
+    price = None if job.saving is None else job.saving.usd_per_hour
+    return {
+        "cycle": None if cycle is None else cycle.kind,
+        "idle_ratio": None if cycle is None else cycle.idle_share,
+        "idle_at_boundaries": waits(job.answer.cycles, price),
     }
 
 

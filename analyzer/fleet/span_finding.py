@@ -11,6 +11,7 @@ from ...detector import Detection, detect
 from ...detector import InputError as DetectorError
 from ...regressor import Catalog
 from ...regressor.profile import METRICS, Profile
+from ..cycles import second_job
 from ..live.report import MOST_EPOCHS, Device, EpochRecord, Report
 from ..profile_of_detection import LEAST_CONFIDENCE, profile_of_detection
 from ..static_gpu import gpu_of
@@ -62,8 +63,8 @@ def span_of(
         found = detect(rows.time, rows.values)
     except DetectorError as error:
         problems.append(f"no epochs were looked for: {error}")
-    if found is not None and len(found.jobs) > 1:
-        problems.append("two jobs share the GPU: what is told is of the main one, and its metrics are those of both")
+    if found is not None and (other := second_job(found)) is not None:
+        problems.append(other)
     late = cut and found is not None and _begun_before(found, rows)
     if late and found is not None:
         found = replace(found, epochs=found.epochs[1:])
@@ -139,6 +140,7 @@ def _report(
         job_since=since,
         epochs_seen=len(epochs),
         epochs=epochs[-MOST_EPOCHS:],
+        cycles=() if found is None else found.cycles,
         profile=profile,
         last_sample=float(rows.time[-1]),
         samples=rows.time.size,

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ..instances import Instance, Market
 from ..live.report import Device
-from .answers import JobPlan
+
+if TYPE_CHECKING:  # pydantic, a tenth of a second
+    from .answers import JobPlan
 
 
 @dataclass(frozen=True)

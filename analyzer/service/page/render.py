@@ -59,6 +59,7 @@ def _templates() -> Environment:
         "usd": words.usd,
         "share": words.share,
         "times": words.times,
+        "number": words.number,
         "ago": words.ago,
         "clock": words.clock,
         "per": _per,

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
-from ....detector import Reason
+from ....detector import Cycle, Reason, Unit
 from ...jobs.answers import PredictionAnswer, RecommendationAnswer, Verdict
 from ...profiles import Source
 from ..parts import Parts, Served
@@ -91,6 +91,8 @@ class Detection(BaseModel):
     reason: Reason | None = Field(description="With verdict `none`: why.")
     samples_per_epoch: float | None = Field(description="Samples of the trace in one period.")
     stretches: list[Stretch] = Field(description="Several where the period changes.")
+    unit: Unit | None = Field(description="What period_s is of; a cycle is neither an epoch nor a step.")
+    cycles: list[Cycle] = Field(description="What the job does again and again, from short to long.")
     first_sample: float = Field(description="Unix seconds; text and plot count from here.")
 
 

@@ -8,6 +8,7 @@ from importlib.resources import files
 from typing import Any
 
 from epochcast.analyzer.live.report import Device, EpochRecord, Owner, Report
+from epochcast.detector import Cycle, unit_of
 from epochcast.regressor import Profile
 
 BEGAN = 1_700_000_000.0
@@ -44,11 +45,13 @@ def report(
     confidence: float = 0.95,
     owners: tuple[Owner, ...] = (),
     profiled: bool = True,
+    cycles: tuple[Cycle, ...] = (),
     **device: Any,
 ) -> Report:
     """A report of one GPU, whose epochs follow each other from ``since`` on."""
     units = {"epochs": ("epoch", period), "steps": ("step", period), "none": (None, None)}
     unit, length = units[verdict]
+    unit = unit and unit_of(verdict, length, cycles)  # type: ignore[arg-type]
     begin = (since or BEGAN) + 5 + shift
     spans = [(begin + n * period, begin + (n + 1) * period) for n in range(epochs if verdict == "epochs" else 0)]
     sure = length if confidence >= 0.8 else None
@@ -61,6 +64,7 @@ def report(
         job_since=since,
         epochs_seen=len(spans),
         epochs=tuple(EpochRecord(start, end, confidence, since or BEGAN) for start, end in spans),
+        cycles=cycles,
         profile=profile_of("T4", sure, unit) if profiled else None,
         owners=owners,
         last_sample=BEGAN + 1000,

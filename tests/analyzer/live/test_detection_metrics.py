@@ -10,15 +10,22 @@ from epochcast.analyzer.live.health import SourceStatus, WatcherHealth
 from epochcast.analyzer.live.metric_catalog import catalog
 from epochcast.analyzer.live.metrics import DetectionMetrics, View
 from epochcast.analyzer.live.report import EpochRecord, Report
+from epochcast.detector import Cycle
 
 from .conftest import device
 
 REPORT = Report(
     device(), "answered", "epochs", 10.0, 0.9, 5.0, 7, epochs=(EpochRecord(5.0, 15.5, 0.9, 5.0),), last_sample=16.0, samples=99
 )
+CYCLES = (
+    Cycle("checkpoint", 12.0, 0.9, "it saves", 0.25, 3.0),
+    Cycle("checkpoint", 24.0, 0.9, "it saves", 0.5, 12.0),
+    Cycle("unknown", 30.0, 0.9, "nothing tells", None, None),
+)
+SAVES = replace(REPORT, device=device("GPU-3"), period_s=12.0, cycles=CYCLES)
 STEPS = replace(REPORT, device=device("GPU-2"), verdict="steps", period_s=0.5, epochs=())
 VIEW = View(
-    {"GPU-1": REPORT, "GPU-2": STEPS},
+    {"GPU-1": REPORT, "GPU-2": STEPS, "GPU-3": SAVES},
     [SourceStatus("agent", "http://a", up=True, polls=4, errors=1, newest=16.0, lag_s=2.5)],
     WatcherHealth(backlog=3, dropped=4, cpu_s=0.5, store_errors=6, gpus=2),
 )
@@ -52,6 +59,10 @@ def test_exactly_the_metrics_of_the_table_are_told(registry: CollectorRegistry) 
         ("epochcast_gpu_epoch_seconds", {"uuid": "GPU-1"}, 10.0),
         ("epochcast_gpu_epoch_seconds", {"uuid": "GPU-2"}, None),
         ("epochcast_gpu_step_seconds", {"uuid": "GPU-2"}, 0.5),
+        ("epochcast_gpu_epoch_seconds", {"uuid": "GPU-3"}, None),
+        ("epochcast_gpu_cycle_seconds", {"uuid": "GPU-3"}, 12.0),
+        ("epochcast_gpu_cycle_idle_ratio", {"uuid": "GPU-3", "cycle": "checkpoint"}, 0.5),
+        ("epochcast_gpu_cycle_idle_ratio", {"uuid": "GPU-3", "cycle": "unknown"}, None),
         ("epochcast_gpu_last_epoch_seconds", {"uuid": "GPU-1"}, 10.5),
         ("epochcast_gpu_epochs_total", {"uuid": "GPU-1"}, 7.0),
         ("epochcast_gpu_detector_state", {"uuid": "GPU-1", "state": "answered"}, 1.0),

@@ -9,6 +9,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
+from epochcast.analyzer.jobs.answers import JobPlan
 from epochcast.analyzer.live.health import SourceStatus, WatcherHealth
 from epochcast.analyzer.live.metric_catalog import catalog
 from epochcast.analyzer.live.state_store import StateStore
@@ -18,6 +19,7 @@ from epochcast.analyzer.service.parts import Parts
 from epochcast.analyzer.service.process import ProcessMetrics, build
 from epochcast.analyzer.service.watcher_process import WatcherProcess
 from epochcast.analyzer.service.workers import Workers
+from epochcast.detector import Cycle
 
 from .conftest import SLURM_JOB, fill, report
 
@@ -32,11 +34,18 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     assert steps.profile is not None
     by_step = replace(steps.profile, unit="step", epoch_s=0.25, epoch_s_low=0.24, epoch_s_high=0.26)
     store.write_reports([replace(steps, verdict="steps", period_s=0.25, epochs=(), epochs_seen=0, profile=by_step)])
+    saves = (Cycle("step", 0.5, 0.9, "even", 0.1, None), Cycle("checkpoint", 25.0, 0.9, "it saves", 0.2, 4.0))
+    cycle = report(4)
+    assert cycle.profile is not None
+    by_cycle = replace(cycle.profile, unit="cycle", epoch_s=25.0, epoch_s_low=24.0, epoch_s_high=26.0)
+    store.write_reports([replace(cycle, period_s=25.0, cycles=saves, profile=by_cycle)])
     source = SourceStatus("agent", "http://node-a:9911", True, "", 10, 1, time.time(), 0.5)
     store.write_health(WatcherHealth(time.time(), time.time(), 4, 0, 0, 1.5, 0), [source])
     store.close()
     parts = build(Settings(state=state))
     parts.analysis.round()
+    saving = next(job for job in parts.analysis.snapshot.jobs.values() if job.unit == "cycle")
+    parts.analysis.set_plan(saving.id, JobPlan(samples_per_step=64, tokens_per_step=2048))
     parts.registry.register(ProcessMetrics(WatcherProcess((), state, 30.0, None), Workers(1, 2**30, 1.0)))
     client = TestClient(create_app(parts))
     client.get("/api/v1/gpus")  # a request is told on the page after it

@@ -14,6 +14,7 @@ from epochcast.analyzer.live.metrics import GONE_S
 from epochcast.analyzer.live.report import Owner
 from epochcast.analyzer.service.analysis import Analysis
 from epochcast.analyzer.service.job_metrics import JobMetrics
+from epochcast.detector import Cycle
 
 from ...jobs.made_reports import BEGAN
 from .conftest import MakeAnalysis, MakeReport
@@ -37,13 +38,20 @@ def value(samples: Samples, name: str, **labels: str) -> float:
 
 def test_every_metric_of_jobs_is_exported_with_the_labels_of_the_catalogue(report: MakeReport, analysis: MakeAnalysis) -> None:
     slurm = (Owner(1, "python", slurm_job="7"),)
-    samples, names = page(
-        analysis(
-            report("GPU-0", owners=slurm),
-            report("GPU-1", label="1", owners=slurm),
-            report("GPU-2", label="2", verdict="steps", period=0.4, since=BEGAN + 900),
-        )
+    saves = (Cycle("step", 0.5, 0.9, "even", 0.1, None), Cycle("checkpoint", 25.0, 0.9, "it saves", 0.2, 4.0))
+    found = analysis(
+        report("GPU-0", owners=slurm),
+        report("GPU-1", label="1", owners=slurm),
+        report("GPU-2", label="2", verdict="steps", period=0.4, since=BEGAN + 900),
+        report("GPU-3", label="3", period=25.0, since=BEGAN + 1900, cycles=saves),
     )
+    job = next(job for job in found.snapshot.jobs.values() if job.gpus == ["GPU-3"])
+    found.set_plan(job.id, JobPlan(samples_per_step=64, tokens_per_step=2048))
+    samples, names = page(found)
+    assert value(samples, "epochcast_job_cycle_seconds", training_job=job.id) == 25.0
+    assert value(samples, "epochcast_job_cycle_idle_ratio", training_job=job.id, cycle="checkpoint") == 0.2
+    assert value(samples, "epochcast_job_samples_per_second", training_job=job.id) == 128.0
+    assert value(samples, "epochcast_job_tokens_per_second", training_job=job.id) == 4096.0
     own = {one.name for one in catalog().values() if one.by == "service" and ("_job" in one.name or "analysis" in one.name)}
     own |= {"epochcast_analyzer_oldest_price_timestamp_seconds"}
     histograms = {f"{name}_{end}" for name in own if catalog()[name].kind == "histogram" for end in ("bucket", "sum", "count")}
