@@ -160,10 +160,9 @@ def _sentences(found: Detection, read: Sequence[Trace], rate: Throughput | None)
     if found.verdict == "none":
         return "\n".join([no_answer(found) or f"no epochs found ({how})", *about, *_stretches(found.stretches, origin)])
     if found.verdict == "steps":
-        return "\n".join([f"steps of {found.step_s:.3f} s, no epochs ({how}{samples and f'{samples} cycle'})", *about])
+        return "\n".join([f"{found.unit}s of {found.step_s:.3f} s, no epochs ({how}{samples and f'{samples} cycle'})", *about])
     unit = found.unit or "epoch"
-    below = "; what they are: see below" if unit == "cycle" else ""
-    lines = [f"{count(len(found.epochs), unit)}, period {found.period_s:.3f} s ({how}{samples and f'{samples} {unit}'}){below}"]
+    lines = [f"{count(len(found.epochs), unit)}, period {found.period_s:.3f} s ({how}{samples and f'{samples} {unit}'})"]
     lines += about
     if len(found.stretches) > 1:
         lines += ["the period changes; this is the period of the longest stretch:", *_stretches(found.stretches, origin, unit)]

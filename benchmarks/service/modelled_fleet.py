@@ -64,6 +64,9 @@ RATIOS = {
 }
 """Seconds on another GPU over seconds on an H100."""
 
+IDLE = {"epoch": ("epoch", 0.14), "step": ("step", 0.07), "cycle": ("checkpoint", 0.91)}
+"""Kind of the cycle by the unit of a job's answer, and the share of it in which its GPUs wait."""
+
 
 class Series(NamedTuple):
     """One series; ``value`` is of a moment [unix s], None where there is none then."""
@@ -84,6 +87,7 @@ class Gpu:
     began: float
     epoch_s: float | None = None
     step_s: float | None = None
+    cycle_s: float | None = None
     confidence: float = 0.97
     detected_by: tuple[str, str] = ("epochcast-analyzer", "central:9913")
     pushed: bool = False
@@ -109,7 +113,8 @@ class Gpu:
         """What its detector is in; five epochs, or a minute of steps, are searched for."""
         if moment < self.began:
             return "idle"
-        known = self.ended(moment) >= 5 if self.epoch_s else self.step_s is not None and moment > self.began + 60
+        period_s = self.step_s or self.cycle_s
+        known = self.ended(moment) >= 5 if self.epoch_s else period_s is not None and moment > self.began + 60
         return "answered" if known else "searching"
 
     def training_seconds(self, moment: float) -> float:
@@ -152,7 +157,7 @@ class Job:
     @property
     def seconds(self) -> float | None:
         """Of an epoch (or step) on its slowest GPU."""
-        lengths = [gpu.epoch_s or gpu.step_s for gpu in self.gpus]
+        lengths = [gpu.epoch_s or gpu.step_s or gpu.cycle_s for gpu in self.gpus]
         return max(length for length in lengths if length) if all(lengths) else None
 
     @property
@@ -183,6 +188,7 @@ def fleet(end: float) -> tuple[Job, ...]:
     )
     two = tuple(Gpu("gpu-b", n, a100, "container-3f2a91c0de77", end - 6400, 300.0, confidence=0.91) for n in range(2))
     steps = Gpu("gpu-b", 2, a100, "gpu-b-2107", end - 5000, step_s=0.84, confidence=0.88)
+    saves = Gpu("gpu-b", 4, a100, "gpu-GPU-gpu-b-4", end - 4800, cycle_s=17.6, confidence=0.95)
     unsure = Gpu("gpu-b", 3, a100, "gpu-GPU-gpu-b-3", end - 4200, confidence=0.0)
     return (
         Job(
@@ -214,6 +220,16 @@ def fleet(end: float) -> tuple[Job, ...]:
             1.62,
             (steps,),
             {"cost": ("g6e.12xlarge", "L40S", 1.1, 1.27), "time": ("p5.48xlarge", "H100 SXM5", 1.24, 0.62)},
+        ),
+        Job(
+            "gpu-GPU-gpu-b-4",
+            "GPU 4 of gpu-b",
+            "A100 SXM4 80GB",
+            "p4de.24xlarge",
+            27.45,
+            1.62,
+            (saves,),
+            {"cost": ("g6e.12xlarge", "L40S", 0.9, 1.27), "time": ("p5.48xlarge", "H100 SXM5", 1.24, 0.62)},
         ),
         Job("gpu-GPU-gpu-b-3", "GPU 3 of gpu-b", "A100 SXM4 80GB", "p4de.24xlarge", 27.45, 1.62, (unsure,)),
     )
@@ -343,10 +359,12 @@ def _detector(gpu: Gpu, end: float) -> Iterator[Series]:
     yield Series("epochcast_gpu_detector_last_sample_timestamp_seconds", labels, lambda t: t - 0.5)
     yield Series("epochcast_gpu_detector_samples_total", labels, lambda t: 10.0 * (t - end + 1e5))
     yield Series("epochcast_gpu_detector_dropped_samples_total", labels, lambda t: 0.01 * (t - end + 1e5))
-    if gpu.step_s is not None:
-        yield Series("epochcast_gpu_step_seconds", labels, answered(gpu.step_s))
+    for unit, (kind, idle) in IDLE.items():
+        seconds = getattr(gpu, f"{unit}_s")
+        if seconds is not None:
+            yield Series(f"epochcast_gpu_{unit}_seconds", labels, answered(seconds))
+            yield Series("epochcast_gpu_cycle_idle_ratio", {**labels, "cycle": kind}, answered(idle))
     if gpu.epoch_s is not None:
-        yield Series("epochcast_gpu_epoch_seconds", labels, answered(gpu.epoch_s))
 
         def newest(moment: float) -> float | None:
             done = gpu.ended(moment)
@@ -370,7 +388,7 @@ def _job(job: Job, service: dict[str, str]) -> Iterator[Series]:
     def began(value: float) -> Callable[[float], float | None]:
         return lambda t: value if t >= first.began else None
 
-    unit = "epoch" if first.epoch_s else "step" if first.step_s else ""
+    unit = "epoch" if first.epoch_s else "step" if first.step_s else "cycle" if first.cycle_s else ""
     what = {"title": job.title, "grouped_by": "slurm_job", "source_gpu": job.source_gpu, "unit": unit}
     rented = {"instance_type": job.instance_type, "cloud": "aws", "simulated": "false"}
     yield Series("epochcast_job_info", {**labels, **what, **rented}, began(1.0))
@@ -381,6 +399,11 @@ def _job(job: Job, service: dict[str, str]) -> Iterator[Series]:
     yield Series("epochcast_job_epoch_spread_ratio", labels, known(job.spread))
     if unit:
         yield Series(f"epochcast_job_{unit}_seconds", labels, known(job.seconds))
+        kind, idle = IDLE[unit]
+        yield Series("epochcast_job_cycle_idle_ratio", {**labels, "cycle": kind}, known(idle))
+    if first.step_s is not None:
+        yield Series("epochcast_job_samples_per_second", labels, known(256 / first.step_s))
+        yield Series("epochcast_job_tokens_per_second", labels, known(256 * 2048 / first.step_s))
     for target in RATIOS:
         ratio, low, high, support = job.ratio(target)
         there = {**labels, "target_gpu": target}

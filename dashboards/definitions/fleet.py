@@ -4,7 +4,7 @@ from typing import Any
 
 from frame import finished, frame, variable
 from panels import GREEN, RED, YELLOW, Column, bars, number, over_time, row, rows, states, words
-from queries import ACTIVE, STATES, TO_GPU, TO_JOB, job_period, mean_of, of_jobs, state_of, with_node
+from queries import ACTIVE, STATES, TO_GPU, TO_JOB, mean_of, of_jobs, period, state_of, with_node
 
 NODES = 'node=~"$node"'
 JOB_TITLES = "max by (training_job, title, source_gpu, instance_type) (epochcast_job_info)"
@@ -36,7 +36,8 @@ def dashboard() -> dict[str, Any]:
 def _figures() -> list[Any]:
     gpus = f"max by (uuid) (epochcast_gpu_detector_state{{{NODES}}})"
     working = f'max by (uuid) (epochcast_gpu_detector_state{{{NODES},state!="idle"}}) == 1'
-    hourly = f"max by (training_job) (epochcast_job_current_usd) / ({job_period()}) * 3600"
+    length = period("job", "training_job")
+    hourly = f"max by (training_job) (epochcast_job_current_usd) / ({length}) * 3600"
     saved = 'clamp_min(max by (training_job) (epochcast_job_savings_ratio{objective="cost"}), 0)'
     active = "max by (training_job) (epochcast_job_active)"
     return [
@@ -95,8 +96,7 @@ def _gpus() -> list[Any]:
             "Each GPU's period, how sure that is, and epochs seen. A click on the UUID opens the GPU.",
             {
                 "state": state_of("uuid, node, gpu, name", NODES),
-                "period": f"max by (uuid, node, gpu, name) (epochcast_gpu_epoch_seconds{{{NODES}}}"
-                f" or epochcast_gpu_step_seconds{{{NODES}}})",
+                "period": period("gpu", "uuid, node, gpu, name", NODES),
                 "confidence": f"max by (uuid, node, gpu, name) (epochcast_gpu_epoch_confidence_ratio{{{NODES}}})",
                 "epochs": f"max by (uuid, node, gpu, name) (epochcast_gpu_epochs_total{{{NODES}}})",
             },
@@ -106,7 +106,7 @@ def _gpus() -> list[Any]:
                 Column("name", "model"),
                 Column("uuid", "uuid", link=TO_GPU),
                 Column("state", "state", words=STATES),
-                Column("period", "epoch or step", "s"),
+                Column("period", "epoch, step or cycle", "s"),
                 Column("confidence", "confidence", "percentunit"),
                 Column("epochs", "epochs"),
             ],
@@ -123,7 +123,7 @@ def _jobs() -> list[Any]:
                 "job": of_jobs(JOB_TITLES),
                 "active": of_jobs("max by (training_job) (epochcast_job_active)"),
                 "gpus": of_jobs("max by (training_job) (epochcast_job_gpus)"),
-                "period": of_jobs(job_period()),
+                "period": of_jobs(period("job", "training_job")),
                 "confidence": of_jobs("max by (training_job) (epochcast_job_epoch_confidence_ratio)"),
                 "epochs": of_jobs("max by (training_job) (epochcast_job_epochs_total)"),
             },
@@ -133,14 +133,14 @@ def _jobs() -> list[Any]:
                 Column("source_gpu", "on GPU"),
                 Column("active", "active", words=ACTIVE),
                 Column("gpus", "GPUs"),
-                Column("period", "epoch or step", "s"),
+                Column("period", "epoch, step or cycle", "s"),
                 Column("confidence", "confidence", "percentunit"),
                 Column("epochs", "epochs"),
             ],
         ),
         rows(
             "Savings",
-            "What an epoch (or step) costs where the job runs now and on the cheapest recommendation, whole instances priced "
+            "What an epoch, step or cycle costs where the job runs now and on the cheapest recommendation, whole instances priced "
             "for all GPUs of the job. Below 0: moving would cost more.",
             {
                 "recommendation": of_jobs(

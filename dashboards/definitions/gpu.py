@@ -4,7 +4,7 @@ from typing import Any
 
 from frame import DATA_SOURCE, finished, frame, variable
 from panels import GREEN, RED, YELLOW, number, over_time, row, words
-from queries import STATES, mean_of, state_of
+from queries import STATES, mean_of, period, state_of
 
 GPU = 'uuid="$gpu"'
 RATE = "$__rate_interval"
@@ -64,10 +64,11 @@ def _figures() -> list[Any]:
             mappings=words(STATES),
         ),
         number(
-            "Epoch or step",
-            "Length of an epoch of the present job, typically; of a step where only steps were found.",
+            "Epoch, step or cycle",
+            "Length of an epoch of the present job, typically; of a step, or of a cycle between checkpoints or of unknown kind, "
+            "where no epochs were found.",
             "s",
-            f"max by (uuid) (epochcast_gpu_epoch_seconds{{{GPU}}}) or max by (uuid) (epochcast_gpu_step_seconds{{{GPU}}})",
+            period("gpu", "uuid", GPU),
         ),
         number(
             "Confidence",
@@ -105,12 +106,13 @@ def _epochs() -> list[Any]:
     return [
         over_time(
             "Length of epochs",
-            "The newest epoch that ended, and what is typical of the present job (or of its steps).",
+            "The newest epoch that ended, and what is typical of the present job (or of its steps or cycles).",
             "s",
             {
                 "newest epoch": f"max by (uuid) (epochcast_gpu_last_epoch_seconds{{{GPU}}})",
                 "typical epoch": f"max by (uuid) (epochcast_gpu_epoch_seconds{{{GPU}}})",
                 "typical step": f"max by (uuid) (epochcast_gpu_step_seconds{{{GPU}}})",
+                "typical cycle": f"max by (uuid) (epochcast_gpu_cycle_seconds{{{GPU}}})",
             },
             stairs=True,
         ),

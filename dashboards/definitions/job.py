@@ -4,7 +4,7 @@ from typing import Any
 
 from frame import finished, frame, variable
 from panels import GREEN, RED, YELLOW, Column, bars, intervals, number, over_time, row, rows, words
-from queries import ACTIVE, TO_GPU, job_period
+from queries import ACTIVE, TO_GPU, period
 
 JOB = 'training_job="$training_job"'
 # The GPUs of the job; group_left is not needed, for only their being there counts.
@@ -52,10 +52,11 @@ def _figures() -> list[Any]:
         ),
         number("GPUs", "GPUs that train together.", "short", _of_job("gpus")),
         number(
-            "Epoch or step",
-            "Length of an epoch on the job's slowest GPU; of a step where no epochs were found.",
+            "Epoch, step or cycle",
+            "Length of an epoch on the job's slowest GPU; of a step, or of a cycle between checkpoints or of unknown kind, where "
+            "no epochs were found.",
             "s",
-            job_period("training_job", JOB),
+            period("job", "training_job", JOB),
         ),
         number(
             "Confidence",
@@ -92,8 +93,18 @@ def _epochs() -> list[Any]:
             {
                 "epoch": _of_job("epoch_seconds"),
                 "step": _of_job("step_seconds"),
+                "cycle": _of_job("cycle_seconds"),
                 "median of 6 h": f"max by (training_job) (quantile_over_time(0.5, epochcast_job_epoch_seconds{{{JOB}}}[6h]))",
             },
+            stairs=True,
+        ),
+        over_time(
+            "Share of the time in which the GPU waits",
+            "Over whole cycles of each kind, on the job's slowest GPU. Of checkpoints: what saving costs.",
+            "percentunit",
+            {"{{cycle}}": f"max by (cycle) (epochcast_job_cycle_idle_ratio{{{JOB}}})"},
+            least=0,
+            most=1,
             stairs=True,
         ),
     ]
@@ -107,7 +118,7 @@ def _predictions() -> list[Any]:
     ratios = {"low": "predicted_low_ratio", "predicted": "predicted_ratio", "high": "predicted_high_ratio"}
     return [
         intervals(
-            "An epoch (or step) on other GPUs",
+            "An epoch, step or cycle on other GPUs",
             "Predicted seconds with the ends of the 90 % interval. Empty while the job's own length is unknown or unsure; "
             "the ratios beside still hold.",
             "s",
@@ -162,14 +173,14 @@ def _recommendation() -> list[Any]:
                 Column("region", "region"),
                 Column("market", "market"),
                 Column("target_gpu", "GPU"),
-                Column("seconds", "epoch or step", "s"),
+                Column("seconds", "epoch, step or cycle", "s"),
                 Column("usd", "costs", "currencyUSD", decimals=4),
                 Column("saved", "saves (of cost, of time)", "percentunit", decimals=1),
             ],
             height=6,
         ),
         over_time(
-            "Cost of an epoch or step",
+            "Cost of an epoch, step or cycle",
             "Where the job runs now (the cheapest instance with its GPU where nobody said), and as recommended.",
             "currencyUSD",
             {

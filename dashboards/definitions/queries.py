@@ -41,8 +41,6 @@ def of_jobs(query: str) -> str:
     )
 
 
-def job_period(by: str = "training_job", selector: str = "") -> str:
-    """Return the length of a job's epoch, or of its step where it has no epochs [s]."""
-    return (
-        f"max by ({by}) (epochcast_job_epoch_seconds{{{selector}}}) or max by ({by}) (epochcast_job_step_seconds{{{selector}}})"
-    )
+def period(of: str, by: str, selector: str = "") -> str:
+    """Return the length of the epoch, step or other cycle of a ``gpu`` or a ``job`` [s]: it has one of them."""
+    return " or ".join(f"max by ({by}) (epochcast_{of}_{unit}_seconds{{{selector}}})" for unit in ("epoch", "step", "cycle"))

@@ -233,9 +233,9 @@ class Stream:
         if self._follower is not None:
             self._follow(self._follower)
         if idle > self._rest_after:
-            if not self._rested and self._threshold:
+            if self._threshold and not self._rested:
+                self._rested = True
                 self._rest()
-            self._rested = True
         elif self._now >= self._due:
             self._settle_work()
             self._look()

@@ -254,7 +254,7 @@ def test_a_cycle_is_called_one_and_costs_what_is_waited(
     waits = f"25 % of the time goes to what looks like checkpoints (3.00 s in 12.0 s, {t4 / 4:.2f} USD/h)"
     waits = waits.replace("0 s", "0\N{NO-BREAK SPACE}s")
     text = shown("detect", trace).splitlines()
-    assert text[0].startswith("14 cycles, period 12.") and text[0].endswith(" samples per cycle); what they are: see below")
+    assert text[0].startswith("14 cycles, period 12.") and text[0].endswith(" samples per cycle)")
     assert text[1].startswith("step: 500") and text[2].startswith("checkpoint: 12.0") and text[3] == waits
     answer = run("predict", trace, "--target", "A10G")
     assert answer["unit"] == "cycle" and answer["cycle"]["kind"] == "checkpoint"

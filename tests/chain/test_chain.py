@@ -170,7 +170,7 @@ def _assert_gpus(chain: Any, panels: Panels) -> None:
     states = {"idle": 0, "searching": 1, "answered": 2}
     assert panels.ask("fleet", "GPUs", "A", by="uuid") == {(uuid,): states[row["state"]] for uuid, row in told.items()}
     for uuid, gpu in gpus.items():
-        assert panels.one("gpu", "Epoch or step", gpu=uuid) == pytest.approx(gpu.period_s, rel=AGREE)
+        assert panels.one("gpu", "Epoch, step or cycle", gpu=uuid) == pytest.approx(gpu.period_s, rel=AGREE)
         assert panels.one("gpu", "Epochs seen", gpu=uuid) == len(gpu.epochs)
         start, end = gpu.epochs[-1]
         assert panels.one("gpu", "annotation", gpu=uuid) / 1000 == pytest.approx(end, abs=0.3)
@@ -201,7 +201,7 @@ def _assert_jobs(chain: Any, panels: Panels) -> None:
         of = {"training_job": job["id"]}
         gpus = [gpu for gpu in chain.gpus if gpu.job == name]
         assert panels.one("job", "GPUs", **of) == len(gpus)
-        assert panels.one("job", "Epoch or step", **of) == pytest.approx(gpus[0].period_s, rel=AGREE)
+        assert panels.one("job", "Epoch, step or cycle", **of) == pytest.approx(gpus[0].period_s, rel=AGREE)
         assert panels.one("job", "Epochs so far", **of) == len(gpus[0].epochs)
         assert panels.ask("job", "Its GPUs", by="uuid", **of) == pytest.approx(
             {(gpu.uuid,): gpu.period_s for gpu in gpus}, rel=AGREE

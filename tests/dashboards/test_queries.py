@@ -86,7 +86,7 @@ class Truth:
             "Detectors": [of("node gpu", {(g.node, str(g.index)): state[g.state(now)] for g in gpus})],
             "GPUs": [
                 by_gpu(lambda g: state[g.state(now)]),
-                by_gpu(lambda g: g.epoch_s or g.step_s),
+                by_gpu(lambda g: g.epoch_s or g.step_s or g.cycle_s),
                 by_gpu(lambda g: g.confidence),
                 by_gpu(lambda g: g.ended(now)),
             ],
@@ -140,11 +140,12 @@ class Truth:
         def if_known(value: float | None) -> Expected:
             return of("uuid", {} if value is None else {mine: value})
 
-        lengths = [if_known(newest[0] - newest[1] if newest else None), if_known(gpu.epoch_s), if_known(gpu.step_s)]
+        lengths = [if_known(newest[0] - newest[1] if newest else None)]
+        lengths += [if_known(length) for length in (gpu.epoch_s, gpu.step_s, gpu.cycle_s)]
         activity = ("sm_active", "sm_occupancy", "tensor_active", "fp32_active", "fp16_active", "dram_active")
         return {
             "Detector": [of("uuid", {mine: {"idle": 0.0, "searching": 1.0, "answered": 2.0}[gpu.state(now)]})],
-            "Epoch or step": [if_known(gpu.epoch_s or gpu.step_s)],
+            "Epoch, step or cycle": [if_known(gpu.epoch_s or gpu.step_s or gpu.cycle_s)],
             "Confidence": [of("uuid", {mine: gpu.confidence})],
             "Epochs seen": [of("uuid", {mine: gpu.ended(now)})],
             "Since the last epoch": [if_known(now - newest[0] if newest else None)],
@@ -200,22 +201,25 @@ class Truth:
         seconds, ratios = (
             [by_target(place, factor) for place in (1, 0, 2)] for factor in (job.seconds, 1.0)
         )  # low, predicted, high
-        epochs = any(g.epoch_s for g in job.gpus)
+        epochs, steps, cycles = (any(getattr(g, f"{unit}_s") for g in job.gpus) for unit in ("epoch", "step", "cycle"))
+        idle = {("checkpoint",): 0.91} if cycles else {("epoch",): 0.14} if epochs else {("step",): 0.07} if steps else {}
         spent = of("objective", {objective: usd * to[2] for objective, to in there.items()} if usd else {})
         return {
             "Active": [one_job],
             "GPUs": [told(len(job.gpus))],
-            "Epoch or step": [told(job.seconds)],
+            "Epoch, step or cycle": [told(job.seconds)],
             "Confidence": [told(min(g.confidence for g in job.gpus))],
             "Epochs so far": [told(min(g.ended(now) for g in job.gpus))],
             "Could be saved": [told(saved.get("cost"))],
             "Epochs by GPU": [by_gpu(newest)],
             "Typical length": [
                 told(job.seconds if epochs else None),
-                told(None if epochs else job.seconds),
+                told(job.seconds if steps else None),
+                told(job.seconds if cycles else None),
                 told(job.seconds if epochs else None),
             ],
-            "An epoch (or step) on other GPUs": seconds,
+            "Share of the time in which the GPU waits": [of("cycle", idle)],
+            "An epoch, step or cycle on other GPUs": seconds,
             "Time there over time here": ratios,
             "Predictions": [*seconds, ratios[1], by_target(3, 1.0)],
             "Recommended": [
@@ -227,7 +231,7 @@ class Truth:
                 spent,
                 of("objective", saved),
             ],
-            "Cost of an epoch or step": [told(usd), spent],
+            "Cost of an epoch, step or cycle": [told(usd), spent],
             "Savings": [of("objective", saved)],
             "Behind the fastest": [by_gpu(lambda g: g.epoch_s and g.epoch_s / fastest - 1)],
             "Its GPUs": [by_gpu(lambda g: g.epoch_s), by_gpu(lambda g: g.confidence), by_gpu(lambda g: g.ended(now))],
@@ -282,7 +286,7 @@ class Truth:
             "What is missing, per second": [
                 agents(0.1),
                 agents(0.0),
-                of("instance", dict.fromkeys(agents_here, 4 * 0.05)),
+                of("instance", {at: (4 if at.startswith("gpu-a") else 5) * 0.05 for at in agents_here}),
                 agents(0.01),
             ],
             "Age of the newest sample": [of("instance source", dict.fromkeys(sources, 0.2))],
