@@ -96,10 +96,14 @@ NO_STEP = "samples and tokens per second are not known: no step shows in the tel
 
 def second_job(found: Detection) -> str | None:
     """What to say of a second job on the GPU; None without one."""
-    if len(found.jobs) < 2:
-        return None
-    return (
-        f"two jobs share the GPU: besides {length(found.jobs[0].period_s)} it shows a cycle of "
-        f"{length(found.jobs[1].period_s)} that drifts against it; the answer is of the first one, and the metrics are "
-        "those of both"
-    )
+    return None if len(found.jobs) < 2 else drifting(found.jobs[0].period_s, found.jobs[1].period_s)
+
+
+def drifting(first_s: float, second_s: float) -> str:
+    """What to say of a GPU that shows the cycles of two jobs [s]."""
+    return sharing(f"besides {length(first_s)} it shows a cycle of {length(second_s)} that drifts against it")
+
+
+def sharing(evidence: str) -> str:
+    """What to say of a GPU that two jobs share, and of the evidence for it."""
+    return f"two jobs share the GPU: {evidence}; the answer is of one of them, and the metrics are those of both"

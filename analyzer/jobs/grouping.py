@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import chain, count
 from zlib import crc32
 
+from ..cycles import drifting, sharing
 from ..live.report import Device, Owner, Report
 from .answers import Grouping
 from .phase import in_step
@@ -283,16 +284,16 @@ def _notes(cluster: _Cluster, reports: Sequence[Report]) -> tuple[str, ...]:
             "is not told by the agents (setting `processes`), or does not tell"
         )
     for report in reports:
-        owners = _trainers(report)
-        for told, what in (("slurm_job", "Slurm jobs"), ("pod", "pods"), ("container", "containers")):
-            names = sorted({getattr(owner, told) for owner in owners} - {""})
+        title, owners = _gpu_title(report.device), _trainers(report)
+        for attribute, what in (("slurm_job", "Slurm jobs"), ("pod", "pods"), ("container", "containers"), ("user", "users")):
+            names = sorted({getattr(owner, attribute) for owner in owners} - {""})
             if len(names) > 1:
                 listed = " and ".join(name[:12] for name in names)
-                notes.append(
-                    f"{_gpu_title(report.device)} is shared by the {what} {listed}: its epochs are those of one of them, and "
-                    "its metrics are those of both"
-                )
+                notes.append(f"{title}: {sharing(f'processes of the {what} {listed} run on it')}")
                 break
+        else:
+            if report.period_s is not None and report.second_period_s is not None:
+                notes.append(f"{title}: {drifting(report.period_s, report.second_period_s)}")
     return tuple(notes)
 
 

@@ -131,6 +131,10 @@ class GpuWatch:
                 news += self._take(rows.time[places], {name: column[places] for name, column in values.items()})
         return news
 
+    def close(self) -> News:
+        """Take it that no more samples come: the whole of the present job is searched."""
+        return News() if self._stream is None else self._learn(self._stream.close())
+
     @property
     def metrics(self) -> tuple[str, ...]:
         """Those that its epochs are looked for in."""
@@ -155,6 +159,7 @@ class GpuWatch:
             job_since=self._job_since,
             epochs_seen=self._epochs_seen,
             cycles=() if found is None else found.cycles,
+            second_period_s=None if found is None or len(found.jobs) < 2 else found.jobs[1].period_s,
             epochs=tuple(epoch for epoch in self._known[-MOST_EPOCHS:] if epoch.job_since == self._job_since),
             profile=self._profile,
             owners=self._owners,
@@ -171,6 +176,7 @@ class GpuWatch:
             period_s=before.period_s,
             confidence=before.confidence,
             cycles=before.cycles,
+            second_period_s=before.second_period_s,
             profile=before.profile,
         )
         if self._job_since is None:  # it is not yet known what job this is
@@ -255,7 +261,7 @@ class GpuWatch:
         return self._hear(time, {name: values[name] for name in self._metrics})
 
     def _hear(self, time: Array, values: Mapping[str, Array]) -> News:
-        """Let the stream take these samples, and tell what is new in its answer."""
+        """Let the stream take these samples; what is new in its answer."""
         assert self._stream is not None
         found = self._stream.update(time, values)
         if self._stream.heard_since != self._heard_since:
@@ -264,6 +270,10 @@ class GpuWatch:
             self._level_at_first = float(np.nan_to_num(np.nanmean(first))) if np.isfinite(first).any() else 0.0
         if self._stream.working_since != self._working_since:
             self._begin_job(self._stream.working_since)
+        return self._learn(found)
+
+    def _learn(self, found: Detection | None) -> News:
+        """What is new in the stream's answer."""
         news = News()
         if found is not None and found is not self._found:
             self._found = found

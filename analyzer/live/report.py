@@ -97,6 +97,7 @@ class Report:
         epochs: the newest of the present job, oldest first, at most `MOST_EPOCHS`, without their profiles. While ``confidence``
             is below 0.8 none is told, nor counted.
         cycles: what the present job does again and again, from short to long; that of ``period_s`` among them.
+        second_period_s: of a second job on the GPU, whose cycle drifts against that of ``period_s``; None where none shows.
         profile: of the present job: over its epochs; over its work where steps or neither were found; None before a minute
             of work.
         owners: processes on the GPU; empty where the agent is not asked to look.
@@ -115,6 +116,7 @@ class Report:
     epochs_seen: int
     epochs: tuple[EpochRecord, ...] = ()
     cycles: tuple[Cycle, ...] = ()
+    second_period_s: float | None = None
     profile: Profile | None = None
     owners: tuple[Owner, ...] = ()
     last_sample: float | None = None
@@ -162,7 +164,8 @@ class Report:
             report = cls(**values)
             moments = (report.job_since, report.last_sample, report.confidence)
             sound = all(value is None or math.isfinite(value) for value in moments) and 0 < report.hertz < math.inf
-            sound = sound and (report.period_s is None or 0 < report.period_s < math.inf)
+            periods = (report.period_s, report.second_period_s)
+            sound = sound and all(period is None or 0 < period < math.inf for period in periods)
             sound = sound and all(isinstance(n, int) and n >= 0 for n in (report.epochs_seen, report.samples, report.dropped))
         except (TypeError, KeyError, AttributeError) as error:
             raise InputError(f"a report of a GPU is not whole: {error}; upgrade node and service to one version") from error

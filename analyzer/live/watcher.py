@@ -177,11 +177,14 @@ class Watcher:
         if gpu.watch is None:
             before, known = self._stored(rows.device.uuid)
             gpu.watch = GpuWatch(rows.device, self._catalog, before=before, known=known)
+        self._note(gpu, gpu.watch, gpu.watch.take(rows))
+
+    def _note(self, gpu: _Gpu, watch: GpuWatch, news: News) -> None:
+        """What a detector knows now, to be written."""
         state = None if gpu.report is None else (gpu.report.state, gpu.report.verdict, gpu.report.job_since)
-        news = gpu.watch.take(rows)
         if news.epochs or news.instead_of:
             gpu.news = news if gpu.news is None else gpu.news + news
-        gpu.report = gpu.watch.report()
+        gpu.report = watch.report()
         if state != (gpu.report.state, gpu.report.verdict, gpu.report.job_since):
             gpu.written = -np.inf  # tell it at the next write
 
@@ -209,10 +212,11 @@ class Watcher:
             gpu.written = -np.inf
 
     def _let_go(self, now: float) -> None:
-        """Free the memory of detectors that hear nothing any more; a new one will go on from what the store has."""
+        """Close detectors that hear nothing any more, and free their memory; a new one will go on from what the store has."""
         for gpu in self._gpus.values():
-            if gpu.watch is not None and gpu.news is None and now - gpu.heard > _SILENT_S:
-                gpu.watch = None
+            if gpu.watch is not None and now - gpu.heard > _SILENT_S:
+                self._note(gpu, gpu.watch, gpu.watch.close())
+                gpu.watch, gpu.written = None, -np.inf
 
     def _write(self, now: float) -> None:
         due = [

@@ -101,8 +101,8 @@ def real(name: str) -> Case:
 #: Columns of the table by class, from the rows of `followed`.
 COLUMNS = {
     "n": ("case", "size"),
-    "verdict as offline": ("same_verdict", "mean"),
-    "period as offline": ("same_period", "mean"),
+    "verdict and period as offline": ("same", "mean"),
+    "once closed": ("same_closed", "mean"),
     "boundary F1 with offline": ("f1", "mean"),
     "their distance [s]": ("distance", "median"),
     "right": ("right", "mean"),
@@ -170,6 +170,7 @@ def followed(case: Case) -> dict[str, object]:
                 first = float(now[-1] - case.starts[0]) / true if case.starts.size else np.nan
             early.append((last.verdict, last.period_s))
     offline = detect(case.time, dict(case.metrics))
+    closed = stream.close()
     right_offline = abs(period(offline) / true - 1) < TOLERANCE
     # Where the period changes, that of the present part is right, and so is silence.
     parts = [stretch.period_s for stretch in offline.stretches] if len(offline.stretches) > 1 else [true]
@@ -178,8 +179,6 @@ def followed(case: Case) -> dict[str, object]:
         for verdict, told in early
         if not min(abs(told / part - 1) for part in parts) <= WRONG and (verdict == "epochs" or parts[0] >= SHORTEST_EPOCH_S)
     ]
-    both = (last.verdict if last is not None else "none") == offline.verdict
-    present = last is not None and offline.reason == "period_changes" and abs(period(last) / parts[-1] - 1) < WRONG
     row = {
         "case": case.name,
         "step_s": case.step_s,
@@ -188,7 +187,8 @@ def followed(case: Case) -> dict[str, object]:
         "stream": period(last) if last is not None else np.nan,
         "verdict_offline": offline.verdict,
         "verdict": "-" if last is None else last.verdict,
-        "same_verdict": both or present,
+        "same": same(last, offline),
+        "same_closed": same(closed, offline),
         "right_offline": right_offline,
         "right": last is not None and abs(period(last) / true - 1) < TOLERANCE,
         "first": first,
@@ -196,12 +196,19 @@ def followed(case: Case) -> dict[str, object]:
         "false": false[0] if false else np.nan,
         "searches": stream.searches,
     }
-    if last is not None and both and offline.period_s is not None:
-        row["same_period"] = abs(period(last) / period(offline) - 1) < SAME
-        if offline.epochs and last.epochs:
-            row["f1"] = boundary_f1(marks(offline), marks(last), TOLERANCE * period(offline))
-            row["distance"] = float(np.median([np.abs(marks(offline) - mark).min() for mark in marks(last)]))
+    if last is not None and offline.epochs and last.epochs:
+        row["f1"] = boundary_f1(marks(offline), marks(last), TOLERANCE * period(offline))
+        row["distance"] = float(np.median([np.abs(marks(offline) - mark).min() for mark in marks(last)]))
     return row
+
+
+def same(live: Detection | None, offline: Detection) -> bool:
+    """Whether a stream has the verdict and the period of the whole trace; where that changes, the period of its last part."""
+    if live is not None and live.period_s is not None and offline.reason == "period_changes":
+        return abs(live.period_s / offline.stretches[-1].period_s - 1) < WRONG
+    if (live.verdict if live is not None else "none") != offline.verdict:
+        return False
+    return offline.period_s is None or (live is not None and abs(period(live) / offline.period_s - 1) < SAME)
 
 
 def agreement() -> None:
@@ -209,9 +216,11 @@ def agreement() -> None:
     cases = [real(name) for name in REAL_TRACES] if REAL.is_dir() else []
     rows = [followed(case) for case in [*cases, *(simulated(cls, 1) for cls in SIMULATED_TRACES)]]
     table = pd.DataFrame(rows)
-    same = table["same_verdict"] & (table["same_period"] != False)  # noqa: E712  # NaN: no period to compare
-    print("\n" + table.assign(same=same).round(3).to_string(na_rep="-", max_colwidth=32))
-    print(f"{same.sum()} of {len(table)} end with the verdict and the period of the whole; {table['wrong'].sum()} ever wrong")
+    print("\n" + table.round(3).to_string(na_rep="-", max_colwidth=32))
+    print(
+        f"of {len(table)} traces {table['same'].sum()} have the verdict and the period of the whole at the last sample, "
+        f"{table['same_closed'].sum()} once closed; {table['wrong'].sum()} ever wrong"
+    )
 
 
 def period(found: Detection) -> float:

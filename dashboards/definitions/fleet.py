@@ -140,8 +140,8 @@ def _jobs() -> list[Any]:
         ),
         rows(
             "Savings",
-            "What an epoch, step or cycle costs where the job runs now and on the cheapest recommendation, whole instances priced "
-            "for all GPUs of the job. Below 0: moving would cost more.",
+            "What an epoch, step or cycle costs where the job runs now and on the cheapest recommendation, whole instances "
+            "priced for all GPUs of the job. Below 0: moving would cost more.",
             {
                 "recommendation": of_jobs(
                     "max by (training_job, instance_type, cloud, region, target_gpu, instances)"

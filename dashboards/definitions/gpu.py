@@ -65,8 +65,8 @@ def _figures() -> list[Any]:
         ),
         number(
             "Epoch, step or cycle",
-            "Length of an epoch of the present job, typically; of a step, or of a cycle between checkpoints or of unknown kind, "
-            "where no epochs were found.",
+            "Length of an epoch of the present job, typically; of a step, or of a cycle between checkpoints or of unknown "
+            "kind, where no epochs were found.",
             "s",
             period("gpu", "uuid", GPU),
         ),

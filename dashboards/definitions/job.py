@@ -53,8 +53,8 @@ def _figures() -> list[Any]:
         number("GPUs", "GPUs that train together.", "short", _of_job("gpus")),
         number(
             "Epoch, step or cycle",
-            "Length of an epoch on the job's slowest GPU; of a step, or of a cycle between checkpoints or of unknown kind, where "
-            "no epochs were found.",
+            "Length of an epoch on the job's slowest GPU; of a step, or of a cycle between checkpoints or of unknown kind, "
+            "where no epochs were found.",
             "s",
             period("job", "training_job", JOB),
         ),

@@ -17,9 +17,6 @@ from .samples import Resampler
 #: on the samples themselves, on 36 whole traces 18 instead of 20; a search takes 0.20 s instead of 0.35 and 0.48.
 MOST_BINS = 512
 
-#: What doubles the cost of a search each, and is left to the last one.
-FRUGAL: Mapping[str, Any] = {"most_jobs": 1, "both_clocks": False}
-
 
 @dataclass(frozen=True)
 class Search:
@@ -77,7 +74,7 @@ def search(
         f"{name} rate" if name in COUNTERS else name: row.astype(np.float64)
         for name, row in zip(resampler.metrics, means, strict=True)
     }
-    found = detect(resampler.origin + resampler.step_s * ends, metrics, **{**({} if whole else FRUGAL), **parameters})
+    found = detect(resampler.origin + resampler.step_s * ends, metrics, thorough=whole, **parameters)
     return Search(replace(found, scores={}), first, width, count)
 
 

@@ -48,7 +48,7 @@ STEPS_AFTER = 4500
 RESOLVED = 24
 
 #: After so many samples of rest the job may have ended, 5 s at 10 Hz: it is searched if it is longer by ENDED than at the last
-#: search.
+#: search, or if its last epoch has no end yet.
 RESTING, ENDED = 50, 1.05
 
 #: Blocks of samples until it is settled anew what working means, at least.
@@ -161,6 +161,12 @@ class Stream:
                 self._take(np.concatenate(self._resampler.take(times[first:last], table[:, first:last])))
         return self._answer
 
+    def close(self) -> Detection | None:
+        """What is known once no more samples come, say as the machine was given back: what `detect` says of the whole job."""
+        if self._threshold and not self._ended:
+            self._end()
+        return self._answer
+
     def _begin_anew(self) -> None:
         self._pyramid = Pyramid(len(self._resampler.metrics))
         self._waiting = np.empty((2 * len(self._resampler.metrics) + 1, 0))
@@ -172,6 +178,7 @@ class Stream:
 
     def _forget(self) -> None:
         """Another job: nothing that was heard so far is about it."""
+        self._since = self._start  # of the work without a rest that parts jobs; the job may have begun in it
         self._rested = self._ended = False  # whether it rests for long enough to have ended, and for so long that it has
         self._whole: Search | None = None  # the search of all of it since it rests
         self._answer: Detection | None = None
@@ -353,21 +360,25 @@ class Stream:
     def _rest(self) -> None:
         """The job may have ended: search the whole of it, and take an answer that was known already at its word."""
         known = self._heard if self._answer is None else self._answer
-        if self._busy_until - self._start > ENDED * self._searched:
-            self._whole = self._track(self._start, whole=True)
+        unended = self._follower is not None and self._busy_until - self._boundaries.last > self._period / 2
+        if unended or self._busy_until - self._start > ENDED * self._searched:
+            self._whole = self._track(self._since, whole=True)
             if self._whole is not None and self._whole.found.verdict == "epochs" and alike(known, self._whole.found):
                 self._take_over(self._whole)
 
     def _end(self) -> None:
         """The device is idle: what the tracker answers on the whole job is the answer."""
         self._ended = self._rested = True
-        whole = self._track(self._start, whole=True) if self._whole is None else self._whole
+        whole = self._track(self._since, whole=True) if self._whole is None else self._whole
         if whole is not None:
             self._take_over(whole)
 
     def _take_over(self, searched: Search) -> None:
-        """The answer of the tracker on the whole job."""
-        found = self._answer = self._heard = searched.found
+        """The answer of the tracker on all of the work, unless the present one is of its last part."""
+        found, parts = searched.found, searched.found.stretches
+        if self._follower is not None and len(parts) > 1 and close(parts[-1].period_s, self._period * self._step_s):
+            return
+        self._answer = self._heard = found
         self._searched, self._agreed, self._lost = self._now - self._start, 2, None
         if found.verdict == "epochs":
             self._settle(searched)
@@ -413,13 +424,21 @@ class Stream:
         known = self._answer is not None and close(period, self._period)
         if searched.first - since >= searched.width and not known:
             self._answer, self._period = found, period
-            if (whole := self._track(since)) is not None:
+            if (whole := self._track(since, whole=wrong is not None)) is not None:
+                parts = whole.found.stretches
                 if alike(whole.found, found):  # the same job all along
                     searched, self._start = whole, since
                 elif alike(found, wrong) and whole.found.verdict == "epochs":
                     self._answer, self._heard, self._lost, self._start = None, whole.found, None, since
                     return  # the answer that was lost comes back, but the whole job speaks against it: wait
-        self._answer, self._lost = searched.found, None
+                elif len(parts) > 1 and not close(parts[-1].period_s, found.period_s):
+                    self._answer = None
+                    return  # another period followed, but not this one: wait
+        found = searched.found
+        if self._answer is not None and alike(self._answer, found) and len(found.jobs) == 1:
+            # A second job is looked for in the whole job only.
+            found = replace(found, jobs=(*found.jobs, *self._answer.jobs[1:]))
+        self._answer, self._lost = found, None
         self._settle(searched)
         self._tell(self._epochs())
 

@@ -11,8 +11,8 @@ import pytest
 RATE_S, RATE = 8.0, "8500ms"
 GPU = "replay-four-0"
 
-# What the replayed jobs have none of: steps, refusals, silent or failing parts, alerts (no rules are loaded), profiling columns
-# and sensors that are not in the recordings.
+# What the replayed jobs have none of: steps and other cycles, refusals, silent or failing parts, alerts (no rules are loaded),
+# profiling columns and sensors that are not in the recordings.
 EMPTY = {
     ("epochcast-fleet", "Alerts that fire", "A"),
     ("epochcast-gpu", "Length of epochs", "C"),
@@ -22,6 +22,8 @@ EMPTY = {
     ("epochcast-gpu", "PCIe and NVLink", "D"),
     ("epochcast-gpu", "Readings that are missing", "B"),
     ("epochcast-job", "Typical length", "B"),
+    ("epochcast-job", "Typical length", "C"),
+    ("epochcast-gpu", "Length of epochs", "D"),
     ("epochcast-agents", "What is missing, per second", "C"),
     ("epochcast-agents", "Age of the newest sample", "A"),
     ("epochcast-agents", "Refused requests per second", "A"),

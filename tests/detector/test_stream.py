@@ -218,6 +218,20 @@ def test_short_cycles_are_steps_once_the_device_rests() -> None:
     assert answer.step_s == pytest.approx(np.median(np.diff(trace.epoch_starts)), rel=0.05)
 
 
+def test_closed_it_answers_as_the_whole_trace() -> None:
+    """A machine that is given back as its job ends sends no rest."""
+    trace = simulate(6, epochs=20, epoch_s=2.5, step_s=0.1, validation_s=0.3, gap_s=0.2, checkpoint_s=0.1)
+    time, values = rows(trace, last=int(10 * (trace.epoch_ends[-1] - trace.time[0])))
+    target = Stream(METRICS)
+    feed(target, (time, values))
+    assert target.detection is None or target.detection.verdict == "none"
+    answer, whole = target.close(), detect(time, values)
+    assert answer is not None and answer.step_s is not None
+    assert (answer.verdict, whole.verdict) == ("steps", "steps")
+    assert answer.step_s == pytest.approx(whole.step_s, rel=0.01)
+    assert Stream(METRICS).close() is None
+
+
 def test_a_job_of_steps_alone_is_called_so_in_the_end() -> None:
     time = np.arange(0, 1.3 * STEPS_AFTER) / 10
     level = np.where(time % 2 < 1.5, 0.8, 0.2) + np.random.default_rng(0).normal(0, 0.02, time.size)

@@ -36,7 +36,7 @@ def score(trace: SimulatedTrace, found: Detection) -> tuple[float, float]:
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.soak)])
 def test_finds_epochs_of_uncropped_traces(epochs: int, epoch_s: float, seed: int) -> None:
     trace = simulate(seed, epochs=epochs, epoch_s=epoch_s, validation_s=0.1 * epoch_s, gap_s=min(0.5, 0.05 * epoch_s))
-    found = detect(trace.time, {name: trace.metrics[name] for name in FOUR}, abstain_below=0.0, most_jobs=1)
+    found = detect(trace.time, {name: trace.metrics[name] for name in FOUR}, abstain_below=0.0, thorough=False)
     error, f1 = score(trace, found)
     assert found.verdict == "epochs"
     assert error < 5

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from epochcast.detector import InputError, detect
+from epochcast.detector import detect
 from epochcast.detector.methods.track import confidence
 from epochcast.detector.methods.track.second_job import drifts
 from epochcast.detector.simulator import simulate, simulate_class
@@ -64,13 +64,6 @@ def test_two_jobs_are_told_apart() -> None:
         if found == 2:
             return
     pytest.fail(f"both jobs of {found} traces")
-
-
-def test_one_job_on_request() -> None:
-    trace = simulate(0)
-    assert len(detect(trace.time, trace.metrics, most_jobs=1).jobs) == 1
-    with pytest.raises(InputError, match="most_jobs is 3: choose 1 or 2"):
-        detect(trace.time, trace.metrics, most_jobs=3)
 
 
 def test_epochs_that_are_even_in_work_only_are_found_on_the_wall_clock_too() -> None:

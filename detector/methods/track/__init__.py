@@ -36,6 +36,10 @@ CONTRADICTS = 0.45
 #: A second job needs this confidence.
 SECOND = 0.6
 
+#: Candidate periods that are followed of a second job, and where a stream asks while the job runs: with six of them it answers
+#: 30 traces as well, in 1.8 times the time.
+FEW = 2
+
 #: Where equal work takes two times, this share of the epochs before and after the change is close to its median.
 STEADY = 0.6
 
@@ -49,8 +53,7 @@ def detect(
     *,
     abstain_below: float = 0.6,
     shortest_epoch_s: float = 4.0,
-    most_jobs: int = 2,
-    both_clocks: bool = True,
+    thorough: bool = True,
 ) -> Detection:
     """Epochs, or the steps of a job without visible epochs, or nothing.
 
@@ -64,8 +67,8 @@ def detect(
         clock: the clock to answer on, and to search first; the other one is searched where this one leaves it unsure.
         abstain_below: verdict `none` for a lower confidence, 0..1.
         shortest_epoch_s: wall seconds; for the verdict only, nothing else depends on it.
-        most_jobs: 1 not to look for a second job.
-        both_clocks: look on the other clock, too, if this one leaves it unsure.
+        thorough: look for a second job, on the other clock where this one leaves it unsure, and follow all likely periods.
+            False takes a quarter of the time.
 
     Returns:
         `jobs` holds a second job on the device where there is one. `scores` holds `similarity`, (n,) at the samples' times:
@@ -81,10 +84,8 @@ def detect(
         raise InputError(f"abstain_below is {abstain_below}: choose 0 to 1")
     if not shortest_epoch_s >= 0:
         raise InputError(f"shortest_epoch_s is {shortest_epoch_s}: choose 0 seconds or more")
-    if most_jobs not in (1, 2):
-        raise InputError(f"most_jobs is {most_jobs}: choose 1 or 2")
     none = Detection("none", None, None, (), 0.0, "track", clock.name)
-    search = _searched(signals, clock, both_clocks)
+    search = _searched(signals, clock, thorough)
     if search is None:
         begin, end = busy_stretches(signals)[0]
         return replace(none, reason="too_few_samples" if end - begin + 1 < FEWEST_SAMPLES else "no_cycle")
@@ -125,7 +126,7 @@ def detect(
         return replace(answer, verdict="steps", step_s=first.period_s)
     first = replace(first, epochs=tuple(sorted((*first.epochs, *search.elsewhere(signals)), key=lambda epoch: epoch.start)))
     jobs = [first]
-    other = _second(search.grid, cycle) if most_jobs > 1 and len(stretches) == 1 else None
+    other = _second(search.grid, cycle) if thorough and len(stretches) == 1 else None
     if other is not None and other.confidence >= max(abstain_below, SECOND):
         second = search.job(other, signals)
         jobs += [second] if second.period_s >= shortest_epoch_s else []
@@ -266,19 +267,19 @@ def _epochs(times: NDArray[np.float64], match: NDArray[np.float64]) -> list[Epoc
     return [Epoch(start, end, min(pair)) for (start, end), pair in spans]
 
 
-def _searched(signals: Signals, clock: Clock, both: bool) -> _Search | None:
-    """The surest cycle on the clock; where that is not sure, on the other one too.
+def _searched(signals: Signals, clock: Clock, thorough: bool) -> _Search | None:
+    """The surest cycle on the clock; where that is not sure, on the other one too if that is wanted.
 
     Epochs of a job that others slow down are even in work only; where the others' work is counted along, only in wall time.
     """
     best: _Search | None = None
     stretch = busy_stretches(signals)[0]
-    for each in (clock, None) if both else (clock,):
+    for each in (clock, None) if thorough else (clock,):
         if best is not None and best.confidence >= SURE:
             break
         on = each or clocks.other(signals, clock)
         grid = None if on is None else build(signals, on, stretch)
-        cycle = None if grid is None else find(grid)
+        cycle = None if grid is None else find(grid) if thorough else find(grid, most=FEW)
         if on is None or grid is None or cycle is None:
             continue
         search = _Search(on, stretch, grid, cycle, parts(grid, cycle))
@@ -290,5 +291,5 @@ def _searched(signals: Signals, clock: Clock, both: bool) -> _Search | None:
 def _second(grid: Grid, first: Cycle) -> Cycle | None:
     """The cycle of another job in what the first one leaves."""
     rest = remainder(grid, first.boundaries)
-    second = None if rest is None else find(rest, most=2)
+    second = None if rest is None else find(rest, most=FEW)
     return second if second is not None and drifts(first.boundaries, second.boundaries) else None

@@ -46,6 +46,7 @@ def report(
     owners: tuple[Owner, ...] = (),
     profiled: bool = True,
     cycles: tuple[Cycle, ...] = (),
+    second_period_s: float | None = None,
     **device: Any,
 ) -> Report:
     """A report of one GPU, whose epochs follow each other from ``since`` on."""
@@ -65,6 +66,7 @@ def report(
         epochs_seen=len(spans),
         epochs=tuple(EpochRecord(start, end, confidence, since or BEGAN) for start, end in spans),
         cycles=cycles,
+        second_period_s=second_period_s,
         profile=profile_of("T4", sure, unit) if profiled else None,
         owners=owners,
         last_sample=BEGAN + 1000,

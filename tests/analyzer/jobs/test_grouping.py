@@ -171,7 +171,15 @@ def test_a_found_again_beginning_is_the_same_job(report: MakeReport) -> None:
 def test_a_shared_gpu_says_so(report: MakeReport) -> None:
     owners = (Owner(1, "python", slurm_job="5"), Owner(2, "python", slurm_job="6"))
     (found,) = groups(report(owners=owners))
-    assert found.id == "slurm-5" and "shared by the Slurm jobs 5 and 6" in found.notes[0]
+    of_both = "; the answer is of one of them, and the metrics are those of both"
+    start = "GPU 0 of node-1: two jobs share the GPU: "
+    assert found.id == "slurm-5"
+    assert found.notes == (f"{start}processes of the Slurm jobs 5 and 6 run on it{of_both}",)
+    users = (Owner(1, "python", user="ada"), Owner(2, "python", user="ben"))
+    assert groups(report(owners=users))[0].notes == (f"{start}processes of the users ada and ben run on it{of_both}",)
+    cycles = "besides 30.0\N{NO-BREAK SPACE}s it shows a cycle of 41.0\N{NO-BREAK SPACE}s that drifts against it"
+    assert groups(report(second_period_s=41.0))[0].notes == (f"{start}{cycles}{of_both}",)
+    assert groups(report(owners=(Owner(1, "python"), Owner(2, "python"))))[0].notes == ()  # one job may have several
 
 
 def test_gpus_whose_names_are_paths_keep_jobs_of_their_own(report: MakeReport) -> None:

@@ -55,7 +55,7 @@ def fill(store: StateStore, now: float | None = None, *, hostile: bool = False) 
         cycles = (
             Cycle("step", 0.71, 0.8, "about 88 in each epoch, strictly even (autocorrelation 0.71)", 0.12, None),
             Cycle("epoch", 62.4, 0.93, "at its boundary other work for 4.1 s (dram_active x 0.63)", 0.14, 0.0),
-            Cycle("checkpoint", 187.2, 0.93, "every 3 cycles the GPU rests while pcie_tx is far above what is usual", 0.2, 26.2),
+            Cycle("checkpoint", 187.2, 0.93, "every 3 cycles the GPU rests, and pcie_tx is far above usual", 0.2, 26.2),
         )
         owner = Owner(4711, process, "ben")
         training(_device("node-2", number, "Tesla T4"), 62.4, 44, owner, now - 62.4 * 45.5, cycles=cycles)
