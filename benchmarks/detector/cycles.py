@@ -22,10 +22,12 @@ What telemetry cannot tell apart, and the names that count as right here:
 - A shorter cycle that a validation ends is an `evaluation` if the longer one around it ends with a longer validation, or with
   a gap. If the longer one differs by its save alone, `epoch` (a save every k epochs) and `evaluation` (evaluated every N
   steps, saved every m N) are the same telemetry and both right; only `epoch` is if a gap follows each validation.
-- Steps may be named in groups (workers of a loader, accumulation): a whole multiple of a step up to 10; so may micro-batches.
+- Steps may be named in groups (workers of a loader, accumulation): a whole multiple of a step up to 10, or as many as
+  the loader has workers; so may micro-batches.
 
 An answered cycle matches a true one if their periods are within 5 %. The period of a true cycle is the median of its lengths;
-lengths of evaluations alternate (the epoch's end is within one of them), so anything between their quartiles and mean will do.
+lengths alternate where every second cycle holds a save, a longer validation or a wait for the loader, so anything between their
+quartiles will do, and of steps and evaluations also their mean.
 A true cycle is visible with 3 repetitions or more, and a step with 8 samples or more: these have to be named, others may be. A
 named cycle (a kind other than `unknown`) that matches no true one of its kind is misnamed. Wanted: at least 90 % of the visible
 ones named rightly, at most 2 % of the named ones misnamed, idle shares within 3 points.
@@ -116,11 +118,15 @@ def onsets(timeline: Timeline, phase: Phase) -> Indices:
     return work[here & ~np.concatenate([[False], here[:-1]])]
 
 
-def steps_of(timeline: Timeline, phase: Phase = Phase.UPDATE) -> list[tuple[tuple[str, ...], Indices, bool]]:
-    """Its steps, and the micro-batches that some are made of."""
+def steps_of(
+    timeline: Timeline, phase: Phase = Phase.UPDATE, plan: Training | None = None
+) -> list[tuple[tuple[str, ...], Indices, bool]]:
+    """Its steps, the micro-batches that some are made of, and the groups of which each ends with a wait for the loader."""
     steps = np.flatnonzero(timeline.phases == phase)
     micro = np.flatnonzero(timeline.phases == Phase.FORWARD)
-    return [(("step",), steps, True)] + ([(("step",), micro, False)] if micro.size > 1.5 * steps.size > 0 else [])
+    found: list[tuple[tuple[str, ...], Indices, bool]] = [(("step",), steps, True)]
+    found += [(("step",), micro, False)] if micro.size > 1.5 * steps.size > 0 else []
+    return found + ([(("step",), steps[:: plan.workers], False)] if plan is not None and plan.hiccup else [])
 
 
 def event_s(rng: np.random.Generator, interval_s: float, cycle_s: float, low: float, high: float) -> float:
@@ -178,7 +184,7 @@ def epochs(rng: np.random.Generator, interval_s: float, every: int | None = None
     timeline = train(stalls(rng, plan, length_s), rng)
     kinds = {0: ("epoch",), 1: ("epoch", "checkpoint")}.get(every, ("epoch",) if gap else ("epoch", "evaluation"))
     saves = [(("checkpoint",), onsets(timeline, Phase.SAVE), True)] if every > 1 else []
-    return Drawn(timeline, [*steps_of(timeline), (kinds, timeline.starts, True), *saves], plan)
+    return Drawn(timeline, [*steps_of(timeline, plan=plan), (kinds, timeline.starts, True), *saves], plan)
 
 
 def checkpoints(rng: np.random.Generator, interval_s: float) -> Drawn:
@@ -211,7 +217,7 @@ def evaluations(rng: np.random.Generator, interval_s: float) -> Drawn:
     timeline = train(stalls(rng, plan, length_s), rng)
     longest = ("epoch", "checkpoint") if saves else ("epoch",)
     validations = onsets(timeline, Phase.VALIDATE)
-    return Drawn(timeline, [*steps_of(timeline), (("evaluation",), validations, True), (longest, timeline.starts, True)], plan)
+    return Drawn(timeline, [*steps_of(timeline, plan=plan), (("evaluation",), validations, True), (longest, timeline.starts, True)], plan)
 
 
 def even_steps(rng: np.random.Generator, seconds: float, length_s: float) -> tuple[Timeline, int]:
@@ -304,12 +310,12 @@ def true_cycle(timeline: Timeline, kinds: tuple[str, ...], marks: Indices, shows
     if step:  # from one step to the next, not across a validation, a save or an epoch's end
         whole = (spent((Phase.VALIDATE, Phase.SAVE)) == 0) & (np.diff(np.searchsorted(timeline.starts, marks, "right")) == 0)
         lengths, idle, copies = lengths[whole], idle[whole], copies[whole]
+    if not lengths.size:
+        return None
     period = float(np.median(lengths))
-    around = (period, float(lengths.mean()))  # of steps: a group of them has the mean
-    if kinds == ("evaluation",):
-        around = (*around, *np.quantile(lengths, (0.25, 0.75)).tolist())
-    elif not step:
-        around = (period,)
+    around = [period, *np.quantile(lengths, (0.25, 0.75)).tolist()]
+    if step or kinds == ("evaluation",):  # a group of steps has their mean
+        around.append(float(lengths.mean()))
     return Truth(
         kinds=kinds,
         period_s=period,
@@ -380,7 +386,10 @@ def scored(family: Callable[[np.random.Generator, float], Drawn], dump: Path | N
             {
                 "true": truth.kinds[0],
                 "period_s": truth.period_s,
-                "right": any(one["right"] and one["truth"] is truth for one in answered),
+                # Micro-batches or a group of steps stand for the step.
+                "right": any(
+                    one["right"] and (one["truth"] is truth or one["true"] == truth.kinds[0] == "step") for one in answered
+                ),
                 "matched": any(one["truth"] is truth for one in answered),
             }
             for truth in visible

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..epochs import Epoch
-from ..methods.track.boundaries import QUANTA, typical
+from ..methods.track.boundaries import typical
 
 Array = NDArray[np.float64]
 
@@ -61,19 +61,8 @@ class Boundaries:
         return nearest if abs(nearest - position) < tolerance else None
 
     def period(self, quantum: float) -> float | None:
-        """The usual interval, as the tracker has it where readings change every `quantum` samples; None without any.
-
-        Where the intervals differ by no more than that, it is the slope of the line through all boundaries: the first and the
-        last alone may each be off by a quantum.
-        """
-        if self.positions.size < 2:
-            return None
-        lengths = np.diff(self.positions)
-        usual = typical(lengths, quantum)
-        cycles = np.maximum(1, np.rint(lengths / usual))
-        if lengths.size < 3 or np.percentile(np.abs(lengths - cycles * usual), 90) > QUANTA * quantum:
-            return usual
-        return float(np.polyfit(np.concatenate([[0.0], np.cumsum(cycles)]), self.positions, 1)[0])
+        """The usual interval, as the tracker has it where readings change every `quantum` samples; None without any."""
+        return None if self.positions.size < 2 else typical(np.diff(self.positions), quantum)
 
     def epochs(self, origin: float, step_s: float, first: int = 0) -> tuple[Epoch, ...]:
         """The epochs that begin at the boundaries from number `first` on; `origin`: unix seconds of sample 0."""

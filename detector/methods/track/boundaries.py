@@ -319,14 +319,15 @@ def _fit(
 def typical(lengths: NDArray[np.floating], quantum: float = 0.0) -> float:
     """The length of a cycle from those between boundaries: neither slow stretches nor rounding move it.
 
-    Where lengths differ by no more than the `quantum` to which boundaries are known, it is the slope through the boundaries,
-    which is known to a quantum over all of them; the median would be one of a few quantised lengths. Elsewhere it is the mean
-    of the lengths that lie close to their median.
+    Where lengths differ by no more than the `quantum` to which boundaries are known, it is the slope of the line through all
+    boundaries: the median would be one of a few quantised lengths, and the first and the last boundary may each be off by a
+    quantum. Elsewhere it is the mean of the lengths that lie close to their median.
     """
     median = float(np.median(lengths))
     cycles = np.maximum(1, np.rint(lengths / median))
     if np.percentile(np.abs(lengths - cycles * median), 90) <= QUANTA * quantum:
-        return float(lengths.sum() / cycles.sum())
+        positions, numbers = (np.concatenate([[0.0], np.cumsum(steps)]) for steps in (lengths, cycles))
+        return float(np.polyfit(numbers, positions, 1)[0])
     close = np.abs(lengths - median) <= max(CLOSE * median, CLOSE_SAMPLES, quantum)
     return float(lengths[close].mean()) if close.any() else median
 

@@ -16,8 +16,8 @@ FEWEST, LARGEST = 5, 1 / 6
 #: Samples that are looked at.
 MOST = 4096
 
-#: It shows by so much in the autocorrelation, and at twice its length by this share of that.
-SHOWN, AGAIN = 0.25, 0.3
+#: It shows by so much in the autocorrelation, at twice its length by this share of that, and by this share of what any shows.
+SHOWN, AGAIN, NEARLY = 0.25, 0.3, 0.8
 
 
 def step(signals: Signals, names: list[str], boundaries: Array) -> tuple[float, float] | None:
@@ -52,7 +52,7 @@ def step(signals: Signals, names: list[str], boundaries: Array) -> tuple[float, 
     peaks = prominent_peaks(fused[: longest + 2], 0.1)
     for peak in peaks[(peaks >= fewest) & (peaks <= longest)]:
         double = fused[2 * peak - 1 : 2 * peak + 2].max()
-        if fused[peak] >= SHOWN and double >= AGAIN * fused[peak] and fused[peak] >= 0.7 * fused[peaks].max():
+        if fused[peak] >= SHOWN and double >= AGAIN * fused[peak] and fused[peak] >= NEARLY * fused[peaks].max():
             before, at, after = fused[peak - 1 : peak + 2]
             bend = before - 2 * at + after
             return (peak + (0.5 * (before - after) / bend if bend < 0 else 0.0)) * interval, float(at)
