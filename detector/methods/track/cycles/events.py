@@ -6,11 +6,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....filters import running_mean
-from .profile import Profile, circular_runs
+from .profile import FLOWS, Profile, circular_runs
 
-#: Two kinds of work are so many standard deviations apart (the halves of one noise: 2.7), and the metric that changes most does
-#: so by this much (logarithm).
+#: Two kinds of work are so many standard deviations apart (the halves of one noise: 2.7), and of what is no traffic the metric
+#: that changes most does so by this much (logarithm).
 APART, CHANGED = 5.5, 0.08
+
+#: Three alike runs or more that divide the cycle evenly need less: chance makes none. The longest distance and the longest run
+#: are so many times the shortest.
+EVEN_APART, EVEN_RUNS, UNEVEN = 3.5, 3, 1.8
 
 #: Another kind of work takes so many samples: one sample of less work may be half a rest.
 SAMPLES = 3
@@ -63,20 +67,16 @@ class Event:
         return self.rests - self.saves
 
 
-def events_of(mean: Profile, step_bins: float) -> list[Event]:
-    """What happens in a mean cycle, in order of the bins.
-
-    Args:
-        mean: of the cycle.
-        step_bins: bins that a step takes; 0 where none shows.
-    """
-    n = mean.rests.size
-    changes = [abs(float(np.log(max(ratio, 1e-3)))) for ratio in mean.changes.values()]
-    other = mean.other & (mean.apart >= APART and max(changes, default=0.0) >= CHANGED)
+def events_of(mean: Profile) -> list[Event]:
+    """What happens in a mean cycle, in order of the bins."""
+    n, step_bins = mean.rests.size, mean.step_bins
+    changes = [
+        abs(float(np.log(max(ratio, 1e-3)))) for name, ratio in mean.changes.items() if not any(flow in name for flow in FLOWS)
+    ]
     base = float(np.median(mean.rests))
     rests = mean.rests >= (base + MORE if base < RESTS - MORE else RESTS)
     width = max(1, round(step_bins))
-    happens = _without_holes(other, width) if width > HOLE else other
+    happens = _without_holes(mean.other, width)
     # Where steps show, each rests for a part of it, and the first ones of all cycles together.
     for what, least, part in ((happens, LEAST * step_bins, SHORT), (rests, 0.0, LEAST if width > HOLE else SHORT)):
         runs = circular_runs(what)
@@ -84,6 +84,9 @@ def events_of(mean: Profile, step_bins: float) -> list[Event]:
         for first, last in runs:
             if last - first < max(least, part * longest):
                 what[np.arange(first, last) % n] = False
+    runs = circular_runs(happens)
+    least = EVEN_APART if len(runs) >= EVEN_RUNS and _even(runs, n) else APART
+    happens &= mean.apart >= least and max(changes, default=0.0) >= CHANGED
     other = happens.copy()
     happens = happens | rests
     smooth = running_mean(np.tile(mean.rests, 3), width)[n : 2 * n]
@@ -98,7 +101,8 @@ def events_of(mean: Profile, step_bins: float) -> list[Event]:
         # An event's rest is smeared where it is not always as far from the boundary.
         bins = np.arange(first - EDGE, last + EDGE) % n
         saved = float(mean.saves[bins].sum())
-        rested = max(saved, float((mean.rests[bins] - (base if base < RESTS else 0.0)).clip(0).sum()))
+        usual = np.maximum(mean.saves[bins], base if base < RESTS else 0.0)
+        rested = saved + float((mean.rests[bins] - usual).clip(0).sum())
         if (works <= EDGE and works < rested / 3) or works * mean.bin_samples < SAMPLES:
             works = 0
         events.append(Event(first % n, last - first, works, rested if rested >= PART else 0.0, saved))
@@ -106,6 +110,13 @@ def events_of(mean: Profile, step_bins: float) -> list[Event]:
     largest = max(events, key=lambda event: (event.other, event.rests), default=None)
     events = [event for event in events if event.other or event.rests >= step_bins or event is largest]
     return sorted(events, key=lambda event: event.start)
+
+
+def _even(runs: list[tuple[int, int]], n: int) -> bool:
+    """Whether runs are alike and divide a circle of n bins evenly."""
+    starts = [first for first, _ in runs]
+    distances, lengths = np.diff([*starts, starts[0] + n]), [last - first for first, last in runs]
+    return bool(max(lengths) <= UNEVEN * min(lengths) and distances.max() <= UNEVEN * distances.min())
 
 
 def _without_holes(mask: NDArray[np.bool_], longest: int) -> NDArray[np.bool_]:

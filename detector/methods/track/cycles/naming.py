@@ -10,7 +10,7 @@ from ....clock import GPU_METRICS
 from ....epochs import Cycle, Kind
 from ....signals import Signals
 from .activity import Activity, activity
-from .events import Event, events_of
+from .events import UNEVEN, Event, events_of
 from .profile import Profile, profile, work_metrics
 from .recurrence import recurring, saves_of
 from .steps import step
@@ -21,8 +21,8 @@ Array = NDArray[np.float64]
 #: there, by this part of a bin or of a step, and so many samples.
 LONGER, PART, SAMPLES = 1.25, 0.5, 3
 
-#: Alike events within a cycle divide it evenly, but for what only its end has: the longest part is so many times the shortest.
-UNEVEN = 1.8
+#: So many bins beside what happens at a boundary belong to it, or a step.
+ROOM = 3
 
 #: Lengths of this distance (logarithm) are of one cycle: with a save after some, they differ.
 SIMILAR = 0.2
@@ -49,13 +49,14 @@ def name_cycles(signals: Signals, boundaries: Array, period: float, confidence: 
     inside = (signals.time > boundaries[0]) & (signals.time <= boundaries[-1])
     does = activity(signals, inside)
     steps = step(signals, work_metrics(signals), boundaries)
-    mean = profile(signals, does, boundaries, None if steps is None else steps[0])
+    step_s = None if steps is None else steps[0]
+    mean = profile(signals, does, boundaries, step_s)
     share = None if does.idle is None else float(does.idle[inside].mean())
     text = "too few samples in a cycle to see what happens in it"
     cycles = [Cycle("unknown", period, confidence, text, share, None)]
     if mean is not None:
-        *shorter, known = _nested(mean, _bins(steps, mean, period), period, confidence, does, share)
-        cycles = [*shorter, *(_longer(signals, does, boundaries, known, steps) or [known])]
+        *shorter, known = _nested(mean, period, confidence, does, share)
+        cycles = [*shorter, *(_longer(signals, does, boundaries, known, mean, step_s) or [known])]
         if not GPU_METRICS & signals.metrics.keys():
             cycles = [known]  # what a host does within an epoch may be anything
     if steps is not None:
@@ -83,12 +84,10 @@ def _noun(kind: Kind) -> str:
     return "cycle" if kind == "unknown" else kind
 
 
-def _nested(
-    mean: Profile, step_bins: float, period: float, confidence: float, does: Activity, share: float | None
-) -> list[Cycle]:
+def _nested(mean: Profile, period: float, confidence: float, does: Activity, share: float | None) -> list[Cycle]:
     """The known cycle, after the one that it is made of where alike events divide it."""
     seconds = period / mean.rests.size
-    known, events = does.out is not None, events_of(mean, step_bins)
+    known, events = does.out is not None, events_of(mean)
 
     def cycle(kind: Kind, length: float, event: Event | None, more: str = "") -> Cycle:
         text = "nothing tells what happens at its boundary" if event is None else _sentence(event, mean, seconds, does)
@@ -104,7 +103,7 @@ def _nested(
     distances = np.diff([*starts, starts[0] + mean.rests.size])
     length = float(np.median(distances)) * seconds
     even = distances.max() <= UNEVEN * distances.min()
-    kinds = None if not even else _two(inner, last, known, max(PART, SAMPLES / mean.bin_samples, PART * step_bins))
+    kinds = None if not even else _two(inner, last, known, max(PART, SAMPLES / mean.bin_samples, PART * mean.step_bins))
     if kinds is None:
         return [cycle(_alone(last, known), period, last)]
     usual = inner[0]
@@ -165,24 +164,34 @@ def _change(name: str, ratio: float) -> str:
     return f"{name} x {ratio:.2g}"
 
 
-def _bins(steps: tuple[float, float] | None, mean: Profile, period: float) -> float:
-    """Bins of a mean cycle that a step takes; 0 where none shows."""
-    return 0.0 if steps is None else steps[0] / period * mean.rests.size
+def _span(mean: Profile, period: float) -> tuple[float, float]:
+    """From when to when around its boundary something happens in a mean cycle [s], with room for inexact boundaries."""
+    n, room = mean.rests.size, max(ROOM, mean.step_bins)
+    events = events_of(mean)
+    last = max(events, key=lambda event: event.saves + event.other + event.rests, default=None)
+    first, length = (0, 0) if last is None else (last.start, last.length)
+    begin = first - n if first > n / 2 else first
+    return (min(begin, 0) - room) * period / n, (max(begin + length, 0) + room) * period / n
 
 
 def _longer(
-    signals: Signals, does: Activity, boundaries: Array, known: Cycle, steps: tuple[float, float] | None
+    signals: Signals,
+    does: Activity,
+    boundaries: Array,
+    known: Cycle,
+    mean: Profile,
+    step_s: float | None,
 ) -> list[Cycle]:
-    """The known cycle, and a longer one that is made of it; nothing where there is none."""
+    """The known cycle, whose mean course is given, and a longer one that is made of it; nothing where there is none."""
     period = known.period_s
     saves = saves_of(signals, does, boundaries)
-    around = recurring(signals, does, boundaries) if saves is None else saves
+    around = recurring(signals, does, boundaries, _span(mean, known.period_s)) if saves is None else saves
     if around is None:
         return []
     length = float(np.median(np.diff(around)))
-    mean = profile(signals, does, around, None if steps is None else steps[0])
-    if mean is not None:
-        both = _nested(mean, _bins(steps, mean, length), length, known.confidence, does, known.idle_share)
+    longer = profile(signals, does, around, step_s)
+    if longer is not None:
+        both = _nested(longer, length, known.confidence, does, known.idle_share)
         if len(both) > 1 and both[1].kind != "unknown" and abs(np.log(both[0].period_s / period)) <= SIMILAR:
             return [replace(both[0], period_s=period), both[1]]
     if saves is None:

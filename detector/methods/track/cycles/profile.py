@@ -33,6 +33,7 @@ class Profile:
 
     Attributes:
         bin_samples: of the trace, in a bin.
+        step_bins: bins that a step takes; 0 where none shows.
         rests, saves: (b,) share of the cycles in which the device rests, and saves, in a bin.
         other: (b,) whether it does another kind of work than in most of the cycle.
         apart: how far the two kinds are apart, standard deviations; 0 where there is one kind.
@@ -40,6 +41,7 @@ class Profile:
     """
 
     bin_samples: float
+    step_bins: float
     rests: Array
     saves: Array
     other: NDArray[np.bool_]
@@ -66,6 +68,7 @@ def profile(signals: Signals, does: Activity, boundaries: Array, step_s: float |
     def share(what: NDArray[np.bool_]) -> Array:
         return np.bincount(place[inside], what[inside], bins) / np.maximum(1, np.bincount(place[inside], minlength=bins))
 
+    bin_samples, step_bins = period / bins / interval, (step_s or 0.0) / period * bins
     rests = share(does.rests)
     saves = np.zeros(bins) if does.saves is None else share(does.saves)
     # A sample beside a rest is partly one.
@@ -75,9 +78,9 @@ def profile(signals: Signals, does: Activity, boundaries: Array, step_s: float |
     seen = (many > 0) & (rests < 0.5)
     names = work_metrics(signals)
     if np.count_nonzero(seen) < 6 or not names:
-        return Profile(period / bins / interval, rests, saves, np.zeros(bins, dtype=bool), 0.0, {})
+        return Profile(bin_samples, step_bins, rests, saves, np.zeros(bins, dtype=bool), 0.0, {})
     table = np.array([_scaled(name, signals.metrics[name]) for name in names])
-    width = max(1, round(STEPS * (step_s or 0.0) / period * bins))
+    width = max(1, round(STEPS * step_bins))
 
     def work(rows: list[Array] | Array) -> Array:
         sums = np.array([np.bincount(place[working], row[working], bins) for row in rows])
@@ -96,14 +99,14 @@ def profile(signals: Signals, does: Activity, boundaries: Array, step_s: float |
     minority = high if 2 * high.sum() <= high.size else ~high
     other = np.zeros(bins, dtype=bool)
     if not minority.any():
-        return Profile(period / bins / interval, rests, saves, other, 0.0, {})
+        return Profile(bin_samples, step_bins, rests, saves, other, 0.0, {})
     scatter = np.sqrt((curve[minority].var() * minority.sum() + curve[~minority].var() * (~minority).sum()) / curve.size)
     apart = float(abs(curve[minority].mean() - curve[~minority].mean()) / max(scatter, 1e-12))
     other[np.flatnonzero(seen)[minority]] = True
     raw = work([signals.metrics[name] for name in names])
     ratio = raw[:, minority].mean(axis=1) / np.maximum(raw[:, ~minority].mean(axis=1), 1e-12)
     order = np.argsort(-np.abs(np.log(np.maximum(ratio, 1e-3))))
-    return Profile(period / bins / interval, rests, saves, other, apart, {names[i]: float(ratio[i]) for i in order})
+    return Profile(bin_samples, step_bins, rests, saves, other, apart, {names[i]: float(ratio[i]) for i in order})
 
 
 def work_metrics(signals: Signals) -> list[str]:

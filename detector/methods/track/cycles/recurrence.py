@@ -11,16 +11,16 @@ Array = NDArray[np.float64]
 #: A longer cycle is this much longer at least, and has at most so many of the shorter one.
 LONGER, MOST = 1.5, 10
 
-#: What recurs at its boundaries is so clear that its lower percentile is above the higher one of what is at the others, and so
-#: large [samples].
-OWN, OTHERS, SAMPLES = 20, 95, 3
+#: What recurs at its boundaries is so clear that its lower percentile is above the higher one of what is at the others, by so
+#: many samples and standard deviations.
+OWN, OTHERS, SAMPLES, CLEAR = 20, 95, 3, 0.5
 
 #: Saves are regular if this share of their distances is that close to the median; a second one within a tenth of a cycle is the
 #: same.
 REGULAR, NEAR, SAME_SAVE = 0.6, 0.15, 0.1
 
 #: Fewest boundaries.
-FEWEST = 4
+FEWEST = 3
 
 
 def saves_of(signals: Signals, does: Activity, boundaries: Array) -> Array | None:
@@ -40,30 +40,34 @@ def saves_of(signals: Signals, does: Activity, boundaries: Array) -> Array | Non
     return ends if regular and usual > LONGER * period else None
 
 
-def recurring(signals: Signals, does: Activity, boundaries: Array) -> Array | None:
-    """Every k-th of the boundaries, where the device rests for longer or the cycle before takes longer; None for no k."""
+def recurring(signals: Signals, does: Activity, boundaries: Array, span: tuple[float, float]) -> Array | None:
+    """Every k-th of the boundaries, where the device rests for longer or the cycle before takes longer; None for no k.
+
+    Args:
+        signals: the trace.
+        does: what the device does in it.
+        boundaries: (n,) unix seconds; the first and the last one, where the job may begin and end, are not compared.
+        span: from when to when around a boundary a rest belongs to it [s].
+    """
     interval = float(np.median(np.diff(signals.time)))
-    # What belongs to a boundary lies within half a cycle of it.
-    middles = np.concatenate([boundaries[:1], (boundaries[1:] + boundaries[:-1]) / 2, boundaries[-1:]])
-    place = np.searchsorted(middles, signals.time, side="right") - 1
-    inside = (place >= 0) & (place < boundaries.size)
-    rests = np.bincount(place[inside], does.rests[inside], boundaries.size) * interval
-    lengths = np.diff(boundaries, prepend=boundaries[0] - np.median(np.diff(boundaries)))
-    for values in (rests, lengths):
-        turn = _turn(values) if np.ptp(values) >= SAMPLES * interval else None
-        if turn is not None and boundaries[turn].size >= FEWEST:
-            return np.asarray(boundaries[turn])
+    rest = np.concatenate([[0.0], np.cumsum(does.rests) * interval])
+    first, last = (np.searchsorted(signals.time, boundaries[1:-1] + side, side="right") for side in span)
+    for values in (rest[last] - rest[first], np.diff(boundaries)[:-1]):
+        turn = _turn(values, interval)
+        if turn is not None and values[turn].size >= FEWEST:
+            return np.asarray(boundaries[1:-1][turn])
     return None
 
 
-def _turn(values: NDArray[np.floating]) -> slice | None:
-    """Every k-th of the values, 2 <= k <= 10, where these are above all others; None where none are."""
+def _turn(values: Array, interval: float) -> slice | None:
+    """Every k-th of the values [s], 2 <= k <= 10, where these are clearly above all others; None where none are."""
     n = values.size
     for count in range(2, min(MOST, n // 3) + 1):
         turn = np.arange(n) % count
         means = np.array([np.median(values[turn == k]) for k in range(count)])
         first = int(means.argmax())
         own, others = values[turn == first], values[turn != first]
-        if np.percentile(own, OWN) > np.percentile(others, OTHERS):
+        scatter = 1.48 * float(np.median(np.abs(others - np.median(others))))
+        if np.percentile(own, OWN) > np.percentile(others, OTHERS) + max(SAMPLES * interval, CLEAR * scatter):
             return slice(first, None, count)
     return None

@@ -3,9 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from ....filters import running_mean
 from ....peaks import prominent_peaks
 from ....signals import Signals
-from ..periods import autocorrelation, level
+from ..periods import autocorrelation
 
 Array = NDArray[np.float64]
 
@@ -13,8 +14,8 @@ Array = NDArray[np.float64]
 #: this share of the cycle around it at most.
 FEWEST, LARGEST = 5, 1 / 6
 
-#: Samples that are looked at.
-MOST = 4096
+#: Samples that are looked at, and octaves of lengths.
+MOST, OCTAVES = 4096, 5
 
 #: It shows by so much in the autocorrelation, at twice its length by this share of that, and by this share of what any shows.
 SHOWN, AGAIN, NEARLY = 0.25, 0.3, 0.8
@@ -45,15 +46,23 @@ def step(signals: Signals, names: list[str], boundaries: Array) -> tuple[float, 
     table = table[table.std(axis=1) > 0]
     if not table.size or table.shape[1] < 4 * longest:
         return None
-    lags = 2 * longest + 2
-    each = autocorrelation(table - level(table, max(longest, 2 * fewest)), lags)
+    # Slow changes hide short steps: each octave is looked at without what is slower than it.
+    octaves = (longest >> octave for octave in range(OCTAVES))
+    shown = [found for most in octaves if most > fewest and (found := _repetition(table, fewest, most)) is not None]
+    lag, height = max(shown, key=lambda found: found[1], default=(0.0, 0.0))
+    return (lag * interval, height) if shown else None
+
+
+def _repetition(table: Array, fewest: int, most: int) -> tuple[float, float] | None:
+    """The shortest lag of `fewest` to `most` samples at which the rows of a table, (m, n), clearly repeat, and how much."""
+    each = autocorrelation(table - running_mean(table, max(most, 2 * fewest)), 2 * most + 2)
     third = max(1, -(-each.shape[0] // 3))
     fused = np.sort(each, axis=0)[-third:].mean(axis=0)
-    peaks = prominent_peaks(fused[: longest + 2], 0.1)
-    for peak in peaks[(peaks >= fewest) & (peaks <= longest)]:
+    peaks = prominent_peaks(fused[: most + 2], 0.1)
+    for peak in peaks[(peaks >= fewest) & (peaks <= most)]:
         double = fused[2 * peak - 1 : 2 * peak + 2].max()
         if fused[peak] >= SHOWN and double >= AGAIN * fused[peak] and fused[peak] >= NEARLY * fused[peaks].max():
             before, at, after = fused[peak - 1 : peak + 2]
             bend = before - 2 * at + after
-            return (peak + (0.5 * (before - after) / bend if bend < 0 else 0.0)) * interval, float(at)
+            return float(peak + (0.5 * (before - after) / bend if bend < 0 else 0.0)), float(at)
     return None
