@@ -32,8 +32,9 @@ A true cycle is visible with 3 repetitions or more, and a step with 8 samples or
 named cycle (a kind other than `unknown`) that matches no true one of its kind is misnamed. Wanted: at least 90 % of the visible
 ones named rightly, at most 2 % of the named ones misnamed, idle shares within 3 points.
 
-The true idle share is the time that the process waits, saves or sets up, over all whole cycles; beside it, errors against the
-share with copies counted as idle, and against that of the median cycle (compilation in the first epoch does not count then).
+The true idle share, over all whole cycles, is stated in two ways. *Device*: the time in which no kernel runs, by the share of
+each phase in which the simulated device computes; that is what is measured. *Process*: the time that the process waits, saves or
+sets up; a device that computes in 0.9 of a step idles for a tenth of it, and a process does not.
 """
 
 import argparse
@@ -78,7 +79,7 @@ class Truth:
         low_s, high_s: bounds of the lengths that count as this cycle, before the tolerance [s].
         repetitions: how many there are.
         visible: whether it has to be named.
-        idle: share of its time in which the device idles: by definition, with copies, and of the median cycle.
+        idle: share of its time in which the device idles, and in which the process waits, saves or sets up.
     """
 
     kinds: tuple[str, ...]
@@ -217,7 +218,9 @@ def evaluations(rng: np.random.Generator, interval_s: float) -> Drawn:
     timeline = train(stalls(rng, plan, length_s), rng)
     longest = ("epoch", "checkpoint") if saves else ("epoch",)
     validations = onsets(timeline, Phase.VALIDATE)
-    return Drawn(timeline, [*steps_of(timeline, plan=plan), (("evaluation",), validations, True), (longest, timeline.starts, True)], plan)
+    return Drawn(
+        timeline, [*steps_of(timeline, plan=plan), (("evaluation",), validations, True), (longest, timeline.starts, True)], plan
+    )
 
 
 def even_steps(rng: np.random.Generator, seconds: float, length_s: float) -> tuple[Timeline, int]:
@@ -295,21 +298,25 @@ SHARES: dict[Callable[[np.random.Generator, float], Drawn], int] = {
 }
 
 
-def true_cycle(timeline: Timeline, kinds: tuple[str, ...], marks: Indices, shows: bool, interval_s: float) -> Truth | None:
-    """The cycle that begins at each mark; None if it has no length."""
+def true_cycle(
+    timeline: Timeline, kinds: tuple[str, ...], marks: Indices, shows: bool, interval_s: float, busy: NDArray[np.float64]
+) -> Truth | None:
+    """The cycle that begins at each mark; None if it has no length. `busy`: (phases,) share in which the device computes."""
     if marks.size < 2:
         return None
     edges = np.concatenate([[0.0], np.cumsum(timeline.seconds)])
 
-    def spent(phases: tuple[Phase, ...]) -> NDArray[np.float64]:
-        total = np.concatenate([[0.0], np.cumsum(np.where(np.isin(timeline.phases, phases), timeline.seconds, 0.0))])
-        return np.diff(total[marks])
+    def spent(share: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.diff(np.concatenate([[0.0], np.cumsum(share * timeline.seconds)])[marks])
 
-    lengths, idle, copies = np.diff(edges[marks]), spent(IDLE), spent((Phase.COPY,))
+    def within(phases: tuple[Phase, ...]) -> NDArray[np.float64]:
+        return spent(np.isin(timeline.phases, phases).astype(np.float64))
+
+    lengths, device, process = np.diff(edges[marks]), spent(1 - busy[timeline.phases]), within(IDLE)
     step = kinds == ("step",)
     if step:  # from one step to the next, not across a validation, a save or an epoch's end
-        whole = (spent((Phase.VALIDATE, Phase.SAVE)) == 0) & (np.diff(np.searchsorted(timeline.starts, marks, "right")) == 0)
-        lengths, idle, copies = lengths[whole], idle[whole], copies[whole]
+        whole = (within((Phase.VALIDATE, Phase.SAVE)) == 0) & (np.diff(np.searchsorted(timeline.starts, marks, "right")) == 0)
+        lengths, device, process = lengths[whole], device[whole], process[whole]
     if not lengths.size:
         return None
     period = float(np.median(lengths))
@@ -323,11 +330,7 @@ def true_cycle(timeline: Timeline, kinds: tuple[str, ...], marks: Indices, shows
         high_s=max(around),
         repetitions=marks.size,
         visible=shows and marks.size >= REPETITIONS and (not step or period >= STEP_SAMPLES * interval_s),
-        idle={
-            "idle": float(idle.sum() / lengths.sum()),
-            "with copies": float((idle + copies).sum() / lengths.sum()),
-            "median cycle": float(np.median(idle / lengths)),
-        },
+        idle={"device": float(device.sum() / lengths.sum()), "process": float(process.sum() / lengths.sum())},
     )
 
 
@@ -340,7 +343,8 @@ def simulated(family: Callable[[np.random.Generator, float], Drawn], seed: int) 
         (Job(uncropped(rng, drawn.timeline), drawn.plan, log_uniform(rng, 0.14, 0.6)),), Recording(interval_s=interval_s)
     )
     trace = observe(family.__name__, seed, scenario, rng)
-    truths = (true_cycle(drawn.timeline, *cycle, interval_s) for cycle in drawn.cycles)
+    busy = np.array(trace.settings["busy"][0])
+    truths = (true_cycle(drawn.timeline, *cycle, interval_s, busy) for cycle in drawn.cycles)
     return trace, sorted((truth for truth in truths if truth), key=lambda truth: truth.period_s)
 
 
@@ -414,7 +418,7 @@ def table(visible: pd.DataFrame, answered: pd.DataFrame, by: str, stated: str) -
     for name in sorted({*visible[by], *answered[stated]}):
         true, given = visible[visible[by] == name], answered[answered[stated] == name]
         named = given[given["kind"] != "unknown"]
-        idle = given["idle"].dropna()
+        idle = given["device"].dropna()
         lines[name] = {
             "visible": len(true),
             "named rightly %": 100 * true["right"].mean(),
@@ -455,7 +459,7 @@ def main() -> None:
     )
     answered = pd.DataFrame(
         [{**{key: job[key] for key in keys}, **one} for job in jobs for one in job["answered"]],
-        columns=[*keys, "kind", "period_s", "confidence", "right", "true", "idle", "with copies", "median cycle"],
+        columns=[*keys, "kind", "period_s", "confidence", "right", "true", "device", "process"],
     )
     named = answered[answered["kind"] != "unknown"]
     wrong = named[~named["right"].astype(bool)]
@@ -476,11 +480,11 @@ def main() -> None:
     print(f"\n{len(jobs)} jobs, {len(visible)} visible cycles, {len(answered)} answered")
     print(f"named rightly: {percent(visible['right'])} of the visible ones (wanted: 90 %)")
     print(f"misnamed: {percent(~named['right'].astype(bool))} of {len(named)} named ones (wanted: 2 % at most)")
-    for name in ("idle", "with copies", "median cycle"):
+    for name in ("device", "process"):
         errors = answered[name].dropna()
         if errors.size:
             high = errors.quantile(0.9)
-            print(f"idle share's error, {name}: median {errors.median():.1f}, 90 % {high:.1f} points, n={errors.size}")
+            print(f"idle share of the {name}, error: median {errors.median():.1f}, 90 % {high:.1f} points, n={errors.size}")
     print(f"kind of the main cycle right: {percent(pd.Series(main_known, dtype=bool))} of {len(main_known)}")
     print(f"main period that of a true cycle: {percent(pd.Series([job['period_true'] for job in answers]))} of {len(answers)}")
 

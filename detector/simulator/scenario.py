@@ -98,6 +98,7 @@ def observe(cls: str, seed: int, scenario: Scenario, rng: np.random.Generator) -
             "noise": asdict(noise),
             "recording": asdict(scenario.recording),
             "jobs": [asdict(job.plan) | {"contrast": job.contrast} for job in scenario.jobs if job.plan],
+            "busy": [np.minimum(work.levels["gr_engine_active"], 1).tolist() for work in works],  # of each job, by phase
         },
     )
 

@@ -8,13 +8,15 @@ from numpy.typing import NDArray
 from ....filters import running_mean
 from .profile import FLOWS, Profile, circular_runs
 
+Bins = NDArray[np.bool_]
+
 #: Two kinds of work are so many standard deviations apart (the halves of one noise: 2.7), and of what is no traffic the metric
 #: that changes most does so by this much (logarithm).
 APART, CHANGED = 5.5, 0.08
 
-#: Three alike runs or more that divide the cycle evenly need less: chance makes none. The longest distance and the longest run
-#: are so many times the shortest.
-EVEN_APART, EVEN_RUNS, UNEVEN = 3.5, 3, 1.8
+#: So many alike runs that divide the cycle evenly need less, and may be shorter: chance makes none. The longest distance and
+#: the longest run are so many times the shortest, and the shortest distance is longer than so many steps.
+EVEN_APART, EVEN_RUNS, UNEVEN, EVEN_STEPS = 3.5, 3, 1.8, 3
 
 #: Another kind of work takes so many samples: one sample of less work may be half a rest.
 SAMPLES = 3
@@ -37,8 +39,8 @@ HOLE = 2
 #: So few bins of other work beside a longer rest are its edges.
 EDGE = 2
 
-#: Less of a bin is no rest and no save.
-PART = 0.5
+#: Less of a bin is no rest and no save; a rest that is no save counts in bins where it is in so many of the cycles.
+PART, WAITS = 0.5, 0.3
 
 
 @dataclass(frozen=True)
@@ -70,25 +72,14 @@ class Event:
 def events_of(mean: Profile) -> list[Event]:
     """What happens in a mean cycle, in order of the bins."""
     n, step_bins = mean.rests.size, mean.step_bins
-    changes = [
-        abs(float(np.log(max(ratio, 1e-3)))) for name, ratio in mean.changes.items() if not any(flow in name for flow in FLOWS)
-    ]
-    base = float(np.median(mean.rests))
-    rests = mean.rests >= (base + MORE if base < RESTS - MORE else RESTS)
     width = max(1, round(step_bins))
-    happens = _without_holes(mean.other, width)
+    base = float(np.median(mean.rests))
+    usual = base if base < RESTS else 0.0
     # Where steps show, each rests for a part of it, and the first ones of all cycles together.
-    for what, least, part in ((happens, LEAST * step_bins, SHORT), (rests, 0.0, LEAST if width > HOLE else SHORT)):
-        runs = circular_runs(what)
-        longest = max((last - first for first, last in runs), default=0)
-        for first, last in runs:
-            if last - first < max(least, part * longest):
-                what[np.arange(first, last) % n] = False
-    runs = circular_runs(happens)
-    least = EVEN_APART if len(runs) >= EVEN_RUNS and _even(runs, n) else APART
-    happens &= mean.apart >= least and max(changes, default=0.0) >= CHANGED
-    other = happens.copy()
-    happens = happens | rests
+    rests = mean.rests >= (base + MORE if base < RESTS - MORE else RESTS)
+    rests = _without_short(rests, 0.0, LEAST if width > HOLE else SHORT)
+    other = _other_work(mean)
+    happens = other | rests
     smooth = running_mean(np.tile(mean.rests, 3), width)[n : 2 * n]
     beside = happens | (smooth > np.median(smooth) + BESIDE)
     for first, last in circular_runs(beside):
@@ -101,8 +92,8 @@ def events_of(mean: Profile) -> list[Event]:
         # An event's rest is smeared where it is not always as far from the boundary.
         bins = np.arange(first - EDGE, last + EDGE) % n
         saved = float(mean.saves[bins].sum())
-        usual = np.maximum(mean.saves[bins], base if base < RESTS else 0.0)
-        rested = saved + float((mean.rests[bins] - usual).clip(0).sum())
+        waits = mean.rests[bins] - np.maximum(mean.saves[bins], usual)
+        rested = saved + float(waits[waits >= WAITS].sum())
         if (works <= EDGE and works < rested / 3) or works * mean.bin_samples < SAMPLES:
             works = 0
         events.append(Event(first % n, last - first, works, rested if rested >= PART else 0.0, saved))
@@ -112,14 +103,35 @@ def events_of(mean: Profile) -> list[Event]:
     return sorted(events, key=lambda event: event.start)
 
 
-def _even(runs: list[tuple[int, int]], n: int) -> bool:
-    """Whether runs are alike and divide a circle of n bins evenly."""
-    starts = [first for first, _ in runs]
-    distances, lengths = np.diff([*starts, starts[0] + n]), [last - first for first, last in runs]
-    return bool(max(lengths) <= UNEVEN * min(lengths) and distances.max() <= UNEVEN * distances.min())
+def _other_work(mean: Profile) -> Bins:
+    """Bins of another kind of work, if it is clearly another."""
+    changes = [
+        abs(float(np.log(max(ratio, 1e-3)))) for name, ratio in mean.changes.items() if not any(flow in name for flow in FLOWS)
+    ]
+    other = _without_short(_without_holes(mean.other, max(1, round(mean.step_bins))), 0.0, SHORT)
+    runs = circular_runs(other)
+    starts, lengths = [first for first, _ in runs], [last - first for first, last in runs]
+    even = False
+    if len(runs) >= EVEN_RUNS:
+        distances = np.diff([*starts, starts[0] + other.size])
+        even = max(lengths) <= UNEVEN * min(lengths) and distances.max() <= UNEVEN * distances.min()
+        even = even and distances.min() > EVEN_STEPS * mean.step_bins
+    if not even:
+        other = _without_short(other, LEAST * mean.step_bins, SHORT)
+    return other & (max(changes, default=0.0) >= CHANGED and mean.apart >= (EVEN_APART if even else APART))
 
 
-def _without_holes(mask: NDArray[np.bool_], longest: int) -> NDArray[np.bool_]:
+def _without_short(mask: Bins, least: float, share: float) -> Bins:
+    """A circle without the runs that are shorter than `least`, or than this share of the longest."""
+    kept, runs = mask.copy(), circular_runs(mask)
+    longest = max((last - first for first, last in runs), default=0)
+    for first, last in runs:
+        if last - first < max(least, share * longest):
+            kept[np.arange(first, last) % mask.size] = False
+    return kept
+
+
+def _without_holes(mask: Bins, longest: int) -> Bins:
     """A circle with holes of up to so many bins filled."""
     filled = mask.copy()
     for first, last in circular_runs(~mask):
