@@ -33,8 +33,8 @@ named cycle (a kind other than `unknown`) that matches no true one of its kind i
 ones named rightly, at most 2 % of the named ones misnamed, idle shares within 3 points.
 
 The true idle share, over all whole cycles, is stated in two ways. *Device*: the time in which no kernel runs, by the share of
-each phase in which the simulated device computes; that is what is measured. *Process*: the time that the process waits, saves or
-sets up; a device that computes in 0.9 of a step idles for a tenth of it, and a process does not.
+each phase in which the simulated device computes; that is what is measured. *Process*: the time that the process waits, saves
+or sets up; a device that computes in 0.9 of a step idles for a tenth of it, and a process does not.
 """
 
 import argparse

@@ -130,6 +130,8 @@ def _two(inner: Sequence[Event], last: Event, known: bool, least: float) -> tupl
         waits = float(np.median([event.waits for event in inner]))
         if last.other > LONGER * other + PART or (known and last.waits > waits + least):
             return "evaluation", "epoch"
+        if not known and last.waits > waits + least:
+            return "unknown", "unknown"  # a save, or the end of an epoch
         return "epoch", "checkpoint" if last.saved and not saves else "unknown"
     if any(event.other for event in inner):
         return None
@@ -192,7 +194,8 @@ def _longer(
     longer = profile(signals, does, around, step_s)
     if longer is not None:
         both = _nested(longer, length, known.confidence, does, known.idle_share)
-        if len(both) > 1 and both[1].kind != "unknown" and abs(np.log(both[0].period_s / period)) <= SIMILAR:
+        clear = len(both) > 1 and (both[1].kind != "unknown" or both[0].kind == "unknown")
+        if clear and abs(np.log(both[0].period_s / period)) <= SIMILAR:
             return [replace(both[0], period_s=period), both[1]]
     if saves is None:
         return []

@@ -64,8 +64,8 @@ def _turn(values: Array, interval: float) -> slice | None:
     n = values.size
     for count in range(2, min(MOST, n // 3) + 1):
         turn = np.arange(n) % count
-        means = np.array([np.median(values[turn == k]) for k in range(count)])
-        first = int(means.argmax())
+        medians = np.array([np.median(values[turn == k]) for k in range(count)])
+        first = int(medians.argmax())
         own, others = values[turn == first], values[turn != first]
         scatter = 1.48 * float(np.median(np.abs(others - np.median(others))))
         if np.percentile(own, OWN) > np.percentile(others, OTHERS) + max(SAMPLES * interval, CLEAR * scatter):
