@@ -85,6 +85,7 @@ def _epochs() -> list[Any]:
             "s",
             {"{{node}} GPU {{gpu}}": f"max by (uuid, node, gpu) (epochcast_gpu_last_epoch_seconds) and {ITS_GPUS}"},
             stairs=True,
+            width=8,
         ),
         over_time(
             "Typical length",
@@ -97,6 +98,7 @@ def _epochs() -> list[Any]:
                 "median of 6 h": f"max by (training_job) (quantile_over_time(0.5, epochcast_job_epoch_seconds{{{JOB}}}[6h]))",
             },
             stairs=True,
+            width=8,
         ),
         over_time(
             "Share of the time in which the GPU waits",
@@ -106,6 +108,7 @@ def _epochs() -> list[Any]:
             least=0,
             most=1,
             stairs=True,
+            width=8,
         ),
     ]
 
@@ -199,11 +202,11 @@ def _recommendation() -> list[Any]:
 
 
 def _gpus() -> list[Any]:
-    typical = f"max by (uuid, node, gpu) (epochcast_gpu_epoch_seconds) and {ITS_GPUS}"
+    typical = f"({period('gpu', 'uuid, node, gpu')}) and {ITS_GPUS}"
     return [
         bars(
             "Behind the fastest",
-            "How much longer this GPU's epochs take than those of the job's fastest GPU.",
+            "How much longer this GPU's epochs, steps or cycles take than those of the job's fastest GPU.",
             "percentunit",
             f"({typical}) / on () group_left () min({typical}) - 1",
             "{{node}} GPU {{gpu}}",
@@ -221,7 +224,7 @@ def _gpus() -> list[Any]:
                 Column("node", "node"),
                 Column("gpu", "gpu"),
                 Column("uuid", "uuid", link=TO_GPU),
-                Column("period", "epoch", "s"),
+                Column("period", "epoch, step or cycle", "s"),
                 Column("confidence", "confidence", "percentunit"),
                 Column("epochs", "epochs seen"),
             ],

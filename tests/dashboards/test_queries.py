@@ -193,7 +193,8 @@ class Truth:
             done = gpu.ended(now)
             return None if done < 2 else float(gpu.ends[done - 1] - gpu.ends[done - 2])
 
-        fastest = min((g.epoch_s for g in job.gpus if g.epoch_s), default=None)
+        lengths = {g.uuid: g.epoch_s or g.step_s or g.cycle_s for g in job.gpus}
+        fastest = min((length for length in lengths.values() if length), default=None)
         cost, time = (job.recommended.get(objective) for objective in ("cost", "time"))
         there = {"cost": cost, "time": time} if cost and time else {}
         usd = None if job.seconds is None or not there else job.usd_per_hour * job.seconds / 3600
@@ -233,8 +234,8 @@ class Truth:
             ],
             "Cost of an epoch, step or cycle": [told(usd), spent],
             "Savings": [of("objective", saved)],
-            "Behind the fastest": [by_gpu(lambda g: g.epoch_s and g.epoch_s / fastest - 1)],
-            "Its GPUs": [by_gpu(lambda g: g.epoch_s), by_gpu(lambda g: g.confidence), by_gpu(lambda g: g.ended(now))],
+            "Behind the fastest": [by_gpu(lambda g: lengths[g.uuid] and lengths[g.uuid] / fastest - 1)],
+            "Its GPUs": [by_gpu(lambda g: lengths[g.uuid]), by_gpu(lambda g: g.confidence), by_gpu(lambda g: g.ended(now))],
         }
 
     def _agents(self, instances: re.Pattern[str]) -> dict[str, list[Expected]]:
