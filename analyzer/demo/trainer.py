@@ -26,7 +26,7 @@ from ..files import write_whole
 from . import images
 from .cnn_numpy import Floats, NumpyNetwork, Parameters, initial_parameters
 
-EPOCHS = 10  # aimed at: enough to show a period, few enough that one lasts seconds
+EPOCHS = 8  # aimed at: enough to show a period, few enough that one lasts longer than what is called a step
 _LEAST_EPOCHS = 5  # trained even where a machine turns out slower than it was during calibration
 _LEAST_SECONDS, _MOST_SECONDS = 5.0, 3600.0
 _CALIBRATION_IMAGES, _CALIBRATION_S = 256, 2.5
