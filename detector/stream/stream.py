@@ -178,7 +178,7 @@ class Stream:
 
     def _forget(self) -> None:
         """Another job: nothing that was heard so far is about it."""
-        self._since = self._start  # of the work without a rest that parts jobs; the job may have begun in it
+        self._since = self._start  # of the work without a rest that parts jobs; its last job may start later
         self._rested = self._ended = False  # whether it rests for long enough to have ended, and for so long that it has
         self._whole: Search | None = None  # the search of all of it since it rests
         self._answer: Detection | None = None
