@@ -63,6 +63,11 @@ def test_every_figure_is_checked_or_marked(gpu: Gpu) -> None:
         ("NVIDIA H100 80GB HBM3", "H100 SXM5"),
         ("A100-SXM4-40GB", "A100 SXM4 40GB"),
         ("NVIDIA H200", "H200 SXM"),
+        ("NVIDIA GH200 480GB", "GH200"),
+        ("NVIDIA RTX A6000", "RTX A6000"),
+        ("Quadro RTX 6000", "Quadro RTX 6000"),
+        ("NVIDIA TITAN RTX", "TITAN RTX"),
+        ("1080 Ti", "GTX 1080 Ti"),
     ],
 )
 def test_names_people_and_drivers_use(catalog: Catalog, name: str, expected: str) -> None:
