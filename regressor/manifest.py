@@ -6,14 +6,14 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from .derived import columns_of
 from .errors import InputError
-from .profile import Profile, feature_set
+from .profile import LONGEST_NAME, Profile, feature_set
 from .recipes.default import Route
 from .residual_process import MOST_PAIRS
 from .smooth_features import SMOOTH
 
 SCHEMA = "epochcast.regressor/v2"
 
-Name = Annotated[str, Field(min_length=1, max_length=100)]
+Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
 Count = Annotated[int, Field(ge=0, le=10**9)]
 Positive = Annotated[float, Field(gt=0, lt=1e18)]
 LogRatio = Annotated[float, Field(ge=-20, le=20)]

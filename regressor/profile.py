@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any, Literal, get_args
 
 from .errors import InputError
+from .precision import Precision
 
 SCHEMA = "epochcast.profile/v1"
 
@@ -46,7 +47,7 @@ METRICS = frozenset(NVML_METRICS + DCGM_METRICS)
 
 RATIOS = frozenset(name for name in METRICS if name.endswith(("_utilization", "_active", "_occupancy")))
 
-LONGEST_NAME = 100
+LONGEST_NAME = 200
 """Letters of the name of a GPU, a workload or a group, as a model file holds it."""
 
 # No seconds, counts, power, clock, traffic or memory are larger: beyond, sums overflow.
@@ -86,6 +87,9 @@ class Profile:
         first_epoch_s: seconds of the first epoch, where it was left out.
         stalls: how many epochs were left out as stalls.
         stall_s: seconds that these took above ``epoch_s`` in all.
+        precision: of the job's matrix products, where it is known.
+        batch: items in one step, where known.
+        origin: the collection of measurements that a training profile is of; jobs of one share software and habits.
 
     Raises:
         InputError: a value is missing, not finite, or impossible for its metric.
@@ -107,6 +111,9 @@ class Profile:
     first_epoch_s: float | None = None
     stalls: int = 0
     stall_s: float = 0.0
+    precision: Precision | None = None
+    batch: float | None = None
+    origin: str | None = None
 
     def __post_init__(self) -> None:
         if not (isinstance(self.gpu, str) and 1 <= len(self.gpu) <= LONGEST_NAME):
@@ -124,7 +131,12 @@ class Profile:
             raise InputError(f"the profile's epochs is {self.epochs!r:.60}; it must be a whole number, 0 or more")
         if self.feature_set not in ("nvml", "dcgm", "none"):
             raise InputError(f"the profile's feature_set is {self.feature_set!r}; it must be 'nvml', 'dcgm' or 'none'")
-        for key in ("workload", "group"):
+        if self.precision not in (*get_args(Precision), None):
+            known = ", ".join(get_args(Precision))
+            raise InputError(f"the profile's precision is {self.precision!r:.60}; it must be one of {known}, or null")
+        if self.batch is not None and not (_is_number(self.batch) and 0 < self.batch <= _LARGEST):
+            raise InputError(f"the profile's batch is {self.batch!r:.60}; it must be a number above 0, or null")
+        for key in ("workload", "group", "origin"):
             value = getattr(self, key)
             if value is not None and not (isinstance(value, str) and 1 <= len(value) <= LONGEST_NAME):
                 raise InputError(

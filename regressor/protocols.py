@@ -21,7 +21,9 @@ PROTOCOLS: dict[str, str] = {
     "P2": "new workload: 5 folds grouped by workload",
     "P1": "random rows: leaky, the same workload stands on both sides",
     "P3": "new architecture: leave one model out",
+    "new-workload": "P3 of rates of equal work: leave one family of workloads out",
     "P4": "new GPU: leave one GPU out as source and target, test on pairs into it",
+    "new-gpu": "P4 of rates of equal work, where the job may be known from other GPUs",
     ANCHORED: "P4 with a few workloads measured on the new GPU, tested on all others",
 }
 
@@ -40,7 +42,9 @@ class AnsweringRecipe(Recipe, Protocol):
         ...
 
 
-def splits(pairs: Sequence[Pair], protocol: str, seed: int = 0, anchors: int = 0) -> Iterator[tuple[Rows, Rows]]:
+def splits(
+    pairs: Sequence[Pair], protocol: str, seed: int = 0, anchors: int = 0, families: bool = False
+) -> Iterator[tuple[Rows, Rows]]:
     """Yield (training rows, test rows) per fold.
 
     Args:
@@ -48,6 +52,7 @@ def splits(pairs: Sequence[Pair], protocol: str, seed: int = 0, anchors: int = 0
         protocol: a name of :data:`PROTOCOLS`.
         seed: shuffles the folds of P1 and P2; the others have only one order.
         anchors: how many workloads were measured on the new GPU, of P4-anchors; their pairs with it are training rows.
+        families: of new-workload: equal networks of all origins leave together (:func:`network_family`).
 
     Raises:
         InputError: the protocol is unknown, or the pairs are too few or too alike for it.
@@ -63,21 +68,34 @@ def splits(pairs: Sequence[Pair], protocol: str, seed: int = 0, anchors: int = 0
             yield from KFold(_FOLDS, shuffle=True, random_state=seed).split(workloads)
         else:
             yield from GroupKFold(_FOLDS, shuffle=True, random_state=seed).split(workloads, groups=workloads)
-    elif protocol == "P3":
+    elif protocol in ("P3", "new-workload"):
         groups = np.array([pair.source.group or "" for pair in pairs])
         if "" in groups or len(set(groups)) < 2:
             raise InputError(
-                f"protocol P3 needs a group (model) in every profile, and two or more; there are {sorted(set(groups.tolist()))}"
+                f"protocol {protocol} needs a group (model) in every profile, and two or more; "
+                f"there are {sorted(set(groups.tolist()))}"
             )
+        if families:
+            groups = np.array([network_family(group) for group in groups])
         if len(set(groups)) > _MOST_FOLDS:
             yield from GroupKFold(_MOST_FOLDS).split(groups, groups=groups)
             return
         for group in sorted(set(groups)):
             yield np.flatnonzero(groups != group), np.flatnonzero(groups == group)
-    elif protocol in ("P4", ANCHORED):
+    elif protocol in ("P4", "new-gpu", ANCHORED):
         yield from _by_gpu(pairs, anchors if protocol == ANCHORED else 0)
     else:
         raise InputError(f"unknown protocol {protocol!r}; known are {', '.join(PROTOCOLS)}")
+
+
+_NETWORKS = ("resnext", "resnet", "rn50", "transformerxl", "electra", "bert", "ncf", "maskrcnn", "unet", "efficientnet", "rnnt")
+
+
+def network_family(group: str) -> str:
+    """The network that a group's name holds, whatever else an origin adds to it ("PyTorch/LanguageModeling/BERT": bert)."""
+    plain = "".join(letter for letter in group.lower() if letter.isalnum())
+    found = next((network for network in _NETWORKS if network in plain), plain)
+    return "resnet" if found == "rn50" else found
 
 
 def _by_gpu(pairs: Sequence[Pair], anchors: int) -> Iterator[tuple[Rows, Rows]]:
@@ -104,6 +122,7 @@ def out_of_fold(
     progress: Callable[[int, int], object] = lambda done, folds: None,
     also: Callable[[Recipe, Rows], object] = lambda recipe, test: None,
     anchors: int = 0,
+    families: bool = False,
 ) -> tuple[NDArray[np.float64], NDArray[np.intp], Answers | None]:
     """Predict every test pair by a clone of the recipe that was fitted without its fold.
 
@@ -114,7 +133,7 @@ def out_of_fold(
         seed: as in :func:`splits`.
         progress: called with (folds done, folds) before each; a slow recipe takes a minute for one.
         also: called with each fitted recipe and the rows that it was fitted without: a second question needs no second fit.
-        anchors: as in :func:`splits`.
+        anchors, families: as in :func:`splits`.
 
     Returns:
         Predicted seconds, NaN where the recipe has no answer; the fold of each pair, −1 where it is not tested, both of shape
@@ -124,7 +143,7 @@ def out_of_fold(
     seconds = np.full(len(pairs), np.nan)
     folds = np.full(len(pairs), -1, dtype=np.intp)
     answers: list[Answers] = []
-    rows = list(splits(pairs, protocol, seed, anchors))
+    rows = list(splits(pairs, protocol, seed, anchors, families))
     for fold, (train, test) in enumerate(rows):
         progress(fold, len(rows))
         recipe = clone(unfitted).fit([pairs[row] for row in train])

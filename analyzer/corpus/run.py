@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from ...regressor import Catalog, Profile
 from ...regressor.corpora.run_table import profile_row, row_profile
+from ...regressor.precision import precision_of
 from ...regressor.summary import summarise
 from ..errors import InputError
 from ..labels import read_labels
@@ -134,7 +135,13 @@ def profile_beside(trace: Trace, labels: Path, workload: Workload, catalog: Cata
     if profile.unit != "epoch":
         found = f"only {profile.unit}s of {profile.epoch_s:.3g} s were" if profile.epoch_s is not None else "no epochs were"
         raise NoEpochsError(f"{found} found in it; give its epoch_starts and epoch_ends in {labels.name}, or remove it")
-    return replace(profile, workload=workload.workload, group=workload.group)
+    return replace(
+        profile,
+        workload=workload.workload,
+        group=workload.group,
+        precision=precision_of(workload.precision),
+        batch=workload.batch_size,
+    )
 
 
 def labelled_profile(trace: Trace, labels: Path, catalog: Catalog) -> Profile:

@@ -43,12 +43,12 @@ def lines(recipes: Sequence[str], protocols: Sequence[str]) -> Iterator[str]:
                 yield line(title, recipe, *figures(result), f"{time.process_time() - began:.0f}")
                 found.append((title, result))
     # Of several recipes with intervals the first asked for: the others are its variants.
-    sure = [(title, result) for title, result in found if not np.isnan(result.interval_coverage)]
+    sure = [(title, result) for title, result in found if not np.isnan(result.inside)]
     sure = [(title, result) for title, result in sure if result.recipe == sure[0][1].recipe]
     if sure:
         yield from intervals(sure)
-        yield from ends("source", [(title, result.recipe, result.by) for title, result in sure])
-        new = [(title, result.recipe, result.by_target) for title, result in sure if title.startswith("P4")]
+        yield from ends("source", [(title, result.recipe, result.by["source_gpu"]) for title, result in sure])
+        new = [(title, result.recipe, result.by["target_gpu"]) for title, result in sure if title.startswith("P4")]
         yield from ends("target", new)
 
 
@@ -80,7 +80,7 @@ def intervals(found: Sequence[tuple[str, Evaluation]]) -> Iterator[str]:
         yield line(
             title,
             result.recipe,
-            f"{100 * result.interval_coverage:.1f} %",
+            f"{100 * result.inside:.1f} %",
             f"{result.interval_half_width:.1f}",
             f"{result.interval_score:.3f}",
             f"{result.constant_width_score:.3f}",
@@ -98,7 +98,7 @@ def ends(end: str, found: Sequence[tuple[str, str, dict[str, dict[str, float]]]]
     for title, recipe, by in found:
         for gpu, one in by.items():
             cells = (f"{one['mape']:.2f}", f"{one['median_ape']:.2f}", f"{one['n']}")
-            inside = f"{100 * one['interval_coverage']:.1f} %"
+            inside = f"{100 * one['inside']:.1f} %"
             yield line(title, recipe, gpu, *cells, inside, f"{one['interval_half_width']:.1f}")
 
 

@@ -35,9 +35,9 @@ def lines() -> Iterator[str]:
             [one for one, leaves in zip(profiles, left_out, strict=True) if leaves == side] for side in (False, True)
         )
         result = evaluate_split(train, test, catalog)
-        assert result.interval_coverage is not None and result.interval_half_width is not None
-        least = min(by["interval_coverage"] for by in result.by.values())
-        figures.append((result.n, result.mape, result.median_ape, result.interval_coverage, least, result.interval_half_width))
+        assert result.inside is not None and result.interval_half_width is not None
+        least = min(by["inside"] for by in result.by["source_gpu"].values())
+        figures.append((result.n, result.mape, result.median_ape, result.inside, least, result.interval_half_width))
         yield _row(" and ".join(models), figures[-1])
     yield _row("mean", tuple(np.mean(figures, axis=0).tolist()))
 

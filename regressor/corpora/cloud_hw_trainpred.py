@@ -73,6 +73,9 @@ def load(path: Path) -> list[Profile]:
             first_epoch_excluded=False,
             workload="|".join(str(table[column].iloc[row]) for column in ("model", "batchsize", "datasize")),
             group=str(table["model"].iloc[row]),
+            precision="tf32",
+            batch=float(table["batchsize"].iloc[row]),
+            origin="cloud_hw_trainpred",
         )
         for row in range(len(table))
     ]

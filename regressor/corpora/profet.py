@@ -49,6 +49,8 @@ def load(path: Path) -> list[Profile]:
             workload="|".join(map(str, workload)),
             group=str(workload[0]),
             step_s=float(repeats["batch_latency"].median()),
+            precision="tf32",
+            origin="profet",
         )
         for (instance, *workload), repeats in table.groupby(["instance_name", *_WORKLOAD], sort=False)
     ]

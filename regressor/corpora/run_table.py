@@ -1,8 +1,9 @@
 """A corpus of our own: ``corpus.parquet``, one row per run of a campaign or an import (schema ``epochcast.corpus/v1``).
 
 A row holds the fields of a :class:`~epochcast.regressor.Profile` under their names and its statistics as ``METRIC_STATISTIC``
-(``gpu_utilization_mean``), null where the device has no such metric. What else the analyzer notes about a run stands in columns
-of its own, and other columns are passed over. A run on a CPU has no statistics.
+(``gpu_utilization_mean``), null where the device has no such metric. Its precision and batch are what the run's labels say.
+What else the analyzer notes about a run stands in columns of its own, and other columns are passed over. A run on a CPU has no
+statistics.
 """
 
 import json
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
+from ..precision import precision_of
 from ..profile import DCGM_METRICS, NVML_METRICS, STATISTICS, Profile
 from ..profile import SCHEMA as PROFILE_SCHEMA
 
@@ -25,7 +27,7 @@ STATISTIC_COLUMNS = {
 }
 """Column -> metric and statistic."""
 
-FIELD_COLUMNS = tuple(name for name in Profile.__dataclass_fields__ if name != "metrics")
+FIELD_COLUMNS = tuple(name for name in Profile.__dataclass_fields__ if name not in ("metrics", "precision", "batch", "origin"))
 
 
 def load(path: Path) -> list[Profile]:
@@ -87,6 +89,7 @@ def row_profile(row: Mapping[str, Any], number: int, path: Path) -> Profile:
         if row[column] is not None:
             metrics.setdefault(metric, {})[statistic] = row[column]
     fields = {name: row[name] for name in FIELD_COLUMNS}
+    fields |= {"precision": precision_of(row.get("precision")), "batch": row.get("batch_size")}
     try:
         return Profile.from_json({"schema": PROFILE_SCHEMA, **fields, "metrics": metrics})
     except InputError as error:

@@ -17,7 +17,15 @@ from ..recipes.raw_seconds import RawSecondsRecipe
 from .interval_scores import constant_width, fold_wise
 from .result import Evaluation, Run, summary
 
-BASELINES = ("prior", "pair-median", "same-latency", "flops-ratio", "bandwidth-ratio")
+BASELINES = (
+    "prior",
+    "pair-median",
+    "same-latency",
+    "flops-ratio",
+    "bandwidth-ratio",
+    "geometric-mean",
+    "data-sheet-ridge",
+)
 """Recipes that learn next to nothing: what any other is measured beside."""
 
 _DRAWS = 12
@@ -33,6 +41,7 @@ def evaluate(
     recipe: str | Recipe = "default",
     seeds: Sequence[int] | None = None,
     anchors: int = 10,
+    families: bool = False,
     progress: Progress = lambda done, fits: None,
 ) -> Evaluation:
     """Measure a recipe by one protocol (:data:`~epochcast.regressor.protocols.PROTOCOLS`).
@@ -42,10 +51,11 @@ def evaluate(
     Args:
         profiles: measured training data.
         catalog: the GPUs.
-        protocol: P2, P1, P3, P4 or P4-anchors.
+        protocol: P2, P1, P3, P4, P4-anchors, new-workload or new-gpu.
         recipe: a name of :data:`~epochcast.regressor.recipes.RECIPES`, or an unfitted recipe of other hyper-parameters.
         seeds: shuffles of the folds of P1 and P2; 0 to 4 unless given, 0 alone for the paper's models, which take minutes.
         anchors: workloads measured on the new GPU, of P4-anchors; 0 is P4.
+        families: equal networks of all origins leave together, of new-workload.
         progress: called with (fits done, fits in all) before each fit.
 
     Raises:
@@ -72,7 +82,10 @@ def evaluate(
     def of_seed(number: int) -> Progress:
         return lambda done, folds: progress(number * folds + done, len(seeds) * folds)
 
-    runs = [_run(pairs, *out_of_fold(pairs, protocol, unfitted, seed, of_seed(number))) for number, seed in enumerate(seeds)]
+    runs = [
+        _run(pairs, *out_of_fold(pairs, protocol, unfitted, seed, of_seed(number), families=families))
+        for number, seed in enumerate(seeds)
+    ]
     return summary(name, protocol, pairs, runs, settings)
 
 

@@ -16,12 +16,12 @@ class IntervalScores:
     """Figures over the rows that have an interval; NaN where none has.
 
     Attributes:
-        coverage: share of true values inside.
+        inside: share of true values inside.
         half_width: percent by which the upper end exceeds the prediction, median.
         score: mean of :func:`interval_score`.
     """
 
-    coverage: float
+    inside: float
     half_width: float
     score: float
 
@@ -33,7 +33,7 @@ def score_intervals(log_error: NDArray[np.float64], half_width: NDArray[np.float
         return IntervalScores(math.nan, math.nan, math.nan)
     error, width = log_error[rows], half_width[rows]
     return IntervalScores(
-        coverage=float(np.mean(np.abs(error) <= width)),
+        inside=float(np.mean(np.abs(error) <= width)),
         half_width=float(100 * np.expm1(np.median(width))),
         score=float(interval_score(error, width).mean()),
     )

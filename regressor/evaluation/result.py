@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..pairs import Pair, target_seconds
+from ..pairs import Pair, source_seconds, target_seconds
 from ..scoring import LEVEL, absolute_percentage_errors, score
 from .fastest_gpu import fastest_gpu
 from .interval_scores import score_intervals
@@ -26,10 +26,13 @@ class Evaluation:
         r2: of seconds.
         n: answered pairs.
         coverage: share of the tested pairs that were answered.
-        by, by_target: per source and per target GPU ``mape``, ``median_ape``, ``n``, ``interval_coverage`` and
-            ``interval_half_width``.
+        wrong_order: percent of the pairs more than 10 % apart that are predicted to be the other way round, or equal.
+        bias: median log of predicted over measured seconds.
+        mape_by_group: mean over groups of each one's MAPE; NaN where the profiles name none.
+        by: ``source_gpu``, ``target_gpu``, ``source`` (the origin) and ``precision`` -> name -> ``mape``, ``median_ape``,
+            ``n``, ``wrong_order``, ``inside`` and ``interval_half_width``.
         spread: smallest and largest MAPE over the shuffles.
-        interval_coverage: share of true values inside the 90 % interval; NaN for recipes that give none, as the next three.
+        inside: share of true values inside the 90 % interval; NaN for recipes that give none, as the next three.
         interval_half_width: percent by which the interval's upper end exceeds the prediction, median over pairs.
         interval_score: see :func:`~epochcast.regressor.evaluation.interval_scores.interval_score`; smaller is better.
         constant_width_score: the same of intervals of one width, calibrated on the same folds; NaN where two files were given.
@@ -47,10 +50,12 @@ class Evaluation:
     r2: float
     n: int
     coverage: float
-    by: dict[str, dict[str, float]]
-    by_target: dict[str, dict[str, float]]
+    wrong_order: float
+    bias: float
+    mape_by_group: float
+    by: dict[str, dict[str, dict[str, float]]]
     spread: tuple[float, float]
-    interval_coverage: float
+    inside: float
     interval_half_width: float
     interval_score: float
     constant_width_score: float
@@ -105,8 +110,12 @@ def summary(
         protocol=protocol,
         **_mean(overall),
         **_mean([_interval_figures(actual, run, everything) for run in runs]),
-        by=_by([pair.source_gpu.name for pair in pairs], actual, runs),
-        by_target=_by([pair.target_gpu.name for pair in pairs], actual, runs),
+        by={
+            "source_gpu": _by([pair.source_gpu.name for pair in pairs], pairs, runs),
+            "target_gpu": _by([pair.target_gpu.name for pair in pairs], pairs, runs),
+            "source": _by([pair.source.origin for pair in pairs], pairs, runs),
+            "precision": _by([pair.source.precision for pair in pairs], pairs, runs),
+        },
         spread=(min(mape), max(mape)),
         random_anchors=tuple(random_anchors),
         settings=settings | {"interval_level": LEVEL},
@@ -119,6 +128,9 @@ def _figures(pairs: Sequence[Pair], actual: NDArray[np.float64], run: Run) -> di
     return {
         **asdict(score(actual, run.seconds)),
         "p90_ape": float(np.percentile(errors, 90)) if errors.size else math.nan,
+        "wrong_order": _wrong_order(pairs, run.seconds),
+        "bias": float(np.nanmedian(_log_errors(actual, run))) if errors.size else math.nan,
+        "mape_by_group": _mape_by_group(pairs, actual, run),
         **{f"fastest_{key}": value for key, value in fastest.items()},
         "constant_width_score": score_intervals(_log_errors(actual, run), run.constant_width).score,
     }
@@ -131,20 +143,39 @@ def _log_errors(actual: NDArray[np.float64], run: Run) -> NDArray[np.float64]:
 
 def _interval_figures(actual: NDArray[np.float64], run: Run, rows: NDArray[np.bool_]) -> dict[str, float]:
     scores = score_intervals(_log_errors(actual, run)[rows], run.half_width[rows])
-    return {f"interval_{key}": value for key, value in asdict(scores).items()}
+    return {"inside": scores.inside, "interval_half_width": scores.half_width, "interval_score": scores.score}
 
 
-def _by(gpus: Sequence[str], actual: NDArray[np.float64], runs: Sequence[Run]) -> dict[str, dict[str, float]]:
-    """Figures per GPU, in the order of the names."""
+# Closer, two GPUs are as good as equal: releases of the same benchmark differ by 4 % (../shared/data/cross_gpu).
+_APART = math.log(1.1)
+
+
+def _wrong_order(pairs: Sequence[Pair], seconds: NDArray[np.float64]) -> float:
+    """Percent of the answered pairs more than 10 % apart of which the slower GPU is not predicted to be slower."""
+    source, target = source_seconds(pairs), target_seconds(pairs)
+    apart = (np.abs(np.log(target / source)) > _APART) & np.isfinite(seconds)
+    wrong = np.sign(target - source) != np.sign(seconds - source)
+    return 100 * float(wrong[apart].mean()) if apart.any() else math.nan
+
+
+def _mape_by_group(pairs: Sequence[Pair], actual: NDArray[np.float64], run: Run) -> float:
+    groups = np.array([pair.source.group or "" for pair in pairs])
+    means = [score(actual[groups == group], run.seconds[groups == group]).mape for group in sorted(set(groups) - {""})]
+    return float(np.mean(means)) if means else math.nan
+
+
+def _by(names: Sequence[str | None], pairs: Sequence[Pair], runs: Sequence[Run]) -> dict[str, dict[str, float]]:
+    """Figures of the pairs with each name, in the order of the names; those without a name are left out."""
+    actual, held = target_seconds(pairs), np.array(names, dtype=object)
 
     def of(rows: NDArray[np.bool_], run: Run) -> dict[str, float]:
         scores = score(actual[rows], run.seconds[rows])
         intervals = _interval_figures(actual, run, rows)
         del intervals["interval_score"]
-        return {"mape": scores.mape, "median_ape": scores.median_ape, "n": scores.n, **intervals}
+        wrong = _wrong_order([pairs[row] for row in np.flatnonzero(rows).tolist()], run.seconds[rows])
+        return {"mape": scores.mape, "median_ape": scores.median_ape, "n": scores.n, "wrong_order": wrong, **intervals}
 
-    names = np.array(gpus, dtype=object)
-    return {gpu: _mean([of(names == gpu, run) for run in runs]) for gpu in sorted(set(gpus))}
+    return {name: _mean([of(held == name, run) for run in runs]) for name in sorted(set(names) - {None}, key=str)}  # type: ignore[misc]
 
 
 def _mean(runs: Sequence[dict[str, float]]) -> dict[str, Any]:

@@ -14,13 +14,14 @@ from sklearn.pipeline import make_pipeline
 
 from ..pair_features import PairFeatures
 from ..pairs import Pair
-from .baselines import PairMedian, SpecificationRatio
+from .baselines import DataSheetRidge, PairMedian, SpecificationRatio
 from .default import DefaultRecipe
 from .latency_only import LatencyOnlyRecipe
 from .log_ratio import LogRatioRecipe
 from .paper import PaperRecipe
 from .prior import PriorRecipe
 from .single_models import CatBoostRecipe, HistGradientBoostingRecipe, MeanRecipe, RandomForestRecipe
+from .speeds import SpeedsRecipe
 
 
 class Recipe(Protocol):
@@ -51,6 +52,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "catboost": CatBoostRecipe,
     "hist-gradient-boosting": HistGradientBoostingRecipe,
     "forest-catboost-mean": MeanRecipe,
+    "speeds": SpeedsRecipe,
     "prior": PriorRecipe,
     "gaussian-process": lambda: DefaultRecipe(forest_share=0.0),
     "extra-trees": _extra_trees,
@@ -58,12 +60,15 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "same-latency": SpecificationRatio,
     "flops-ratio": lambda: SpecificationRatio("flops"),
     "bandwidth-ratio": lambda: SpecificationRatio("memory_bandwidth"),
+    "geometric-mean": lambda: SpecificationRatio("flops", "memory_bandwidth"),
+    "data-sheet-ridge": DataSheetRidge,
     "pair-median": PairMedian,
 }
 
 __all__ = [
     "RECIPES",
     "CatBoostRecipe",
+    "DataSheetRidge",
     "DefaultRecipe",
     "HistGradientBoostingRecipe",
     "LatencyOnlyRecipe",
@@ -75,4 +80,5 @@ __all__ = [
     "RandomForestRecipe",
     "Recipe",
     "SpecificationRatio",
+    "SpeedsRecipe",
 ]

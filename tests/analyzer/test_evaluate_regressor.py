@@ -20,7 +20,7 @@ def row(instance: str, batch: int, seconds: float, model: str = "VGG19") -> dict
     metrics = {"utilization_gpu": 60.0 + batch % 7, "utilization_memory": 30.0, "power_drawW": 60.0}
     metrics |= {"clocks_current_smMHz": 1500.0, "temperature_gpu": 50.0, "memory_usedMiB": 9e3, "memory_freeMiB": 6e3}
     columns = {f"{stem}_{name}": value for stem, mean in metrics.items() for name, value in statistics(mean).items()}
-    what = {"Instances": instance, "model": model, "batchsize": batch, "datasize": 32}
+    what = {"Instances": instance, "model": model, "batchsize": 1 + batch, "datasize": 32}
     return {**what, "one_epoch_average_second": seconds, **columns}
 
 
@@ -49,11 +49,14 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0)
 def test_a_recipe_stands_beside_the_baselines(table: pd.DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = csv(table, tmp_path / "a.csv")
     found = answer(capsys, "--data", data, "--recipe", "pair-median")
-    assert {"mape", "median_ape", "p90_ape", "rmse", "r2", "n", "coverage", "by", "by_target"} <= set(found)
+    assert {"mape", "median_ape", "p90_ape", "rmse", "r2", "n", "coverage", "by"} <= set(found)
+    assert {"inside", "wrong_order", "bias", "mape_by_group"} <= set(found)
     assert found["mape"] == pytest.approx(0, abs=1e-9) and found["n"] == 60 and found["fastest_right"] == 1
     assert found["settings"]["workloads_on_one_gpu"] == 1
-    assert set(found["baselines"]) == {"prior", "same-latency", "flops-ratio", "bandwidth-ratio"}
-    assert all(one["n"] == 60 and one["mape"] > 5 for one in found["baselines"].values())
+    of_data_sheets = {"prior", "flops-ratio", "bandwidth-ratio", "geometric-mean", "data-sheet-ridge"}
+    assert set(found["baselines"]) == {"same-latency", *of_data_sheets}
+    assert all(one["n"] == 60 for one in found["baselines"].values())
+    assert all(one["mape"] > 5 for name, one in found["baselines"].items() if name != "data-sheet-ridge")  # ratios are fixed
     assert found["baselines"]["same-latency"]["fastest_right"] == pytest.approx(1 / 3)  # right only from the fastest GPU
     assert main(["evaluate", "regressor", "--data", data, "--recipe", "pair-median"]) == 0
     text = capsys.readouterr().out
@@ -105,7 +108,7 @@ def test_kept_back_rows_of_the_public_format(table: pd.DataFrame, tmp_path: Path
     other = other[sorted(other, reverse=True)].assign(uuid="GPU-1")
     asked = ("--train", train, "--test", csv(other, tmp_path / "test.csv"))
     found = answer(capsys, *asked, "--recipe", "prior")
-    assert found["n"] == 2 and found["protocol"] is None and set(found["by"]) == {"P100 PCIe 16GB", "RTX 3090"}
+    assert found["n"] == 2 and found["protocol"] is None and set(found["by"]["target_gpu"]) == {"P100 PCIe 16GB", "RTX 3090"}
     assert found["settings"]["workloads_on_one_gpu"] == 1 and found["settings"]["workloads_in_both"] == 0
     assert found["fastest_n"] == 0 and found["fastest_right"] is None
     assert answer(capsys, *asked, "--recipe", "pair-median", status=1)["coverage"] == 0
@@ -121,7 +124,7 @@ def test_a_gpu_of_ones_own(table: pd.DataFrame, tmp_path: Path, capsys: pytest.C
     asked = ("--train", csv(table, tmp_path / "train.csv"), "--test", data, "--recipe", "prior")
     assert main(["evaluate", "regressor", *asked]) == 2
     assert "unknown GPU 'Own 1'" in capsys.readouterr().err
-    assert set(answer(capsys, *asked, "--gpus", str(mine))["by"]) == {"Own 1", "A10G"}
+    assert set(answer(capsys, *asked, "--gpus", str(mine))["by"]["target_gpu"]) == {"Own 1"}
 
 
 @pytest.mark.parametrize(
@@ -132,7 +135,10 @@ def test_a_gpu_of_ones_own(table: pd.DataFrame, tmp_path: Path, capsys: pytest.C
         (["--train", "{data}", "--test", "{data}", "--protocol", "P2"], "leave them out"),
         (["--train", "{data}", "--test", "{data}", "--anchors", "3"], "leave them out"),
         (["--data", "{data}", "--anchors", "3"], "--anchors 3 belongs to --protocol P4-anchors"),
-        (["--data", "{data}", "--protocol", "P9"], "unknown protocol 'P9'; known are P2, P1, P3, P4, P4-anchors"),
+        (
+            ["--data", "{data}", "--protocol", "P9"],
+            "unknown protocol 'P9'; known are P2, P1, P3, new-workload, P4, new-gpu, P4-anchors",
+        ),
         (["--data", "{data}", "--recipe", "best"], "unknown recipe 'best'"),
         (["--train", "{data}", "--test", "{alone}", "--recipe", "prior"], "no workload of the 1 profiles ran on two GPUs"),
         (["--data", "{data}", "--gpus", "none.toml"], "none.toml"),
@@ -156,7 +162,7 @@ def test_latencies_without_telemetry_get_the_recipe_for_them(tmp_path: Path, cap
             "dataset": "32dataset",
             "model": f"m{number % 3}",
             "optimizer": "SGD",
-            "batchsize": number,
+            "batchsize": 1 + number,
             "epoch_latency": seconds * factor,
             "batch_latency": seconds * factor / 90,
         }

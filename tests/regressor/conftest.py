@@ -16,6 +16,7 @@ from epochcast.regressor.recipes import DefaultRecipe
 SHARED = Path(os.environ.get("EPOCHCAST_SHARED", Path(__file__).parents[2] / ".." / "shared"))
 PUBLIC = SHARED / "data" / "black_box" / "cloud_hw_trainpred.csv"
 PROFET = PUBLIC.with_name("profet_epoch_latency.csv.gz")
+RATES = SHARED / "data" / "cross_gpu" / "rates.csv.gz"
 
 
 @pytest.fixture(scope="session")
@@ -40,6 +41,14 @@ def profet_profiles() -> list[Profile]:
     if not PROFET.is_file():
         pytest.skip(f"public latencies are absent ({PROFET}); set EPOCHCAST_SHARED")
     return load_corpus(PROFET)
+
+
+@pytest.fixture(scope="session")
+def rates() -> list[Profile]:
+    """Rates of equal work on 28 GPUs."""
+    if not RATES.is_file():
+        pytest.skip(f"public rates are absent ({RATES}); set EPOCHCAST_SHARED")
+    return load_corpus(RATES)
 
 
 def statistics(mean: float, spread: float = 0.0, top: float = np.inf) -> dict[str, float]:

@@ -1,6 +1,7 @@
 import gzip
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -104,7 +105,56 @@ def test_the_public_profiles_survive_the_table_of_runs(tmp_path: Path, public_pr
     rows = [run_table.profile_row(profile) for profile in public_profiles]
     columns = [*run_table.FIELD_COLUMNS, *run_table.STATISTIC_COLUMNS]
     pd.DataFrame(rows).reindex(columns=columns).to_parquet(tmp_path / "corpus.parquet")
-    assert load_corpus(tmp_path) == public_profiles
+    # A campaign's runs say precision and batch in their labels, and have no origin.
+    own = [replace(profile, precision=None, batch=None, origin=None) for profile in public_profiles]
+    assert load_corpus(tmp_path) == own
+
+
+def test_a_table_of_runs_takes_precision_and_batch_from_the_labels(
+    tmp_path: Path, make_profile: Callable[..., Profile]
+) -> None:
+    row = run_table.profile_row(make_profile("T4", workload="a")) | {"precision": "16-mixed", "batch_size": 64}
+    columns = [*run_table.FIELD_COLUMNS, *run_table.STATISTIC_COLUMNS, "precision", "batch_size"]
+    pd.DataFrame([row]).reindex(columns=columns).to_parquet(tmp_path / "corpus.parquet")
+    (profile,) = load_corpus(tmp_path)
+    assert (profile.precision, profile.batch) == ("mixed", 64)
+
+
+RATES = """source,group,precision,gpu,batch,rate,unit,work,power_mean
+gavel,cnn,single,K80,,0.5,iterations/s,a,
+gavel,cnn,single,P100 PCIe 16GB,,1.5,iterations/s,a,
+lambda,bert,mixed,A40,32,20,items/s,b,250
+zeus,bert,single,A40,32,0.001,epochs/s,c,
+"""
+
+
+def test_rates_of_equal_work(tmp_path: Path) -> None:
+    (tmp_path / "rates.csv").write_text(RATES)
+    k80, _, a40, epochs = load_corpus(tmp_path / "rates.csv")
+    assert (k80.epoch_s, k80.unit, k80.workload, k80.group, k80.origin) == (2.0, "step", "a", "cnn", "gavel")
+    assert (k80.precision, k80.batch, k80.metrics, k80.feature_set) == ("fp32", None, {}, "none")
+    assert (a40.precision, a40.batch, a40.unit, a40.epoch_s) == ("mixed", 32, "cycle", 0.05)
+    assert a40.metrics["power"]["mean"] == a40.metrics["power"]["p75"] == 250 and a40.metrics["power"]["std"] == 0
+    assert (epochs.precision, epochs.unit) == ("tf32", "epoch")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("rate", "rates"), "is a CSV of no corpus|lacks rate"),
+        (("0.5", "-1"), "row 2: rate is -1.0; it must be above 0"),
+        (("mixed", "int8"), "row 4: precision is 'int8'"),
+        (("bert,mixed", ",mixed"), "row 4: group is empty"),
+    ],
+)
+def test_bad_rates(tmp_path: Path, change: tuple[str, str], message: str) -> None:
+    (tmp_path / "rates.csv").write_text(RATES.replace(*change))
+    with pytest.raises(InputError, match=message):
+        load_corpus(tmp_path / "rates.csv")
+
+
+def test_public_rates_make_the_pairs_that_their_readme_says(rates: list[Profile], catalog: Catalog) -> None:
+    assert len(rates) == 1384 and len(make_pairs(rates, catalog)) == 7012
 
 
 def test_an_empty_table_of_runs_is_no_training_data(tmp_path: Path) -> None:

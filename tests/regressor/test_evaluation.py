@@ -44,10 +44,10 @@ def test_evaluation_is_json_with_the_settings_that_gave_it(made_up_profiles: lis
     assert {"mape", "median_ape", "rmse", "r2", "n", "coverage", "by", "spread"} <= set(result)
     assert (result["recipe"], result["protocol"], result["settings"]["seeds"]) == ("prior", "P2", [0, 1])
     assert result["settings"]["profiles"] == 72 and result["n"] == result["settings"]["pairs"] == 144
-    assert set(result["by"]) == {"T4", "A10G", "V100 SXM2 16GB"}
-    assert sum(one["n"] for one in result["by"].values()) == 144
-    assert result["interval_coverage"] is None and result["by"]["T4"]["interval_coverage"] is None
-    assert sum(one["n"] for one in result["by_target"].values()) == 144
+    assert set(result["by"]["source_gpu"]) == {"T4", "A10G", "V100 SXM2 16GB"} and not result["by"]["source"]
+    assert sum(one["n"] for one in result["by"]["source_gpu"].values()) == 144
+    assert result["inside"] is None and result["by"]["source_gpu"]["T4"]["inside"] is None
+    assert sum(one["n"] for one in result["by"]["target_gpu"].values()) == 144
     assert result["fastest_n"] == 72
 
 
@@ -86,7 +86,7 @@ def test_split_learns_from_the_first_file_only(made_up_profiles: list[Profile], 
     recipe = DefaultRecipe(trees=5)
     whole = evaluate_split(made_up_profiles[:cut], made_up_profiles[cut:], catalog, recipe=recipe)
     assert whole.settings["workloads_in_both"] == 0 and whole.n == 36 and whole.mape < 15
-    assert whole.interval_coverage >= 0.7
+    assert whole.inside >= 0.7
     shared = evaluate_split(made_up_profiles, made_up_profiles, catalog, recipe="prior")
     assert shared.settings["workloads_in_both"] == 24
 
@@ -96,7 +96,7 @@ def test_split_learns_from_the_first_file_only(made_up_profiles: list[Profile], 
 def test_public_new_workload(public_profiles: list[Profile], catalog: Catalog) -> None:
     result = evaluate(public_profiles, catalog, recipe=FAST, protocol="P2", seeds=(0,))
     assert result.n == 1090 and result.mape <= 5.6 and result.r2 >= 0.975
-    assert all(0.85 <= figures["interval_coverage"] <= 0.95 for figures in result.by.values())
+    assert all(0.85 <= figures["inside"] <= 0.95 for figures in result.by["source_gpu"].values())
     assert result.interval_half_width <= 12 and result.interval_score < result.constant_width_score
     assert result.fastest_n == 408 and result.fastest_right >= 0.83 and result.fastest_regret < 2.5
     baseline = evaluate(public_profiles, catalog, recipe="pair-median", protocol="P2", seeds=(0,))
@@ -105,5 +105,5 @@ def test_public_new_workload(public_profiles: list[Profile], catalog: Catalog) -
 
 def test_public_new_gpu_with_anchors(public_profiles: list[Profile], catalog: Catalog) -> None:
     result = evaluate(public_profiles, catalog, recipe=FAST, protocol="P4-anchors", anchors=10)
-    assert result.mape <= 8.2 and result.n < 1090 and 0.85 <= result.interval_coverage <= 0.95
+    assert result.mape <= 8.2 and result.n < 1090 and 0.85 <= result.inside <= 0.95
     assert len(result.random_anchors) == 12 and result.mape < np.mean(result.random_anchors)

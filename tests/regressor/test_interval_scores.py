@@ -30,10 +30,10 @@ def test_the_interval_score_is_the_papers() -> None:
 
 def test_scores_by_hand() -> None:
     scores = score_intervals(np.array([0.1, -0.3, 0.0, np.nan, 0.2]), np.array([0.2, 0.2, 0.1, 0.1, np.nan]))
-    assert scores.coverage == pytest.approx(2 / 3)
+    assert scores.inside == pytest.approx(2 / 3)
     assert scores.half_width == pytest.approx(100 * (math.exp(0.2) - 1))
     assert scores.score == pytest.approx((0.4 + 0.4 + 20 * 0.1 + 0.2) / 3)
-    assert math.isnan(score_intervals(np.array([0.1]), np.array([np.nan])).coverage)
+    assert math.isnan(score_intervals(np.array([0.1]), np.array([np.nan])).inside)
 
 
 def test_widths_that_follow_the_errors_beat_one_width() -> None:
@@ -43,7 +43,7 @@ def test_widths_that_follow_the_errors_beat_one_width() -> None:
     error, folds = rng.normal(0, scale), np.arange(2000) % 5
     follows = score_intervals(error, fold_wise(error, folds, answers(scale)))
     one = score_intervals(error, constant_width(error, folds, answers(scale)))
-    assert follows.coverage == pytest.approx(0.9, abs=0.02) and one.coverage == pytest.approx(0.9, abs=0.02)
+    assert follows.inside == pytest.approx(0.9, abs=0.02) and one.inside == pytest.approx(0.9, abs=0.02)
     assert follows.score < 0.8 * one.score
     assert len(set(constant_width(error, folds, answers(scale)))) <= 5  # one per fold
 

@@ -18,6 +18,7 @@ from epochcast.regressor.protocols import splits
 from epochcast.regressor.recipes import (
     RECIPES,
     CatBoostRecipe,
+    DataSheetRidge,
     DefaultRecipe,
     HistGradientBoostingRecipe,
     LatencyOnlyRecipe,
@@ -28,6 +29,7 @@ from epochcast.regressor.recipes import (
     PriorRecipe,
     RandomForestRecipe,
     SpecificationRatio,
+    SpeedsRecipe,
 )
 from epochcast.regressor.recipes.default import FILES, PROCESSES_FILE
 from epochcast.regressor.scoring import score
@@ -47,6 +49,9 @@ FAST = {
     "flops-ratio": SpecificationRatio("flops"),
     "bandwidth-ratio": SpecificationRatio("memory_bandwidth"),
     "pair-median": PairMedian(),
+    "geometric-mean": SpecificationRatio("flops", "memory_bandwidth"),
+    "data-sheet-ridge": DataSheetRidge(),
+    "speeds": SpeedsRecipe(),
 }
 
 

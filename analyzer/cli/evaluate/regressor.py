@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ...errors import InputError
 from .. import progress
 from .regressor_report import compared, report
+
+if TYPE_CHECKING:
+    from ....regressor import Profile
 
 _FILE = click.Path(path_type=Path)
 
@@ -20,10 +25,15 @@ _FILE = click.Path(path_type=Path)
 @click.option("--test", type=_FILE, multiple=True, metavar="PATH", help="… test on pairs within this one (repeatable).")
 @click.option(
     "--protocol",
-    help="P2 new workload, P1 random rows (leaks), P3 new architecture, P4 new GPU, P4-anchors. [default: P2]",
+    help="P2 new workload, P1 random rows (leaks), P3 new architecture, P4 new GPU, P4-anchors; new-workload and new-gpu for "
+    "rates of equal work. [default: P2]",
 )
+@click.option("--families", is_flag=True, help="Equal networks of all sources leave together, of new-workload.")
 @click.option("--anchors", type=click.IntRange(min=0), help="Workloads measured on the new GPU, of P4-anchors. [default: 10]")
-@click.option("--recipe", help="Recipe to fit, or `all` to compare them. [default: default; latency-only without telemetry]")
+@click.option(
+    "--recipe",
+    help="Recipe to fit, or `all` to compare them. [default: default; without telemetry latency-only or, of rates, speeds]",
+)
 @click.option("--seeds", type=click.IntRange(1, 5), help="Shuffles of the groups (P1, P2). [default: 5, the paper's models 1]")
 @click.option("--gpus", type=_FILE, metavar="FILE", help="A TOML file with GPUs of your own.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
@@ -32,6 +42,7 @@ def regressor(
     train: tuple[Path, ...],
     test: tuple[Path, ...],
     protocol: str | None,
+    families: bool,
     anchors: int | None,
     recipe: str | None,
     seeds: int | None,
@@ -43,18 +54,20 @@ def regressor(
     \b
     Example: epochcast evaluate regressor --data cloud_hw_trainpred.csv --protocol P3
              epochcast evaluate regressor --data cloud_hw_trainpred.csv --protocol P4-anchors --anchors 5
+             epochcast evaluate regressor --data rates.csv.gz --protocol new-gpu
              epochcast evaluate regressor --train old.csv --test new.csv
     """
     from ....regressor import RECIPES, Evaluation, evaluate, evaluate_split, load_catalog
     from ....regressor import InputError as RegressorInputError
     from ....regressor.evaluation import BASELINES
-    from ....regressor.features import BUSY
     from ...training_data import load_training_data
 
     if bool(data) == bool(train) or bool(train) != bool(test):
         raise InputError("give either --data PATH or both --train PATH and --test PATH")
     if train and (protocol is not None or anchors is not None):
         raise InputError("--protocol and --anchors split one corpus; with --train and --test leave them out")
+    if families and protocol != "new-workload":
+        raise InputError("--families belongs to --protocol new-workload; give both")
     if anchors is not None and protocol != "P4-anchors":
         raise InputError(f"--anchors {anchors} belongs to --protocol P4-anchors; give both")
     catalog = load_catalog(gpus)
@@ -77,6 +90,7 @@ def regressor(
             recipe=name,
             seeds=None if seeds is None else range(seeds),
             anchors=10 if anchors is None else anchors,
+            families=families,
             progress=lambda done, fits: progress.show(f"{name}: fit {done + 1} of {fits}"),
         )
 
@@ -92,9 +106,18 @@ def regressor(
         click.echo(json.dumps(answers, indent=2) if as_json else compared(answers))
         return 0 if any(answer["n"] for answer in answers) else 1
     if recipe is None:
-        recipe = "default" if any(set(BUSY) & set(profile.metrics) for profile in corpora[0]) else "latency-only"
+        recipe = _recipe_for(corpora[0])
     answer = measure(recipe).to_json()
     answer["baselines"] = {name: measure(name).to_json() for name in BASELINES if name != recipe}
     progress.clear()
     click.echo(json.dumps(answer, indent=2) if as_json else report(answer))
     return 0 if answer["n"] else 1  # a recipe may have no answer for a protocol
+
+
+def _recipe_for(profiles: Sequence[Profile]) -> str:
+    """What answers for data like these: rates of equal work hold telemetry in a few rows, PROFET's latencies in none."""
+    from ....regressor.features import BUSY
+
+    if 2 * sum(bool(set(BUSY) & set(profile.metrics)) for profile in profiles) >= len(profiles):
+        return "default"
+    return "latency-only" if any(profile.step_s for profile in profiles) else "speeds"

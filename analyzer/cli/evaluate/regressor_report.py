@@ -7,14 +7,27 @@ from typing import Any
 
 from ..tables import figure, table
 
-_HEADER = ("recipe", "MAPE %", "median %", "P90 %", "RMSE s", "R2", "n", "answered", "fastest GPU right", "regret %")
+_BY = {"source_gpu": "from GPU", "target_gpu": "to GPU", "source": "source", "precision": "precision"}
+_HEADER = (
+    "recipe",
+    "MAPE %",
+    "median %",
+    "P90 %",
+    "RMSE s",
+    "R2",
+    "n",
+    "answered",
+    "wrong order",
+    "fastest GPU right",
+    "regret %",
+)
 
 
 def report(answer: Mapping[str, Any]) -> str:
     """The recipe beside the baselines, its interval, and its figures per source and target GPU."""
-    parts = [_asked(answer), compared([answer, *answer["baselines"].values()])]
+    parts = [_asked(answer), compared([answer, *answer["baselines"].values()]), _order_and_bias(answer)]
     if answer["n"]:
-        parts += [_interval(answer), _by("source", answer["by"]), _by("target", answer["by_target"])]
+        parts += [_interval(answer), *(_by(title, answer["by"][key]) for key, title in _BY.items() if answer["by"][key])]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -26,12 +39,24 @@ def compared(answers: Sequence[Mapping[str, Any]]) -> str:
             answer["recipe"],
             *(figure(answer[key]) for key in keys),
             _percent(answer["coverage"]),
+            "-" if answer["wrong_order"] is None else f"{answer['wrong_order']:.1f} %",
             _percent(answer["fastest_right"]),
             figure(answer["fastest_regret"]),
         )
         for answer in answers
     ]
-    return f"{table(_HEADER, rows)}\nregret: how much longer a job takes on the GPU predicted to be fastest than on the fastest"
+    return (
+        f"{table(_HEADER, rows)}\nwrong order: of pairs more than 10 % apart; regret: how much longer a job takes on the GPU "
+        "predicted to be fastest than on the fastest"
+    )
+
+
+def _order_and_bias(answer: Mapping[str, Any]) -> str:
+    if not answer["n"]:
+        return ""
+    by_group = answer["mape_by_group"]
+    mean = "" if by_group is None else f"mean over groups: MAPE {figure(by_group)} %; "
+    return f"{mean}median log error {answer['bias']:+.3f}"
 
 
 def _asked(answer: Mapping[str, Any]) -> str:
@@ -40,6 +65,11 @@ def _asked(answer: Mapping[str, Any]) -> str:
     alone = settings["workloads_on_one_gpu"]
     skipped = f"; {alone} workloads ran on one GPU only and make no pair" if alone else ""
     if answer["protocol"] is None:
+        if into := settings["only_into"]:
+            return (
+                f"trained on {settings['train_profiles']} profiles, tested on {settings['pairs']} pairs into GPUs that "
+                f"training has not seen ({', '.join(into)}){skipped}"
+            )
         both = settings["workloads_in_both"]
         shared = f"; {both} workloads stand in both, so this is no test of new ones" if both else ""
         return (
@@ -62,12 +92,12 @@ def _asked(answer: Mapping[str, Any]) -> str:
 
 
 def _interval(answer: Mapping[str, Any]) -> str:
-    if answer["interval_coverage"] is None:
+    if answer["inside"] is None:
         return ""
     constant = answer["constant_width_score"]
     beside = "" if constant is None else f" (one width for all: {figure(constant)}; smaller is better)"
     return (
-        f"90 % interval: {_percent(answer['interval_coverage'])} inside, median half-width "
+        f"90 % interval: {_percent(answer['inside'])} inside, median half-width "
         f"{figure(answer['interval_half_width'])} %, interval score {figure(answer['interval_score'])}{beside}"
     )
 
@@ -77,7 +107,7 @@ def _by(end: str, by: Mapping[str, Mapping[str, float | None]]) -> str:
         (
             gpu,
             *(figure(figures[key]) for key in ("mape", "median_ape", "n")),
-            _percent(figures["interval_coverage"]),
+            _percent(figures["inside"]),
             figure(figures["interval_half_width"]),
         )
         for gpu, figures in by.items()

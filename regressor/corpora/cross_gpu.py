@@ -1,0 +1,73 @@
+"""Rates of equal work on several GPUs, gathered from public benchmarks (``rates.csv.gz``): one row per GPU and kind of work.
+
+``work`` is the key of equal work and becomes the workload, ``group`` the family that leave-one-out goes by, ``source`` the
+origin. An epoch is one unit of work: ``epoch_s`` is the inverse of ``rate``.
+
+``single`` precision is FP32 code: on the GPUs of the origin ``gavel`` nothing but FP32, elsewhere TF32 on Ampere and newer.
+Telemetry is mostly missing. Where only the mean of the power is given, its statistics are those of a constant.
+"""
+
+from pathlib import Path
+
+import pandas as pd
+
+from ..errors import InputError
+from ..precision import Precision
+from ..profile import STATISTICS, Profile, Unit, feature_set
+from .csv_table import check_filled, positive, read_table
+
+SIGNATURE = ("work", "rate")
+"""Columns that tell this file from others."""
+
+_NEEDED = ["source", "group", "precision", "gpu", "unit", "work"]
+_METRICS = ("gpu_utilization", "memory_used", "temperature")
+_UNITS: dict[str, Unit] = {"epochs/s": "epoch", "iterations/s": "step"}  # items/s are neither
+
+
+def load(path: Path) -> list[Profile]:
+    """Read the CSV into one profile per row, in its order.
+
+    Raises:
+        InputError: the file is unreadable, empty, lacks a column, or a cell is empty or impossible.
+    """
+    table = read_table(path)
+    if missing := [column for column in (*_NEEDED, "rate") if column not in table]:
+        raise InputError(f"{path.name} lacks {', '.join(missing)}; a table of rates of equal work has them")
+    if table.empty:
+        raise InputError(f"{path.name} holds no row; give rates of one work on two GPUs")
+    check_filled(table, _NEEDED, path.name)
+    table["rate"] = positive(table, "rate", path.name)
+    return [_profile(row, f"{path.name}, row {number}") for number, (_, row) in enumerate(table.iterrows(), start=2)]
+
+
+def _profile(row: "pd.Series[float]", where: str) -> Profile:
+    metrics = {name: {of: float(row[f"{name}_{of}"]) for of in STATISTICS} for name in _METRICS if _holds(row, f"{name}_mean")}
+    if _holds(row, "power_mean"):
+        watts = float(row["power_mean"])
+        metrics["power"] = dict.fromkeys(STATISTICS, watts) | {"std": 0.0}
+    return Profile(
+        gpu=str(row["gpu"]),
+        epoch_s=1 / float(row["rate"]),
+        unit=_UNITS.get(str(row["unit"]), "cycle"),
+        epochs=1,
+        metrics=metrics,
+        feature_set=feature_set(metrics),
+        first_epoch_excluded=False,
+        workload=str(row["work"]),
+        group=str(row["group"]),
+        precision=_precision(str(row["precision"]), str(row["source"]), where),
+        batch=float(row["batch"]) if _holds(row, "batch") else None,
+        origin=str(row["source"]),
+    )
+
+
+def _holds(row: "pd.Series[float]", column: str) -> bool:
+    return column in row and bool(pd.notna(row[column]))
+
+
+def _precision(word: str, origin: str, where: str) -> Precision:
+    if word not in ("mixed", "single"):
+        raise InputError(f"{where}: precision is {word!r:.60}; it must be 'mixed' or 'single'")
+    if word == "mixed":
+        return "mixed"
+    return "fp32" if origin == "gavel" else "tf32"

@@ -1,0 +1,79 @@
+"""The arithmetic of a job: which precision it computes in, and how fast a GPU is in that."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal, get_args
+
+if TYPE_CHECKING:
+    from .gpus import Gpu
+    from .profile import Profile
+
+Precision = Literal["fp32", "tf32", "mixed", "fp8"]
+"""What a job's matrix products are computed in:
+
+- ``fp32``: FP32 on every GPU (TF32 switched off).
+- ``tf32``: FP32 code that the framework runs in TF32 where the GPU has it (Ampere and newer), and in FP32 elsewhere.
+- ``mixed``: FP16 or BF16 under autocast, on tensor cores where the GPU has them.
+- ``fp8``: FP8 where the GPU has it, else as ``mixed``; nobody has measured it for us.
+"""
+
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+
+# Words of training scripts, Lightning's and ours among them. FP32 code counts as tf32: cuDNN's convolutions use TF32 by
+# PyTorch's default, and so do all of TensorFlow's products and those in NVIDIA's containers.
+_WORDS: dict[str, Precision] = {
+    **dict.fromkeys(("fp32", "float32", "32", "32-true", "single", "tf32"), "tf32"),
+    **dict.fromkeys(("amp", "mixed", "fp16", "16", "16-mixed", "16-true", "float16", "half"), "mixed"),
+    **dict.fromkeys(("bf16", "bf16-mixed", "bf16-true", "bfloat16"), "mixed"),
+    **dict.fromkeys(("fp8", "transformer-engine"), "fp8"),
+}
+
+_FIRST_WITH_TENSOR_CORES = 7.0  # compute capability of Volta
+_FIRST_WITH_TF32 = 8.0  # of Ampere
+
+# Share of the time in which the tensor pipe works. Below it, a library's odd kernel; a network in 16 bits shows 0.05 to 0.5.
+_TENSOR_CORES_IN_USE = 0.02
+
+# What is taken for likely where nothing is known: one in two jobs on a GPU with tensor cores uses them in 16 bits.
+_UNKNOWN: Mapping[Precision, float] = {"tf32": 0.5, "mixed": 0.5}
+
+
+def precision_of(word: str | None) -> Precision | None:
+    """Return the precision that a label file or a configuration means by ``word``; None where it says nothing we know."""
+    return None if word is None else _WORDS.get(word.strip().lower())
+
+
+def arithmetic_rate(gpu: "Gpu", precision: Precision) -> float:
+    """Return the data sheet's rate of matrix products [FLOP/s], dense, in the best way that the GPU has for this precision.
+
+    Without tensor cores half precision counts where it is faster than FP32 (P100), else FP32 does.
+    """
+    fp32 = 2.0 * gpu.cuda_cores * gpu.boost_clock
+    if precision == "fp32":
+        return fp32
+    if precision == "tf32":
+        return gpu.tf32_tensor_flops or fp32
+    half = gpu.fp16_tensor_flops or gpu.bf16_tensor_flops or max(gpu.fp16_flops or 0.0, fp32)
+    return (gpu.fp8_tensor_flops or half) if precision == "fp8" else half
+
+
+def likely_precisions(profile: "Profile", gpu: "Gpu") -> tuple[dict[Precision, float], str]:
+    """Return how likely each precision is for the job of a profile on ``gpu``, adding up to 1, and what says so.
+
+    What the user declares counts; else what the telemetry shows; else both of FP32 code and mixed precision are as likely.
+    FP32 code counts as ``tf32``.
+    """
+    if profile.precision is not None:
+        return {profile.precision: 1.0}, "declared"
+    if gpu.compute_capability < _FIRST_WITH_TENSOR_CORES:
+        return {"tf32": 1.0}, f"assumed: the {gpu.name} has no tensor cores, which mixed precision is for"
+    if "tensor_active" not in profile.metrics:
+        return dict(_UNKNOWN), "not known"
+    share = profile.metrics["tensor_active"]["mean"]
+    if share < _TENSOR_CORES_IN_USE:
+        code: Precision = "tf32" if gpu.compute_capability < _FIRST_WITH_TF32 else "fp32"
+        return {code: 1.0}, f"tensor_active {share:.2f}: no tensor cores in use"
+    if gpu.compute_capability < _FIRST_WITH_TF32:
+        return {"mixed": 1.0}, f"tensor_active {share:.2f}: on the {gpu.name} only 16 bits use tensor cores"
+    if profile.metrics.get("fp16_active", {"mean": 0.0})["mean"] >= _TENSOR_CORES_IN_USE:
+        return {"mixed": 1.0}, "tensor_active and fp16_active: half precision"
+    return dict(_UNKNOWN), f"tensor_active {share:.2f}: TF32 or 16 bits"

@@ -1,0 +1,293 @@
+"""How fast GPUs are at equal work: learnt from rates measured on several GPUs, without telemetry.
+
+log speed of job j on GPU g in precision p, up to what the work costs anywhere::
+
+    x(g, p)·(slopes + slopes of p + slopes of j) + GPU g + (GPU g, j) + (architecture of g, p, j) + batch·(b + b of j) + noise
+
+x are logs of data-sheet figures (:data:`FIGURES`). Every coefficient is normal around 0, those of a job too: a hierarchical
+linear model (Gelman and Hill 2007, ch. 13), or, the same, a Gaussian process over GPU, precision and job. A GPU that was never
+measured has its data sheet and the width of what is not known; a job that was never measured has the average job's mix.
+
+Given the shared coefficients jobs are independent, so each job's own ones are integrated out by themselves.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+
+from .gpus import Gpu
+from .precision import PRECISIONS, Precision, arithmetic_rate
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+FIGURES = ("arithmetic_rate", "fp32_rate", "effective_rate", "memory_bandwidth", "l2_cache", "sm_count", "tdp")
+"""What x(g, p) holds the logs of; the first one by precision, FP32 with and without credit for dual issue."""
+
+# Standard deviations of the coefficients, in log speed per log figure or in log speed. They maximise the marginal likelihood of
+# the rates of ../shared/data/cross_gpu (benchmarks/regressor/speeds.py), rounded.
+_SLOPE = 0.27
+_SLOPE_OF_PRECISION = 0.03
+_SLOPE_OF_JOB = 0.06
+_GPU = 0.055
+_GPU_OF_JOB = 0.09
+_ARCHITECTURE_OF_JOB = 0.10
+_BATCH = 0.06
+_BATCH_OF_JOB = 0.30
+
+# Of one rate, before an origin's own scatter is known; the least and the most that is believed.
+_NOISE = 0.10
+_LEAST_NOISE, _MOST_NOISE = 0.03, 0.30
+# Rates that an origin's scatter is estimated from at least, and how often: noise and coefficients depend on each other.
+_FEWEST_RATES = 30
+_ROUNDS = 3
+
+# A work's cost has no prior: a variance far above that of any log rate (e^±30).
+_FLAT = 1e3
+
+
+class Rate(NamedTuple):
+    """One measured rate of a work.
+
+    Attributes:
+        work: the key of equal work: only rates of one work are compared.
+        job: what shares coefficients, such as a network.
+        gpu, precision: it was measured on and in.
+        log_speed: of work per second.
+        log_batch: of the items in one step, relative to others of the work; 0 where it is not known.
+        origin: rates of one scatter alike.
+    """
+
+    work: str
+    job: str
+    gpu: Gpu
+    precision: Precision
+    log_speed: float
+    log_batch: float = 0.0
+    origin: str = ""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Log of target over source speed, and its variance, arrays of shape (n,)."""
+
+    mean: Vector
+    variance: Vector
+
+
+class Speeds:
+    """The fitted model; see the module."""
+
+    def fit(self, rates: Sequence[Rate]) -> Self:
+        """Learn from rates of works that were measured on two GPUs or more."""
+        self._gpus = {name: number for number, name in enumerate(sorted({rate.gpu.name for rate in rates}))}
+        self._architectures = {name: number for number, name in enumerate(sorted({_architecture(rate.gpu) for rate in rates}))}
+        self._centre = (
+            np.mean([log_figures(rate.gpu, rate.precision) for rate in rates], axis=0) if rates else np.zeros(len(FIGURES))
+        )
+        by_job: dict[str, list[Rate]] = defaultdict(list)
+        for rate in rates:
+            by_job[rate.job].append(rate)
+        self.noise_: dict[str, float] = {}
+        for _ in range(_ROUNDS):
+            self._fit_jobs(by_job)
+            self.noise_ = self._scatter(by_job)
+        self._fit_jobs(by_job)
+        return self
+
+    def _fit_jobs(self, by_job: dict[str, list[Rate]]) -> None:
+        self._jobs = {job: _Job.of(self, rates) for job, rates in by_job.items()}
+        precision = np.diag(1 / self._shared_scales() ** 2)
+        evidence = np.zeros(len(precision))
+        for job in self._jobs.values():
+            precision = precision + job.information
+            evidence = evidence + job.evidence
+        self._solve(precision, evidence)
+
+    def _solve(self, precision: Matrix, evidence: Vector) -> None:
+        self._information, self._evidence = precision, evidence
+        self._covariance: Matrix = np.linalg.inv(precision).astype(np.float64)
+        self._mean = self._covariance @ evidence
+
+    def without(self, job: str) -> "Speeds":
+        """The model that was never shown a job, without another fit: its part of the evidence is taken away again."""
+        other = Speeds()
+        other.__dict__ |= self.__dict__
+        other._jobs = {name: held for name, held in self._jobs.items() if name != job}
+        if job in self._jobs:
+            other._solve(self._information - self._jobs[job].information, self._evidence - self._jobs[job].evidence)
+        return other
+
+    def compare(
+        self, sources: Sequence[Gpu], targets: Sequence[Gpu], precisions: Sequence[Precision], jobs: Sequence[str | None]
+    ) -> Comparison:
+        """Log of target over source speed at the same batch for each of n questions.
+
+        A job that is None, or was never measured, is a new one. So is a GPU without a rate: it has its data sheet.
+        """
+        shared = self._shared(targets, precisions) - self._shared(sources, precisions)
+        own = self._own(targets, precisions) - self._own(sources, precisions)
+        scales = self._own_scales() ** 2
+        mean, left = shared @ self._mean, (own * scales * own).sum(axis=1)
+        names = np.array([job if job in self._jobs else "" for job in jobs], dtype=object)
+        for name in set(names.tolist()) - {""}:
+            rows, job = np.flatnonzero(names == name), self._jobs[name]
+            weights = own[rows] @ job.gain
+            shared[rows] -= weights @ job.shared  # what the job's own rates say already
+            mean[rows] = shared[rows] @ self._mean + weights @ job.log_speed
+            left[rows] -= (weights @ job.own * scales * own[rows]).sum(axis=1)
+        variance = (shared @ self._covariance * shared).sum(axis=1) + left
+        return Comparison(mean, variance + self._unseen(sources, targets))
+
+    def knows(self, gpu: Gpu) -> bool:
+        """Whether the GPU was measured."""
+        return gpu.name in self._gpus
+
+    def knows_job(self, job: str | None) -> bool:
+        """Whether the job was measured."""
+        return job in self._jobs
+
+    def _unseen(self, sources: Sequence[Gpu], targets: Sequence[Gpu]) -> Vector:
+        """Variance that GPUs and architectures without a rate add; two of one architecture share what is not known of it."""
+        variance = np.zeros(len(sources))
+        for row, (source, target) in enumerate(zip(sources, targets, strict=True)):
+            variance[row] = sum(not self.knows(gpu) for gpu in (source, target)) * (_GPU**2 + _GPU_OF_JOB**2)
+            architectures = {_architecture(source), _architecture(target)}
+            if len(architectures) > 1:
+                variance[row] += len(architectures - self._architectures.keys()) * _ARCHITECTURE_OF_JOB**2
+        return variance
+
+    def _scatter(self, by_job: dict[str, list[Rate]]) -> dict[str, float]:
+        """Standard deviation of a single rate by origin, one step of MacKay's fixed point (1992, eq. 4.8 for a noise level)."""
+        squares: dict[str, float] = defaultdict(float)
+        freedom: dict[str, float] = defaultdict(float)
+        count: dict[str, int] = defaultdict(int)
+        for name, rates in by_job.items():
+            left, diagonal = self._jobs[name].residuals(self._mean, self._covariance)
+            for rate, residual, share in zip(rates, left.tolist(), diagonal.tolist(), strict=True):
+                variance = self.noise(rate.origin) ** 2
+                squares[rate.origin] += (variance * residual) ** 2
+                freedom[rate.origin] += variance * share
+                count[rate.origin] += 1
+        return {
+            origin: float(np.clip(math.sqrt(squares[origin] / freedom[origin]), _LEAST_NOISE, _MOST_NOISE))
+            for origin in squares
+            if count[origin] >= _FEWEST_RATES
+        }
+
+    def noise(self, origin: str | None) -> float:
+        """Standard deviation of one measured log rate of an origin."""
+        return self.noise_.get(origin or "", _NOISE)
+
+    def _shared(self, gpus: Sequence[Gpu], precisions: Sequence[Precision], batch: Vector | None = None) -> Matrix:
+        """Rows of the coefficients that all jobs share."""
+        x = self._x(gpus, precisions)
+        gpu = _one_hot([gpu.name for gpu in gpus], self._gpus)
+        return np.concatenate([x, *_by_precision(x, precisions), gpu, _column(batch, len(gpus))], axis=1)
+
+    def _own(self, gpus: Sequence[Gpu], precisions: Sequence[Precision], batch: Vector | None = None) -> Matrix:
+        """Rows of the coefficients that a job has for itself."""
+        architecture = _by_precision(_one_hot([_architecture(gpu) for gpu in gpus], self._architectures), precisions)
+        gpu = _one_hot([gpu.name for gpu in gpus], self._gpus)
+        return np.concatenate([self._x(gpus, precisions), *architecture, gpu, _column(batch, len(gpus))], axis=1)
+
+    def _shared_scales(self) -> Vector:
+        figures = len(FIGURES)
+        scales = [_SLOPE] * figures + [_SLOPE_OF_PRECISION] * (figures * len(PRECISIONS)) + [_GPU] * len(self._gpus) + [_BATCH]
+        return np.array(scales)
+
+    def _own_scales(self) -> Vector:
+        scales = [_SLOPE_OF_JOB] * len(FIGURES) + [_ARCHITECTURE_OF_JOB] * (len(self._architectures) * len(PRECISIONS))
+        return np.array(scales + [_GPU_OF_JOB] * len(self._gpus) + [_BATCH_OF_JOB])
+
+    def _x(self, gpus: Sequence[Gpu], precisions: Sequence[Precision]) -> Matrix:
+        return np.array([log_figures(gpu, precision) for gpu, precision in zip(gpus, precisions, strict=True)]) - self._centre
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What the rates of one job say, its own coefficients integrated out.
+
+    Attributes:
+        shared, own: rows of the coefficients, shape (rates, …).
+        log_speed: shape (rates,).
+        gain: from log speeds to own coefficients, shape (own, rates).
+        inverse: of the covariance of the log speeds given the shared coefficients, shape (rates, rates).
+    """
+
+    shared: Matrix
+    own: Matrix
+    log_speed: Vector
+    gain: Matrix
+    inverse: Matrix
+
+    @classmethod
+    def of(cls, speeds: Speeds, rates: Sequence[Rate]) -> "_Job":
+        gpus, precisions = [rate.gpu for rate in rates], [rate.precision for rate in rates]
+        batch = np.array([rate.log_batch for rate in rates])
+        shared, own = speeds._shared(gpus, precisions, batch), speeds._own(gpus, precisions, batch)
+        scales = speeds._own_scales() ** 2
+        works = np.unique([rate.work for rate in rates], return_inverse=True)[1]
+        noise = np.array([speeds.noise(rate.origin) ** 2 for rate in rates])
+        covariance = (own * scales) @ own.T + _FLAT * (works[:, None] == works[None]) + np.diag(noise)
+        inverse = cho_solve(cho_factor(covariance), np.eye(len(rates)))
+        # The mean of each work is taken out first: with the flat variance it changes nothing but rounding.
+        log_speed = np.array([rate.log_speed for rate in rates])
+        means = np.bincount(works, log_speed) / np.bincount(works)
+        return cls(shared, own, log_speed - means[works], scales[:, None] * own.T @ inverse, inverse)
+
+    @property
+    def information(self) -> Matrix:
+        return self.shared.T @ self.inverse @ self.shared
+
+    @property
+    def evidence(self) -> Vector:
+        return self.shared.T @ self.inverse @ self.log_speed
+
+    def residuals(self, mean: Vector, covariance: Matrix) -> tuple[Vector, Vector]:
+        """K⁻¹·y and the diagonal of K⁻¹, (rates,) each, where K is the covariance with nothing given."""
+        weighted = self.inverse @ self.shared
+        left = self.inverse @ self.log_speed - weighted @ mean
+        return left, np.diag(self.inverse) - (weighted @ covariance * weighted).sum(axis=1)
+
+
+def log_figures(gpu: Gpu, precision: Precision) -> list[float]:
+    """Logs of :data:`FIGURES` of a GPU in a precision: x(g, p) before it is centred."""
+    fp32 = 2.0 * gpu.cuda_cores * gpu.boost_clock
+    l2 = gpu.l2_cache or _TYPICAL_L2 * gpu.sm_count
+    figures = (arithmetic_rate(gpu, precision), fp32, gpu.effective_flops, gpu.memory_bandwidth, l2, gpu.sm_count, gpu.tdp)
+    return [math.log(figure) for figure in figures]
+
+
+# Bytes per SM, the median of the catalogue; for a GPU of one's own that does not say.
+_TYPICAL_L2 = 87_000
+
+
+def _architecture(gpu: Gpu) -> str:
+    """GPUs of one compute capability have one kind of SM."""
+    return f"{gpu.compute_capability:.1f}"
+
+
+def _by_precision(rows: Matrix, precisions: Sequence[Precision]) -> list[Matrix]:
+    """The rows once for each precision, 0 where a row is of another."""
+    held = np.array(precisions, dtype=object)
+    return [rows * (held == precision)[:, None] for precision in PRECISIONS]
+
+
+def _column(batch: Vector | None, rows: int) -> Matrix:
+    return np.zeros((rows, 1)) if batch is None else batch[:, None]
+
+
+def _one_hot(names: Sequence[str], known: dict[str, int]) -> Matrix:
+    """A column for each known name; none for another."""
+    rows = np.zeros((len(names), len(known)))
+    for row, name in enumerate(names):
+        if name in known:
+            rows[row, known[name]] = 1.0
+    return rows
