@@ -77,7 +77,7 @@ def test_json_round_trip(readings: list[float], simulated: bool) -> None:
         ({"epoch_s_low": 9.0, "epoch_s_high": 1.7e308}, "give 0 < low <= epoch_s <= high"),
         ({"stalls": 10**400, "stall_s": 1.0}, "stalls is 1000"),
         ({"epochs": 10**400}, "epochs is 1000"),
-        ({"workload": ""}, "workload is ''; it must be a text of 1 to 100"),
+        ({"workload": ""}, "workload is ''; it must be a text of 1 to 200"),
         ({"group": "x" * 201}, "group is 'xxx"),
         ({"metrics": {"sm_active": dict.fromkeys(STATISTICS, 93.0)}}, "divide percents by 100"),
     ],

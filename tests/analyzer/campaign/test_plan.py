@@ -90,7 +90,7 @@ def test_shipped_plans_name_networks_that_exist() -> None:
         (f"run_timeout_s = inf\n[[workload]]\n{GOOD}", "run_timeout_s is inf; it should be a finite number"),
         (f"[workload]\n{GOOD}", r"workload is .*; it should be tables, each under \[\[workload\]\]"),
         ("workload = [1]", r"workload\[1\] is 1; it should be tables, each under"),
-        (f"[[workload]]\n{GOOD}".replace("LeNet5", "a" * 99), r"the workload's name 'aaa.* has 109 letters; 100 are the most"),
+        (f"[[workload]]\n{GOOD}".replace("LeNet5", "a" * 199), r"the workload's name 'aaa.* has 209 letters; 200 are the most"),
         (f"seed = {2**63}\n[[workload]]\n{GOOD}", "seed is 9223372036854775808; it should be less than"),
     ],
 )
