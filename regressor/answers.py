@@ -20,6 +20,7 @@ class Answers:
             part of an answer counts by this share, the prior takes the rest.
         routes: how each pair is answered, a name of the recipe's own.
         sources: name of the source GPU.
+        origins: the collection that the source profile is of, empty where it is of none.
     """
 
     log_ratio: NDArray[np.float64]
@@ -27,6 +28,7 @@ class Answers:
     support: NDArray[np.float64]
     routes: NDArray[np.str_]
     sources: NDArray[np.str_]
+    origins: NDArray[np.str_]
 
     def __getitem__(self, rows: NDArray[np.intp]) -> "Answers":
         """Return the answers of these rows."""

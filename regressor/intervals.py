@@ -1,4 +1,4 @@
-"""Conformal intervals: quantiles of scaled errors per route and source GPU (Lei et al. 2018, 5.2, "locally weighted")."""
+"""Conformal intervals: quantiles of scaled errors per route, origin and source GPU (Lei et al. 2018, 5.2)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from .answers import Answers
 from .scoring import conformal_quantile
 
-# Fewer errors of one source GPU give no stable quantile of their own; all sources together are taken then.
+# Fewer errors of one source GPU or origin give no stable quantile of their own; all together are taken then.
 _FEWEST = 50
 
 
@@ -23,28 +23,44 @@ class Interval:
         protocol: what was left out of training when the errors were made.
         n: how many errors.
         by_source: the quantile of each source GPU with errors enough; sensors and clocks differ, and so do errors.
+        by_origin: how many times as large as all the errors of each origin with errors enough are, at the same quantile; the
+            quantiles by source are of what this leaves. Code that was tuned for its GPUs errs less than other code.
     """
 
     multiple: float
     protocol: str
     n: int
     by_source: Mapping[str, float] = field(default_factory=dict)
+    by_origin: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def of_errors(cls, log_errors: NDArray[np.float64], answers: Answers, protocol: str) -> Self:
         """Take the quantiles over errors and answers of shape (n,)."""
         scaled = log_errors / answers.scale
-        sources, counts = np.unique(answers.sources, return_counts=True)
-        by_source = {
-            str(source): conformal_quantile(scaled[answers.sources == source])
-            for source, count in zip(sources, counts, strict=True)
-            if count >= _FEWEST
-        }
-        return cls(conformal_quantile(scaled), protocol, len(log_errors), by_source)
+        multiple = conformal_quantile(scaled)
+        named = _quantiles(scaled, answers.origins).items() if multiple > 0 else ()
+        by_origin = {origin: value / multiple for origin, value in named if origin and value > 0}
+        by_source = _quantiles(scaled / _factors(by_origin, answers.origins, 1.0), answers.sources)
+        return cls(multiple, protocol, len(log_errors), by_source, by_origin)
 
     def half_widths(self, answers: Answers) -> NDArray[np.float64]:
         """Half-width of each answer's interval in log seconds, shape (n,)."""
-        return np.array([self.by_source.get(source, self.multiple) for source in answers.sources.tolist()]) * answers.scale
+        of_source = _factors(self.by_source, answers.sources, self.multiple)
+        return of_source * _factors(self.by_origin, answers.origins, 1.0) * answers.scale
+
+
+def _quantiles(scaled: NDArray[np.float64], names: NDArray[np.str_]) -> dict[str, float]:
+    """The conformal quantile of the rows of each name with errors enough."""
+    known, counts = np.unique(names, return_counts=True)
+    return {
+        str(name): conformal_quantile(scaled[names == name])
+        for name, count in zip(known, counts, strict=True)
+        if count >= _FEWEST
+    }
+
+
+def _factors(by_name: Mapping[str, float], names: NDArray[np.str_], other: float) -> NDArray[np.float64]:
+    return np.array([by_name.get(name, other) for name in names.tolist()], dtype=np.float64)
 
 
 def half_widths(intervals: Mapping[str, Interval], answers: Answers) -> NDArray[np.float64]:

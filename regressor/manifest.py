@@ -11,7 +11,7 @@ from .recipes.default import Route
 from .residual_process import MOST_PAIRS
 from .smooth_features import SMOOTH
 
-SCHEMA = "epochcast.regressor/v2"
+SCHEMA = "epochcast.regressor/v3"
 
 Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
 Count = Annotated[int, Field(ge=0, le=10**9)]
@@ -68,6 +68,7 @@ class IntervalState(_Part):
     protocol: Literal["P2", "P3", "P4", "P4-anchors", "prior"]
     n: Annotated[int, Field(ge=1, le=10**9)]
     by_source: dict[Name, Annotated[float, Field(ge=0, le=100)]]
+    by_origin: dict[Name, Annotated[float, Field(ge=0, le=100)]]
 
 
 class Training(_Part):
@@ -151,7 +152,7 @@ class CalibrationState(_Part):
 class Manifest(_Part):
     """The whole of ``model.json``; ``epochcast`` is the version that wrote it."""
 
-    schema_: Annotated[Literal["epochcast.regressor/v2"], Field(alias="schema")]
+    schema_: Annotated[Literal["epochcast.regressor/v3"], Field(alias="schema")]
     epochcast: Name
     recipe: RecipeState
     parameters: Parameters

@@ -78,6 +78,11 @@ def _check_same_work(workload: str, runs: Sequence[Profile]) -> None:
         )
 
 
+def origins(pairs: Sequence[Pair]) -> NDArray[np.str_]:
+    """The collection that each source profile is of, shape (n,); empty where it is of none."""
+    return np.array([pair.source.origin or "" for pair in pairs], dtype=np.str_)
+
+
 def source_seconds(pairs: Sequence[Pair]) -> NDArray[np.float64]:
     """Epoch or step seconds on the source GPU, shape (n,).
 

@@ -132,7 +132,7 @@ def lines() -> Iterator[str]:
     base = out_of_fold(public.pairs, "P4", DefaultRecipe(), also=out)[2]
     assert base is not None
     one = np.ones(len(actual))
-    prior = Answers(prior_log_ratio(public.pairs), one, one, np.full(len(one), "prior"), public.sources)
+    prior = Answers(prior_log_ratio(public.pairs), one, one, np.full(len(one), "prior"), public.sources, np.full(len(one), ""))
     setting = Setting(public, base, out.answers(), actual)
     orders = {gpu: chosen_anchors(public.pairs, gpu) for gpu in setting.gpus()}
     yield from errors(setting, Setting(public, prior, prior, actual), orders)

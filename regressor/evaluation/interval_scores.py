@@ -66,5 +66,5 @@ def fold_wise(log_error: NDArray[np.float64], folds: NDArray[np.intp], answers: 
 def constant_width(log_error: NDArray[np.float64], folds: NDArray[np.intp], answers: Answers) -> NDArray[np.float64]:
     """Calibrate in the same way, as if every answer were equally sure: what intervals that follow the errors must beat."""
     any_ = np.full(len(log_error), "any")
-    same = replace(answers, scale=np.ones(len(log_error)), routes=any_, sources=any_)
+    same = replace(answers, scale=np.ones(len(log_error)), routes=any_, sources=any_, origins=any_)
     return fold_wise(log_error, folds, same)

@@ -23,7 +23,7 @@ from ..gpu_range import GpuRange
 from ..imputation import NormalImputer
 from ..inducing_gp import InducingGaussianProcess
 from ..pair_processes import PairProcesses
-from ..pairs import Pair, actual_ratio, source_seconds
+from ..pairs import Pair, actual_ratio, origins, source_seconds
 
 Route = Literal["ensemble", "incomplete", "residual", "prior", "specifications"]
 """How a pair is answered, from most evidence to least:
@@ -142,7 +142,8 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             log_ratio[learnt] += support[learnt] * correction
             new = np.where(routes[learnt] == "residual", _NEW_GPU, 0.0)
             scale[learnt] = np.sqrt(_FLOOR + unknown + new)
-        return Answers(self._clipped(log_ratio, sources, targets), scale * (1 + beyond), support, routes, sources)
+        log_ratio = self._clipped(log_ratio, sources, targets)
+        return Answers(log_ratio, scale * (1 + beyond), support, routes, sources, origins(pairs))
 
     def _clipped(
         self, log_ratio: NDArray[np.float64], sources: NDArray[np.str_], targets: NDArray[np.str_]

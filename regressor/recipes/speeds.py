@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..answers import Answers
 from ..features import busy_share
-from ..pairs import Pair, source_seconds
+from ..pairs import Pair, origins, source_seconds
 from ..precision import Precision, likely_precisions
 from ..speeds import Comparison, Rate, Speeds
 
@@ -56,7 +56,7 @@ class SpeedsRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         scale = np.sqrt(mixture.variance * (moved / (1 - busy + moved)) ** 2 + 2 * noise**2)
         routes = np.where(~measured, "specifications", np.where(known, "job", "speeds"))
         sources = np.array([pair.source_gpu.name for pair in pairs])
-        return Answers(log_ratio, scale, measured.astype(np.float64), routes, sources)
+        return Answers(log_ratio, scale, measured.astype(np.float64), routes, sources, origins(pairs))
 
     def _mixture(self, pairs: Sequence[Pair]) -> Comparison:
         """Mean and variance over the precisions that are likely for each job."""

@@ -24,9 +24,8 @@ FACTOR = 0.9  # what conftest's made-up law multiplies the prior by on the new G
 def prior_answers(pairs: Sequence[Pair]) -> Answers:
     """The prior as the base: its errors on the made-up profiles are the law's factor, and noise."""
     one = np.ones(len(pairs))
-    return Answers(
-        prior_log_ratio(pairs), one, one, np.full(len(pairs), "residual"), np.array([pair.source_gpu.name for pair in pairs])
-    )
+    sources = np.array([pair.source_gpu.name for pair in pairs])
+    return Answers(prior_log_ratio(pairs), one, one, np.full(len(pairs), "residual"), sources, np.full(len(pairs), ""))
 
 
 @pytest.fixture(scope="module")

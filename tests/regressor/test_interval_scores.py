@@ -9,7 +9,7 @@ from epochcast.regressor.evaluation.interval_scores import constant_width, fold_
 
 def answers(scale: np.ndarray, route: str = "ensemble") -> Answers:
     n = len(scale)
-    return Answers(np.zeros(n), scale, np.ones(n), np.full(n, route), np.full(n, "T4"))
+    return Answers(np.zeros(n), scale, np.ones(n), np.full(n, route), np.full(n, "T4"), np.full(n, ""))
 
 
 def naive_score(low: float, high: float, true: float) -> float:

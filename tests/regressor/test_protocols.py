@@ -147,7 +147,8 @@ class ByName(BaseEstimator):
         seen = np.array([pair.source_gpu.name in self.seen_ for pair in pairs])
         numbers = np.where(seen, np.nan, [number_of(pair) for pair in pairs])
         one = np.ones(len(pairs))
-        return Answers(numbers, one, one, np.full(len(pairs), "by name"), np.array([pair.source_gpu.name for pair in pairs]))
+        sources = np.array([pair.source_gpu.name for pair in pairs])
+        return Answers(numbers, one, one, np.full(len(pairs), "by name"), sources, np.full(len(pairs), ""))
 
 
 def number_of(pair: Pair) -> float:

@@ -80,12 +80,26 @@ def test_intervals_are_per_source_where_there_are_enough_errors() -> None:
     sources = np.array(["a"] * 100 + ["b"] * 100 + ["c"] * 5)
     errors = np.concatenate([np.full(100, 0.1), np.full(100, 0.3), np.full(5, 9.0)])
     one = np.ones(len(errors))
-    answers = Answers(0 * one, 2 * one, one, np.full(len(errors), "route"), sources)
+    answers = Answers(0 * one, 2 * one, one, np.full(len(errors), "route"), sources, np.full(len(errors), ""))
     interval = Interval.of_errors(errors, answers, "P2")
     assert interval.by_source == {"a": pytest.approx(0.05), "b": pytest.approx(0.15)}
     widths = half_widths({"route": interval}, answers)
+    assert not interval.by_origin
     assert (
         np.allclose(widths[:100], 0.1)
         and np.allclose(widths[100:200], 0.3)
         and np.allclose(widths[200:], 2 * interval.multiple)
     )
+
+
+def test_an_origin_that_errs_less_has_narrower_intervals() -> None:
+    origins = np.array(["tuned"] * 100 + ["rough"] * 100 + [""] * 5)
+    sources = np.array((["a"] * 50 + ["b"] * 50) * 2 + ["a"] * 5)
+    errors = np.where(origins == "tuned", 0.1, 0.3) * np.where(sources == "b", 2.0, 1.0)
+    one = np.ones(len(errors))
+    answers = Answers(0 * one, one, one, np.full(len(errors), "route"), sources, origins)
+    interval = Interval.of_errors(errors, answers, "P2")
+    assert interval.multiple == 0.6 and interval.by_origin == {"tuned": pytest.approx(1 / 3), "rough": 1.0}
+    widths = half_widths({"route": interval}, answers)
+    assert np.allclose(widths[:200], errors[:200])
+    assert np.allclose(widths[200:], 0.3)  # of no origin: as wide as all errors are, for this source
