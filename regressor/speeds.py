@@ -164,7 +164,7 @@ class Speeds:
         return variance
 
     def _scatter(self, by_job: dict[str, list[Rate]]) -> dict[str, float]:
-        """Standard deviation of a single rate by origin, one step of MacKay's fixed point (1992, eq. 4.8 for a noise level)."""
+        """Standard deviation of a single rate by origin, one step of a fixed point (MacKay 1992, "Bayesian interpolation")."""
         squares: dict[str, float] = defaultdict(float)
         freedom: dict[str, float] = defaultdict(float)
         count: dict[str, int] = defaultdict(int)
@@ -266,7 +266,7 @@ def log_figures(gpu: Gpu, precision: Precision) -> list[float]:
 
 
 # Bytes per SM, the median of the catalogue; for a GPU of one's own that does not say.
-_TYPICAL_L2 = 87_000
+_TYPICAL_L2 = 105_000
 
 
 def _architecture(gpu: Gpu) -> str:
