@@ -30,9 +30,23 @@ class Answers:
     sources: NDArray[np.str_]
     origins: NDArray[np.str_]
 
+    @classmethod
+    def none(cls) -> Self:
+        """Answers to no pair."""
+        return cls(*(np.empty(0, dtype) for dtype in (float, float, float, "<U14", "<U1", "<U1")))
+
     def __getitem__(self, rows: NDArray[np.intp]) -> "Answers":
         """Return the answers of these rows."""
         return Answers(*(getattr(self, field.name)[rows] for field in fields(self)))
+
+    def updated(self, rows: NDArray[np.intp], other: "Answers") -> "Answers":
+        """Return these answers with those of some rows in the place of their own."""
+        columns = []
+        for field in fields(self):
+            here, there = getattr(self, field.name), getattr(other, field.name)
+            columns.append(here.astype(np.result_type(here, there)))
+            columns[-1][rows] = there
+        return Answers(*columns)
 
     @classmethod
     def concatenate(cls, parts: Sequence["Answers"]) -> Self:

@@ -100,12 +100,18 @@ class Calibration:
         return cls(state["gpu"], state["workloads"], into, out)
 
 
-def calibrate(recipe: DefaultRecipe, known: Sequence[str], pairs: Sequence[Pair]) -> list[Calibration]:
-    """Calibrate every GPU of measured pairs that is not ``known`` to the recipe's training, on its pairs with those that are.
+def calibrate(recipe: DefaultRecipe, pairs: Sequence[Pair]) -> list[Calibration]:
+    """Calibrate every GPU of measured pairs that the recipe has no telemetry of, on its pairs with those that it has.
 
     Raises:
         InputError: no GPU is new, or one was measured on too few workloads beside a known GPU.
     """
+    if recipe.correction_ is None:
+        raise InputError(
+            "the model was trained without telemetry, and a calibration corrects what telemetry says; train one on profiles with "
+            "gpu_utilization, memory_utilization, power and sm_clock"
+        )
+    known = recipe.correction_.gpus
     gpus = {pair.source_gpu.name for pair in pairs}
     new = sorted(gpus - set(known))
     if not new:
@@ -116,7 +122,7 @@ def calibrate(recipe: DefaultRecipe, known: Sequence[str], pairs: Sequence[Pair]
     if len(new) == len(gpus):
         raise InputError(
             f"the measurements are of {', '.join(new)} only; measure the same workloads on one of {', '.join(known)} too, "
-            "which the model was trained on"
+            "which the model has telemetry of"
         )
     beside = [pair for pair in pairs if (pair.source_gpu.name in known) != (pair.target_gpu.name in known)]
     base = recipe.answer(beside)

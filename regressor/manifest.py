@@ -6,12 +6,15 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from .derived import columns_of
 from .errors import InputError
+from .precision import Kind, Precision
 from .profile import LONGEST_NAME, Profile, feature_set
-from .recipes.default import Route
+from .recipes.default import SPEEDS_FILE, Route
 from .residual_process import MOST_PAIRS
 from .smooth_features import SMOOTH
+from .speeds import FIGURES
+from .telemetry_correction import FILES as CORRECTION_FILES
 
-SCHEMA = "epochcast.regressor/v3"
+SCHEMA = "epochcast.regressor/v4"
 
 Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
 Count = Annotated[int, Field(ge=0, le=10**9)]
@@ -38,12 +41,23 @@ class Parameters(_Part):
     random_state: Count
 
 
-class RecipeState(_Part):
-    """:meth:`~epochcast.regressor.recipes.default.DefaultRecipe.state`: what was learnt, but for the arrays."""
+class SpeedsState(_Part):
+    """:meth:`~epochcast.regressor.speeds.Speeds.state`."""
+
+    gpus: Annotated[list[Name], Field(max_length=1000)]
+    architectures: Annotated[list[Name], Field(max_length=100)]
+    centre: Annotated[list[Annotated[float, Field(ge=-100, le=100)]], Field(min_length=len(FIGURES), max_length=len(FIGURES))]
+    noise: dict[Name, Annotated[float, Field(gt=0, le=10)]]
+    measured: dict[Name, dict[Precision, Annotated[list[Count], Field(max_length=100_000)]]]
+
+
+class CorrectionState(_Part):
+    """:meth:`~epochcast.regressor.telemetry_correction.TelemetryCorrection.state`."""
 
     metrics: Annotated[list[Name], Field(min_length=1, max_length=100)]
     columns: Annotated[list[Name], Field(min_length=1, max_length=1000)]
     excluded: dict[Name, Annotated[str, Field(max_length=200)]]
+    kinds: Annotated[list[Kind], Field(min_length=1, max_length=len(get_args(Kind)))]
     pairs_seen: Annotated[list[tuple[Name, Name, Count, LogRatio, LogRatio]], Field(max_length=100_000)]
     processes: Annotated[list[tuple[Name, Name]], Field(max_length=10_000)]
     gpu_range: Annotated[dict[Literal["effective_flops", "memory_bandwidth"], tuple[Positive, Positive]], Field(min_length=2)]
@@ -51,7 +65,7 @@ class RecipeState(_Part):
     sources: Annotated[list[Name], Field(min_length=1, max_length=1000)]
 
     @model_validator(mode="after")
-    def _is_consistent(self) -> "RecipeState":
+    def _is_consistent(self) -> "CorrectionState":
         if foreign := sorted(set(self.columns) - set(columns_of(self.metrics))):
             raise ValueError(f"no metric of {', '.join(self.metrics)} gives column {foreign[0]!r}")
         if unseen := sorted(set(self.processes) - {(source, target) for source, target, *_ in self.pairs_seen}):
@@ -61,11 +75,18 @@ class RecipeState(_Part):
         return self
 
 
+class RecipeState(_Part):
+    """:meth:`~epochcast.regressor.recipes.default.DefaultRecipe.state`: what was learnt, but for the arrays."""
+
+    speeds: SpeedsState
+    correction: CorrectionState | None
+
+
 class IntervalState(_Part):
     """An :class:`~epochcast.regressor.intervals.Interval`."""
 
     multiple: Annotated[float, Field(ge=0, le=100)]
-    protocol: Literal["P2", "P3", "P4", "P4-anchors", "prior"]
+    protocol: Literal["P2", "P3", "P4", "P4-anchors"]
     n: Annotated[int, Field(ge=1, le=10**9)]
     by_source: dict[Name, Annotated[float, Field(ge=0, le=100)]]
     by_origin: dict[Name, Annotated[float, Field(ge=0, le=100)]]
@@ -152,7 +173,7 @@ class CalibrationState(_Part):
 class Manifest(_Part):
     """The whole of ``model.json``; ``epochcast`` is the version that wrote it."""
 
-    schema_: Annotated[Literal["epochcast.regressor/v3"], Field(alias="schema")]
+    schema_: Annotated[Literal["epochcast.regressor/v4"], Field(alias="schema")]
     epochcast: Name
     recipe: RecipeState
     parameters: Parameters
@@ -165,6 +186,13 @@ class Manifest(_Part):
     libraries: dict[Name, Name]
     files: dict[FileName, Sha256]
     fingerprint: Sha256
+
+    @model_validator(mode="after")
+    def _has_its_files(self) -> "Manifest":
+        needed = {SPEEDS_FILE, *(CORRECTION_FILES if self.recipe.correction else ())}
+        if missing := sorted(needed - set(self.files)):
+            raise ValueError(f"files lacks {missing[0]}")
+        return self
 
 
 def checked(text: str | bytes, where: str) -> Manifest:

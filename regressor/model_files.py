@@ -4,7 +4,7 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -82,8 +82,8 @@ def _swap(fresh: Path, folder: Path) -> None:
     shutil.rmtree(old)
 
 
-def read(folder: Path, files: Sequence[str]) -> dict[str, Any]:
-    """Return the checked state that :func:`write` stored, once every byte of ``files`` is what it was.
+def read(folder: Path) -> dict[str, Any]:
+    """Return the checked state that :func:`write` stored, once every byte of its files is what it was.
 
     Raises:
         InputError: something is missing, of another schema, was changed, or holds what no model can.
@@ -108,12 +108,12 @@ def read(folder: Path, files: Sequence[str]) -> dict[str, Any]:
     if stored.pop("fingerprint", None) != fingerprint(stored):
         raise InputError(f"{place} was changed after training (its fingerprint differs); train it anew")
     manifest = checked(content, place).model_dump(by_alias=True)
-    for name in files:
+    for name, checksum in manifest["files"].items():
         try:
             digest = hashlib.sha256(_content(folder / name, _FILE_LIMIT)).hexdigest()
         except OSError as error:
             raise InputError(f"the model in {str(folder)!r} lacks {name} ({error.strerror}); train it anew") from error
-        if digest != manifest["files"].get(name):
+        if digest != checksum:
             raise InputError(f"{name} in {str(folder)!r} was changed after training (its checksum differs); train it anew")
     return manifest
 

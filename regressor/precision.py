@@ -1,6 +1,6 @@
 """The arithmetic of a job: which precision it computes in, and how fast a GPU is in that."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import TYPE_CHECKING, Literal, get_args
 
 if TYPE_CHECKING:
@@ -16,7 +16,18 @@ Precision = Literal["fp32", "tf32", "mixed", "fp8"]
 - ``fp8``: FP8 where the GPU has it, else as ``mixed``; nobody has measured it for us.
 """
 
+Kind = Literal["single", "half", "unknown"]
+_KINDS: Mapping[Precision, Kind] = {"fp32": "single", "tf32": "single", "mixed": "half", "fp8": "half"}
+
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+
+CODE: Mapping[Precision, str] = {
+    "fp32": "FP32 without TF32",
+    "tf32": "FP32 code (TF32 where the GPU has it)",
+    "mixed": "mixed precision",
+    "fp8": "FP8",
+}
+"""What a reader is told of each."""
 
 # Words of training scripts, Lightning's and ours among them. FP32 code counts as tf32: cuDNN's convolutions use TF32 by
 # PyTorch's default, and so do all of TensorFlow's products and those in NVIDIA's containers.
@@ -54,6 +65,27 @@ def arithmetic_rate(gpu: "Gpu", precision: Precision) -> float:
         return gpu.tf32_tensor_flops or fp32
     half = gpu.fp16_tensor_flops or gpu.bf16_tensor_flops or max(gpu.fp16_flops or 0.0, fp32)
     return (gpu.fp8_tensor_flops or half) if precision == "fp8" else half
+
+
+def precision_metrics(profile: "Profile", gpu: "Gpu") -> tuple[str, ...]:
+    """Return the metrics that :func:`likely_precisions` reads of a profile."""
+    if profile.precision is not None or gpu.compute_capability < _FIRST_WITH_TENSOR_CORES:
+        return ()
+    read = ("tensor_active", "fp16_active") if gpu.compute_capability >= _FIRST_WITH_TF32 else ("tensor_active",)
+    return read if set(read) <= profile.metrics.keys() else read[:1] if read[0] in profile.metrics else ()
+
+
+def arithmetic_kind(profile: "Profile", gpu: "Gpu") -> Kind:
+    """Return what kind of arithmetic a profile shows on ``gpu``, ``unknown`` where more than one is likely."""
+    likely = list(likely_precisions(profile, gpu)[0])
+    return _KINDS[likely[0]] if len(likely) == 1 else "unknown"
+
+
+def share_of_kinds(kinds: Set[Kind], profile: "Profile", gpu: "Gpu") -> float:
+    """Return how likely the job of a profile is one of these kinds; a job of unknown arithmetic is like others of that kind."""
+    if arithmetic_kind(profile, gpu) in kinds:
+        return 1.0
+    return sum(share for precision, share in likely_precisions(profile, gpu)[0].items() if _KINDS[precision] in kinds)
 
 
 def likely_precisions(profile: "Profile", gpu: "Gpu") -> tuple[dict[Precision, float], str]:

@@ -1,5 +1,6 @@
 """The answer for one target GPU."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -18,6 +19,8 @@ class Prediction:
         route: how it was answered, a name of the recipe's own; ``measured`` for the source GPU itself.
         support: 1 inside what training has seen, towards 0 outside (see ``Answers``).
         features: the metrics that the answer used.
+        by_precision: precision -> ``ratio`` if the job computes in it; empty where the job's precision is known. ``ratio`` is
+            between them.
     """
 
     gpu: str
@@ -31,6 +34,7 @@ class Prediction:
     route: str
     support: float
     features: tuple[str, ...]
+    by_precision: Mapping[str, float]
 
     def to_json(self) -> dict[str, Any]:
         """Return the prediction as JSON values."""

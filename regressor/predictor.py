@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 
 from . import model_files
 from .anchored import Anchoring
 from .answers import Answers
+from .calibration import ROUTE as CALIBRATED
 from .calibration import Calibration, calibrate
 from .derived import usable_metrics
 from .errors import InputError
@@ -19,9 +21,10 @@ from .features import busy_share
 from .gpus import Catalog, Gpu, load_catalog
 from .intervals import Interval, half_widths
 from .pairs import Pair, make_pairs
+from .precision import likely_precisions, precision_metrics
 from .prediction import Prediction
 from .profile import Profile
-from .recipes.default import FILES, DefaultRecipe
+from .recipes.default import CORRECTED, DefaultRecipe
 from .reliability import Reliability
 from .typical import typical_by_gpu
 
@@ -71,7 +74,7 @@ class Predictor:
             "gpus": sorted({pair.source_gpu.name for pair in pairs}),
             "fingerprint": model_files.fingerprint([profile.to_json() for profile in profiles]),
         }
-        return cls(catalog, recipe.fit(pairs), reliability, training, typical_by_gpu(profiles, catalog))
+        return cls(catalog, recipe.fit(pairs).forgetting_jobs(), reliability, training, typical_by_gpu(profiles, catalog))
 
     def calibrate(self, profiles: Sequence[Profile]) -> "Predictor":
         """Correct the answers for GPUs that training has not seen by a few workloads measured there and on a known GPU.
@@ -82,7 +85,7 @@ class Predictor:
             InputError: no GPU is new, none is known, or the workloads are too few; see
                 :func:`~epochcast.regressor.calibration.calibrate`.
         """
-        new = calibrate(self.recipe, self.training["gpus"], make_pairs(profiles, self.catalog))
+        new = calibrate(self.recipe, make_pairs(profiles, self.catalog))
         kept = [one for one in self.calibrations if one.gpu not in {other.gpu for other in new}]
         return replace(self, calibrations=(*kept, *new))
 
@@ -106,16 +109,30 @@ class Predictor:
         if others:
             answers = self.answer(others)
             widths = half_widths(self.reliability.intervals, answers)
-            predictions += [self._prediction(pair, answers, row, float(widths[row])) for row, pair in enumerate(others)]
+            by_precision = self._by_precision(profile, others)
+            predictions += [
+                self._prediction(pair, answers, row, float(widths[row]), {name: float(of[row]) for name, of in by_precision.items()})
+                for row, pair in enumerate(others)
+            ]
         return sorted(predictions, key=lambda prediction: prediction.ratio)
+
+    def _by_precision(self, profile: Profile, pairs: Sequence[Pair]) -> dict[str, NDArray[np.float64]]:
+        """The ratios of each precision that is likely, shape (n,); nothing where only one is."""
+        likely = likely_precisions(profile, pairs[0].source_gpu)[0]
+        if len(likely) == 1:
+            return {}
+        known = {name: [replace(pair, source=replace(profile, precision=name)) for pair in pairs] for name in likely}
+        return {name: np.exp(self.answer(of).log_ratio) for name, of in known.items()}
 
     @staticmethod
     def _same(profile: Profile, source: Gpu) -> Prediction:
         low, high = (None, None) if profile.epoch_s is None else _with_epoch(profile, profile.epoch_s, 0.0)
         measured = "the profile was taken on this GPU"
-        return Prediction(source.name, 1.0, profile.epoch_s, low, high, measured, 1.0, 1.0, "measured", 1.0, ())
+        return Prediction(source.name, 1.0, profile.epoch_s, low, high, measured, 1.0, 1.0, "measured", 1.0, (), {})
 
-    def _prediction(self, pair: Pair, answers: Answers, row: int, half_width: float) -> Prediction:
+    def _prediction(
+        self, pair: Pair, answers: Answers, row: int, half_width: float, by_precision: dict[str, float]
+    ) -> Prediction:
         profile, route = pair.source, str(answers.routes[row])
         ratio, factor = float(np.exp(answers.log_ratio[row])), float(np.exp(half_width))
         seconds = None if profile.epoch_s is None else profile.epoch_s * ratio
@@ -131,24 +148,27 @@ class Predictor:
                 route,
                 float(answers.support[row]),
                 recipe=self.recipe,
-                reliability=self.reliability,
-                gpus=self.training["gpus"],
+                protocol=self.reliability.intervals[route].protocol,
                 calibrations=self.calibrations,
+                by_precision=by_precision,
             ),
             ratio_low=ratio / factor,
             ratio_high=ratio * factor,
             route=route,
             support=float(answers.support[row]),
-            features=self._features(profile, route),
+            features=self._features(pair, route),
+            by_precision=by_precision,
         )
 
-    def _features(self, profile: Profile, route: str) -> tuple[str, ...]:
+    def _features(self, pair: Pair, route: str) -> tuple[str, ...]:
         """The metrics of the profile that an answer of this route uses."""
-        if route in ("prior", "specifications"):
-            busy = busy_share(profile)[1]
-            return () if busy is None else (busy,)
-        held = usable_metrics(profile)
-        return tuple(metric for metric in self.recipe.features_.metrics if metric in held)
+        profile, correction = pair.source, self.recipe.correction_
+        used = set(precision_metrics(profile, pair.source_gpu))
+        if correction is not None and route in (*CORRECTED, CALIBRATED):
+            used |= usable_metrics(profile) & set(correction.features_.metrics)
+        elif busy := busy_share(profile)[1]:
+            used.add(busy)
+        return tuple(sorted(used))
 
     def save(self, folder: Path) -> None:
         """Write the model into ``folder``, whole or not at all; an older model there is replaced.
@@ -176,7 +196,7 @@ class Predictor:
             InputError: the folder is missing, of another version, or was changed after it was written.
         """
         folder = model_files.SHIPPED if folder is None else Path(folder)
-        state = model_files.read(folder, FILES)
+        state = model_files.read(folder)
         try:
             return cls(
                 catalog=load_catalog() if catalog is None else catalog,

@@ -1,21 +1,25 @@
 """What a recipe's answers are worth: accuracy, intervals, and what anchors bring, each on pairs that it was fitted without."""
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .anchored import Anchoring
 from .answers import Answers
 from .calibration import ROUTE
 from .errors import InputError
-from .features import prior_log_ratio
 from .incomplete import without_some_metrics
 from .intervals import Interval
 from .pairs import Pair, actual_ratio, target_seconds
-from .protocols import AnsweringRecipe, Rows, out_of_fold
-from .recipes.default import SCALE_FLOOR, DefaultRecipe, Route
+from .protocols import Rows, out_of_fold
+from .recipes import Recipe
+from .recipes.default import DefaultRecipe, Route
+from .recipes.speeds import job_of
 from .scoring import FEWEST_ERRORS, conformal_quantile, score
+from .telemetry_correction import SCALE_FLOOR, has_telemetry
 
 
 @dataclass(frozen=True)
@@ -25,7 +29,7 @@ class Reliability:
     Attributes:
         accuracy: error figures per protocol, one shuffle of the folds.
         intervals: per route.
-        anchoring: what anchors on a new GPU bring; ``None`` where the training data have fewer than three GPUs.
+        anchoring: what anchors on a new GPU bring; ``None`` where fewer than three GPUs were recorded with telemetry.
     """
 
     accuracy: dict[str, dict[str, float]]
@@ -38,9 +42,9 @@ class Reliability:
     ) -> "Reliability":
         """Leave workloads (P2), models (P3) and GPUs (P4) out in turn.
 
-        A protocol that the data are too few for is left out: intervals then come from P2 instead of P3, and from the prior
-        instead of P4. A model that is asked about a new workload does not know whether its architecture is new too, so P3
-        stands for both: too wide rather than too narrow.
+        A protocol that the data are too few for is left out: intervals then come from P2 instead of P3, and those for new GPUs
+        from the scale of known ones. A model that is asked about a new workload does not know whether its architecture is new
+        too, so P3 stands for both: too wide rather than too narrow.
 
         ``progress`` is told of each step before it: there are some dozen fits.
 
@@ -51,65 +55,141 @@ class Reliability:
         def fold(what: str) -> Callable[[int, int], object]:
             return lambda done, folds: progress(f"{what}: fit {done + 1} of {folds}")
 
+        log_ratio = np.log(actual_ratio(pairs))
         accuracy: dict[str, dict[str, float]] = {}
-        intervals = _prior_intervals(pairs)
-        known_gpus: tuple[Route, ...] = ("ensemble", "incomplete")
+        intervals: dict[str, Interval] = {}
         anchoring = None
+        recorded = np.flatnonzero([has_telemetry(pair.source) for pair in pairs])
         for protocol in ("P2", "P3", "P4"):  # a later one leaves more out, and its errors take the place of an earlier one's
+            poorer, new_jobs, out = with_metrics_missing(pairs), new_jobs_without_telemetry(pairs), from_new_gpus(pairs)
+            asked = (new_jobs, out) if protocol == "P4" else (new_jobs, poorer)
             try:
-                second = from_new_gpus(pairs) if protocol == "P4" else _with_metrics_missing(pairs)
-                predicted, _, answers = out_of_fold(pairs, protocol, unfitted, progress=fold(protocol), also=second)
+                predicted, _, answers = out_of_fold(pairs, protocol, unfitted, progress=fold(protocol), also=both(*asked))
             except InputError:
                 if protocol == "P2":
                     raise
                 continue
             assert answers is not None
             accuracy[protocol] = asdict(score(target_seconds(pairs), predicted))
-            intervals |= _intervals(pairs, answers, protocol, ("residual",) if protocol == "P4" else known_gpus)
+            errors, of_new_jobs = answers.log_ratio - log_ratio, new_jobs.answers()
+            errors_of_new_jobs = of_new_jobs.log_ratio - log_ratio
             if protocol == "P4":
+                intervals |= _by_route(errors, answers, ("residual", "job"), protocol)
+                intervals["specifications"] = Interval.of_errors(errors_of_new_jobs, of_new_jobs, protocol)
                 progress("anchors")
-                anchoring = _anchoring(pairs, answers, second.answers())
-                continue
-            intervals |= _intervals(pairs, second.answers(), protocol, ("incomplete",))
+                anchoring = _anchoring([pairs[row] for row in recorded.tolist()], answers[recorded], out.answers())
+            else:
+                intervals |= _by_route(errors, answers, ("ensemble",), protocol)
+                with_less = poorer.answers()
+                intervals |= _by_route(with_less.log_ratio - log_ratio[recorded], with_less, ("incomplete",), protocol)
+                intervals["speeds"] = Interval.of_errors(errors_of_new_jobs, of_new_jobs, protocol)
+                widest = conformal_quantile(errors_of_new_jobs)
         if anchoring is not None:
             intervals[ROUTE] = anchoring.interval
-        return cls(accuracy, intervals, anchoring)
+        return cls(accuracy, _with_all_routes(intervals, widest), anchoring)
 
 
 class SecondQuestion:
     """Asks the recipe of each fold a second question, while it is there; for ``also`` of out_of_fold."""
 
-    def __init__(self, question: Callable[[Rows], tuple[Rows, Sequence[Pair]]]) -> None:
-        """``question`` gives, for a fold's test rows, the rows to ask about and what to ask."""
-        self._question = question
+    def __init__(self, ask: Callable[[DefaultRecipe, Rows], tuple[Rows, Answers]]) -> None:
+        """``ask`` gives, for the recipe of a fold and its test rows, the rows that it asked about and the answers."""
+        self._ask = ask
         self._rows: list[Rows] = []
         self._answers: list[Answers] = []
 
-    def __call__(self, recipe: object, test: Rows) -> None:
+    def __call__(self, recipe: Recipe, test: Rows) -> None:
         """Ask the recipe that was fitted without these rows."""
-        assert isinstance(recipe, AnsweringRecipe)
-        rows, asked = self._question(test)
-        self._rows.append(rows)
-        self._answers.append(recipe.answer(asked))
+        assert isinstance(recipe, DefaultRecipe)
+        rows, answers = self._ask(recipe, test)
+        if len(rows):
+            self._rows.append(rows)
+            self._answers.append(answers)
 
     def answers(self) -> Answers:
-        """All answers, in the order of the pairs."""
+        """All answers, in the order of the rows."""
+        if not self._answers:
+            return Answers.none()
         return Answers.concatenate(self._answers)[np.argsort(np.concatenate(self._rows))]
 
 
+def both(*questions: SecondQuestion) -> Callable[[Recipe, Rows], None]:
+    """Ask one after the other."""
+
+    def ask(recipe: Recipe, test: Rows) -> None:
+        for question in questions:
+            question(recipe, test)
+
+    return ask
+
+
 def from_new_gpus(pairs: Sequence[Pair]) -> SecondQuestion:
-    """Every pair, of the recipe fitted without its source GPU: protocol P4 seen from the other end."""
+    """Every pair with telemetry, of the recipe fitted without its source GPU: protocol P4 seen from the other end."""
     sources = np.array([pair.source_gpu.name for pair in pairs])
+    recorded = np.array([has_telemetry(pair.source) for pair in pairs])
 
-    def question(test: Rows) -> tuple[Rows, Sequence[Pair]]:
-        rows = np.flatnonzero(sources == pairs[test[0]].target_gpu.name)
-        return rows, [pairs[row] for row in rows.tolist()]
+    def ask(recipe: DefaultRecipe, test: Rows) -> tuple[Rows, Answers]:
+        rows = np.flatnonzero((sources == pairs[test[0]].target_gpu.name) & recorded)
+        return rows, _answered(recipe, [pairs[row] for row in rows.tolist()])
 
-    return SecondQuestion(question)
+    return SecondQuestion(ask)
 
 
-def _with_metrics_missing(pairs: Sequence[Pair]) -> SecondQuestion:
-    return SecondQuestion(lambda test: (test, without_some_metrics([pairs[row] for row in test.tolist()])))
+def with_metrics_missing(pairs: Sequence[Pair]) -> SecondQuestion:
+    """Every pair with telemetry, when some of its metrics are missing."""
+    recorded = np.array([has_telemetry(pair.source) for pair in pairs])
+
+    def ask(recipe: DefaultRecipe, test: Rows) -> tuple[Rows, Answers]:
+        rows = test[recorded[test]]
+        return rows, _answered(recipe, without_some_metrics([pairs[row] for row in rows.tolist()]))
+
+    return SecondQuestion(ask)
+
+
+def new_jobs_without_telemetry(pairs: Sequence[Pair]) -> SecondQuestion:
+    """Every pair, when nothing of its telemetry is known, and no rate of its job on any GPU."""
+    bare = [replace(pair, source=replace(pair.source, metrics={}, feature_set="none")) for pair in pairs]
+
+    def ask(recipe: DefaultRecipe, test: Rows) -> tuple[Rows, Answers]:
+        by_job: dict[str, list[int]] = defaultdict(list)
+        for row in test.tolist():
+            by_job[job_of(pairs[row]) or ""].append(row)
+        parts = [recipe.speeds_.without(job).answer([bare[row] for row in rows]) for job, rows in by_job.items()]
+        return np.concatenate([np.array(rows) for rows in by_job.values()]), Answers.concatenate(parts)
+
+    return SecondQuestion(ask)
+
+
+def _answered(recipe: DefaultRecipe, pairs: Sequence[Pair]) -> Answers:
+    return recipe.answer(pairs) if pairs else Answers.none()
+
+
+def _by_route(errors: NDArray[np.float64], answers: Answers, routes: Sequence[Route], protocol: str) -> dict[str, Interval]:
+    """An interval for each of these routes that enough answers took.
+
+    A fold may answer by a route that says nothing of the whole model: where it leaves too little of two known GPUs, it takes
+    them for new ones.
+    """
+    rows = {route: np.flatnonzero(answers.routes == route) for route in routes}
+    return {
+        route: Interval.of_errors(errors[here], answers[here], protocol)
+        for route, here in rows.items()
+        if len(here) >= FEWEST_ERRORS
+    }
+
+
+def _with_all_routes(intervals: dict[str, Interval], widest: float) -> dict[str, Interval]:
+    """Of a route that no protocol took, the interval of a new job, the scale of which knows what a new GPU adds.
+
+    The scale of what telemetry corrects is another one: it gets at least ``widest``, the half-width of all new jobs.
+    """
+    speeds = intervals["speeds"]
+    wide = Interval(widest / SCALE_FLOOR, speeds.protocol, speeds.n)
+    return {
+        **dict.fromkeys(("job", "specifications"), speeds),
+        **dict.fromkeys(("ensemble", "incomplete", "residual", ROUTE), wide),
+        **intervals,
+    }
 
 
 def _anchoring(pairs: Sequence[Pair], into: Answers, out: Answers) -> Anchoring | None:
@@ -117,36 +197,3 @@ def _anchoring(pairs: Sequence[Pair], into: Answers, out: Answers) -> Anchoring 
         return Anchoring.measure(pairs, into, out)
     except InputError:  # too few workloads on every GPU
         return None
-
-
-def _intervals(pairs: Sequence[Pair], answers: Answers, protocol: str, routes: Sequence[Route]) -> dict[str, Interval]:
-    """An interval for each of these routes that enough answers took.
-
-    A fold may answer by a route that says nothing of the whole model: where it leaves too little of two known GPUs, it takes
-    them for new ones.
-    """
-    log_errors = answers.log_ratio - np.log(actual_ratio(pairs))
-    rows = {route: np.flatnonzero(answers.routes == route) for route in routes}
-    return {
-        route: Interval.of_errors(log_errors[here], answers[here], protocol)
-        for route, here in rows.items()
-        if len(here) >= FEWEST_ERRORS
-    }
-
-
-def _prior_intervals(pairs: Sequence[Pair]) -> dict[str, Interval]:
-    """Intervals of the answers that learn nothing: their errors on the training pairs are as good as any."""
-    log_ratio = np.log(actual_ratio(pairs))
-    bare = [replace(pair, source=replace(pair.source, metrics={}, feature_set="none")) for pair in pairs]
-    prior = Interval(conformal_quantile(prior_log_ratio(pairs) - log_ratio), "prior", len(pairs))
-    specifications = Interval(conformal_quantile(prior_log_ratio(bare) - log_ratio), "prior", len(pairs))
-    # A route that no fold takes gets at least the prior's width, whatever its scale.
-    wide = replace(prior, multiple=prior.multiple / SCALE_FLOOR)
-    return {
-        "ensemble": wide,
-        "incomplete": wide,
-        "residual": wide,
-        ROUTE: wide,
-        "prior": prior,
-        "specifications": specifications,
-    }

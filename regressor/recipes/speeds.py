@@ -33,6 +33,21 @@ class SpeedsRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.speeds_ = Speeds().fit(rates_of(pairs))
         return self
 
+    @classmethod
+    def of(cls, speeds: Speeds) -> Self:
+        """The recipe of a fitted model."""
+        recipe = cls()
+        recipe.speeds_ = speeds
+        return recipe
+
+    def forgetting_jobs(self) -> Self:
+        """The same without what is known of each job: every job counts as one never measured."""
+        return self.of(self.speeds_.forgetting_jobs())
+
+    def without(self, job: str) -> Self:
+        """The same as if a job had never been measured, anywhere."""
+        return self.of(self.speeds_.without(job))
+
     def predict(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
         """Return seconds on the target, shape (n,)."""
         seconds: NDArray[np.float64] = source_seconds(pairs) * np.exp(self.answer(pairs).log_ratio)
@@ -41,22 +56,26 @@ class SpeedsRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def answer(self, pairs: Sequence[Pair]) -> Answers:
         """Answer each pair; needs no epoch seconds.
 
-        Routes: ``job`` where the job itself was measured on other GPUs, ``speeds`` where other jobs were measured on both GPUs,
-        ``specifications`` where a GPU has its data sheet alone.
+        Routes: ``job`` where the job itself was measured, on whichever GPUs, ``speeds`` where other jobs were measured on both
+        GPUs, ``specifications`` where a GPU has its data sheet alone.
         """
         check_is_fitted(self, "speeds_")
         mixture = self._mixture(pairs)
-        known = np.array([self.speeds_.knows_job(_job(pair)) for pair in pairs])
-        measured = np.array([self.speeds_.knows(pair.source_gpu) and self.speeds_.knows(pair.target_gpu) for pair in pairs])
+        known = np.array([self.speeds_.knows_job(job_of(pair)) for pair in pairs])
+        measured = self.measured(pairs)
         # A known job's coefficients hold its idle time already.
         busy = np.where(known, 1.0, [max(busy_share(pair.source)[0], _LEAST_BUSY) for pair in pairs])
         moved = busy * np.exp(-mixture.mean)
         log_ratio = np.log((1 - busy) + moved)
         noise = np.array([self.speeds_.noise(pair.source.origin) for pair in pairs])
         scale = np.sqrt(mixture.variance * (moved / (1 - busy + moved)) ** 2 + 2 * noise**2)
-        routes = np.where(~measured, "specifications", np.where(known, "job", "speeds"))
+        routes = np.where(known, "job", np.where(measured, "speeds", "specifications"))
         sources = np.array([pair.source_gpu.name for pair in pairs])
         return Answers(log_ratio, scale, measured.astype(np.float64), routes, sources, origins(pairs))
+
+    def measured(self, pairs: Sequence[Pair]) -> NDArray[np.bool_]:
+        """Whether both GPUs of each pair were measured, shape (n,)."""
+        return np.array([self.speeds_.knows(pair.source_gpu) and self.speeds_.knows(pair.target_gpu) for pair in pairs])
 
     def _mixture(self, pairs: Sequence[Pair]) -> Comparison:
         """Mean and variance over the precisions that are likely for each job."""
@@ -76,7 +95,7 @@ class SpeedsRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             [pair.source_gpu for pair in pairs],
             [pair.target_gpu for pair in pairs],
             [precision] * len(pairs),
-            [_job(pair) for pair in pairs],
+            [job_of(pair) for pair in pairs],
         )
 
 
@@ -101,5 +120,5 @@ def rates_of(pairs: Sequence[Pair]) -> list[Rate]:
     return rates
 
 
-def _job(pair: Pair) -> str | None:
+def job_of(pair: Pair) -> str | None:
     return pair.source.group or pair.source.workload

@@ -1,0 +1,268 @@
+"""What telemetry adds to measured speeds: Gaussian processes per pair of GPUs and trees, on the errors of the speeds."""
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.model_selection import GroupKFold
+
+from .answers import Answers
+from .arrays import Shape, load_arrays, save_arrays
+from .derived import STATIC_COLUMNS, SourceFeatures, static_features, usable_metrics
+from .errors import InputError
+from .features import BUSY
+from .forest import Forest
+from .gpu_range import GpuRange
+from .imputation import NormalImputer
+from .inducing_gp import InducingGaussianProcess
+from .pair_processes import PairProcesses
+from .pairs import Pair, actual_ratio
+from .precision import arithmetic_kind, share_of_kinds
+from .profile import Profile
+
+FOREST_FILE, PROCESSES_FILE, COLUMNS_FILE = "forest.npz", "processes.npz", "columns.npz"
+FILES = (FOREST_FILE, PROCESSES_FILE, COLUMNS_FILE)
+
+# Measured on both sides, source and target each bring their noise.
+_FLOOR = 2 * InducingGaussianProcess().noise ** 2
+SCALE_FLOOR = _FLOOR**0.5
+"""The smallest scale of a corrected answer."""
+# What a GPU adds that training has not seen, in the unit of the processes' prior variance: errors there are about twice those
+# between known GPUs, and depend little on how well the profile is known.
+_NEW_GPU = 0.25
+# Beyond this percentile of what left-out models show, a profile counts as unlike the training profiles. The correction helps
+# left-out models on the whole range: at 95 instead of 99 their error is 0.06 points larger.
+_INSIDE = 99
+
+
+class PairSeen(NamedTuple):
+    """A pair of GPUs in training: how many workloads, and the smallest and largest log ratio measured."""
+
+    workloads: int
+    low: float
+    high: float
+
+
+def has_telemetry(profile: Profile) -> bool:
+    """Whether an activity metric and another metric beside it are there; how busy a GPU was is in the speeds already."""
+    held = usable_metrics(profile)
+    return len(held) > 1 and bool(held & set(BUSY))
+
+
+class TelemetryCorrection:
+    """Learnt from pairs whose source profile :func:`has_telemetry` (docs/decisions/0013).
+
+    Args:
+        forest_share: weight of the trees beside the processes.
+        residual_step: how much of what the trees learnt a GPU gets that was never measured.
+
+    Attributes:
+        features_: the source features in use, and what was excluded.
+        kinds_: kinds of arithmetic among the training profiles; a correction learnt in FP32 code says nothing of half precision.
+        pairs_seen_: (source GPU, target GPU) -> workloads measured on both, and the range of their log ratios.
+        gpu_range_: the range of data sheets among the training GPUs.
+        support_bound_: how unknown a profile may be and still count as inside the training support.
+    """
+
+    def __init__(self, forest_share: float, residual_step: float) -> None:
+        self.forest_share = forest_share
+        self.residual_step = residual_step
+
+    def fit(self, pairs: Sequence[Pair], base: NDArray[np.float64], forest: ExtraTreesRegressor) -> Self:
+        """Fit on measured pairs with telemetry and what the speeds say of them, log ratios of shape (n,).
+
+        Raises:
+            InputError: no activity metric that all of the pairs hold varies between them.
+        """
+        self.features_ = SourceFeatures.choose(pairs)
+        if not set(BUSY) & set(self.features_.metrics) or not self.features_.columns:
+            raise InputError(
+                f"nothing can be learnt from these {len(pairs)} training pairs: no activity metric ({', '.join(BUSY)}) that "
+                "all of them hold varies between them; record more workloads with the same metrics"
+            )
+        sources, targets = _names(pairs)
+        X, residual = self.features_.matrix(pairs), np.log(actual_ratio(pairs)) - base
+        self.kinds_ = frozenset(arithmetic_kind(pair.source, pair.source_gpu) for pair in pairs)
+        self.pairs_seen_ = _pairs_seen(pairs)
+        self.gpu_range_ = GpuRange.of([gpu for pair in pairs for gpu in (pair.source_gpu, pair.target_gpu)])
+        self.mean_, deviation = X.mean(axis=0), X.std(axis=0)
+        self.scale_ = np.where(deviation > 0, deviation, 1.0)
+        self.imputer_ = NormalImputer.fit(X, sources)
+        scaled = (X - self.mean_) / self.scale_
+        self.processes_, weights = PairProcesses.fit(scaled, residual, sources, targets)
+        self.support_bound_ = _support_bound(scaled, residual, sources, targets, _groups(pairs))
+        self.forest_ = Forest.from_sklearn(forest.fit(np.c_[X, static_features(pairs)], residual, sample_weight=weights))
+        return self
+
+    def applies(self, pairs: Sequence[Pair], measured: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which pairs it says something of, shape (n,).
+
+        Args:
+            pairs: the questions.
+            measured: where jobs were measured on both GPUs, without telemetry or with; shape (n,). Such a pair of GPUs without
+                a process is better known by these jobs than by trees that saw other GPUs.
+        """
+        return np.array(
+            [
+                self._share(pair) > 0 and (_key(pair) in self.processes_ or not (known or self.missing(pair.source)))
+                if set(BUSY) & usable_metrics(pair.source) & set(self.features_.metrics)
+                else False
+                for pair, known in zip(pairs, measured.tolist(), strict=True)
+            ],
+            dtype=bool,
+        )
+
+    def correct(self, pairs: Sequence[Pair], base: Answers) -> Answers:
+        """Correct the speeds' answers to pairs that it applies to.
+
+        Where the job's arithmetic may be of a kind that training has not seen, the correction counts by how likely the others
+        are, and route and scale stay those of the speeds.
+        """
+        sources, targets = _names(pairs)
+        X = self.imputer_.fill(self.features_.matrix(pairs), sources)
+        smooth, unknown = self.processes_.predict((X - self.mean_) / self.scale_, sources, targets)
+        trees = self.forest_.predict(np.c_[X, static_features(pairs)])
+        routes = np.array([self._route(pair) for pair in pairs])
+        both = (1 - self.forest_share) * smooth + self.forest_share * trees
+        correction = np.where(routes == "residual", self.residual_step * trees, both)
+        inside = np.clip((1 - unknown) / (1 - self.support_bound_), 0, 1)
+        support = inside * self.gpu_range_.support(pairs)
+        share = np.array([self._share(pair) for pair in pairs])
+        log_ratio = base.log_ratio + share * support * correction
+        scale = np.sqrt(_FLOOR + unknown + np.where(routes == "residual", _NEW_GPU, 0.0)) * (1 + self.gpu_range_.beyond(pairs))
+        whole = share == 1
+        return replace(
+            base,
+            log_ratio=np.where(whole, self._clipped(log_ratio, pairs), log_ratio),
+            scale=np.where(whole, scale, base.scale),
+            support=np.where(whole, support, base.support),
+            routes=np.where(whole, routes, base.routes),
+        )
+
+    @property
+    def gpus(self) -> list[str]:
+        """Those that were measured with telemetry."""
+        return sorted({gpu for names in self.pairs_seen_ for gpu in names})
+
+    def missing(self, profile: Profile) -> list[str]:
+        """The metrics of training that a profile lacks."""
+        return sorted(set(self.features_.metrics) - usable_metrics(profile))
+
+    def _share(self, pair: Pair) -> float:
+        return share_of_kinds(self.kinds_, pair.source, pair.source_gpu)
+
+    def _route(self, pair: Pair) -> str:
+        if _key(pair) not in self.processes_:
+            return "residual"
+        return "incomplete" if self.missing(pair.source) else "ensemble"
+
+    def _clipped(self, log_ratio: NDArray[np.float64], pairs: Sequence[Pair]) -> NDArray[np.float64]:
+        """Hold each pair of GPUs with a process to the range of its measured ratios: no extrapolation beyond what was observed.
+
+        Fewer workloads than a process needs say little of the range.
+        """
+        anything = PairSeen(0, -np.inf, np.inf)
+        seen = [self.pairs_seen_[_key(pair)] if _key(pair) in self.processes_ else anything for pair in pairs]
+        return np.clip(log_ratio, [pair.low for pair in seen], [pair.high for pair in seen])
+
+    def state(self) -> dict[str, Any]:
+        """Return what was learnt, but for the arrays, as JSON values."""
+        return {
+            "metrics": list(self.features_.metrics),
+            "columns": list(self.features_.columns),
+            "excluded": dict(self.features_.excluded),
+            "kinds": sorted(self.kinds_),
+            "pairs_seen": [[*names, *seen] for names, seen in self.pairs_seen_.items()],
+            "processes": [list(names) for names in self.processes_.names],
+            "gpu_range": {figure: list(limits) for figure, limits in self.gpu_range_.limits.items()},
+            "support_bound": self.support_bound_,
+            "sources": self.imputer_.gpus,
+        }
+
+    def save(self, folder: Path) -> None:
+        """Write the fitted arrays into an existing folder; :meth:`state` is the caller's to keep."""
+        self.forest_.save(folder / FOREST_FILE)
+        self.processes_.save(folder / PROCESSES_FILE)
+        columns = {
+            "mean": self.mean_,
+            "scale": self.scale_,
+            "source_means": self.imputer_.means,
+            "covariance": self.imputer_.covariance,
+        }
+        save_arrays(folder / COLUMNS_FILE, columns)
+
+    def load(self, folder: Path, state: Mapping[str, Any]) -> Self:
+        """Read what :meth:`save` wrote beside the checked :meth:`state`; nothing is unpickled.
+
+        Raises:
+            InputError: a file is missing or not what it should be.
+        """
+        self.features_ = SourceFeatures(tuple(state["metrics"]), tuple(state["columns"]), state["excluded"])
+        self.kinds_ = frozenset(state["kinds"])
+        self.pairs_seen_ = {(source, target): PairSeen(*seen) for source, target, *seen in state["pairs_seen"]}
+        self.gpu_range_ = GpuRange({figure: (low, high) for figure, (low, high) in state["gpu_range"].items()})
+        self.support_bound_ = state["support_bound"]
+        features, sources = len(self.features_.columns), list(state["sources"])
+        spec: dict[str, tuple[DTypeLike, Shape]] = {
+            "mean": (np.float64, (features,)),
+            "scale": (np.float64, (features,)),
+            "source_means": (np.float64, (len(sources), features)),
+            "covariance": (np.float64, (features, features)),
+        }
+        self.mean_, self.scale_, means, covariance = load_arrays(folder / COLUMNS_FILE, spec).values()
+        self.imputer_ = NormalImputer(sources, means, covariance)
+        if not ((self.scale_ > 0).all() and self.imputer_.is_sound()):
+            raise InputError(f"the arrays in {COLUMNS_FILE} are not sound; train the model anew")
+        self.processes_ = PairProcesses.load(folder / PROCESSES_FILE, [tuple(names) for names in state["processes"]], features)
+        self.forest_ = Forest.load(folder / FOREST_FILE, features=features + len(STATIC_COLUMNS))
+        return self
+
+
+def _pairs_seen(pairs: Sequence[Pair]) -> dict[tuple[str, str], PairSeen]:
+    ratios: dict[tuple[str, str], list[float]] = defaultdict(list)
+    workloads: dict[tuple[str, str], set[str | None]] = defaultdict(set)
+    for pair, log_ratio in zip(pairs, np.log(actual_ratio(pairs)).tolist(), strict=True):
+        ratios[_key(pair)].append(log_ratio)
+        workloads[_key(pair)].add(pair.source.workload)
+    return {
+        names: PairSeen(len(workloads[names]), _outward(min(seen), -1), _outward(max(seen), 1))
+        for names, seen in sorted(ratios.items())
+    }
+
+
+def _outward(log_ratio: float, sign: int) -> float:
+    """The next twentieth: a bound in a model file must not be a single measurement."""
+    return sign * math.ceil(20 * sign * log_ratio) / 20
+
+
+def _key(pair: Pair) -> tuple[str, str]:
+    return pair.source_gpu.name, pair.target_gpu.name
+
+
+def _names(pairs: Sequence[Pair]) -> tuple[NDArray[np.str_], NDArray[np.str_]]:
+    return np.array([pair.source_gpu.name for pair in pairs]), np.array([pair.target_gpu.name for pair in pairs])
+
+
+def _groups(pairs: Sequence[Pair]) -> list[str]:
+    """What must leave together: the architecture, or the workload where it is not known."""
+    return [pair.source.group or pair.source.workload or str(number) for number, pair in enumerate(pairs)]
+
+
+def _support_bound(
+    X: NDArray[np.float64], y: NDArray[np.float64], sources: NDArray[np.str_], targets: NDArray[np.str_], groups: list[str]
+) -> float:
+    """How unknown the profiles of a left-out group are to processes fitted on the others, at the percentile ``_INSIDE``."""
+    folds = min(len(set(groups)), 10)
+    if folds < 2:
+        return 0.5
+    unknown = np.empty(len(X))
+    for train, test in GroupKFold(folds).split(X, groups=groups):
+        processes, _ = PairProcesses.fit(X[train], y[train], sources[train], targets[train])
+        unknown[test] = processes.predict(X[test], sources[test], targets[test])[1]
+    return float(min(np.percentile(unknown, _INSIDE), 0.9))
