@@ -108,8 +108,8 @@ def calibrate(recipe: DefaultRecipe, pairs: Sequence[Pair]) -> list[Calibration]
     """
     if recipe.correction_ is None:
         raise InputError(
-            "the model was trained without telemetry, and a calibration corrects what telemetry says; train one on profiles with "
-            "gpu_utilization, memory_utilization, power and sm_clock"
+            "the model was trained without telemetry, and a calibration corrects what telemetry says; train one on profiles "
+            "with gpu_utilization, memory_utilization, power and sm_clock"
         )
     known = recipe.correction_.gpus
     gpus = {pair.source_gpu.name for pair in pairs}

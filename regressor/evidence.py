@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from .calibration import ROUTE as CALIBRATED
 from .calibration import Calibration
 from .pairs import Pair
-from .precision import CODE, Precision, likely_precisions
+from .precision import CODE, likely_precisions
 from .recipes.default import DefaultRecipe
 from .speeds import SHEET_FIGURES
 
@@ -70,15 +70,15 @@ def _basis(pair: Pair, route: str, new: Sequence[str], recipe: DefaultRecipe, ca
         return f"{sheets}, corrected by telemetry of jobs on {', '.join(correction.gpus)}"
     if new:
         return sheets
-    counts = [
-        (recipe.speeds_.speeds_.jobs_on_both(pair.source_gpu, pair.target_gpu, precision), precision)
-        for precision in likely_precisions(pair.source, pair.source_gpu)[0]
-    ]
-    return f"other jobs between these GPUs: {', '.join(_measured(count, precision) for count, precision in counts)}"
-
-
-def _measured(count: int, precision: Precision) -> str:
-    return f"{count or 'none'} measured in {CODE[precision]}"
+    likely = likely_precisions(pair.source, pair.source_gpu)[0]
+    counts = {
+        precision: recipe.speeds_.speeds_.jobs_on_both(pair.source_gpu, pair.target_gpu, precision) for precision in likely
+    }
+    if not any(counts.values()):
+        return (
+            "no job was measured on both GPUs in this precision: each GPU by jobs that other GPUs ran too, and its data sheet"
+        )
+    return "other jobs between these GPUs: " + ", ".join(f"{count or 'none'} in {CODE[of]}" for of, count in counts.items())
 
 
 def _outside(pair: Pair, support: float, recipe: DefaultRecipe) -> str:

@@ -47,7 +47,7 @@ class SpeedsState(_Part):
     gpus: Annotated[list[Name], Field(max_length=1000)]
     architectures: Annotated[list[Name], Field(max_length=100)]
     centre: Annotated[list[Annotated[float, Field(ge=-100, le=100)]], Field(min_length=len(FIGURES), max_length=len(FIGURES))]
-    noise: dict[Name, Annotated[float, Field(gt=0, le=10)]]
+    noise: dict[Annotated[str, Field(max_length=LONGEST_NAME)], Annotated[float, Field(gt=0, le=10)]]
     measured: dict[Name, dict[Precision, Annotated[list[Count], Field(max_length=100_000)]]]
 
 

@@ -1,7 +1,7 @@
 """The answer for one target GPU."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 
@@ -34,7 +34,7 @@ class Prediction:
     route: str
     support: float
     features: tuple[str, ...]
-    by_precision: Mapping[str, float]
+    by_precision: Mapping[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the prediction as JSON values."""

@@ -111,7 +111,9 @@ class Predictor:
             widths = half_widths(self.reliability.intervals, answers)
             by_precision = self._by_precision(profile, others)
             predictions += [
-                self._prediction(pair, answers, row, float(widths[row]), {name: float(of[row]) for name, of in by_precision.items()})
+                self._prediction(
+                    pair, answers, row, float(widths[row]), {name: float(of[row]) for name, of in by_precision.items()}
+                )
                 for row, pair in enumerate(others)
             ]
         return sorted(predictions, key=lambda prediction: prediction.ratio)
@@ -128,7 +130,7 @@ class Predictor:
     def _same(profile: Profile, source: Gpu) -> Prediction:
         low, high = (None, None) if profile.epoch_s is None else _with_epoch(profile, profile.epoch_s, 0.0)
         measured = "the profile was taken on this GPU"
-        return Prediction(source.name, 1.0, profile.epoch_s, low, high, measured, 1.0, 1.0, "measured", 1.0, (), {})
+        return Prediction(source.name, 1.0, profile.epoch_s, low, high, measured, 1.0, 1.0, "measured", 1.0, ())
 
     def _prediction(
         self, pair: Pair, answers: Answers, row: int, half_width: float, by_precision: dict[str, float]

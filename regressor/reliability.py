@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,8 +101,7 @@ class SecondQuestion:
 
     def __call__(self, recipe: Recipe, test: Rows) -> None:
         """Ask the recipe that was fitted without these rows."""
-        assert isinstance(recipe, DefaultRecipe)
-        rows, answers = self._ask(recipe, test)
+        rows, answers = self._ask(cast(DefaultRecipe, recipe), test)
         if len(rows):
             self._rows.append(rows)
             self._answers.append(answers)
@@ -193,7 +193,10 @@ def _with_all_routes(intervals: dict[str, Interval], widest: float) -> dict[str,
 
 
 def _anchoring(pairs: Sequence[Pair], into: Answers, out: Answers) -> Anchoring | None:
+    """None where the data hold no telemetry, or too few workloads on every GPU."""
+    if not pairs:
+        return None
     try:
         return Anchoring.measure(pairs, into, out)
-    except InputError:  # too few workloads on every GPU
+    except InputError:
         return None

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import numpy as np
 from sklearn.base import clone
 
-from ..errors import InputError
 from ..gpus import Catalog
 from ..intervals import half_widths
 from ..pairs import make_pairs, source_seconds
@@ -50,4 +49,3 @@ def evaluate_split(
         "workloads_on_one_gpu": workloads_on_one_gpu(test, pairs),
     }
     return summary(name, None, pairs, [run], settings)
-

@@ -147,13 +147,23 @@ def test_too_few_workloads_and_too_many_pairs_are_refused(anchors: list[Pair]) -
 @pytest.mark.parametrize(
     ("known", "says"),
     [
-        (["T4", "A10G", NEW], "was trained on A10G, T4, V100 SXM2 16GB already"),
-        (["P100 PCIe 16GB"], "are of A10G, T4, V100 SXM2 16GB only; measure the same workloads on one of P100 PCIe 16GB too"),
+        (("T4", "A10G", NEW), "was trained on A10G, T4, V100 SXM2 16GB already"),
+        (("T4", "A10G"), "are of L4, P100 PCIe 16GB only; measure the same workloads on one of A10G, T4 too"),
+        ((), "was trained without telemetry"),
     ],
 )
-def test_data_of_only_known_or_only_new_gpus_are_refused(anchors: list[Pair], known: list[str], says: str) -> None:
+def test_data_of_only_known_or_only_new_gpus_are_refused(
+    made_up_profiles: list[Profile], catalog: Catalog, known: tuple[str, ...], says: str
+) -> None:
+    if known:
+        recorded = [one for one in made_up_profiles if one.gpu in known]
+    else:
+        recorded = [replace(one, metrics={}, feature_set="none") for one in made_up_profiles]
+    recipe = DefaultRecipe(trees=5).fit(make_pairs(recorded, catalog))
+    names = {"T4": "L4", "A10G": "P100 PCIe 16GB"} if len(known) == 2 else {}
+    measured = [replace(one, gpu=names.get(one.gpu, one.gpu)) for one in made_up_profiles if one.gpu in names or not names]
     with pytest.raises(InputError, match=says):
-        calibrate(DefaultRecipe(), known, anchors)
+        calibrate(recipe, make_pairs(measured, catalog))
 
 
 def test_anchors_are_left_out_of_the_test_rows(pairs: list[Pair]) -> None:
@@ -195,12 +205,14 @@ def test_on_the_public_data_the_targets_are_met_and_the_interval_holds(
 def test_a_calibrated_model_is_saved_loaded_and_says_so(
     made_up_profiles: list[Profile], make_profile: Callable[..., Profile], tmp_path: Path
 ) -> None:
-    anchors = [replace(one, gpu="L4") if one.gpu == NEW else one for one in made_up_profiles[:24]]
+    some = [replace(one, precision="tf32") for one in made_up_profiles[:24]]
+    anchors = [replace(one, gpu="L4") if one.gpu == NEW else one for one in some]
     plain = Predictor.load()
     calibrated = plain.calibrate(anchors)
     calibrated.save(tmp_path / "model")
-    before, after = (model.predict(make_profile("T4"), ["L4"])[0] for model in (plain, Predictor.load(tmp_path / "model")))
-    assert after == calibrated.predict(make_profile("T4"), ["L4"])[0]
+    job = make_profile("T4", precision="tf32")
+    before, after = (model.predict(job, ["L4"])[0] for model in (plain, Predictor.load(tmp_path / "model")))
+    assert after == calibrated.predict(job, ["L4"])[0]
     assert (before.route, after.route) == ("residual", ROUTE)
     assert "corrected by 8 anchor workloads measured on L4" in after.why
     again = calibrated.calibrate(anchors[:12])

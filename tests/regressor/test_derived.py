@@ -97,13 +97,15 @@ def test_dcgm_metrics_are_learnt_from_where_every_profile_holds_them(pairs: list
         recipe = DefaultRecipe(trees=30).fit(train)
         actual = np.array([pair.target_s for pair in test])
         errors[dcgm] = np.abs(np.log(recipe.predict(test) / actual)).mean()
-        assert ("sm_active" in recipe.features_.metrics) == dcgm
+        assert recipe.correction_ is not None and ("sm_active" in recipe.correction_.features_.metrics) == dcgm
     assert errors[True] < 0.6 * errors[False]
 
 
 def test_a_metric_that_stands_still_is_not_asked_of_a_profile(pairs: list[Pair], catalog: Catalog) -> None:
     recipe = DefaultRecipe(trees=5).fit([replace(pair, source=with_metrics(pair.source, fp64_active=0.0)) for pair in pairs])
-    assert recipe.features_.metrics == ("gpu_utilization", "memory_utilization", "power", "sm_clock")
-    assert recipe.features_.excluded["fp64_active_mean"] == "constant"
+    assert recipe.correction_ is not None
+    features = recipe.correction_.features_
+    assert features.metrics == ("gpu_utilization", "memory_utilization", "power", "sm_clock")
+    assert features.excluded["fp64_active_mean"] == "constant"
     asked = [Pair(pairs[0].source, catalog["T4"], catalog[gpu]) for gpu in ("A10G", "H100 SXM5")]
     assert recipe.answer(asked).routes.tolist() == ["ensemble", "residual"]

@@ -19,8 +19,11 @@ from epochcast.regressor import Catalog, InputError, Predictor, Profile, model_f
 from epochcast.regressor.arrays import save_arrays
 from epochcast.regressor.manifest import Parameters, checked
 from epochcast.regressor.model_files import MANIFEST, SCHEMA, SHIPPED, fingerprint
-from epochcast.regressor.recipes.default import FILES, FOREST_FILE, PROCESSES_FILE, DefaultRecipe
+from epochcast.regressor.recipes.default import SPEEDS_FILE, DefaultRecipe
+from epochcast.regressor.telemetry_correction import FILES as CORRECTION_FILES
+from epochcast.regressor.telemetry_correction import FOREST_FILE, PROCESSES_FILE
 
+FILES = (SPEEDS_FILE, *CORRECTION_FILES)
 Path_ = tuple[str | int, ...]
 WRONG = [None, -1, 10**30, math.nan, "x", "é" * 5000, [[]], {"x": 1}]
 
@@ -159,11 +162,12 @@ def test_every_forged_array_is_refused_or_harmless(
     ("place", "to", "message"),
     [
         (
-            ("intervals", "prior", "multiple"),
+            ("intervals", "speeds", "multiple"),
             "wide",
-            r"model\.json in .*: intervals\.prior\.multiple is 'wide' \(input should be",
+            r"model\.json in .*: intervals\.speeds\.multiple is 'wide' \(input should be",
         ),
-        (("intervals", "prior"), None, r"intervals\.prior is None"),
+        (("intervals", "speeds"), None, r"intervals\.speeds is None"),
+        (("files",), {"forest.npz": "0" * 64}, r"files lacks columns\.npz"),
         (("parameters", "depth"), 3, r"parameters\.depth is 3 \(extra inputs are not permitted\)"),
         (("training", "fingerprint"), "0" * 63, r"training\.fingerprint is '0"),
         (("files", "../evil.npz"), "0" * 64, r"files\.\.\./evil\.npz"),
@@ -172,14 +176,14 @@ def test_every_forged_array_is_refused_or_harmless(
 def test_the_refusal_names_the_value(model: Path, manifest: dict[str, Any], place: Path_, to: object, message: str) -> None:
     (model / MANIFEST).write_text(json.dumps(changed(manifest, place, to=to)))
     with pytest.raises(InputError, match=message):
-        model_files.read(model, FILES)
+        model_files.read(model)
 
 
 def test_another_version_is_named(model: Path, manifest: dict[str, Any]) -> None:
     other = changed(manifest, ("schema",), to="epochcast.regressor/v9") | {"epochcast": "9.0.0"}
     (model / MANIFEST).write_text(json.dumps(other))
     with pytest.raises(InputError, match=rf"regressor/v9'; this version reads '{SCHEMA}', .* \(epochcast 9\.0\.0 wrote it\)"):
-        model_files.read(model, FILES)
+        model_files.read(model)
 
 
 @pytest.mark.parametrize(
@@ -188,14 +192,14 @@ def test_another_version_is_named(model: Path, manifest: dict[str, Any]) -> None
 def test_what_is_no_manifest(model: Path, text: str) -> None:
     (model / MANIFEST).write_text(text)
     with pytest.raises(InputError) as refusal:
-        model_files.read(model, FILES)
+        model_files.read(model)
     assert is_one_sentence(refusal)
 
 
 def test_bytes_that_are_no_text(model: Path) -> None:
     (model / MANIFEST).write_bytes(b"\xff\xfe\x00{")
     with pytest.raises(InputError, match="is not JSON"):
-        model_files.read(model, FILES)
+        model_files.read(model)
 
 
 @pytest.mark.parametrize("name", [MANIFEST, "forest.npz"])
@@ -204,24 +208,24 @@ def test_huge_files_pipes_and_folders_are_refused_unread(model: Path, name: str)
     with file.open("r+b") as open_file:
         open_file.truncate(10**12)  # sparse: takes no room
     with pytest.raises(InputError, match="takes 1000000000000 bytes, more than"):
-        model_files.read(model, FILES)
+        model_files.read(model)
     file.unlink()
     os.mkfifo(file)
     with pytest.raises(InputError, match="is no plain file"):
-        model_files.read(model, FILES)
+        model_files.read(model)
     file.unlink()
     file.mkdir()
     with pytest.raises(InputError, match="is no plain file"):
-        model_files.read(model, FILES)
+        model_files.read(model)
 
 
 def test_a_link_is_followed_but_its_content_must_be_the_one_signed(model: Path, tmp_path: Path) -> None:
     (model / "forest.npz").rename(tmp_path / "elsewhere.npz")
     (model / "forest.npz").symlink_to(tmp_path / "elsewhere.npz")
-    assert model_files.read(model, FILES)["schema"] == SCHEMA
+    assert model_files.read(model)["schema"] == SCHEMA
     (tmp_path / "elsewhere.npz").write_bytes(b"other")
     with pytest.raises(InputError, match=r"forest\.npz in .* was changed after training"):
-        model_files.read(model, FILES)
+        model_files.read(model)
 
 
 def test_the_manifest_names_the_version_that_wrote_it(tmp_path: Path, manifest: dict[str, Any]) -> None:
@@ -229,11 +233,16 @@ def test_the_manifest_names_the_version_that_wrote_it(tmp_path: Path, manifest: 
 
     own = ("schema", "epochcast", "libraries", "files", "fingerprint")
     state = {key: value for key, value in manifest.items() if key not in own}
-    model_files.write(tmp_path / "m", state, lambda folder: (folder / "a.npz").write_bytes(b"x"))
-    assert model_files.read(tmp_path / "m", ["a.npz"])["epochcast"] == __version__
+
+    def save(folder: Path) -> None:
+        for name in FILES:
+            (folder / name).write_bytes(b"x")
+
+    model_files.write(tmp_path / "m", state, save)
+    assert model_files.read(tmp_path / "m")["epochcast"] == __version__
     state["intervals"] = {}
     with pytest.raises(InputError, match=r"model\.json: intervals is {}"):
-        model_files.write(tmp_path / "n", state, lambda _: None)
+        model_files.write(tmp_path / "n", state, save)
     assert [file.name for file in tmp_path.iterdir()] == ["m"]
 
 

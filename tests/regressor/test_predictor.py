@@ -11,8 +11,10 @@ from epochcast.regressor import Catalog, InputError, Prediction, Predictor, Prof
 from epochcast.regressor.intervals import half_widths
 from epochcast.regressor.model_files import SCHEMA, fingerprint
 from epochcast.regressor.pairs import make_pairs, target_seconds
+from epochcast.regressor.profile import STATISTICS
 from epochcast.regressor.recipes import DefaultRecipe
-from epochcast.regressor.recipes.default import FILES, SCALE_FLOOR
+from epochcast.regressor.recipes.default import SPEEDS_FILE
+from epochcast.regressor.telemetry_correction import FILES
 
 
 @pytest.fixture
@@ -50,31 +52,43 @@ def test_chosen_targets_by_any_name(predictor: Predictor, make_profile: Callable
 def test_why_says_what_the_answer_rests_on(predictor: Predictor, make_profile: Callable[..., Profile]) -> None:
     whole = make_profile("T4", epoch_s=None, simulated=True)
     known, new = (by_gpu(predictor.predict(whole))[gpu] for gpu in ("A10G", "RTX 4090"))
-    assert known.why.startswith("learnt from 24 workloads measured on both GPUs; interval from models left out")
-    assert new.why.startswith("RTX 4090 not in the training data")
-    assert "interval from GPUs left out of training (A10G, T4, V100 SXM2 16GB)" in new.why
+    assert known.why.startswith("jobs like this one between these GPUs: 24 workloads with telemetry; ")
+    assert "interval from jobs left out of training" in known.why
+    assert new.why.startswith(
+        "nothing was measured on RTX 4090: data sheets, by what they were worth on other GPUs, corrected by "
+    )
+    assert "telemetry of jobs on A10G, T4, V100 SXM2 16GB" in new.why and "interval from GPUs left out of training" in new.why
     assert "unverified: sm_count" in new.why and "unverified" not in known.why
     for one in (known, new):
         assert one.seconds is one.low is one.high is None
         assert "no epoch or step was found" in one.why and one.why.endswith("the telemetry is simulated")
     no_power = replace(whole, metrics={"gpu_utilization": whole.metrics["gpu_utilization"]})
     filled = predictor.predict(no_power, ["A10G"])[0]
-    assert "with memory_utilization, power, sm_clock filled in from the rest" in filled.why
+    assert "memory_utilization, power, sm_clock filled in from the rest" in filled.why
     assert filled.features == ("gpu_utilization",) and known.features == tuple(sorted(whole.metrics))
-    assert "lacks memory_utilization, power, sm_clock: gpu_utilization and" in predictor.predict(no_power, ["H100 PCIe"])[0].why
-    assert "no activity metric" in predictor.predict(replace(whole, metrics={}), ["A10G"])[0].why
+    assert "corrected" not in predictor.predict(no_power, ["H100 PCIe"])[0].why
+    bare = predictor.predict(replace(whole, metrics={}), ["A10G"])[0].why
+    assert bare.startswith("other jobs between these GPUs: 4 in FP32 code (TF32 where the GPU has it), none in mixed precision")
 
 
-def test_intervals_widen_with_less_evidence(predictor: Predictor) -> None:
-    intervals = predictor.reliability.intervals
-    # Those of the prior are widths; the others are multiples of a scale that starts at SCALE_FLOOR.
-    least = {route: SCALE_FLOOR * intervals[route].multiple for route in ("ensemble", "incomplete", "residual")}
-    assert 0 < least["ensemble"] < least["incomplete"] < intervals["specifications"].multiple
-    assert least["ensemble"] < intervals["prior"].multiple < intervals["specifications"].multiple
-    assert (
-        predictor.reliability.intervals["ensemble"].protocol == "P3"
-        and predictor.reliability.intervals["residual"].protocol == "P4"
-    )
+def test_intervals_widen_with_less_evidence(predictor: Predictor, make_profile: Callable[..., Profile]) -> None:
+    whole = make_profile("T4")
+    no_power = replace(whole, metrics={"gpu_utilization": whole.metrics["gpu_utilization"]})
+    bare = replace(whole, metrics={}, feature_set="none")
+    asked = [(whole, "A10G"), (no_power, "A10G"), (bare, "A10G"), (bare, "A100 SXM4 40GB")]
+    predictions = [predictor.predict(profile, [gpu])[0] for profile, gpu in asked]
+    assert [one.route for one in predictions] == ["ensemble", "incomplete", "speeds", "specifications"]
+    widths = [one.ratio_high / one.ratio for one in predictions]
+    assert max(widths[:2]) < widths[2] < widths[3]
+    assert {route: interval.protocol for route, interval in predictor.reliability.intervals.items()} == {
+        "ensemble": "P3",
+        "incomplete": "P3",
+        "residual": "P4",
+        "job": "P3",  # with telemetry no answer takes this route, so it has the width of a new job
+        "speeds": "P3",
+        "specifications": "P4",
+        "calibrated": "P4-anchors",
+    }
     assert set(predictor.reliability.accuracy) == {"P2", "P3", "P4"}
 
 
@@ -96,7 +110,7 @@ def test_few_gpus_and_groups_still_train(made_up_profiles: list[Profile], catalo
     predictor = Predictor.fit(two, catalog, DefaultRecipe(trees=5))
     assert set(predictor.reliability.accuracy) == {"P2"}
     assert predictor.reliability.intervals["ensemble"].protocol == "P2"
-    assert predictor.reliability.intervals["residual"].protocol == "prior" and predictor.reliability.anchoring is None
+    assert predictor.reliability.intervals["residual"].protocol == "P2" and predictor.reliability.anchoring is None
     # Groups that are the GPUs: leaving one out leaves no pair of known GPUs to measure the ensemble by.
     apart = [replace(profile, group=profile.gpu) for profile in made_up_profiles if profile.gpu != "T4"]
     assert Predictor.fit(apart, catalog, DefaultRecipe(trees=5)).reliability.intervals["ensemble"].protocol == "P2"
@@ -117,7 +131,7 @@ def test_saved_model_answers_alike_and_is_the_same_bytes(
 
 
 def test_model_holds_no_pickle_and_no_training_row(saved: Path, made_up_profiles: list[Profile]) -> None:
-    assert {file.name for file in saved.iterdir()} == {"model.json", *FILES}
+    assert {file.name for file in saved.iterdir()} == {"model.json", SPEEDS_FILE, *FILES}
     assert all(b"sklearn" not in file.read_bytes() for file in saved.iterdir() if file.name != "model.json")
     manifest = (saved / "model.json").read_text()
     assert not any(str(profile.epoch_s) in manifest for profile in made_up_profiles)
@@ -214,18 +228,41 @@ def test_loading_never_unpickles(saved: Path, monkeypatch: pytest.MonkeyPatch, m
     assert Predictor.load(saved).predict(make_profile())
 
 
-def test_profiles_without_an_activity_metric_still_train_and_give_no_interval(
+def test_intervals_of_new_jobs_are_of_all_profiles_without_their_telemetry(
     made_up_profiles: list[Profile], catalog: Catalog
 ) -> None:
-    """Four answers of the route are too few for a quantile of their own: the width over all pairs stays."""
     half = made_up_profiles[:36]
     some = [replace(one, metrics={}, feature_set="none") if number < 2 else one for number, one in enumerate(half)]
-    interval = Predictor.fit(some, catalog, DefaultRecipe(trees=5)).reliability.intervals["specifications"]
-    assert (interval.protocol, interval.n) == ("prior", 12 * 6)
+    intervals = Predictor.fit(some, catalog, DefaultRecipe(trees=5)).reliability.intervals
+    assert (intervals["speeds"].protocol, intervals["speeds"].n) == ("P3", 12 * 6)
+    assert (intervals["specifications"].protocol, intervals["specifications"].n) == ("P4", 12 * 6)
 
 
-def test_folds_too_small_for_a_process_say_nothing_of_new_gpus(made_up_profiles: list[Profile], catalog: Catalog) -> None:
-    """Five workloads on two GPUs: each fold leaves four, so known GPUs are answered as if they were new."""
+def test_folds_too_small_for_a_process_say_nothing_of_known_gpus(made_up_profiles: list[Profile], catalog: Catalog) -> None:
+    """Five workloads on two GPUs: each fold leaves four, too few for a process; the width is that of a new job, at least."""
     few = [one for one in made_up_profiles[:15] if one.gpu != "A10G"]
     intervals = Predictor.fit(few, catalog, DefaultRecipe(trees=5)).reliability.intervals
-    assert {intervals[route].protocol for route in ("ensemble", "residual")} == {"prior"}
+    assert intervals["ensemble"] == intervals["residual"] and intervals["ensemble"].protocol == "P3"
+
+
+def test_a_precision_that_is_not_known_is_said_with_what_knowing_it_would_change(
+    predictor: Predictor, make_profile: Callable[..., Profile]
+) -> None:
+    known, unknown = (predictor.predict(make_profile("T4", precision=of), ["H100 SXM5"])[0] for of in ("mixed", None))
+    assert not known.by_precision and "precision" not in known.why
+    assert set(unknown.by_precision) == {"tf32", "mixed"}
+    for precision, ratio in unknown.by_precision.items():
+        alone = predictor.predict(make_profile("T4", precision=precision), ["H100 SXM5"])[0]
+        assert ratio == pytest.approx(alone.ratio)
+        assert f"{ratio:.2f}x in " in unknown.why
+
+
+def test_metrics_that_show_the_precision_are_named_among_those_used(
+    predictor: Predictor, make_profile: Callable[..., Profile]
+) -> None:
+    plain = make_profile("V100 SXM2 16GB")
+    recorded = replace(plain, metrics=plain.metrics | {"tensor_active": dict.fromkeys(STATISTICS, 0.65) | {"std": 0.0}})
+    recorded = replace(recorded, feature_set="dcgm")
+    without, with_it = (predictor.predict(profile, ["H100 SXM5"])[0] for profile in (plain, recorded))
+    assert "tensor_active" in with_it.features and "tensor_active" not in without.features
+    assert with_it.ratio != without.ratio and not with_it.by_precision

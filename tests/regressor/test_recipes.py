@@ -11,7 +11,6 @@ from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.pipeline import make_pipeline
 
 from epochcast.regressor import Catalog, InputError, Profile
-from epochcast.regressor.features import prior_log_ratio
 from epochcast.regressor.pair_features import PairFeatures
 from epochcast.regressor.pairs import Pair, actual_ratio, make_pairs, target_seconds
 from epochcast.regressor.protocols import splits
@@ -31,8 +30,9 @@ from epochcast.regressor.recipes import (
     SpecificationRatio,
     SpeedsRecipe,
 )
-from epochcast.regressor.recipes.default import FILES, PROCESSES_FILE
+from epochcast.regressor.recipes.default import SPEEDS_FILE
 from epochcast.regressor.scoring import score
+from epochcast.regressor.telemetry_correction import FILES, PROCESSES_FILE, TelemetryCorrection
 
 FAST = {
     "default": DefaultRecipe(trees=30),
@@ -128,8 +128,8 @@ def test_routes(fitted: DefaultRecipe, catalog: Catalog, make_profile: Callable[
         "residual",
         "residual",
         "incomplete",
-        "prior",
         "specifications",
+        "speeds",
     ]
     log_ratios = fitted.answer(asked).log_ratio
     # One batch answers as each question alone does, whatever the routes beside it.
@@ -156,17 +156,24 @@ def test_ratio_needs_no_latency_and_ignores_it(
         fitted.predict(pairs)
 
 
-def test_training_without_the_metrics_is_refused(pairs: list[Pair]) -> None:
-    bare = [replace(pair, source=replace(pair.source, metrics={}, feature_set="none")) for pair in pairs]
-    with pytest.raises(InputError, match=f"0 of {len(pairs)} training pairs hold"):
-        DefaultRecipe().fit(bare)
+@pytest.mark.parametrize("metrics", [(), ("gpu_utilization",)])
+def test_without_telemetry_the_speeds_alone_are_learnt(pairs: list[Pair], metrics: tuple[str, ...], tmp_path: Path) -> None:
+    few = [
+        replace(pair, source=replace(pair.source, metrics={name: pair.source.metrics[name] for name in metrics}))
+        for pair in pairs
+    ]
+    recipe = DefaultRecipe().fit(few)
+    assert recipe.correction_ is None and set(recipe.forgetting_jobs().answer(pairs).routes) == {"speeds"}
+    recipe.save(tmp_path)
+    again = DefaultRecipe().load(tmp_path, recipe.state())
+    assert np.allclose(again.predict(pairs), recipe.forgetting_jobs().predict(pairs))
 
 
 def test_save_and_load_answer_alike(tmp_path: Path, fitted: DefaultRecipe, pairs: list[Pair]) -> None:
     fitted.save(tmp_path)
     again = DefaultRecipe(**fitted.get_params()).load(tmp_path, fitted.state())
     assert np.array_equal(again.predict(pairs), fitted.predict(pairs))
-    for file in FILES:
+    for file in (SPEEDS_FILE, *FILES):
         content = (tmp_path / file).read_bytes()
         (tmp_path / file).write_bytes(b"no model")
         with pytest.raises(InputError, match=f"{file} cannot be read"):
@@ -174,16 +181,23 @@ def test_save_and_load_answer_alike(tmp_path: Path, fitted: DefaultRecipe, pairs
         (tmp_path / file).write_bytes(content)
 
 
+def correction_of(recipe: DefaultRecipe) -> TelemetryCorrection:
+    assert recipe.correction_ is not None
+    return recipe.correction_
+
+
 def test_no_training_target_stands_in_the_trees(fitted: DefaultRecipe, pairs: list[Pair]) -> None:
     """Every leaf is a mean of at least two rows; all measured ratios differ, so none can be read off."""
-    targets = (np.log(actual_ratio(pairs)) - prior_log_ratio(pairs)).astype(np.float32)
-    leaves = fitted.forest_.value[fitted.forest_.feature == -1]
+    base, forest = fitted.speeds_.forgetting_jobs().answer(pairs).log_ratio, correction_of(fitted).forest_
+    targets = (np.log(actual_ratio(pairs)) - base).astype(np.float32)
+    leaves = forest.value[forest.feature == -1]
     assert not np.isin(leaves, targets).any()
 
 
 def test_no_training_profile_stands_among_the_inducing_points(fitted: DefaultRecipe, pairs: list[Pair], tmp_path: Path) -> None:
     fitted.save(tmp_path)
-    rows = (fitted.features_.matrix(pairs) - fitted.mean_) / fitted.scale_
+    correction = correction_of(fitted)
+    rows = (correction.features_.matrix(pairs) - correction.mean_) / correction.scale_
     with np.load(tmp_path / PROCESSES_FILE) as arrays:
         points = np.concatenate([arrays[name] for name in arrays.files if name.startswith("points")])
     assert len(points) > 50 and cdist(points, rows).min() > 1e-6
@@ -197,7 +211,7 @@ def test_profiles_that_are_all_alike_are_refused(pairs: list[Pair]) -> None:
 
 
 def test_repeated_runs_are_one_workload(pairs: list[Pair], fitted: DefaultRecipe) -> None:
-    assert clone(FAST["default"]).fit([*pairs, *pairs]).pairs_seen_ == fitted.pairs_seen_
+    assert correction_of(clone(FAST["default"]).fit([*pairs, *pairs])).pairs_seen_ == correction_of(fitted).pairs_seen_
 
 
 def test_two_workloads_bound_no_ratio(
@@ -206,8 +220,32 @@ def test_two_workloads_bound_no_ratio(
     """The range of two measured ratios is no range of ratios: other jobs between these GPUs are answered beyond it."""
     some = [one for one in made_up_profiles if one.gpu != "A10G" or one.workload in ("0.0", "0.1")]
     recipe = clone(FAST["default"]).fit(make_pairs(some, catalog))
-    assert recipe.pairs_seen_["T4", "A10G"].workloads == 2
+    assert correction_of(recipe).pairs_seen_["T4", "A10G"].workloads == 2
     answers = recipe.answer([Pair(make_profile("T4", busy), catalog["T4"], catalog["A10G"]) for busy in (0.05, 1.0)])
-    assert set(answers.routes.tolist()) == {"residual"}
-    low, high = recipe.pairs_seen_["T4", "A10G"][1:]
+    assert set(answers.routes.tolist()) == {"speeds"}
+    low, high = correction_of(recipe).pairs_seen_["T4", "A10G"][1:]
     assert not ((low <= answers.log_ratio) & (answers.log_ratio <= high)).all()
+
+
+def test_a_correction_learnt_in_one_arithmetic_says_nothing_of_another(
+    made_up_profiles: list[Profile], catalog: Catalog, make_profile: Callable[..., Profile]
+) -> None:
+    single = [replace(profile, precision="tf32") for profile in made_up_profiles]
+    recipe = clone(FAST["default"]).fit(make_pairs(single, catalog))
+    jobs = [make_profile("T4", precision=precision) for precision in ("tf32", "mixed", None)]
+    asked = [Pair(job, catalog["T4"], catalog["V100 SXM2 16GB"]) for job in jobs]
+    answers, speeds = recipe.answer(asked), recipe.speeds_.forgetting_jobs().answer(asked)
+    assert answers.routes.tolist() == ["ensemble", "speeds", "speeds"]
+    shift = answers.log_ratio - speeds.log_ratio
+    assert shift[0] != 0 and shift[1] == 0 and shift[2] == pytest.approx(shift[0] / 2, rel=0.05)
+
+
+def test_measured_gpus_without_telemetry_are_answered_by_their_speeds(
+    pairs: list[Pair], catalog: Catalog, make_profile: Callable[..., Profile]
+) -> None:
+    """Other jobs' rates on an A100 are better evidence of it than trees that saw a T4, an A10G and a V100."""
+    bare = make_profile("T4", metrics={}, feature_set="none", workload="w", group="g", epoch_s=10.0)
+    rates = make_pairs([bare, replace(bare, gpu="A100 SXM4 40GB", epoch_s=2.0)], catalog)
+    recipe = clone(FAST["default"]).fit([*pairs, *rates])
+    asked = [Pair(make_profile("T4"), catalog["T4"], catalog[gpu]) for gpu in ("A100 SXM4 40GB", "A100 PCIe 40GB", "A10G")]
+    assert recipe.answer(asked).routes.tolist() == ["speeds", "residual", "ensemble"]

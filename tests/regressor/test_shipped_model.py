@@ -27,19 +27,16 @@ def test_is_small_and_predicts_for_every_gpu(
 
 
 def test_says_how_accurate_it_is(shipped: Predictor) -> None:
-    """The figures come from folds that the fit left out, so they stand above those on its own training rows."""
-    assert {name: figures["n"] for name, figures in shipped.reliability.accuracy.items()} == {
-        "P2": 1090,
-        "P3": 1090,
-        "P4": 1090,
-    }
-    mape = {name: figures["mape"] for name, figures in shipped.reliability.accuracy.items()}
-    assert mape["P2"] <= 5.3 and mape["P3"] <= 7.4 and mape["P4"] <= 10.5
-    assert mape["P2"] < mape["P3"] < mape["P4"]
+    """Of left-out workloads, jobs and GPUs, in all of the data: 1090 pairs of CNNs with telemetry, 7012 of rates."""
+    accuracy = shipped.reliability.accuracy
+    assert {figures["n"] for figures in accuracy.values()} == {8102}
+    assert accuracy["P3"]["mape"] <= 21 and accuracy["P4"]["mape"] <= 16
 
 
-def test_is_what_training_on_the_public_file_gives(shipped: Predictor, public_profiles: list[Profile]) -> None:
-    assert shipped.training["fingerprint"] == fingerprint([profile.to_json() for profile in public_profiles])
+def test_is_what_training_on_the_public_files_gives(
+    shipped: Predictor, public_profiles: list[Profile], rates: list[Profile]
+) -> None:
+    assert shipped.training["fingerprint"] == fingerprint([profile.to_json() for profile in [*public_profiles, *rates]])
     pairs = make_pairs(public_profiles, shipped.catalog)
     assert set(shipped.recipe.answer(pairs).routes) == {"ensemble"}
     fit = score(target_seconds(pairs), shipped.recipe.predict(pairs)).mape
@@ -51,6 +48,6 @@ def test_ratios_there_and_back_nearly_cancel(
 ) -> None:
     """A busy GPU-bound job: T4 to a V100 and back again is about where it started."""
     t4, v100 = catalog["T4"], catalog["V100 SXM2 16GB"]
-    there = shipped.recipe.answer([Pair(make_profile("T4", busy=0.95), t4, v100)])
-    back = shipped.recipe.answer([Pair(make_profile("V100 SXM2 16GB", busy=0.8), v100, t4)])
+    there = shipped.recipe.answer([Pair(make_profile("T4", busy=0.95, precision="tf32"), t4, v100)])
+    back = shipped.recipe.answer([Pair(make_profile("V100 SXM2 16GB", busy=0.8, precision="tf32"), v100, t4)])
     assert np.allclose(there.log_ratio, -back.log_ratio, atol=0.35)

@@ -10,7 +10,7 @@ from epochcast.regressor.pairs import Pair, make_pairs
 from epochcast.regressor.precision import Precision
 from epochcast.regressor.profile import STATISTICS
 from epochcast.regressor.protocols import network_family, splits
-from epochcast.regressor.recipes import SpeedsRecipe
+from epochcast.regressor.recipes import DefaultRecipe, SpeedsRecipe
 from epochcast.regressor.recipes.speeds import rates_of
 from epochcast.regressor.speeds import Rate, Speeds
 
@@ -50,7 +50,9 @@ def exactly(rates: list[Rate], speeds: Speeds, source: Rate, target: Rate) -> tu
     asked = [source, target]
     cross = covariance(asked, rates)
     means = {work: np.mean([rate.log_speed for rate in rates if rate.work == work]) for work in {rate.work for rate in rates}}
-    mean = cross @ np.linalg.solve(K, [rate.log_speed - means[rate.work] for rate in rates])
+    expected = [rows(some)[0] @ speeds._shared_means() for some in (rates, asked)]
+    residual = np.array([rate.log_speed - means[rate.work] for rate in rates]) - expected[0]
+    mean = expected[1] + cross @ np.linalg.solve(K, residual)
     left = covariance(asked, asked) - cross @ np.linalg.solve(K, cross.T)
     return mean[1] - mean[0], left[0, 0] + left[1, 1] - 2 * left[0, 1]
 
@@ -178,9 +180,10 @@ def test_the_idle_share_stays(catalog: Catalog, make_profile: Callable[..., Prof
 
 def test_routes(catalog: Catalog, make_profile: Callable[..., Profile], fitted: SpeedsRecipe) -> None:
     profile = make_profile("T4", precision="mixed")
-    asked = [(profile, "V100 SXM2 16GB"), (replace(profile, group="j3"), "V100 SXM2 16GB"), (profile, "H100 SXM5")]
+    known = replace(profile, group="j3")
+    asked = [(profile, "V100 SXM2 16GB"), (known, "V100 SXM2 16GB"), (profile, "H100 SXM5"), (known, "H100 SXM5")]
     answers = fitted.answer([Pair(job, catalog["T4"], catalog[gpu]) for job, gpu in asked])
-    assert answers.routes.tolist() == ["speeds", "job", "specifications"] and answers.support.tolist() == [1, 1, 0]
+    assert answers.routes.tolist() == ["speeds", "job", "specifications", "job"] and answers.support.tolist() == [1, 1, 0, 0]
 
 
 def test_rates_are_of_the_busy_time_where_all_of_a_job_says_it(catalog: Catalog, make_profile: Callable[..., Profile]) -> None:
@@ -233,6 +236,8 @@ def test_only_gpus_that_training_lacks_are_targets(rates: list[Profile], catalog
     some = [profile for profile in rates if profile.origin == "lambda"]
     train = [profile for profile in some if profile.gpu != "RTX A5500"]
     works = {profile.workload for profile in some if profile.gpu == "RTX A5500"}
-    result = evaluate_split(train, [profile for profile in some if profile.workload in works], catalog, recipe="speeds")
+    result = evaluate_split(
+        train, [profile for profile in some if profile.workload in works], catalog, recipe=DefaultRecipe(trees=5)
+    )
     assert set(result.by["target_gpu"]) == {"RTX A5500"} and "RTX A5500" not in result.by["source_gpu"]
     assert result.settings["only_into"] == ["RTX A5500"] and result.mape <= 16 and 0.8 <= result.inside <= 1
