@@ -75,9 +75,7 @@ def _basis(pair: Pair, route: str, new: Sequence[str], recipe: DefaultRecipe, ca
         precision: recipe.speeds_.speeds_.jobs_on_both(pair.source_gpu, pair.target_gpu, precision) for precision in likely
     }
     if not any(counts.values()):
-        return (
-            "no job was measured on both GPUs in this precision: each GPU by jobs that other GPUs ran too, and its data sheet"
-        )
+        return "no job was measured on both GPUs in this precision: each GPU by other jobs, and its data sheet"
     return "other jobs between these GPUs: " + ", ".join(f"{count or 'none'} in {CODE[of]}" for of, count in counts.items())
 
 

@@ -23,11 +23,11 @@ PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 CODE: Mapping[Precision, str] = {
     "fp32": "FP32 without TF32",
-    "tf32": "FP32 code (TF32 where the GPU has it)",
+    "tf32": "FP32 code",
     "mixed": "mixed precision",
     "fp8": "FP8",
 }
-"""What a reader is told of each."""
+"""What a reader calls each; FP32 code without more counts as ``tf32``."""
 
 # Words of training scripts, Lightning's and ours among them. FP32 code counts as tf32: cuDNN's convolutions use TF32 by
 # PyTorch's default, and so do all of TensorFlow's products and those in NVIDIA's containers.

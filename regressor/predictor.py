@@ -110,12 +110,9 @@ class Predictor:
             answers = self.answer(others)
             widths = half_widths(self.reliability.intervals, answers)
             by_precision = self._by_precision(profile, others)
-            predictions += [
-                self._prediction(
-                    pair, answers, row, float(widths[row]), {name: float(of[row]) for name, of in by_precision.items()}
-                )
-                for row, pair in enumerate(others)
-            ]
+            for row, pair in enumerate(others):
+                each = {name: float(ratios[row]) for name, ratios in by_precision.items()}
+                predictions.append(self._prediction(pair, answers, row, float(widths[row]), each))
         return sorted(predictions, key=lambda prediction: prediction.ratio)
 
     def _by_precision(self, profile: Profile, pairs: Sequence[Pair]) -> dict[str, NDArray[np.float64]]:

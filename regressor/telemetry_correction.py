@@ -64,7 +64,7 @@ class TelemetryCorrection:
 
     Attributes:
         features_: the source features in use, and what was excluded.
-        kinds_: kinds of arithmetic among the training profiles; a correction learnt in FP32 code says nothing of half precision.
+        kinds_: kinds of arithmetic among the training profiles; what was learnt of FP32 code says nothing of half precision.
         pairs_seen_: (source GPU, target GPU) -> workloads measured on both, and the range of their log ratios.
         gpu_range_: the range of data sheets among the training GPUs.
         support_bound_: how unknown a profile may be and still count as inside the training support.

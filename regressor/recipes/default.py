@@ -22,7 +22,7 @@ Route = Literal["ensemble", "incomplete", "residual", "job", "speeds", "specific
 - ``ensemble``: jobs like this one, recorded with telemetry on both GPUs: the process of that pair, and trees.
 - ``incomplete``: the same, with metrics that the profile lacks filled by what the others let expect.
 - ``residual``: a GPU was never measured: its data sheet, corrected by part of what trees learnt from telemetry on other GPUs.
-- ``job``: the job itself, known by its name, was measured, on whichever GPUs (where accuracy is measured; a model file holds none).
+- ``job``: the job itself, known by its name, was measured on some GPUs; only where accuracy is measured, files know no jobs.
 - ``speeds``: other jobs were measured on both GPUs, without telemetry like this one's or with other arithmetic.
 - ``specifications``: a GPU was never measured: its data sheet.
 """

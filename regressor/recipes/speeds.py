@@ -121,4 +121,5 @@ def rates_of(pairs: Sequence[Pair]) -> list[Rate]:
 
 
 def job_of(pair: Pair) -> str | None:
+    """What shares coefficients: the network, or the workload where that is not known."""
     return pair.source.group or pair.source.workload

@@ -55,9 +55,11 @@ def test_why_says_what_the_answer_rests_on(predictor: Predictor, make_profile: C
     assert known.why.startswith("jobs like this one between these GPUs: 24 workloads with telemetry; ")
     assert "interval from jobs left out of training" in known.why
     assert new.why.startswith(
-        "nothing was measured on RTX 4090: data sheets, by what they were worth on other GPUs, corrected by "
+        "nothing was measured on RTX 4090: data sheets, by what they were worth on other GPUs, corrected "
     )
-    assert "telemetry of jobs on A10G, T4, V100 SXM2 16GB" in new.why and "interval from GPUs left out of training" in new.why
+    assert (
+        "by telemetry of jobs on A10G, T4, V100 SXM2 16GB" in new.why and "interval from GPUs left out of training" in new.why
+    )
     assert "unverified: sm_count" in new.why and "unverified" not in known.why
     for one in (known, new):
         assert one.seconds is one.low is one.high is None
@@ -68,7 +70,7 @@ def test_why_says_what_the_answer_rests_on(predictor: Predictor, make_profile: C
     assert filled.features == ("gpu_utilization",) and known.features == tuple(sorted(whole.metrics))
     assert "corrected" not in predictor.predict(no_power, ["H100 PCIe"])[0].why
     bare = predictor.predict(replace(whole, metrics={}), ["A10G"])[0].why
-    assert bare.startswith("other jobs between these GPUs: 4 in FP32 code (TF32 where the GPU has it), none in mixed precision")
+    assert bare.startswith("other jobs between these GPUs: 4 in FP32 code, none in mixed precision")
 
 
 def test_intervals_widen_with_less_evidence(predictor: Predictor, make_profile: Callable[..., Profile]) -> None:

@@ -236,8 +236,7 @@ def test_only_gpus_that_training_lacks_are_targets(rates: list[Profile], catalog
     some = [profile for profile in rates if profile.origin == "lambda"]
     train = [profile for profile in some if profile.gpu != "RTX A5500"]
     works = {profile.workload for profile in some if profile.gpu == "RTX A5500"}
-    result = evaluate_split(
-        train, [profile for profile in some if profile.workload in works], catalog, recipe=DefaultRecipe(trees=5)
-    )
+    test = [profile for profile in some if profile.workload in works]
+    result = evaluate_split(train, test, catalog, recipe=DefaultRecipe(trees=5))
     assert set(result.by["target_gpu"]) == {"RTX A5500"} and "RTX A5500" not in result.by["source_gpu"]
     assert result.settings["only_into"] == ["RTX A5500"] and result.mape <= 16 and 0.8 <= result.inside <= 1
