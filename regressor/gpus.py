@@ -17,8 +17,9 @@ from .gpu_figures import check_figure, check_lanes
 # Marketing words that drivers, clouds and people add or leave out ("TeslaT4", "NVIDIA A10G", "GeForce RTX 3090").
 _BRANDS = re.compile(r"^(nvidia|tesla|geforce)+")
 
-# Compute capabilities whose 128 FP32 lanes per SM count half of them only when no integer work runs (GA10x, AD10x).
-_DUAL_ISSUE = (8.6, 8.7, 8.9)
+# Compute capabilities whose 128 FP32 lanes per SM count half of them only when no integer work runs (GA10x, AD10x), or
+# where a unit does either (GB20x).
+_DUAL_ISSUE = (8.6, 8.7, 8.9, 12.0)
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class Gpu:
 
     @property
     def effective_flops(self) -> float:
-        """FP32 FLOP/s without credit for dual issue: a GA10x or AD10x SM counts as 64 lanes, as a GA100 SM is.
+        """FP32 FLOP/s without credit for dual issue: a GA10x, AD10x or GB20x SM counts as 64 lanes, as a GA100 SM is.
 
         With the data sheet's doubled figure an A10G looks four times as fast as it is measured to be against a T4.
         """
