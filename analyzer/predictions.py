@@ -10,12 +10,16 @@ from ..regressor import Catalog, Prediction, Predictor
 from ..regressor.energy import Energy, has_sparse_sensor, predict_energy
 from ..regressor.estimate import Estimate
 from ..regressor.job import Job, estimate_job
+from ..regressor.precision import CODE, likely_precisions
 from .errors import InputError
 from .profiles import Source
 
 # GPUs that train together wait for each other, so their epochs differ by no more than the detector errs: it calls lengths
 # within 15 % of each other even.
 _ONE_JOB = 1.15
+
+# What `likely_precisions` assumes of FP32 code.
+_TF32 = "FP32 code counts as TF32 from Ampere on, the frameworks' default (TF32 off: --precision fp32)"
 
 _UNITS = ("epoch", "cycle", "step", None)  # from what says most
 
@@ -113,6 +117,23 @@ def of_sensors(sources: Sequence[Source], answers: Sequence[Answer], catalog: Ca
         "power sensors of A100 and H100 see about a quarter of the time (arXiv 2312.02741): the energy that they show "
         "of a short job may be off by more than the interval says"
     ]
+
+
+def of_precision(job: Source, answers: Sequence[Answer]) -> str:
+    """A sentence on the precision of a job, by its slowest GPU: what says it, or how far apart the likely ones are."""
+    likely, reason = likely_precisions(job.profile, job.gpu)
+    assumed = f"; {_TF32}" if "tf32" in likely and job.profile.precision is None else ""
+    if len(likely) == 1:
+        (code,) = likely
+        return f"precision: {CODE[code]}; {reason}{assumed}"
+    differ = ""
+    ratios = {answer.prediction.gpu: answer.prediction.by_precision for answer in answers if answer.prediction.by_precision}
+    if ratios:
+        gpu = max(ratios, key=lambda name: max(ratios[name].values()) / min(ratios[name].values()))
+        each = ", ".join(f"{ratio:.2f}x in {CODE[code]}" for code in likely for ratio in [ratios[gpu][code]])
+        differ = f", so the answers are the mean of both: on {gpu} {each}"
+    shown = "" if reason == "not known" else f" ({reason})"
+    return f"precision not known{shown}{differ}; say which with --precision{assumed}"
 
 
 def _answer(catalog: Catalog, sources: Sequence[Source], predictions: Sequence[Prediction], epochs: int | None) -> Answer:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ..detector import Cycle, Detection, detect
 from ..regressor import Catalog, Gpu, Profile, load_catalog
+from ..regressor.precision import Precision
 from .adapters import prometheus_json
 from .cycles import Throughput, second_job, throughput, waits
 from .errors import InputError
@@ -158,6 +159,21 @@ def _naming(name: str) -> Iterator[None]:
         yield
     except ValueError as error:  # the InputError of any room
         raise InputError(f"{name!r}: {error}") from error
+
+
+def with_precision(source: Source, precision: Precision | None) -> Source:
+    """The source of a job in the precision that the user says; None leaves what the profile says.
+
+    Raises InputError where the profile says another one.
+    """
+    if precision is None:
+        return source
+    if source.profile.precision not in (None, precision):
+        raise InputError(
+            f"{source.name!r} has precision {source.profile.precision!r}, and --precision is {precision!r}; leave --precision "
+            "out, or correct the profile"
+        )
+    return replace(source, profile=replace(source.profile, precision=precision))
 
 
 def throughput_of(source: Source, samples_per_step: float | None, tokens_per_step: float | None) -> Throughput | None:

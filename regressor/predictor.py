@@ -24,7 +24,7 @@ from .pairs import Pair, make_pairs
 from .precision import likely_precisions, precision_metrics
 from .prediction import Prediction
 from .profile import Profile
-from .recipes.default import CORRECTED, DefaultRecipe
+from .recipes.default import DefaultRecipe
 from .reliability import Reliability
 from .typical import typical_by_gpu
 
@@ -163,7 +163,7 @@ class Predictor:
         """The metrics of the profile that an answer of this route uses."""
         profile, correction = pair.source, self.recipe.correction_
         used = set(precision_metrics(profile, pair.source_gpu))
-        if correction is not None and route in (*CORRECTED, CALIBRATED):
+        if correction is not None and (route == CALIBRATED or self.recipe.corrects([pair])[0]):
             used |= usable_metrics(profile) & set(correction.features_.metrics)
         elif busy := busy_share(profile)[1]:
             used.add(busy)

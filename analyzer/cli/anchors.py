@@ -36,7 +36,8 @@ def anchors(gpu: str, count: int, data: Path | None, model: Path | None, gpus: P
     target = catalog.resolve(gpu)
     predictor = Predictor.load(model, catalog)
     chosen = _order(predictor, data, count)
-    known = target.name in predictor.training["gpus"]
+    correction = predictor.recipe.correction_
+    known = correction is not None and target.name in correction.gpus
     seconds = [expected_seconds(anchor, target, catalog) for anchor in chosen]
     mape = {} if predictor.reliability.anchoring is None else predictor.reliability.anchoring.mape
     if as_json:
@@ -71,7 +72,7 @@ def anchors(gpu: str, count: int, data: Path | None, model: Path | None, gpus: P
         errors = ", ".join(f"{error:.1f} % with {number or 'none'}" for number, error in mape.items())
         click.echo(f"mean error on GPUs left out of training, by how many anchors were measured: {errors}")
     if known:
-        click.echo(f"the model was trained on the {target.name}: to measure more there helps a new training, not a calibration")
+        click.echo(f"the model has telemetry of the {target.name}: to measure more helps a new training, not a calibration")
     return 0
 
 

@@ -12,10 +12,12 @@ import click
 from ...regressor import Predictor, load_catalog
 from ...regressor.explain import Effect
 from ...regressor.explain import explain as explain_ratio
+from ...regressor.precision import Precision, likely_precisions
 from ..cycles import NO_STEP, Throughput, rates
-from ..predictions import Answer, comparable, of_sensors, predict_job
-from ..profiles import Source, read_sources, slowest_of, throughput_of, waits_of, with_own
+from ..predictions import Answer, comparable, of_precision, of_sensors, predict_job
+from ..profiles import Source, read_sources, slowest_of, throughput_of, waits_of, with_own, with_precision
 from .per_step import per_step
+from .precision import precision_option
 from .predict_text import sentences
 
 
@@ -26,6 +28,7 @@ from .predict_text import sentences
 @click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="A TOML file with GPUs of your own.")
 @click.option("--epochs", type=int, metavar="N", help="Add time and energy of the whole job: N epochs (or cycles, or steps).")
 @per_step
+@precision_option("the job's matrix products")
 @click.option("--explain", is_flag=True, help="Say which features moved each answer most.")
 @click.option("--model", type=click.Path(path_type=Path), metavar="DIR", help="A model fitted by `epochcast train regressor`.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
@@ -37,6 +40,7 @@ def predict(
     epochs: int | None,
     samples_per_step: float | None,
     tokens_per_step: float | None,
+    precision: Precision | None,
     explain: bool,
     model: Path | None,
     as_json: bool,
@@ -52,6 +56,7 @@ def predict(
     """
     catalog = load_catalog(gpus)
     read, of_job = read_sources(traces_or_profiles, catalog, gpu)
+    read = [with_precision(source, precision) for source in read]
     catalog = with_own(catalog, read)
     predictor = Predictor.load(model, catalog)
     sources, notes = comparable(read)
@@ -61,6 +66,7 @@ def predict(
     notes += waits_of(job, read)
     notes += [NO_STEP] if rate is None and (samples_per_step or tokens_per_step) else []
     answers = predict_job(predictor, catalog, sources, [catalog.resolve(name).name for name in targets] or None, epochs)
+    notes.append(of_precision(job, answers))
     notes += of_sensors(sources, answers, catalog)
     explanations = _explanations(predictor, sources, answers) if explain else None
     if as_json:
@@ -99,6 +105,7 @@ def _json(
         **{key: getattr(profile, key) for key in left_out},
         "simulated": any(source.profile.simulated for source in sources),
         "feature_set": profile.feature_set,
+        "precision": likely_precisions(profile, job.gpu)[0],
         "notes": notes,
         "predictions": predictions,
     }

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ...regressor import Prediction, Profile
-from ...regressor.calibration import ROUTE as CALIBRATED
 from ...regressor.estimate import Estimate
 from ...regressor.explain import DATA_SHEETS, Effect
 from ...regressor.job import Job
+from ..basis import basis
 from ..cycles import RATES, Throughput, rates
 from ..predictions import Answer
 from ..profiles import Source
 from ..words import number
 from .tables import seconds_text, table, with_prefix
-
-_INSIDE = ("measured", "ensemble", "incomplete", CALIBRATED)
 
 
 def sentences(
@@ -29,12 +27,11 @@ def sentences(
 ) -> str:
     """The whole answer as text; ``rate`` is the job's here, ``in_full`` adds what each prediction rests on."""
     lines = [_seen(source, f"GPU {number}, {source.name}: " * (len(sources) > 1)) for number, source in enumerate(sources)]
+    lines += _metrics(sources, answers)
     lines += [] if rate is None else [f"throughput here: {rate.sentence()}"]
     lines += [f"note: {note}" for note in notes]
     rows = [_row(answer, rate, several=len(sources) > 1) for answer in answers]
     lines.append(table(_header(sources, answers, rate), rows))
-    if any(_is_outside(answer.prediction) for answer in answers):
-        lines.append("* outside what training has seen: rests more on utilisation and data sheets, with a wider interval")
     lines += _job_sentence(sources, answers)
     if any(answer.energy for answer in answers):
         lines.append(_energy_sentence(sources, answers))
@@ -50,11 +47,9 @@ def sentences(
 def _seen(source: Source, which: str) -> str:
     profile = source.profile
     where = f"{which}from {profile.gpu}{' (simulated)' if profile.simulated else ''}"
-    metrics = {"dcgm": "DCGM metrics recorded", "nvml": "NVML metrics recorded", "none": "no activity metric recorded"}[
-        profile.feature_set
-    ]
+    metrics = ["no activity metric recorded"] if profile.feature_set == "none" else []
     if profile.epoch_s is None:
-        return f"{where}: no epochs found, so ratios only; {metrics}"
+        return "; ".join([f"{where}: no epochs found, so ratios only", *metrics])
     found = f"{seconds_text(profile.epoch_s)} per {profile.unit}{source.kind}"
     if profile.epoch_s_low is not None:
         low, high = seconds_text(profile.epoch_s_low), seconds_text(profile.epoch_s_high)
@@ -65,7 +60,21 @@ def _seen(source: Source, which: str) -> str:
     left_out = [] if first is None else [f"the first {profile.unit} ({seconds_text(first)})"]
     if profile.stalls:
         left_out.append(f"{profile.stalls} stall{'s' * (profile.stalls > 1)} ({seconds_text(profile.stall_s)} in all)")
-    return "; ".join([f"{where}: {found}", *([f"left out: {' and '.join(left_out)}"] if left_out else []), metrics])
+    return "; ".join([f"{where}: {found}", *([f"left out: {' and '.join(left_out)}"] if left_out else []), *metrics])
+
+
+def _metrics(sources: Sequence[Source], answers: Sequence[Answer]) -> list[str]:
+    """Which of the recorded metrics the answers rest on, and which they do not."""
+    held = {name for source in sources for name in source.profile.metrics}
+    if "power" not in held:  # power_average stands in for it
+        held = {name.removesuffix("_average") for name in held}
+    if not held:
+        return []
+    used = {name for answer in answers for prediction in answer.predictions for name in prediction.features}
+    energy = ["power (energy)"] if any(answer.energy for answer in answers) and "power" not in used else []
+    left = sorted(held - used - ({"power"} if energy else set()))
+    only = f"; recorded only: {', '.join(left)}" if left else ""
+    return [f"used: {', '.join([*sorted(used), *energy]) or 'no metric'}{only}"]
 
 
 def rate_cells(rate: Throughput | None, ratio: float | None = None) -> list[str]:
@@ -78,7 +87,8 @@ def rate_cells(rate: Throughput | None, ratio: float | None = None) -> list[str]
 
 def _header(sources: Sequence[Source], answers: Sequence[Answer], rate: Throughput | None) -> tuple[str, ...]:
     unit = sources[0].profile.unit
-    header: tuple[str, ...] = ("gpu", "ratio", *((unit, "90 % interval") if unit else ("90 % interval",)), *rate_cells(rate))
+    interval = (unit, "90 % interval") if unit else ("90 % interval",)
+    header: tuple[str, ...] = ("gpu", "ratio", *interval, "rests on", *rate_cells(rate))
     if len(sources) > 1:
         header += ("slowest", "spread")
     if answers and answers[0].job is not None:
@@ -88,12 +98,12 @@ def _header(sources: Sequence[Source], answers: Sequence[Answer], rate: Throughp
 
 def _row(answer: Answer, rate: Throughput | None, *, several: bool) -> tuple[str, ...]:
     prediction, energy = answer.prediction, answer.energy
-    row: tuple[str, ...] = (f"{prediction.gpu}{'*' * _is_outside(prediction)}", f"{prediction.ratio:.2f}x")
+    row: tuple[str, ...] = (prediction.gpu, f"{prediction.ratio:.2f}x")
     if prediction.seconds is None:
         row += (f"{prediction.ratio_low:.2f}x to {prediction.ratio_high:.2f}x",)
     else:
         row += (seconds_text(prediction.seconds), interval_text(prediction.low, prediction.high))
-    row += (*rate_cells(rate, prediction.ratio),)
+    row += (basis(prediction.route, prediction.support), *rate_cells(rate, prediction.ratio))
     if several:
         row += (f"GPU {answer.slowest}", f"{100 * answer.spread:.0f} %")
     if answer.job is not None:
@@ -101,10 +111,6 @@ def _row(answer: Answer, rate: Throughput | None, *, several: bool) -> tuple[str
         return (*row, seconds_text(seconds.value), interval_text(seconds.low, seconds.high), _joules(answer.job_joules))
     row += ("-" if energy is None else f"{energy.watts.value:.0f} W",)
     return row if prediction.seconds is None else (*row, _joules(None if energy is None else energy.joules))
-
-
-def _is_outside(prediction: Prediction) -> bool:
-    return prediction.route not in _INSIDE or round(prediction.support, 2) < 1
 
 
 def interval_text(low: float | None, high: float | None) -> str:

@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from ...regressor import Predictor, Profile, load_catalog
+from ...regressor.precision import Precision, likely_precisions
 from ..cycles import NO_STEP, rates
 from ..errors import InputError
 from ..instances import load_instances, stale
-from ..predictions import comparable, predict_job
-from ..profiles import read_sources, slowest_of, throughput_of, waits_of, with_own
+from ..predictions import comparable, of_precision, predict_job
+from ..profiles import read_sources, slowest_of, throughput_of, waits_of, with_own, with_precision
 from ..recommendation import Limits, MemoryNeed, Objective, Recommendation, Work
 from ..recommendation.memory_fit import GIB
 from ..recommendation.skypilot import resources_yaml
 from ..recommendations import recommend_job
 from .per_step import per_step
+from .precision import precision_option
 from .recommend_text import job_title, recommend_text
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     "--epochs", type=int, metavar="N", help="Rank the whole job: N epochs (or cycles, or steps) to run. [default: one]"
 )
 @per_step
+@precision_option("the job's matrix products")
 @click.option("--startup", type=float, metavar="MINUTES", help="From ordering an instance to the first epoch; paid for.")
 @click.option("--idle-share", type=float, metavar="SHARE", help="Of the job's time here, waiting outside its epochs.")
 @click.option("--checkpoint-share", type=float, metavar="SHARE", help="Of it, writing checkpoints outside its epochs.")
@@ -61,6 +64,7 @@ def recommend(
     epochs: int | None,
     samples_per_step: float | None,
     tokens_per_step: float | None,
+    precision: Precision | None,
     startup: float | None,
     idle_share: float | None,
     checkpoint_share: float | None,
@@ -96,6 +100,7 @@ def recommend(
     limits = Limits(deadline, budget, regions, clouds, "spot" if spot else "on-demand")
     catalog = load_catalog(gpus)
     read, of_job = read_sources(traces_or_profiles, catalog, gpu)
+    read = [with_precision(source, precision) for source in read]
     catalog = with_own(catalog, read)
     instances, notes = load_instances(prices, catalog)
     sources, doubts = comparable(read)
@@ -118,10 +123,8 @@ def recommend(
     profile, ranking, decision, need = source.profile, found.ranking, found.decision, found.need
     old = stale([row.instance for row in ranking.recommendations], date.today())
     of_sources = [note if len(read) == 1 else f"{each.name}: {note}" for each in sources for note in each.notes]
-    about = [*of_sources, *of_job, *doubts, *waits_of(source, read, instances)]
+    about = [*of_sources, *of_job, *doubts, *waits_of(source, read, instances), of_precision(source, answers)]
     about += [NO_STEP] if rate is None and (samples_per_step or tokens_per_step) else []
-    for sentence in (*about, *notes, *([old] if old else [])):
-        click.echo(f"epochcast: {sentence}", err=True)
     drawn = [
         *ranking.recommendations,
         *(one.recommendation for one in ranking.left_out if one.recommendation and one.reason != "network"),
@@ -134,6 +137,8 @@ def recommend(
         from ..figures import relative_figure
 
         _draw(relative_figure(ranking.recommendations, profile.gpu), plot_relative, profile)
+    for sentence in (*about, *notes, *([old] if old else [])):
+        click.echo(f"epochcast: {sentence}", err=True)
 
     def shown(row: Recommendation) -> dict[str, Any]:
         return row.to_json() | rates(rate, row.ratio)
@@ -147,6 +152,7 @@ def recommend(
             "unit": profile.unit,
             "cycle": None if source.cycle is None else asdict(source.cycle),
             **rates(rate),
+            "precision": likely_precisions(profile, source.gpu)[0],
             "objective": objective,
             "market": limits.market,
             "memory_bytes": None if need is None else need.bytes,

@@ -14,6 +14,8 @@ from datetime import date
 from pathlib import Path
 
 from ...regressor import Catalog, Predictor, Profile, load_catalog
+from ...regressor.precision import likely_precisions
+from ..basis import BOTH_MEASURED
 from ..errors import InputError
 from ..instances import Instance, load_instances, stale
 from ..predictions import Answer, comparable, predict_job
@@ -27,7 +29,7 @@ from .current_instance import Rented, rented
 
 log = logging.getLogger(__name__)
 
-# Below, what training has seen counts for less than half of an answer.
+# Below, less than half of what was learnt from telemetry counts.
 _LITTLE_SUPPORT = 0.5
 
 _MISSED = {
@@ -275,17 +277,20 @@ def _of(source: Source, note: str, *, many: bool) -> str:
 
 
 def _on_support(answers: Sequence[Answer]) -> list[str]:
-    """A sentence where training has seen too little like this."""
+    """A sentence on the GPUs that nothing was measured on, and on those where training has seen too little like this job."""
     others = [answer.prediction for answer in answers if answer.prediction.route != "measured"]
-    weak = [one.gpu for one in others if one.support < _LITTLE_SUPPORT]
-    if not weak:
-        return []
-    if len(weak) == len(others):
-        return [
-            "the job is outside what training has seen: the answers rest mostly on utilisation and data sheets, and their "
-            "intervals are wide"
-        ]
-    return [f"outside what training has seen, so that answers rest mostly on utilisation and data sheets: {', '.join(weak)}"]
+    of_sheets = [one.gpu for one in others if one.route not in BOTH_MEASURED]
+    unlike = [one.gpu for one in others if one.gpu not in of_sheets and one.support < _LITTLE_SUPPORT]
+
+    def named(gpus: list[str]) -> str:
+        return "every other GPU" if len(gpus) == len(others) > 1 else ", ".join(gpus)
+
+    notes = []
+    if of_sheets:
+        notes.append(f"nothing was measured on one of the GPUs, so that answers rest on data sheets: {named(of_sheets)}")
+    if unlike:
+        notes.append(f"the job is unlike those of training, so that its telemetry counts little: {named(unlike)}")
+    return notes
 
 
 def _prediction(predicted: _Predicted) -> PredictionAnswer:
@@ -298,6 +303,7 @@ def _prediction(predicted: _Predicted) -> PredictionAnswer:
         unit=profile.unit,
         simulated=any(source.profile.simulated for source in predicted.sources),
         feature_set=profile.feature_set,
+        precision=likely_precisions(profile, predicted.slowest.gpu)[0],
         predictions=[_target(answer) for answer in predicted.answers],
         notes=[*predicted.notes, *_on_support(predicted.answers)],
     )
@@ -317,6 +323,7 @@ def _target(answer: Answer) -> TargetAnswer:
         why=one.why,
         route=one.route,
         support=one.support,
+        by_precision=dict(one.by_precision),
         job_s=None if job is None else job.value,
         job_s_low=None if job is None else job.low,
         job_s_high=None if job is None else job.high,

@@ -10,6 +10,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from ...detector import Cycle, Unit
+from ...regressor.precision import Precision
 
 Verdict = Literal["epochs", "steps", "none"]
 State = Literal["idle", "searching", "answered"]
@@ -59,6 +60,9 @@ class TargetAnswer(AnswerModel):
     why: str
     route: str
     support: float = Field(description="1 inside what training has seen, towards 0 outside.")
+    by_precision: dict[str, float] = Field(
+        default={}, description="Precision -> ratio; empty where the job's precision is known."
+    )
     job_s: float | None = Field(default=None, description="Of the whole job there, where its epochs were given.")
     job_s_low: float | None = None
     job_s_high: float | None = None
@@ -136,6 +140,7 @@ class PredictionAnswer(AnswerModel):
     unit: Unit | None
     simulated: bool
     feature_set: Literal["nvml", "dcgm", "none"]
+    precision: dict[Precision, float] = Field(default={}, description="How likely the job computes in each, adding up to 1.")
     predictions: list[TargetAnswer]
     notes: list[str]
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 from functools import cache
 from importlib.resources import files
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema
 
-from ...regressor.profile import METRICS, SCHEMA, STATISTICS, Profile
+from ...regressor.precision import PRECISIONS
+from ...regressor.profile import METRICS, SCHEMA, STATISTICS, Profile, Unit
 
 
 @cache
@@ -24,7 +25,7 @@ def example_profile() -> dict[str, Any]:
 
 def _schema() -> dict[str, Any]:
     number = {"type": "number"}
-    seconds = {"anyOf": [{"type": "number", "exclusiveMinimum": 0, "maximum": 1e18}, {"type": "null"}]}
+    positive = {"anyOf": [{"type": "number", "exclusiveMinimum": 0, "maximum": 1e18}, {"type": "null"}]}
     name = {"anyOf": [{"type": "string", "minLength": 1, "maxLength": 100}, {"type": "null"}]}
     statistics = {
         "type": "object",
@@ -35,8 +36,8 @@ def _schema() -> dict[str, Any]:
     properties = {
         "schema": {"const": SCHEMA, "type": "string"},
         "gpu": {"type": "string", "minLength": 1, "maxLength": 100, "description": "Any name that the GPU catalogue knows."},
-        "epoch_s": {**seconds, "description": "Seconds of one epoch or step; null where neither was found."},
-        "unit": {"enum": ["epoch", "step", None]},
+        "epoch_s": {**positive, "description": "Seconds of one epoch or step; null where neither was found."},
+        "unit": {"enum": [*get_args(Unit), None]},
         "epochs": {"type": "integer", "minimum": 0, "description": "Epochs that the statistics rest on."},
         "metrics": {
             "type": "object",
@@ -49,12 +50,15 @@ def _schema() -> dict[str, Any]:
         "workload": name,
         "group": name,
         "simulated": {"type": "boolean", "default": False},
-        "epoch_s_low": seconds,
-        "epoch_s_high": seconds,
-        "step_s": seconds,
-        "first_epoch_s": seconds,
+        "epoch_s_low": positive,
+        "epoch_s_high": positive,
+        "step_s": positive,
+        "first_epoch_s": positive,
         "stalls": {"type": "integer", "minimum": 0, "default": 0},
         "stall_s": {"type": "number", "minimum": 0, "default": 0},
+        "precision": {"enum": [*PRECISIONS, None], "description": "Of the job's matrix products, where it is known."},
+        "batch": {**positive, "description": "Items in one step."},
+        "origin": name,
     }
     required = ["schema", "gpu", "epoch_s", "unit", "epochs", "metrics", "feature_set", "first_epoch_excluded"]
     return {

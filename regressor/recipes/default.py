@@ -27,9 +27,6 @@ Route = Literal["ensemble", "incomplete", "residual", "job", "speeds", "specific
 - ``specifications``: a GPU was never measured: its data sheet.
 """
 
-CORRECTED: tuple[Route, ...] = ("ensemble", "incomplete", "residual")
-"""The routes on which telemetry corrects the speeds."""
-
 SPEEDS_FILE = "speeds.npz"
 
 
@@ -81,14 +78,18 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Answer each pair with its route, scale and support; needs no epoch seconds."""
         check_is_fitted(self, "speeds_")
         answers = self.speeds_.answer(pairs)
-        if self.correction_ is None:
-            return answers
-        rows = np.flatnonzero(self.correction_.applies(pairs, self.speeds_.measured(pairs)))
-        if rows.size:
+        rows = np.flatnonzero(self.corrects(pairs))
+        if self.correction_ is not None and rows.size:
             recorded = [pairs[row] for row in rows.tolist()]
             corrected = self.correction_.correct(recorded, self.speeds_.forgetting_jobs().answer(recorded))
             answers = answers.updated(rows, corrected)
         return answers
+
+    def corrects(self, pairs: Sequence[Pair]) -> NDArray[np.bool_]:
+        """Which answers telemetry corrects, by a part or as a whole, shape (n,)."""
+        if self.correction_ is None:
+            return np.zeros(len(pairs), dtype=bool)
+        return self.correction_.applies(pairs, self.speeds_.measured(pairs))
 
     def predict(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
         """Return seconds on the target, shape (n,)."""

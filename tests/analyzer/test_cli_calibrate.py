@@ -68,7 +68,7 @@ def test_anchors_names_workloads_with_seconds_and_reasons(capsys: pytest.Capture
 
 def test_anchors_says_where_the_model_knows_the_gpu(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["anchors", "--gpu", "T4"]) == 0
-    assert "the model was trained on the T4" in capsys.readouterr().out
+    assert "the model has telemetry of the T4" in capsys.readouterr().out
 
 
 def test_anchors_from_a_corpus_of_ones_own(measured: Callable[..., Path], capsys: pytest.CaptureFixture[str]) -> None:

@@ -150,7 +150,7 @@ def test_nothing_to_decide_among_nothing() -> None:
 
 def test_a_trial_run_is_five_epochs_or_a_minute_and_never_more_than_the_job() -> None:
     profile = Profile("T4", 30.0, "epoch", 5, {}, "none", True, first_epoch_s=60.0)
-    prediction = Prediction("A10G", 0.5, 15.0, 14.0, 16.0, "test", 0.45, 0.55, "prior", 1.0, ())
+    prediction = Prediction("A10G", 0.5, 15.0, 14.0, 16.0, "test", 0.45, 0.55, "speeds", 1.0, ())
     row = _row("A10G", 0.5, usd_per_hour=3.6)
     run = trial_run(profile, prediction, row, epochs=90, startup_s=120.0)
     assert (run.epochs, run.seconds) == (5, 120 + 30 + 4 * 15)

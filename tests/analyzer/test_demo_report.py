@@ -52,7 +52,7 @@ def found(period: float, *, verdict: str = "epochs") -> Detection:
 
 def predictions() -> list[Prediction]:
     return [
-        Prediction(gpu, ratio, 10 * ratio, 8 * ratio, 13 * ratio, "test", 0.8 * ratio, 1.3 * ratio, "prior", 1.0, ())
+        Prediction(gpu, ratio, 10 * ratio, 8 * ratio, 13 * ratio, "test", 0.8 * ratio, 1.3 * ratio, "speeds", 1.0, ())
         for gpu, ratio in zip(GPUS, (1.0, 0.6, 0.5, 0.2), strict=True)
     ]
 
@@ -186,7 +186,7 @@ def test_parts_that_failed_are_left_out_and_named(tmp_path: Path) -> None:
 
 
 def test_without_epochs_predictions_are_ratios(tmp_path: Path) -> None:
-    bare = [Prediction("L4", 0.6, None, None, None, "test", 0.5, 0.8, "prior", 1.0, ())]
+    bare = [Prediction("L4", 0.6, None, None, None, "test", 0.5, 0.8, "speeds", 1.0, ())]
     content = summary(predictions=[prediction.to_json() for prediction in bare])
     page = render(tmp_path, content, {"predictions": predictions_figure(bare, "T4")})
     assert "0.60×" in page

@@ -58,7 +58,7 @@ def fold(shared_data: Path, catalog: Catalog) -> tuple[Predictor, list[Pair]]:
     left_out = [pairs[row] for row in test]
     answers = recipe.answer(left_out)
     interval = Interval.of_errors(answers.log_ratio - np.log(actual_ratio(left_out)), answers, "P2")
-    routes = ("ensemble", "incomplete", "residual", "prior", "specifications")
+    routes = ("ensemble", "incomplete", "residual", "speeds", "specifications")
     return Predictor(
         catalog, recipe, Reliability({}, dict.fromkeys(routes, interval), None), {"gpus": list(GPUS)}, {}
     ), left_out

@@ -172,5 +172,24 @@ def test_latencies_without_telemetry_get_the_recipe_for_them(tmp_path: Path, cap
     data = csv(pd.DataFrame(rows), tmp_path / "profet.csv")
     found = answer(capsys, "--data", data, "--seeds", "1")
     assert found["recipe"] == "latency-only" and found["n"] == 60 and found["mape"] < 1
-    assert main(["evaluate", "regressor", "--data", data, "--recipe", "default"]) == 2
-    assert "0 of 48 training pairs hold an activity metric" in capsys.readouterr().err
+    by_speeds = answer(capsys, "--data", data, "--seeds", "1", "--recipe", "default")
+    assert by_speeds["n"] == 60 and by_speeds["mape"] < 1
+
+
+def test_rates_of_equal_work_get_the_default_recipe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [
+        {
+            "source": "mine",
+            "group": f"m{number % 10}",
+            "precision": precision,
+            "gpu": gpu,
+            "unit": "items/s",
+            "work": f"w{number}|{precision}",
+            "rate": rate * number * (3 if precision == "mixed" else 1),
+        }
+        for number in range(1, 21)
+        for precision in ("single", "mixed")
+        for gpu, rate in {"T4": 1.0, "A10G": 2.0, "A100 SXM4 40GB": 5.0}.items()
+    ]
+    found = answer(capsys, "--data", csv(pd.DataFrame(rows), tmp_path / "rates.csv"), "--protocol", "new-workload")
+    assert found["recipe"] == "default" and found["n"] == 20 * 2 * 6 and found["mape"] < 5

@@ -22,7 +22,7 @@ def _instance(name: str, gpu: str, usd_per_hour: float | None, count: int = 1, *
     return Instance("aws", name, gpu, count, "us-east-1", usd_per_hour, "a page", date(2026, 2, 9), **more)  # type: ignore[arg-type]
 
 
-def _prediction(gpu: str, ratio: float, epoch_s: float | None = 10.0, route: str = "prior") -> Prediction:
+def _prediction(gpu: str, ratio: float, epoch_s: float | None = 10.0, route: str = "speeds") -> Prediction:
     low, high = (1.0, 1.0) if route == "measured" else (0.9, 1.1)
     seconds = None if epoch_s is None else epoch_s * ratio
     ends = (None, None) if seconds is None else (seconds * low, seconds * high)

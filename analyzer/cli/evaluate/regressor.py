@@ -32,7 +32,7 @@ _FILE = click.Path(path_type=Path)
 @click.option("--anchors", type=click.IntRange(min=0), help="Workloads measured on the new GPU, of P4-anchors. [default: 10]")
 @click.option(
     "--recipe",
-    help="Recipe to fit, or `all` to compare them. [default: default; without telemetry latency-only or, of rates, speeds]",
+    help="Recipe to fit, or `all` to compare them. [default: default; latency-only for timed steps without telemetry]",
 )
 @click.option("--seeds", type=click.IntRange(1, 5), help="Shuffles of the groups (P1, P2). [default: 5, the paper's models 1]")
 @click.option("--gpus", type=_FILE, metavar="FILE", help="A TOML file with GPUs of your own.")
@@ -115,9 +115,8 @@ def regressor(
 
 
 def _recipe_for(profiles: Sequence[Profile]) -> str:
-    """What answers for data like these: rates of equal work hold telemetry in a few rows, PROFET's latencies in none."""
-    from ....regressor.features import BUSY
+    """What answers for data like these: PROFET's time steps beside epochs, and have no telemetry."""
+    from ....regressor.telemetry_correction import has_telemetry
 
-    if 2 * sum(bool(set(BUSY) & set(profile.metrics)) for profile in profiles) >= len(profiles):
-        return "default"
-    return "latency-only" if any(profile.step_s for profile in profiles) else "speeds"
+    timed = any(profile.step_s for profile in profiles)
+    return "latency-only" if timed and not any(map(has_telemetry, profiles)) else "default"

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from ....regressor import Predictor, load_catalog
+from ....regressor.precision import Precision
 from ...training_data import load_training_data
 from .. import progress
+from ..precision import precision_option
 
 _NEW = {"P2": "on a new workload", "P3": "on a new model", "P4": "on a new GPU"}
 
@@ -25,9 +28,10 @@ _NEW = {"P2": "on a new workload", "P3": "on a new model", "P4": "on a new GPU"}
     help="A corpus (repeatable): of a campaign, CSV, a folder of profiles, or a folder of traces with label files.",
 )
 @click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="A TOML file with GPUs of your own.")
+@precision_option("the matrix products of jobs in the data that do not say theirs")
 @click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="The folder to write the model to.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-def regressor(data: tuple[Path, ...], gpus: Path | None, out: Path, as_json: bool) -> int:
+def regressor(data: tuple[Path, ...], gpus: Path | None, precision: Precision | None, out: Path, as_json: bool) -> int:
     """Fit the black-box latency predictor on profiles of several GPUs.
 
     \b
@@ -44,11 +48,12 @@ def regressor(data: tuple[Path, ...], gpus: Path | None, out: Path, as_json: boo
     profiles, left_out = load_training_data(data, catalog)
     for sentence in left_out:
         click.echo(f"epochcast: {sentence}", err=True)
+    profiles = [replace(profile, precision=profile.precision or precision) for profile in profiles]
     predictor = Predictor.fit(profiles, catalog, progress=progress.show)
     progress.clear()
     predictor.save(out)
     gpus_seen, seconds = sorted({profile.gpu for profile in profiles}), round(time.monotonic() - began, 1)
-    features = predictor.recipe.features_
+    correction = predictor.recipe.correction_
     accuracy = {protocol: figures["mape"] for protocol, figures in predictor.reliability.accuracy.items()}
     if as_json:
         answer = {
@@ -56,15 +61,18 @@ def regressor(data: tuple[Path, ...], gpus: Path | None, out: Path, as_json: boo
             "gpus": gpus_seen,
             "seconds": seconds,
             "mape": accuracy,
-            "metrics": list(features.metrics),
-            "excluded": dict(features.excluded),
+            "metrics": [] if correction is None else list(correction.features_.metrics),
+            "excluded": {} if correction is None else dict(correction.features_.excluded),
         }
         click.echo(json.dumps(answer))
         return 0
     click.echo(f"{out}: fitted on {len(profiles)} profiles of {', '.join(gpus_seen)} in {seconds} s")
     errors = ", ".join(f"{error:.1f} % {_NEW[protocol]}" for protocol, error in accuracy.items())
     click.echo(f"mean error on what was left out: {errors}")
-    click.echo(f"metrics: {', '.join(features.metrics)}")
-    for name, reason in features.excluded.items():
+    if correction is None:
+        click.echo("metrics: none, as too few profiles have telemetry; only the speeds of GPUs were learnt")
+        return 0
+    click.echo(f"metrics: {', '.join(correction.features_.metrics)}")
+    for name, reason in correction.features_.excluded.items():
         click.echo(f"not used: {name} ({reason})")
     return 0

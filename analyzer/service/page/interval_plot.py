@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ...basis import BOTH_MEASURED, basis
 from ...jobs.answers import PredictionAnswer, TargetAnswer
 from ...words import TimeUnit, time_unit
 from .axis import axis_from_zero, tick_text
-
-MOSTLY_LEARNT = 0.5
-"""Support from which on an answer rests more on what was learnt than on data sheets: its point is filled."""
 
 
 @dataclass(frozen=True)
@@ -23,16 +21,14 @@ class Row:
     right: float
 
     @property
-    def learnt(self) -> bool:
-        """Whether it rests on what was learnt more than on data sheets."""
-        return self.answer.support >= MOSTLY_LEARNT
+    def both_measured(self) -> bool:
+        """Whether jobs were measured on both GPUs: its point is filled."""
+        return self.answer.route in BOTH_MEASURED
 
     @property
     def basis(self) -> str:
         """What it rests on, in a word or two."""
-        if self.answer.route == "measured":
-            return "measured"
-        return "learnt" if round(self.answer.support, 2) >= 1 else f"{self.answer.support:.0%} learnt".replace("%", " %")
+        return basis(self.answer.route, self.answer.support)
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from ....detector import Cycle, Reason, Unit
+from ....regressor.precision import Precision
 from ...jobs.answers import PredictionAnswer, RecommendationAnswer, Verdict
-from ...profiles import Source
+from ...profiles import Source, with_precision
 from ..parts import Parts, Served
 from ..problems import answers
 from ..questions import GpuName
@@ -115,6 +116,9 @@ async def _upload(request: Request) -> Upload:
 
 Uploaded = Annotated[Upload, Depends(_upload)]
 OfGpu = Annotated[GpuName | None, Query(description="The GPU that it was recorded on, where the trace does not say.")]
+OfPrecision = Annotated[
+    Precision | None, Query(description="Of the job's matrix products; else what the trace shows, else unknown.")
+]
 
 
 @router.post("/detections", operation_id="detectTrace", summary="The epochs of a trace", responses=_ERRORS, openapi_extra=_BODY)
@@ -127,10 +131,15 @@ def detections(served: Served, upload: Uploaded) -> Detection:
     "/predictions", operation_id="predictTrace", summary="A trace on other GPUs", responses=_ERRORS, openapi_extra=_BODY
 )
 def predictions(
-    served: Served, upload: Uploaded, gpu: OfGpu = None, target: Targets = None, epochs: WholeEpochs = None
+    served: Served,
+    upload: Uploaded,
+    gpu: OfGpu = None,
+    precision: OfPrecision = None,
+    target: Targets = None,
+    epochs: WholeEpochs = None,
 ) -> PredictionAnswer:
     """Find the epochs, and predict how long the job takes on each target, as `epochcast predict` does."""
-    return served.advisor.prediction([_source(served, upload, gpu)], targets=target, epochs=epochs)
+    return served.advisor.prediction([_source(served, upload, gpu, precision)], targets=target, epochs=epochs)
 
 
 @router.post(
@@ -145,13 +154,14 @@ def recommendations(
     upload: Uploaded,
     wanted: Wanted,
     gpu: OfGpu = None,
+    precision: OfPrecision = None,
     epochs: WholeEpochs = None,
 ) -> RecommendationAnswer:
     """Find the epochs, and rank instances by cost or time, as `epochcast recommend` does."""
-    source = _source(served, upload, gpu)
+    source = _source(served, upload, gpu, precision)
     return served.advisor.recommendation([source], objective=wanted.objective, limits=wanted.limits, epochs=epochs)
 
 
-def _source(served: Parts, upload: Upload, gpu: str | None) -> Source:
+def _source(served: Parts, upload: Upload, gpu: str | None, precision: Precision | None) -> Source:
     found: Source = served.workers.run(source_of_upload, upload.data, upload.kind, gpu, served.settings.gpus)
-    return found
+    return with_precision(found, precision)

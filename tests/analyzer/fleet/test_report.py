@@ -36,7 +36,8 @@ def advisor() -> Advisor:
 
 def findings() -> Iterator[Finding]:
     yield from fleet(7)
-    devices = [device(f"straggling{NASTY}", index) for index in range(4)]
+    dear = {"instance": "p3.16xlarge", "cloud": "aws", "region": "us-east-1"}  # so that to move surely saves
+    devices = [device(f"straggling{NASTY}", index, "Tesla V100-SXM2-16GB", **dear) for index in range(4)]
     for of, more in zip(devices, (0.8, 0.81, 0.79, 1.0), strict=True):
         holes = Quality(
             5400, 10.0, 0.1, 20.0, ("sm_active",), ("power",), (SIMULATED, f"10.5 % of the ticks are missing {NASTY}")

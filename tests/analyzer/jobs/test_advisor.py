@@ -34,7 +34,9 @@ def test_a_prediction_is_that_of_the_command_line(advisor: Advisor, tmp_path: Pa
     for mine, its in zip(answer.predictions, told["predictions"], strict=True):
         assert (mine.gpu, mine.seconds, mine.low, mine.high) == (its["gpu"], its["seconds"], its["low"], its["high"])
         assert mine.job_s == its["job"]["seconds"]
-    assert any(note.startswith("outside what training has seen") and "B200" in note for note in answer.notes)
+        assert mine.by_precision == its["by_precision"]
+    assert answer.precision == told["precision"] == {"mixed": 1.0}, "the example's tensor cores work, on a T4"
+    assert any(note.startswith("nothing was measured on one of the GPUs") and "B200" in note for note in answer.notes)
     assert main(["recommend", *paths, "--json"]) == 0
     ranked = json.loads(capsys.readouterr().out)
     recommended = advisor.recommendation(profiles)

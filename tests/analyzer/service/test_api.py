@@ -155,6 +155,17 @@ def test_a_trace_that_is_sent_is_predicted_like_its_profile(client: TestClient, 
     by_profile = client.post("/api/v1/predictions", json={"profiles": [profile], "targets": ["A100 SXM4 40GB"]}).json()
     assert answer.json()["predictions"] == by_profile["predictions"]
     assert answer.json()["simulated"] is True
+    assert set(answer.json()["precision"]) == set(answer.json()["predictions"][0]["by_precision"]) == {"tf32", "mixed"}
+
+    said = {"target": "A100 SXM4 40GB", "precision": "mixed"}
+    declared = client.post("/api/v1/traces/predictions", content=body, headers=kind, params=said).json()
+    question = {"profiles": [profile | {"precision": "mixed"}], "targets": ["A100 SXM4 40GB"]}
+    assert declared["predictions"] == client.post("/api/v1/predictions", json=question).json()["predictions"]
+    assert declared["precision"] == {"mixed": 1.0} and declared["predictions"][0]["by_precision"] == {}
+    assert declared["predictions"][0]["ratio"] > answer.json()["predictions"][0]["ratio"]
+    assert (
+        client.post("/api/v1/traces/predictions", content=body, headers=kind, params={"precision": "int8"}).status_code == 422
+    )
 
     found = client.post("/api/v1/traces/detections", content=body, headers=kind).json()
     assert found["verdict"] == "epochs"
