@@ -29,6 +29,9 @@ from .current_instance import Rented, rented
 
 log = logging.getLogger(__name__)
 
+# GPUs that one note names; of more it says how many, and each answer says what it rests on.
+_MOST_NAMED = 5
+
 # Below, less than half of what was learnt from telemetry counts.
 _LITTLE_SUPPORT = 0.5
 
@@ -283,13 +286,15 @@ def _on_support(answers: Sequence[Answer]) -> list[str]:
     unlike = [one.gpu for one in others if one.gpu not in of_sheets and one.support < _LITTLE_SUPPORT]
 
     def named(gpus: list[str]) -> str:
-        return "every other GPU" if len(gpus) == len(others) > 1 else ", ".join(gpus)
+        if len(gpus) > _MOST_NAMED:
+            return "every other GPU" if len(gpus) == len(others) else f"{len(gpus)} of {len(others)} GPUs"
+        return ", ".join(gpus)
 
     notes = []
     if of_sheets:
-        notes.append(f"nothing was measured on one of the GPUs, so that answers rest on data sheets: {named(of_sheets)}")
+        notes.append(f"the answers for {named(of_sheets)} rest on data sheets: nothing was measured on one of the two GPUs")
     if unlike:
-        notes.append(f"the job is unlike those of training, so that its telemetry counts little: {named(unlike)}")
+        notes.append(f"the job is unlike those of training, so its telemetry counts little for {named(unlike)}")
     return notes
 
 
