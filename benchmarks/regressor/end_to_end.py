@@ -1,17 +1,17 @@
 """From a simulated trace to the answer: the detector's epochs against the true ones, on the same rows.
 
-Run: EPOCHCAST_SHARED=../shared python benchmarks/regressor/end_to_end.py [--rows 240] [--write]     (about 8 minutes on a core)
+Run: EPOCHCAST_SHARED=../shared python benchmarks/regressor/end_to_end.py [--rows 240] [--write]     (a quarter of an hour)
 
 For public rows, drawn evenly over source GPUs and epoch lengths, a job is simulated that has the row's epoch length and its
 statistics (`simulated_rows.py`). Its trace goes the product's own way: detector, profile, prediction by a model that was fitted
 without the row's workload (protocol P2), against the measured seconds on the other GPU. Beside it the same trace with the true
 epochs and the measured epoch length. Where the detector finds no epochs, or steps, the answer is the ratio: its error counts.
+The precision is the row's, declared: the simulator's tensor cores know nothing of it.
 """
 
 import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import get_args
 
 import numpy as np
 import pandas as pd
@@ -21,13 +21,8 @@ from simulated_rows import AMBIGUOUS, SLOW, TELEMETRY, SimulatedRow, simulate_ro
 from epochcast.analyzer.profiles import profile_of
 from epochcast.detector.simulator import CLASSES
 from epochcast.regressor import Catalog, Predictor, Profile, load_catalog, load_corpus
-from epochcast.regressor.answers import Answers
-from epochcast.regressor.intervals import Interval
 from epochcast.regressor.pairs import Pair, actual_ratio, make_pairs
 from epochcast.regressor.protocols import splits
-from epochcast.regressor.recipes import DefaultRecipe
-from epochcast.regressor.recipes.default import Route
-from epochcast.regressor.reliability import Reliability
 from epochcast.regressor.summary import summarise
 
 BANDS = {"under 1.5 s": 1.5, "1.5 to 4 s": 4.0, "4 to 10 s": 10.0, "over 10 s": np.inf}
@@ -60,9 +55,9 @@ class Case:
         """Make both profiles of a trace."""
         trace, row = simulated.trace, pairs[0].source
         marked = summarise(row.gpu, trace.time, trace.metrics(), simulated.spans, simulated=True)
-        true = replace(marked, epoch_s=row.epoch_s, epoch_s_low=None, epoch_s_high=None)
+        true = replace(marked, epoch_s=row.epoch_s, epoch_s_low=None, epoch_s_high=None, precision=row.precision)
         found, detection = profile_of(trace, catalog)
-        return cls(pairs, simulated, true, found, detection.confidence)
+        return cls(pairs, simulated, true, replace(found, precision=row.precision), detection.confidence)
 
 
 def band_of(epoch_s: float) -> str:
@@ -96,21 +91,12 @@ def simulate(rows: Sequence[Sequence[Pair]], catalog: Catalog, seed: int = SEED)
 
 
 def predictors(pairs: Sequence[Pair], catalog: Catalog) -> dict[str, Predictor]:
-    """Workload -> a predictor fitted without it (P2), its intervals from the errors of the other folds."""
-    folds = list(splits(pairs, "P2", SEED))
-    log_ratio = np.log(actual_ratio(pairs))
-    recipes = [DefaultRecipe().fit([pairs[row] for row in train]) for train, _ in folds]
-    answers = [recipe.answer([pairs[row] for row in test]) for recipe, (_, test) in zip(recipes, folds, strict=True)]
+    """Workload -> a predictor trained without it (P2), with the intervals that it gives itself."""
     found = {}
-    for left_out, (recipe, (train, test)) in enumerate(zip(recipes, folds, strict=True)):
-        others = [fold for fold in range(len(folds)) if fold != left_out]
-        known = Answers.concatenate([answers[fold] for fold in others])
-        errors = known.log_ratio - log_ratio[np.concatenate([folds[fold][1] for fold in others])]
-        interval = Interval.of_errors(errors, known, "P2")
-        training = {"gpus": sorted({pairs[row].source_gpu.name for row in train})}
-        reliability = Reliability({}, dict.fromkeys(get_args(Route), interval), None)
-        predictor = Predictor(catalog, recipe, reliability, training, {})
-        found.update(dict.fromkeys((pairs[row].source.workload or "" for row in test), predictor))
+    for train, test in splits(pairs, "P2", SEED):
+        profiles = {id(pairs[row].source): pairs[row].source for row in train.tolist()}
+        predictor = Predictor.fit(list(profiles.values()), catalog)
+        found.update(dict.fromkeys((pairs[row].source.workload or "" for row in test.tolist()), predictor))
     return found
 
 
@@ -158,6 +144,7 @@ def figures(name: str, part: pd.DataFrame) -> str:
         name,
         f"{len(part)}",
         share["epoch"],
+        share["cycle"],
         share["step"],
         share["none"],
         f"{true.mean():.2f} ({true.median():.2f})",
@@ -185,7 +172,7 @@ def tables(table: pd.DataFrame, rows: int) -> Iterator[str]:
         "recordings at hand are of CPUs, whose telemetry has no GPU metric, so nothing can be predicted from them."
     )
     yield ""
-    answered = ("epochs", "steps", "ratio alone")
+    answered = ("epochs", "cycles", "steps", "ratio alone")
     yield from header("rows", "pairs", *answered, "true epoch", "detected", "difference", "held, true", "held, detected")
     yield figures("all", table)
     for by in ("unit", "source", "band", "telemetry", "cls"):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from epochcast.regressor import load_catalog, load_corpus
 from epochcast.regressor.energy import mean_power, predict_energy, predict_power
-from epochcast.regressor.intervals import Interval, half_widths
+from epochcast.regressor.evaluation.interval_scores import fold_wise
 from epochcast.regressor.pairs import Pair, actual_ratio, make_pairs, target_seconds
 from epochcast.regressor.prediction import Prediction
 from epochcast.regressor.protocols import out_of_fold
@@ -66,16 +66,10 @@ def main() -> None:
     for protocol in ("true ratio", "P2", "P3", "P4"):
         ratios, half = truth, np.zeros(len(pairs))
         if protocol != "true ratio":
-            predicted, _, answers = out_of_fold(pairs, protocol, DefaultRecipe())
+            predicted, folds, answers = out_of_fold(pairs, protocol, DefaultRecipe())
             assert answers is not None
             ratios = predicted / seconds * truth
-            route = answers.routes[0]
-            half = half_widths(
-                dict.fromkeys(
-                    set(answers.routes.tolist()), Interval.of_errors(np.log(predicted / seconds), answers, str(route))
-                ),
-                answers,
-            )
+            half = fold_wise(np.log(predicted / seconds), folds, answers)
         for name, rule in RULES.items():
             watts = np.array([rule(*row) for row in zip(source, pairs, ratios.tolist(), strict=True)])
             covered = f"{100 * inside(pairs, ratios, half, actual * seconds):.1f} %" if name == "ours" else "–"

@@ -4,8 +4,9 @@ Run: EPOCHCAST_SHARED=../shared python benchmarks/regressor/off_support.py [--wr
 
 Trained on all public rows (convolutional networks on four GPUs), and asked about public rows whose telemetry is scaled to an
 extreme, and about simulated jobs of each class of the detector's simulator on those GPUs: trainings, language-model steps,
-inference, preprocessing. None of these has a true ratio; what can be judged is the warning. Last, public rows of architectures
-that were left out of training (protocol P3), with the error that came of them.
+inference, preprocessing. None of these has a true ratio; what can be judged is the warning: support, width, and how many
+answers are of measured speeds, as the arithmetic is not known or not that of the public rows. Last, public rows of
+architectures that were left out of training (protocol P3), with the error that came of them.
 """
 
 import argparse
@@ -19,10 +20,11 @@ from epochcast.detector.simulator import CLASSES, simulate_class
 from epochcast.detector.simulator.trace import SimulatedTrace
 from epochcast.regressor import Catalog, Profile, load_catalog, load_corpus
 from epochcast.regressor.answers import Answers
-from epochcast.regressor.intervals import Interval
+from epochcast.regressor.intervals import Interval, half_widths
 from epochcast.regressor.pairs import Pair, actual_ratio, make_pairs
 from epochcast.regressor.protocols import out_of_fold
 from epochcast.regressor.recipes import DefaultRecipe
+from epochcast.regressor.reliability import Reliability
 from epochcast.regressor.summary import summarise
 
 _TRACES = 12  # of each class, on GPUs that training knows
@@ -90,24 +92,25 @@ def questions(profiles: Sequence[Profile], catalog: Catalog, known: Sequence[str
     return [Pair(profile, gpu, catalog[name]) for profile, gpu in sources for name in known if name != gpu.name]
 
 
-def width(answers: Answers, interval: Interval) -> float:
+def width(answers: Answers, intervals: Mapping[str, Interval]) -> float:
     """Median half-width of the intervals, in percent."""
-    return 100 * float(np.expm1(np.median(interval.half_widths(answers))))
+    return 100 * float(np.expm1(np.median(half_widths(intervals, answers))))
 
 
-def claims(name: str, answers: Answers, interval: Interval, usual: float) -> str:
-    """One line: how many, which share has less than full and less than half support, and how wide the intervals are."""
-    wide = width(answers, interval)
+def claims(name: str, answers: Answers, intervals: Mapping[str, Interval], usual: float) -> str:
+    """One line: how many, the share of less than full and less than half support and of route speeds, how wide they are."""
+    wide = width(answers, intervals)
     shares = (f"{np.mean(answers.support < bound):.0%}" for bound in (1.0, 0.5))
-    return line(name, f"{len(answers.support)}", *shares, f"{wide:.1f}", f"{wide / usual:.2f}")
+    by_speeds = f"{np.mean(answers.routes == 'speeds'):.0%}"
+    return line(name, f"{len(answers.support)}", *shares, by_speeds, f"{wide:.1f}", f"{wide / usual:.2f}")
 
 
-def by_support(pairs: Sequence[Pair], protocol: str, interval: Interval) -> Iterator[str]:
+def by_support(pairs: Sequence[Pair], protocol: str, intervals: Mapping[str, Interval]) -> Iterator[str]:
     """Error and coverage of a protocol's answers by the support that they claim."""
     _, _, answers = out_of_fold(pairs, protocol, DefaultRecipe(), SEED)
     assert answers is not None
     error = answers.log_ratio - np.log(actual_ratio(pairs))
-    half = interval.half_widths(answers)
+    half = half_widths(intervals, answers)
     for name, (low, high) in BANDS.items():
         rows = (answers.support >= low) & (answers.support < high)
         if rows.any():
@@ -126,10 +129,10 @@ def tables() -> Iterator[str]:
     known = sorted({pair.source_gpu.name for pair in pairs})
     _, _, left_out = out_of_fold(pairs, "P3", DefaultRecipe(), SEED)
     assert left_out is not None
-    interval = Interval.of_errors(left_out.log_ratio - np.log(actual_ratio(pairs)), left_out, "P3")
-    usual = width(left_out, interval)
-    recipe = DefaultRecipe().fit(pairs)
-    columns = "answers", "support under 1", "under 0.5", "half-width %", "times the usual"
+    intervals = Reliability.measure(pairs, DefaultRecipe()).intervals
+    usual = width(left_out, intervals)
+    recipe = DefaultRecipe().fit(pairs).forgetting_jobs()
+    columns = "answers", "support under 1", "under 0.5", "route `speeds`", "half-width %", "times the usual"
     yield f"Usual half-width, of architectures left out of training: {usual:.1f} %."
     yield ""
     yield from header("public rows, scaled", *columns)
@@ -137,16 +140,16 @@ def tables() -> Iterator[str]:
     chosen = [rows[i] for i in np.random.default_rng(SEED).permutation(len(rows))[:_ROWS]]
     for name in extremes(chosen[0].source, 1.0):
         asked = [replace(row.source, metrics=extremes(row.source, row.source_gpu.tdp)[name]) for row in chosen]
-        yield claims(name, recipe.answer(questions(asked, catalog, known)), interval, usual)
+        yield claims(name, recipe.answer(questions(asked, catalog, known)), intervals, usual)
     yield ""
     yield from header("simulated class", *columns)
     for cls, spec in CLASSES.items():
         answers = recipe.answer(questions(list(of_class(cls, catalog, known)), catalog, known))
-        yield claims(f"{cls} ({'training' if spec.training else 'no training'})", answers, interval, usual)
+        yield claims(f"{cls} ({'training' if spec.training else 'no training'})", answers, intervals, usual)
     yield ""
     yield from header("left out", "support", "pairs", "MAPE %", "median %", "half-width %", "held")
     for protocol in ("P2", "P3"):
-        yield from by_support(pairs, protocol, interval)
+        yield from by_support(pairs, protocol, intervals)
 
 
 def main() -> None:

@@ -31,6 +31,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 from docs_page import REGRESSOR, Page
 
 DATA = Path(os.environ.get("EPOCHCAST_SHARED", "../shared")) / "data" / "black_box" / "cloud_hw_trainpred.csv"
+RATES = DATA.parents[1] / "cross_gpu" / "rates.csv.gz"
 
 PROTOCOLS = ("P1", "P2", "P3", "P4")
 """In the order of how little training knows of what is asked; the first is the paper's, by all appearances."""
@@ -40,7 +41,7 @@ SEED = 0
 
 @dataclass(frozen=True)
 class PublicPairs:
-    """The pairs of the data file, their measured seconds, and a folder where predictions are kept."""
+    """The pairs of a data file, their measured seconds, and a folder where predictions are kept."""
 
     pairs: list[Pair]
     actual: NDArray[np.float64]
@@ -50,9 +51,9 @@ class PublicPairs:
     keep: Path | None
 
     @classmethod
-    def load(cls, keep: Path | None = None) -> "PublicPairs":
-        """Read the data file."""
-        pairs = make_pairs(load_corpus(DATA), load_catalog())
+    def load(cls, keep: Path | None = None, data: Path = DATA) -> "PublicPairs":
+        """Read a data file."""
+        pairs = make_pairs(load_corpus(data), load_catalog())
         return cls(
             pairs,
             target_seconds(pairs),

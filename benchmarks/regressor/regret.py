@@ -10,7 +10,6 @@ authors measured, or the cheapest instance elsewhere. The paper's stack takes te
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import permutations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,7 +65,7 @@ class PublicQuestions:
     Attributes:
         public: all pairs; recipes learn from all of them.
         rows: those pairs that the questions' own rows count.
-        instances: by GPU.
+        instances: one for each GPU.
         asked: the questions, of two candidates or more.
     """
 
@@ -76,13 +75,18 @@ class PublicQuestions:
     asked: list[Asked]
 
     @classmethod
-    def of(cls, public: PublicPairs, market: Market = "on-demand") -> "PublicQuestions":
-        """Price every GPU by an instance with one of it; a GPU without a price is no candidate and asks nothing."""
+    def of(cls, public: PublicPairs, market: Market = "on-demand", share: bool = False) -> "PublicQuestions":
+        """Price every GPU; a GPU without a price is no candidate and asks nothing.
+
+        It is the price of an instance with one of it, AWS's before others', or with ``share`` the least price per GPU of all
+        instances with any number of it.
+        """
         rented: dict[str, Instance] = {}
         prices: dict[str, float] = {}
-        for instance in sorted(load_instances(None, load_catalog())[0], key=lambda one: _preference(one, market)):
-            price = instance.price(market)
-            if price is not None and instance.count == 1 and instance.gpu not in rented:
+        preference = price_per_gpu if share else _preference
+        for instance in sorted(load_instances(None, load_catalog())[0], key=lambda one: preference(one, market)):
+            price = price_per_gpu(instance, market)
+            if price < np.inf and (share or instance.count == 1) and instance.gpu not in rented:
                 rented[instance.gpu], prices[instance.gpu] = instance, price
         known = list(prices)
         rows = np.flatnonzero(np.isin(public.sources, known) & np.isin(public.targets, known))
@@ -107,14 +111,40 @@ class PublicQuestions:
         """Choose the first of ``order`` that the workload was measured on, whatever the job."""
         return lambda asked, _: min(range(len(asked.question.gpus)), key=lambda k: order.index(asked.question.gpus[k]))
 
-    def best_order(self, first: str, objective: Objective) -> tuple[str, ...]:
-        """Of all orders that begin with ``first`` the one of least mean regret: known in hindsight alone."""
-        orders = ((first, *rest) for rest in permutations(set(self.instances) - {first}))
-        return min(orders, key=lambda order: (float(self.regrets(self.in_order(order), objective).mean()), order))
+    def best_order(
+        self, objective: Objective, first: Sequence[str] = (), weights: NDArray[np.float64] | None = None
+    ) -> tuple[str, ...]:
+        """Of all orders that begin with ``first`` the one of least mean regret: known in hindsight alone.
+
+        What a GPU adds behind others depends on which these are, not on their order, so subsets take the place of orders.
+        """
+        gpus = list(self.instances)
+        regrets = np.full((len(self.asked), len(gpus)), np.nan)
+        for row, one in enumerate(self.asked):
+            for choice, gpu in enumerate(one.question.gpus):
+                regrets[row, gpus.index(gpu)] = one.regret(choice, objective)
+        weighed = regrets if weights is None else regrets * weights[:, None]
+        best = {frozenset(first): (0.0, tuple(first))}
+        for _ in range(len(gpus) - len(first)):
+            longer: dict[frozenset[str], tuple[float, tuple[str, ...]]] = {}
+            for held, (regret, order) in best.items():
+                left = np.isnan(regrets[:, [gpus.index(gpu) for gpu in order]]).all(axis=1)
+                added = np.nansum(weighed[left], axis=0).tolist()
+                for gpu, more in zip(gpus, added, strict=True):
+                    if gpu not in held:
+                        one_longer = (regret + more, (*order, gpu))
+                        longer[held | {gpu}] = min(longer.get(held | {gpu}, one_longer), one_longer)
+            best = longer
+        return next(iter(best.values()))[1]
+
+
+def price_per_gpu(instance: Instance, market: Market) -> float:
+    """USD per hour; infinite where it is not known."""
+    return (instance.price(market) or np.inf) / instance.count
 
 
 def _preference(instance: Instance, market: Market) -> tuple[bool, bool, float]:
-    return instance.cloud != "aws", instance.region != "us-east-1", instance.price(market) or np.inf
+    return instance.cloud != "aws", instance.region != "us-east-1", price_per_gpu(instance, market)
 
 
 COLUMNS = ("mean %", "over shuffles", "median %", "P90 %", "largest %", "right")
@@ -148,7 +178,7 @@ def table(data: PublicQuestions, objective: Objective, default: Sequence[NDArray
     yield line("always the cheapest per hour", *figures([cheapest]))
     constants = {"newest": newest, "cheapest": cheapest}
     for gpu in data.instances:
-        order = data.best_order(gpu, objective)
+        order = data.best_order(objective, [gpu])
         constants[gpu] = data.regrets(data.in_order(order), objective)
         yield line(f"always {', else '.join(order)}", *figures([constants[gpu]]))
     yield line("stay on the source", *figures([data.regrets(lambda asked, _: 0, objective)]))
@@ -189,7 +219,7 @@ def setting(data: PublicQuestions, market: Market) -> Iterator[str]:
     counts = ", ".join(f"{number} with {count} GPUs" for count, number in sorted(by_count.items()))
     workloads = len({one.question.source.workload for one in data.asked})
     yield f"{len(data.asked)} questions about {workloads} workloads: {counts}. Prices, USD/h {market}: " + ", ".join(
-        f"{gpu} {instance.price(market):g} ({instance.cloud} {instance.name}, {instance.date.isoformat()})"
+        f"{gpu} {price_per_gpu(instance, market):.4g} ({instance.cloud} {instance.name}, {instance.date.isoformat()})"
         for gpu, instance in data.instances.items()
     )
     unpriced = sorted(set(data.public.sources) - set(data.instances))
