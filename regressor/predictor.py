@@ -120,8 +120,9 @@ class Predictor:
         likely = likely_precisions(profile, pairs[0].source_gpu)[0]
         if len(likely) == 1:
             return {}
-        known = {name: [replace(pair, source=replace(profile, precision=name)) for pair in pairs] for name in likely}
-        return {name: np.exp(self.answer(of).log_ratio) for name, of in known.items()}
+        asked = [replace(profile, precision=name) for name in likely]
+        ratios = np.exp(self.answer([replace(pair, source=source) for source in asked for pair in pairs]).log_ratio)
+        return dict(zip(likely, np.split(ratios, len(likely)), strict=True))
 
     @staticmethod
     def _same(profile: Profile, source: Gpu) -> Prediction:

@@ -281,7 +281,10 @@ class Speeds:
         return np.array(scales + [_GPU_OF_JOB] * len(self._gpus) + [_BATCH_OF_JOB])
 
     def _x(self, gpus: Sequence[Gpu], precisions: Sequence[Precision]) -> Matrix:
-        return np.array([log_figures(gpu, precision) for gpu, precision in zip(gpus, precisions, strict=True)]) - self._centre
+        keys = [(gpu.name, precision) for gpu, precision in zip(gpus, precisions, strict=True)]
+        distinct = dict(zip(keys, zip(gpus, precisions, strict=True), strict=True))  # one source is asked about thirty targets
+        figures = {key: log_figures(*of) for key, of in distinct.items()}
+        return np.array([figures[key] for key in keys]) - self._centre
 
 
 @dataclass(frozen=True)
