@@ -41,8 +41,9 @@ _WORDS: dict[str, Precision] = {
 _FIRST_WITH_TENSOR_CORES = 7.0  # compute capability of Volta
 _FIRST_WITH_TF32 = 8.0  # of Ampere
 
-# Share of the time in which the tensor pipe works. Below it, a library's odd kernel; a network in 16 bits shows 0.05 to 0.5.
-_TENSOR_CORES_IN_USE = 0.02
+# Share of the time in which a pipe works. Below it, a library's odd kernel; a network in 16 bits shows 0.05 to 0.5 of the
+# tensor pipe.
+_IN_USE = 0.02
 
 # What is taken for likely where nothing is known: one in two jobs on a GPU with tensor cores uses them in 16 bits.
 _UNKNOWN: Mapping[Precision, float] = {"tf32": 0.5, "mixed": 0.5}
@@ -71,8 +72,9 @@ def precision_metrics(profile: "Profile", gpu: "Gpu") -> tuple[str, ...]:
     """Return the metrics that :func:`likely_precisions` reads of a profile."""
     if profile.precision is not None or gpu.compute_capability < _FIRST_WITH_TENSOR_CORES:
         return ()
-    read = ("tensor_active", "fp16_active") if gpu.compute_capability >= _FIRST_WITH_TF32 else ("tensor_active",)
-    return read if set(read) <= profile.metrics.keys() else read[:1] if read[0] in profile.metrics else ()
+    if "tensor_active" in profile.metrics and gpu.compute_capability < _FIRST_WITH_TF32:
+        return ("tensor_active",)
+    return tuple(name for name in ("tensor_active", "fp16_active") if name in profile.metrics)
 
 
 def arithmetic_kind(profile: "Profile", gpu: "Gpu") -> Kind:
@@ -92,20 +94,21 @@ def likely_precisions(profile: "Profile", gpu: "Gpu") -> tuple[dict[Precision, f
     """Return how likely each precision is for the job of a profile on ``gpu``, adding up to 1, and what says so.
 
     What the user declares counts; else what the telemetry shows; else both of FP32 code and mixed precision are as likely.
-    FP32 code counts as ``tf32``.
+    FP32 code counts as ``tf32``. The FP32 pipe says nothing: under autocast it does the work that is no matrix product.
     """
     if profile.precision is not None:
         return {profile.precision: 1.0}, "declared"
     if gpu.compute_capability < _FIRST_WITH_TENSOR_CORES:
         return {"tf32": 1.0}, f"assumed: the {gpu.name} has no tensor cores, which mixed precision is for"
+    half = profile.metrics.get("fp16_active", {"mean": 0.0})["mean"]
     if "tensor_active" not in profile.metrics:
-        return dict(_UNKNOWN), "not known"
+        return ({"mixed": 1.0}, f"fp16_active {half:.2f}") if half >= _IN_USE else (dict(_UNKNOWN), "not known")
     share = profile.metrics["tensor_active"]["mean"]
-    if share < _TENSOR_CORES_IN_USE:
+    if share < _IN_USE:
         code: Precision = "tf32" if gpu.compute_capability < _FIRST_WITH_TF32 else "fp32"
         return {code: 1.0}, f"tensor_active {share:.2f}: no tensor cores in use"
     if gpu.compute_capability < _FIRST_WITH_TF32:
         return {"mixed": 1.0}, f"tensor_active {share:.2f}: on the {gpu.name} only 16 bits use tensor cores"
-    if profile.metrics.get("fp16_active", {"mean": 0.0})["mean"] >= _TENSOR_CORES_IN_USE:
-        return {"mixed": 1.0}, "tensor_active and fp16_active: half precision"
+    if half >= _IN_USE:
+        return {"mixed": 1.0}, f"tensor_active {share:.2f} and fp16_active {half:.2f}"
     return dict(_UNKNOWN), f"tensor_active {share:.2f}: TF32 or 16 bits"

@@ -37,6 +37,8 @@ def test_arithmetic_rate(catalog: Catalog, gpu: str, precision: Precision, flops
         ("A100 SXM4 40GB", {"tensor_active": 0.4}, {"tf32": 0.5, "mixed": 0.5}),
         ("A100 SXM4 40GB", {"tensor_active": 0.4, "fp16_active": 0.1}, {"mixed": 1.0}),
         ("A100 SXM4 40GB", {"gpu_utilization": 0.9}, {"tf32": 0.5, "mixed": 0.5}),
+        ("A100 SXM4 40GB", {"gpu_utilization": 0.9, "fp16_active": 0.1}, {"mixed": 1.0}),
+        ("A100 SXM4 40GB", {"gpu_utilization": 0.9, "fp32_active": 0.5, "fp16_active": 0.0}, {"tf32": 0.5, "mixed": 0.5}),
         ("K80", {"gpu_utilization": 0.9}, {"tf32": 1.0}),
     ],
 )
