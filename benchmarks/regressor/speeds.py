@@ -17,13 +17,14 @@ from public_pairs import RATES, header, line, options, report
 from scipy.optimize import minimize
 
 from epochcast.regressor import Profile, evaluate, load_catalog, load_corpus, speeds
+from epochcast.regressor.evaluation.interval_scores import fold_wise
 from epochcast.regressor.intervals import Interval
 from epochcast.regressor.pairs import Pair, actual_ratio, make_pairs
 from epochcast.regressor.precision import Precision
 from epochcast.regressor.protocols import out_of_fold
 from epochcast.regressor.recipes import DefaultRecipe, SpeedsRecipe
 from epochcast.regressor.recipes.speeds import rates_of
-from epochcast.regressor.reliability import SecondQuestion, both
+from epochcast.regressor.reliability import SecondQuestion, both, new_jobs_without_telemetry
 from epochcast.regressor.speeds import Rate, Speeds
 
 SCALES = {
@@ -70,6 +71,8 @@ def lines() -> Iterator[str]:
         setattr(speeds, name, held)
     yield ""
     yield from asked_otherwise(make_pairs(profiles, catalog))
+    yield ""
+    yield from nothing_measured(make_pairs(profiles, catalog))
 
 
 def most_likely(rates: list[Rate]) -> dict[str, float]:
@@ -145,6 +148,28 @@ def asked_otherwise(pairs: list[Pair]) -> Iterator[str]:
             f"{changed.sum()}",
             f"{before[changed].mean():.1f}, {error[changed].mean():.1f}" if changed.any() else "–",
         )
+
+
+def nothing_measured(pairs: list[Pair]) -> Iterator[str]:
+    """What a user's job meets on a GPU that nobody measured: neither was in training, on any GPU and by any job."""
+    question, truth = new_jobs_without_telemetry(pairs), np.log(actual_ratio(pairs))
+    _, folds, _ = out_of_fold(pairs, "new-gpu", DefaultRecipe(), also=question)
+    answers = question.answers()
+    error, half = answers.log_ratio - truth, fold_wise(answers.log_ratio - truth, folds, answers)
+    ape = 100 * np.abs(np.expm1(error))
+    yield (
+        f"A new job on a new GPU, without telemetry: MAPE {ape.mean():.1f} %, median {np.median(ape):.1f} %, "
+        f"{np.mean(np.abs(error) <= half):.1%} in the 90 % interval, half-width {100 * np.expm1(np.median(half)):.0f} %."
+    )
+    _, folds, known = out_of_fold(pairs, "new-workload", DefaultRecipe())
+    assert known is not None
+    inside = np.abs(known.log_ratio - truth) <= fold_wise(known.log_ratio - truth, folds, known)
+    groups = np.array([pair.source.group for pair in pairs])
+    shares = [float(inside[groups == group].mean()) for group in np.unique(groups) if np.sum(groups == group) >= 100]
+    yield (
+        f"In the 90 % interval of a new job, by family with 100 pairs or more ({len(shares)}): "
+        f"{min(shares):.0%} to {max(shares):.0%}, median {np.median(shares):.0%}."
+    )
 
 
 if __name__ == "__main__":
