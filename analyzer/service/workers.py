@@ -30,6 +30,8 @@ _WAITING = 4
 # For starting a process, which imports what the question needs, and for waiting: what a question may take beyond its own time.
 _GRACE_S = 20.0
 
+_ENDS = "the service ends; ask it again when it is back"
+
 # Questions after which a process makes room for a new one: what its libraries have cached goes with it.
 _MOST_TASKS = 200
 
@@ -52,6 +54,7 @@ class Workers:
         self._seconds = seconds
         self._room = threading.BoundedSemaphore(count * (1 + _WAITING))
         self._lock = threading.Lock()
+        self._stopped = False
         self._pool: ProcessPool | None = None
         self._asked: set[ProcessFuture[Any]] = set()
 
@@ -71,12 +74,11 @@ class Workers:
         if not self._room.acquire(blocking=False):
             raise WorkersBusyError("all worker processes are at work and others wait for them; ask again in a few seconds")
         try:
-            future = self._running_pool().schedule(_guarded, args=(function, args), timeout=seconds)
-            self._asked.add(future)
+            future = self._scheduled(function, args, seconds)
             try:
                 outcome, value = future.result(timeout=seconds + _GRACE_S)
             except CancelledError:
-                raise WorkersBusyError("the service ends; ask it again when it is back") from None
+                raise WorkersBusyError(_ENDS) from None
             except Late:
                 # Pebble's own means that the question ran out of its time; ours, that it still waited for a process.
                 if not future.done() or future.cancelled():
@@ -99,6 +101,7 @@ class Workers:
     def stop(self) -> None:
         """End all processes; what still waits is told that there are none."""
         with self._lock:
+            self._stopped = True
             pool, self._pool = self._pool, None
         if pool is not None:
             pool.stop()  # type: ignore[no-untyped-call]
@@ -106,14 +109,18 @@ class Workers:
                 future.cancel()  # type: ignore[no-untyped-call]
             pool.join()
 
-    def _running_pool(self) -> ProcessPool:
-        with self._lock:
+    def _scheduled(self, function: Callable[..., Any], args: tuple[Any, ...], seconds: float) -> ProcessFuture[Any]:
+        with self._lock:  # so that ``stop`` sees every question, and none starts a pool behind its back
+            if self._stopped:
+                raise WorkersBusyError(_ENDS)
             # Pebble gives up a pool whose process ends between two questions, as the kernel's out-of-memory killer may do.
             if self._pool is None or not self._pool.active:
                 self._pool = ProcessPool(
                     self._count, _MOST_TASKS, initializer=_confine, initargs=(self._memory_bytes,), context=get_context("spawn")
                 )
-            return self._pool
+            future = self._pool.schedule(_guarded, args=(function, args), timeout=seconds)
+            self._asked.add(future)
+            return future
 
 
 _Outcome = Literal["answer", "refused", "memory", "failed"]

@@ -97,3 +97,10 @@ def test_too_many_questions_at_once_are_refused_and_the_end_is_told_to_those_tha
     told = [str(error) for error in busy]
     assert ["others wait" in sentence for sentence in told] == [True] * 3 + [False] * 5  # one works, four wait
     assert all("the service ends" in sentence for sentence in told[3:])
+
+
+def test_a_question_after_the_end_starts_no_process() -> None:
+    workers = Workers(1, 2 * 2**30, 20.0)
+    workers.stop()
+    with pytest.raises(WorkersBusyError, match="the service ends"):
+        workers.run(os.getpid)
