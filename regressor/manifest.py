@@ -14,7 +14,7 @@ from .smooth_features import SMOOTH
 from .speeds import FIGURES
 from .telemetry_correction import FILES as CORRECTION_FILES
 
-SCHEMA = "epochcast.regressor/v4"
+SCHEMA = "epochcast.regressor/v5"
 
 Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
 Count = Annotated[int, Field(ge=0, le=10**9)]
@@ -90,6 +90,15 @@ class IntervalState(_Part):
     n: Annotated[int, Field(ge=1, le=10**9)]
     by_source: dict[Name, Annotated[float, Field(ge=0, le=100)]]
     by_origin: dict[Name, Annotated[float, Field(ge=0, le=100)]]
+
+
+class ScalingState(_Part):
+    """A :class:`~epochcast.regressor.scaling.Scaling`."""
+
+    log_cost: Annotated[float, Field(ge=-20, le=20)]
+    link: Annotated[float, Field(ge=0, le=1)]
+    rate: Annotated[float, Field(ge=0, le=1)]
+    half_width: Annotated[float, Field(ge=0, le=10)]
 
 
 class Training(_Part):
@@ -173,10 +182,11 @@ class CalibrationState(_Part):
 class Manifest(_Part):
     """The whole of ``model.json``; ``epochcast`` is the version that wrote it."""
 
-    schema_: Annotated[Literal["epochcast.regressor/v4"], Field(alias="schema")]
+    schema_: Annotated[Literal["epochcast.regressor/v5"], Field(alias="schema")]
     epochcast: Name
     recipe: RecipeState
     parameters: Parameters
+    scaling: ScalingState
     intervals: Annotated[dict[Route | Literal["calibrated"], IntervalState], Field(min_length=len(get_args(Route)) + 1)]
     training: Training
     accuracy: dict[Literal["P2", "P3", "P4"], Accuracy]

@@ -33,29 +33,29 @@ class Pair:
 
 
 def make_pairs(profiles: Sequence[Profile], catalog: Catalog) -> list[Pair]:
-    """Pair every profile with every other GPU that the same workload was measured on, in the order of the profiles.
+    """Pair every profile with every other GPU that as many of had the same workload, in the order of the profiles.
 
     Raises:
         InputError: a profile lacks its workload or its epoch seconds, its GPU is unknown, no workload ran on two GPUs, or its
             seconds on two GPUs cannot be of the same thing.
     """
-    by_workload: dict[str, list[tuple[Profile, Gpu]]] = defaultdict(list)
+    by_work: dict[tuple[str, int], list[tuple[Profile, Gpu]]] = defaultdict(list)
     for number, profile in enumerate(profiles, start=1):
         if profile.workload is None or profile.epoch_s is None:
             lacks = "workload" if profile.workload is None else "epoch_s"
             raise InputError(f"profile {number} of {len(profiles)} ({profile.gpu}) has no {lacks}; training data needs it")
-        by_workload[profile.workload].append((profile, catalog.resolve(profile.gpu)))
-    for workload, runs in by_workload.items():
+        by_work[profile.workload, profile.gpus].append((profile, catalog.resolve(profile.gpu)))
+    for (workload, _), runs in by_work.items():
         _check_same_work(workload, [profile for profile, _ in runs])
     pairs = [
         Pair(source, source_gpu, target_gpu, target.epoch_s)
-        for runs in by_workload.values()
+        for runs in by_work.values()
         for source, source_gpu in runs
         for target, target_gpu in runs
         if source_gpu != target_gpu
     ]
     if not pairs:
-        gpus = ", ".join(sorted({gpu.name for runs in by_workload.values() for _, gpu in runs}))
+        gpus = ", ".join(sorted({gpu.name for runs in by_work.values() for _, gpu in runs}))
         raise InputError(
             f"no workload of the {len(profiles)} profiles ran on two GPUs (they are of {gpus or 'none'}); a ratio cannot be "
             "learnt from them: measure the same workloads on a second GPU, e.g. by the same campaign plan, and give both"

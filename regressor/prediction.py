@@ -1,7 +1,8 @@
 """The answer for one target GPU."""
 
+import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 
@@ -21,6 +22,8 @@ class Prediction:
         features: the metrics that the answer used.
         by_precision: precision -> ``ratio`` if the job computes in it; empty where the job's precision is known. ``ratio`` is
             between them.
+        gpus: how many of ``gpu`` the job runs on.
+        batch: batch on each of them over that on each of the source's.
     """
 
     gpu: str
@@ -35,6 +38,42 @@ class Prediction:
     support: float
     features: tuple[str, ...]
     by_precision: Mapping[str, float] = field(default_factory=dict)
+    gpus: int = 1
+    batch: float = 1.0
+
+    def changed(self, log_factor: float, half_width: float, *, gpus: int, batch: float, why: str) -> "Prediction":
+        """The answer for another number of GPUs or another batch.
+
+        Args:
+            log_factor: log of seconds with the change over seconds without.
+            half_width: of the 90 % interval of ``log_factor``; independent of the answer's own, so squares add.
+            gpus, batch: what they are then.
+            why: what the change rests on.
+        """
+        factor = math.exp(log_factor)
+
+        def ends(value: float, low: float, high: float) -> tuple[float, float]:
+            below, above = math.hypot(math.log(value / low), half_width), math.hypot(math.log(high / value), half_width)
+            return value * factor * math.exp(-below), value * factor * math.exp(above)
+
+        ratio_low, ratio_high = ends(self.ratio, self.ratio_low, self.ratio_high)
+        seconds, low, high = self.seconds, self.low, self.high
+        if seconds is not None and low is not None and high is not None:
+            low, high = ends(seconds, low, high)
+            seconds *= factor
+        return replace(
+            self,
+            ratio=self.ratio * factor,
+            seconds=seconds,
+            low=low,
+            high=high,
+            ratio_low=ratio_low,
+            ratio_high=ratio_high,
+            by_precision={precision: ratio * factor for precision, ratio in self.by_precision.items()},
+            gpus=gpus,
+            batch=batch,
+            why=f"{self.why}; {why}",
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the prediction as JSON values."""

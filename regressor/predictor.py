@@ -1,5 +1,6 @@
 """The fitted predictor: one profile in, latency on every GPU out."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -26,7 +27,13 @@ from .prediction import Prediction
 from .profile import Profile
 from .recipes.default import DefaultRecipe
 from .reliability import Reliability
+from .scaling import Scaling, growths_in
+from .speeds import batch_growth
 from .typical import typical_by_gpu
+
+
+# From the middle to either end of a 90 % interval, in standard deviations.
+_TAIL = 1.645
 
 
 @dataclass(frozen=True)
@@ -37,6 +44,7 @@ class Predictor:
         catalog: the GPUs that can be asked for.
         recipe: the fitted recipe.
         reliability: what its answers are worth, measured on pairs that it was fitted without.
+        scaling: what another number of GPUs changes.
         training: what it was fitted on: profiles, pairs, workloads, GPUs, fingerprint.
         typical: GPU -> metric -> statistics of a typical training job, what :mod:`~epochcast.regressor.explain` compares with.
         calibrations: corrections from anchors measured on new GPUs.
@@ -45,6 +53,7 @@ class Predictor:
     catalog: Catalog
     recipe: DefaultRecipe
     reliability: Reliability
+    scaling: Scaling
     training: dict[str, Any]
     typical: dict[str, dict[str, dict[str, float]]]
     calibrations: tuple[Calibration, ...] = ()
@@ -74,7 +83,8 @@ class Predictor:
             "gpus": sorted({pair.source_gpu.name for pair in pairs}),
             "fingerprint": model_files.fingerprint([profile.to_json() for profile in profiles]),
         }
-        return cls(catalog, recipe.fit(pairs).forgetting_jobs(), reliability, training, typical_by_gpu(profiles, catalog))
+        fitted, scaling = recipe.fit(pairs).forgetting_jobs(), Scaling.fit(growths_in(profiles, catalog))
+        return cls(catalog, fitted, reliability, scaling, training, typical_by_gpu(profiles, catalog))
 
     def calibrate(self, profiles: Sequence[Profile]) -> "Predictor":
         """Correct the answers for GPUs that training has not seen by a few workloads measured there and on a known GPU.
@@ -108,12 +118,34 @@ class Predictor:
         predictions = [self._same(profile, source)] if source in asked else []
         if others:
             answers = self.answer(others)
+            ratios = _waited(profile, answers.log_ratio)
             widths = half_widths(self.reliability.intervals, answers)
             by_precision = self._by_precision(profile, others)
             for row, pair in enumerate(others):
-                each = {name: float(ratios[row]) for name, ratios in by_precision.items()}
-                predictions.append(self._prediction(pair, answers, row, float(widths[row]), each))
+                each = {name: float(of[row]) for name, of in by_precision.items()}
+                predictions.append(self._prediction(pair, answers, row, float(ratios[row]), float(widths[row]), each))
         return sorted(predictions, key=lambda prediction: prediction.ratio)
+
+    def on_gpus(self, prediction: Prediction, gpus: int, *, batch_may_grow_from: Gpu | None = None) -> Prediction:
+        """The prediction for ``gpus`` of its GPU in one machine (docs/decisions/0042).
+
+        The batch on each GPU stays, or grows with the GPU's memory above that of ``batch_may_grow_from``, the source's.
+        """
+        gpu, before = self.catalog[prediction.gpu], prediction.gpus
+        grown = batch_growth(batch_may_grow_from, gpu) if batch_may_grow_from else 1.0
+        if (gpus, grown) == (before, 1.0):
+            return prediction
+        log_factor, half_width = self.scaling.log_ratio(gpu, before, gpus, grown), self.scaling.width(before, gpus)
+        parts = []
+        if gpus != before:
+            speed = math.exp(-self.scaling.log_ratio(gpu, before, gpus))
+            parts.append(f"{gpus} GPUs instead of {before} are {speed:.2f} times as fast, as jobs scaled that were measured")
+        if grown > 1:
+            of_batch = self.recipe.speeds_.speeds_.batch_effect(math.log(grown))
+            log_factor -= of_batch.mean
+            half_width = math.hypot(half_width, _TAIL * of_batch.deviation)
+            parts.append(f"a batch {grown:.1f} times as large, as much as memory grows, if the job needs no more epochs for it")
+        return prediction.changed(log_factor, half_width, gpus=gpus, batch=grown, why="; ".join(parts))
 
     def _by_precision(self, profile: Profile, pairs: Sequence[Pair]) -> dict[str, NDArray[np.float64]]:
         """The ratios of each precision that is likely, shape (n,); nothing where only one is."""
@@ -121,20 +153,22 @@ class Predictor:
         if len(likely) == 1:
             return {}
         asked = [replace(profile, precision=name) for name in likely]
-        ratios = np.exp(self.answer([replace(pair, source=source) for source in asked for pair in pairs]).log_ratio)
+        ratios = _waited(profile, self.answer([replace(pair, source=source) for source in asked for pair in pairs]).log_ratio)
         return dict(zip(likely, np.split(ratios, len(likely)), strict=True))
 
     @staticmethod
     def _same(profile: Profile, source: Gpu) -> Prediction:
         low, high = (None, None) if profile.epoch_s is None else _with_epoch(profile, profile.epoch_s, 0.0)
         measured = "the profile was taken on this GPU"
-        return Prediction(source.name, 1.0, profile.epoch_s, low, high, measured, 1.0, 1.0, "measured", 1.0, ())
+        return Prediction(
+            source.name, 1.0, profile.epoch_s, low, high, measured, 1.0, 1.0, "measured", 1.0, (), gpus=profile.gpus
+        )
 
     def _prediction(
-        self, pair: Pair, answers: Answers, row: int, half_width: float, by_precision: dict[str, float]
+        self, pair: Pair, answers: Answers, row: int, ratio: float, half_width: float, by_precision: dict[str, float]
     ) -> Prediction:
         profile, route = pair.source, str(answers.routes[row])
-        ratio, factor = float(np.exp(answers.log_ratio[row])), float(np.exp(half_width))
+        factor = float(np.exp(half_width))
         seconds = None if profile.epoch_s is None else profile.epoch_s * ratio
         low, high = (None, None) if seconds is None else _with_epoch(profile, seconds, half_width)
         return Prediction(
@@ -158,6 +192,7 @@ class Predictor:
             support=float(answers.support[row]),
             features=self._features(pair, route),
             by_precision=by_precision,
+            gpus=profile.gpus,
         )
 
     def _features(self, pair: Pair, route: str) -> tuple[str, ...]:
@@ -182,6 +217,7 @@ class Predictor:
             "intervals": {route: asdict(interval) for route, interval in self.reliability.intervals.items()},
             "training": self.training,
             "accuracy": self.reliability.accuracy,
+            "scaling": self.scaling.state(),
             "anchoring": None if self.reliability.anchoring is None else self.reliability.anchoring.state(),
             "calibrations": [calibration.state() for calibration in self.calibrations],
             "typical": self.typical,
@@ -206,12 +242,27 @@ class Predictor:
                     {route: Interval(**values) for route, values in state["intervals"].items()},
                     None if state["anchoring"] is None else Anchoring.from_state(state["anchoring"]),
                 ),
+                scaling=Scaling.of_state(state["scaling"]),
                 training=state["training"],
                 calibrations=tuple(Calibration.from_state(calibration) for calibration in state["calibrations"]),
                 typical=state["typical"],
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise InputError(f"the model in {str(folder)!r} lacks a part ({error}); train it anew") from error
+
+
+def _waited(profile: Profile, log_ratio: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Ratios, shape (n,): what the job waits for its checkpoints stays, beyond the idle time that a log ratio holds already.
+
+    GPUs that wait for one that saves look busy.
+    """
+    ratio: NDArray[np.float64] = np.exp(log_ratio)
+    if profile.epoch_s is None or not profile.wait_s:
+        return ratio
+    busy = busy_share(profile)[0]
+    looks_busy = min(max(profile.wait_s / profile.epoch_s - (1 - busy), 0.0), busy)
+    of_busy = np.maximum(ratio - (1 - busy), 0.0) / busy if busy else ratio
+    return ratio + looks_busy * (1 - of_busy)
 
 
 def _with_epoch(profile: Profile, seconds: float, half_width: float) -> tuple[float, float]:

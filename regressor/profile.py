@@ -50,6 +50,9 @@ RATIOS = frozenset(name for name in METRICS if name.endswith(("_utilization", "_
 LONGEST_NAME = 200
 """Letters of the name of a GPU, a workload or a group, as a model file holds it."""
 
+MOST_GPUS = 100_000
+"""Of one job."""
+
 # No seconds, counts, power, clock, traffic or memory are larger: beyond, sums overflow.
 _LARGEST = 1e18
 
@@ -90,6 +93,9 @@ class Profile:
         precision: of the job's matrix products, where it is known.
         batch: items in one step, where known.
         origin: the collection of measurements that a training profile is of; jobs of one share software and habits.
+        gpus: how many GPUs of one machine the job ran on, this one included.
+        wait_s: seconds of each epoch (or step, cycle) in which the job waits for its checkpoints, which another GPU does not
+            shorten.
 
     Raises:
         InputError: a value is missing, not finite, or impossible for its metric.
@@ -114,6 +120,8 @@ class Profile:
     precision: Precision | None = None
     batch: float | None = None
     origin: str | None = None
+    gpus: int = 1
+    wait_s: float = 0.0
 
     def __post_init__(self) -> None:
         if not (isinstance(self.gpu, str) and 1 <= len(self.gpu) <= LONGEST_NAME):
@@ -136,6 +144,12 @@ class Profile:
             raise InputError(f"the profile's precision is {self.precision!r:.60}; it must be one of {known}, or null")
         if self.batch is not None and not (_is_number(self.batch) and 0 < self.batch <= _LARGEST):
             raise InputError(f"the profile's batch is {self.batch!r:.60}; it must be a number above 0, or null")
+        if isinstance(self.gpus, bool) or not isinstance(self.gpus, int) or not 1 <= self.gpus <= MOST_GPUS:
+            raise InputError(f"the profile's gpus is {self.gpus!r:.60}; it must be a whole number from 1 to {MOST_GPUS}")
+        if not _is_number(self.wait_s) or not 0 <= self.wait_s <= (self.epoch_s or 0):
+            raise InputError(
+                f"the profile's wait_s is {self.wait_s!r:.60}; it must be a number of seconds from 0 to epoch_s ({self.epoch_s})"
+            )
         for key in ("workload", "group", "origin"):
             value = getattr(self, key)
             if value is not None and not (isinstance(value, str) and 1 <= len(value) <= LONGEST_NAME):

@@ -1,7 +1,7 @@
 """Rates of equal work on several GPUs, gathered from public benchmarks (``rates.csv.gz``): one row per GPU and kind of work.
 
-``work`` is the key of equal work and becomes the workload, ``group`` the family that leave-one-out goes by, ``source`` the
-origin. An epoch is one unit of work: ``epoch_s`` is the inverse of ``rate``.
+``work`` is the key of equal work; without the number of GPUs in it, it becomes the workload. ``group`` is the family that
+leave-one-out goes by, ``source`` the origin. An epoch is one unit of work: ``epoch_s`` is the inverse of ``rate``.
 
 ``single`` precision is FP32 code: on the GPUs of the origin ``gavel`` nothing but FP32, elsewhere TF32 on Ampere and newer.
 Telemetry is mostly missing. Where only the mean of the power is given, its statistics are those of a constant.
@@ -21,6 +21,7 @@ SIGNATURE = ("work", "rate")
 
 _NEEDED = ["source", "group", "precision", "gpu", "unit", "work"]
 _METRICS = ("gpu_utilization", "memory_used", "temperature")
+_BATCH_OF_ALL = ("lambda", "mlperf")  # their batch is that of all GPUs together, of other sources that of each
 _UNITS: dict[str, Unit] = {"epochs/s": "epoch", "iterations/s": "step"}  # items/s are neither
 
 
@@ -45,6 +46,7 @@ def _profile(row: "pd.Series[float]", where: str) -> Profile:
     if _holds(row, "power_mean"):
         watts = float(row["power_mean"])
         metrics["power"] = dict.fromkeys(STATISTICS, watts) | {"std": 0.0}
+    gpus = int(row["gpus"]) if _holds(row, "gpus") else 1
     return Profile(
         gpu=str(row["gpu"]),
         epoch_s=1 / float(row["rate"]),
@@ -53,11 +55,12 @@ def _profile(row: "pd.Series[float]", where: str) -> Profile:
         metrics=metrics,
         feature_set=feature_set(metrics),
         first_epoch_excluded=False,
-        workload=str(row["work"]),
+        workload=str(row["work"]).replace(f"|{row['precision']}|{gpus}|", f"|{row['precision']}|*|"),
         group=str(row["group"]),
         precision=_precision(str(row["precision"]), str(row["source"]), where),
-        batch=float(row["batch"]) if _holds(row, "batch") else None,
+        batch=float(row["batch"]) / (gpus if row["source"] in _BATCH_OF_ALL else 1) if _holds(row, "batch") else None,
         origin=str(row["source"]),
+        gpus=gpus,
     )
 
 

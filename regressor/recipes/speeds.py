@@ -102,21 +102,21 @@ class SpeedsRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 def rates_of(pairs: Sequence[Pair]) -> list[Rate]:
     """The rate of each source profile of measured pairs, once."""
     profiles = {id(pair.source): (pair.source, pair.source_gpu) for pair in pairs}
-    batches: dict[str, list[float]] = defaultdict(list)
+    batches: dict[tuple[str, int], list[float]] = defaultdict(list)
     idle_known: dict[str, bool] = defaultdict(lambda: True)
     for profile, _ in profiles.values():
-        batches[str(profile.workload)] += [] if profile.batch is None else [math.log(profile.batch)]
+        batches[str(profile.workload), profile.gpus] += [] if profile.batch is None else [math.log(profile.batch)]
         job = profile.group or str(profile.workload)
         idle_known[job] = idle_known[job] and busy_share(profile)[1] is not None
     rates = []
     for profile, gpu in profiles.values():
         assert profile.epoch_s is not None
-        job, workload = profile.group or str(profile.workload), str(profile.workload)
+        job, workload = profile.group or str(profile.workload), (str(profile.workload), profile.gpus)
         likely = likely_precisions(profile, gpu)[0]
         busy = max(busy_share(profile)[0], _LEAST_BUSY) if idle_known[job] else 1.0
         batch = 0.0 if profile.batch is None else math.log(profile.batch) - float(np.mean(batches[workload]))
         speed = -math.log(busy * profile.epoch_s)
-        rates.append(Rate(workload, job, gpu, max(likely, key=lambda one: likely[one]), speed, batch, profile.origin or ""))
+        rates.append(Rate(f"{workload[0]} on {workload[1]}", job, gpu, max(likely, key=lambda one: likely[one]), speed, batch, profile.origin or ""))
     return rates
 
 

@@ -1,0 +1,169 @@
+"""How a job's speed changes with the number of its GPUs in one machine, at the same batch on each of them.
+
+A step on n GPUs takes the time of a step on one, and what its GPUs then exchange:
+
+    efficiency(n) = 1 / (1 + cost · 2(n − 1)/n · link^-a · rate^-b)
+
+2(n − 1)/n is what a ring all-reduce sends (Patarasuk and Yuan 2009), link the bandwidth between the GPUs. That the cost falls
+with the arithmetic rate is measured, not physics: faster GPUs stand in machines with newer hosts, links and software. How much a
+job exchanges is not known, so that every job has the cost of a typical one and a wide interval.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import least_squares
+
+from .gpus import Catalog, Gpu
+from .profile import Profile
+from .scoring import conformal_quantile
+
+Vector = NDArray[np.float64]
+
+# Bytes/s of one lane of PCI Express 3.0 in both directions, as NVLink's figures count; each generation doubles it.
+_PCIE3_LANE = 2 * 0.985e9
+# Of a GPU of one's own whose data sheet says neither.
+_TYPICAL_LINK = 16 * 2 * _PCIE3_LANE
+
+# The units of link and rate, so that the cost is that of a GPU like a V100 with PCI Express.
+_LINK, _RATE = 1e11, 1e13
+
+# Errors beyond count linearly: some tables hold rates of other settings (BERT on 8 H200 2.5 times as fast as 8 of one).
+_OUTLIER = 0.05
+
+# Fewer groups of workloads say less than what the public rates said (the defaults below).
+_FEWEST_GROUPS = 5
+
+
+class Growth(NamedTuple):
+    """One work measured on two numbers of GPUs of one kind.
+
+    Attributes:
+        gpu: the kind.
+        group: of the work.
+        before, after: numbers of GPUs.
+        log_seconds: log of seconds with ``after`` over seconds with ``before``.
+        batch_share: batch on each GPU after over before, 1 where it is not known.
+    """
+
+    gpu: Gpu
+    group: str
+    before: int
+    after: int
+    log_seconds: float
+    batch_share: float = 1.0
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """The fitted model; the defaults are what it learnt from ../shared/data/cross_gpu (benchmarks/regressor/scaling.py).
+
+    Attributes:
+        log_cost: log of the cost on a GPU of link 100 GB/s and rate 10 TFLOP/s.
+        link, rate: the exponents a and b.
+        half_width: of the 90 % interval of log seconds where the number of GPUs doubles; it grows with the root of the doublings.
+    """
+
+    log_cost: float = -2.18
+    link: float = 0.31
+    rate: float = 0.43
+    half_width: float = 0.28
+
+    @classmethod
+    def fit(cls, growths: Sequence[Growth]) -> Self:
+        """Learn from measured growths; too few groups of workloads leave the defaults.
+
+        The half-width is the conformal quantile of the errors on groups left out.
+        """
+        groups = np.array([growth.group for growth in growths])
+        if len(set(groups.tolist())) < _FEWEST_GROUPS:
+            return cls()
+        errors = np.empty(len(growths))
+        for group in set(groups.tolist()):
+            here = groups == group
+            without = cls._fitted([growths[row] for row in np.flatnonzero(~here).tolist()])
+            for row in np.flatnonzero(here).tolist():
+                errors[row] = without.error(growths[row]) / _doublings(growths[row].before, growths[row].after) ** 0.5
+        return cls(**asdict(cls._fitted(growths)) | {"half_width": conformal_quantile(errors)})
+
+    @classmethod
+    def _fitted(cls, growths: Sequence[Growth]) -> Self:
+        def errors(coefficients: Vector) -> Vector:
+            tried = cls(*coefficients.tolist())
+            return np.array([tried.error(growth) for growth in growths])
+
+        start, bounds = [cls.log_cost, cls.link, cls.rate], ([-10, 0, 0], [5, 1, 1])
+        found = least_squares(errors, start, bounds=bounds, loss="soft_l1", f_scale=_OUTLIER)
+        return cls(*found.x.tolist())
+
+    def error(self, growth: Growth) -> float:
+        """Log of predicted over measured seconds."""
+        return self.log_ratio(growth.gpu, growth.before, growth.after, growth.batch_share) - growth.log_seconds
+
+    def log_ratio(self, gpu: Gpu, before: int, after: int, batch_share: float = 1.0) -> float:
+        """Log of seconds of the same work on ``after`` GPUs over seconds on ``before`` of the same kind.
+
+        ``batch_share``: batch on each GPU after over before; with a smaller one there are more steps, each with its exchange.
+        """
+        lost = self._overhead(gpu, after) / batch_share, self._overhead(gpu, before)
+        return float(np.log(before / after) + np.log1p(lost[0]) - np.log1p(lost[1]))
+
+    def width(self, before: int, after: int) -> float:
+        """Half-width of the 90 % interval of :meth:`log_ratio`."""
+        return float(self.half_width * _doublings(before, after) ** 0.5)
+
+    def _overhead(self, gpu: Gpu, gpus: int) -> float:
+        """Time that GPUs exchange, as a share of the time that they compute."""
+        cost = self.log_cost - self.link * np.log(_link(gpu) / _LINK) - self.rate * np.log(gpu.effective_flops / _RATE)
+        return float(np.exp(cost) * 2 * (gpus - 1) / gpus)
+
+    def state(self) -> dict[str, float]:
+        """Return the attributes as JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def of_state(cls, state: Mapping[str, Any]) -> Self:
+        """Read what :meth:`state` gave."""
+        return cls(**state)
+
+
+def growths_in(profiles: Sequence[Profile], catalog: Catalog) -> list[Growth]:
+    """What the profiles say of each work on one kind of GPU, from the smallest number of them to each larger one."""
+    runs: dict[tuple[str, str], list[Profile]] = defaultdict(list)
+    for profile in profiles:
+        if profile.workload is not None and profile.epoch_s is not None:
+            runs[profile.workload, catalog.resolve(profile.gpu).name].append(profile)
+    growths = []
+    for (workload, gpu), of_work in runs.items():
+        first, *larger = sorted(of_work, key=lambda profile: profile.gpus)
+        for one in larger:
+            if one.gpus > first.gpus and first.epoch_s and one.epoch_s:
+                log_seconds = float(np.log(one.epoch_s / first.epoch_s))
+                share = _batch_share(first, one)
+                growths.append(Growth(catalog[gpu], first.group or workload, first.gpus, one.gpus, log_seconds, share))
+    return growths
+
+
+def _batch_share(before: Profile, after: Profile) -> float:
+    """1 where a batch is not known, or where the two cannot be of one job (tables count items in more than one way)."""
+    if before.batch is None or after.batch is None:
+        return 1.0
+    share = after.batch / before.batch
+    return share if before.gpus / after.gpus / 8 <= share <= 1 else 1.0
+
+
+def _doublings(before: int, after: int) -> float:
+    return abs(float(np.log2(after / before)))
+
+
+def _link(gpu: Gpu) -> float:
+    """Bytes/s between GPUs of a machine, both directions together: of NVLink, or of PCI Express."""
+    if gpu.nvlink_bandwidth:
+        return gpu.nvlink_bandwidth
+    if gpu.pcie_gen is None:
+        return _TYPICAL_LINK
+    return (gpu.pcie_width or 16) * _PCIE3_LANE * 2.0 ** (gpu.pcie_gen - 3)
