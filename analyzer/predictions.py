@@ -9,14 +9,19 @@ from typing import Any
 from ..regressor import Catalog, Prediction, Predictor
 from ..regressor.energy import Energy, has_sparse_sensor, predict_energy
 from ..regressor.estimate import Estimate
+from ..regressor.features import busy_share
 from ..regressor.job import Job, estimate_job
 from ..regressor.precision import CODE, likely_precisions
 from .errors import InputError
 from .profiles import Source
+from .recommendation.memory_fit import GIB, MemoryNeed, most_memory
 
 # GPUs that train together wait for each other, so their epochs differ by no more than the detector errs: it calls lengths
 # within 15 % of each other even.
 _ONE_JOB = 1.15
+
+# Less work is what a desktop or a driver does: no job. With less than a tenth, what the job waits for sets its pace.
+_IDLE, _LITTLE = 0.005, 0.1
 
 # What `likely_precisions` assumes of FP32 code.
 _TF32 = "FP32 code counts as TF32 from Ampere on, the frameworks' default (TF32 off: --precision fp32)"
@@ -34,6 +39,7 @@ class Answer:
         spread: how much longer that one takes than the fastest, 0 for one GPU.
         energy: of one epoch, cycle or step on all GPUs; None without power readings.
         job: the whole job; None unless its epochs were given.
+        fits: whether its memory holds the job; None where that is not known.
     """
 
     predictions: tuple[Prediction, ...]
@@ -41,6 +47,7 @@ class Answer:
     spread: float
     energy: Energy | None
     job: Job | None
+    fits: bool | None
 
     @property
     def job_joules(self) -> Estimate | None:
@@ -56,7 +63,8 @@ class Answer:
 
     def to_json(self, sources: Sequence[Source]) -> dict[str, Any]:
         """The slowest GPU's prediction with what was added to it; ``trace`` and ``spread`` only for several GPUs."""
-        answer = self.prediction.to_json() | {"energy": None if self.energy is None else self.energy.to_json()}
+        energy = None if self.energy is None else self.energy.to_json()
+        answer = self.prediction.to_json() | {"fits": self.fits, "energy": energy}
         if len(sources) > 1:
             answer |= {"trace": sources[self.slowest].name, "spread": self.spread}
         if self.job is not None:
@@ -68,14 +76,22 @@ class Answer:
 def comparable(sources: Sequence[Source]) -> tuple[list[Source], list[str]]:
     """The sources that can be compared, in their order, and a sentence on each one left out and on each doubt.
 
-    A GPU that does not show the job's cycle does not count. An epoch and a step cannot be compared, so those with what says
-    most (epochs, then cycles, steps, nothing) count. Raises InputError for several GPU models without any seconds: ratios to
-    different GPUs say nothing of which is slower.
+    A GPU that does not show the job's cycle does not count, nor does an idle one. An epoch and a step cannot be compared, so
+    those with what says most (epochs, then cycles, steps, nothing) count. Raises InputError where all are idle, and for several
+    GPU models without any seconds: ratios to different GPUs say nothing of which is slower.
     """
-    even = [source for source in sources if source.odd is None] or list(sources)
+    busy = [source for source in sources if not _is_idle(source)]
+    if not busy:
+        share, metric = busy_share(sources[0].profile)
+        raise InputError(
+            f"{sources[0].name}: the GPU is idle in it ({metric} is {100 * share:.2g} % on average), so there is no job to "
+            "predict; record while the job trains"
+        )
+    even = [source for source in busy if source.odd is None] or busy
     unit = next(unit for unit in _UNITS if any(source.profile.unit == unit for source in even))
     kept = [source for source in even if source.profile.unit == unit]
     notes = [f"{source.name}: {_why_not(source)}, so it is not counted" for source in sources if source not in kept]
+    notes += [note for source in kept for note in _little_used(source)]
     models = list(dict.fromkeys(source.gpu.name for source in kept))
     if len(models) > 1 and unit is None:
         raise InputError(
@@ -95,16 +111,57 @@ def comparable(sources: Sequence[Source]) -> tuple[list[Source], list[str]]:
     return kept, notes
 
 
+def _is_idle(source: Source) -> bool:
+    return busy_share(source.profile)[0] < _IDLE
+
+
+def _little_used(source: Source) -> list[str]:
+    share, metric = busy_share(source.profile)
+    if share >= _LITTLE:
+        return []
+    return [
+        f"{source.name}: the GPU works {100 * share:.0f} % of the time ({metric}): the job waits for something else, which "
+        "another GPU hardly changes; a cheaper one may do as well"
+    ]
+
+
 def _why_not(source: Source) -> str:
+    if _is_idle(source):
+        return source.odd or "is idle"
     return source.odd or (f"only {source.profile.unit}s found" if source.profile.unit else "no epochs found")
 
 
 def predict_job(
-    predictor: Predictor, catalog: Catalog, sources: Sequence[Source], targets: Sequence[str] | None, epochs: int | None
+    predictor: Predictor,
+    catalog: Catalog,
+    sources: Sequence[Source],
+    targets: Sequence[str] | None,
+    epochs: int | None,
+    *,
+    target_gpus: int | None = None,
+    batch_may_grow: bool = False,
 ) -> list[Answer]:
-    """Predict the job of these GPUs (see `comparable`) on each target, or on every GPU of the catalogue; fastest first."""
-    by_source = [{one.gpu: one for one in predictor.predict(source.profile, targets)} for source in sources]
-    answers = [_answer(catalog, sources, [found[gpu] for found in by_source], epochs) for gpu in by_source[0]]
+    """Predict the job of these GPUs on each target, fastest first.
+
+    Args:
+        predictor, catalog: how to predict, and the GPUs.
+        sources: of `comparable`.
+        targets: names in the catalogue; None: all of it.
+        epochs: of the whole job, to answer for that too.
+        target_gpus: of each target; None: as many as the job has.
+        batch_may_grow: with the memory of the target; else the batch stays.
+    """
+
+    def moved(source: Source) -> dict[str, Prediction]:
+        predictions = predictor.predict(source.profile, targets)
+        if batch_may_grow:
+            predictions = [predictor.with_larger_batch(one, source.gpu) for one in predictions]
+        if target_gpus is not None:
+            predictions = [predictor.on_gpus(one, target_gpus) for one in predictions]
+        return {one.gpu: one for one in predictions}
+
+    by_source, need = [moved(source) for source in sources], most_memory(sources)
+    answers = [_answer(catalog, sources, [found[gpu] for found in by_source], epochs, need) for gpu in by_source[0]]
     return sorted(answers, key=lambda answer: _pace(answer.prediction))
 
 
@@ -136,14 +193,43 @@ def of_precision(job: Source, answers: Sequence[Answer]) -> str:
     return f"precision not known{shown}{differ}; say which with --precision{assumed}"
 
 
-def _answer(catalog: Catalog, sources: Sequence[Source], predictions: Sequence[Prediction], epochs: int | None) -> Answer:
+def of_gpus_and_batch(sources: Sequence[Source], answers: Sequence[Answer], *, batch_may_grow: bool) -> str:
+    """A sentence on what is assumed of the number of GPUs and of the batch."""
+    before = sources[0].profile.gpus
+    after = answers[0].prediction.gpus if answers else before
+    batch = "stays as it is (--batch-may-grow: as large as memory lets it)"
+    if batch_may_grow:
+        batch = "grows with a GPU's memory, as if the job then needed no more epochs"
+    on_each = " on each GPU" if max(before, after) > 1 else ""
+    moved = "" if before == after else f"{after} GPUs instead of {before}, as measured jobs scaled within one machine; "
+    return f"{moved}the batch{on_each} {batch}"
+
+
+def of_memory(sources: Sequence[Source], answers: Sequence[Answer]) -> list[str]:
+    """A sentence on the GPUs whose memory is too small for the job, if there are any."""
+    small, need = [answer.prediction.gpu for answer in answers if answer.fits is False], most_memory(sources)
+    if not small or need is None:
+        return []
+    return [f"the job has {need.bytes / GIB:.3g} GiB in use on a GPU and does not fit into {', '.join(small)}"]
+
+
+def _answer(
+    catalog: Catalog,
+    sources: Sequence[Source],
+    predictions: Sequence[Prediction],
+    epochs: int | None,
+    need: MemoryNeed | None,
+) -> Answer:
     target = catalog[predictions[0].gpu]
     slowest = max(range(len(sources)), key=lambda number: _pace(predictions[number]))
     spread = _pace(predictions[slowest]) / min(map(_pace, predictions)) - 1
     pairs = list(zip(sources, predictions, strict=True))
     energy = _sum([predict_energy(source.profile, one, source.gpu, target) for source, one in pairs])
+    if energy is not None:
+        energy = energy.times(predictions[0].gpus / sources[0].profile.gpus)
+    fits = None if need is None else need.fits(target, here=any(source.gpu == target for source in sources))
     job = None if epochs is None else estimate_job(sources[slowest].profile, predictions[slowest], epochs)
-    return Answer(tuple(predictions), slowest, spread, energy, job)
+    return Answer(tuple(predictions), slowest, spread, energy, job, fits)
 
 
 def _pace(prediction: Prediction) -> float:

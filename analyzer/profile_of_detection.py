@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
-from ..detector import Detection
+from ..detector import Cycle, Detection
 from ..regressor.profile import Profile
 from ..regressor.summary import summarise
 
@@ -43,7 +43,7 @@ def profile_of_detection(
     (`widened`). Epochs that are too unsure give no seconds. Steps have a length but no boundaries, so their statistics span
     from the GPU's first activity to its last, and so do those where neither is found. Without seconds the profile still gives
     ratios between GPUs. Where two jobs share the GPU, the profile is of the main one, though in its epochs the metrics are
-    those of both.
+    those of both. What the job waits for its checkpoints is known where they show as a cycle.
 
     Args:
         gpu: its name in the catalogue.
@@ -71,7 +71,13 @@ def profile_of_detection(
         return profile
     if found.verdict == "steps":
         profile = replace(profile, epoch_s=found.step_s, unit="step")
-    return widened(profile, found.confidence)
+    return widened(replace(profile, wait_share=_checkpoint_share(found.cycles)), found.confidence)
+
+
+def _checkpoint_share(cycles: Sequence[Cycle]) -> float:
+    """The share of the time that a job waits for its checkpoints, by its cycles."""
+    waits = [cycle.boundary_idle_s / cycle.period_s for cycle in cycles if cycle.kind == "checkpoint" and cycle.boundary_idle_s]
+    return min(sum(waits), 1.0)
 
 
 def busy_part(time: Array, metrics: Mapping[str, Array]) -> tuple[Array, dict[str, Array]]:

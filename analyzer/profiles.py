@@ -176,6 +176,12 @@ def with_precision(source: Source, precision: Precision | None) -> Source:
     return replace(source, profile=replace(source.profile, precision=precision))
 
 
+def on_gpus(sources: Sequence[Source], gpus: int | None = None) -> list[Source]:
+    """The sources of one job on so many GPUs; None: as many as there are, or as a profile says."""
+    number = gpus or max([len(sources), *(source.profile.gpus for source in sources)])
+    return [replace(source, profile=replace(source.profile, gpus=number)) for source in sources]
+
+
 def throughput_of(source: Source, samples_per_step: float | None, tokens_per_step: float | None) -> Throughput | None:
     """`throughput` of the source's job; of a profile's only where its unit is a step."""
     cycles = () if source.found is None else source.found.cycles

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
-from ..regressor import Catalog
+from ..regressor import Prediction, Predictor
 from .instances import Instance
 from .predictions import Answer
 from .profiles import Source
@@ -15,14 +16,16 @@ from .recommendation import (
     MemoryNeed,
     Objective,
     Ranking,
+    Recommendation,
     WholeJob,
     Work,
     decide,
-    memory_need,
     recommend,
     trial_run,
     whole_job,
 )
+from .recommendation.experiment import Run
+from .recommendation.memory_fit import most_memory
 
 
 @dataclass(frozen=True)
@@ -33,30 +36,27 @@ class Recommended:
         ranking: all of them, and what is left out.
         decision: how sure the first place is; None without recommendations.
         need: GPU memory that the job takes on each GPU; None where that is not known.
-        jobs: the whole job on each GPU model; None for one epoch (or step).
+        job_of: the whole job by a prediction of it; None for one epoch (or step).
         gpus, machines: of the job.
     """
 
     ranking: Ranking
     decision: Decision | None
     need: MemoryNeed | None
-    jobs: dict[str, WholeJob] | None
+    job_of: Callable[[Prediction], WholeJob] | None
     gpus: int
     machines: int
 
     @property
     def notes(self) -> list[str]:
         """A sentence on each thing that is assumed of a job of several GPUs."""
-        if self.gpus == 1:
-            return []
-        notes = [f"the job's {self.gpus} GPUs are assumed to scale on another kind of GPU as they do here"]
-        most = max((row.instances for row in self.ranking.recommendations), default=1)
-        if most > self.machines:
+        rows, notes = self.ranking.recommendations, []
+        if any(row.gpus != self.gpus for row in rows):
             notes.append(
-                "no instance that qualifies has enough GPUs: several are needed, and the network between them is not modelled, "
-                "so that the job takes longer there than is said if it waits for it"
+                f"the job has {self.gpus} GPU{'s' * (self.gpus > 1)} now and takes all GPUs of an instance, as measured jobs "
+                "scaled within one machine; the batch on each stays, so that of all together changes with their number"
             )
-        elif most > 1:
+        if any(row.instances > 1 for row in rows):
             notes.append("the network between several instances is assumed to be as good as that between its machines now")
         return notes
 
@@ -65,10 +65,11 @@ def recommend_job(
     sources: Sequence[Source],
     answers: Sequence[Answer],
     instances: Sequence[Instance],
-    catalog: Catalog,
+    predictor: Predictor,
     *,
     gpus: int,
     machines: int = 1,
+    data_parallel: bool = False,
     work: Work | None = None,
     need: MemoryNeed | None = None,
     limits: Limits | None = None,
@@ -80,9 +81,10 @@ def recommend_job(
         sources: what can be compared of the job's GPUs (`predictions.comparable`).
         answers: of `predictions.predict_job`, for these sources.
         instances: what can be rented.
-        catalog: GPUs, those of the sources among them.
+        predictor: that made the answers; those of the sources are among its GPUs.
         gpus: of the job, also those that say nothing.
         machines: that these are in now.
+        data_parallel: a job of one GPU would run on several as well; one of several does.
         work: what is still to be done; None ranks one epoch (or step).
         need: memory per GPU; None takes the most that a source used.
         limits, objective: as `recommend` has them.
@@ -90,32 +92,28 @@ def recommend_job(
     Raises:
         InputError: as `recommend` and `whole_job` do.
     """
-    predictions = {answer.prediction.gpu: answer.prediction for answer in answers}
     slowest = {answer.prediction.gpu: sources[answer.slowest].profile for answer in answers}
     need = need or most_memory(sources)
-    jobs = None if work is None else {name: whole_job(slowest[name], one, work) for name, one in predictions.items()}
+
+    def job_of(prediction: Prediction) -> WholeJob:
+        assert work is not None
+        return whole_job(slowest[prediction.gpu], prediction, work)
+
+    def run_on(row: Recommendation) -> Run:
+        assert work is not None
+        return trial_run(slowest[row.instance.gpu], row, epochs=work.epochs, startup_s=work.startup_s)
+
     ranking = recommend(
-        predictions.values(),
+        [replace(answer.prediction, gpus=math.ceil(gpus / machines)) for answer in answers],
         instances,
-        catalog,
-        jobs=jobs,
+        predictor.catalog,
+        job_of=job_of if work else None,
+        on_gpus=predictor.on_gpus if gpus > 1 or data_parallel else None,
         need=need,
         limits=limits,
         objective=objective,
         gpus=gpus,
         machines=machines,
     )
-    runs = None
-    if work is not None:
-        rows = {row.instance.gpu: row for row in reversed(ranking.recommendations)}
-        runs = {
-            name: trial_run(slowest[name], predictions[name], row, epochs=work.epochs, startup_s=work.startup_s)
-            for name, row in rows.items()
-        }
-    return Recommended(ranking, decide(ranking.recommendations, objective, runs), need, jobs, gpus, machines)
-
-
-def most_memory(sources: Sequence[Source]) -> MemoryNeed | None:
-    """What the job takes on the GPU that it fills most; None where no source tells."""
-    needs = [need for source in sources if (need := memory_need(source.profile, source.gpu)) is not None]
-    return max(needs, key=lambda need: need.bytes, default=None)
+    decision = decide(ranking.recommendations, objective, run_on if work else None)
+    return Recommended(ranking, decision, need, job_of if work else None, gpus, machines)

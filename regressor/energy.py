@@ -30,6 +30,10 @@ class Energy:
         joules = None if self.joules is None or other.joules is None else self.joules.plus(other.joules)
         return Energy(self.watts.plus(other.watts), joules)
 
+    def times(self, gpus: float) -> "Energy":
+        """Of so many times as many GPUs that draw the same power."""
+        return Energy(self.watts.times(gpus), None if self.joules is None else self.joules.times(gpus))
+
     def to_json(self) -> dict[str, float | None]:
         """Return ``watts``, ``joules`` and their ends, None without energy."""
         joules = (

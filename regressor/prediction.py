@@ -22,7 +22,7 @@ class Prediction:
         features: the metrics that the answer used.
         by_precision: precision -> ``ratio`` if the job computes in it; empty where the job's precision is known. ``ratio`` is
             between them.
-        gpus: how many of ``gpu`` the job runs on.
+        gpus: how many of ``gpu`` the job runs on, in each of its machines.
         batch: batch on each of them over that on each of the source's.
     """
 
@@ -41,14 +41,16 @@ class Prediction:
     gpus: int = 1
     batch: float = 1.0
 
-    def changed(self, log_factor: float, half_width: float, *, gpus: int, batch: float, why: str) -> "Prediction":
+    def changed(
+        self, log_factor: float, half_width: float, *, why: str, gpus: int | None = None, batch: float | None = None
+    ) -> "Prediction":
         """The answer for another number of GPUs or another batch.
 
         Args:
             log_factor: log of seconds with the change over seconds without.
             half_width: of the 90 % interval of ``log_factor``; independent of the answer's own, so squares add.
-            gpus, batch: what they are then.
             why: what the change rests on.
+            gpus, batch: what they are then; None: as before.
         """
         factor = math.exp(log_factor)
 
@@ -70,8 +72,8 @@ class Prediction:
             ratio_low=ratio_low,
             ratio_high=ratio_high,
             by_precision={precision: ratio * factor for precision, ratio in self.by_precision.items()},
-            gpus=gpus,
-            batch=batch,
+            gpus=gpus or self.gpus,
+            batch=batch or self.batch,
             why=f"{self.why}; {why}",
         )
 

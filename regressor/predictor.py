@@ -31,7 +31,6 @@ from .scaling import Scaling, growths_in
 from .speeds import batch_growth
 from .typical import typical_by_gpu
 
-
 # From the middle to either end of a 90 % interval, in standard deviations.
 _TAIL = 1.645
 
@@ -126,26 +125,26 @@ class Predictor:
                 predictions.append(self._prediction(pair, answers, row, float(ratios[row]), float(widths[row]), each))
         return sorted(predictions, key=lambda prediction: prediction.ratio)
 
-    def on_gpus(self, prediction: Prediction, gpus: int, *, batch_may_grow_from: Gpu | None = None) -> Prediction:
-        """The prediction for ``gpus`` of its GPU in one machine (docs/decisions/0042).
-
-        The batch on each GPU stays, or grows with the GPU's memory above that of ``batch_may_grow_from``, the source's.
-        """
-        gpu, before = self.catalog[prediction.gpu], prediction.gpus
-        grown = batch_growth(batch_may_grow_from, gpu) if batch_may_grow_from else 1.0
-        if (gpus, grown) == (before, 1.0):
+    def on_gpus(self, prediction: Prediction, gpus: int) -> Prediction:
+        """The prediction for ``gpus`` of its GPU in each machine, with the same batch on each (docs/decisions/0042)."""
+        before = prediction.gpus
+        if gpus == before:
             return prediction
-        log_factor, half_width = self.scaling.log_ratio(gpu, before, gpus, grown), self.scaling.width(before, gpus)
-        parts = []
-        if gpus != before:
-            speed = math.exp(-self.scaling.log_ratio(gpu, before, gpus))
-            parts.append(f"{gpus} GPUs instead of {before} are {speed:.2f} times as fast, as jobs scaled that were measured")
-        if grown > 1:
-            of_batch = self.recipe.speeds_.speeds_.batch_effect(math.log(grown))
-            log_factor -= of_batch.mean
-            half_width = math.hypot(half_width, _TAIL * of_batch.deviation)
-            parts.append(f"a batch {grown:.1f} times as large, as much as memory grows, if the job needs no more epochs for it")
-        return prediction.changed(log_factor, half_width, gpus=gpus, batch=grown, why="; ".join(parts))
+        gpu, batch = self.catalog[prediction.gpu], prediction.batch
+        log_factor = self.scaling.log_seconds(gpu, gpus, batch) - self.scaling.log_seconds(gpu, before, batch)
+        why = f"{gpus} GPUs instead of {before}: {math.exp(-log_factor):.2f} times as fast, as measured jobs scaled"
+        return prediction.changed(log_factor, self.scaling.width(before, gpus), gpus=gpus, why=why)
+
+    def with_larger_batch(self, prediction: Prediction, source: Gpu) -> Prediction:
+        """The prediction with a batch that grows with the memory of its GPU above that of ``source``."""
+        gpu, gpus = self.catalog[prediction.gpu], prediction.gpus
+        batch = batch_growth(source, gpu)
+        if batch == 1:
+            return prediction
+        of_batch = self.recipe.speeds_.speeds_.batch_effect(math.log(batch))
+        log_factor = self.scaling.log_seconds(gpu, gpus, batch) - self.scaling.log_seconds(gpu, gpus) - of_batch.mean
+        why = f"a batch {batch:.1f} times as large, for its memory: {math.exp(-log_factor):.2f} times as fast as the same batch"
+        return prediction.changed(log_factor, _TAIL * of_batch.deviation, batch=batch, why=why)
 
     def _by_precision(self, profile: Profile, pairs: Sequence[Pair]) -> dict[str, NDArray[np.float64]]:
         """The ratios of each precision that is likely, shape (n,); nothing where only one is."""
@@ -257,12 +256,11 @@ def _waited(profile: Profile, log_ratio: NDArray[np.float64]) -> NDArray[np.floa
     GPUs that wait for one that saves look busy.
     """
     ratio: NDArray[np.float64] = np.exp(log_ratio)
-    if profile.epoch_s is None or not profile.wait_s:
-        return ratio
     busy = busy_share(profile)[0]
-    looks_busy = min(max(profile.wait_s / profile.epoch_s - (1 - busy), 0.0), busy)
-    of_busy = np.maximum(ratio - (1 - busy), 0.0) / busy if busy else ratio
-    return ratio + looks_busy * (1 - of_busy)
+    looks_busy = min(max(profile.wait_share - (1 - busy), 0.0), busy)
+    if not looks_busy:
+        return ratio
+    return ratio + looks_busy * (1 - np.maximum(ratio - (1 - busy), 0.0) / busy)
 
 
 def _with_epoch(profile: Profile, seconds: float, half_width: float) -> tuple[float, float]:

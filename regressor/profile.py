@@ -94,8 +94,7 @@ class Profile:
         batch: items in one step, where known.
         origin: the collection of measurements that a training profile is of; jobs of one share software and habits.
         gpus: how many GPUs of one machine the job ran on, this one included.
-        wait_s: seconds of each epoch (or step, cycle) in which the job waits for its checkpoints, which another GPU does not
-            shorten.
+        wait_share: 0..1, the part of its time in which the job waits for its checkpoints, which another GPU does not shorten.
 
     Raises:
         InputError: a value is missing, not finite, or impossible for its metric.
@@ -121,7 +120,7 @@ class Profile:
     batch: float | None = None
     origin: str | None = None
     gpus: int = 1
-    wait_s: float = 0.0
+    wait_share: float = 0.0
 
     def __post_init__(self) -> None:
         if not (isinstance(self.gpu, str) and 1 <= len(self.gpu) <= LONGEST_NAME):
@@ -146,10 +145,8 @@ class Profile:
             raise InputError(f"the profile's batch is {self.batch!r:.60}; it must be a number above 0, or null")
         if isinstance(self.gpus, bool) or not isinstance(self.gpus, int) or not 1 <= self.gpus <= MOST_GPUS:
             raise InputError(f"the profile's gpus is {self.gpus!r:.60}; it must be a whole number from 1 to {MOST_GPUS}")
-        if not _is_number(self.wait_s) or not 0 <= self.wait_s <= (self.epoch_s or 0):
-            raise InputError(
-                f"the profile's wait_s is {self.wait_s!r:.60}; it must be a number of seconds from 0 to epoch_s ({self.epoch_s})"
-            )
+        if not _is_number(self.wait_share) or not 0 <= self.wait_share <= 1:
+            raise InputError(f"the profile's wait_share is {self.wait_share!r:.60}; it must be a number from 0 to 1")
         for key in ("workload", "group", "origin"):
             value = getattr(self, key)
             if value is not None and not (isinstance(value, str) and 1 <= len(value) <= LONGEST_NAME):

@@ -5,8 +5,8 @@ A step on n GPUs takes the time of a step on one, and what its GPUs then exchang
     efficiency(n) = 1 / (1 + cost · 2(n − 1)/n · link^-a · rate^-b)
 
 2(n − 1)/n is what a ring all-reduce sends (Patarasuk and Yuan 2009), link the bandwidth between the GPUs. That the cost falls
-with the arithmetic rate is measured, not physics: faster GPUs stand in machines with newer hosts, links and software. How much a
-job exchanges is not known, so that every job has the cost of a typical one and a wide interval.
+with the arithmetic rate is measured, not physics: faster GPUs stand in machines with newer hosts, links and software. How much
+a job exchanges is not known, so that every job has the cost of a typical one and a wide interval.
 """
 
 from collections import defaultdict
@@ -65,7 +65,8 @@ class Scaling:
     Attributes:
         log_cost: log of the cost on a GPU of link 100 GB/s and rate 10 TFLOP/s.
         link, rate: the exponents a and b.
-        half_width: of the 90 % interval of log seconds where the number of GPUs doubles; it grows with the root of the doublings.
+        half_width: of the 90 % interval of log seconds where the number of GPUs doubles; it grows with the root of the
+            doublings.
     """
 
     log_cost: float = -2.18
@@ -102,18 +103,18 @@ class Scaling:
 
     def error(self, growth: Growth) -> float:
         """Log of predicted over measured seconds."""
-        return self.log_ratio(growth.gpu, growth.before, growth.after, growth.batch_share) - growth.log_seconds
+        after = self.log_seconds(growth.gpu, growth.after, growth.batch_share)
+        return after - self.log_seconds(growth.gpu, growth.before) - growth.log_seconds
 
-    def log_ratio(self, gpu: Gpu, before: int, after: int, batch_share: float = 1.0) -> float:
-        """Log of seconds of the same work on ``after`` GPUs over seconds on ``before`` of the same kind.
+    def log_seconds(self, gpu: Gpu, gpus: int, batch: float = 1.0) -> float:
+        """Log of seconds of some work on so many GPUs of a kind over seconds on one of them.
 
-        ``batch_share``: batch on each GPU after over before; with a smaller one there are more steps, each with its exchange.
+        ``batch``: on each GPU, relative to the job's own; with a larger one there are fewer steps, each with its exchange.
         """
-        lost = self._overhead(gpu, after) / batch_share, self._overhead(gpu, before)
-        return float(np.log(before / after) + np.log1p(lost[0]) - np.log1p(lost[1]))
+        return float(np.log1p(self._overhead(gpu, gpus) / batch) - np.log(gpus))
 
     def width(self, before: int, after: int) -> float:
-        """Half-width of the 90 % interval of :meth:`log_ratio`."""
+        """Half-width of the 90 % interval of the difference between two :meth:`log_seconds`."""
         return float(self.half_width * _doublings(before, after) ** 0.5)
 
     def _overhead(self, gpu: Gpu, gpus: int) -> float:

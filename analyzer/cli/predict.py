@@ -14,8 +14,9 @@ from ...regressor.explain import Effect
 from ...regressor.explain import explain as explain_ratio
 from ...regressor.precision import Precision, likely_precisions
 from ..cycles import NO_STEP, Throughput, rates
-from ..predictions import Answer, comparable, of_precision, of_sensors, predict_job
-from ..profiles import Source, read_sources, slowest_of, throughput_of, waits_of, with_own, with_precision
+from ..predictions import Answer, comparable, of_gpus_and_batch, of_memory, of_precision, of_sensors, predict_job
+from ..profiles import Source, on_gpus, read_sources, slowest_of, throughput_of, waits_of, with_own, with_precision
+from .batch import batch_may_grow_option
 from .per_step import per_step
 from .precision import precision_option
 from .predict_text import sentences
@@ -26,6 +27,8 @@ from .predict_text import sentences
 @click.option("--gpu", metavar="NAME", help="The GPU it was recorded on, where the trace does not say.")
 @click.option("--target", "targets", multiple=True, metavar="NAME", help="Predict for this GPU (repeatable). [default: all]")
 @click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="A TOML file with GPUs of your own.")
+@click.option("--target-gpus", type=click.IntRange(1), metavar="N", help="Of each target, in one machine. [default: as here]")
+@batch_may_grow_option
 @click.option("--epochs", type=int, metavar="N", help="Add time and energy of the whole job: N epochs (or cycles, or steps).")
 @per_step
 @precision_option("the job's matrix products")
@@ -37,6 +40,8 @@ def predict(
     gpu: str | None,
     targets: tuple[str, ...],
     gpus: Path | None,
+    target_gpus: int | None,
+    batch_may_grow: bool,
     epochs: int | None,
     samples_per_step: float | None,
     tokens_per_step: float | None,
@@ -45,7 +50,7 @@ def predict(
     model: Path | None,
     as_json: bool,
 ) -> int:
-    """Predict the epoch time on every GPU of the catalogue from a trace or a profile (.json).
+    """Predict the epoch time on every GPU of the catalogue from a trace or a profile (.json). Exits 1 if the job fits none.
 
     Several traces, those in a folder, or the GPUs in one log are those of one job, which is as slow as its slowest GPU.
 
@@ -53,10 +58,11 @@ def predict(
     Example: epochcast predict run.parquet --target A10G --target "H100 SXM5" --epochs 90
              epochcast predict run.gpu0.parquet run.gpu1.parquet
              epochcast predict runs/ --tokens-per-step 524288
+             epochcast predict run.parquet --target "H100 SXM5" --target-gpus 8
     """
     catalog = load_catalog(gpus)
     read, of_job = read_sources(traces_or_profiles, catalog, gpu)
-    read = [with_precision(source, precision) for source in read]
+    read = on_gpus([with_precision(source, precision) for source in read])
     catalog = with_own(catalog, read)
     predictor = Predictor.load(model, catalog)
     sources, notes = comparable(read)
@@ -65,15 +71,18 @@ def predict(
     notes = [*(f"{source.name}: {note}" for source in sources for note in source.notes), *of_job, *notes]
     notes += waits_of(job, read)
     notes += [NO_STEP] if rate is None and (samples_per_step or tokens_per_step) else []
-    answers = predict_job(predictor, catalog, sources, [catalog.resolve(name).name for name in targets] or None, epochs)
+    names = [catalog.resolve(name).name for name in targets] or None
+    answers = predict_job(predictor, catalog, sources, names, epochs, target_gpus=target_gpus, batch_may_grow=batch_may_grow)
     notes.append(of_precision(job, answers))
+    notes.append(of_gpus_and_batch(sources, answers, batch_may_grow=batch_may_grow))
+    notes += of_memory(sources, answers)
     notes += of_sensors(sources, answers, catalog)
     explanations = _explanations(predictor, sources, answers) if explain else None
     if as_json:
         click.echo(json.dumps(_json(sources, answers, notes, explanations, rate), indent=2))
     else:
         click.echo(sentences(sources, answers, notes, explanations, rate, in_full=bool(targets)))
-    return 0
+    return 0 if any(answer.fits is not False for answer in answers) else 1
 
 
 def _explanations(predictor: Predictor, sources: list[Source], answers: list[Answer]) -> dict[str, list[Effect]]:

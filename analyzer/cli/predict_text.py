@@ -30,8 +30,8 @@ def sentences(
     lines += _metrics(sources, answers)
     lines += [] if rate is None else [f"throughput here: {rate.sentence()}"]
     lines += [f"note: {note}" for note in notes]
-    rows = [_row(answer, rate, several=len(sources) > 1) for answer in answers]
-    lines.append(table(_header(sources, answers, rate), rows))
+    rows = [_row(answer, rate, several=len(sources) > 1) for answer in answers if answer.fits is not False]
+    lines += [table(_header(sources, answers, rate), rows)] if rows else []
     lines += _job_sentence(sources, answers)
     if any(answer.energy for answer in answers):
         lines.append(_energy_sentence(sources, answers))
@@ -98,7 +98,8 @@ def _header(sources: Sequence[Source], answers: Sequence[Answer], rate: Throughp
 
 def _row(answer: Answer, rate: Throughput | None, *, several: bool) -> tuple[str, ...]:
     prediction, energy = answer.prediction, answer.energy
-    row: tuple[str, ...] = (prediction.gpu, f"{prediction.ratio:.2f}x")
+    number = f"{prediction.gpus} x " if prediction.gpus > 1 else ""
+    row: tuple[str, ...] = (number + prediction.gpu, f"{prediction.ratio:.2f}x")
     if prediction.seconds is None:
         row += (f"{prediction.ratio_low:.2f}x to {prediction.ratio_high:.2f}x",)
     else:

@@ -15,12 +15,13 @@ from ...regressor.precision import Precision, likely_precisions
 from ..cycles import NO_STEP, rates
 from ..errors import InputError
 from ..instances import load_instances, stale
-from ..predictions import comparable, of_precision, predict_job
-from ..profiles import read_sources, slowest_of, throughput_of, waits_of, with_own, with_precision
+from ..predictions import comparable, of_gpus_and_batch, of_precision, predict_job
+from ..profiles import on_gpus, read_sources, slowest_of, throughput_of, waits_of, with_own, with_precision
 from ..recommendation import Limits, MemoryNeed, Objective, Recommendation, Work
 from ..recommendation.memory_fit import GIB
 from ..recommendation.skypilot import resources_yaml
 from ..recommendations import recommend_job
+from .batch import batch_may_grow_option
 from .per_step import per_step
 from .precision import precision_option
 from .recommend_text import job_title, recommend_text
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 @click.option("--idle-share", type=float, metavar="SHARE", help="Of the job's time here, waiting outside its epochs.")
 @click.option("--checkpoint-share", type=float, metavar="SHARE", help="Of it, writing checkpoints outside its epochs.")
 @click.option("--memory", type=float, metavar="GIB", help="GPU memory that the job needs. [default: the most in the trace]")
+@click.option("--data-parallel", is_flag=True, help="A job of one GPU would run on several as well. [default: several GPUs do]")
+@batch_may_grow_option
 @click.option("--machines", type=click.IntRange(1), default=1, show_default=True, help="That the job's GPUs are in now.")
 @click.option("--prices", type=click.Path(path_type=Path), metavar="FILE", help="Your own price table (CSV), instead of ours.")
 @click.option("--spot", is_flag=True, help="Pay spot prices; instances without one are left out.")
@@ -69,6 +72,8 @@ def recommend(
     idle_share: float | None,
     checkpoint_share: float | None,
     memory: float | None,
+    data_parallel: bool,
+    batch_may_grow: bool,
     machines: int,
     prices: Path | None,
     spot: bool,
@@ -84,7 +89,7 @@ def recommend(
     """Rank cloud instances by the cost or the time of a job, from a trace or a profile of it. Exits 1 if none qualifies.
 
     Several traces, those in a folder, or the GPUs in one log are those of one job: it is as slow as its slowest GPU, and takes
-    as many instances as its GPUs need. With --epochs the first epoch and stalls count as in `epochcast predict --epochs`;
+    all GPUs of an instance, as many or not. With --epochs the first epoch and stalls count as in `epochcast predict --epochs`;
     without it one epoch after the first is ranked. Where the first place is not sure, the cheapest run that would decide is
     named.
 
@@ -100,19 +105,21 @@ def recommend(
     limits = Limits(deadline, budget, regions, clouds, "spot" if spot else "on-demand")
     catalog = load_catalog(gpus)
     read, of_job = read_sources(traces_or_profiles, catalog, gpu)
-    read = [with_precision(source, precision) for source in read]
+    read = on_gpus([with_precision(source, precision) for source in read])
     catalog = with_own(catalog, read)
     instances, notes = load_instances(prices, catalog)
     sources, doubts = comparable(read)
-    answers = predict_job(Predictor.load(model, catalog), catalog, sources, None, None)
+    predictor = Predictor.load(model, catalog)
+    answers = predict_job(predictor, catalog, sources, None, None, batch_may_grow=batch_may_grow)
     need = None if memory is None else _memory(memory)
     found = recommend_job(
         sources,
         answers,
         instances,
-        catalog,
-        gpus=len(read),
+        predictor,
+        gpus=sources[0].profile.gpus,
         machines=machines,
+        data_parallel=data_parallel,
         work=work,
         need=need,
         limits=limits,
@@ -124,10 +131,11 @@ def recommend(
     old = stale([row.instance for row in ranking.recommendations], date.today())
     of_sources = [note if len(read) == 1 else f"{each.name}: {note}" for each in sources for note in each.notes]
     about = [*of_sources, *of_job, *doubts, *waits_of(source, read, instances), of_precision(source, answers)]
+    about.append(of_gpus_and_batch(sources, answers, batch_may_grow=batch_may_grow))
     about += [NO_STEP] if rate is None and (samples_per_step or tokens_per_step) else []
     drawn = [
         *ranking.recommendations,
-        *(one.recommendation for one in ranking.left_out if one.recommendation and one.reason != "network"),
+        *(one.recommendation for one in ranking.left_out if one.recommendation),
     ]
     if plot is not None and drawn:
         from ..figures import cost_figure
@@ -141,7 +149,7 @@ def recommend(
         click.echo(f"epochcast: {sentence}", err=True)
 
     def shown(row: Recommendation) -> dict[str, Any]:
-        return row.to_json() | rates(rate, row.ratio)
+        return row.to_json() | rates(rate, row.prediction.ratio)
 
     if as_json:
         answer = {

@@ -22,7 +22,6 @@ _MISSED = {
     "deadline": "miss the deadline",
     "budget": "exceed the budget",
     "price": "have no price in this market",
-    "network": "would put a network between the GPUs, which is not modelled (--machines)",
 }
 
 
@@ -43,7 +42,7 @@ def recommend_text(
     if rows:
         lines.append(f"{job_title(source, epochs, found.gpus)}, best {objective} first")
         shown = rows[:_MOST_ROWS]
-        cells = [(*_row(row, found.gpus, memory_known=need is not None), *rate_cells(rate, row.ratio)) for row in shown]
+        cells = [(*_row(row, memory_known=need is not None), *rate_cells(rate, row.prediction.ratio)) for row in shown]
         lines.append(table((*_HEADER, *rate_cells(rate)), cells))
         if len(rows) > len(shown):
             lines.append(f"and {len(rows) - len(shown)} more (--json has all)")
@@ -81,16 +80,16 @@ def job_title(source: Source, epochs: int | None, gpus: int = 1) -> str:
     return f"{what} of a job seen on {f'{gpus} x ' * (gpus > 1)}{profile.gpu}{' (simulated telemetry)' * profile.simulated}"
 
 
-def _row(row: Recommendation, gpus: int, *, memory_known: bool) -> tuple[str, ...]:
+def _row(row: Recommendation, *, memory_known: bool) -> tuple[str, ...]:
     count, number = row.instance.count, row.instances
     has = row.instance.gpu if count == number == 1 else f"{count} {row.instance.gpu}"
-    gpu = f"{f'{gpus} of ' * (gpus < count * number)}{f'{number} x ' * (number > 1)}{has}"
+    gpu = f"{f'{row.gpus} of ' * (row.gpus < count * number)}{f'{number} x ' * (number > 1)}{has}"
     marks = "*" * row.pareto + "?" * (memory_known and row.fits is None)
     where = (marks, row.instance.name, row.instance.cloud, row.instance.region, gpu)
     price = (f"{row.usd_per_hour:.3f}", row.instance.date.isoformat())
     if row.seconds is None or row.usd is None:
-        low, high = row.ratio_low or row.ratio, row.ratio_high or row.ratio
-        return (*where, f"{row.ratio:.2f}x", f"{low:.2f}x to {high:.2f}x", "-", "-", *price)
+        ratio = row.prediction
+        return (*where, f"{ratio.ratio:.2f}x", f"{ratio.ratio_low:.2f}x to {ratio.ratio_high:.2f}x", "-", "-", *price)
     return (
         *where,
         seconds_text(row.seconds.value),
@@ -143,13 +142,13 @@ def _place(row: Recommendation) -> str:
 
 def _short(row: Recommendation, more: str = "") -> str:
     """Instance and GPU (a host of Google takes any)."""
-    return f"{row.instance.name} ({row.instance.gpu}{more})"
+    return f"{row.instance.name} ({f'{row.gpus} x ' * (row.gpus > 1)}{row.instance.gpu}{more})"
 
 
 def _decision(decision: Decision, objective: Objective, unit: str) -> str:
-    first, better = decision.first.instance, "cheaper" if objective == "cost" else "faster"
+    better = "cheaper" if objective == "cost" else "faster"
     if decision.sure:
-        return f"sure: no other GPU is {better} than {first.gpu} within the intervals"
+        return f"sure: nothing else is {better} than {_short(decision.first)} within the intervals"
     rivals = ", ".join(_short(rival.recommendation, f", {100 * rival.chance:.0f} % chance") for rival in decision.rivals[:3])
     more = f" and {len(decision.rivals) - 3} more" if len(decision.rivals) > 3 else ""
     lost = "" if decision.regret is None else f": {_amount(decision.regret, objective)}"

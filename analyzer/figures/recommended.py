@@ -16,9 +16,7 @@ def time_interval(row: Recommendation) -> Estimate:
     """Seconds of the job; without them the ratio to the source GPU."""
     if row.seconds is not None:
         return row.seconds
-    low = row.ratio if row.ratio_low is None else row.ratio_low
-    high = row.ratio if row.ratio_high is None else row.ratio_high
-    return Estimate(row.ratio, low, high)
+    return Estimate(row.prediction.ratio, row.prediction.ratio_low, row.prediction.ratio_high)
 
 
 def cost_interval(row: Recommendation) -> Estimate:

@@ -18,8 +18,8 @@ from ...regressor.precision import likely_precisions
 from ..basis import BOTH_MEASURED
 from ..errors import InputError
 from ..instances import Instance, load_instances, stale
-from ..predictions import Answer, comparable, predict_job
-from ..profiles import Source, with_own
+from ..predictions import Answer, comparable, of_gpus_and_batch, of_memory, predict_job
+from ..profiles import Source, on_gpus, with_own
 from ..recommendation import Limits, Objective, Recommendation, Work
 from ..recommendation import recommend as rank
 from ..recommendation.rank import cost_of, time_of
@@ -40,7 +40,6 @@ _MISSED = {
     "deadline": "miss the deadline",
     "budget": "exceed the budget",
     "price": "have no price in this market",
-    "network": "would put a network between the job's GPUs, which is not modelled",
 }
 
 
@@ -50,7 +49,7 @@ class _Predicted:
 
     sources: list[Source]
     answers: list[Answer]
-    catalog: Catalog
+    predictor: Predictor
     notes: list[str]
 
     @property
@@ -116,7 +115,13 @@ class Advisor:
         return min(one.date for one in self.instances)
 
     def prediction(
-        self, sources: Sequence[Profile | Source], *, targets: Sequence[str] | None = None, epochs: int | None = None
+        self,
+        sources: Sequence[Profile | Source],
+        *,
+        targets: Sequence[str] | None = None,
+        epochs: int | None = None,
+        target_gpus: int | None = None,
+        batch_may_grow: bool = False,
     ) -> PredictionAnswer:
         """Predict the job of these GPUs on each target, or on every GPU of the catalogue, fastest first.
 
@@ -124,11 +129,12 @@ class Advisor:
             sources: one per GPU of the job; a profile's GPU is looked up in the catalogue.
             targets: names of GPUs, as the catalogue resolves them.
             epochs: epochs (or steps) of the whole job, to tell its time too.
+            target_gpus, batch_may_grow: as `predict_job` has them.
 
         Raises:
             InputError: a GPU is not known, or the sources cannot be compared.
         """
-        return _prediction(self._predict(sources, targets, epochs))
+        return _prediction(self._predict(sources, targets, epochs, target_gpus=target_gpus, batch_may_grow=batch_may_grow))
 
     def recommendation(
         self,
@@ -139,6 +145,8 @@ class Advisor:
         epochs: int | None = None,
         gpus: int | None = None,
         machines: int = 1,
+        data_parallel: bool = False,
+        batch_may_grow: bool = False,
         on: Rented | None = None,
     ) -> RecommendationAnswer:
         """Rank what can be rented for the job of these GPUs.
@@ -149,21 +157,22 @@ class Advisor:
             epochs: epochs (or steps) of the whole job; None: time and cost are of one.
             gpus: of the job; None: as many as sources.
             machines: that these are in now.
+            data_parallel: as `recommend_job` has it.
+            batch_may_grow: as `predict_job` has it.
             on: what the job runs on; None: the cheapest with its GPU is assumed.
 
         Raises:
             InputError: as `prediction`, or limits that need seconds where there are none.
         """
-        return self._recommendation(
-            self._predict(sources, None, None), objective, limits, epochs, gpus or len(sources), machines, on
-        )
+        predicted = self._predict(sources, None, None, gpus=gpus, batch_may_grow=batch_may_grow)
+        return self._recommendation(predicted, objective, limits, epochs, machines, on, data_parallel=data_parallel)
 
     def both(
         self, sources: Sequence[Source], *, epochs: int | None, gpus: int, machines: int, on: Rented | None
     ) -> tuple[PredictionAnswer, RecommendationAnswer]:
         """Return `prediction` for every GPU and `recommendation` by the settings, for the effort of one."""
-        predicted = self._predict(sources, None, epochs)
-        return _prediction(predicted), self._recommendation(predicted, None, None, epochs, gpus, machines, on)
+        predicted = self._predict(sources, None, epochs, gpus=gpus)
+        return _prediction(predicted), self._recommendation(predicted, None, None, epochs, machines, on)
 
     def _recommendation(
         self,
@@ -171,10 +180,12 @@ class Advisor:
         objective: Objective | None,
         limits: Limits | None,
         epochs: int | None,
-        gpus: int,
         machines: int,
         on: Rented | None,
+        *,
+        data_parallel: bool = False,
     ) -> RecommendationAnswer:
+        gpus = predicted.sources[0].profile.gpus
         objective = objective or self._objective
         limits = limits or self.limits
         profile = predicted.slowest.profile
@@ -184,9 +195,10 @@ class Advisor:
             predicted.sources,
             predicted.answers,
             self.instances,
-            predicted.catalog,
+            predicted.predictor,
             gpus=gpus,
             machines=machines,
+            data_parallel=data_parallel,
             work=work,
             limits=limits,
             objective=objective,
@@ -212,10 +224,19 @@ class Advisor:
             ],
         )
 
-    def _predict(self, sources: Sequence[Profile | Source], targets: Sequence[str] | None, epochs: int | None) -> _Predicted:
+    def _predict(
+        self,
+        sources: Sequence[Profile | Source],
+        targets: Sequence[str] | None,
+        epochs: int | None,
+        *,
+        gpus: int | None = None,
+        target_gpus: int | None = None,
+        batch_may_grow: bool = False,
+    ) -> _Predicted:
         if not sources:
             raise InputError("a prediction needs the profile of at least one GPU; send one")
-        read = [self._source(number, one) for number, one in enumerate(sources)]
+        read = on_gpus([self._source(number, one) for number, one in enumerate(sources)], gpus)
         kept, notes = comparable(read)
         notes = [*(_of(source, note, many=len(kept) > 1) for source in kept for note in source.notes), *notes]
         catalog = with_own(self.catalog, kept)
@@ -225,8 +246,11 @@ class Advisor:
             notes.append("the time of the whole job is not told: no epochs were found, so there are only ratios")
             epochs = None
         with self._turns:
-            answers = predict_job(predictor, catalog, kept, names, epochs)
-        return _Predicted(kept, answers, catalog, notes)
+            answers = predict_job(
+                predictor, catalog, kept, names, epochs, target_gpus=target_gpus, batch_may_grow=batch_may_grow
+            )
+        notes.append(of_gpus_and_batch(kept, answers, batch_may_grow=batch_may_grow))
+        return _Predicted(kept, answers, predictor, [*notes, *of_memory(kept, answers)])
 
     def _source(self, number: int, one: Profile | Source) -> Source:
         if isinstance(one, Source):
@@ -239,7 +263,7 @@ class Advisor:
             return None
         predictions = [answer.prediction for answer in predicted.answers]
         limits = Limits(market=on.market)
-        ranking = rank(predictions, [on.instance], predicted.catalog, jobs=found.jobs, limits=limits, gpus=found.gpus)
+        ranking = rank(predictions, [on.instance], self.catalog, job_of=found.job_of, limits=limits, gpus=found.gpus)
         return ranking.cheapest
 
     def _notes(self, predicted: _Predicted, found: Recommended, on: Rented, limits: Limits, epochs: int | None) -> list[str]:
@@ -253,8 +277,6 @@ class Advisor:
             reasons = [one.reason for one in found.ranking.left_out]
             why = ", ".join(f"{reasons.count(reason)} {_MISSED[reason]}" for reason in dict.fromkeys(reasons))
             notes.append(f"no instance qualifies{f': {why}' if why else ''}")
-        elif spread := sum(one.reason == "network" for one in found.ranking.left_out):
-            notes.append(f"{spread} instances are left out: they {_MISSED['network']}")
         if found.need is None:
             notes.append("how much GPU memory the job needs is not known, so that an instance may be too small")
         elif found.need.reserved:
@@ -329,6 +351,9 @@ def _target(answer: Answer) -> TargetAnswer:
         route=one.route,
         support=one.support,
         by_precision=dict(one.by_precision),
+        gpus=one.gpus,
+        batch=one.batch,
+        fits=answer.fits,
         job_s=None if job is None else job.value,
         job_s_low=None if job is None else job.low,
         job_s_high=None if job is None else job.high,
@@ -352,12 +377,13 @@ def _instance(row: Recommendation) -> InstanceAnswer:
         usd=None if usd is None else usd.value,
         usd_low=None if usd is None else usd.low,
         usd_high=None if usd is None else usd.high,
-        ratio=row.ratio,
-        ratio_low=row.ratio_low,
-        ratio_high=row.ratio_high,
+        gpus=row.gpus,
+        ratio=row.prediction.ratio,
+        ratio_low=row.prediction.ratio_low,
+        ratio_high=row.prediction.ratio_high,
         fits=row.fits,
         pareto=row.pareto,
-        why=row.why,
+        why=row.prediction.why,
     )
 
 
@@ -377,7 +403,7 @@ def _current(row: Recommendation, on: Rented) -> CurrentInstance:
 def _savings(now: Recommendation, cheapest: Recommendation, fastest: Recommendation, profile: Profile) -> Savings:
     per_unit = None
     if profile.epoch_s is not None:
-        per_hour = now.ratio * now.usd_per_hour - cheapest.ratio * cheapest.usd_per_hour
+        per_hour = now.prediction.ratio * now.usd_per_hour - cheapest.prediction.ratio * cheapest.usd_per_hour
         per_unit = per_hour * profile.epoch_s / 3600
     return Savings(
         cost_ratio=1 - cost_of(cheapest) / cost_of(now),

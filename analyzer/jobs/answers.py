@@ -63,6 +63,9 @@ class TargetAnswer(AnswerModel):
     by_precision: dict[str, float] = Field(
         default={}, description="Precision -> ratio; empty where the job's precision is known."
     )
+    gpus: int = Field(default=1, description="How many of them the job runs on there.")
+    batch: float = Field(default=1.0, description="Batch on each of them over that on each GPU here.")
+    fits: bool | None = Field(default=None, description="Whether its memory holds the job; null where that is not known.")
     job_s: float | None = Field(default=None, description="Of the whole job there, where its epochs were given.")
     job_s_low: float | None = None
     job_s_high: float | None = None
@@ -76,7 +79,8 @@ class InstanceAnswer(AnswerModel):
     region: str
     gpu: str
     gpu_count: int = Field(description="GPUs of one instance.")
-    instances: int = Field(description="How many are needed for the job's GPUs.")
+    instances: int = Field(description="How many of them the job takes.")
+    gpus: int = Field(description="GPUs of all of them that the job uses.")
     market: Literal["on-demand", "spot"]
     usd_per_hour: float = Field(description="Of all of them.")
     seconds: float | None = Field(description="Of one epoch or step, or of what is left of the job where that is known.")

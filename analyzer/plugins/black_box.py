@@ -41,4 +41,10 @@ class BlackBox:
 
 def predicted(advisor: Advisor, question: PredictionQuestion) -> PredictionAnswer:
     """What an advisor says to the question; raises InputError."""
-    return advisor.prediction(question.profiles, targets=question.targets, epochs=question.epochs)
+    return advisor.prediction(
+        question.profiles,
+        targets=question.targets,
+        epochs=question.epochs,
+        target_gpus=question.target_gpus,
+        batch_may_grow=question.batch_may_grow,
+    )

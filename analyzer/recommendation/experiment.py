@@ -9,7 +9,7 @@ tells what that run is worth.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from ...regressor import Prediction, Profile
+from ...regressor import Profile
 from .rank import Objective, cost_of, time_of
 from .recommendation import Recommendation
 
@@ -104,7 +104,8 @@ class Decision:
     Attributes:
         first: the first recommendation.
         chance: that none is better.
-        rivals: the best instance of every GPU that is better with a chance of 5 % or more, likeliest first; none: it is sure.
+        rivals: the best instance of every other hardware (GPU and number of them) that is better with a chance of 5 % or more,
+            likeliest first; none: it is sure.
         regret: expected extra cost [USD] or time [s] of the first over the one that turns out best; None without seconds.
         regret_share: the same as a share of what the first costs or takes.
         experiment: what would decide; None where it is sure, where nearly nothing can be lost, and where there are no seconds
@@ -125,7 +126,7 @@ class Decision:
 
     @property
     def sure(self) -> bool:
-        """Whether no other GPU is within the interval."""
+        """Whether no other hardware is within the interval."""
         return not self.rivals
 
     def to_json(self) -> dict[str, Any]:
@@ -149,8 +150,9 @@ class Decision:
         }
 
 
-def trial_run(profile: Profile, prediction: Prediction, row: Recommendation, *, epochs: int, startup_s: float) -> Run:
+def trial_run(profile: Profile, row: Recommendation, *, epochs: int, startup_s: float) -> Run:
     """Some epochs of the job of ``epochs`` on the instance of ``row``: five, a minute of them, or all, whichever is less."""
+    prediction = row.prediction
     assert prediction.seconds is not None
     count = min(max(_RUN_EPOCHS, math.ceil(_RUN_S / prediction.seconds)), epochs)
     first_s = prediction.seconds if profile.first_epoch_s is None else profile.first_epoch_s * prediction.ratio
@@ -158,19 +160,21 @@ def trial_run(profile: Profile, prediction: Prediction, row: Recommendation, *, 
 
 
 def decide(
-    recommendations: Sequence[Recommendation], objective: Objective, runs: Mapping[str, Run] | None = None
+    recommendations: Sequence[Recommendation],
+    objective: Objective,
+    run_on: Callable[[Recommendation], Run] | None = None,
 ) -> Decision | None:
-    """Weigh the first of ``recommendations`` against the best instance of every other GPU; None if there are none.
+    """Weigh the first of ``recommendations`` against the best instance of all other hardware; None if there are none.
 
-    ``runs`` has, by GPU, what a measurement there takes (`trial_run`); without it no experiment is planned. A GPU without a
-    width, such as the source's own, needs none.
+    ``run_on`` says what a measurement takes (`trial_run`); without it no experiment is planned. What has no width, such as the
+    source's own GPU, needs none.
     """
     if not recommendations:
         return None
     value = cost_of if objective == "cost" else time_of
-    best: dict[str, Recommendation] = {}
-    for row in recommendations:  # best first, so the first one of each GPU is its best
-        best.setdefault(row.instance.gpu, row)
+    best: dict[tuple[str, int], Recommendation] = {}
+    for row in recommendations:  # best first
+        best.setdefault(row.hardware, row)
     rows = list(best.values())
     expected = np.array([value(row) for row in rows])
     drawn = _draws(rows, expected)
@@ -179,9 +183,9 @@ def decide(
     chances = (drawn < drawn[:, :1]).mean(axis=0)
     rivals = sorted((Rival(rows[k], float(chances[k])) for k in range(1, len(rows)) if chances[k] >= _RIVAL), key=_by_chance)
     experiment = None
-    if rivals and runs is not None and regret > _SMALL * expected[0]:
+    if rivals and run_on is not None and regret > _SMALL * expected[0]:
         numbers = [0, *(rows.index(rival.recommendation) for rival in rivals)]
-        experiment = _cheapest(rows, expected, drawn, numbers, objective, runs)
+        experiment = _cheapest(rows, expected, drawn, numbers, objective, run_on)
     return Decision(
         first=rows[0],
         chance=float((drawn[:, 0] <= least).mean()),
@@ -192,16 +196,15 @@ def decide(
     )
 
 
-def _by_chance(rival: Rival) -> tuple[float, str]:
-    return -rival.chance, rival.recommendation.instance.gpu
+def _by_chance(rival: Rival) -> tuple[float, tuple[str, int]]:
+    return -rival.chance, rival.recommendation.hardware
 
 
 def _draws(rows: Sequence[Recommendation], expected: NDArray[np.float64]) -> NDArray[np.float64]:
     """Cost or time of each row, shape (draws, rows); only the part that is spent in epochs varies."""
-    below, above = (
-        np.array([abs(math.log((end or row.ratio) / row.ratio)) / _TAIL for row, end in zip(rows, ends, strict=True)])
-        for ends in ([row.ratio_low for row in rows], [row.ratio_high for row in rows])
-    )
+    ratios = [row.prediction for row in rows]
+    below = np.array([math.log(one.ratio / one.ratio_low) / _TAIL for one in ratios])
+    above = np.array([math.log(one.ratio_high / one.ratio) / _TAIL for one in ratios])
     normal = np.random.default_rng(0).standard_normal((_DRAWS, len(rows)))
     factor = np.exp(normal * np.where(normal < 0, below, above))
     fixed = np.array([0.0 if row.job is None or not row.seconds else row.job.fixed_s / row.seconds.value for row in rows])
@@ -215,7 +218,7 @@ def _cheapest(
     drawn: NDArray[np.float64],
     numbers: Sequence[int],
     objective: Objective,
-    runs: Mapping[str, Run],
+    run_on: Callable[[Recommendation], Run],
 ) -> Experiment:
     """Of the runs on the first one and its rivals the cheapest that decide.
 
@@ -233,8 +236,9 @@ def _cheapest(
 
     before = regret(())
     enough = max(_LEFT * before, _SMALL * float(middle[0]))
-    run_of = {k: runs[rows[number].instance.gpu] for k, number in enumerate(numbers)}
-    open_ones = [k for k, number in enumerate(numbers) if rows[number].ratio_low != rows[number].ratio_high]
+    run_of = {k: run_on(rows[number]) for k, number in enumerate(numbers)}
+    ratios = [rows[number].prediction for number in numbers]
+    open_ones = [k for k, one in enumerate(ratios) if one.ratio_low != one.ratio_high]
     plans: list[tuple[int, ...]] = [*combinations(open_ones, 1), *combinations(open_ones, 2)]
     grown: tuple[int, ...] = ()
     while len(grown) < len(open_ones):

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ...regressor import Gpu, Profile
+
+if TYPE_CHECKING:
+    from ..profiles import Source
 
 GIB = 2.0**30
 
@@ -27,9 +32,12 @@ class MemoryNeed:
     bytes: float
     reserved: bool = False
 
-    def fits(self, gpu: Gpu) -> bool | None:
-        """Whether the job runs in the memory of ``gpu``; None where that is not known."""
-        if self.bytes <= _USABLE * gpu.memory:
+    def fits(self, gpu: Gpu, *, here: bool = False) -> bool | None:
+        """Whether the job runs in the memory of ``gpu``; None where that is not known.
+
+        ``here``: the job was seen on it, and took there what it took; but a user can say more than there is.
+        """
+        if self.bytes <= (1.0 if here else _USABLE) * gpu.memory:
             return True
         return None if self.reserved else False
 
@@ -42,3 +50,9 @@ def memory_need(profile: Profile, gpu: Gpu) -> MemoryNeed | None:
     free = profile.metrics.get("memory_free")
     whole = gpu.memory if free is None else used["max"] + free["min"]
     return MemoryNeed(used["max"], reserved=used["max"] >= _RESERVED * whole)
+
+
+def most_memory(sources: Sequence[Source]) -> MemoryNeed | None:
+    """What the job takes on the GPU that it fills most; None where no source tells."""
+    needs = [need for source in sources if (need := memory_need(source.profile, source.gpu)) is not None]
+    return max(needs, key=lambda need: need.bytes, default=None)

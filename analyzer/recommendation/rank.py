@@ -1,14 +1,13 @@
 """Which instance: every instance with its predicted time and cost, ranked, and why each other one is left out.
 
-A job of n GPUs takes as many instances as it needs, each priced whole (idle GPUs are paid for too), and is assumed to scale
-over n GPUs of another kind as it does over those that it was seen on. The network between instances is not modelled: what would
-need more of them than the job has machines, so that a network comes between GPUs that have none now, is left out.
+Each instance is priced whole: idle GPUs are paid for too. A job of several GPUs uses all that an instance has, and scales as
+measured jobs did in one machine. It takes no more instances than it has machines now: the network between them is not modelled.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -23,7 +22,7 @@ from .recommendation import Recommendation
 from .whole_job import WholeJob
 
 Objective = Literal["cost", "time"]
-Reason = Literal["memory", "deadline", "budget", "price", "network"]
+Reason = Literal["memory", "deadline", "budget", "price"]
 
 _TAIL = float(norm.isf(0.05))  # from the middle to either end of a 90 % interval, in standard deviations
 
@@ -60,8 +59,7 @@ class LeftOut:
 
     Attributes:
         instance: where.
-        reason: ``memory``, ``deadline``, ``budget``, ``price`` for none in the market, or ``network`` for one between GPUs that
-            have none now.
+        reason: ``memory``, ``deadline``, ``budget``, or ``price`` for none in the market.
         recommendation: what it would have been; None without a price.
     """
 
@@ -104,7 +102,8 @@ def recommend(
     instances: Sequence[Instance],
     catalog: Catalog,
     *,
-    jobs: Mapping[str, WholeJob] | None = None,
+    job_of: Callable[[Prediction], WholeJob] | None = None,
+    on_gpus: Callable[[Prediction, int], Prediction] | None = None,
     need: MemoryNeed | None = None,
     limits: Limits | None = None,
     objective: Objective = "cost",
@@ -113,10 +112,16 @@ def recommend(
 ) -> Ranking:
     """Rank the instances whose GPU is among ``predictions``.
 
-    ``jobs`` has the whole job on each GPU of ``predictions``; without it, time and cost are those of one epoch (or step).
-    Where the profile has no epoch seconds, instances rank by ratio (time) or ratio x price (cost), with no seconds or USD.
-    ``need`` is the memory that the job takes on each of its ``gpus`` GPUs; the source's own GPU (the measured one) had it.
-    What takes more instances than the job has ``machines`` is ranked only where nothing else is left.
+    Args:
+        predictions: of the job as it is now, on ``gpus`` GPUs in ``machines``.
+        instances: what can be rented.
+        catalog: their GPUs.
+        job_of: the whole job by a prediction of it; without it, time and cost are those of one epoch (or step). Where the
+            profile has no epoch seconds, instances rank by ratio (time) or ratio x price (cost), with no seconds or USD.
+        on_gpus: a prediction for another number of GPUs in each machine; without it the job keeps its number.
+        need: memory that the job takes on each GPU; the source's own GPU (the measured one) had it.
+        limits, objective: what to keep, and what to rank by.
+        gpus, machines: of the job now.
 
     Raises:
         InputError: a deadline or a budget without seconds, a region or cloud that no instance is of, or no GPU at all.
@@ -135,21 +140,17 @@ def recommend(
             left_out.append(LeftOut(instance, "price"))
             continue
         count = math.ceil(gpus / instance.count)
-        job = None if jobs is None else jobs[instance.gpu]
-        row = replace(_row(prediction, instance, limits, count * price, job), instances=count)
+        if on_gpus is not None:
+            count = min(count, machines)
+            prediction = _in_machines(on_gpus(prediction, instance.count), machines, count)
+        row = _row(prediction, instance, limits, count, price, job_of)
         if need is not None:
-            gpu = catalog[instance.gpu]
-            # A job took there what it took; but a user can say more than there is.
-            took = prediction.route == "measured" and need.bytes <= gpu.memory
-            row = replace(row, fits=took or need.fits(gpu))
+            row = replace(row, fits=need.fits(catalog[instance.gpu], here=prediction.route == "measured"))
         reason = _missed(row, limits)
         if reason is None:
             rows.append(row)
         else:
             left_out.append(LeftOut(instance, reason, row))
-    if near := [row for row in rows if row.instances <= machines]:
-        left_out += [LeftOut(row.instance, "network", row) for row in rows if row.instances > machines]
-        rows = near
     best = _front(rows)
     marked = [replace(row, pareto=number in best) for number, row in enumerate(rows)]
     return Ranking(tuple(sorted(marked, key=_by_cost if objective == "cost" else _by_time)), tuple(left_out))
@@ -181,28 +182,30 @@ def _in_place(instances: Sequence[Instance], limits: Limits) -> list[Instance]:
     ]
 
 
+def _in_machines(prediction: Prediction, before: int, after: int) -> Prediction:
+    """The prediction for another number of machines with as many GPUs in each, as if no network were between them."""
+    if before == after:
+        return prediction
+    why = f"{after} machines instead of {before}, as if no network were between them"
+    return prediction.changed(math.log(before / after), 0.0, why=why)
+
+
 def _row(
-    prediction: Prediction, instance: Instance, limits: Limits, usd_per_hour: float, job: WholeJob | None
+    prediction: Prediction,
+    instance: Instance,
+    limits: Limits,
+    count: int,
+    price: float,
+    job_of: Callable[[Prediction], WholeJob] | None,
 ) -> Recommendation:
+    job = None if job_of is None else job_of(prediction)
     if job is not None:
         seconds: Estimate | None = job.seconds
     elif prediction.seconds is None or prediction.low is None or prediction.high is None:
         seconds = None
     else:
         seconds = Estimate(prediction.seconds, prediction.low, prediction.high)
-    row = Recommendation(
-        instance,
-        limits.market,
-        usd_per_hour,
-        prediction.ratio,
-        seconds,
-        None,
-        False,
-        prediction.why,
-        ratio_low=prediction.ratio_low,
-        ratio_high=prediction.ratio_high,
-        job=job,
-    )
+    row = Recommendation(instance, limits.market, count * price, prediction, seconds, None, False, job=job, instances=count)
     if row.usd is None or row.seconds is None:
         if limits.deadline_s is not None or limits.budget_usd is not None:
             raise InputError(
@@ -240,12 +243,12 @@ def _front(rows: Sequence[Recommendation]) -> set[int]:
 
 def time_of(row: Recommendation) -> float:
     """Expected seconds; without seconds the ratio, which ranks alike."""
-    return row.ratio if row.seconds is None else row.seconds.value
+    return row.prediction.ratio if row.seconds is None else row.seconds.value
 
 
 def cost_of(row: Recommendation) -> float:
     """Expected USD; without seconds ratio x price, which ranks alike."""
-    return row.ratio * row.usd_per_hour if row.usd is None else row.usd.value
+    return row.prediction.ratio * row.usd_per_hour if row.usd is None else row.usd.value
 
 
 def _name(row: Recommendation) -> tuple[str, str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ...regressor import Prediction
 from ...regressor.estimate import Estimate
 from ..instances import Instance, Market
 from .whole_job import WholeJob
@@ -20,32 +21,37 @@ class Recommendation:
         instance: where to run.
         market: which of the instance's prices ``usd_per_hour`` is.
         usd_per_hour: of all ``instances``, each whole: idle GPUs are paid for too.
-        ratio: target/source seconds of an epoch or step; 1 on the source's own GPU.
+        prediction: of one epoch or step there. The interval of its ratio is what tells two GPUs apart: an error in the source's
+            own seconds is the same for all.
         seconds: of the job with everything that is paid for, 90 % interval; None where only the ratio is known.
         fits: whether the GPU has the memory that the job needs; None where that is not known.
         pareto: no other recommendation is both faster and cheaper.
         deadline_chance, budget_chance: chance to keep the limit that was given; None without one.
-        why: what the prediction rests on.
-        ratio_low, ratio_high: 90 % interval of ``ratio``, which is what tells two GPUs apart: an error in the source's own
-            seconds is the same for all.
         job: what ``seconds`` is spent on; None for one epoch.
-        instances: how many of them the job's GPUs need.
+        instances: how many of them the job takes.
     """
 
     instance: Instance
     market: Market
     usd_per_hour: float
-    ratio: float
+    prediction: Prediction
     seconds: Estimate | None
     fits: bool | None
     pareto: bool
-    why: str
     deadline_chance: float | None = None
     budget_chance: float | None = None
-    ratio_low: float | None = None
-    ratio_high: float | None = None
     job: WholeJob | None = None
     instances: int = 1
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs of the instances the job uses."""
+        return self.instances * self.prediction.gpus
+
+    @property
+    def hardware(self) -> tuple[str, int]:
+        """Where the job takes equally long: the GPU and how many of them."""
+        return self.instance.gpu, self.gpus
 
     @property
     def usd(self) -> Estimate | None:
@@ -61,12 +67,13 @@ class Recommendation:
             **self.instance.place,
             "gpu_count": self.instance.count,
             "instances": self.instances,
+            "gpus": self.gpus,
             "vcpus": self.instance.vcpus,
             "host_memory_bytes": self.instance.memory,
             "market": self.market,
-            "ratio": self.ratio,
-            "ratio_low": self.ratio_low,
-            "ratio_high": self.ratio_high,
+            "ratio": self.prediction.ratio,
+            "ratio_low": self.prediction.ratio_low,
+            "ratio_high": self.prediction.ratio_high,
             **seconds,
             **usd,
             "job": None if self.job is None else self.job.to_json(),
@@ -77,5 +84,5 @@ class Recommendation:
             "budget_chance": self.budget_chance,
             "price_source": self.instance.source,
             "price_date": self.instance.date.isoformat(),
-            "why": self.why,
+            "why": self.prediction.why,
         }

@@ -67,7 +67,7 @@ def _candidate(row: Recommendation) -> dict[str, Any]:
 def _expected(row: Recommendation) -> str:
     instance = row.instance
     if row.seconds is None or row.usd is None:
-        cost = f"{_figure(row.ratio)} times the time on the source GPU"
+        cost = f"{_figure(row.prediction.ratio)} times the time on the source GPU"
     else:
         cost = f"{_interval(row.seconds, 's')}, {_interval(row.usd, 'USD')}"
     price = f"{row.market} {row.usd_per_hour:g} USD/h by {instance.source} of {instance.date.isoformat()}"

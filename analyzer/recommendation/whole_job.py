@@ -17,7 +17,7 @@ class Work:
     Attributes:
         epochs: epochs (or steps, by the profile's unit) that remain.
         idle_share: share of the job's time on the source in which it waits outside its epochs (staging, queues, people).
-        checkpoint_share: share of it in which it writes checkpoints outside its epochs.
+        checkpoint_share: share of it in which it writes checkpoints outside its epochs; those within show in the trace.
         startup_s: seconds from the order of an instance to the first epoch (boot, image, data); paid for, and the same
             everywhere.
 
@@ -50,7 +50,8 @@ class WholeJob:
     Attributes:
         epochs_s: in epochs; the only part that another GPU changes.
         stall_s: in stalls among the epochs, as the trace shows them.
-        idle_s, checkpoint_s: outside the epochs, as `Work` says.
+        idle_s: outside the epochs, as `Work` says.
+        checkpoint_s: waiting for checkpoints, outside the epochs as `Work` says, and within them as the trace shows.
         startup_s: before the first epoch.
     """
 
@@ -85,8 +86,11 @@ def whole_job(profile: Profile, prediction: Prediction, work: Work) -> WholeJob:
         InputError: ``work.epochs`` is out of bounds, or no epochs were found.
     """
     job = estimate_job(profile, prediction, work.epochs)
-    epochs_s = job.seconds.plus(Estimate(-job.stall_s, -job.stall_s, -job.stall_s))
+    wait_s = work.epochs * min(profile.wait_share * (profile.epoch_s or 0.0), prediction.low or 0.0)
+    fixed_s = job.stall_s + wait_s
+    epochs_s = job.seconds.plus(Estimate(-fixed_s, -fixed_s, -fixed_s))
     # Of the epochs on the source, from those here.
-    on_source = epochs_s.value / prediction.ratio + job.stall_s
+    on_source = (epochs_s.value + wait_s) / prediction.ratio + job.stall_s
     pause_s = on_source / (1 - work.idle_share - work.checkpoint_share)
-    return WholeJob(epochs_s, job.stall_s, pause_s * work.idle_share, pause_s * work.checkpoint_share, work.startup_s)
+    checkpoint_s = wait_s + pause_s * work.checkpoint_share
+    return WholeJob(epochs_s, job.stall_s, pause_s * work.idle_share, checkpoint_s, work.startup_s)

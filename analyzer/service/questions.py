@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema
 
 from ...regressor.precision import PRECISIONS
-from ...regressor.profile import METRICS, SCHEMA, STATISTICS, Profile, Unit
+from ...regressor.profile import METRICS, MOST_GPUS, SCHEMA, STATISTICS, Profile, Unit
 
 
 @cache
@@ -59,6 +59,8 @@ def _schema() -> dict[str, Any]:
         "precision": {"enum": [*PRECISIONS, None], "description": "Of the job's matrix products, where it is known."},
         "batch": {**positive, "description": "Items in one step."},
         "origin": name,
+        "gpus": {"type": "integer", "minimum": 1, "maximum": MOST_GPUS, "default": 1, "description": "Of the job."},
+        "wait_share": {"type": "number", "minimum": 0, "maximum": 1, "default": 0, "description": "Waiting for checkpoints."},
     }
     required = ["schema", "gpu", "epoch_s", "unit", "epochs", "metrics", "feature_set", "first_epoch_excluded"]
     return {
@@ -77,6 +79,9 @@ ProfileJson = Annotated[Profile, PlainValidator(Profile.from_json), WithJsonSche
 GpuName = Annotated[str, Field(min_length=1, max_length=100)]
 
 
+MayGrow = Annotated[bool, Field(description="The batch grows with a GPU's memory; else it stays.")]
+
+
 class PredictionQuestion(BaseModel):
     """A job on one GPU, or on several that train together."""
 
@@ -89,6 +94,10 @@ class PredictionQuestion(BaseModel):
         list[GpuName] | None, Field(min_length=1, max_length=100, description="GPU models; null: all of the catalogue.")
     ] = None
     epochs: Annotated[int | None, Field(ge=1, le=10**9, description="Epochs (or steps) of the whole job.")] = None
+    target_gpus: Annotated[
+        int | None, Field(ge=1, le=MOST_GPUS, description="Of each target, in one machine; null: as many as the job has.")
+    ] = None
+    batch_may_grow: MayGrow = False
 
 
 class RecommendationQuestion(BaseModel):
@@ -107,3 +116,7 @@ class RecommendationQuestion(BaseModel):
     regions: Annotated[list[GpuName], Field(max_length=200, description="Only these; empty: all.")] = []
     deadline_s: Annotated[float | None, Field(gt=0, allow_inf_nan=False)] = None
     budget_usd: Annotated[float | None, Field(gt=0, allow_inf_nan=False)] = None
+    data_parallel: Annotated[bool, Field(description="A job of one GPU would run on several as well; one of several does.")] = (
+        False
+    )
+    batch_may_grow: MayGrow = False

@@ -68,12 +68,12 @@ def ask(
 ) -> tuple[Ranking, Decision]:
     """What the command answers."""
     work = work_of(profile)
-    by_gpu = {one.gpu: one for one in predictions}
-    jobs = {gpu: whole_job(profile, one, work) for gpu, one in by_gpu.items()}
-    ranking = recommend(predictions, instances, catalog, jobs=jobs, objective=objective)
-    rows = {row.instance.gpu: row for row in reversed(ranking.recommendations)}
-    runs = {gpu: trial_run(profile, by_gpu[gpu], row, epochs=work.epochs, startup_s=STARTUP_S) for gpu, row in rows.items()}
-    decision = decide(ranking.recommendations, objective, runs)
+    ranking = recommend(predictions, instances, catalog, job_of=lambda one: whole_job(profile, one, work), objective=objective)
+    decision = decide(
+        ranking.recommendations,
+        objective,
+        lambda row: trial_run(profile, row, epochs=work.epochs, startup_s=STARTUP_S),
+    )
     assert decision is not None
     return ranking, decision
 

@@ -7,6 +7,7 @@ the shipped model was trained on these workloads. How good its advice is for new
 """
 
 import sys
+from functools import partial
 from pathlib import Path
 
 from public_pairs import DATA
@@ -34,8 +35,8 @@ def main() -> None:
     for size, workload in WORKLOADS.items():
         profile = next(row for row in measured if row.workload == workload)
         predictions = predictor.predict(profile)
-        jobs = {one.gpu: whole_job(profile, one, Work(EPOCHS)) for one in predictions}
-        rows = recommend(predictions, instances, catalog, jobs=jobs).recommendations
+        job_of = partial(whole_job, profile, work=Work(EPOCHS))
+        rows = recommend(predictions, instances, catalog, job_of=job_of).recommendations
         what = f"{EPOCHS} epochs of {profile.workload} seen on {SOURCE}, {len(instances)} instances"
         if size == "large":
             print(f"![{what}: time against cost]({RECOMMENDATION.save_picture(cost_figure(rows), 'front')})\n")

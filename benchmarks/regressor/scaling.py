@@ -66,7 +66,7 @@ def other_kind(profiles: list[Profile], catalog: Catalog, without: dict[str, Sca
         answers = recipe.answer([moved[row][0] for row in rows.tolist()])
         error[rows], scale[rows] = answers.log_ratio, answers.scale
 
-    seconds, _, answers = out_of_fold(at_equal, "new-workload", SpeedsRecipe(), also=ask)
+    _, _, answers = out_of_fold(at_equal, "new-workload", SpeedsRecipe(), also=ask)
     assert answers is not None
     scaled = (answers.log_ratio - np.log(actual_ratio(at_equal))) / answers.scale
     of_equal = np.array([pair.source.group for pair in at_equal])
@@ -75,7 +75,7 @@ def other_kind(profiles: list[Profile], catalog: Catalog, without: dict[str, Sca
     width = np.array([multiple[group] for group in groups.tolist()]) * scale
     for row, (pair, number) in enumerate(moved):
         scaling = without.get(groups[row], Scaling())
-        error[row] += scaling.log_ratio(pair.target_gpu, 1, number) - np.log(actual_ratio([pair])[0])
+        error[row] += scaling.log_seconds(pair.target_gpu, number) - np.log(actual_ratio([pair])[0])
         width[row] = np.hypot(width[row], scaling.width(1, number))
     yield from header(*COLUMNS)
     for number in (2, 4, 8):

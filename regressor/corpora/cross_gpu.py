@@ -58,7 +58,7 @@ def _profile(row: "pd.Series[float]", where: str) -> Profile:
         workload=str(row["work"]).replace(f"|{row['precision']}|{gpus}|", f"|{row['precision']}|*|"),
         group=str(row["group"]),
         precision=_precision(str(row["precision"]), str(row["source"]), where),
-        batch=float(row["batch"]) / (gpus if row["source"] in _BATCH_OF_ALL else 1) if _holds(row, "batch") else None,
+        batch=float(row["batch"]) / (gpus if str(row["source"]) in _BATCH_OF_ALL else 1) if _holds(row, "batch") else None,
         origin=str(row["source"]),
         gpus=gpus,
     )

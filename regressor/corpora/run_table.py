@@ -27,7 +27,9 @@ STATISTIC_COLUMNS = {
 }
 """Column -> metric and statistic."""
 
-FIELD_COLUMNS = tuple(name for name in Profile.__dataclass_fields__ if name not in ("metrics", "precision", "batch", "origin"))
+# What labels say, and what is the same for every run of a campaign.
+_NOT_IN_TABLE = {"metrics", "precision", "batch", "origin", "gpus", "wait_share"}
+FIELD_COLUMNS = tuple(name for name in Profile.__dataclass_fields__ if name not in _NOT_IN_TABLE)
 
 
 def load(path: Path) -> list[Profile]:

@@ -116,7 +116,17 @@ def rates_of(pairs: Sequence[Pair]) -> list[Rate]:
         busy = max(busy_share(profile)[0], _LEAST_BUSY) if idle_known[job] else 1.0
         batch = 0.0 if profile.batch is None else math.log(profile.batch) - float(np.mean(batches[workload]))
         speed = -math.log(busy * profile.epoch_s)
-        rates.append(Rate(f"{workload[0]} on {workload[1]}", job, gpu, max(likely, key=lambda one: likely[one]), speed, batch, profile.origin or ""))
+        rates.append(
+            Rate(
+                f"{workload[0]} on {workload[1]}",
+                job,
+                gpu,
+                max(likely, key=lambda one: likely[one]),
+                speed,
+                batch,
+                profile.origin or "",
+            )
+        )
     return rates
 
 

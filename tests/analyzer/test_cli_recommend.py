@@ -54,13 +54,13 @@ def test_the_gpus_of_one_job_are_rented_together(profile: str, capsys: Capture) 
     answer = _answer(capsys, *[profile] * 6, "--cloud", "aws", "--machines", "2")
     rows = {row["instance"]: row for row in answer["recommendations"]}
     assert answer["gpus"] == 6 and rows["g5.12xlarge"]["instances"] == 2 and rows["g5.48xlarge"]["instances"] == 1
-    assert len(answer["notes"]) == 3 and "precision not known" in answer["notes"][2]
-    assert {one["reason"] for one in answer["left_out"]} == {"network"}
+    assert rows["g5.12xlarge"]["gpus"] == rows["g5.48xlarge"]["gpus"] == 8 and not answer["left_out"]
+    assert len(answer["notes"]) == 4 and "precision not known" in answer["notes"][2]
     assert main(["recommend", *[profile] * 6, "--cloud", "aws", "--machines", "2"]) == 0
     text = capsys.readouterr().out
-    assert "one epoch of a job seen on 6 x T4" in text and "6 of 2 x 4 A10G" in text and "6 of 8 A10G" in text
+    assert "one epoch of a job seen on 6 x T4" in text and "2 x 4 A10G" in text and "8 A10G" in text
     assert "assumed to be as good as that between its machines now" in text
-    assert "instances would put a network between the GPUs" in text
+    assert "the job has 6 GPUs now and takes all GPUs of an instance" in text
     single = _answer(capsys, *[profile] * 6, "--cloud", "aws")
     assert {row["instances"] for row in single["recommendations"]} == {1}
 

@@ -1,6 +1,7 @@
 """When the first place is sure, how much following it can lose, and which run would decide."""
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
 
@@ -19,12 +20,18 @@ WIDTH = 1.3
 def _row(gpu: str, ratio: float, usd_per_hour: float = 3600.0, width: float = WIDTH) -> Recommendation:
     instance = Instance("aws", f"with-{gpu}", gpu, 1, "here", usd_per_hour, "a page", date(2026, 2, 9))
     seconds = Estimate(100 * ratio, 100 * ratio / width, 100 * ratio * width)
-    ends = {"ratio_low": ratio / width, "ratio_high": ratio * width}
-    return Recommendation(instance, "on-demand", usd_per_hour, ratio, seconds, None, False, "test", **ends)
+    prediction = Prediction(
+        gpu, ratio, seconds.value, seconds.low, seconds.high, "test", ratio / width, ratio * width, "speeds", 1.0, ()
+    )
+    return Recommendation(instance, "on-demand", usd_per_hour, prediction, seconds, None, False)
 
 
-def _runs(rows: list[Recommendation], seconds: float = 1.0) -> dict[str, Run]:
-    return {row.instance.gpu: Run(row, 5, seconds) for row in rows}
+def _run(row: Recommendation) -> Run:
+    return Run(row, 5, 1.0)
+
+
+def _long_run(seconds: float) -> Callable[[Recommendation], Run]:
+    return lambda row: Run(row, 5, seconds)
 
 
 def test_far_apart_is_sure() -> None:
@@ -49,7 +56,8 @@ def test_the_expected_regret_is_that_of_two_lognormals() -> None:
 @pytest.mark.parametrize(("low", "chance"), [(1.0, 0.05), (1.05 / 1.3, None)])
 def test_either_side_of_an_interval_has_its_own_width(low: float, chance: float | None) -> None:
     """What is measured is beaten by the rival's lower side alone, however far the upper one reaches."""
-    rival = replace(_row("B", 1.05), ratio_low=low, ratio_high=1.05 * 3)
+    rival = _row("B", 1.05)
+    rival = replace(rival, prediction=replace(rival.prediction, ratio_low=low, ratio_high=1.05 * 3))
     decision = decide([_row("A", 1.0, width=1.0), rival], "cost")
     even = decide([_row("A", 1.0, width=1.0), _row("B", 1.05, width=1.05 / low)], "cost")
     assert decision and even and 1 - decision.chance == pytest.approx(1 - even.chance, abs=1e-9)
@@ -68,13 +76,13 @@ def test_what_is_the_same_on_every_gpu_is_not_uncertain() -> None:
 
 def test_a_doubt_that_no_measurement_would_tell_plans_none() -> None:
     rows = [_row("A", 1.0, width=1.01), _row("B", 1.001, width=1.01)]
-    decision = decide(rows, "cost", _runs(rows, seconds=1e-9))
+    decision = decide(rows, "cost", _long_run(1e-9))
     assert decision and decision.rivals and decision.small and decision.experiment is None
 
 
 def test_a_run_may_leave_what_no_measurement_would_tell() -> None:
     rows = [_row("A", 1.0, width=1.06), _row("B", 1.01, width=1.06)]
-    decision = decide(rows, "cost", _runs(rows))
+    decision = decide(rows, "cost", _run)
     assert decision and decision.experiment and decision.regret
     assert len(decision.experiment.runs) == 1 and decision.experiment.saves < 0.9 * decision.regret
 
@@ -83,15 +91,15 @@ def test_a_pair_is_found_that_growing_by_the_best_run_would_miss() -> None:
     """By what saves most for its price it would be A, then C, then B; A and B alone decide as well."""
     kinds = (("A", 1.0, 1.49, 3.0), ("B", 1.07, 1.31, 5.0), ("C", 1.07, 1.14, 1.0), ("D", 1.17, 1.24, 3.0))
     rows = [_row(gpu, ratio, width=width) for gpu, ratio, width, _ in kinds]
-    runs = {gpu: Run(row, 5, seconds) for row, (gpu, *_, seconds) in zip(rows, kinds, strict=True)}
-    decision = decide(rows, "cost", runs)
+    seconds = {gpu: seconds for gpu, *_, seconds in kinds}
+    decision = decide(rows, "cost", lambda row: Run(row, 5, seconds[row.instance.gpu]))
     assert decision and decision.experiment
     assert {run.recommendation.instance.gpu for run in decision.experiment.runs} == {"A", "B"}
 
 
 def test_one_run_on_the_rival_decides_where_the_first_was_measured() -> None:
     rows = [_row("A", 1.0, width=1.0), _row("B", 1.05)]
-    decision = decide(rows, "cost", _runs(rows))
+    decision = decide(rows, "cost", _run)
     assert decision and decision.experiment
     assert [run.recommendation.instance.gpu for run in decision.experiment.runs] == ["B"]
     assert decision.experiment.saves == pytest.approx(decision.regret)
@@ -100,18 +108,18 @@ def test_one_run_on_the_rival_decides_where_the_first_was_measured() -> None:
 
 def test_two_unmeasured_gpus_take_two_runs_and_the_cheapest_plan_is_named() -> None:
     rows = [_row("A", 1.0), _row("B", 1.02)]
-    decision = decide(rows, "cost", _runs(rows))
+    decision = decide(rows, "cost", _run)
     assert decision and decision.experiment
     assert {run.recommendation.instance.gpu for run in decision.experiment.runs} == {"A", "B"}
     sharp = [_row("A", 1.0, width=1.01), _row("B", 1.02)]
-    narrow = decide(sharp, "cost", _runs(sharp))
+    narrow = decide(sharp, "cost", _run)
     assert narrow and narrow.experiment
     assert [run.recommendation.instance.gpu for run in narrow.experiment.runs] == ["B"]
 
 
 def test_an_experiment_that_costs_more_than_it_saves_is_not_worth_it() -> None:
     rows = [_row("A", 1.0, width=1.0), _row("B", 1.05)]
-    decision = decide(rows, "cost", _runs(rows, seconds=90.0))
+    decision = decide(rows, "cost", _long_run(90.0))
     assert decision and decision.experiment and not decision.experiment.worth
     assert decision.experiment.usd == pytest.approx(90.0)
 
@@ -119,7 +127,7 @@ def test_an_experiment_that_costs_more_than_it_saves_is_not_worth_it() -> None:
 def test_a_run_is_weighed_in_the_unit_of_the_objective() -> None:
     rows = [_row("A", 1.0, usd_per_hour=1.0, width=1.0), _row("B", 1.05, usd_per_hour=1.0)]
     for seconds, worth in ((1.0, True), (90.0, False)):
-        decision = decide(rows, "time", _runs(rows, seconds=seconds))
+        decision = decide(rows, "time", _long_run(seconds))
         assert decision and decision.experiment and decision.experiment.worth is worth
         assert decision.experiment.saves > 90 / 3600, "USD that the longer run costs"
 
@@ -133,7 +141,7 @@ def test_only_the_best_instance_of_a_gpu_stands_against_another_gpu() -> None:
 @pytest.mark.parametrize("objective", ["cost", "time"])
 def test_what_is_left_of_the_regret_is_never_more_than_a_tenth(objective: Objective) -> None:
     rows = [_row(f"GPU {k}", 1 + 0.03 * k, width=1.1 + 0.05 * k) for k in range(12)]
-    decision = decide(rows, objective, _runs(rows))
+    decision = decide(rows, objective, _run)
     assert decision and decision.experiment and decision.regret
     assert 0.85 * decision.regret <= decision.experiment.saves <= decision.regret * (1 + 1e-9)
 
@@ -151,10 +159,10 @@ def test_nothing_to_decide_among_nothing() -> None:
 def test_a_trial_run_is_five_epochs_or_a_minute_and_never_more_than_the_job() -> None:
     profile = Profile("T4", 30.0, "epoch", 5, {}, "none", True, first_epoch_s=60.0)
     prediction = Prediction("A10G", 0.5, 15.0, 14.0, 16.0, "test", 0.45, 0.55, "speeds", 1.0, ())
-    row = _row("A10G", 0.5, usd_per_hour=3.6)
-    run = trial_run(profile, prediction, row, epochs=90, startup_s=120.0)
+    row = replace(_row("A10G", 0.5, usd_per_hour=3.6), prediction=prediction)
+    run = trial_run(profile, row, epochs=90, startup_s=120.0)
     assert (run.epochs, run.seconds) == (5, 120 + 30 + 4 * 15)
     assert run.usd == pytest.approx(0.21)
-    assert trial_run(profile, prediction, row, epochs=2, startup_s=0.0).epochs == 2
-    quick = replace(prediction, seconds=0.5)
-    assert trial_run(profile, quick, row, epochs=900, startup_s=0.0).epochs == 120
+    assert trial_run(profile, row, epochs=2, startup_s=0.0).epochs == 2
+    quick = replace(row, prediction=replace(prediction, seconds=0.5))
+    assert trial_run(profile, quick, epochs=900, startup_s=0.0).epochs == 120

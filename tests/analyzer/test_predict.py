@@ -35,6 +35,7 @@ STATIC: dict[str, Any] = {
     "memory_bandwidth": 3.0e11,
     "power_limit": 72.0,
 }
+OF_BATCH = "the batch stays as it is (--batch-may-grow: as large as memory lets it)"
 OF_TENSOR_CORES = "precision: mixed precision; tensor_active 0.20: on the T4 only 16 bits use tensor cores"
 
 
@@ -93,7 +94,7 @@ def test_what_was_left_out_is_said(folder: Path, capsys: Capture) -> None:
     answer = _answer(capsys, path, "--target", "A10G")
     assert answer["first_epoch_s"] > answer["epoch_s"] and answer["epochs"] == 9 and answer["stalls"] == 2
     assert answer["epoch_s_low"] < answer["epoch_s"] < answer["epoch_s_high"]
-    assert answer["notes"] == [OF_TENSOR_CORES] and "gpus" not in answer
+    assert answer["notes"] == [OF_TENSOR_CORES, OF_BATCH] and "gpus" not in answer
     text = _text(capsys, path, "--target", "A10G")
     assert "median of 9; left out: the first epoch (" in text and "and 2 stalls (22 s in all)\nused: gpu_utilization, " in text
     assert answer["predictions"][0]["why"] in text and "used gpu_utilization" in text
@@ -123,7 +124,11 @@ def test_gpus_that_cannot_be_of_one_job_are_doubted(folder: Path, capsys: Captur
     assert any("is it one job?" in note for note in _answer(capsys, one, longer)["notes"])
     assert any("different GPUs in one job (T4, V100" in note for note in _answer(capsys, one, v100)["notes"])
     notes = _answer(capsys, one, neither, "--target", "A10G")["notes"]
-    assert notes == [f"{neither}: no epochs found, so it is not counted", OF_TENSOR_CORES]
+    assert notes == [
+        f"{neither}: no epochs found, so it is not counted",
+        OF_TENSOR_CORES,
+        OF_BATCH.replace("batch", "batch on each GPU", 1),
+    ]
     assert main(["predict", neither, str(folder / "neither.v100.json")]) == 2
     assert "ratios to different GPUs cannot be compared" in capsys.readouterr().err
 

@@ -8,7 +8,16 @@ import pytest
 
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.instances import Instance
-from epochcast.analyzer.recommendation import Limits, MemoryNeed, Ranking, Work, memory_need, recommend, whole_job
+from epochcast.analyzer.recommendation import (
+    Limits,
+    MemoryNeed,
+    Ranking,
+    WholeJob,
+    Work,
+    memory_need,
+    recommend,
+    whole_job,
+)
 from epochcast.analyzer.recommendation.memory_fit import GIB
 from epochcast.analyzer.recommendation.rank import chance_within
 from epochcast.regressor import Prediction, Profile, load_catalog
@@ -40,11 +49,14 @@ def _names(ranking: Ranking) -> list[str]:
 
 INSTANCES = [_instance("slow", "T4", 0.5), _instance("fast", "A10G", 1.2), _instance("eight", "A100 SXM4 40GB", 24.0, 8)]
 PREDICTIONS = [_prediction("T4", 1.0, route="measured"), _prediction("A10G", 0.5), _prediction("A100 SXM4 40GB", 0.2)]
-HOUR = {one.gpu: whole_job(_profile(), one, Work(360)) for one in PREDICTIONS}
+
+
+def _hour(prediction: Prediction) -> WholeJob:
+    return whole_job(_profile(), prediction, Work(360))
 
 
 def test_cost_and_time_order_and_the_whole_instance_is_paid() -> None:
-    by_cost = recommend(PREDICTIONS, INSTANCES, CATALOG, jobs=HOUR)
+    by_cost = recommend(PREDICTIONS, INSTANCES, CATALOG, job_of=_hour)
     assert _names(by_cost) == ["slow", "fast", "eight"]
     assert [row.usd.value for row in by_cost.recommendations if row.usd] == pytest.approx([0.5, 0.6, 4.8])
     assert _names(recommend(PREDICTIONS, INSTANCES, CATALOG, objective="time")) == ["eight", "fast", "slow"]
@@ -54,7 +66,7 @@ def test_cost_and_time_order_and_the_whole_instance_is_paid() -> None:
 
 def test_several_gpus_take_whole_instances() -> None:
     four = _instance("four", "A10G", 4.0, 4)
-    ranking = recommend(PREDICTIONS, [*INSTANCES, four], CATALOG, jobs=HOUR, gpus=6, machines=6)
+    ranking = recommend(PREDICTIONS, [*INSTANCES, four], CATALOG, job_of=_hour, gpus=6, machines=6)
     assert {row.instance.name: (row.instances, row.usd_per_hour) for row in ranking.recommendations} == {
         "slow": (6, 3.0),
         "fast": (6, pytest.approx(7.2)),
@@ -63,20 +75,49 @@ def test_several_gpus_take_whole_instances() -> None:
     }
     assert [row.usd.value for row in ranking.recommendations if row.usd] == pytest.approx([3.0, 3.6, 4.0, 4.8])
     assert ranking.recommendations[2].to_json()["instances"] == 2
-    few = recommend(PREDICTIONS, INSTANCES, CATALOG, jobs=HOUR, gpus=6, machines=6, limits=Limits(budget_usd=3.5))
+    few = recommend(PREDICTIONS, INSTANCES, CATALOG, job_of=_hour, gpus=6, machines=6, limits=Limits(budget_usd=3.5))
     assert _names(few) == ["slow"], "the budget is that of all instances"
     with pytest.raises(InputError, match="a job of 0 GPUs"):
         recommend(PREDICTIONS, INSTANCES, CATALOG, gpus=0)
 
 
-def test_no_network_comes_between_gpus_that_have_none_unless_nothing_else_is_left() -> None:
-    four = _instance("four", "A10G", 4.0, 4)
-    one_machine = recommend(PREDICTIONS, [*INSTANCES, four], CATALOG, jobs=HOUR, gpus=6)
-    assert _names(one_machine) == ["eight"]
-    assert {one.instance.name: one.reason for one in one_machine.left_out} == dict.fromkeys(("slow", "fast", "four"), "network")
-    two = recommend(PREDICTIONS, [*INSTANCES, four], CATALOG, jobs=HOUR, gpus=6, machines=2)
-    assert _names(two) == ["four", "eight"]
-    assert _names(recommend(PREDICTIONS, INSTANCES[:2], CATALOG, jobs=HOUR, gpus=6)) == ["slow", "fast"]
+def _halved(prediction: Prediction, gpus: int) -> Prediction:
+    """As if every doubling of the GPUs made the job 1.8 times as fast."""
+    doublings = math.log2(gpus / prediction.gpus)
+    return prediction.changed(-doublings * math.log(1.8), 0.2 * abs(doublings) ** 0.5, gpus=gpus, why="scaled")
+
+
+def test_a_job_of_several_gpus_takes_all_of_an_instance_and_no_more_machines_than_it_has() -> None:
+    four = [replace(one, gpus=4) for one in PREDICTIONS]
+    instances = [*INSTANCES, _instance("four", "A10G", 4.0, 4)]
+    one_machine = recommend(four, instances, CATALOG, job_of=_hour, on_gpus=_halved, gpus=4)
+    rows = {row.instance.name: row for row in one_machine.recommendations}
+    assert {name: (row.instances, row.gpus) for name, row in rows.items()} == {
+        "slow": (1, 1),
+        "fast": (1, 1),
+        "four": (1, 4),
+        "eight": (1, 8),
+    }
+    assert [rows[name].prediction.ratio for name in ("slow", "fast", "four", "eight")] == pytest.approx(
+        [1.8**2, 0.5 * 1.8**2, 0.5, 0.2 / 1.8]
+    )
+    assert (
+        rows["four"].prediction.ratio_low == pytest.approx(0.45)
+        and rows["eight"].prediction.ratio_high > 1.1 * 0.2 / 1.8 * 1.05
+    )
+    two = [replace(one, gpus=2) for one in PREDICTIONS]  # two machines of two
+    rows = {
+        row.instance.name: row
+        for row in recommend(two, instances, CATALOG, job_of=_hour, on_gpus=_halved, gpus=4, machines=2).recommendations
+    }
+    assert {name: (row.instances, row.gpus) for name, row in rows.items()} == {
+        "slow": (2, 2),
+        "fast": (2, 2),
+        "four": (1, 4),
+        "eight": (1, 8),
+    }
+    assert rows["four"].prediction.ratio == pytest.approx(0.5 / 1.8 * 2), "half as many machines, twice the GPUs in it"
+    assert "1 machines instead of 2" in rows["four"].prediction.why
 
 
 def test_the_front_holds_what_no_other_beats() -> None:
@@ -86,13 +127,13 @@ def test_the_front_holds_what_no_other_beats() -> None:
 
 
 def test_deadline_and_budget_are_kept_and_their_chances_told() -> None:
-    ranking = recommend(PREDICTIONS, INSTANCES, CATALOG, jobs=HOUR, limits=Limits(deadline_s=2000.0, budget_usd=1.0))
+    ranking = recommend(PREDICTIONS, INSTANCES, CATALOG, job_of=_hour, limits=Limits(deadline_s=2000.0, budget_usd=1.0))
     assert _names(ranking) == ["fast"]
     assert {one.instance.name: one.reason for one in ranking.left_out} == {"slow": "deadline", "eight": "budget"}
     row = ranking.recommendations[0]
     assert row.deadline_chance is not None and 0.95 < row.deadline_chance < 0.99
     assert row.budget_chance == pytest.approx(1.0)
-    nothing = recommend(PREDICTIONS, INSTANCES, CATALOG, jobs=HOUR, limits=Limits(budget_usd=0.01))
+    nothing = recommend(PREDICTIONS, INSTANCES, CATALOG, job_of=_hour, limits=Limits(budget_usd=0.01))
     assert not nothing.recommendations and nothing.cheapest is None and nothing.fastest is None
 
 

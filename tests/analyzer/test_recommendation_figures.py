@@ -20,6 +20,7 @@ from epochcast.analyzer.figures.log_axis import time_unit
 from epochcast.analyzer.figures.style import BLUE, ORANGE
 from epochcast.analyzer.instances import Instance
 from epochcast.analyzer.recommendation import Recommendation
+from epochcast.regressor import Prediction
 from epochcast.regressor.estimate import Estimate
 
 
@@ -27,9 +28,8 @@ def row(name: str, gpu: str, seconds: float, usd_per_hour: float, *, pareto: boo
     instance = Instance("aws", name, gpu, 1, "us-east-1", usd_per_hour, "a page", date(2026, 2, 9))
     time = Estimate(seconds, 0.8 * seconds, 1.3 * seconds)
     ratio = seconds / 100
-    known = Recommendation(
-        instance, "on-demand", usd_per_hour, ratio, time, True, pareto, "test", ratio_low=0.8 * ratio, ratio_high=1.3 * ratio
-    )
+    prediction = Prediction(gpu, ratio, time.value, time.low, time.high, "test", 0.8 * ratio, 1.3 * ratio, "speeds", 1.0, ())
+    known = Recommendation(instance, "on-demand", usd_per_hour, prediction, time, True, pareto)
     return replace(known, **more)  # type: ignore[arg-type]
 
 

@@ -167,7 +167,7 @@ def test_a_dominated_instance_changes_nothing(asked: Asked, objective: Objective
     before = asked.ranked(objective)
     assume(before.recommendations)
     better = data.draw(st.sampled_from(before.recommendations), label="better")
-    slower = [one.gpu for one in asked.predictions if one.ratio > better.ratio]
+    slower = [one.gpu for one in asked.predictions if one.ratio > better.prediction.ratio]
     gpu = data.draw(st.sampled_from([better.instance.gpu, *slower]), label="gpu")
     factor = data.draw(st.floats(1.001, 10) if gpu == better.instance.gpu else st.floats(1, 10), label="price")
     worse = replace(

@@ -15,7 +15,7 @@ from epochcast.analyzer.instances import Instance, load_instances
 from epochcast.analyzer.instances.skypilot_names import gpu_name
 from epochcast.analyzer.recommendation import Recommendation
 from epochcast.analyzer.recommendation.skypilot import resources_yaml
-from epochcast.regressor import load_catalog
+from epochcast.regressor import Prediction, load_catalog
 from epochcast.regressor.estimate import Estimate
 
 CATALOG = load_catalog()
@@ -25,7 +25,8 @@ JOB = "90 epochs of a job seen on T4"
 def row(name: str, gpu: str, cloud: str = "aws", region: str = "us-east-1", count: int = 1, **more: object) -> Recommendation:
     instance = Instance(cloud, name, gpu, count, region, 3.06, "a price page", date(2026, 2, 9))
     seconds = Estimate(7200.0, 6000.0, 9000.0)
-    return replace(Recommendation(instance, "on-demand", 3.06, 0.5, seconds, True, True, "test"), **more)  # type: ignore[arg-type]
+    prediction = Prediction(gpu, 0.5, 7200.0, 6000.0, 9000.0, "test", 0.42, 0.62, "speeds", 1.0, (), gpus=count)
+    return replace(Recommendation(instance, "on-demand", 3.06, prediction, seconds, True, True), **more)  # type: ignore[arg-type]
 
 
 def test_one_instance_is_a_plain_block_with_what_is_expected_of_it_on_top() -> None:

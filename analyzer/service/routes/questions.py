@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from ...jobs.answers import PredictionAnswer, RecommendationAnswer
+from ...plugins.black_box import predicted
 from ...recommendation import Limits
 from ..json_bodies import JsonRoute
 from ..parts import Served
@@ -22,11 +23,18 @@ def predictions(served: Served, question: PredictionQuestion) -> PredictionAnswe
 
     Several profiles are of GPUs that train together: the slowest sets the pace.
     """
-    return served.advisor.prediction(question.profiles, targets=question.targets, epochs=question.epochs)
+    return predicted(served.advisor, question)
 
 
 @router.post("/recommendations", operation_id="recommend", summary="Where to run the job of a profile", responses=_ERRORS)
 def recommendations(served: Served, question: RecommendationQuestion) -> RecommendationAnswer:
-    """Rank instances by cost or time, as `epochcast recommend` does; as many GPUs as there are profiles are priced."""
+    """Rank instances by cost or time, as `epochcast recommend` does, for a job of as many GPUs as there are profiles."""
     limits = Limits(question.deadline_s, question.budget_usd, question.regions, question.clouds, question.market)
-    return served.advisor.recommendation(question.profiles, objective=question.objective, limits=limits, epochs=question.epochs)
+    return served.advisor.recommendation(
+        question.profiles,
+        objective=question.objective,
+        limits=limits,
+        epochs=question.epochs,
+        data_parallel=question.data_parallel,
+        batch_may_grow=question.batch_may_grow,
+    )

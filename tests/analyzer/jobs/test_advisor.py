@@ -40,7 +40,7 @@ def test_a_prediction_is_that_of_the_command_line(advisor: Advisor, tmp_path: Pa
     assert main(["recommend", *paths, "--json"]) == 0
     ranked = json.loads(capsys.readouterr().out)
     recommended = advisor.recommendation(profiles)
-    assert ranked["gpus"] == 2 and any("2 GPUs are assumed to scale" in note for note in ranked["notes"])
+    assert ranked["gpus"] == 2 and any("2 GPUs now and takes all GPUs of" in note for note in ranked["notes"])
     mine_rows = [(one.instance, one.instances, one.usd) for one in recommended.recommendations]
     assert mine_rows == [(one["instance"], one["instances"], one["usd"]) for one in ranked["recommendations"]]
 
@@ -77,14 +77,25 @@ def test_eight_gpus_are_priced_by_whole_instances(advisor: Advisor) -> None:
     assert not any("scale on another kind" in note for note in one.notes)
 
 
-def test_a_job_in_one_machine_is_not_spread_over_several(advisor: Advisor) -> None:
+def test_a_job_in_one_machine_stays_in_one_and_takes_all_of_its_gpus(advisor: Advisor) -> None:
     eight = advisor.recommendation([profile_of("A10G", 30.0)] * 8)
-    assert eight.recommendations and {row.instances for row in eight.recommendations} == {1}
-    assert any("would put a network between the job's GPUs" in note for note in eight.notes)
+    assert {row.instances for row in eight.recommendations} == {1}
+    assert {row.gpus for row in eight.recommendations} >= {1, 4, 8}
+    assert all(row.gpus == row.gpu_count for row in eight.recommendations)
+    rows = {(row.instance, row.region): row for row in eight.recommendations}
+    all_of_it, half = rows["g5.48xlarge", "us-east-1"], rows["g5.12xlarge", "us-east-1"]
+    assert all_of_it.ratio == 1.0 and 1.7 < half.ratio < 2, "half as many GPUs, and less to exchange"
+    assert half.ratio_low and half.ratio_high and half.ratio_high / half.ratio_low > 1.4
+    assert "4 GPUs instead of 8" in half.why
+    assert any("8 GPUs now and takes all GPUs of an instance" in note for note in eight.notes)
     assert eight.current and (eight.current.instance, eight.current.instances) == ("g5.48xlarge", 1)
-    gcp_l4 = advisor.recommendation([profile_of("A10G", 30.0)] * 8, limits=Limits(clouds=["azure"]))
-    assert {row.instances for row in gcp_l4.recommendations} == {8}, "nothing else is left there"
-    assert any("no instance that qualifies has enough GPUs" in note for note in gcp_l4.notes)
+
+
+def test_a_job_of_one_gpu_is_spread_where_it_is_data_parallel(advisor: Advisor) -> None:
+    one, many = (advisor.recommendation([profile_of("T4", 30.0)], data_parallel=yes) for yes in (False, True))
+    assert {row.gpus for row in one.recommendations} == {1} and {row.gpus for row in many.recommendations} >= {1, 4, 8}
+    fastest = [answer.fastest for answer in (one, many)]
+    assert fastest[0] and fastest[1] and fastest[1].ratio < fastest[0].ratio / 4
 
 
 def test_savings_are_against_what_the_job_runs_on(advisor: Advisor) -> None:

@@ -82,8 +82,8 @@ def test_jobs_with_prediction_and_recommendation(client: TestClient) -> None:
     assert ranked["objective"] == "time"
     assert {row["cloud"] for row in ranked["recommendations"]} == {"aws"}
     assert ranked["recommendations"][0] == ranked["fastest"]
-    # For both of its GPUs, whatever one instance has.
-    assert min(row["gpu_count"] * row["instances"] for row in ranked["recommendations"]) >= 2
+    # On all GPUs of whatever holds it.
+    assert all(row["gpus"] == row["gpu_count"] * row["instances"] for row in ranked["recommendations"])
 
 
 def test_active_jobs_can_be_asked_for(client: TestClient) -> None:
