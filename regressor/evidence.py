@@ -45,6 +45,8 @@ def why(
     parts.append(f"interval from {_LEFT_OUT[protocol]}")
     if route in ("ensemble", "incomplete", "residual", CALIBRATED) and round(support, 2) < 1:
         parts.append(f"{_outside(pair, support, recipe)}, so what was learnt from telemetry counts {support:.0%}")
+    if route != CALIBRATED and any(gpu.name in new and gpu.vendor != "NVIDIA" for gpu in (pair.source_gpu, pair.target_gpu)):
+        parts.append("another vendor's software, which nothing was measured with")
     gpu_figures = pair.source_gpu.unverified + pair.target_gpu.unverified
     unverified = [figure for figure in SHEET_FIGURES if figure in gpu_figures]
     if new and unverified:

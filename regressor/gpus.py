@@ -27,7 +27,7 @@ class Gpu:
     """Static attributes of one GPU, base units: Hz, bytes, bytes/s, FLOP/s without sparsity, W, bits.
 
     ``None`` where a figure is not known or does not apply; ``unverified`` names the figures that no source at hand
-    confirms, or on which sources conflict.
+    confirms, or on which sources conflict. Another vendor's ``compute_capability`` is what its own software reports.
     """
 
     name: str
@@ -38,6 +38,7 @@ class Gpu:
     memory: int
     memory_bandwidth: float
     tdp: float
+    vendor: str = "NVIDIA"
     nvml_name: str | None = None
     aliases: tuple[str, ...] = ()
     architecture: str | None = None
@@ -81,7 +82,7 @@ class Gpu:
         return 2.0 * lanes * self.boost_clock
 
 
-_TEXTS = {"name", "nvml_name", "architecture", "memory_type", "source"}
+_TEXTS = {"name", "vendor", "nvml_name", "architecture", "memory_type", "source"}
 _LISTS = {"aliases", "unverified"}
 _FIELDS = {f.name: f for f in fields(Gpu)}
 _REQUIRED = [f.name for f in fields(Gpu) if f.default is MISSING and f.default_factory is MISSING]

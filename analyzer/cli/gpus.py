@@ -31,7 +31,7 @@ def gpus(gpus: Path | None, as_json: bool) -> int:
         (
             gpu.name,
             ", ".join(gpu.aliases),
-            f"{gpu.compute_capability:.1f}",
+            f"{gpu.compute_capability:.1f}" if gpu.vendor == "NVIDIA" else gpu.vendor,
             f"{gpu.sm_count}",
             f"{2 * gpu.cuda_cores * gpu.boost_clock / 1e12:.3g}",
             f"{gpu.memory / 2**30:.0f}",

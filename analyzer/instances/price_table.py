@@ -204,7 +204,7 @@ def _unknown_note(unknown: Counter[str], name: str) -> list[str]:
 
 
 def counted(names: Counter[str]) -> str:
-    """``TPU v5e (2), MI300X (1)``: names with how often they occur, most frequent first, at most ten of them."""
+    """``TPU v5e (2), Gaudi 2 (1)``: names with how often they occur, most frequent first, at most ten of them."""
     text = ", ".join(f"{name} ({many})" for name, many in names.most_common(10))
     return f"{text} and {len(names) - 10} more" if len(names) > 10 else text
 

@@ -64,6 +64,7 @@ _BY_INSTANCE = (
     ("azure", "Standard_ND", "A100-80GB", "A100 SXM4 80GB"),
     ("azure", "Standard_NC", "A100-80GB", "A100 PCIe 80GB"),
     ("azure", "Standard_ND", "H100", "H100 SXM5"),
+    ("azure", "Standard_NC", "H100", "H100 NVL"),
     ("azure", "Standard_ND", "H200", "H200 SXM"),
     ("gcp", "", "V100", "V100 SXM2 16GB"),
     ("gcp", "", "A100", "A100 SXM4 40GB"),
@@ -114,14 +115,20 @@ _ACCELERATORS = {
     "RTX 6000 Ada": "RTX6000-Ada",
     "H100 PCIe": "H100",
     "H100 SXM5": "H100",
+    "H100 NVL": "H100-NVL",
     "H200 SXM": "H200",
     "B200 SXM": "B200",
+    "GB200": "GB200",
+    "GB300": "GB300",
+    "MI300X": "MI300X",
     "RTX 3090": "RTX3090",
     "RTX 4090": "RTX4090",
+    "RTX 5090": "RTX5090",
 }
 
 # Where a cloud's GPU, or one instance of it, has another name than elsewhere.
 _ACCELERATORS_OF_CLOUD = {
+    ("azure", "H100 NVL"): "H100",
     ("gcp", "a3-megagpu-8g"): "H100-MEGA",
     ("runpod", "A100 SXM4 80GB"): "A100-80GB-SXM",
     ("runpod", "H100 SXM5"): "H100-SXM",

@@ -273,24 +273,28 @@ def test_a_replayed_attribute_that_is_text_is_not_computed_with() -> None:
     assert facts["cuda_cores"].value == "many"
 
 
+# Rates that a board has less of than its architecture, for export's sake.
+CUT_DOWN = {("H20 SXM", "fp64")}
+
+
 def test_the_table_agrees_with_the_gpu_catalogue() -> None:
     """Two rooms that may not import each other state the same facts; here they are held side by side."""
     table = architectures()
     compared = 0
-    for gpu in load_catalog().values():
+    for gpu in (one for one in load_catalog().values() if one.vendor == "NVIDIA"):
         facts = table.get(str(gpu.compute_capability))
         if facts is None:
             assert gpu.compute_capability < 6, f"{gpu.name}: architectures.toml lacks {gpu.compute_capability}"
             continue
         compared += 1
         assert facts["cuda_cores_per_sm"] * gpu.sm_count == gpu.cuda_cores, gpu.name
-        assert facts["tensor_cores_per_sm"] * gpu.sm_count == gpu.tensor_cores, gpu.name
-        assert facts["max_threads_per_sm"] // 32 == gpu.max_warps_per_sm, gpu.name
+        assert gpu.tensor_cores in (None, facts["tensor_cores_per_sm"] * gpu.sm_count), gpu.name
+        assert gpu.max_warps_per_sm in (None, facts["max_threads_per_sm"] // 32), gpu.name
         for name in set(facts) & set(vars(gpu)):
-            assert facts[name] == getattr(gpu, name), f"{gpu.name}: {name}"
+            assert getattr(gpu, name) in (None, facts[name]), f"{gpu.name}: {name}"
         for ratio, over, under in (("fp32_to_fp64_ratio", "fp32", "fp64"), ("fp16_to_fp32_ratio", "fp16", "fp32")):
             above, below = (getattr(gpu, f"{kind}_flops") for kind in (over, under))
-            if above is not None and below is not None:
+            if above is not None and below is not None and (gpu.name, under) not in CUT_DOWN:
                 assert above / below == pytest.approx(facts[ratio], rel=0.02), f"{gpu.name}: {ratio}"
     assert compared > 20
 

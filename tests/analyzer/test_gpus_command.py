@@ -33,6 +33,13 @@ def test_lists_every_gpu_and_the_users_own(tmp_path: Path, capsys: pytest.Captur
     assert rows[-1].split() == ["My", "GPU", "mine", "8.9", "100", "61.4", "32", "900", "300"]
 
 
+def test_another_vendors_gpu_is_listed_by_vendor(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its compute capability is no CUDA one."""
+    assert main(["gpus"]) == 0
+    (row,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("MI300X "))
+    assert " AMD " in row and "9.4" not in row
+
+
 def test_json_holds_every_figure_in_base_units(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["gpus", "--json"]) == 0
     listed = {gpu["name"]: gpu for gpu in json.loads(capsys.readouterr().out)["gpus"]}

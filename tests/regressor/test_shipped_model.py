@@ -1,6 +1,7 @@
 """The model that a fresh clone predicts with."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -51,3 +52,16 @@ def test_ratios_there_and_back_nearly_cancel(
     there = shipped.recipe.answer([Pair(make_profile("T4", busy=0.95, precision="tf32"), t4, v100)])
     back = shipped.recipe.answer([Pair(make_profile("V100 SXM2 16GB", busy=0.8, precision="tf32"), v100, t4)])
     assert np.allclose(there.log_ratio, -back.log_ratio, atol=0.35)
+
+
+@pytest.mark.parametrize("changes", [{}, {"metrics": {}, "feature_set": "none"}])
+def test_every_gpu_that_was_never_measured_says_so(
+    shipped: Predictor, make_profile: Callable[..., Profile], changes: dict[str, Any]
+) -> None:
+    answers = shipped.predict(make_profile("T4", precision="mixed", **changes))
+    new = {gpu.name for gpu in shipped.catalog.values() if not shipped.recipe.speeds_.speeds_.knows(gpu)}
+    assert {"GB300", "H100 NVL", "H20 SXM", "MI300X", "RTX 5090"} <= new
+    for answer in answers:
+        assert (answer.gpu in new) == answer.why.startswith(f"nothing was measured on {answer.gpu}: data sheets")
+        foreign = shipped.catalog[answer.gpu].vendor != "NVIDIA"
+        assert foreign == ("another vendor's software, which nothing was measured with" in answer.why)

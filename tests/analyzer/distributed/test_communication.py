@@ -194,6 +194,8 @@ def test_clusters_take_what_the_catalogue_and_the_vendor_have() -> None:
     assert board.intra == link_named("PCIe 5 x16")
     assert board.assumptions == ("8 H100 PCIe per node are linked by PCIe 5 x16: bridges join 2 of them",)
     assert cluster_for("H100 PCIe", 2).intra.bandwidth == 300e9
+    assert cluster_for("H100 NVL", 4).intra == link_named("PCIe 5 x16")
+    assert (cluster_for("H200 NVL", 4).intra.bandwidth, cluster_for("GB300", 4).intra.bandwidth) == (450e9, 900e9)
     given_links = cluster_for(A100, 32, gpus_per_node=4, intra="pcie-4 X16", inter="4x InfiniBand HDR")
     assert given_links.assumptions == ()
     assert not given_links.measured

@@ -20,7 +20,7 @@ from epochcast.analyzer.backends.occupancy.launch.gpu_limits import GpuLimits, l
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import load_catalog
 
-GPUS = [limits_of(gpu) for gpu in load_catalog().values()]
+GPUS = [limits_of(gpu) for gpu in load_catalog().values() if gpu.vendor == "NVIDIA"]
 H100 = limits_by_capability("H100", 9.0, 132)
 A100 = limits_by_capability("A100", 8.0, 108)
 V100 = limits_by_capability("V100", 7.0, 80)

@@ -24,16 +24,23 @@ tdp = 300
 """
 
 
+NVIDIA = [gpu for gpu in load_catalog().values() if gpu.vendor == "NVIDIA"]
+
+
 def _mine(folder: Path, capability: float = 8.9, more: str = "") -> Gpu:
     (folder / "mine.toml").write_text(MINE.format(capability=capability, more=more))
     return load_catalog(folder / "mine.toml").resolve("my gpu")
 
 
-@pytest.mark.parametrize("name", list(load_catalog()))
-def test_the_catalogue_and_the_table_agree(name: str) -> None:
+@pytest.mark.parametrize("gpu", NVIDIA, ids=lambda gpu: gpu.name)
+def test_the_catalogue_and_the_table_agree(gpu: Gpu) -> None:
     """Two sources: CCCL's limits and data sheets in the catalogue, the programming guide in the table."""
-    gpu = load_catalog()[name]
-    assert limits_of(gpu) == limits_by_capability(name, gpu.compute_capability, gpu.sm_count)
+    assert limits_of(gpu) == limits_by_capability(gpu.name, gpu.compute_capability, gpu.sm_count)
+
+
+def test_another_vendors_gpu_has_no_limits_of_cuda() -> None:
+    with pytest.raises(InputError, match="GPU 'MI300X' is made by AMD; occupancy is calculated for NVIDIA's GPUs only"):
+        limits_of(load_catalog()["MI300X"])
 
 
 @pytest.mark.parametrize(
@@ -56,7 +63,7 @@ def test_how_registers_and_shared_memory_are_given_out(
 
 
 def test_one_block_may_have_all_shared_memory_of_an_sm_but_what_is_reserved() -> None:
-    for gpu in load_catalog().values():
+    for gpu in NVIDIA:
         limits = limits_of(gpu)
         if limits.compute_capability >= 7.0:  # from there on a kernel can opt in to more than 48 KiB
             assert limits.shared_memory_per_block + limits.reserved_per_block == limits.shared_memory

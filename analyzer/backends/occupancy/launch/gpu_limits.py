@@ -104,8 +104,10 @@ def limits_of(gpu: Gpu) -> GpuLimits:
     """The limits of a GPU of the catalogue.
 
     Raises:
-        InputError: its compute capability is not in the table.
+        InputError: it is another vendor's, or its compute capability is not in the table.
     """
+    if gpu.vendor != "NVIDIA":
+        raise InputError(f"GPU {gpu.name!r} is made by {gpu.vendor}; occupancy is calculated for NVIDIA's GPUs only")
     warps = gpu.max_warps_per_sm
     if warps is None and gpu.max_threads_per_sm is not None:
         warps = gpu.max_threads_per_sm // WARP_SIZE
