@@ -1,5 +1,6 @@
 """The sentence that says what an answer rests on."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 from .calibration import ROUTE as CALIBRATED
@@ -8,6 +9,9 @@ from .pairs import Pair
 from .precision import CODE, likely_precisions
 from .recipes.default import DefaultRecipe
 from .speeds import SHEET_FIGURES
+
+# Of a move into order, log.
+_WORTH_SAYING = 0.01
 
 _LEFT_OUT = {
     "P2": "workloads left out of training",
@@ -26,6 +30,7 @@ def why(
     protocol: str,
     calibrations: Sequence[Calibration],
     by_precision: Mapping[str, float],
+    moved: float,
 ) -> str:
     """Say how a pair was answered, what its interval comes from, and what it lacks.
 
@@ -36,6 +41,7 @@ def why(
         protocol: what was left out of training when the errors behind the interval were made.
         calibrations: those that corrected answers.
         by_precision: ratios of the precisions that are likely, where more than one is.
+        moved: log ratio of the answer over what the route gave.
     """
     new = [gpu.name for gpu in (pair.source_gpu, pair.target_gpu) if not recipe.speeds_.speeds_.knows(gpu)]
     parts = [_basis(pair, route, new, recipe, calibrations)]
@@ -51,6 +57,10 @@ def why(
     unverified = [figure for figure in SHEET_FIGURES if figure in gpu_figures]
     if new and unverified:
         parts.append(f"unverified: {', '.join(unverified)}")
+    if abs(moved) > _WORTH_SAYING:
+        parts.append(f"moved by {math.expm1(moved):+.0%}, as no GPU that is better by every count is told to be slower")
+    if pair.source.wait_share:
+        parts.append(f"{pair.source.wait_share:.0%} of the time goes to waiting for checkpoints, and stays")
     if pair.source.epoch_s is None:
         parts.append("no epoch or step was found, so the ratio stands alone")
     if pair.source.simulated:

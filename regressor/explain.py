@@ -19,6 +19,11 @@ from .typical import Statistics, typical_metrics
 DATA_SHEETS = "data sheets"
 """Name of the effect that is there before anything of the job is known."""
 
+REST = "waits for checkpoints, and the order of the GPUs"
+"""Name of what comes after the recipe: see :class:`~epochcast.regressor.Profile` and :mod:`~epochcast.regressor.order`."""
+
+_NOTHING = 1e-9  # rounding
+
 # 256 answers take some 10 ms; a DCGM profile has 16 metrics, and 65 536 would take seconds.
 _MOST_PLAYERS = 8
 
@@ -67,7 +72,9 @@ def explain(predictor: Predictor, profile: Profile, target: str) -> list[Effect]
     if pair.source_gpu == pair.target_gpu:
         return []
     usual = typical_metrics(predictor.typical, pair.source_gpu, predictor.catalog)
-    return effects(predictor, pair, prediction.features, usual)
+    parts = effects(predictor, pair, prediction.features, usual)
+    rest = prediction.ratio / float(np.prod([part.factor for part in parts]))
+    return parts if abs(np.log(rest)) < _NOTHING else [*parts, Effect(REST, None, None, rest, "")]
 
 
 def effects(recipe: _Answering, pair: Pair, metrics: Sequence[str], typical: Mapping[str, Statistics]) -> list[Effect]:

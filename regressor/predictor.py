@@ -1,7 +1,7 @@
 """The fitted predictor: one profile in, latency on every GPU out."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,9 @@ from .evidence import why
 from .features import busy_share
 from .gpus import Catalog, Gpu, load_catalog
 from .intervals import Interval, half_widths
+from .order import in_order
 from .pairs import Pair, make_pairs
-from .precision import likely_precisions, precision_metrics
+from .precision import Precision, likely_precisions, precision_metrics
 from .prediction import Prediction
 from .profile import Profile
 from .recipes.default import DefaultRecipe
@@ -112,17 +113,21 @@ class Predictor:
             InputError: the profile's GPU or a target is unknown or ambiguous.
         """
         source = self.catalog.resolve(profile.gpu)
-        asked = list(self.catalog.values()) if targets is None else [self.catalog.resolve(name) for name in targets]
-        others = [Pair(profile, source, gpu) for gpu in dict.fromkeys(asked) if gpu != source]
-        predictions = [self._same(profile, source)] if source in asked else []
+        asked = set(self.catalog) if targets is None else {self.catalog.resolve(name).name for name in targets}
+        # All of them, also where few are asked for: answers depend on each other's order.
+        others = [Pair(profile, source, gpu) for gpu in self.catalog.values() if gpu != source]
+        predictions = [self._same(profile, source)] if source.name in asked else []
         if others:
             answers = self.answer(others)
-            ratios = _waited(profile, answers.log_ratio)
-            widths = half_widths(self.reliability.intervals, answers)
             by_precision = self._by_precision(profile, others)
+            ordered = _ordered(others, answers.log_ratio, likely_precisions(profile, source)[0])
+            if by_precision:  # between them, also where their order moved them
+                ordered = np.clip(ordered, np.min([*by_precision.values()], axis=0), np.max([*by_precision.values()], axis=0))
+            widths = half_widths(self.reliability.intervals, answers)
             for row, pair in enumerate(others):
-                each = {name: float(of[row]) for name, of in by_precision.items()}
-                predictions.append(self._prediction(pair, answers, row, float(ratios[row]), float(widths[row]), each))
+                if pair.target_gpu.name in asked:
+                    each = {name: _waited(profile, float(of[row])) for name, of in by_precision.items()}
+                    predictions.append(self._prediction(pair, answers, row, float(ordered[row]), float(widths[row]), each))
         return sorted(predictions, key=lambda prediction: prediction.ratio)
 
     def on_gpus(self, prediction: Prediction, gpus: int) -> Prediction:
@@ -147,13 +152,14 @@ class Predictor:
         return prediction.changed(log_factor, _TAIL * of_batch.deviation, batch=batch, why=why)
 
     def _by_precision(self, profile: Profile, pairs: Sequence[Pair]) -> dict[str, NDArray[np.float64]]:
-        """The ratios of each precision that is likely, shape (n,); nothing where only one is."""
+        """The log ratios in each precision that is likely, shape (n,); nothing where only one is."""
         likely = likely_precisions(profile, pairs[0].source_gpu)[0]
         if len(likely) == 1:
             return {}
         asked = [replace(profile, precision=name) for name in likely]
-        ratios = _waited(profile, self.answer([replace(pair, source=source) for source in asked for pair in pairs]).log_ratio)
-        return dict(zip(likely, np.split(ratios, len(likely)), strict=True))
+        log_ratios = self.answer([replace(pair, source=source) for source in asked for pair in pairs]).log_ratio
+        each = zip(likely, np.split(log_ratios, len(likely)), strict=True)
+        return {precision: _ordered(pairs, log_ratio, [precision]) for precision, log_ratio in each}
 
     @staticmethod
     def _same(profile: Profile, source: Gpu) -> Prediction:
@@ -164,10 +170,10 @@ class Predictor:
         )
 
     def _prediction(
-        self, pair: Pair, answers: Answers, row: int, ratio: float, half_width: float, by_precision: dict[str, float]
+        self, pair: Pair, answers: Answers, row: int, log_ratio: float, half_width: float, by_precision: dict[str, float]
     ) -> Prediction:
         profile, route = pair.source, str(answers.routes[row])
-        factor = float(np.exp(half_width))
+        ratio, factor = _waited(profile, log_ratio), float(np.exp(half_width))
         seconds = None if profile.epoch_s is None else profile.epoch_s * ratio
         low, high = (None, None) if seconds is None else _with_epoch(profile, seconds, half_width)
         return Prediction(
@@ -184,6 +190,7 @@ class Predictor:
                 protocol=self.reliability.intervals[route].protocol,
                 calibrations=self.calibrations,
                 by_precision=by_precision,
+                moved=log_ratio - float(answers.log_ratio[row]),
             ),
             ratio_low=ratio / factor,
             ratio_high=ratio * factor,
@@ -250,17 +257,23 @@ class Predictor:
             raise InputError(f"the model in {str(folder)!r} lacks a part ({error}); train it anew") from error
 
 
-def _waited(profile: Profile, log_ratio: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Ratios, shape (n,): what the job waits for its checkpoints stays, beyond the idle time that a log ratio holds already.
+def _ordered(pairs: Sequence[Pair], log_ratio: NDArray[np.float64], precisions: Iterable[Precision]) -> NDArray[np.float64]:
+    """Log ratios of one profile in the order of the GPUs, shape (n,)."""
+    source = pairs[0].source_gpu
+    gpus = [*(pair.target_gpu for pair in pairs), source]
+    return in_order(np.append(log_ratio, 0.0), gpus, precisions, source)[:-1]
 
-    GPUs that wait for one that saves look busy.
+
+def _waited(profile: Profile, log_ratio: float) -> float:
+    """The ratio if what the job waits for its checkpoints stays, beyond the idle time that the log ratio holds already.
+
+    GPUs that wait for the one that saves look busy.
     """
-    ratio: NDArray[np.float64] = np.exp(log_ratio)
-    busy = busy_share(profile)[0]
+    ratio, busy = math.exp(log_ratio), busy_share(profile)[0]
     looks_busy = min(max(profile.wait_share - (1 - busy), 0.0), busy)
     if not looks_busy:
         return ratio
-    return ratio + looks_busy * (1 - np.maximum(ratio - (1 - busy), 0.0) / busy)
+    return ratio + looks_busy * (1 - max(ratio - (1 - busy), 0.0) / busy)
 
 
 def _with_epoch(profile: Profile, seconds: float, half_width: float) -> tuple[float, float]:
