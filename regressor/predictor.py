@@ -105,7 +105,7 @@ class Predictor:
         source = self.catalog.resolve(profile.gpu)
         asked = list(self.catalog.values()) if targets is None else [self.catalog.resolve(name) for name in targets]
         others = [Pair(profile, source, gpu) for gpu in dict.fromkeys(asked) if gpu != source]
-        predictions = [self._same(profile, source)] if source in asked else []
+        predictions = [self.same_gpu(profile, source)] if source in asked else []
         if others:
             answers = self.answer(others)
             widths = half_widths(self.reliability.intervals, answers)
@@ -125,8 +125,9 @@ class Predictor:
         return dict(zip(likely, np.split(ratios, len(likely)), strict=True))
 
     @staticmethod
-    def _same(profile: Profile, source: Gpu) -> Prediction:
-        low, high = (None, None) if profile.epoch_s is None else _with_epoch(profile, profile.epoch_s, 0.0)
+    def same_gpu(profile: Profile, source: Gpu) -> Prediction:
+        """The answer for the GPU that the profile was taken on."""
+        low, high = (None, None) if profile.epoch_s is None else with_epoch(profile, profile.epoch_s, 0.0)
         measured = "the profile was taken on this GPU"
         return Prediction(source.name, 1.0, profile.epoch_s, low, high, measured, 1.0, 1.0, "measured", 1.0, ())
 
@@ -136,7 +137,7 @@ class Predictor:
         profile, route = pair.source, str(answers.routes[row])
         ratio, factor = float(np.exp(answers.log_ratio[row])), float(np.exp(half_width))
         seconds = None if profile.epoch_s is None else profile.epoch_s * ratio
-        low, high = (None, None) if seconds is None else _with_epoch(profile, seconds, half_width)
+        low, high = (None, None) if seconds is None else with_epoch(profile, seconds, half_width)
         return Prediction(
             gpu=pair.target_gpu.name,
             ratio=ratio,
@@ -214,7 +215,7 @@ class Predictor:
             raise InputError(f"the model in {str(folder)!r} lacks a part ({error}); train it anew") from error
 
 
-def _with_epoch(profile: Profile, seconds: float, half_width: float) -> tuple[float, float]:
+def with_epoch(profile: Profile, seconds: float, half_width: float) -> tuple[float, float]:
     """The interval of ``seconds``, with the uncertainty of the profile's own epoch; both are independent, so squares add."""
     assert profile.epoch_s is not None
     below = 0.0 if profile.epoch_s_low is None else np.log(profile.epoch_s / profile.epoch_s_low)

@@ -1,0 +1,226 @@
+"""The paper's recipe as a predictor: its stack on one profile, with intervals of ours, as the paper has none."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from . import model_files
+from .answers import Answers
+from .errors import InputError
+from .evidence import LEFT_OUT
+from .gpus import Catalog, load_catalog
+from .intervals import Interval, half_widths
+from .manifest import PAPER_SCHEMA
+from .pairs import Pair, make_pairs, origins, source_seconds, target_seconds
+from .prediction import Prediction
+from .predictor import Predictor, with_epoch
+from .profile import METRICS, STATISTICS, Profile
+from .protocols import out_of_fold
+from .recipes.paper import PaperRecipe
+from .scoring import score
+
+Route = Literal["stack", "new-gpu"]
+
+
+@dataclass(frozen=True)
+class PaperPredictor:
+    """A fitted :class:`~epochcast.regressor.recipes.paper.PaperRecipe` with what its answers need.
+
+    Attributes:
+        catalog: the GPUs that can be asked for.
+        recipe: the fitted recipe.
+        accuracy: error figures per protocol, one shuffle of the folds.
+        intervals: ``stack`` between GPUs of the training, ``new-gpu`` where one is not among them.
+        training: what it was fitted on, as of :class:`~epochcast.regressor.predictor.Predictor`.
+        seconds: the shortest and the longest epoch of the training; trees answer nothing beyond.
+    """
+
+    catalog: Catalog
+    recipe: PaperRecipe
+    accuracy: dict[str, dict[str, float]]
+    intervals: dict[str, Interval]
+    training: dict[str, Any]
+    seconds: tuple[float, float]
+
+    @classmethod
+    def fit(
+        cls,
+        profiles: Sequence[Profile],
+        catalog: Catalog,
+        recipe: PaperRecipe | None = None,
+        progress: Callable[[str], object] = lambda step: None,
+    ) -> "PaperPredictor":
+        """Fit on measured profiles, and measure intervals by leaving models (else workloads) and GPUs out: a dozen fits.
+
+        ``progress`` is told of each step before it.
+
+        Raises:
+            InputError: fewer than five workloads were seen on two GPUs, or a profile cannot be trained on.
+        """
+        recipe = PaperRecipe() if recipe is None else clone(recipe)
+        pairs = make_pairs(profiles, catalog)
+        seconds = target_seconds(pairs)
+        accuracy: dict[str, dict[str, float]] = {}
+        intervals: dict[str, Interval] = {}
+        known = sorted({pair.source_gpu.name for pair in pairs})
+        # What the data are too few for is measured by the next best; an interval of new GPUs is then too narrow.
+        for route, protocols in (("stack", ("P3", "P2")), ("new-gpu", ("P4",))):
+            for protocol in protocols:
+
+                def told(done: int, folds: int, protocol: str = protocol) -> None:
+                    progress(f"{protocol}: fit {done + 1} of {folds}")
+
+                try:
+                    predicted, _, _ = out_of_fold(pairs, protocol, recipe, progress=told)
+                except InputError:
+                    if protocol == "P2":
+                        raise
+                    continue
+                accuracy[protocol] = asdict(score(seconds, predicted))
+                answers = _answers(pairs, predicted, known)
+                intervals[route] = Interval.of_errors(np.log(predicted / seconds), answers, protocol)
+                break
+        intervals.setdefault("new-gpu", intervals["stack"])
+        training = {
+            "profiles": len(profiles),
+            "pairs": len(pairs),
+            "workloads": len({pair.source.workload for pair in pairs}),
+            "gpus": known,
+            "fingerprint": model_files.fingerprint([profile.to_json() for profile in profiles]),
+        }
+        progress("fit")
+        span = (float(seconds.min()), float(seconds.max()))
+        return cls(catalog, recipe.fit(pairs), accuracy, intervals, training, span)
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics that a profile must have."""
+        parts = [column.rpartition("_") for column in self.recipe.columns_]
+        return tuple(sorted({metric for metric, _, statistic in parts if metric in METRICS and statistic in STATISTICS}))
+
+    def predict(self, profile: Profile, targets: Sequence[str] | None = None) -> list[Prediction]:
+        """Predict the latency on each target, or on every GPU of the catalogue, fastest first.
+
+        Raises:
+            InputError: the profile's GPU or a target is unknown or ambiguous, or the profile lacks what the stack learnt from.
+        """
+        self._check(profile)
+        source = self.catalog.resolve(profile.gpu)
+        asked = list(self.catalog.values()) if targets is None else [self.catalog.resolve(name) for name in targets]
+        others = [Pair(profile, source, gpu) for gpu in dict.fromkeys(asked) if gpu != source]
+        predictions = [Predictor.same_gpu(profile, source)] if source in asked else []
+        if others:
+            seconds = self.recipe.predict(others)
+            if not (np.isfinite(seconds) & (seconds > 0)).all():
+                raise InputError(f"the model of recipe 'paper' answers {seconds.min():g} s; train it anew")
+            answers = _answers(others, seconds, self.training["gpus"], self._is_within(profile))
+            widths = half_widths(self.intervals, answers)
+            predictions += [self._prediction(pair, answers, row, float(widths[row])) for row, pair in enumerate(others)]
+        return sorted(predictions, key=lambda prediction: prediction.ratio)
+
+    def note(self, profile: Profile) -> str:
+        """What a reader of the answers should know of this recipe."""
+        of = f"recipe paper, fitted on {self.training['workloads']} workloads on {', '.join(self.training['gpus'])}"
+        return f"{of}: it does not know the precision, and its intervals are ours, as the paper has none{self._beyond(profile)}"
+
+    def _beyond(self, profile: Profile) -> str:
+        if self._is_within(profile):
+            return ""
+        low, high = self.seconds
+        return f"; {profile.epoch_s:g} s are not within its training's {low:.3g} to {high:.3g} s, where no interval holds"
+
+    def _is_within(self, profile: Profile) -> bool:
+        return profile.epoch_s is not None and self.seconds[0] <= profile.epoch_s <= self.seconds[1]
+
+    def _check(self, profile: Profile) -> None:
+        lacks = [name for name in self.metrics if name not in profile.metrics]
+        if profile.epoch_s is None:
+            lacks.append("epoch seconds")
+        if lacks:
+            raise InputError(
+                f"the profile lacks {', '.join(lacks)}, which the model of recipe 'paper' was trained with; "
+                "record the job with them, or use recipe 'default', which needs none of them"
+            )
+
+    def _prediction(self, pair: Pair, answers: Answers, row: int, half_width: float) -> Prediction:
+        profile, route = pair.source, str(answers.routes[row])
+        ratio, factor = float(np.exp(answers.log_ratio[row])), float(np.exp(half_width))
+        seconds = source_seconds([pair])[0] * ratio
+        low, high = with_epoch(profile, seconds, half_width)
+        new = [gpu.name for gpu in (pair.source_gpu, pair.target_gpu) if gpu.name not in self.training["gpus"]]
+        measured = f"nothing was measured on {' and '.join(new)}" if new else "jobs measured on both GPUs"
+        why = [
+            f"the paper's recipe: {measured}",
+            f"interval, ours, from {LEFT_OUT[self.intervals[route].protocol]}{self._beyond(profile)}",
+            *(["the telemetry is simulated"] if profile.simulated else []),
+        ]
+        return Prediction(
+            gpu=pair.target_gpu.name,
+            ratio=ratio,
+            seconds=seconds,
+            low=low,
+            high=high,
+            why="; ".join(why),
+            ratio_low=ratio / factor,
+            ratio_high=ratio * factor,
+            route=route,
+            support=float(answers.support[row]),
+            features=self.metrics,
+        )
+
+    def save(self, folder: Path) -> None:
+        """Write the model into ``folder``, whole or not at all; an older model there is replaced.
+
+        Raises:
+            InputError: ``folder`` exists and holds something else, or cannot be written.
+        """
+        state = {
+            "parameters": self.recipe.get_params(),
+            "columns": self.recipe.columns_,
+            "seconds": self.seconds,
+            "intervals": {route: asdict(interval) for route, interval in self.intervals.items()},
+            "training": self.training,
+            "accuracy": self.accuracy,
+        }
+        model_files.write(Path(folder), state, self.recipe.save, PAPER_SCHEMA)
+
+    @classmethod
+    def load(cls, folder: Path, catalog: Catalog | None = None) -> "PaperPredictor":
+        """Read a model that :meth:`save` wrote with this version of scikit-learn; nothing is unpickled.
+
+        Raises:
+            InputError: the folder is missing, of another recipe or version, or was changed after it was written.
+        """
+        state = model_files.read(Path(folder), PAPER_SCHEMA)
+        wrote, here = state["libraries"].get("scikit-learn"), version("scikit-learn")
+        if wrote != here:
+            raise InputError(f"the model in {str(folder)!r} is of scikit-learn {wrote}, and this is {here}; train it anew")
+        return cls(
+            load_catalog() if catalog is None else catalog,
+            PaperRecipe(**state["parameters"]).load(Path(folder), state["columns"]),
+            state["accuracy"],
+            {route: Interval(**values) for route, values in state["intervals"].items()},
+            state["training"],
+            state["seconds"],
+        )
+
+
+def _answers(pairs: Sequence[Pair], seconds: NDArray[np.float64], known: Sequence[str], within: bool = True) -> Answers:
+    """The stack's seconds as answers; it says nothing of its own uncertainty, so each has the same scale."""
+    routes: list[Route] = [
+        "stack" if {pair.source_gpu.name, pair.target_gpu.name} <= set(known) else "new-gpu" for pair in pairs
+    ]
+    return Answers(
+        np.log(seconds / source_seconds(pairs)),
+        np.ones(len(pairs)),
+        np.full(len(pairs), float(within)),
+        np.array(routes, dtype=np.str_),
+        np.array([pair.source_gpu.name for pair in pairs], dtype=np.str_),
+        origins(pairs),
+    )
