@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..regressor import Catalog, Prediction, Predictor
 from ..regressor.energy import Energy, has_sparse_sensor, predict_energy
@@ -13,6 +13,9 @@ from ..regressor.job import Job, estimate_job
 from ..regressor.precision import CODE, likely_precisions
 from .errors import InputError
 from .profiles import Source
+
+if TYPE_CHECKING:
+    from ..regressor import PaperPredictor
 
 # GPUs that train together wait for each other, so their epochs differ by no more than the detector errs: it calls lengths
 # within 15 % of each other even.
@@ -100,7 +103,11 @@ def _why_not(source: Source) -> str:
 
 
 def predict_job(
-    predictor: Predictor, catalog: Catalog, sources: Sequence[Source], targets: Sequence[str] | None, epochs: int | None
+    predictor: Predictor | PaperPredictor,
+    catalog: Catalog,
+    sources: Sequence[Source],
+    targets: Sequence[str] | None,
+    epochs: int | None,
 ) -> list[Answer]:
     """Predict the job of these GPUs (see `comparable`) on each target, or on every GPU of the catalogue; fastest first."""
     by_source = [{one.gpu: one for one in predictor.predict(source.profile, targets)} for source in sources]

@@ -23,6 +23,7 @@ from ..recommendation.skypilot import resources_yaml
 from ..recommendations import recommend_job
 from .per_step import per_step
 from .precision import precision_option
+from .recipe import Recipe, load_predictor, recipe_option
 from .recommend_text import job_title, recommend_text
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 )
 @per_step
 @precision_option("the job's matrix products")
+@recipe_option
 @click.option("--startup", type=float, metavar="MINUTES", help="From ordering an instance to the first epoch; paid for.")
 @click.option("--idle-share", type=float, metavar="SHARE", help="Of the job's time here, waiting outside its epochs.")
 @click.option("--checkpoint-share", type=float, metavar="SHARE", help="Of it, writing checkpoints outside its epochs.")
@@ -65,6 +67,7 @@ def recommend(
     samples_per_step: float | None,
     tokens_per_step: float | None,
     precision: Precision | None,
+    recipe: Recipe,
     startup: float | None,
     idle_share: float | None,
     checkpoint_share: float | None,
@@ -104,7 +107,8 @@ def recommend(
     catalog = with_own(catalog, read)
     instances, notes = load_instances(prices, catalog)
     sources, doubts = comparable(read)
-    answers = predict_job(Predictor.load(model, catalog), catalog, sources, None, None)
+    predictor = load_predictor(recipe, model, catalog)
+    answers = predict_job(predictor, catalog, sources, None, None)
     need = None if memory is None else _memory(memory)
     found = recommend_job(
         sources,
@@ -123,7 +127,8 @@ def recommend(
     profile, ranking, decision, need = source.profile, found.ranking, found.decision, found.need
     old = stale([row.instance for row in ranking.recommendations], date.today())
     of_sources = [note if len(read) == 1 else f"{each.name}: {note}" for each in sources for note in each.notes]
-    about = [*of_sources, *of_job, *doubts, *waits_of(source, read, instances), of_precision(source, answers)]
+    of_recipe = of_precision(source, answers) if isinstance(predictor, Predictor) else predictor.note(profile)
+    about = [*of_sources, *of_job, *doubts, *waits_of(source, read, instances), of_recipe]
     about += [NO_STEP] if rate is None and (samples_per_step or tokens_per_step) else []
     drawn = [
         *ranking.recommendations,
@@ -145,6 +150,7 @@ def recommend(
 
     if as_json:
         answer = {
+            "recipe": recipe,
             "source": profile.gpu,
             "simulated": any(each.profile.simulated for each in sources),
             "gpus": found.gpus,
