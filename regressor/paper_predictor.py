@@ -28,6 +28,8 @@ from .scoring import conformal_quantile, score
 
 Route = Literal["stack", "new-gpu"]
 
+_BEYOND = "its trees answer nothing beyond the GPUs that they saw"
+
 
 @dataclass(frozen=True)
 class PaperPredictor:
@@ -136,7 +138,8 @@ class PaperPredictor:
     def note(self, profile: Profile) -> str:
         """What a reader of the answers should know of this recipe."""
         of = f"recipe paper, fitted on {self.training['workloads']} workloads on {', '.join(self.training['gpus'])}"
-        return f"{of}: it does not know the precision, and its intervals are ours, as the paper has none{self._beyond(profile)}"
+        says = f"{_BEYOND}, it does not know the precision, and its intervals are ours, as the paper has none"
+        return f"{of}: {says}{self._beyond(profile)}"
 
     def _beyond(self, profile: Profile) -> str:
         if self._is_within(profile):
@@ -163,7 +166,7 @@ class PaperPredictor:
         seconds = source_seconds([pair])[0] * ratio
         low, high = with_epoch(profile, seconds, half_width)
         new = [gpu.name for gpu in (pair.source_gpu, pair.target_gpu) if gpu.name not in self.training["gpus"]]
-        measured = f"nothing was measured on {' and '.join(new)}" if new else "jobs measured on both GPUs"
+        measured = f"nothing was measured on {' and '.join(new)}; {_BEYOND}" if new else "jobs measured on both GPUs"
         why = [
             f"the paper's recipe: {measured}",
             f"interval, ours, from {LEFT_OUT[self.intervals[route].protocol]}{self._beyond(profile)}",

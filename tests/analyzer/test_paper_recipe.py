@@ -72,13 +72,13 @@ def test_a_trace_and_its_profile_on_every_gpu(folder: Path, capsys: Capture) -> 
         assert one["low"] <= one["seconds"] <= one["high"] and one["energy"] is not None
     (note,) = [note for note in of_trace["notes"] if "recipe paper" in note]
     assert note == (
-        "recipe paper, fitted on 6 workloads on A10G, T4, V100 SXM2 16GB: it does not know the precision, and its intervals "
-        "are ours, as the paper has none"
+        "recipe paper, fitted on 6 workloads on A10G, T4, V100 SXM2 16GB: its trees answer nothing beyond the GPUs that they "
+        "saw, it does not know the precision, and its intervals are ours, as the paper has none"
     )
     assert main(["predict", str(folder / "run.json"), *map(str, asked), "--target", "L4", "--epochs", "3"]) == 0
     text = capsys.readouterr().out
     assert f"note: {note}" in text and "precision not known" not in text
-    assert "L4: the paper's recipe: nothing was measured on L4; interval, ours, from GPUs left out of training" in text
+    assert "L4: the paper's recipe: nothing was measured on L4; its trees" in text
 
 
 def test_recommendations_rest_on_it_too(folder: Path, capsys: Capture) -> None:
