@@ -1,6 +1,6 @@
 """What a prediction rests on, in two words; nothing heavy is imported here, for the service's page."""
 
-BOTH_MEASURED = frozenset({"measured", "ensemble", "incomplete", "calibrated", "job", "speeds"})
+BOTH_MEASURED = frozenset({"measured", "ensemble", "incomplete", "calibrated", "job", "speeds", "stack"})
 """Routes of predictions that rest on measurements of both GPUs; the others take one of them, or both, from the data sheet."""
 
 # Below, less than half of what was learnt from telemetry like this counts.

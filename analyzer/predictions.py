@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..regressor import Catalog, Prediction, Predictor
 from ..regressor.energy import Energy, has_sparse_sensor, predict_energy
@@ -15,6 +15,9 @@ from ..regressor.precision import CODE, likely_precisions
 from .errors import InputError
 from .profiles import Source
 from .recommendation.memory_fit import GIB, MemoryNeed, most_memory
+
+if TYPE_CHECKING:
+    from ..regressor import PaperPredictor
 
 # GPUs that train together wait for each other, so their epochs differ by no more than the detector errs: it calls lengths
 # within 15 % of each other even.
@@ -132,7 +135,7 @@ def _why_not(source: Source) -> str:
 
 
 def predict_job(
-    predictor: Predictor,
+    predictor: Predictor | PaperPredictor,
     catalog: Catalog,
     sources: Sequence[Source],
     targets: Sequence[str] | None,

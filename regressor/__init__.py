@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .errors import InputError
     from .evaluation import Evaluation, evaluate, evaluate_split
     from .gpus import Catalog, Gpu, load_catalog
+    from .paper_predictor import PaperPredictor
     from .prediction import Prediction
     from .predictor import Predictor
     from .profile import Profile
@@ -23,6 +24,7 @@ __all__ = [
     "Evaluation",
     "Gpu",
     "InputError",
+    "PaperPredictor",
     "Prediction",
     "Predictor",
     "Profile",
@@ -38,6 +40,7 @@ _MODULES = {
     "Evaluation": "evaluation",
     "Gpu": "gpus",
     "InputError": "errors",
+    "PaperPredictor": "paper_predictor",
     "Prediction": "prediction",
     "Predictor": "predictor",
     "Profile": "profile",

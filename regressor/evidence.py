@@ -13,7 +13,7 @@ from .speeds import SHEET_FIGURES
 # Of a move into order, log.
 _WORTH_SAYING = 0.01
 
-_LEFT_OUT = {
+LEFT_OUT = {
     "P2": "workloads left out of training",
     "P3": "jobs left out of training",
     "P4": "GPUs left out of training",
@@ -48,7 +48,7 @@ def why(
     if by_precision:
         each = ", ".join(f"{ratio:.2f}x in {CODE[name]}" for name, ratio in by_precision.items())  # type: ignore[index]
         parts.append(f"the precision is not known: {each}")
-    parts.append(f"interval from {_LEFT_OUT[protocol]}")
+    parts.append(f"interval from {LEFT_OUT[protocol]}")
     if route in ("ensemble", "incomplete", "residual", CALIBRATED) and round(support, 2) < 1:
         parts.append(f"{_outside(pair, support, recipe)}, so what was learnt from telemetry counts {support:.0%}")
     if route != CALIBRATED and any(gpu.name in new and gpu.vendor != "NVIDIA" for gpu in (pair.source_gpu, pair.target_gpu)):

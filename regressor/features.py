@@ -27,10 +27,10 @@ def paper_features(pairs: Sequence[Pair]) -> pd.DataFrame:
         One row per pair; columns ``<metric>_<statistic>`` in base units, ``<attribute>_ratio``, ``latency`` in seconds. NaN
         where a profile has no such metric, or an attribute is unknown or 0 on the target.
     """
-    return pd.DataFrame([_paper_row(pair) for pair in pairs], columns=_PAPER_COLUMNS, dtype=np.float64)
+    return pd.DataFrame([_paper_row(pair) for pair in pairs], columns=PAPER_COLUMNS, dtype=np.float64)
 
 
-_PAPER_COLUMNS = [
+PAPER_COLUMNS = [
     *(f"{metric}_{statistic}" for metric in sorted(METRICS) for statistic in STATISTICS),
     *(f"{figure}_ratio" for figure in FIGURES),
     "latency",

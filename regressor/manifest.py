@@ -1,20 +1,24 @@
 """What a model's ``model.json`` holds, value by value: a forged or foreign one is refused before anything is built from it."""
 
+from collections.abc import Mapping
 from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from .derived import columns_of
 from .errors import InputError
+from .features import PAPER_COLUMNS
 from .precision import Kind, Precision
 from .profile import LONGEST_NAME, Profile, feature_set
 from .recipes.default import SPEEDS_FILE, Route
 from .residual_process import MOST_PAIRS
 from .smooth_features import SMOOTH
 from .speeds import FIGURES
+from .stack_files import FILES as STACK_FILES
 from .telemetry_correction import FILES as CORRECTION_FILES
 
 SCHEMA = "epochcast.regressor/v5"
+PAPER_SCHEMA = "epochcast.regressor.paper/v1"
 
 Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
 Count = Annotated[int, Field(ge=0, le=10**9)]
@@ -205,14 +209,52 @@ class Manifest(_Part):
         return self
 
 
-def checked(text: str | bytes, where: str) -> Manifest:
-    """Return the manifest that JSON ``text`` of the file ``where`` holds.
+class PaperParameters(_Part):
+    """The hyper-parameters of :class:`~epochcast.regressor.recipes.paper.PaperRecipe`."""
+
+    features: Literal["all", "dynamic", "static"]
+    latency: bool
+    trees: Annotated[int, Field(ge=1, le=10_000)]
+    iterations: Annotated[int, Field(ge=1, le=100_000)]
+    cv: Annotated[int, Field(ge=2, le=1000)]
+    random_state: Count
+
+
+class PaperManifest(_Part):
+    """``model.json`` of the paper's recipe, beside the files of :mod:`~epochcast.regressor.stack_files`."""
+
+    schema_: Annotated[Literal["epochcast.regressor.paper/v1"], Field(alias="schema")]
+    epochcast: Name
+    parameters: PaperParameters
+    columns: Annotated[list[Name], Field(min_length=1, max_length=1000)]
+    seconds: tuple[Positive, Positive]
+    intervals: Annotated[dict[Literal["stack", "new-gpu"], IntervalState], Field(min_length=2)]
+    training: Training
+    accuracy: dict[Literal["P2", "P3", "P4"], Accuracy]
+    libraries: dict[Name, Name]
+    files: dict[FileName, Sha256]
+    fingerprint: Sha256
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> "PaperManifest":
+        if missing := sorted({*STACK_FILES} - set(self.files)):
+            raise ValueError(f"files lacks {missing[0]}")
+        if foreign := sorted(set(self.columns) - set(PAPER_COLUMNS)):
+            raise ValueError(f"columns has {foreign[0]!r}, which is no feature of the paper's")
+        return self
+
+
+MANIFESTS: Mapping[str, type[Manifest | PaperManifest]] = {SCHEMA: Manifest, PAPER_SCHEMA: PaperManifest}
+
+
+def checked(text: str | bytes, where: str, schema: str = SCHEMA) -> Manifest | PaperManifest:
+    """Return the manifest of a schema that JSON ``text`` of the file ``where`` holds.
 
     Raises:
         InputError: a key is missing or unknown, or a value is of another type or out of its range; the first one is named.
     """
     try:
-        return Manifest.model_validate_json(text)
+        return MANIFESTS[schema].model_validate_json(text)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         key = ".".join(str(part) for part in first["loc"]) or "the file"

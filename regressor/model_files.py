@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from .errors import InputError
-from .manifest import SCHEMA, checked
+from .manifest import PAPER_SCHEMA, SCHEMA, checked
 
 MANIFEST = "model.json"
 SHIPPED = Path(__file__).parent / "models" / "default"
 """The model that comes with the package."""
 
 _LIBRARIES = ("numpy", "scikit-learn", "scipy")
+
+_RECIPES = {SCHEMA: "default", PAPER_SCHEMA: "paper"}
 
 # Most bytes of one file: the shipped ones take 20 kB and less than 1 MB.
 _MANIFEST_LIMIT = 10_000_000
@@ -28,13 +30,14 @@ def fingerprint(value: object) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def write(folder: Path, state: dict[str, Any], save: Callable[[Path], None]) -> None:
+def write(folder: Path, state: dict[str, Any], save: Callable[[Path], None], schema: str = SCHEMA) -> None:
     """Write ``state`` and the files of ``save`` into ``folder``, through a folder beside it.
 
     Args:
         folder: a new or empty one, or an older model's.
         state: the keys of :class:`~epochcast.regressor.manifest.Manifest` that the model itself knows.
         save: writes the model's other files into the folder that it is given.
+        schema: of the recipe's manifest.
 
     Raises:
         InputError: ``folder`` exists and is no model, the place cannot be written or is full, or ``state`` is not one.
@@ -49,7 +52,7 @@ def write(folder: Path, state: dict[str, Any], save: Callable[[Path], None]) -> 
         fresh.chmod(0o755)
         save(fresh)
         manifest = {
-            "schema": SCHEMA,
+            "schema": schema,
             "epochcast": version("epochcast"),
             **state,
             "libraries": {name: version(name) for name in _LIBRARIES},
@@ -57,7 +60,7 @@ def write(folder: Path, state: dict[str, Any], save: Callable[[Path], None]) -> 
         }
         manifest["fingerprint"] = fingerprint(manifest)
         text = json.dumps(manifest, indent=1) + "\n"
-        checked(text, MANIFEST)  # what could not be read again is not written
+        checked(text, MANIFEST, schema)  # what could not be read again is not written
         (fresh / MANIFEST).write_text(text, "utf-8")
         _swap(fresh, folder)
     except OSError as error:
@@ -82,11 +85,11 @@ def _swap(fresh: Path, folder: Path) -> None:
     shutil.rmtree(old)
 
 
-def read(folder: Path) -> dict[str, Any]:
+def read(folder: Path, schema: str = SCHEMA) -> dict[str, Any]:
     """Return the checked state that :func:`write` stored, once every byte of its files is what it was.
 
     Raises:
-        InputError: something is missing, of another schema, was changed, or holds what no model can.
+        InputError: something is missing, of another schema or recipe, was changed, or holds what no model can.
     """
     place = f"{MANIFEST} in {str(folder)!r}"
     try:
@@ -99,15 +102,20 @@ def read(folder: Path) -> dict[str, Any]:
         stored = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{place} is not JSON: {error}; train the model anew") from error
-    schema = stored.get("schema") if isinstance(stored, dict) else None
-    if schema != SCHEMA:
+    found = stored.get("schema") if isinstance(stored, dict) else None
+    if found != schema and isinstance(found, str) and found in _RECIPES:
+        raise InputError(
+            f"the model in {str(folder)!r} is of recipe {_RECIPES[found]!r}, and one of recipe {_RECIPES[schema]!r} is needed "
+            "here: name another model, or with `epochcast predict` and `epochcast recommend` the other --recipe"
+        )
+    if found != schema:
         writer = stored.get("epochcast") if isinstance(stored, dict) else None
         by = f" (epochcast {writer:.20} wrote it)" if isinstance(writer, str) else ""
-        has = f"has schema {schema!r:.60}; this version reads {SCHEMA!r}"
+        has = f"has schema {found!r:.60}; this version reads {schema!r}"
         raise InputError(f"the model in {str(folder)!r} {has}, train it anew{by}")
     if stored.pop("fingerprint", None) != fingerprint(stored):
         raise InputError(f"{place} was changed after training (its fingerprint differs); train it anew")
-    manifest = checked(content, place).model_dump(by_alias=True)
+    manifest = checked(content, place, schema).model_dump(by_alias=True)
     for name, checksum in manifest["files"].items():
         try:
             digest = hashlib.sha256(_content(folder / name, _FILE_LIMIT)).hexdigest()

@@ -116,7 +116,7 @@ class Predictor:
         asked = set(self.catalog) if targets is None else {self.catalog.resolve(name).name for name in targets}
         # All of them, also where few are asked for: answers depend on each other's order.
         others = [Pair(profile, source, gpu) for gpu in self.catalog.values() if gpu != source]
-        predictions = [self._same(profile, source)] if source.name in asked else []
+        predictions = [self.same_gpu(profile, source)] if source.name in asked else []
         if others:
             answers = self.answer(others)
             by_precision = self._by_precision(profile, others)
@@ -132,13 +132,7 @@ class Predictor:
 
     def on_gpus(self, prediction: Prediction, gpus: int) -> Prediction:
         """The prediction for ``gpus`` of its GPU in each machine, with the same batch on each (docs/decisions/0042)."""
-        before = prediction.gpus
-        if gpus == before:
-            return prediction
-        gpu, batch = self.catalog[prediction.gpu], prediction.batch
-        log_factor = self.scaling.log_seconds(gpu, gpus, batch) - self.scaling.log_seconds(gpu, before, batch)
-        why = f"{gpus} GPUs instead of {before}: {math.exp(-log_factor):.2f} times as fast, as measured jobs scaled"
-        return prediction.changed(log_factor, self.scaling.width(before, gpus), gpus=gpus, why=why)
+        return self.scaling.on_gpus(prediction, self.catalog[prediction.gpu], gpus)
 
     def with_larger_batch(self, prediction: Prediction, source: Gpu) -> Prediction:
         """The prediction with a batch that grows with the memory of its GPU above that of ``source``."""
@@ -162,8 +156,9 @@ class Predictor:
         return {precision: _ordered(pairs, log_ratio, [precision]) for precision, log_ratio in each}
 
     @staticmethod
-    def _same(profile: Profile, source: Gpu) -> Prediction:
-        low, high = (None, None) if profile.epoch_s is None else _with_epoch(profile, profile.epoch_s, 0.0)
+    def same_gpu(profile: Profile, source: Gpu) -> Prediction:
+        """The answer for the GPU that the profile was taken on."""
+        low, high = (None, None) if profile.epoch_s is None else with_epoch(profile, profile.epoch_s, 0.0)
         measured = "the profile was taken on this GPU"
         return Prediction(
             source.name, 1.0, profile.epoch_s, low, high, measured, 1.0, 1.0, "measured", 1.0, (), gpus=profile.gpus
@@ -175,7 +170,7 @@ class Predictor:
         profile, route = pair.source, str(answers.routes[row])
         ratio, factor = _waited(profile, log_ratio), float(np.exp(half_width))
         seconds = None if profile.epoch_s is None else profile.epoch_s * ratio
-        low, high = (None, None) if seconds is None else _with_epoch(profile, seconds, half_width)
+        low, high = (None, None) if seconds is None else with_epoch(profile, seconds, half_width)
         return Prediction(
             gpu=pair.target_gpu.name,
             ratio=ratio,
@@ -276,7 +271,7 @@ def _waited(profile: Profile, log_ratio: float) -> float:
     return ratio + looks_busy * (1 - max(ratio - (1 - busy), 0.0) / busy)
 
 
-def _with_epoch(profile: Profile, seconds: float, half_width: float) -> tuple[float, float]:
+def with_epoch(profile: Profile, seconds: float, half_width: float) -> tuple[float, float]:
     """The interval of ``seconds``, with the uncertainty of the profile's own epoch; both are independent, so squares add."""
     assert profile.epoch_s is not None
     below = 0.0 if profile.epoch_s_low is None else np.log(profile.epoch_s / profile.epoch_s_low)

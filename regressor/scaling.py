@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from .gpus import Catalog, Gpu
+from .prediction import Prediction
 from .profile import Profile
 from .scoring import conformal_quantile
 
@@ -112,6 +113,15 @@ class Scaling:
         ``batch``: on each GPU, relative to the job's own; with a larger one there are fewer steps, each with its exchange.
         """
         return float(np.log1p(self._overhead(gpu, gpus) / batch) - np.log(gpus))
+
+    def on_gpus(self, prediction: Prediction, gpu: Gpu, gpus: int) -> Prediction:
+        """The prediction for ``gpus`` of its GPU in each machine, with the same batch on each."""
+        before, batch = prediction.gpus, prediction.batch
+        if gpus == before:
+            return prediction
+        log_factor = self.log_seconds(gpu, gpus, batch) - self.log_seconds(gpu, before, batch)
+        why = f"{gpus} GPUs instead of {before}: {np.exp(-log_factor):.2f} times as fast, as measured jobs scaled"
+        return prediction.changed(log_factor, self.width(before, gpus), gpus=gpus, why=why)
 
     def width(self, before: int, after: int) -> float:
         """Half-width of the 90 % interval of the difference between two :meth:`log_seconds`."""

@@ -14,12 +14,14 @@ from ...regressor.explain import Effect
 from ...regressor.explain import explain as explain_ratio
 from ...regressor.precision import Precision, likely_precisions
 from ..cycles import NO_STEP, Throughput, rates
+from ..errors import InputError
 from ..predictions import Answer, comparable, of_gpus_and_batch, of_memory, of_precision, of_sensors, predict_job
 from ..profiles import Source, on_gpus, read_sources, slowest_of, throughput_of, waits_of, with_own, with_precision
 from .batch import batch_may_grow_option
 from .per_step import per_step
 from .precision import precision_option
 from .predict_text import sentences
+from .recipe import Recipe, load_predictor, recipe_option
 
 
 @click.command()
@@ -32,6 +34,7 @@ from .predict_text import sentences
 @click.option("--epochs", type=int, metavar="N", help="Add time and energy of the whole job: N epochs (or cycles, or steps).")
 @per_step
 @precision_option("the job's matrix products")
+@recipe_option
 @click.option("--explain", is_flag=True, help="Say which features moved each answer most.")
 @click.option("--model", type=click.Path(path_type=Path), metavar="DIR", help="A model fitted by `epochcast train regressor`.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
@@ -46,6 +49,7 @@ def predict(
     samples_per_step: float | None,
     tokens_per_step: float | None,
     precision: Precision | None,
+    recipe: Recipe,
     explain: bool,
     model: Path | None,
     as_json: bool,
@@ -59,12 +63,15 @@ def predict(
              epochcast predict run.gpu0.parquet run.gpu1.parquet
              epochcast predict runs/ --tokens-per-step 524288
              epochcast predict run.parquet --target "H100 SXM5" --target-gpus 8
+             epochcast predict run.parquet --recipe paper --model my-paper
     """
+    if explain and recipe != "default":
+        raise InputError(f"--explain explains answers of recipe 'default', not of {recipe!r}; leave it out")
     catalog = load_catalog(gpus)
     read, of_job = read_sources(traces_or_profiles, catalog, gpu)
     read = on_gpus([with_precision(source, precision) for source in read])
     catalog = with_own(catalog, read)
-    predictor = Predictor.load(model, catalog)
+    predictor = load_predictor(recipe, model, catalog)
     sources, notes = comparable(read)
     job = slowest_of(sources)
     rate = throughput_of(job, samples_per_step, tokens_per_step)
@@ -73,13 +80,13 @@ def predict(
     notes += [NO_STEP] if rate is None and (samples_per_step or tokens_per_step) else []
     names = [catalog.resolve(name).name for name in targets] or None
     answers = predict_job(predictor, catalog, sources, names, epochs, target_gpus=target_gpus, batch_may_grow=batch_may_grow)
-    notes.append(of_precision(job, answers))
+    notes.append(of_precision(job, answers) if isinstance(predictor, Predictor) else predictor.note(job.profile))
     notes.append(of_gpus_and_batch(sources, answers, batch_may_grow=batch_may_grow))
     notes += of_memory(sources, answers)
     notes += of_sensors(sources, answers, catalog)
-    explanations = _explanations(predictor, sources, answers) if explain else None
+    explanations = _explanations(predictor, sources, answers) if explain and isinstance(predictor, Predictor) else None
     if as_json:
-        click.echo(json.dumps(_json(sources, answers, notes, explanations, rate), indent=2))
+        click.echo(json.dumps({"recipe": recipe} | _json(sources, answers, notes, explanations, rate), indent=2))
     else:
         click.echo(sentences(sources, answers, notes, explanations, rate, in_full=bool(targets)))
     return 0 if any(answer.fits is not False for answer in answers) else 1

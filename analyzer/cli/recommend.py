@@ -24,6 +24,7 @@ from ..recommendations import recommend_job
 from .batch import batch_may_grow_option
 from .per_step import per_step
 from .precision import precision_option
+from .recipe import Recipe, load_predictor, recipe_option
 from .recommend_text import job_title, recommend_text
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 )
 @per_step
 @precision_option("the job's matrix products")
+@recipe_option
 @click.option("--startup", type=float, metavar="MINUTES", help="From ordering an instance to the first epoch; paid for.")
 @click.option("--idle-share", type=float, metavar="SHARE", help="Of the job's time here, waiting outside its epochs.")
 @click.option("--checkpoint-share", type=float, metavar="SHARE", help="Of it, writing checkpoints outside its epochs.")
@@ -68,6 +70,7 @@ def recommend(
     samples_per_step: float | None,
     tokens_per_step: float | None,
     precision: Precision | None,
+    recipe: Recipe,
     startup: float | None,
     idle_share: float | None,
     checkpoint_share: float | None,
@@ -109,7 +112,7 @@ def recommend(
     catalog = with_own(catalog, read)
     instances, notes = load_instances(prices, catalog)
     sources, doubts = comparable(read)
-    predictor = Predictor.load(model, catalog)
+    predictor = load_predictor(recipe, model, catalog)
     answers = predict_job(predictor, catalog, sources, None, None, batch_may_grow=batch_may_grow)
     need = None if memory is None else _memory(memory)
     found = recommend_job(
@@ -130,7 +133,8 @@ def recommend(
     profile, ranking, decision, need = source.profile, found.ranking, found.decision, found.need
     old = stale([row.instance for row in ranking.recommendations], date.today())
     of_sources = [note if len(read) == 1 else f"{each.name}: {note}" for each in sources for note in each.notes]
-    about = [*of_sources, *of_job, *doubts, *waits_of(source, read, instances), of_precision(source, answers)]
+    of_recipe = of_precision(source, answers) if isinstance(predictor, Predictor) else predictor.note(profile)
+    about = [*of_sources, *of_job, *doubts, *waits_of(source, read, instances), of_recipe]
     about.append(of_gpus_and_batch(sources, answers, batch_may_grow=batch_may_grow))
     about += [NO_STEP] if rate is None and (samples_per_step or tokens_per_step) else []
     drawn = [
@@ -153,6 +157,7 @@ def recommend(
 
     if as_json:
         answer = {
+            "recipe": recipe,
             "source": profile.gpu,
             "simulated": any(each.profile.simulated for each in sources),
             "gpus": found.gpus,

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from ....regressor import Predictor, load_catalog
+from ....regressor import PaperPredictor, Predictor, load_catalog
 from ....regressor.precision import Precision
 from ...training_data import load_training_data
 from .. import progress
 from ..precision import precision_option
+from ..recipe import Recipe, recipe_option
 
 _NEW = {"P2": "on a new workload", "P3": "on a new model", "P4": "on a new GPU"}
 
@@ -29,19 +31,24 @@ _NEW = {"P2": "on a new workload", "P3": "on a new model", "P4": "on a new GPU"}
 )
 @click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="A TOML file with GPUs of your own.")
 @precision_option("the matrix products of jobs in the data that do not say theirs")
+@recipe_option
 @click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="The folder to write the model to.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-def regressor(data: tuple[Path, ...], gpus: Path | None, precision: Precision | None, out: Path, as_json: bool) -> int:
+def regressor(
+    data: tuple[Path, ...], gpus: Path | None, precision: Precision | None, recipe: Recipe, out: Path, as_json: bool
+) -> int:
     """Fit the black-box latency predictor on profiles of several GPUs.
 
     \b
     Example: epochcast train regressor --data cloud_hw_trainpred.csv --out my-model
              epochcast train regressor --data corpus-t4/ --data corpus-l4/ --out my-model
              epochcast train regressor --data traces/ --out my-model
+             epochcast train regressor --recipe paper --data cloud_hw_trainpred.csv --out my-paper
 
     Runs of a corpus on a CPU, or on a GPU that no catalogue has, are left out and named. In a folder of traces, beside
     each NAME.parquet or NAME.csv stands NAME.json with its "workload", its "group" and, where known, its true epochs
-    ("epoch_starts", "epoch_ends", "training"); otherwise they are detected.
+    ("epoch_starts", "epoch_ends", "training"); otherwise they are detected. The paper's recipe takes a few minutes: it is
+    fitted a dozen times, for intervals that the paper does not have.
     """
     began = time.monotonic()
     catalog = load_catalog(gpus)
@@ -49,30 +56,38 @@ def regressor(data: tuple[Path, ...], gpus: Path | None, precision: Precision | 
     for sentence in left_out:
         click.echo(f"epochcast: {sentence}", err=True)
     profiles = [replace(profile, precision=profile.precision or precision) for profile in profiles]
-    predictor = Predictor.fit(profiles, catalog, progress=progress.show)
+    predictor = (Predictor if recipe == "default" else PaperPredictor).fit(profiles, catalog, progress=progress.show)
     progress.clear()
     predictor.save(out)
     gpus_seen, seconds = sorted({profile.gpu for profile in profiles}), round(time.monotonic() - began, 1)
-    correction = predictor.recipe.correction_
-    accuracy = {protocol: figures["mape"] for protocol, figures in predictor.reliability.accuracy.items()}
+    metrics: Sequence[str] = ()
+    excluded: Mapping[str, str] = {}
+    if isinstance(predictor, PaperPredictor):
+        measured, metrics, excluded = predictor.accuracy, predictor.metrics, predictor.recipe.excluded_
+    else:
+        measured, correction = predictor.reliability.accuracy, predictor.recipe.correction_
+        if correction is not None:
+            metrics, excluded = correction.features_.metrics, correction.features_.excluded
+    accuracy = {protocol: figures["mape"] for protocol, figures in measured.items()}
     if as_json:
         answer = {
             "rows": len(profiles),
             "gpus": gpus_seen,
             "seconds": seconds,
             "mape": accuracy,
-            "metrics": [] if correction is None else list(correction.features_.metrics),
-            "excluded": {} if correction is None else dict(correction.features_.excluded),
+            "metrics": list(metrics),
+            "excluded": dict(excluded),
         }
         click.echo(json.dumps(answer))
         return 0
     click.echo(f"{out}: fitted on {len(profiles)} profiles of {', '.join(gpus_seen)} in {seconds} s")
     errors = ", ".join(f"{error:.1f} % {_NEW[protocol]}" for protocol, error in accuracy.items())
     click.echo(f"mean error on what was left out: {errors}")
-    if correction is None:
+    if not metrics:
         click.echo("metrics: none, as too few profiles have telemetry; only the speeds of GPUs were learnt")
         return 0
-    click.echo(f"metrics: {', '.join(correction.features_.metrics)}")
-    for name, reason in correction.features_.excluded.items():
-        click.echo(f"not used: {name} ({reason})")
+    click.echo(f"metrics: {', '.join(metrics)}")
+    if recipe == "default":  # the paper's are features, a hundred of them: --json
+        for name, reason in excluded.items():
+            click.echo(f"not used: {name} ({reason})")
     return 0

@@ -1,0 +1,250 @@
+"""The paper's recipe as a predictor: its stack on one profile, with intervals of ours, as the paper has none."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from . import model_files
+from .answers import Answers
+from .errors import InputError
+from .evidence import LEFT_OUT
+from .gpus import Catalog, Gpu, load_catalog
+from .intervals import Interval, half_widths
+from .manifest import PAPER_SCHEMA
+from .pairs import Pair, make_pairs, origins, source_seconds, target_seconds
+from .prediction import Prediction
+from .predictor import Predictor, with_epoch
+from .profile import METRICS, STATISTICS, Profile
+from .protocols import Rows, out_of_fold
+from .recipes import Recipe
+from .recipes.paper import PaperRecipe
+from .scaling import Scaling
+from .scoring import conformal_quantile, score
+
+Route = Literal["stack", "new-gpu"]
+
+_BEYOND = "its trees answer nothing beyond the GPUs that they saw"
+
+
+@dataclass(frozen=True)
+class PaperPredictor:
+    """A fitted :class:`~epochcast.regressor.recipes.paper.PaperRecipe` with what its answers need.
+
+    Attributes:
+        catalog: the GPUs that can be asked for.
+        recipe: the fitted recipe.
+        accuracy: error figures per protocol, one shuffle of the folds.
+        intervals: ``stack`` between GPUs of the training, ``new-gpu`` where one is not among them.
+        training: what it was fitted on, as of :class:`~epochcast.regressor.predictor.Predictor`.
+        seconds: the shortest and the longest epoch of the training; trees answer nothing beyond.
+    """
+
+    catalog: Catalog
+    recipe: PaperRecipe
+    accuracy: dict[str, dict[str, float]]
+    intervals: dict[str, Interval]
+    training: dict[str, Any]
+    seconds: tuple[float, float]
+
+    @classmethod
+    def fit(
+        cls,
+        profiles: Sequence[Profile],
+        catalog: Catalog,
+        recipe: PaperRecipe | None = None,
+        progress: Callable[[str], object] = lambda step: None,
+    ) -> "PaperPredictor":
+        """Fit on measured profiles, and measure intervals by leaving models (else workloads) and GPUs out: a dozen fits.
+
+        ``progress`` is told of each step before it.
+
+        Raises:
+            InputError: fewer than five workloads were seen on two GPUs, or a profile cannot be trained on.
+        """
+        recipe = PaperRecipe() if recipe is None else clone(recipe)
+        pairs = make_pairs(profiles, catalog)
+        seconds, known = target_seconds(pairs), sorted({pair.source_gpu.name for pair in pairs})
+        accuracy: dict[str, dict[str, float]] = {}
+
+        def errors(protocol: str, also: Callable[[Recipe, Rows], object] = lambda fitted, test: None) -> NDArray[np.float64]:
+            """Log errors of what was left out, shape (n,)."""
+
+            def told(done: int, folds: int) -> None:
+                progress(f"{protocol}: fit {done + 1} of {folds}")
+
+            predicted, _, _ = out_of_fold(pairs, protocol, recipe, progress=told, also=also)
+            accuracy[protocol] = asdict(score(seconds, predicted))
+            return np.log(predicted / seconds)
+
+        from_new: list[NDArray[np.float64]] = []  # P4 seen from the other end, where the recipe errs more
+
+        def ask_from_new(fitted: Recipe, test: Rows) -> None:
+            out = [pair for pair in pairs if pair.source_gpu == pairs[test[0]].target_gpu]
+            from_new.append(np.log(fitted.predict(out) / target_seconds(out)))
+
+        try:
+            protocol, left_out = "P3", errors("P3")
+        except InputError:
+            protocol, left_out = "P2", errors("P2")
+        answers = _answers(pairs, seconds, known)
+        intervals = {"stack": Interval.of_errors(left_out, answers, protocol)}
+        try:
+            of_new = np.concatenate([errors("P4", ask_from_new), *from_new])
+            intervals["new-gpu"] = Interval(conformal_quantile(of_new), "P4", len(of_new))
+        except InputError:  # of two GPUs none can be left out
+            intervals["new-gpu"] = intervals["stack"]
+        training = {
+            "profiles": len(profiles),
+            "pairs": len(pairs),
+            "workloads": len({pair.source.workload for pair in pairs}),
+            "gpus": known,
+            "fingerprint": model_files.fingerprint([profile.to_json() for profile in profiles]),
+        }
+        progress("fit")
+        span = (float(seconds.min()), float(seconds.max()))
+        return cls(catalog, recipe.fit(pairs), accuracy, intervals, training, span)
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics that a profile must have."""
+        parts = [column.rpartition("_") for column in self.recipe.columns_]
+        return tuple(sorted({metric for metric, _, statistic in parts if metric in METRICS and statistic in STATISTICS}))
+
+    def predict(self, profile: Profile, targets: Sequence[str] | None = None) -> list[Prediction]:
+        """Predict the latency on each target, or on every GPU of the catalogue, fastest first.
+
+        Raises:
+            InputError: the profile's GPU or a target is unknown or ambiguous, or the profile lacks what the stack learnt from.
+        """
+        self._check(profile)
+        source = self.catalog.resolve(profile.gpu)
+        asked = list(self.catalog.values()) if targets is None else [self.catalog.resolve(name) for name in targets]
+        others = [Pair(profile, source, gpu) for gpu in dict.fromkeys(asked) if gpu != source]
+        predictions = [Predictor.same_gpu(profile, source)] if source in asked else []
+        if others:
+            seconds = self.recipe.predict(others)
+            if not (np.isfinite(seconds) & (seconds > 0)).all():
+                raise InputError(f"the model of recipe 'paper' answers {seconds.min():g} s; train it anew")
+            answers = _answers(others, seconds, self.training["gpus"], self._is_within(profile))
+            widths = half_widths(self.intervals, answers)
+            predictions += [self._prediction(pair, answers, row, float(widths[row])) for row, pair in enumerate(others)]
+        return sorted(predictions, key=lambda prediction: prediction.ratio)
+
+    def note(self, profile: Profile) -> str:
+        """What a reader of the answers should know of this recipe."""
+        of = f"recipe paper, fitted on {self.training['workloads']} workloads on {', '.join(self.training['gpus'])}"
+        says = f"{_BEYOND}, it does not know the precision, and its intervals are ours, as the paper has none"
+        return f"{of}: {says}{self._beyond(profile)}"
+
+    def _beyond(self, profile: Profile) -> str:
+        if self._is_within(profile):
+            return ""
+        low, high = self.seconds
+        return f"; {profile.epoch_s:g} s are not within its training's {low:.3g} to {high:.3g} s, where no interval holds"
+
+    def _is_within(self, profile: Profile) -> bool:
+        return profile.epoch_s is not None and self.seconds[0] <= profile.epoch_s <= self.seconds[1]
+
+    def _check(self, profile: Profile) -> None:
+        lacks = [name for name in self.metrics if name not in profile.metrics]
+        if profile.epoch_s is None:
+            lacks.append("epoch seconds")
+        if lacks:
+            raise InputError(
+                f"the profile lacks {', '.join(lacks)}, which the model of recipe 'paper' was trained with; "
+                "record the job with them, or use recipe 'default', which needs none of them"
+            )
+
+    def _prediction(self, pair: Pair, answers: Answers, row: int, half_width: float) -> Prediction:
+        profile, route = pair.source, str(answers.routes[row])
+        ratio, factor = float(np.exp(answers.log_ratio[row])), float(np.exp(half_width))
+        seconds = source_seconds([pair])[0] * ratio
+        low, high = with_epoch(profile, seconds, half_width)
+        new = [gpu.name for gpu in (pair.source_gpu, pair.target_gpu) if gpu.name not in self.training["gpus"]]
+        measured = f"nothing was measured on {' and '.join(new)}; {_BEYOND}" if new else "jobs measured on both GPUs"
+        why = [
+            f"the paper's recipe: {measured}",
+            f"interval, ours, from {LEFT_OUT[self.intervals[route].protocol]}{self._beyond(profile)}",
+            *(["the telemetry is simulated"] if profile.simulated else []),
+        ]
+        return Prediction(
+            gpu=pair.target_gpu.name,
+            ratio=ratio,
+            seconds=seconds,
+            low=low,
+            high=high,
+            why="; ".join(why),
+            ratio_low=ratio / factor,
+            ratio_high=ratio * factor,
+            route=route,
+            support=float(answers.support[row]),
+            features=self.metrics,
+            gpus=profile.gpus,
+        )
+
+    def on_gpus(self, prediction: Prediction, gpus: int) -> Prediction:
+        """The prediction for ``gpus`` of its GPU in each machine, by our figures: the paper has none."""
+        return Scaling().on_gpus(prediction, self.catalog[prediction.gpu], gpus)
+
+    def with_larger_batch(self, prediction: Prediction, source: Gpu) -> Prediction:
+        """Refuse: the stack knows no batch."""
+        raise InputError(
+            "recipe 'paper' knows no batch, so --batch-may-grow belongs to recipe 'default'; leave one of them out"
+        )
+
+    def save(self, folder: Path) -> None:
+        """Write the model into ``folder``, whole or not at all; an older model there is replaced.
+
+        Raises:
+            InputError: ``folder`` exists and holds something else, or cannot be written.
+        """
+        state = {
+            "parameters": self.recipe.get_params(),
+            "columns": self.recipe.columns_,
+            "seconds": self.seconds,
+            "intervals": {route: asdict(interval) for route, interval in self.intervals.items()},
+            "training": self.training,
+            "accuracy": self.accuracy,
+        }
+        model_files.write(Path(folder), state, self.recipe.save, PAPER_SCHEMA)
+
+    @classmethod
+    def load(cls, folder: Path, catalog: Catalog | None = None) -> "PaperPredictor":
+        """Read a model that :meth:`save` wrote with this version of scikit-learn; nothing is unpickled.
+
+        Raises:
+            InputError: the folder is missing, of another recipe or version, or was changed after it was written.
+        """
+        state = model_files.read(Path(folder), PAPER_SCHEMA)
+        wrote, here = state["libraries"].get("scikit-learn"), version("scikit-learn")
+        if wrote != here:
+            raise InputError(f"the model in {str(folder)!r} is of scikit-learn {wrote}, and this is {here}; train it anew")
+        return cls(
+            load_catalog() if catalog is None else catalog,
+            PaperRecipe(**state["parameters"]).load(Path(folder), state["columns"]),
+            state["accuracy"],
+            {route: Interval(**values) for route, values in state["intervals"].items()},
+            state["training"],
+            state["seconds"],
+        )
+
+
+def _answers(pairs: Sequence[Pair], seconds: NDArray[np.float64], known: Sequence[str], within: bool = True) -> Answers:
+    """The stack's seconds as answers; it says nothing of its own uncertainty, so each has the same scale."""
+    routes: list[Route] = [
+        "stack" if {pair.source_gpu.name, pair.target_gpu.name} <= set(known) else "new-gpu" for pair in pairs
+    ]
+    return Answers(
+        np.log(seconds / source_seconds(pairs)),
+        np.ones(len(pairs)),
+        np.full(len(pairs), float(within)),
+        np.array(routes, dtype=np.str_),
+        np.array([pair.source_gpu.name for pair in pairs], dtype=np.str_),
+        origins(pairs),
+    )

@@ -1,0 +1,149 @@
+"""``--recipe paper`` as a user meets it: trained, asked of a trace and a profile, refused where it has no answer."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import joblib
+import pandas as pd
+import pytest
+
+from epochcast.analyzer.cli import main
+from epochcast.analyzer.profiles import profile_of
+from epochcast.analyzer.trace import Trace, write_trace
+from epochcast.detector.simulator import simulate
+from epochcast.regressor import load_catalog
+from epochcast.regressor.model_files import SHIPPED
+from epochcast.regressor.profile import feature_set
+from epochcast.regressor.recipes import PaperRecipe
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Profiles of six workloads on three GPUs, the trace of a seventh, and a small model of the paper's recipe."""
+    folder = tmp_path_factory.mktemp("paper")
+    made = simulate(seed=1, epochs=10, epoch_s=6.0)
+    trace = Trace(pd.DataFrame({"time": made.time, **made.metrics}), gpu=made.gpu, source="replay", simulated=True)
+    write_trace(trace, folder / "run.parquet")
+    seen = profile_of(trace, load_catalog())[0].to_json()
+    (folder / "run.json").write_text(json.dumps(seen))
+    none = dict.fromkeys(("epoch_s", "unit", "epoch_s_low", "epoch_s_high", "first_epoch_s")) | {"epochs": 0}
+    (folder / "ratio.json").write_text(json.dumps(seen | none))
+    (folder / "data").mkdir()
+    for number in range(6):
+        for gpu, faster in {"T4": 1.0, "A10G": 0.5, "V100 SXM2 16GB": 0.4}.items():
+            busy = 0.5 + number / 20
+            of_busy = {"mean": busy, "std": 0.1, "min": 0.1, "p25": busy, "p50": busy, "p75": busy, "max": 1.0}
+            job = {"workload": f"w{number}", "group": f"m{number % 3}", "epoch_s": (number + 1) * 4 * faster, "gpu": gpu}
+            of_job = seen | none | job | {"unit": "epoch", "metrics": seen["metrics"] | {"gpu_utilization": of_busy}}
+            (folder / "data" / f"{number}-{gpu}.json").write_text(json.dumps(of_job))
+    bare = {name: values for name, values in seen["metrics"].items() if name != "gpu_utilization"}
+    (folder / "bare.json").write_text(json.dumps(seen | {"metrics": bare, "feature_set": feature_set(bare)}))
+    with pytest.MonkeyPatch.context() as patch, joblib.parallel_config("threading"):
+        patch.setattr(PaperRecipe.__init__, "__defaults__", ("all", True, 3, 10, 2, 0))
+        train = ["train", "regressor", "--recipe", "paper", "--data", str(folder / "data"), "--out", str(folder / "model")]
+        assert main([*train, "--json"]) == 0
+    return folder
+
+
+def _answer(capsys: Capture, command: str, *arguments: object) -> dict[str, Any]:
+    assert main([command, *map(str, arguments), "--json"]) == 0
+    answer: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return answer
+
+
+def test_a_trace_and_its_profile_on_every_gpu(folder: Path, capsys: Capture) -> None:
+    asked = ("--recipe", "paper", "--model", folder / "model")
+    of_trace, of_profile = (_answer(capsys, "predict", folder / name, *asked) for name in ("run.parquet", "run.json"))
+    assert of_trace["recipe"] == "paper" and of_trace["predictions"] == of_profile["predictions"]
+    by_gpu = {one["gpu"]: one for one in of_trace["predictions"]}
+    assert set(by_gpu) == set(load_catalog())
+    assert {name: by_gpu[name]["route"] for name in ("T4", "A10G", "L4")} == {
+        "T4": "measured",
+        "A10G": "stack",
+        "L4": "new-gpu",
+    }
+    assert by_gpu["T4"]["seconds"] == of_trace["epoch_s"]
+    for one in by_gpu.values():
+        assert one["low"] <= one["seconds"] <= one["high"] and one["energy"] is not None
+    (note,) = [note for note in of_trace["notes"] if "recipe paper" in note]
+    assert note == (
+        "recipe paper, fitted on 6 workloads on A10G, T4, V100 SXM2 16GB: its trees answer nothing beyond the GPUs that they "
+        "saw, it does not know the precision, and its intervals are ours, as the paper has none"
+    )
+    assert main(["predict", str(folder / "run.json"), *map(str, asked), "--target", "L4", "--epochs", "3"]) == 0
+    text = capsys.readouterr().out
+    assert f"note: {note}" in text and "precision not known" not in text
+    assert "L4: the paper's recipe: nothing was measured on L4; its trees" in text
+
+
+def test_recommendations_rest_on_it_too(folder: Path, capsys: Capture) -> None:
+    ours, papers = (
+        _answer(capsys, "recommend", folder / "run.json", *recipe)
+        for recipe in ((), ("--recipe", "paper", "--model", folder / "model"))
+    )
+    assert (ours["recipe"], papers["recipe"]) == ("default", "paper")
+    assert any("recipe paper" in note for note in papers["notes"])
+    assert ours["recommendations"] != papers["recommendations"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["predict", "run.json", "--recipe", "paper"], "no model of recipe 'paper' is shipped; train one with"),
+        (["predict", "run.json", "--recipe", "magic"], "'magic' is not one of"),
+        (["predict", "run.json", "--model", "model"], "is of recipe 'paper', and one of recipe 'default' is needed here"),
+        (["anchors", "--gpu", "L4", "--model", "model"], "is of recipe 'paper', and one of recipe 'default'"),
+        (["calibrate", "model", "--data", "data", "--out", "new"], "is of recipe 'paper', and one of recipe 'default'"),
+        (
+            ["predict", "run.json", "--recipe", "paper", "--model", "{shipped}"],
+            "is of recipe 'default', and one of recipe 'paper'",
+        ),
+        (["predict", "run.json", "--recipe", "paper", "--model", "nowhere"], "there is no model in 'nowhere'"),
+        (
+            ["predict", "run.json", "--recipe", "paper", "--model", "model", "--explain"],
+            "--explain explains answers of recipe 'd",
+        ),
+        (
+            ["predict", "bare.json", "--recipe", "paper", "--model", "model"],
+            "the profile lacks gpu_utilization, which the model",
+        ),
+        (
+            ["predict", "ratio.json", "--recipe", "paper", "--model", "model"],
+            "the profile lacks epoch seconds, which the model",
+        ),
+    ],
+)
+def test_what_it_cannot_do_is_one_sentence(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture, arguments: list[str], says: str
+) -> None:
+    monkeypatch.chdir(folder)
+    assert main([argument.format(shipped=SHIPPED) for argument in arguments]) == 2
+    said = capsys.readouterr().err
+    assert says in said and said.count("\n") == 1 and said.startswith("epochcast: ")
+
+
+def test_what_training_says(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    monkeypatch.setattr(PaperRecipe.__init__, "__defaults__", ("all", True, 2, 5, 2, 0))
+    with joblib.parallel_config("threading"):
+        train = ["train", "regressor", "--recipe", "paper", "--data", str(folder / "data"), "--out", str(tmp_path / "m")]
+        assert main(train) == 0
+    text = capsys.readouterr().out
+    assert (
+        "fitted on 18 profiles of A10G, T4, V100 SXM2 16GB" in text and "% on a new model" in text and "% on a new GPU" in text
+    )
+    assert text.splitlines()[-1] == "metrics: gpu_utilization"
+
+
+def test_the_default_recipe_loads_nothing_of_the_paper_s(folder: Path) -> None:
+    code = (
+        "import sys; from epochcast.analyzer.cli import main; main(sys.argv[1:]);"
+        "sys.exit(', '.join({'skops', 'catboost', 'prettytable'} & set(sys.modules)))"
+    )
+    asked = [sys.executable, "-c", code, "predict", str(folder / "run.json"), "--json"]
+    done = subprocess.run(asked, capture_output=True, text=True, check=False)
+    assert done.stderr.strip() == "", done.stderr

@@ -1,0 +1,283 @@
+"""The paper's stack as a predictor: kept in a folder, asked on every GPU, and refused where it cannot answer."""
+
+import hashlib
+import json
+import math
+import resource
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor, RandomForestRegressor
+from skops import io
+
+from epochcast.regressor import Catalog, InputError, PaperPredictor, Predictor, Profile
+from epochcast.regressor.features import paper_features
+from epochcast.regressor.manifest import PaperParameters
+from epochcast.regressor.model_files import MANIFEST, fingerprint
+from epochcast.regressor.pairs import make_pairs, target_seconds
+from epochcast.regressor.recipes import PaperRecipe
+from epochcast.regressor.stack_files import BOOSTER_FILE, FILES, FOREST_FILE, META_FILE
+
+SMALL = PaperRecipe(trees=4, iterations=10, cv=3)
+
+
+@pytest.fixture(scope="module")
+def fitted(made_up_profiles: list[Profile], catalog: Catalog) -> PaperPredictor:
+    with joblib.parallel_config("threading"):
+        return PaperPredictor.fit(made_up_profiles, catalog, SMALL)
+
+
+@pytest.fixture(scope="module")
+def kept(fitted: PaperPredictor, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("paper") / "model"
+    fitted.save(folder)
+    return folder
+
+
+@pytest.fixture
+def model(kept: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(kept, tmp_path / "model"))
+
+
+def sign(folder: Path, **changes: object) -> None:
+    """Make what was changed in a folder look untouched."""
+    stored = json.loads((folder / MANIFEST).read_text()) | changes
+    stored["files"] = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in FILES}
+    stored.pop("fingerprint")
+    (folder / MANIFEST).write_text(json.dumps(stored | {"fingerprint": fingerprint(stored)}))
+
+
+def test_the_parts_answer_as_scikit_learn_s_stack_does(
+    model: Path, made_up_profiles: list[Profile], catalog: Catalog, in_threads: None
+) -> None:
+    pairs = make_pairs(made_up_profiles, catalog)
+    loaded = PaperPredictor.load(model, catalog).recipe
+    X = paper_features(pairs)[loaded.columns_].to_numpy()
+    whole = SMALL._regressor().fit(X, target_seconds(pairs))
+    assert (loaded.predict(pairs) == whole.predict(X)).all()
+
+
+def test_a_kept_model_answers_the_same_on_every_gpu(
+    model: Path, fitted: PaperPredictor, catalog: Catalog, make_profile: Callable[..., Profile]
+) -> None:
+    profile, loaded = make_profile("T4"), PaperPredictor.load(model, catalog)
+    answers = loaded.predict(profile)
+    assert answers == fitted.predict(profile) and {one.gpu for one in answers} == set(catalog)
+    assert [one.ratio for one in answers] == sorted(one.ratio for one in answers)
+    by_gpu = {one.gpu: one for one in answers}
+    assert by_gpu["T4"].route == "measured" and by_gpu["T4"].seconds == 10.0
+    known, new = by_gpu["A10G"], by_gpu["L4"]
+    assert (known.route, new.route) == ("stack", "new-gpu")
+    assert known.why == "the paper's recipe: jobs measured on both GPUs; interval, ours, from jobs left out of training"
+    assert new.why == (
+        "the paper's recipe: nothing was measured on L4; its trees answer nothing beyond the GPUs that they saw; "
+        "interval, ours, from GPUs left out of training"
+    )
+    assert known.features == ("gpu_utilization", "memory_utilization") and known.support == 1
+    for one in answers:
+        assert one.seconds is not None and one.low is not None and one.high is not None
+        assert one.seconds == pytest.approx(10 * one.ratio) and one.low <= one.seconds <= one.high
+    loaded.save(model)
+    assert PaperPredictor.load(model, catalog).predict(profile) == answers
+
+
+def test_intervals_hold_what_was_left_out(fitted: PaperPredictor) -> None:
+    assert [(name, one.protocol) for name, one in fitted.intervals.items()] == [("stack", "P3"), ("new-gpu", "P4")]
+    assert fitted.intervals["stack"].n == 144 and fitted.intervals["new-gpu"].n == 288  # into the new GPU, and out of it
+    assert fitted.accuracy["P3"]["n"] == fitted.accuracy["P4"]["n"] == 144 == fitted.training["pairs"]
+
+
+def test_beyond_the_training_s_epochs_no_interval_is_claimed(
+    fitted: PaperPredictor, make_profile: Callable[..., Profile]
+) -> None:
+    hours = make_profile("T4", epoch_s=3600.0)
+    (answer,) = fitted.predict(hours, ["A10G"])
+    assert answer.support == 0 and answer.seconds is not None and answer.seconds < fitted.seconds[1]
+    assert "3600 s are not within its training's" in answer.why and "where no interval holds" in fitted.note(hours)
+    assert "interval holds" not in fitted.note(make_profile("T4"))
+
+
+def test_what_it_cannot_answer_is_refused(fitted: PaperPredictor, make_profile: Callable[..., Profile]) -> None:
+    profile = make_profile("T4", metrics={"power": make_profile().metrics["power"]}, feature_set="none")
+    with pytest.raises(
+        InputError, match=r"^the profile lacks gpu_utilization, memory_utilization, which the model .*'default'"
+    ):
+        fitted.predict(profile)
+    with pytest.raises(InputError, match=r"^the profile lacks epoch seconds, which"):
+        fitted.predict(make_profile("T4", epoch_s=None))
+    with pytest.raises(InputError, match="unknown GPU"):
+        fitted.predict(make_profile("T4"), ["abacus"])
+
+
+def test_each_recipe_reads_its_own_models(model: Path, tmp_path: Path, catalog: Catalog, predictor: Predictor) -> None:
+    with pytest.raises(InputError, match="is of recipe 'paper', and one of recipe 'default' is needed here"):
+        Predictor.load(model, catalog)
+    predictor.save(tmp_path / "ours")
+    with pytest.raises(InputError, match="is of recipe 'default', and one of recipe 'paper' is needed here"):
+        PaperPredictor.load(tmp_path / "ours", catalog)
+
+
+def test_data_too_few_for_models_and_gpus_still_have_an_interval(
+    made_up_profiles: list[Profile], catalog: Catalog, in_threads: None, tmp_path: Path
+) -> None:
+    two = [replace(one, group=None) for one in made_up_profiles if one.gpu != "A10G"]
+    fitted = PaperPredictor.fit(two, catalog, SMALL)
+    assert list(fitted.accuracy) == ["P2"] and fitted.intervals["new-gpu"] == fitted.intervals["stack"]
+    fitted.save(tmp_path / "m")
+    with pytest.raises(InputError, match="protocol P2, by which training measures itself too, needs 5"):
+        PaperPredictor.fit(two[:6], catalog, SMALL)
+
+
+@pytest.mark.parametrize("name", [MANIFEST, *FILES])
+def test_damage_is_noticed(model: Path, catalog: Catalog, name: str) -> None:
+    content = bytearray((model / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (model / name).write_bytes(content)
+    with pytest.raises(InputError, match="anew"):
+        PaperPredictor.load(model, catalog)
+    (model / name).unlink()
+    with pytest.raises(InputError, match=r"lacks|there is no model"):
+        PaperPredictor.load(model, catalog)
+
+
+def test_another_scikit_learn_is_refused(model: Path, catalog: Catalog) -> None:
+    sign(model, libraries={"scikit-learn": "1.0"})
+    with pytest.raises(InputError, match=r"is of scikit-learn 1\.0, and this is .*; train it anew"):
+        PaperPredictor.load(model, catalog)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("columns", ["latency", "price"]),
+        ("columns", []),
+        ("seconds", [0, 1]),
+        ("intervals", {}),
+        ("parameters", {"trees": 4}),
+        ("accuracy", {"P2": math.nan}),
+        ("recipe", "default"),
+    ],
+)
+def test_a_forged_manifest_is_refused(model: Path, catalog: Catalog, key: str, value: object) -> None:
+    sign(model, **{key: value})
+    with pytest.raises(InputError, match=rf"^model\.json in .*: .*\b{key}\b.*; train the model anew$"):
+        PaperPredictor.load(model, catalog)
+
+
+def forge_node(**changes: int) -> Callable[[RandomForestRegressor], object]:
+    def forge(forest: RandomForestRegressor) -> object:
+        tree = forest.estimators_[0].tree_
+        state = tree.__getstate__()
+        for field, value in changes.items():
+            state["nodes"][field][0] = value
+        tree.__setstate__(state)
+        return forest
+
+    return forge
+
+
+def forge_predictor(**changes: int) -> Callable[[HistGradientBoostingRegressor], object]:
+    def forge(meta: HistGradientBoostingRegressor) -> object:
+        for field, value in changes.items():
+            meta._predictors[0][0].nodes[field][0] = value
+        return meta
+
+    return forge
+
+
+def not_a_number(meta: HistGradientBoostingRegressor) -> object:
+    meta._baseline_prediction = np.full_like(meta._baseline_prediction, np.nan)
+    return meta
+
+
+def fewer_columns(forest: RandomForestRegressor) -> object:
+    return type(forest)(2).fit(np.arange(20).reshape(10, 2), np.arange(10))
+
+
+@pytest.mark.parametrize(
+    ("name", "forge", "reason"),
+    [
+        (FOREST_FILE, forge_node(left_child=10**6), "out of its bounds"),
+        (FOREST_FILE, forge_node(right_child=0), "out of its bounds"),
+        (FOREST_FILE, forge_node(feature=10**6), "out of its bounds"),
+        (FOREST_FILE, fewer_columns, "features"),
+        (FOREST_FILE, lambda forest: ExtraTreesRegressor(2).fit([[0], [1]], [0, 1]), "ExtraTreesRegressor, not a Random"),
+        (FOREST_FILE, lambda forest: Path("x"), "untrusted"),
+        (META_FILE, forge_predictor(left=10**6), "out of its bounds"),
+        (META_FILE, forge_predictor(right=0), "out of its bounds"),
+        (META_FILE, forge_predictor(feature_idx=2), "out of its bounds"),
+        (META_FILE, forge_predictor(is_categorical=1), "out of its bounds"),
+        (META_FILE, not_a_number, "answers nan"),
+    ],
+)
+def test_forged_trees_are_refused(
+    model: Path, catalog: Catalog, name: str, forge: Callable[[Any], object], reason: str
+) -> None:
+    """scikit-learn would read outside its arrays."""
+    part = getattr(PaperPredictor.load(model, catalog).recipe.regressor_, "forest" if name == FOREST_FILE else "meta")
+    (model / name).write_bytes(io.dumps(forge(part)))
+    sign(model)
+    with pytest.raises(InputError, match=rf"(?i)^the model file {name} cannot be used \(.*{reason}.*\); train the model anew$"):
+        PaperPredictor.load(model, catalog)
+
+
+def change(*place: str | int, to: object) -> Callable[[Any], None]:
+    def forge(stored: Any) -> None:
+        for key in place[:-1]:
+            stored = stored[key]
+        stored[place[-1]] = to
+
+    return forge
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        change("oblivious_trees", 0, "splits", 0, "split_index", to=10**6),
+        change("oblivious_trees", 0, "splits", 0, "split_index", to=-1),
+        change("oblivious_trees", 0, "splits", 0, "float_feature_index", to=10**6),
+        change("oblivious_trees", 0, "splits", 0, "split_type", to="OnlineCtr"),
+        change("oblivious_trees", 0, "leaf_values", to=[1.0]),
+        change("oblivious_trees", 0, "leaf_weights", to=[]),
+        change("oblivious_trees", to=[]),
+        change("features_info", "float_features", 0, "flat_feature_index", to=10**6),
+        change("features_info", "float_features", to=[]),
+        change("features_info", "categorical_features", to=[{}]),
+        change("scale_and_bias", to=[1, [math.nan]]),
+        change("scale_and_bias", to=[1]),
+        change("ctr_data", to={}),
+    ],
+)
+def test_a_forged_booster_is_refused(model: Path, catalog: Catalog, forge: Callable[[Any], None]) -> None:
+    stored = json.loads((model / BOOSTER_FILE).read_text())
+    forge(stored)
+    (model / BOOSTER_FILE).write_text(json.dumps(stored))
+    sign(model)
+    with pytest.raises(InputError, match=rf"^the model file {BOOSTER_FILE} cannot be used .*anew$"):
+        PaperPredictor.load(model, catalog)
+
+
+def test_the_schema_knows_every_hyper_parameter() -> None:
+    assert set(PaperParameters.model_fields) == set(PaperRecipe().get_params())
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_full_disk_leaves_the_old_model_and_nothing_else(model: Path, tmp_path: Path, catalog: Catalog, name: str) -> None:
+    """Each file but for its last byte, which CatBoost would not miss."""
+    before = {file.name: file.read_bytes() for file in model.iterdir()}
+    predictor = PaperPredictor.load(model, catalog)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before[name]) - 1, hard))
+    try:
+        with pytest.raises(InputError, match=r"anew|too large"):
+            predictor.save(model)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert {file.name: file.read_bytes() for file in model.iterdir()} == before
+    assert [file.name for file in tmp_path.iterdir()] == ["model"]
