@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from ..regressor import Prediction, Predictor
 from .instances import Instance
@@ -26,6 +27,9 @@ from .recommendation import (
 )
 from .recommendation.experiment import Run
 from .recommendation.memory_fit import most_memory
+
+if TYPE_CHECKING:
+    from ..regressor import PaperPredictor
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ def recommend_job(
     sources: Sequence[Source],
     answers: Sequence[Answer],
     instances: Sequence[Instance],
-    predictor: Predictor,
+    predictor: Predictor | PaperPredictor,
     *,
     gpus: int,
     machines: int = 1,

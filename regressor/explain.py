@@ -74,7 +74,9 @@ def explain(predictor: Predictor, profile: Profile, target: str) -> list[Effect]
     usual = typical_metrics(predictor.typical, pair.source_gpu, predictor.catalog)
     parts = effects(predictor, pair, prediction.features, usual)
     rest = prediction.ratio / float(np.prod([part.factor for part in parts]))
-    return parts if abs(np.log(rest)) < _NOTHING else [*parts, Effect(REST, None, None, rest, "")]
+    if abs(np.log(rest)) > _NOTHING:
+        parts.append(Effect(REST, None, None, rest, ""))
+    return _largest_first(parts)
 
 
 def effects(recipe: _Answering, pair: Pair, metrics: Sequence[str], typical: Mapping[str, Statistics]) -> list[Effect]:
@@ -107,6 +109,10 @@ def effects(recipe: _Answering, pair: Pair, metrics: Sequence[str], typical: Map
             own = statistics_of(pair.source, name)
             value = None if own is None else own["mean"]
             parts.append(Effect(name, value, typical[name]["mean"], factor, _unit(name)))
+    return _largest_first(parts)
+
+
+def _largest_first(parts: Iterable[Effect]) -> list[Effect]:
     return sorted(parts, key=lambda effect: -abs(np.log(effect.factor)))
 
 

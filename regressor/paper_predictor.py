@@ -194,9 +194,7 @@ class PaperPredictor:
 
     def with_larger_batch(self, prediction: Prediction, source: Gpu) -> Prediction:
         """Refuse: the stack knows no batch."""
-        raise InputError(
-            "recipe 'paper' knows no batch, so --batch-may-grow belongs to recipe 'default'; leave one of them out"
-        )
+        raise InputError("recipe 'paper' knows no batch; leave out --batch-may-grow, or take recipe 'default'")
 
     def save(self, folder: Path) -> None:
         """Write the model into ``folder``, whole or not at all; an older model there is replaced.

@@ -71,9 +71,9 @@ class Scaling:
     """
 
     log_cost: float = -2.18
-    link: float = 0.31
-    rate: float = 0.43
-    half_width: float = 0.28
+    link: float = 0.32
+    rate: float = 0.41
+    half_width: float = 0.25
 
     @classmethod
     def fit(cls, growths: Sequence[Growth]) -> Self:

@@ -30,7 +30,8 @@ def sentences(
     lines += _metrics(sources, answers)
     lines += [] if rate is None else [f"throughput here: {rate.sentence()}"]
     lines += [f"note: {note}" for note in notes]
-    rows = [_row(answer, rate, several=len(sources) > 1) for answer in answers if answer.fits is not False]
+    answers = [answer for answer in answers if answer.fits is not False]  # the notes name the others
+    rows = [_row(answer, rate, several=len(sources) > 1) for answer in answers]
     lines += [table(_header(sources, answers, rate), rows)] if rows else []
     lines += _job_sentence(sources, answers)
     if any(answer.energy for answer in answers):
@@ -99,9 +100,9 @@ def _header(sources: Sequence[Source], answers: Sequence[Answer], rate: Throughp
 def _row(answer: Answer, rate: Throughput | None, *, several: bool) -> tuple[str, ...]:
     prediction, energy = answer.prediction, answer.energy
     number = f"{prediction.gpus} x " if prediction.gpus > 1 else ""
-    row: tuple[str, ...] = (number + prediction.gpu, f"{prediction.ratio:.2f}x")
+    row: tuple[str, ...] = (number + prediction.gpu, _times(prediction.ratio))
     if prediction.seconds is None:
-        row += (f"{prediction.ratio_low:.2f}x to {prediction.ratio_high:.2f}x",)
+        row += (f"{_times(prediction.ratio_low)} to {_times(prediction.ratio_high)}",)
     else:
         row += (seconds_text(prediction.seconds), interval_text(prediction.low, prediction.high))
     row += (basis(prediction.route, prediction.support), *rate_cells(rate, prediction.ratio))
@@ -112,6 +113,11 @@ def _row(answer: Answer, rate: Throughput | None, *, several: bool) -> tuple[str
         return (*row, seconds_text(seconds.value), interval_text(seconds.low, seconds.high), _joules(answer.job_joules))
     row += ("-" if energy is None else f"{energy.watts.value:.0f} W",)
     return row if prediction.seconds is None else (*row, _joules(None if energy is None else energy.joules))
+
+
+def _times(ratio: float) -> str:
+    """Two places, or as many as show something."""
+    return f"{ratio:.2f}x" if ratio >= 0.1 else f"{ratio:.2g}x"
 
 
 def interval_text(low: float | None, high: float | None) -> str:

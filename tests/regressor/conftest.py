@@ -25,6 +25,11 @@ def catalog() -> Catalog:
 
 
 @pytest.fixture(scope="session")
+def shipped() -> Predictor:
+    return Predictor.load()
+
+
+@pytest.fixture(scope="session")
 def public_csv() -> Path:
     if not PUBLIC.is_file():
         pytest.skip(f"public measurements are absent ({PUBLIC}); set EPOCHCAST_SHARED")

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epochcast.regressor import Catalog, Predictor, Profile
-from epochcast.regressor.explain import DATA_SHEETS, effects, explain, shapley_values
+from epochcast.regressor.explain import DATA_SHEETS, REST, effects, explain, shapley_values
 from epochcast.regressor.pairs import Pair
 from epochcast.regressor.profile import DCGM_METRICS, STATISTICS
 from epochcast.regressor.typical import typical_by_gpu, typical_metrics
@@ -104,11 +104,6 @@ def statistics(mean: float) -> dict[str, float]:
     return dict.fromkeys(STATISTICS, mean) | {"std": 0.0}
 
 
-@pytest.fixture(scope="module")
-def shipped() -> Predictor:
-    return Predictor.load()
-
-
 @pytest.mark.parametrize(("source", "target"), [("T4", "A10G"), ("T4", "H100 SXM5"), ("A100 SXM4 40GB", "T4")])
 @pytest.mark.parametrize("changes", [{}, {"metrics": {}, "feature_set": "none"}])
 def test_the_shipped_model_is_explained_exactly(
@@ -118,7 +113,7 @@ def test_the_shipped_model_is_explained_exactly(
     parts = explain(shipped, profile, target)
     used = set(METRICS) if (source, target) == ("T4", "A10G") else {"gpu_utilization"}  # else measured without telemetry
     assert np.prod([one.factor for one in parts]) == pytest.approx(shipped.predict(profile, [target])[0].ratio, rel=1e-9)
-    assert {one.name for one in parts} - {DATA_SHEETS} == (used if profile.metrics else set())
+    assert {one.name for one in parts} - {DATA_SHEETS, REST} == (used if profile.metrics else set())
     sizes = [abs(np.log(one.factor)) for one in parts]
     assert sizes == sorted(sizes, reverse=True)
 

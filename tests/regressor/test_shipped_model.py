@@ -12,11 +12,6 @@ from epochcast.regressor.pairs import Pair, make_pairs, target_seconds
 from epochcast.regressor.scoring import score
 
 
-@pytest.fixture(scope="module")
-def shipped() -> Predictor:
-    return Predictor.load()
-
-
 def test_is_small_and_predicts_for_every_gpu(
     shipped: Predictor, catalog: Catalog, make_profile: Callable[..., Profile]
 ) -> None:

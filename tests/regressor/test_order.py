@@ -1,0 +1,84 @@
+"""Answers in the order of the GPUs, and what a job waits for its checkpoints."""
+
+from collections.abc import Callable
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from epochcast.regressor import Gpu, Predictor, Profile, load_catalog
+from epochcast.regressor.order import in_order
+from epochcast.regressor.precision import PRECISIONS, Precision, arithmetic_rate
+
+GPUS = list(load_catalog().values())
+
+
+def is_better(one: Gpu, other: Gpu, precisions: list[Precision]) -> bool:
+    faster = all(arithmetic_rate(one, each) >= 1.1 * arithmetic_rate(other, each) for each in precisions)
+    return faster and one.memory_bandwidth >= 1.1 * other.memory_bandwidth
+
+
+@given(
+    log_ratio=st.lists(st.floats(-3, 3), min_size=len(GPUS), max_size=len(GPUS)),
+    own=st.integers(0, len(GPUS) - 1),
+    precisions=st.lists(st.sampled_from(PRECISIONS), min_size=1, max_size=2, unique=True),
+)
+@settings(max_examples=40, deadline=None)
+def test_no_better_gpu_is_more_than_3_percent_slower(log_ratio: list[float], own: int, precisions: list[Precision]) -> None:
+    log_ratio[own] = 0.0
+    ordered = in_order(np.array(log_ratio), GPUS, precisions, GPUS[own])
+    assert ordered[own] == 0
+    for better, worse in permutations(range(len(GPUS)), 2):
+        if is_better(GPUS[better], GPUS[worse], precisions):
+            assert ordered[better] <= ordered[worse] + np.log(1.03) + 1e-9, (GPUS[better].name, GPUS[worse].name)
+
+
+def test_what_is_in_order_stays_and_what_contradicts_meets_in_the_middle() -> None:
+    better, worse, source = (next(gpu for gpu in GPUS if gpu.name == name) for name in ("H100 SXM5", "T4", "RTX 4090"))
+    slack = np.log(1.03)
+    assert in_order(np.array([-1.0, 1.0, 0.0]), [better, worse, source], ["mixed"], source).tolist() == [-1.0, 1.0, 0.0]
+    moved = in_order(np.array([-0.1, -0.3, 0.0]), [better, worse, source], ["mixed"], worse)
+    assert moved[1] == -0.3, "the source keeps its own"
+    moved = in_order(np.array([0.2, -0.2, 0.0]), [better, worse, source], ["fp32"], source)
+    assert moved[0] - moved[1] == pytest.approx(slack, abs=1e-9)
+
+
+@pytest.mark.parametrize("source", ["T4", "V100 SXM2 16GB", "A10G", "A100 SXM4 80GB", "RTX 4090"])
+@pytest.mark.parametrize("busy", [0.2, 0.95])
+@pytest.mark.parametrize("precision", [None, "tf32", "mixed"])
+def test_every_gpu_has_an_answer_in_order(
+    shipped: Predictor, make_profile: Callable[..., Profile], source: str, busy: float, precision: Precision | None
+) -> None:
+    predictions = shipped.predict(make_profile(source, busy=busy, precision=precision))
+    assert {one.gpu for one in predictions} == set(shipped.catalog) and all(one.why for one in predictions)
+    likely: list[Precision] = [precision] if precision else list(PRECISIONS)
+    for one, other in permutations(predictions, 2):
+        if is_better(shipped.catalog[one.gpu], shipped.catalog[other.gpu], likely):
+            assert one.ratio <= 1.0301 * other.ratio, (one, other)
+    for one in predictions:
+        if one.by_precision:
+            assert min(one.by_precision.values()) <= one.ratio <= max(one.by_precision.values())
+
+
+def test_an_answer_does_not_depend_on_what_else_is_asked(shipped: Predictor, make_profile: Callable[..., Profile]) -> None:
+    profile = make_profile("T4", busy=0.3, precision="fp32")
+    everywhere = {one.gpu: one for one in shipped.predict(profile)}
+    assert any("no GPU that is better by every count" in one.why for one in everywhere.values())
+    for name in ("V100 SXM2 16GB", "RTX 2080 Ti", "K80"):
+        assert shipped.predict(profile, [name]) == [everywhere[name]]
+
+
+def test_waiting_for_checkpoints_stays(shipped: Predictor, make_profile: Callable[..., Profile]) -> None:
+    working, waiting = (
+        shipped.predict(make_profile("A100 SXM4 80GB", busy=1.0, precision="mixed", wait_share=share), ["H100 SXM5"])[0]
+        for share in (0.0, 0.4)
+    )
+    assert waiting.ratio == pytest.approx(0.4 + 0.6 * working.ratio), "GPUs that wait for one that saves look busy"
+    assert "40% of the time goes to waiting for checkpoints" in waiting.why
+    idle, both = (
+        shipped.predict(make_profile("A100 SXM4 80GB", busy=0.6, precision="mixed", wait_share=share), ["H100 SXM5"])[0]
+        for share in (0.0, 0.4)
+    )
+    assert both.ratio == idle.ratio, "idle time stays already, and is not counted twice"
