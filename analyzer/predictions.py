@@ -200,9 +200,7 @@ def of_gpus_and_batch(sources: Sequence[Source], answers: Sequence[Answer], *, b
     """A sentence on what is assumed of the number of GPUs and of the batch."""
     before = sources[0].profile.gpus
     after = answers[0].prediction.gpus if answers else before
-    batch = "stays as it is (--batch-may-grow: as large as memory lets it)"
-    if batch_may_grow:
-        batch = "grows with a GPU's memory, as if the job then needed no more epochs"
+    batch = "grows with a GPU's memory, as if the job then needed no more epochs" if batch_may_grow else "stays as it is"
     on_each = " on each GPU" if max(before, after) > 1 else ""
     moved = "" if before == after else f"{after} GPUs instead of {before}, as measured jobs scaled within one machine; "
     return f"{moved}the batch{on_each} {batch}"

@@ -165,7 +165,7 @@ class PaperPredictor:
         profile, route = pair.source, str(answers.routes[row])
         ratio, factor = float(np.exp(answers.log_ratio[row])), float(np.exp(half_width))
         seconds = source_seconds([pair])[0] * ratio
-        low, high = with_epoch(profile, seconds, half_width)
+        low, high = with_epoch(profile, seconds, half_width, half_width)
         new = [gpu.name for gpu in (pair.source_gpu, pair.target_gpu) if gpu.name not in self.training["gpus"]]
         measured = f"nothing was measured on {' and '.join(new)}; {_BEYOND}" if new else "jobs measured on both GPUs"
         why = [

@@ -158,7 +158,7 @@ class Predictor:
     @staticmethod
     def same_gpu(profile: Profile, source: Gpu) -> Prediction:
         """The answer for the GPU that the profile was taken on."""
-        low, high = (None, None) if profile.epoch_s is None else with_epoch(profile, profile.epoch_s, 0.0)
+        low, high = (None, None) if profile.epoch_s is None else with_epoch(profile, profile.epoch_s, 0.0, 0.0)
         measured = "the profile was taken on this GPU"
         return Prediction(
             source.name, 1.0, profile.epoch_s, low, high, measured, 1.0, 1.0, "measured", 1.0, (), gpus=profile.gpus
@@ -168,9 +168,10 @@ class Predictor:
         self, pair: Pair, answers: Answers, row: int, log_ratio: float, half_width: float, by_precision: dict[str, float]
     ) -> Prediction:
         profile, route = pair.source, str(answers.routes[row])
-        ratio, factor = _waited(profile, log_ratio), float(np.exp(half_width))
+        ratio_low, ratio, ratio_high = (_waited(profile, log_ratio + side * half_width) for side in (-1, 0, 1))
         seconds = None if profile.epoch_s is None else profile.epoch_s * ratio
-        low, high = (None, None) if seconds is None else with_epoch(profile, seconds, half_width)
+        ends = math.log(ratio / ratio_low), math.log(ratio_high / ratio)
+        low, high = (None, None) if seconds is None else with_epoch(profile, seconds, *ends)
         return Prediction(
             gpu=pair.target_gpu.name,
             ratio=ratio,
@@ -187,8 +188,8 @@ class Predictor:
                 by_precision=by_precision,
                 moved=log_ratio - float(answers.log_ratio[row]),
             ),
-            ratio_low=ratio / factor,
-            ratio_high=ratio * factor,
+            ratio_low=ratio_low,
+            ratio_high=ratio_high,
             route=route,
             support=float(answers.support[row]),
             features=self._features(pair, route),
@@ -271,9 +272,9 @@ def _waited(profile: Profile, log_ratio: float) -> float:
     return ratio + looks_busy * (1 - max(ratio - (1 - busy), 0.0) / busy)
 
 
-def with_epoch(profile: Profile, seconds: float, half_width: float) -> tuple[float, float]:
-    """The interval of ``seconds``, with the uncertainty of the profile's own epoch; both are independent, so squares add."""
+def with_epoch(profile: Profile, seconds: float, below: float, above: float) -> tuple[float, float]:
+    """The interval of ``seconds``: log widths of the ratio and of the profile's own epoch are independent, so squares add."""
     assert profile.epoch_s is not None
-    below = 0.0 if profile.epoch_s_low is None else np.log(profile.epoch_s / profile.epoch_s_low)
-    above = 0.0 if profile.epoch_s_high is None else np.log(profile.epoch_s_high / profile.epoch_s)
-    return seconds / float(np.exp(np.hypot(half_width, below))), seconds * float(np.exp(np.hypot(half_width, above)))
+    own_below = 0.0 if profile.epoch_s_low is None else math.log(profile.epoch_s / profile.epoch_s_low)
+    own_above = 0.0 if profile.epoch_s_high is None else math.log(profile.epoch_s_high / profile.epoch_s)
+    return seconds * math.exp(-math.hypot(below, own_below)), seconds * math.exp(math.hypot(above, own_above))

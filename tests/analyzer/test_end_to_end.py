@@ -20,6 +20,7 @@ from epochcast.regressor.pairs import Pair, actual_ratio, make_pairs
 from epochcast.regressor.protocols import splits
 from epochcast.regressor.recipes import DefaultRecipe
 from epochcast.regressor.reliability import Reliability
+from epochcast.regressor.scaling import Scaling
 
 GPUS = ("T4", "A10G")
 # Class of the simulator and seconds of an epoch, about; the seeds are the numbers of the jobs.
@@ -60,7 +61,7 @@ def fold(shared_data: Path, catalog: Catalog) -> tuple[Predictor, list[Pair]]:
     interval = Interval.of_errors(answers.log_ratio - np.log(actual_ratio(left_out)), answers, "P2")
     routes = ("ensemble", "incomplete", "residual", "speeds", "specifications")
     return Predictor(
-        catalog, recipe, Reliability({}, dict.fromkeys(routes, interval), None), {"gpus": list(GPUS)}, {}
+        catalog, recipe, Reliability({}, dict.fromkeys(routes, interval), None), Scaling(), {"gpus": list(GPUS)}, {}
     ), left_out
 
 

@@ -144,6 +144,24 @@ def test_an_uploaded_profile_is_answered(client_of: Any) -> None:
     assert "simulated" in shown.text
 
 
+def test_what_a_job_is_too_large_for_is_marked_and_an_idle_one_refused(client_of: Any) -> None:
+    client = client_of(lambda store: None)
+    profile = example_profile() | {"gpu": "A100 SXM4 40GB"}
+    used, free = (dict.fromkeys(profile["metrics"]["memory_used"], gib * 2**30) | {"std": 0} for gib in (26, 14))
+    large = profile | {"metrics": profile["metrics"] | {"memory_used": used, "memory_free": free}}
+    form = {"gpu": "", "count": "2"}
+    page = client.post("/try", files={"file": ("job.json", json.dumps(large).encode())}, data=form).text
+    rows = {gpu: row.partition("</tr>")[0] for gpu in ("T4", "H100 SXM5") for row in [page.partition(f"2 × {gpu}</th>")[2]]}
+    assert "does not fit" in rows["T4"] and "other jobs" in rows["H100 SXM5"]
+    assert "the job has 26 GiB in use on a GPU and does not fit into" in page
+    idle = profile | {
+        "metrics": {"gpu_utilization": dict.fromkeys(profile["metrics"]["gpu_utilization"], 0)},
+        "feature_set": "nvml",
+    }
+    refused = client.post("/try", files={"file": ("job.json", json.dumps(idle).encode())}, data=form)
+    assert "the GPU is idle in it" in refused.text and "rests on" not in refused.text
+
+
 def test_an_uploaded_trace_is_answered(client_of: Any) -> None:
     rows = "\n".join(f"{1.7e9 + n / 10:.1f},{0.1 if n % 100 < 8 else 0.95},{70 if n % 100 < 8 else 210}" for n in range(3000))
     trace = f"time,gpu_utilization,power\n{rows}\n".encode()
