@@ -10,7 +10,8 @@ MEASURED := cold_start agent/cost agent/process_tree agent/outage agent/peers ag
 	regressor/accuracy regressor/unseen_jobs \
 	regressor/latency_only regressor/calibration regressor/end_to_end regressor/off_support regressor/epoch_interval \
 	regressor/energy regressor/speed regressor/leak regressor/ablation_features regressor/ablation_stacking \
-	regressor/source_gpus regressor/regret regressor/regret_rates regressor/decision regressor/speeds distributed/all_reduce \
+	regressor/source_gpus regressor/regret regressor/regret_rates regressor/decision regressor/speeds regressor/scaling regressor/order \
+	distributed/all_reduce \
 	convmeter/timm_steps convmeter/torchvision_steps convmeter/cpu_phases convmeter/cpu convmeter/blocks convmeter/batches \
 	convmeter/one_network convmeter/scaling convmeter/weighing occupancy/kineto occupancy/packing_interference \
 	service/steady_state service/predictions_per_second service/analysis_round service/grouping_by_phase service/page_rendering \

@@ -1,0 +1,104 @@
+"""Whether a better GPU is ever told to be slower, and what it costs to see to it, as tables.
+
+    EPOCHCAST_SHARED=../shared python benchmarks/regressor/order.py [--write]
+
+A GPU is better where its arithmetic rate in every likely precision and its memory bandwidth are 10 % higher; it must not be told
+more than 3 % slower. Asked are five GPUs in every precision: with the telemetry of an image network, of one whose GPU waits for
+its host, and with none. The second table scores answers in order beside those that the recipe gives. Five minutes.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import permutations, product
+from pathlib import Path
+
+import numpy as np
+from public_pairs import DATA, RATES, header, line, options, report
+
+from epochcast.regressor import Catalog, Gpu, Predictor, Profile, load_catalog, load_corpus
+from epochcast.regressor.order import in_order
+from epochcast.regressor.pairs import Pair, actual_ratio, make_pairs
+from epochcast.regressor.precision import PRECISIONS, Precision, arithmetic_rate, likely_precisions
+from epochcast.regressor.profile import RATIOS
+from epochcast.regressor.protocols import splits
+from epochcast.regressor.recipes import DefaultRecipe
+
+SOURCES = ("T4", "V100 SXM2 16GB", "A100 SXM4 80GB", "H100 SXM5", "RTX 4090")
+EXAMPLE = Path(__file__).parents[2] / "analyzer" / "service" / "example_profile.json"
+KINDS = {"an image network": 1.0, "one that waits for its host": 0.25, "no telemetry": None}
+BETTER, SLOWER = 1.1, 1.03
+
+
+def lines() -> Iterator[str]:
+    """The tables, line by line as the figures come."""
+    predictor, catalog = Predictor.load(), load_catalog()
+    example = Profile.from_json(json.loads(EXAMPLE.read_text("utf-8")))
+    yield from header("asked from", "of pairs a better one is told slower, by the recipe", "worst", "in order")
+    for kind, busy in KINDS.items():
+        found: dict[bool, list[float]] = {False: [], True: []}
+        for source, precision in product(SOURCES, PRECISIONS):
+            profile = on(catalog[source], example, catalog["T4"], precision, busy)
+            others = [Pair(profile, catalog[source], gpu) for gpu in catalog.values() if gpu.name != source]
+            by_recipe = np.exp(predictor.answer(others).log_ratio).tolist()
+            raw = {source: 1.0} | {pair.target_gpu.name: ratio for pair, ratio in zip(others, by_recipe, strict=True)}
+            found[False] += violations(raw, catalog, precision)
+            found[True] += violations({one.gpu: one.ratio for one in predictor.predict(profile)}, catalog, precision)
+        worst = max(found[False], default=1.0)
+        yield line(kind, str(len(found[False])), f"{worst:.2f}x" if found[False] else "", str(len(found[True])))
+    yield ""
+    profiles = [*load_corpus(DATA), *load_corpus(RATES)]
+    yield from header("left out", "pairs of", "n", "MAPE % by the recipe", "in order", "moved by over 1 %")
+    for protocol in ("P2", "P4"):
+        yield from cost(make_pairs(profiles, catalog), catalog, protocol)
+
+
+def on(gpu: Gpu, example: Profile, of: Gpu, precision: Precision, busy: float | None) -> Profile:
+    """The example as another GPU would show it: power by TDP, the clock by boost clock, and activities times ``busy``."""
+    if busy is None:
+        return replace(example, gpu=gpu.name, precision=precision, metrics={}, feature_set="none")
+    factors = dict.fromkeys(RATIOS, busy) | {"power": gpu.tdp / of.tdp, "sm_clock": gpu.boost_clock / of.boost_clock}
+    metrics = {name: {k: v * factors.get(name, 1) for k, v in held.items()} for name, held in example.metrics.items()}
+    return replace(example, gpu=gpu.name, precision=precision, metrics=metrics)
+
+
+def violations(ratios: dict[str, float], catalog: Catalog, precision: Precision) -> list[float]:
+    """By which factor a better GPU is told to be slower, where it is."""
+    factors = []
+    for one, other in permutations(ratios, 2):
+        rates = [(arithmetic_rate(catalog[name], precision), catalog[name].memory_bandwidth) for name in (one, other)]
+        better = all(mine >= BETTER * theirs for mine, theirs in zip(*rates, strict=True))
+        if better and ratios[one] > (SLOWER + 1e-9) * ratios[other]:
+            factors.append(ratios[one] / ratios[other])
+    return factors
+
+
+def cost(pairs: Sequence[Pair], catalog: Catalog, protocol: str) -> Iterator[str]:
+    """Both scored on pairs that the recipe was fitted without, as a job that nobody measured."""
+    gpus = list(catalog.values())
+    place = {gpu.name: number for number, gpu in enumerate(gpus)}
+    scored: dict[str, list[tuple[float, float, float]]] = defaultdict(list)
+    for train, test in splits(pairs, protocol):
+        recipe = DefaultRecipe().fit([pairs[row] for row in train.tolist()]).forgetting_jobs()
+        by_source: dict[int, list[Pair]] = defaultdict(list)
+        for row in test.tolist():
+            by_source[id(pairs[row].source)].append(pairs[row])
+        for asked in by_source.values():
+            source, profile = asked[0].source_gpu, asked[0].source
+            answers = recipe.answer([Pair(profile, source, gpu) for gpu in gpus if gpu != source])
+            raw = np.insert(answers.log_ratio, place[source.name], 0.0)
+            ordered = in_order(raw, gpus, likely_precisions(profile, source)[0], source)
+            actual = np.log(actual_ratio(asked)).tolist()
+            origin = "CNNs with telemetry" if profile.origin == "cloud_hw_trainpred" else "rates of equal work"
+            for pair, truth in zip(asked, actual, strict=True):
+                where = place[pair.target_gpu.name]
+                scored[origin].append((raw[where] - truth, ordered[where] - truth, abs(ordered[where] - raw[where])))
+    for origin, rows in sorted(scored.items()):
+        before, after, moved = np.array(rows).T
+        mape = [f"{100 * np.abs(np.expm1(error)).mean():.2f}" for error in (before, after)]
+        yield line(protocol, origin, str(len(rows)), *mape, f"{100 * (moved > 0.01).mean():.0f} %")
+
+
+if __name__ == "__main__":
+    report("order", lines(), options(__doc__ or ""))
