@@ -1,6 +1,6 @@
 """What a prediction rests on, in two words; nothing heavy is imported here, for the service's page."""
 
-BOTH_MEASURED = frozenset({"measured", "ensemble", "incomplete", "calibrated", "job", "speeds", "stack"})
+BOTH_MEASURED = frozenset({"measured", "scaled", "ensemble", "incomplete", "calibrated", "job", "speeds", "stack"})
 """Routes of predictions that rest on measurements of both GPUs; the others take one of them, or both, from the data sheet."""
 
 # Below, less than half of what was learnt from telemetry like this counts.
@@ -13,4 +13,4 @@ def basis(route: str, support: float) -> str:
         return "this GPU"
     if route not in BOTH_MEASURED:
         return "data sheet"
-    return "other jobs" if route == "speeds" or support < _LIKE_TRAINING else "jobs like this"
+    return "other jobs" if route in ("speeds", "scaled") or support < _LIKE_TRAINING else "jobs like this"

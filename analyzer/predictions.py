@@ -12,6 +12,7 @@ from ..regressor.estimate import Estimate
 from ..regressor.features import busy_share
 from ..regressor.job import Job, estimate_job
 from ..regressor.precision import CODE, likely_precisions
+from ..regressor.profile import Unit
 from .errors import InputError
 from .profiles import Source
 from .recommendation.memory_fit import GIB, MemoryNeed, most_memory
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 # within 15 % of each other even.
 _ONE_JOB = 1.15
 
-# Less work is what a desktop or a driver does: no job. With less than a tenth, what the job waits for sets its pace.
+# By choice. Less work is what a desktop or a driver does, not a job; with less than a tenth, what the job waits for sets its pace.
 _IDLE, _LITTLE = 0.005, 0.1
 
 # What `likely_precisions` assumes of FP32 code.
@@ -198,12 +199,20 @@ def of_precision(job: Source, answers: Sequence[Answer]) -> str:
 
 def of_gpus_and_batch(sources: Sequence[Source], answers: Sequence[Answer], *, batch_may_grow: bool) -> str:
     """A sentence on what is assumed of the number of GPUs and of the batch."""
-    before = sources[0].profile.gpus
-    after = answers[0].prediction.gpus if answers else before
+    profile = sources[0].profile
+    before, after = profile.gpus, answers[0].prediction.gpus if answers else profile.gpus
     batch = "grows with a GPU's memory, as if the job then needed no more epochs" if batch_may_grow else "stays as it is"
-    on_each = " on each GPU" if max(before, after) > 1 else ""
-    moved = "" if before == after else f"{after} GPUs instead of {before}, as measured jobs scaled within one machine; "
-    return f"{moved}the batch{on_each} {batch}"
+    told = f"the batch{' on each GPU' * (max(before, after) > 1)} {batch}"
+    if before == after:
+        return told
+    number = f"{after} GPU{'s' * (after > 1)} instead of {before}"
+    scaled = f"{number}, as measured jobs scaled within one machine (each holds the whole model)"
+    return f"{scaled}; {told}{of_equal_work(profile.unit)}"
+
+
+def of_equal_work(unit: Unit | None) -> str:
+    """What times mean on another number of GPUs, which do more or less in a step or cycle; an epoch is one everywhere."""
+    return "" if unit in ("epoch", None) else f"; times are of as much work as a {unit} has here"
 
 
 def of_memory(sources: Sequence[Source], answers: Sequence[Answer]) -> list[str]:

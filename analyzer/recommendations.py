@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..regressor import Prediction, Predictor
+from ..regressor.profile import Unit
 from .instances import Instance
-from .predictions import Answer
+from .predictions import Answer, of_equal_work
 from .profiles import Source
 from .recommendation import (
     Decision,
@@ -42,6 +43,7 @@ class Recommended:
         need: GPU memory that the job takes on each GPU; None where that is not known.
         job_of: the whole job by a prediction of it; None for one epoch (or step).
         gpus, machines: of the job.
+        unit: that the predictions are of.
     """
 
     ranking: Ranking
@@ -50,6 +52,7 @@ class Recommended:
     job_of: Callable[[Prediction], WholeJob] | None
     gpus: int
     machines: int
+    unit: Unit | None
 
     @property
     def notes(self) -> list[str]:
@@ -58,7 +61,8 @@ class Recommended:
         if any(row.gpus != self.gpus for row in rows):
             notes.append(
                 f"the job has {self.gpus} GPU{'s' * (self.gpus > 1)} now and takes all GPUs of an instance, as measured jobs "
-                "scaled within one machine; the batch on each stays, so that of all together changes with their number"
+                "scaled within one machine: each holds the whole model and a batch of its own, so that of all together changes"
+                f"{of_equal_work(self.unit)}"
             )
         if any(row.instances > 1 for row in rows):
             notes.append("the network between several instances is assumed to be as good as that between its machines now")
@@ -120,4 +124,4 @@ def recommend_job(
         machines=machines,
     )
     decision = decide(ranking.recommendations, objective, run_on if work else None)
-    return Recommended(ranking, decision, need, job_of if work else None, gpus, machines)
+    return Recommended(ranking, decision, need, job_of if work else None, gpus, machines, sources[0].profile.unit)

@@ -186,6 +186,7 @@ class PaperPredictor:
             support=float(answers.support[row]),
             features=self.metrics,
             gpus=profile.gpus,
+            waits=profile.wait_share,
         )
 
     def on_gpus(self, prediction: Prediction, gpus: int) -> Prediction:

@@ -17,13 +17,15 @@ class Prediction:
         low, high: 90 % interval of ``seconds``, with the uncertainty of the profile's own epoch in it; ``None`` with it.
         why: what the answer rests on, one sentence.
         ratio_low, ratio_high: 90 % interval of ``ratio``.
-        route: how it was answered, a name of the recipe's own; ``measured`` for the source GPU itself.
+        route: how it was answered, a name of the recipe's own; ``measured`` for the source GPU itself, ``scaled`` for another
+            number of it or another batch.
         support: 1 inside what training has seen, towards 0 outside (see ``Answers``).
         features: the metrics that the answer used.
         by_precision: precision -> ``ratio`` if the job computes in it; empty where the job's precision is known. ``ratio`` is
             between them.
         gpus: how many of ``gpu`` the job runs on, in each of its machines.
         batch: batch on each of them over that on each of the source's.
+        waits: the part of ``ratio`` in which the job waits for its checkpoints, the same on any GPU and any number of them.
     """
 
     gpu: str
@@ -40,6 +42,7 @@ class Prediction:
     by_precision: Mapping[str, float] = field(default_factory=dict)
     gpus: int = 1
     batch: float = 1.0
+    waits: float = 0.0
 
     def changed(
         self, log_factor: float, half_width: float, *, why: str, gpus: int | None = None, batch: float | None = None
@@ -47,31 +50,35 @@ class Prediction:
         """The answer for another number of GPUs or another batch.
 
         Args:
-            log_factor: log of seconds with the change over seconds without.
+            log_factor: log of seconds with the change over seconds without, of what is no waiting.
             half_width: of the 90 % interval of ``log_factor``; independent of the answer's own, so squares add.
             why: what the change rests on.
             gpus, batch: what they are then; None: as before.
         """
-        factor = math.exp(log_factor)
+        working = _working(self.ratio, self.waits, log_factor)
+        # Only the working part of what comes out is uncertain by the change.
+        width = half_width * (1 - min(self.waits / (self.ratio * working), 1.0))
 
         def ends(value: float, low: float, high: float) -> tuple[float, float]:
-            below, above = math.hypot(math.log(value / low), half_width), math.hypot(math.log(high / value), half_width)
-            return value * factor * math.exp(-below), value * factor * math.exp(above)
+            below, above = math.hypot(math.log(value / low), width), math.hypot(math.log(high / value), width)
+            return value * working * math.exp(-below), value * working * math.exp(above)
 
         ratio_low, ratio_high = ends(self.ratio, self.ratio_low, self.ratio_high)
         seconds, low, high = self.seconds, self.low, self.high
         if seconds is not None and low is not None and high is not None:
             low, high = ends(seconds, low, high)
-            seconds *= factor
+            seconds *= working
+        each = {name: ratio * _working(ratio, self.waits, log_factor) for name, ratio in self.by_precision.items()}
         return replace(
             self,
-            ratio=self.ratio * factor,
+            ratio=self.ratio * working,
             seconds=seconds,
             low=low,
             high=high,
             ratio_low=ratio_low,
             ratio_high=ratio_high,
-            by_precision={precision: ratio * factor for precision, ratio in self.by_precision.items()},
+            by_precision=each,
+            route="scaled" if self.route == "measured" else self.route,
             gpus=gpus or self.gpus,
             batch=batch or self.batch,
             why=f"{self.why}; {why}",
@@ -80,3 +87,9 @@ class Prediction:
     def to_json(self) -> dict[str, Any]:
         """Return the prediction as JSON values."""
         return asdict(self) | {"features": list(self.features)}
+
+
+def _working(ratio: float, waits: float, log_factor: float) -> float:
+    """What a ratio is multiplied by if all of it changes but the waits."""
+    fixed = min(waits / ratio, 1.0)
+    return fixed + (1 - fixed) * math.exp(log_factor)

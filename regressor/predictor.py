@@ -159,9 +159,20 @@ class Predictor:
     def same_gpu(profile: Profile, source: Gpu) -> Prediction:
         """The answer for the GPU that the profile was taken on."""
         low, high = (None, None) if profile.epoch_s is None else with_epoch(profile, profile.epoch_s, 0.0, 0.0)
-        measured = "the profile was taken on this GPU"
         return Prediction(
-            source.name, 1.0, profile.epoch_s, low, high, measured, 1.0, 1.0, "measured", 1.0, (), gpus=profile.gpus
+            gpu=source.name,
+            ratio=1.0,
+            seconds=profile.epoch_s,
+            low=low,
+            high=high,
+            why="the profile was taken on this GPU",
+            ratio_low=1.0,
+            ratio_high=1.0,
+            route="measured",
+            support=1.0,
+            features=(),
+            gpus=profile.gpus,
+            waits=profile.wait_share,
         )
 
     def _prediction(
@@ -195,6 +206,7 @@ class Predictor:
             features=self._features(pair, route),
             by_precision=by_precision,
             gpus=profile.gpus,
+            waits=profile.wait_share,
         )
 
     def _features(self, pair: Pair, route: str) -> tuple[str, ...]:

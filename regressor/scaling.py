@@ -120,7 +120,9 @@ class Scaling:
         if gpus == before:
             return prediction
         log_factor = self.log_seconds(gpu, gpus, batch) - self.log_seconds(gpu, before, batch)
-        why = f"{gpus} GPUs instead of {before}: {np.exp(-log_factor):.2f} times as fast, as measured jobs scaled"
+        number = f"{gpus} GPU{'s' * (gpus > 1)} instead of {before}"
+        but = ", but for waits" if prediction.waits else ""
+        why = f"{number}: {np.exp(-log_factor):.2f} times as fast, as measured jobs scaled{but}"
         return prediction.changed(log_factor, self.width(before, gpus), gpus=gpus, why=why)
 
     def width(self, before: int, after: int) -> float:

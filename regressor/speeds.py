@@ -97,7 +97,7 @@ class Rate(NamedTuple):
     origin: str = ""
 
 
-class Effect(NamedTuple):
+class Change(NamedTuple):
     """Mean and standard deviation of a change in log speed."""
 
     mean: float
@@ -177,10 +177,10 @@ class Speeds:
         variance = (shared @ self._covariance * shared).sum(axis=1) + left
         return Comparison(mean, variance + self._unseen(sources, targets))
 
-    def batch_effect(self, log_batch: float) -> "Effect":
+    def batch_effect(self, log_batch: float) -> "Change":
         """What a batch larger by ``log_batch`` adds to the log speed of a job that was never measured."""
         variance = self._covariance[-1, -1] + _BATCH_OF_JOB**2
-        return Effect(float(self._mean[-1]) * log_batch, float(math.sqrt(variance)) * abs(log_batch))
+        return Change(float(self._mean[-1]) * log_batch, float(math.sqrt(variance)) * abs(log_batch))
 
     def knows(self, gpu: Gpu) -> bool:
         """Whether the GPU was measured."""

@@ -145,7 +145,7 @@ def recommend(
             prediction = _in_machines(on_gpus(prediction, instance.count), machines, count)
         row = _row(prediction, instance, limits, count, price, job_of)
         if need is not None:
-            row = replace(row, fits=need.fits(catalog[instance.gpu], here=prediction.route == "measured"))
+            row = replace(row, fits=need.fits(catalog[instance.gpu], here=prediction.route in ("measured", "scaled")))
         reason = _missed(row, limits)
         if reason is None:
             rows.append(row)

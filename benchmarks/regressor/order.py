@@ -2,9 +2,9 @@
 
     EPOCHCAST_SHARED=../shared python benchmarks/regressor/order.py [--write]
 
-A GPU is better where its arithmetic rate in every likely precision and its memory bandwidth are 10 % higher; it must not be told
-more than 3 % slower. Asked are five GPUs in every precision: with the telemetry of an image network, of one whose GPU waits for
-its host, and with none. The second table scores answers in order beside those that the recipe gives. Five minutes.
+A GPU is better where its arithmetic rate in every likely precision and its memory bandwidth are 10 % higher; it must not be
+told more than 3 % slower. Asked are five GPUs in every precision: with the telemetry of an image network, of one whose GPU
+waits for its host, and with none. The second table scores answers in order beside those that the recipe gives. Five minutes.
 """
 
 import json

@@ -82,3 +82,16 @@ def test_waiting_for_checkpoints_stays(shipped: Predictor, make_profile: Callabl
         for share in (0.0, 0.4)
     )
     assert both.ratio == idle.ratio, "idle time stays already, and is not counted twice"
+
+
+def test_waiting_stays_on_any_number_of_gpus(shipped: Predictor, make_profile: Callable[..., Profile]) -> None:
+    for name in ("A100 SXM4 80GB", "H100 SXM5"):
+        profile = make_profile("A100 SXM4 80GB", busy=1.0, precision="mixed", wait_share=0.4, gpus=8)
+        eight = shipped.predict(profile, [name])[0]
+        one = shipped.on_gpus(eight, 1)
+        on_one, on_eight = (shipped.scaling.log_seconds(shipped.catalog[name], gpus) for gpus in (1, 8))
+        assert one.ratio == pytest.approx(0.4 + (eight.ratio - 0.4) * np.exp(on_one - on_eight))
+        assert shipped.on_gpus(one, 8).ratio == pytest.approx(eight.ratio)
+        many = shipped.on_gpus(eight, 64)
+        assert many.ratio > 0.4 and np.log(many.ratio_high / many.ratio) < np.log(eight.ratio_high / eight.ratio) + 0.1
+        assert one.seconds == pytest.approx(10 * one.ratio)

@@ -123,6 +123,7 @@ def test_what_is_measured_has_the_width_of_the_change_alone() -> None:
     here = Prediction("T4", 1.0, 10.0, 10.0, 10.0, "here", 1.0, 1.0, "measured", 1.0, (), {"fp32": 1.0})
     changed = here.changed(np.log(0.5), 0.2, why="half", gpus=2)
     assert (changed.ratio, changed.seconds, changed.by_precision) == (0.5, 5.0, {"fp32": 0.5})
+    assert changed.route == "scaled" and changed.why == "here; half"
     assert (changed.low, changed.high) == pytest.approx((5 * np.exp(-0.2), 5 * np.exp(0.2)))
     assert (changed.ratio_low, changed.ratio_high) == pytest.approx((0.5 * np.exp(-0.2), 0.5 * np.exp(0.2)))
     ratio_only = replace(here, seconds=None, low=None, high=None).changed(0.0, 0.2, why="nothing")
