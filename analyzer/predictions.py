@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # within 15 % of each other even.
 _ONE_JOB = 1.15
 
-# By choice. Less work is what a desktop or a driver does, not a job; with less than a tenth, what the job waits for sets its pace.
+# By choice. Less work is what a desktop or a driver does, no job; with less than a tenth, what the job waits for sets its pace.
 _IDLE, _LITTLE = 0.005, 0.1
 
 # What `likely_precisions` assumes of FP32 code.
