@@ -123,5 +123,6 @@ def _of_recommendation(job: JobAnswer) -> Iterator[_Value]:
 
 
 def _seconds(job: JobAnswer, row: InstanceAnswer) -> float | None:
-    predictions = [] if job.prediction is None else job.prediction.predictions
-    return next((one.seconds for one in predictions if one.gpu == row.gpu), None)
+    """Of one epoch there, on as many GPUs as it has; the row's own may be of the whole job."""
+    here = None if job.prediction is None else job.prediction.epoch_s
+    return None if here is None else here * row.ratio
