@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,11 @@ from ...regressor import Predictor, load_catalog
 from ...regressor.explain import Effect
 from ...regressor.explain import explain as explain_ratio
 from ...regressor.precision import Precision, likely_precisions
-from ..cycles import NO_STEP, Throughput, rates
+from ..cycles import rates
 from ..errors import InputError
-from ..predictions import Answer, comparable, of_gpus_and_batch, of_memory, of_precision, of_sensors, predict_job
-from ..profiles import Source, on_gpus, read_sources, slowest_of, throughput_of, waits_of, with_own, with_precision
+from ..job_result import JobResult, answer_job
+from ..predictions import of_sensors
+from ..profiles import read_sources, with_precision
 from .batch import batch_may_grow_option
 from .per_step import per_step
 from .precision import precision_option
@@ -69,46 +70,41 @@ def predict(
         raise InputError(f"--explain explains answers of recipe 'default', not of {recipe!r}; leave it out")
     catalog = load_catalog(gpus)
     read, of_job = read_sources(traces_or_profiles, catalog, gpu)
-    read = on_gpus([with_precision(source, precision) for source in read])
-    catalog = with_own(catalog, read)
-    predictor = load_predictor(recipe, model, catalog)
-    sources, notes = comparable(read)
-    job = slowest_of(sources)
-    rate = throughput_of(job, samples_per_step, tokens_per_step)
-    notes = [*(f"{source.name}: {note}" for source in sources for note in source.notes), *of_job, *notes]
-    notes += waits_of(job, read)
-    notes += [NO_STEP] if rate is None and (samples_per_step or tokens_per_step) else []
-    names = [catalog.resolve(name).name for name in targets] or None
-    answers = predict_job(predictor, catalog, sources, names, epochs, target_gpus=target_gpus, batch_may_grow=batch_may_grow)
-    notes.append(of_precision(job, answers) if isinstance(predictor, Predictor) else predictor.note(job.profile))
-    notes.append(of_gpus_and_batch(sources, answers, batch_may_grow=batch_may_grow))
-    notes += of_memory(sources, answers)
-    notes += of_sensors(sources, answers, catalog)
-    explanations = _explanations(predictor, sources, answers) if explain and isinstance(predictor, Predictor) else None
+    result = answer_job(
+        [with_precision(source, precision) for source in read],
+        load_predictor(recipe, model, catalog),
+        targets=targets or None,
+        epochs=epochs,
+        target_gpus=target_gpus,
+        batch_may_grow=batch_may_grow,
+        samples_per_step=samples_per_step,
+        tokens_per_step=tokens_per_step,
+        of_job=of_job,
+    )
+    if epochs is not None and result.slowest.profile.epoch_s is None:
+        raise InputError("no epochs were found, so there are only ratios: --epochs needs seconds; record a trace with epochs")
+    # Only this command shows energy.
+    result = replace(result, notes=(*result.notes, *of_sensors(result.sources, result.answers, result.catalog)))
+    explanations = _explanations(result) if explain else None
     if as_json:
-        click.echo(json.dumps({"recipe": recipe} | _json(sources, answers, notes, explanations, rate), indent=2))
+        click.echo(json.dumps({"recipe": recipe} | _json(result, explanations), indent=2))
     else:
-        click.echo(sentences(sources, answers, notes, explanations, rate, in_full=bool(targets)))
-    return 0 if any(answer.fits is not False for answer in answers) else 1
+        click.echo(sentences(result, explanations, in_full=bool(targets)))
+    return 0 if any(answer.fits is not False for answer in result.answers) else 1
 
 
-def _explanations(predictor: Predictor, sources: list[Source], answers: list[Answer]) -> dict[str, list[Effect]]:
-    asked = [(answer.prediction.gpu, sources[answer.slowest].profile) for answer in answers]
-    return {gpu: explain_ratio(predictor, profile, gpu) for gpu, profile in asked}
+def _explanations(result: JobResult) -> dict[str, list[Effect]]:
+    assert isinstance(result.predictor, Predictor)  # --explain belongs to it
+    asked = [(answer.prediction.gpu, result.sources[answer.slowest].profile) for answer in result.answers]
+    return {gpu: explain_ratio(result.predictor, profile, gpu) for gpu, profile in asked}
 
 
-def _json(
-    sources: list[Source],
-    answers: list[Answer],
-    notes: list[str],
-    explanations: dict[str, list[Effect]] | None,
-    rate: Throughput | None,
-) -> dict[str, Any]:
+def _json(result: JobResult, explanations: dict[str, list[Effect]] | None) -> dict[str, Any]:
     """The contract's keys, of the GPU whose epochs are longest; with several GPUs each one's own under ``gpus``."""
-    job = slowest_of(sources)
+    job, sources, answers = result.slowest, result.sources, result.answers
     profile = job.profile
     left_out = ("epoch_s_low", "epoch_s_high", "epochs", "first_epoch_s", "stalls", "stall_s")
-    predictions = [answer.to_json(sources) | rates(rate, answer.prediction.ratio) for answer in answers]
+    predictions = [answer.to_json(sources) | rates(result.throughput, answer.prediction.ratio) for answer in answers]
     if explanations is not None:
         for prediction in predictions:
             prediction["explanation"] = [asdict(effect) for effect in explanations[prediction["gpu"]]]
@@ -117,12 +113,12 @@ def _json(
         "epoch_s": profile.epoch_s,
         "unit": profile.unit,
         "cycle": None if job.cycle is None else asdict(job.cycle),
-        **rates(rate),
+        **rates(result.throughput),
         **{key: getattr(profile, key) for key in left_out},
         "simulated": any(source.profile.simulated for source in sources),
         "feature_set": profile.feature_set,
         "precision": likely_precisions(profile, job.gpu)[0],
-        "notes": notes,
+        "notes": list(result.notes),
         "predictions": predictions,
     }
     if len(sources) == 1:

@@ -10,27 +10,21 @@ from ...regressor.explain import DATA_SHEETS, Effect
 from ...regressor.job import Job
 from ..basis import basis
 from ..cycles import RATES, Throughput, rates
+from ..job_result import JobResult
 from ..predictions import Answer
 from ..profiles import Source
 from ..words import number
 from .tables import seconds_text, table, with_prefix
 
 
-def sentences(
-    sources: Sequence[Source],
-    answers: Sequence[Answer],
-    notes: Sequence[str],
-    explanations: Mapping[str, Sequence[Effect]] | None,
-    rate: Throughput | None,
-    *,
-    in_full: bool,
-) -> str:
-    """The whole answer as text; ``rate`` is the job's here, ``in_full`` adds what each prediction rests on."""
+def sentences(result: JobResult, explanations: Mapping[str, Sequence[Effect]] | None, *, in_full: bool) -> str:
+    """The whole answer as text; ``in_full`` adds what each prediction rests on."""
+    sources, answers, rate = result.sources, result.answers, result.throughput
     lines = [_seen(source, f"GPU {number}, {source.name}: " * (len(sources) > 1)) for number, source in enumerate(sources)]
     lines += _metrics(sources, answers)
     lines += [] if rate is None else [f"throughput here: {rate.sentence()}"]
-    lines += [f"note: {note}" for note in notes]
-    answers = [answer for answer in answers if answer.fits is not False]  # the notes name the others
+    lines += [f"note: {note}" for note in result.notes]
+    answers = tuple(answer for answer in answers if answer.fits is not False)  # the notes name the others
     rows = [_row(answer, rate, several=len(sources) > 1) for answer in answers]
     lines += [table(_header(sources, answers, rate), rows)] if rows else []
     lines += _job_sentence(sources, answers)

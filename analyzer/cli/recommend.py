@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from ...regressor import Predictor, Profile, load_catalog
+from ...regressor import Profile, load_catalog
 from ...regressor.precision import Precision, likely_precisions
-from ..cycles import NO_STEP, rates
+from ..cycles import rates
 from ..errors import InputError
 from ..instances import load_instances, stale
-from ..predictions import comparable, of_gpus_and_batch, of_precision, predict_job
-from ..profiles import on_gpus, read_sources, slowest_of, throughput_of, waits_of, with_own, with_precision
+from ..job_result import answer_job
+from ..profiles import read_sources, with_precision
 from ..recommendation import Limits, MemoryNeed, Objective, Recommendation, Work
 from ..recommendation.memory_fit import GIB
 from ..recommendation.skypilot import resources_yaml
-from ..recommendations import recommend_job
 from .batch import batch_may_grow_option
 from .per_step import per_step
 from .precision import precision_option
@@ -108,35 +107,28 @@ def recommend(
     limits = Limits(deadline, budget, regions, clouds, "spot" if spot else "on-demand")
     catalog = load_catalog(gpus)
     read, of_job = read_sources(traces_or_profiles, catalog, gpu)
-    read = on_gpus([with_precision(source, precision) for source in read])
-    catalog = with_own(catalog, read)
     instances, notes = load_instances(prices, catalog)
-    sources, doubts = comparable(read)
-    predictor = load_predictor(recipe, model, catalog)
-    answers = predict_job(predictor, catalog, sources, None, None, batch_may_grow=batch_may_grow)
-    need = None if memory is None else _memory(memory)
-    found = recommend_job(
-        sources,
-        answers,
+    result = answer_job(
+        [with_precision(source, precision) for source in read],
+        load_predictor(recipe, model, catalog),
         instances,
-        predictor,
-        gpus=sources[0].profile.gpus,
+        batch_may_grow=batch_may_grow,
+        samples_per_step=samples_per_step,
+        tokens_per_step=tokens_per_step,
+        of_job=of_job,
+    )
+    found = result.recommended(
+        instances,
         machines=machines,
         data_parallel=data_parallel,
         work=work,
-        need=need,
+        need=None if memory is None else _memory(memory),
         limits=limits,
         objective=objective,
     )
-    source = slowest_of(sources)
-    rate = throughput_of(source, samples_per_step, tokens_per_step)
+    source, rate, about = result.slowest, result.throughput, result.notes
     profile, ranking, decision, need = source.profile, found.ranking, found.decision, found.need
     old = stale([row.instance for row in ranking.recommendations], date.today())
-    of_sources = [note if len(read) == 1 else f"{each.name}: {note}" for each in sources for note in each.notes]
-    of_recipe = of_precision(source, answers) if isinstance(predictor, Predictor) else predictor.note(profile)
-    about = [*of_sources, *of_job, *doubts, *waits_of(source, read, instances), of_recipe]
-    about.append(of_gpus_and_batch(sources, answers, batch_may_grow=batch_may_grow))
-    about += [NO_STEP] if rate is None and (samples_per_step or tokens_per_step) else []
     drawn = [
         *ranking.recommendations,
         *(one.recommendation for one in ranking.left_out if one.recommendation),
@@ -159,7 +151,7 @@ def recommend(
         answer = {
             "recipe": recipe,
             "source": profile.gpu,
-            "simulated": any(each.profile.simulated for each in sources),
+            "simulated": any(each.profile.simulated for each in result.sources),
             "gpus": found.gpus,
             "epochs": epochs,
             "unit": profile.unit,

@@ -9,21 +9,20 @@ import logging
 import os
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
 from ...regressor import Catalog, Predictor, Profile, load_catalog
 from ...regressor.precision import likely_precisions
 from ..basis import BOTH_MEASURED
-from ..errors import InputError
 from ..instances import Instance, load_instances, stale
-from ..predictions import Answer, comparable, of_gpus_and_batch, of_memory, predict_job
-from ..profiles import Source, on_gpus, with_own
+from ..job_result import JobResult, answer_job
+from ..predictions import Answer
+from ..profiles import Source
 from ..recommendation import Limits, Objective, Recommendation, Work
 from ..recommendation import recommend as rank
 from ..recommendation.rank import cost_of, time_of
-from ..recommendations import Recommended, recommend_job
+from ..recommendations import Recommended
 from .answers import CurrentInstance, InstanceAnswer, PredictionAnswer, RecommendationAnswer, Savings, TargetAnswer
 from .current_instance import Rented, rented
 
@@ -41,21 +40,6 @@ _MISSED = {
     "budget": "exceed the budget",
     "price": "have no price in this market",
 }
-
-
-@dataclass(frozen=True)
-class _Predicted:
-    """A job on every GPU: what both kinds of answers are made of."""
-
-    sources: list[Source]
-    answers: list[Answer]
-    predictor: Predictor
-    notes: list[str]
-
-    @property
-    def slowest(self) -> Source:
-        """The GPU whose epochs take longest, as the command line takes it."""
-        return max(self.sources, key=lambda source: source.profile.epoch_s or 0.0)
 
 
 class Advisor:
@@ -134,7 +118,7 @@ class Advisor:
         Raises:
             InputError: a GPU is not known, or the sources cannot be compared.
         """
-        return _prediction(self._predict(sources, targets, epochs, target_gpus=target_gpus, batch_may_grow=batch_may_grow))
+        return _prediction(self._result(sources, targets, epochs, target_gpus=target_gpus, batch_may_grow=batch_may_grow))
 
     def recommendation(
         self,
@@ -164,19 +148,19 @@ class Advisor:
         Raises:
             InputError: as `prediction`, or limits that need seconds where there are none.
         """
-        predicted = self._predict(sources, None, None, gpus=gpus, batch_may_grow=batch_may_grow)
-        return self._recommendation(predicted, objective, limits, epochs, machines, on, data_parallel=data_parallel)
+        result = self._result(sources, None, None, gpus=gpus, batch_may_grow=batch_may_grow)
+        return self._recommendation(result, objective, limits, epochs, machines, on, data_parallel=data_parallel)
 
     def both(
         self, sources: Sequence[Source], *, epochs: int | None, gpus: int, machines: int, on: Rented | None
     ) -> tuple[PredictionAnswer, RecommendationAnswer]:
         """Return `prediction` for every GPU and `recommendation` by the settings, for the effort of one."""
-        predicted = self._predict(sources, None, epochs, gpus=gpus)
-        return _prediction(predicted), self._recommendation(predicted, None, None, epochs, machines, on)
+        result = self._result(sources, None, epochs, gpus=gpus)
+        return _prediction(result), self._recommendation(result, None, None, epochs, machines, on)
 
     def _recommendation(
         self,
-        predicted: _Predicted,
+        result: JobResult,
         objective: Objective | None,
         limits: Limits | None,
         epochs: int | None,
@@ -185,26 +169,20 @@ class Advisor:
         *,
         data_parallel: bool = False,
     ) -> RecommendationAnswer:
-        gpus = predicted.sources[0].profile.gpus
         objective = objective or self._objective
         limits = limits or self.limits
-        profile = predicted.slowest.profile
-        known = profile.epoch_s is not None
-        work = Work(epochs) if epochs is not None and known else None
-        found = recommend_job(
-            predicted.sources,
-            predicted.answers,
+        profile = result.slowest.profile
+        work = Work(epochs) if epochs is not None and profile.epoch_s is not None else None
+        found = result.recommended(
             self.instances,
-            predicted.predictor,
-            gpus=gpus,
             machines=machines,
             data_parallel=data_parallel,
             work=work,
             limits=limits,
             objective=objective,
         )
-        on = on or rented(predicted.slowest.gpu.name, gpus, self.instances, machines=machines, market=limits.market)
-        row = self._row_of(on, predicted, found)
+        on = on or rented(result.slowest.gpu.name, found.gpus, self.instances, machines=machines, market=limits.market)
+        row = self._row_of(on, result, found)
         first, last = found.ranking.cheapest, found.ranking.fastest
         return RecommendationAnswer(
             objective=objective,
@@ -218,13 +196,13 @@ class Advisor:
             sure=None if found.decision is None else found.decision.sure,
             chance=None if found.decision is None else found.decision.chance,
             notes=[
-                *predicted.notes,
-                *_on_support(predicted.answers),
-                *self._notes(predicted, found, on, limits, epochs),
+                *result.notes,
+                *_on_support(result.answers),
+                *self._notes(result, found, on, limits, epochs),
             ],
         )
 
-    def _predict(
+    def _result(
         self,
         sources: Sequence[Profile | Source],
         targets: Sequence[str] | None,
@@ -233,42 +211,37 @@ class Advisor:
         gpus: int | None = None,
         target_gpus: int | None = None,
         batch_may_grow: bool = False,
-    ) -> _Predicted:
-        if not sources:
-            raise InputError("a prediction needs the profile of at least one GPU; send one")
-        read = on_gpus([self._source(number, one) for number, one in enumerate(sources)], gpus)
-        kept, notes = comparable(read)
-        notes = [*(_of(source, note, many=len(kept) > 1) for source in kept for note in source.notes), *notes]
-        catalog = with_own(self.catalog, kept)
-        predictor = self._predictor if catalog is self.catalog else replace(self._predictor, catalog=catalog)
-        names = None if targets is None else [catalog.resolve(name).name for name in targets]
-        if epochs is not None and kept[0].profile.epoch_s is None:
-            notes.append("the time of the whole job is not told: no epochs were found, so there are only ratios")
-            epochs = None
+    ) -> JobResult:
+        read = [self._source(number, one) for number, one in enumerate(sources)]
         with self._turns:
-            answers = predict_job(
-                predictor, catalog, kept, names, epochs, target_gpus=target_gpus, batch_may_grow=batch_may_grow
+            return answer_job(
+                read,
+                self._predictor,
+                self.instances,
+                targets=targets,
+                epochs=epochs,
+                gpus=gpus,
+                target_gpus=target_gpus,
+                batch_may_grow=batch_may_grow,
             )
-        notes.append(of_gpus_and_batch(kept, answers, batch_may_grow=batch_may_grow))
-        return _Predicted(kept, answers, predictor, [*notes, *of_memory(kept, answers)])
 
     def _source(self, number: int, one: Profile | Source) -> Source:
         if isinstance(one, Source):
             return one
         return Source(f"profile {number + 1}", one, self.catalog.resolve(one.gpu))
 
-    def _row_of(self, on: Rented, predicted: _Predicted, found: Recommended) -> Recommendation | None:
+    def _row_of(self, on: Rented, result: JobResult, found: Recommended) -> Recommendation | None:
         """The job on what it runs on now."""
         if on.instance is None:
             return None
-        predictions = [answer.prediction for answer in predicted.answers]
+        predictions = [answer.prediction for answer in result.answers]
         limits = Limits(market=on.market)
         ranking = rank(predictions, [on.instance], self.catalog, job_of=found.job_of, limits=limits, gpus=found.gpus)
         return ranking.cheapest
 
-    def _notes(self, predicted: _Predicted, found: Recommended, on: Rented, limits: Limits, epochs: int | None) -> list[str]:
-        notes, profile = [*found.notes, *on.notes], predicted.slowest.profile
-        if on.instance is not None and len({source.gpu.name for source in predicted.sources}) > 1:
+    def _notes(self, result: JobResult, found: Recommended, on: Rented, limits: Limits, epochs: int | None) -> list[str]:
+        notes, profile = [*found.notes, *on.notes], result.slowest.profile
+        if on.instance is not None and len({source.gpu.name for source in result.sources}) > 1:
             notes.append(f"what the job runs on now is priced as if all of its GPUs were {on.instance.gpu}, as its slowest is")
         rows = found.ranking.recommendations
         if epochs is not None and profile.epoch_s is None:
@@ -320,19 +293,19 @@ def _on_support(answers: Sequence[Answer]) -> list[str]:
     return notes
 
 
-def _prediction(predicted: _Predicted) -> PredictionAnswer:
-    profile = predicted.slowest.profile
+def _prediction(result: JobResult) -> PredictionAnswer:
+    profile = result.slowest.profile
     return PredictionAnswer(
         source=profile.gpu,
         epoch_s=profile.epoch_s,
         epoch_s_low=profile.epoch_s_low,
         epoch_s_high=profile.epoch_s_high,
         unit=profile.unit,
-        simulated=any(source.profile.simulated for source in predicted.sources),
+        simulated=any(source.profile.simulated for source in result.sources),
         feature_set=profile.feature_set,
-        precision=likely_precisions(profile, predicted.slowest.gpu)[0],
-        predictions=[_target(answer) for answer in predicted.answers],
-        notes=[*predicted.notes, *_on_support(predicted.answers)],
+        precision=likely_precisions(profile, result.slowest.gpu)[0],
+        predictions=[_target(answer) for answer in result.answers],
+        notes=[*result.notes, *_on_support(result.answers)],
     )
 
 
