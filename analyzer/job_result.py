@@ -14,6 +14,7 @@ from ..regressor import Catalog, Predictor
 from .cycles import NO_STEP, Throughput
 from .errors import InputError
 from .instances import Instance
+from .jobs.current_instance import Rented
 from .predictions import Answer, comparable, of_gpus_and_batch, of_memory, of_precision, predict_job
 from .profiles import Source, on_gpus, slowest_of, throughput_of, waits_of, with_own
 from .recommendation import Limits, MemoryNeed, Objective, Work
@@ -61,6 +62,7 @@ class JobResult:
         need: MemoryNeed | None = None,
         limits: Limits | None = None,
         objective: Objective = "cost",
+        on: Rented | None = None,
     ) -> Recommended:
         """Rank what can be rented for the job; arguments and errors as `recommend_job` has them."""
         return recommend_job(
@@ -75,6 +77,7 @@ class JobResult:
             need=need,
             limits=limits,
             objective=objective,
+            on=on,
         )
 
 

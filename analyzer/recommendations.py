@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..regressor import Prediction, Predictor
 from ..regressor.profile import Unit
 from .instances import Instance
+from .jobs.current_instance import Rented, rented
 from .predictions import Answer, of_equal_work
-from .profiles import Source
+from .profiles import Source, slowest_of
 from .recommendation import (
     Decision,
     Limits,
@@ -28,6 +29,7 @@ from .recommendation import (
 )
 from .recommendation.experiment import Run
 from .recommendation.memory_fit import most_memory
+from .recommendation.verdict import Verdict, verdict
 
 if TYPE_CHECKING:
     from ..regressor import PaperPredictor
@@ -41,18 +43,22 @@ class Recommended:
         ranking: all of them, and what is left out.
         decision: how sure the first place is; None without recommendations.
         need: GPU memory that the job takes on each GPU; None where that is not known.
-        job_of: the whole job by a prediction of it; None for one epoch (or step).
         gpus, machines: of the job.
         unit: that the predictions are of.
+        on: what it runs on now.
+        current: the job there; None where that has no price.
+        verdict: what to do.
     """
 
     ranking: Ranking
     decision: Decision | None
     need: MemoryNeed | None
-    job_of: Callable[[Prediction], WholeJob] | None
     gpus: int
     machines: int
     unit: Unit | None
+    on: Rented
+    current: Recommendation | None
+    verdict: Verdict
 
     @property
     def notes(self) -> list[str]:
@@ -82,6 +88,7 @@ def recommend_job(
     need: MemoryNeed | None = None,
     limits: Limits | None = None,
     objective: Objective = "cost",
+    on: Rented | None = None,
 ) -> Recommended:
     """Rank what can be rented for the job of ``sources``, which is as slow as its slowest GPU.
 
@@ -96,6 +103,7 @@ def recommend_job(
         work: what is still to be done; None ranks one epoch (or step).
         need: memory per GPU; None takes the most that a source used.
         limits, objective: as `recommend` has them.
+        on: what the job runs on; None: the cheapest with its GPU is assumed.
 
     Raises:
         InputError: as `recommend` and `whole_job` do.
@@ -111,11 +119,12 @@ def recommend_job(
         assert work is not None
         return trial_run(slowest[row.instance.gpu], row, epochs=work.epochs, startup_s=work.startup_s)
 
+    job = job_of if work else None
     ranking = recommend(
         [replace(answer.prediction, gpus=math.ceil(gpus / machines)) for answer in answers],
         instances,
         predictor.catalog,
-        job_of=job_of if work else None,
+        job_of=job,
         on_gpus=predictor.on_gpus if gpus > 1 or data_parallel else None,
         need=need,
         limits=limits,
@@ -124,4 +133,12 @@ def recommend_job(
         machines=machines,
     )
     decision = decide(ranking.recommendations, objective, run_on if work else None)
-    return Recommended(ranking, decision, need, job_of if work else None, gpus, machines, sources[0].profile.unit)
+    limits, unit = limits or Limits(), sources[0].profile.unit
+    on = on or rented(slowest_of(sources).gpu.name, gpus, instances, machines=machines, market=limits.market)
+    current = None
+    if on.instance is not None:
+        as_it_is = [answer.prediction for answer in answers]
+        now = recommend(as_it_is, [on.instance], predictor.catalog, job_of=job, limits=Limits(market=on.market), gpus=gpus)
+        current = now.cheapest
+    what = verdict(decision, current, objective, unit or "epoch", limits)
+    return Recommended(ranking, decision, need, gpus, machines, unit, on, current, what)

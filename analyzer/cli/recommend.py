@@ -167,6 +167,7 @@ def recommend(
             "recommendations": [shown(row) for row in ranking.recommendations],
             "left_out": [one.to_json() for one in ranking.left_out],
             "decision": None if decision is None else decision.to_json(),
+            "verdict": found.verdict.to_json(),
             "notes": [*found.notes, *about],
         }
         click.echo(json.dumps(answer, indent=2))

@@ -17,7 +17,6 @@ from .tables import seconds_text, table
 
 _HEADER = ("", "instance", "cloud", "region", "gpu", "time", "90 % interval", "USD", "90 % interval", "USD/h", "priced")
 _MOST_ROWS = 20
-_MOST_RUNS = 3  # that are named one by one though they are not worth it
 _MISSED = {
     "deadline": "miss the deadline",
     "budget": "exceed the budget",
@@ -38,7 +37,7 @@ def recommend_text(
     """
     ranking, decision, need = found.ranking, found.decision, found.need
     rows = ranking.recommendations
-    lines = []
+    lines = [found.verdict.text, f"why: {found.verdict.why}{_compared(found)}"]
     if rows:
         lines.append(f"{job_title(source, epochs, found.gpus)}, best {objective} first")
         shown = rows[:_MOST_ROWS]
@@ -52,8 +51,6 @@ def recommend_text(
         )
         if rows[0].job is not None:
             lines.append(_spent(rows[0], source.profile.unit or "epoch"))
-    else:
-        lines.append("no instance qualifies")
     lines += _left_out(ranking)
     if not rows:
         lines += _nearest(ranking)
@@ -69,6 +66,14 @@ def recommend_text(
     if decision is not None:
         lines.append(_decision(decision, objective, source.profile.unit or "epoch"))
     return "\n".join(lines)
+
+
+def _compared(found: Recommended) -> str:
+    """With what, where the user did not say."""
+    on = found.on
+    if found.verdict.action in ("choose", "none") or on.instance is None or not on.assumed:
+        return ""
+    return f" (compared with {on.instance.cloud} {on.instance.name}, the cheapest that has what the job runs on now)"
 
 
 def job_title(source: Source, epochs: int | None, gpus: int = 1) -> str:
@@ -147,38 +152,39 @@ def _short(row: Recommendation, more: str = "") -> str:
 
 def _decision(decision: Decision, objective: Objective, unit: str) -> str:
     better = "cheaper" if objective == "cost" else "faster"
+    first = _short(decision.first)
     if decision.sure:
-        return f"sure: nothing else is {better} than {_short(decision.first)} within the intervals"
+        return f"sure: nothing else is {better} than {first} within the intervals"
     rivals = ", ".join(_short(rival.recommendation, f", {100 * rival.chance:.0f} % chance") for rival in decision.rivals[:3])
     more = f" and {len(decision.rivals) - 3} more" if len(decision.rivals) > 3 else ""
-    lost = "" if decision.regret is None else f": {_amount(decision.regret, objective)}"
+    lost = "" if decision.regret is None else f" ({_amount(decision.regret, objective)})"
     lines = [
-        f"not sure: within the intervals {rivals}{more} may be {better} than {_short(decision.first)}",
-        f"following it loses {100 * decision.regret_share:.1f} % on average{lost}",
+        f"not sure: {rivals}{more} may be {better} than {first}",
+        f"choosing {first} now loses {100 * decision.regret_share:.0f} % on average against the best choice{lost}",
     ]
     if decision.experiment is not None:
         lines.append(_experiment(decision.experiment, objective, unit))
     elif decision.small:
-        lines.append("that is less than measuring would tell: take the first")
+        lines.append("no run could tell so little apart")
     elif decision.regret is not None:
-        lines.append(f"what would decide: say how many {unit}s the job has (--epochs)")
+        lines.append(f"say how many {unit}s the job has (--epochs), to see which run would tell")
     return "\n".join(lines)
 
 
 def _experiment(experiment: Experiment, objective: Objective, unit: str) -> str:
-    verdict = "worth it" if experiment.worth else "not worth it, take the first"
-    saves = f"saves {_amount(experiment.saves, objective)} on average: {verdict}"
+    """The runs that would tell, and whether they save more than they take."""
     runs = [
         f"{_many(run.epochs, unit)} on {_short(run.recommendation)}, {run.seconds / 60:.0f} min, {_usd(run.usd)} USD"
         for run in experiment.runs
     ]
-    if not experiment.worth and len(runs) > _MOST_RUNS:
-        takes = f"{experiment.seconds / 60:.0f} min and {_usd(experiment.usd)} USD"
-        return f"to decide takes {len(runs)} runs, {takes}; {saves} (--json names them)"
+    takes = f"{experiment.seconds / 60:.0f} min and {_usd(experiment.usd)} USD"
+    saves = f"saves {_amount(experiment.saves, objective)} on average"
+    if not experiment.worth:
+        number = "a run" if len(runs) == 1 else f"{len(runs)} runs"
+        return f"to find out takes {number}, {takes}, and {saves}: not worth it"
     if len(runs) == 1:
-        return f"to decide, run {runs[0]}; {saves}"
-    whole = f"{experiment.seconds / 60:.0f} min, {_usd(experiment.usd)} USD together"
-    return "\n".join([f"to decide, run ({whole}; {saves})", *(f"  {run}" for run in runs)])
+        return f"to find out, run {runs[0]}; that {saves}"
+    return "\n".join([f"to find out ({takes}; that {saves}), run", *(f"  {run}" for run in runs)])
 
 
 def _many(number: int, unit: str) -> str:

@@ -23,8 +23,16 @@ from ..recommendation import Limits, Objective, Recommendation, Work
 from ..recommendation import recommend as rank
 from ..recommendation.rank import cost_of, time_of
 from ..recommendations import Recommended
-from .answers import CurrentInstance, InstanceAnswer, PredictionAnswer, RecommendationAnswer, Savings, TargetAnswer
-from .current_instance import Rented, rented
+from .answers import (
+    CurrentInstance,
+    InstanceAnswer,
+    PredictionAnswer,
+    RecommendationAnswer,
+    Savings,
+    TargetAnswer,
+    VerdictAnswer,
+)
+from .current_instance import Rented
 
 log = logging.getLogger(__name__)
 
@@ -180,9 +188,9 @@ class Advisor:
             work=work,
             limits=limits,
             objective=objective,
+            on=on,
         )
-        on = on or rented(result.slowest.gpu.name, found.gpus, self.instances, machines=machines, market=limits.market)
-        row = self._row_of(on, result, found)
+        on, row = found.on, found.current
         first, last = found.ranking.cheapest, found.ranking.fastest
         return RecommendationAnswer(
             objective=objective,
@@ -195,6 +203,7 @@ class Advisor:
             savings=None if row is None or first is None or last is None else _savings(row, first, last, profile),
             sure=None if found.decision is None else found.decision.sure,
             chance=None if found.decision is None else found.decision.chance,
+            verdict=VerdictAnswer(**found.verdict.to_json()),
             notes=[
                 *result.notes,
                 *_on_support(result.answers),
@@ -230,15 +239,6 @@ class Advisor:
             return one
         return Source(f"profile {number + 1}", one, self.catalog.resolve(one.gpu))
 
-    def _row_of(self, on: Rented, result: JobResult, found: Recommended) -> Recommendation | None:
-        """The job on what it runs on now."""
-        if on.instance is None:
-            return None
-        predictions = [answer.prediction for answer in result.answers]
-        limits = Limits(market=on.market)
-        ranking = rank(predictions, [on.instance], self.catalog, job_of=found.job_of, limits=limits, gpus=found.gpus)
-        return ranking.cheapest
-
     def _notes(self, result: JobResult, found: Recommended, on: Rented, limits: Limits, epochs: int | None) -> list[str]:
         notes, profile = [*found.notes, *on.notes], result.slowest.profile
         if on.instance is not None and len({source.gpu.name for source in result.sources}) > 1:
@@ -268,10 +268,6 @@ class Advisor:
             notes.append("spot: instances can be taken away; the time lost by that is not in the figures")
         old = stale([row.instance for row in rows], date.today())
         return notes + ([old] if old else [])
-
-
-def _of(source: Source, note: str, *, many: bool) -> str:
-    return f"{source.name}: {note}" if many else note
 
 
 def _on_support(answers: Sequence[Answer]) -> list[str]:
@@ -369,6 +365,8 @@ def _current(row: Recommendation, on: Rented) -> CurrentInstance:
         gpu_count=row.instance.count,
         instances=row.instances,
         usd_per_hour=row.usd_per_hour,
+        seconds=None if row.seconds is None else row.seconds.value,
+        usd=None if row.usd is None else row.usd.value,
         assumed=on.assumed,
     )
 

@@ -107,6 +107,8 @@ class CurrentInstance(AnswerModel):
     gpu_count: int
     instances: int
     usd_per_hour: float
+    seconds: float | None = Field(default=None, description="Of what the recommendation's seconds are of.")
+    usd: float | None = None
     assumed: bool = Field(description="What is rented is not known: the cheapest with this GPU is taken.")
 
 
@@ -116,6 +118,16 @@ class Savings(AnswerModel):
     cost_ratio: float | None = Field(description="Share of the cost saved by the cheapest; below 0 where it costs more.")
     time_ratio: float | None = Field(description="Share of the time saved by the fastest.")
     usd_per_unit: float | None = Field(description="USD saved per epoch or step by the cheapest.")
+
+
+class VerdictAnswer(AnswerModel):
+    """What to do."""
+
+    action: Literal["stay", "move", "measure", "choose", "none"] = Field(
+        description="choose: what it runs on has no price to compare with; none: no instance qualifies."
+    )
+    text: str = Field(description="The same for people, a few words.")
+    why: str = Field(description="One sentence.")
 
 
 class RecommendationAnswer(AnswerModel):
@@ -131,6 +143,7 @@ class RecommendationAnswer(AnswerModel):
     savings: Savings | None
     sure: bool | None = Field(description="No other GPU is within the interval; null without recommendations.")
     chance: float | None = Field(description="That none is better than the first.")
+    verdict: VerdictAnswer | None = None
     notes: list[str]
 
 

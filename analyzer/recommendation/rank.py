@@ -146,7 +146,7 @@ def recommend(
         row = _row(prediction, instance, limits, count, price, job_of)
         if need is not None:
             row = replace(row, fits=need.fits(catalog[instance.gpu], here=prediction.route in ("measured", "scaled")))
-        reason = _missed(row, limits)
+        reason = missed(row, limits)
         if reason is None:
             rows.append(row)
         else:
@@ -219,7 +219,8 @@ def _row(
     )
 
 
-def _missed(row: Recommendation, limits: Limits) -> Reason | None:
+def missed(row: Recommendation, limits: Limits) -> Reason | None:
+    """The limit that the row is expected to break."""
     if row.fits is False:
         return "memory"
     if limits.deadline_s is not None and row.seconds is not None and row.seconds.value > limits.deadline_s:

@@ -187,7 +187,7 @@ def test_recommend_ranks_the_job_that_predict_adds_up(folder: Path, capsys: Capt
     assert rows and all(row["seconds"] == pytest.approx(jobs[row["gpu"]]) for row in rows)
     assert main(["recommend", path, "--epochs", "90"]) == 0
     text = capsys.readouterr().out
-    assert text.startswith("90 epochs of a job seen on T4") and "178 s of stalls" in text
+    assert "\n90 epochs of a job seen on T4" in text and "178 s of stalls" in text
 
 
 def test_a_gpu_that_only_the_trace_knows(folder: Path, tmp_path: Path, capsys: Capture) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...cycles import waits
-from ...jobs.answers import CurrentInstance, InstanceAnswer, JobAnswer, RecommendationAnswer
+from ...jobs.answers import JobAnswer
 from ...live.report import EpochRecord
 from . import states
 from .cost_plot import cost_plot
@@ -39,7 +39,6 @@ ReadEpochs = Callable[..., Sequence[EpochRecord]]  # StateStore.epochs
 def job_page(job: JobAnswer, snapshot: Snapshot, read_epochs: ReadEpochs, now: float) -> dict[str, Any]:
     """Return what the template shows of ``job`` at ``now`` [unix s]."""
     rec, state = job.recommendation, states.of_job(job, snapshot.gpus, now)
-    current = None if rec is None or rec.current is None else _row_of(rec.current, rec)
     told = [] if rec is None else rec.notes
     gpus = gpu_rows([snapshot.gpus[uuid] for uuid in job.gpus if uuid in snapshot.gpus], snapshot, now)
     return {
@@ -52,9 +51,6 @@ def job_page(job: JobAnswer, snapshot: Snapshot, read_epochs: ReadEpochs, now: f
         "rec": rec,
         "prediction_notes": [] if job.prediction is None else _others(job.prediction.notes, told),
         "other_notes": _others(job.notes, [*told, *([] if job.prediction is None else job.prediction.notes)]),
-        "current_usd": _current_usd(job, rec, current),
-        "current_s": current.seconds if current is not None else job.epoch_s if rec is None or rec.epochs is None else None,
-        "sure": _sure(rec),
         "costs": cost_plot(rec),
         "waits": waits(job.cycles, None if rec is None or rec.current is None else rec.current.usd_per_hour),
         "gpus": gpus,
@@ -93,30 +89,6 @@ def _plot(job: JobAnswer, snapshot: Snapshot, read_epochs: ReadEpochs) -> EpochP
         expected = (job.epoch_s_low, job.epoch_s_high)
     names = {uuid: f"{gpu.node} GPU {gpu.label}" for uuid, gpu in snapshot.gpus.items()}
     return epoch_plot(epochs, since=job.since, expected=expected, names=names, standing_out=job.straggler)
-
-
-def _row_of(current: CurrentInstance, rec: RecommendationAnswer) -> InstanceAnswer | None:
-    """The ranked row of what it runs on now; some clouds rent one instance with different GPUs."""
-    same = (current.instance, current.cloud, current.region, current.gpu)
-    return next((one for one in rec.recommendations if (one.instance, one.cloud, one.region, one.gpu) == same), None)
-
-
-def _current_usd(job: JobAnswer, rec: RecommendationAnswer | None, row: InstanceAnswer | None) -> float | None:
-    """USD on what it runs on now, of what the recommendation is of; its row knows, else an epoch's seconds do."""
-    if row is not None:
-        return row.usd
-    if rec is None or rec.current is None or job.epoch_s is None or rec.epochs is not None:
-        return None
-    return rec.current.usd_per_hour * job.epoch_s / 3600
-
-
-def _sure(rec: RecommendationAnswer | None) -> str:
-    if rec is None or rec.sure is None:
-        return ""
-    chance = "" if rec.chance is None else f" The chance that none is better is {rec.chance:.0%}.".replace("%", " %")
-    if rec.sure:
-        return f"The first place is sure: no other GPU comes within its interval.{chance}"
-    return f"The first place is not sure: the intervals of other GPUs overlap with its own.{chance}"
 
 
 def _why_not(job: JobAnswer, state: states.State) -> str:

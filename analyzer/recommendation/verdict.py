@@ -1,0 +1,116 @@
+"""What to do: stay, move, or measure first. One rule for commands, service and page."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from ..basis import BOTH_MEASURED
+from .experiment import Decision
+from .rank import Limits, Objective, cost_of, missed, time_of
+from .recommendation import Recommendation
+
+Action = Literal["stay", "move", "measure", "choose", "none"]
+"""``choose``: what the job runs on now has no price, so there is nothing to compare with; ``none``: no instance qualifies."""
+
+# By choice: less is not worth moving a job for, and no prediction tells it (public measurements differ by 2.4 % when repeated).
+_LEAST = 0.05
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What to do with a job.
+
+    Attributes:
+        action: see :data:`Action`.
+        text: the same in a few words, with figures where they are sure.
+        why: one sentence.
+    """
+
+    action: Action
+    text: str
+    why: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the attributes."""
+        return asdict(self)
+
+
+def verdict(
+    decision: Decision | None, now: Recommendation | None, objective: Objective, unit: str, limits: Limits | None = None
+) -> Verdict:
+    """Weigh the best instance against what the job runs on now.
+
+    Args:
+        decision: how sure the first place is; None where no instance qualifies.
+        now: the job on what it runs on; None where that has no price.
+        objective: cost or time.
+        unit: epoch, step or cycle, of a run that would decide.
+        limits: that what it runs on now may break.
+    """
+    if decision is None:
+        return Verdict("none", "No instance qualifies", "each one breaks a limit or is too small; loosen a limit")
+    best, better = decision.first, "cheaper" if objective == "cost" else "faster"
+    if now is None:
+        superlative = "cheapest" if objective == "cost" else "fastest"
+        return Verdict("choose", f"{_name(best)} is the {superlative}", "what the job runs on now has no price to compare with")
+    broken = None if limits is None else missed(now, limits)
+    if broken is not None:
+        chance = best.deadline_chance if broken == "deadline" else best.budget_chance
+        keeps = f"it keeps the {broken} with a chance of {_percent(chance or 0.0)} %"
+        return Verdict("move", f"Move to {_name(best)}: {_name(now)} breaks the {broken}", keeps)
+    low, high = _saved(best, now, objective)
+    if _place(best) == _place(now) or high < _LEAST:
+        return Verdict("stay", f"Stay on {_name(now)}", f"nothing else is more than {_LEAST:.0%} {better}".replace("%", " %"))
+    if best.fits is None:
+        doubt = "if the job fits into its memory, which is not known"
+        return Verdict("measure", f"Cannot tell yet: try {_name(best)} first", f"{_range(low, high, objective)}, {doubt}")
+    sheet = "" if best.prediction.route in BOTH_MEASURED else "; that rests on its data sheet, as nothing was measured there"
+    if low > 0:
+        ratio, price = best.prediction.ratio, best.usd_per_hour / now.usd_per_hour
+        same = best.instance.place == now.instance.place
+        do = f"Use all GPUs of {_name(best)}" if same else f"Move to {_name(best)}"
+        return Verdict(
+            "move",
+            f"{do}: {_percent(low)} to {_percent(high)} % {better}",
+            f"the job takes {_times(ratio)} the time there, at {_times(price)} the price{sheet}",
+        )
+    runs = decision.experiment.runs if decision.experiment is not None else ()
+    run = f"run {runs[0].epochs} {unit}s on {_name(runs[0].recommendation)}" if runs else f"measure {_name(best)}"
+    return Verdict("measure", f"Cannot tell yet: {run} first", f"{_range(low, high, objective)}{sheet}")
+
+
+def _saved(best: Recommendation, now: Recommendation, objective: Objective) -> tuple[float, float]:
+    """Least and most that is saved, as shares of what it takes now: 90 % interval, only of the part that is spent in epochs."""
+    value = cost_of if objective == "cost" else time_of
+    share, ratio = value(best) / value(now), best.prediction
+    fixed = best.job.fixed_s / best.seconds.value if best.job is not None and best.seconds else 0.0
+    ends = [share * (fixed + (1 - fixed) * end / ratio.ratio) for end in (ratio.ratio_low, ratio.ratio_high)]
+    return 1 - ends[1], 1 - ends[0]
+
+
+def _range(low: float, high: float, objective: Objective) -> str:
+    """``it may cost 12 % more or 40 % less``."""
+    more, less = ("cost", "less") if objective == "cost" else ("take", "less")
+    return (
+        f"there the job may {more} {_percent(-low)} % more or {_percent(high)} % {less}"
+        if low < 0
+        else (f"there the job would {more} {_percent(low)} to {_percent(high)} % {less}")
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f}"
+
+
+def _times(factor: float) -> str:
+    return f"{factor:.2g} times"
+
+
+def _name(row: Recommendation) -> str:
+    count = f"{row.instances} x " if row.instances > 1 else ""
+    return f"{count}{row.instance.cloud} {row.instance.name} ({f'{row.gpus} x ' * (row.gpus > 1)}{row.instance.gpu})"
+
+
+def _place(row: Recommendation) -> tuple[object, ...]:
+    return row.instance.cloud, row.instance.name, row.instance.gpu, row.instances, row.gpus

@@ -1,0 +1,98 @@
+"""What to do with a job: stay, move, or measure first."""
+
+from dataclasses import replace
+from datetime import date
+
+import pytest
+
+from epochcast.analyzer.instances import Instance
+from epochcast.analyzer.recommendation import Limits, Objective, Recommendation, WholeJob, decide
+from epochcast.analyzer.recommendation.experiment import Run
+from epochcast.analyzer.recommendation.verdict import Verdict, verdict
+from epochcast.regressor import Prediction
+from epochcast.regressor.estimate import Estimate
+
+
+def row(
+    gpu: str, ratio: float, usd: float, width: float = 1.2, route: str = "speeds", fits: bool | None = True
+) -> Recommendation:
+    """An instance on which the job takes ``ratio`` times 100 s, at a price per hour."""
+    instance = Instance("aws", f"with-{gpu}", gpu, 1, "here", usd, "a page", date(2026, 2, 9))
+    seconds = Estimate(100 * ratio, 100 * ratio / width, 100 * ratio * width)
+    ends = (seconds.value, seconds.low, seconds.high)
+    prediction = Prediction(gpu, ratio, *ends, "test", ratio / width, ratio * width, route, 1.0, ())
+    return Recommendation(instance, "on-demand", usd, prediction, seconds, fits, True)
+
+
+NOW = row("T4", 1.0, 1.0, width=1.0, route="measured")
+
+
+def said(*others: Recommendation, now: Recommendation | None = NOW, objective: Objective = "cost") -> Verdict:
+    rows = sorted([NOW, *others], key=lambda one: one.prediction.ratio * (one.usd_per_hour if objective == "cost" else 1))
+    return verdict(decide(rows, objective, lambda one: Run(one, 5, 60.0)), now, objective, "epoch")
+
+
+def test_moves_where_all_of_the_interval_saves() -> None:
+    answer = said(row("A10G", 0.5, 1.0))
+    assert (answer.action, answer.text) == ("move", "Move to aws with-A10G (A10G): 40 to 58 % cheaper")
+    assert answer.why == "the job takes 0.5 times the time there, at 1 times the price"
+    assert said(row("A10G", 0.5, 4.0), objective="time").text == "Move to aws with-A10G (A10G): 40 to 58 % faster"
+
+
+def test_what_rests_on_a_data_sheet_says_so() -> None:
+    assert "rests on its data sheet" in said(row("B200 SXM", 0.5, 1.0, route="specifications")).why
+    assert "data sheet" in said(row("B200 SXM", 0.9, 1.0, route="residual")).why
+
+
+@pytest.mark.parametrize("others", [(), (row("A10G", 0.9, 2.0),), (row("A10G", 0.99, 1.0, width=1.01),)])
+def test_stays_where_nothing_saves_enough(others: tuple[Recommendation, ...]) -> None:
+    answer = said(*others)
+    assert (answer.action, answer.text) == ("stay", "Stay on aws with-T4 (T4)")
+    assert answer.why == "nothing else is more than 5 % cheaper"
+
+
+def test_measures_where_it_may_cost_more_or_less() -> None:
+    answer = said(row("A10G", 0.95, 1.0, width=1.5))
+    assert answer.action == "measure" and answer.text == "Cannot tell yet: run 5 epochs on aws with-A10G (A10G) first"
+    assert answer.why == "there the job may cost 42 % more or 37 % less"
+
+
+def test_what_may_not_fit_is_tried_first() -> None:
+    answer = said(row("A10G", 0.5, 1.0, fits=None))
+    assert (answer.action, answer.text) == ("measure", "Cannot tell yet: try aws with-A10G (A10G) first")
+    assert "if the job fits into its memory, which is not known" in answer.why
+
+
+def test_what_stays_is_no_saving_and_is_not_uncertain() -> None:
+    """Half of the time is a start-up: half the time in epochs saves a quarter."""
+    half = Estimate(25.0, 25 / 1.2, 25 * 1.2)
+    job = WholeJob(half, 0.0, 0.0, 0.0, 50.0)
+    best = replace(row("A10G", 0.5, 1.0), job=job, seconds=job.seconds)
+    assert said(best).text == "Move to aws with-A10G (A10G): 20 to 29 % cheaper"
+
+
+def test_what_breaks_a_limit_now_has_to_move() -> None:
+    dearer = replace(row("A10G", 0.5, 4.0), deadline_chance=0.55)
+    decision = decide([dearer], "cost")
+    answer = verdict(decision, NOW, "cost", "epoch", Limits(deadline_s=60.0))
+    assert answer == Verdict(
+        "move",
+        "Move to aws with-A10G (A10G): aws with-T4 (T4) breaks the deadline",
+        "it keeps the deadline with a chance of 55 %",
+    )
+    assert verdict(decision, NOW, "cost", "epoch", Limits(deadline_s=200.0)).action == "stay"
+
+
+def test_more_gpus_of_the_same_instance() -> None:
+    two = replace(NOW, instance=replace(NOW.instance, count=2), usd_per_hour=1.0)
+    both = replace(two, prediction=replace(row("T4", 0.55, 1.0, width=1.1, route="scaled").prediction, gpus=2))
+    both = replace(both, seconds=Estimate(55.0, 50.0, 60.5))
+    answer = verdict(decide([both], "cost"), two, "cost", "epoch")
+    assert answer.text == "Use all GPUs of aws with-T4 (2 x T4): 39 to 50 % cheaper"
+
+
+def test_without_a_price_or_an_instance_there_is_nothing_to_compare() -> None:
+    assert said(row("A10G", 0.5, 1.0), now=None) == Verdict(
+        "choose", "aws with-A10G (A10G) is the cheapest", "what the job runs on now has no price to compare with"
+    )
+    assert verdict(None, NOW, "cost", "epoch").action == "none"
