@@ -85,12 +85,12 @@ def detect(
     elif found.job is not None:
         click.echo(
             "\n".join(
-                [_sentences(found.job, read, rates[0]), f"each of the {len(read)} GPUs:", *_of_gpus(found.job, found, read)]
+                [sentences(found.job, read, rates[0]), f"each of the {len(read)} GPUs:", *_of_gpus(found.job, found, read)]
             )
         )
     else:
         for trace, one, rate in zip(read, found.gpus, rates, strict=True):
-            click.echo(f"{trace.title}: " * several + _sentences(one, [trace], rate))
+            click.echo(f"{trace.title}: " * several + sentences(one, [trace], rate))
     return 1 if all(one.verdict == "none" for one in answers) else 0
 
 
@@ -150,7 +150,7 @@ def _of_gpus(job: Detection, found: JobDetection, read: Sequence[Trace]) -> list
     return lines
 
 
-def _sentences(found: Detection, read: Sequence[Trace], rate: Throughput | None) -> str:
+def sentences(found: Detection, read: Sequence[Trace], rate: Throughput | None) -> str:
     """The answer for these traces as text; times count from the first sample, as in the plot."""
     origin = float(_earliest(read).time[0])
     how = f"method {found.method}, {found.clock} clock, confidence {found.confidence:.2f}"

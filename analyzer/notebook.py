@@ -1,0 +1,291 @@
+"""``import epochcast`` in notebooks and scripts: read telemetry, see its epochs, predict, recommend.
+
+Results print as the commands do, show as a table in notebooks, and have ``to_frame()`` and ``plot()``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from ..detector import Detection
+from ..detector import detect as find_epochs
+from ..regressor import Predictor, load_catalog
+from ..regressor.precision import Precision
+from .errors import InputError
+from .instances import Instance, load_instances, stale
+from .job_result import JobResult, answer_job
+from .profiles import Source, read_sources, with_precision
+from .recommendation import Limits, Objective, Work
+from .recommendations import Recommended
+from .trace import Trace, read_trace
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class _Result:
+    """What all results are."""
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a row for each thing that the result is about."""
+        raise NotImplementedError
+
+    def _repr_html_(self) -> str:
+        table: str = self.to_frame().to_html(index=False, float_format="{:.4g}".format)
+        return table
+
+
+@dataclass(frozen=True, repr=False)
+class Epochs(_Result):
+    """The epochs of one GPU's telemetry.
+
+    Attributes:
+        detection: all that was detected; its verdict, period, unit and confidence are attributes here, too.
+        trace: where; None for a profile, and for one GPU of several.
+    """
+
+    detection: Detection
+    trace: Trace | None
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self.detection, name)
+
+    def __len__(self) -> int:
+        return len(self.detection.epochs)
+
+    def __repr__(self) -> str:
+        from .cli.detect import sentences
+
+        return sentences(self.detection, [] if self.trace is None else [self.trace], None)
+
+    def to_frame(self) -> pd.DataFrame:
+        """``start`` and ``end`` [UTC], ``seconds`` and ``confidence`` of each epoch."""
+        epochs = self.detection.epochs
+        frame = pd.DataFrame({"start": [one.start for one in epochs], "end": [one.end for one in epochs]}, dtype=float)
+        times = {name: pd.to_datetime(frame[name], unit="s", utc=True) for name in ("start", "end")}
+        return frame.assign(**times, seconds=frame["end"] - frame["start"], confidence=[one.confidence for one in epochs])
+
+    def plot(self) -> Figure:
+        """Draw the telemetry and its epochs.
+
+        Raises:
+            InputError: the telemetry is not at hand.
+        """
+        if self.trace is None:
+            raise InputError("this answer has no trace to draw; read the trace of one GPU")
+        from .figures import detection_figure
+
+        return detection_figure(self.trace, self.detection, title=self.trace.title)
+
+
+@dataclass(frozen=True, repr=False)
+class Predictions(_Result):
+    """A job on other GPUs.
+
+    Attributes:
+        result: with `result.answers` and `result.notes`.
+    """
+
+    result: JobResult
+
+    def __len__(self) -> int:
+        return len(self.result.answers)
+
+    def __repr__(self) -> str:
+        from .cli.predict_text import sentences
+
+        return sentences(self.result, None, in_full=len(self) <= 3)
+
+    def to_frame(self) -> pd.DataFrame:
+        """A row for each GPU, fastest first: those of ``epochcast predict --json``, without what each rests on in full."""
+        rows = [answer.to_json(self.result.sources) for answer in self.result.answers]
+        columns = ("gpu", "gpus", "ratio", "ratio_low", "ratio_high", "seconds", "low", "high", "fits", "route", "why")
+        return pd.DataFrame([{name: row[name] for name in columns} for row in rows], columns=list(columns))
+
+    def plot(self) -> Figure:
+        """Draw the ratio on every GPU with its 90 % interval."""
+        from .figures import predictions_figure
+
+        answers = [answer.prediction for answer in self.result.answers]
+        return predictions_figure(answers, self.result.slowest.profile.gpu)
+
+
+@dataclass(frozen=True, repr=False)
+class Recommendations(_Result):
+    """What can be rented for a job, best first.
+
+    Attributes:
+        found: with `found.verdict`, `found.ranking` and `found.decision`.
+        result: the predictions that it rests on, with notes.
+    """
+
+    found: Recommended
+    result: JobResult
+    epochs: int | None
+    objective: Objective
+
+    @property
+    def verdict(self) -> str:
+        """What to do, in one line."""
+        return self.found.verdict.text
+
+    def __len__(self) -> int:
+        return len(self.found.ranking.recommendations)
+
+    def __repr__(self) -> str:
+        from .cli.recommend_text import recommend_text
+
+        return recommend_text(self.result.slowest, self.found, self.epochs, self.objective)
+
+    def to_frame(self) -> pd.DataFrame:
+        """A row for each instance, as in ``epochcast recommend --json``."""
+        return pd.DataFrame([row.to_json() for row in self.found.ranking.recommendations])
+
+    def plot(self) -> Figure:
+        """Draw time against cost; InputError where no instance qualifies."""
+        from .figures import cost_figure
+
+        return cost_figure(self.found.ranking.recommendations)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job that was recorded on one GPU or several.
+
+    Attributes:
+        sources: one for each GPU.
+        notes: sentences on how they were read.
+    """
+
+    sources: tuple[Source, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def epochs(self) -> Epochs:
+        """The epochs of its first GPU.
+
+        Raises:
+            InputError: it was read from profiles, which hold no telemetry.
+        """
+        first = next((source for source in self.sources if source.found is not None), None)
+        if first is None or first.found is None:
+            raise InputError("a profile holds no telemetry; read the trace to see its epochs")
+        return Epochs(first.found, read_trace(first.name) if len(self.sources) == 1 else None)
+
+    def predict(
+        self,
+        targets: str | Sequence[str] | None = None,
+        *,
+        epochs: int | None = None,
+        target_gpus: int | None = None,
+        batch_may_grow: bool = False,
+    ) -> Predictions:
+        """Predict the job on these GPUs, or all: arguments and answers of ``epochcast predict``.
+
+        Raises:
+            InputError: a GPU is not known, or there is nothing to predict from.
+        """
+        names = [targets] if isinstance(targets, str) else targets
+        return Predictions(
+            answer_job(
+                self.sources,
+                _predictor(),
+                _instances(),
+                targets=names,
+                epochs=epochs,
+                target_gpus=target_gpus,
+                batch_may_grow=batch_may_grow,
+                of_job=self.notes,
+            )
+        )
+
+    def recommend(
+        self,
+        *,
+        objective: Objective = "cost",
+        epochs: int | None = None,
+        deadline: float | str | None = None,
+        budget: float | None = None,
+        clouds: Sequence[str] = (),
+        regions: Sequence[str] = (),
+        spot: bool = False,
+        data_parallel: bool = False,
+    ) -> Recommendations:
+        """Rank what can be rented for the job: arguments and answers of ``epochcast recommend``.
+
+        ``deadline`` is in seconds, or text such as ``10h``; ``budget`` in USD.
+
+        Raises:
+            InputError: a limit that cannot be kept or read.
+        """
+        limits = Limits(_seconds(deadline), budget, regions, clouds, "spot" if spot else "on-demand")
+        result = answer_job(self.sources, _predictor(), _instances(), of_job=self.notes)
+        work = None if epochs is None else Work(epochs)
+        found = result.recommended(_instances(), work=work, limits=limits, objective=objective, data_parallel=data_parallel)
+        return Recommendations(found, result, epochs, objective)
+
+
+def read(*paths: str | Path, gpu: str | None = None, precision: Precision | None = None) -> Job:
+    """Read the telemetry of a job: traces, profiles, folders, or logs of other tools, as the commands take them.
+
+    ``gpu`` names the GPU where the file does not; ``precision`` is that of the job's matrix products, where it is known.
+
+    Raises:
+        InputError: a file cannot be read, or names no known GPU.
+    """
+    if not paths:
+        raise InputError("read needs the path of a trace or a profile")
+    sources, notes = read_sources([str(path) for path in paths], load_catalog(), gpu)
+    return Job(tuple(with_precision(source, precision) for source in sources), tuple(notes))
+
+
+def detect(telemetry: pd.DataFrame | str | Path) -> Epochs:
+    """Find the epochs in telemetry of one GPU: a path, or a table with a column ``time`` [unix s] and one for each metric.
+
+    Raises:
+        InputError: it is no such telemetry.
+    """
+    if isinstance(telemetry, pd.DataFrame):
+        if "time" not in telemetry:
+            raise InputError(f"the table has no column 'time' in unix seconds; it has {', '.join(map(str, telemetry.columns))}")
+        trace = Trace(telemetry.astype(float).sort_values("time").reset_index(drop=True))
+    else:
+        trace = read_trace(str(telemetry))
+    return Epochs(find_epochs(trace.time, trace.metrics()), trace)
+
+
+def stale_prices() -> str | None:
+    """A sentence on prices that are old; None where none are."""
+    return stale(_instances(), date.today())
+
+
+@cache
+def _predictor() -> Predictor:
+    return Predictor.load(None, load_catalog())
+
+
+@cache
+def _instances() -> tuple[Instance, ...]:
+    return tuple(load_instances(None, load_catalog())[0])
+
+
+def _seconds(duration: float | str | None) -> float | None:
+    if duration is None or isinstance(duration, (int, float)):
+        return duration
+    import click
+
+    from .cli.quantities import Duration
+
+    try:
+        return Duration("seconds").convert(duration, None, None)
+    except click.BadParameter as error:
+        raise InputError(f"the deadline: {error.message}") from error
