@@ -1,4 +1,4 @@
-"""How a missing extra is installed: the one place that says it, for agent and analyzer. The package is in no index yet."""
+"""How a missing extra is installed: the one place that says it, for all rooms. The package is in no index yet."""
 
 
 def how_to_install(extra: str = "") -> str:
