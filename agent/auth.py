@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Generic, TypeVar
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
+from ..extras import how_to_install
 from .config import Web
 from .errors import InputError
 
@@ -247,4 +248,4 @@ def _bcrypt() -> ModuleType:
     try:
         return import_module("bcrypt")
     except ImportError as error:
-        raise InputError("web.users needs the package bcrypt; install epochcast[agent-auth]") from error
+        raise InputError(f"web.users needs the package bcrypt; {how_to_install('agent-auth')}") from error

@@ -16,6 +16,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from ..extras import how_to_install
 from .config import load
 from .errors import InputError
 
@@ -116,7 +117,7 @@ def running_command() -> Path:
     """Return the path of the epochcast-agent that belongs to this Python; raise InputError where a service cannot use it."""
     command = Path(sysconfig.get_path("scripts")) / NAME
     if not command.exists():
-        raise InputError(f"there is no {command} that a service could start; install the package there: pip install epochcast")
+        raise InputError(f"there is no {command} that a service could start; install the package there: {how_to_install()}")
     for path in (command, Path(sys.executable), Path(__file__)):
         for place in dict.fromkeys((path, path.resolve())):
             _require_reachable(place)

@@ -4,6 +4,8 @@ import importlib.util
 import signal
 import sys
 
+from ..extras import how_to_install
+
 
 def main() -> int:
     """Run the command line; exit code 2 with one sentence where the ``analyzer`` extra is not installed."""
@@ -17,8 +19,7 @@ def main() -> int:
     if missing:
         extra, beside = ("service", ", or add --node beside an agent") if arguments[:1] == ["serve"] else ("analyzer", "")
         sys.stderr.write(
-            f"epochcast: the analyzer is not installed here ({', '.join(missing)} missing);"
-            f" run: pip install 'epochcast[{extra}]'{beside}\n"
+            f"epochcast: the analyzer is not installed here ({', '.join(missing)} missing); {how_to_install(extra)}{beside}\n"
         )
         return 2
     # As an exception, so that children are ended and samples written; the shell's code for a process ended by SIGTERM.

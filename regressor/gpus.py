@@ -3,19 +3,50 @@
 import re
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from .errors import InputError
 from .gpu_figures import check_figure, check_lanes
 
 # Marketing words that drivers, clouds and people add or leave out ("TeslaT4", "NVIDIA A10G", "GeForce RTX 3090").
 _BRANDS = re.compile(r"^(nvidia|tesla|geforce)+")
+
+# Google Cloud's names (Compute Engine, GKE, Vertex AI) of GPUs that it rents in one form only, where others have several.
+_GOOGLE = {
+    "nvidia-tesla-v100": "V100 SXM2 16GB",
+    "nvidia-tesla-a100": "A100 SXM4 40GB",
+    "nvidia-h100-80gb": "H100 SXM5",
+    "nvidia-rtx-pro-6000": "RTX PRO 6000 Blackwell Server",
+}
+
+# What AWS and Google Cloud both mean by a name that stands for several GPUs. A hint in a refusal, no answer: the H100 of
+# Azure's smaller instances is an NVL, and the forms of an H100 differ by half (decision 0044).
+_USUAL = {
+    "v100": "V100 SXM2 16GB",
+    "v10016gb": "V100 SXM2 16GB",
+    "a100": "A100 SXM4 40GB",
+    "h100": "H100 SXM5",
+    "h10080gb": "H100 SXM5",
+}
+
+# "H100:8" (SkyPilot), "8x H100", "H100 x8". "RTX 4090" ends in no count: its x follows a letter.
+_COUNT = re.compile(
+    r"(?P<before>\d+)\s*[x×*]\s*(?P<a>.+)|(?P<b>.+?)(?:\s*:\s*|(?<=[\s\d])[x×*]\s*)(?P<after>\d+(?:\.\d+)?)", re.I
+)
+
+# Instances of AWS, Azure, Google Cloud and Lambda: p4d.24xlarge, Standard_NC4as_T4_v3, a2-highgpu-1g, gpu_8x_h100_sxm5.
+_INSTANCE = re.compile(
+    r"(?P<family>[a-z]+\d+[a-z]*(?:-\w+)?)\.(?:\d*xlarge|metal.*)|standard_\w+|[a-z]\d[a-z]?-[a-z]+-\d+\w*|gpu_\d+x_\w+", re.I
+)
+
+_MEMORY = re.compile(r"(.+?)[\s_-]+(\d{1,4})\s*gi?b", re.I)
+_MIG = re.compile(r"\bmig\b|\b\d+g\.\d+gb", re.I)
 
 # Compute capabilities whose 128 FP32 lanes per SM count half of them only when no integer work runs (GA10x, AD10x), or
 # where a unit does either (GB20x).
@@ -120,23 +151,67 @@ class Catalog(Mapping[str, Gpu]):
         return len(self._gpus)
 
     def resolve(self, name: str) -> Gpu:
-        """Return the GPU of this catalogue name, NVML name or alias; case, spaces, dashes and brand words do not count.
+        """Return the GPU of this name: the catalogue's, NVML's, a cloud's, SkyPilot's, or an alias.
 
+        Case, spaces, dashes and brand words do not count; neither do the count in "T4:1" and the memory in "L4 24GB".
         A beginning that fits several GPUs ("V100") is refused with its candidates, and so is one that fits a single GPU:
         "RTX 6000" is not the "RTX 6000 Ada".
 
         Raises:
-            InputError: the name is unknown or ambiguous.
+            InputError: the name is unknown or ambiguous, or stands for several GPUs, an instance or a part of a GPU.
         """
+        if name in self._gpus:
+            return self._gpus[name]
+        alone, count = _without_count(name)
+        gpu = self._known(alone) or self._refuse(alone)
+        if count != "1":
+            raise InputError(
+                f"{name!r} has a number of GPUs in it; write {alone!r}, and the number as --target-gpus of predict"
+            )
+        return gpu
+
+    def _known(self, name: str) -> Gpu | None:
+        of_google = _GOOGLE.get(name.strip().lower().replace("_", "-"))
+        if of_google in self._gpus:
+            return self._gpus[of_google]
         key = _key(name)
         if key in self._by_key:
             return self._by_key[key]
+        # A memory that the GPU has says nothing new; another one is another GPU ("RTX 3080 12GB").
+        with_memory = _MEMORY.fullmatch(name.strip())
+        gpu = self._by_key.get(_key(with_memory[1])) if with_memory else None
+        return gpu if gpu and with_memory and gpu.memory == int(with_memory[2]) * 2**30 else None
+
+    def _refuse(self, name: str) -> NoReturn:
+        if _MIG.search(name):
+            raise InputError(f"{name!r} is a part of a GPU (MIG); only whole GPUs are predicted for, so name the whole one")
+        if instance := _INSTANCE.fullmatch(name.strip()):
+            gpu = self._by_key.get(_key(instance["family"] or ""))
+            remedy = f"write its GPU, {gpu.name!r}" if gpu else "write the name of its GPU (epochcast prices list shows it)"
+            raise InputError(f"{name!r} is an instance; {remedy}, or compare instances with epochcast recommend")
+        key = _key(name)
         begins = list(dict.fromkeys(gpu.name for known, gpu in self._by_key.items() if key and known.startswith(key)))
         if len(begins) > 1:
-            raise InputError(f"GPU name {name!r} is ambiguous; say which: {', '.join(begins)}")
-        close = begins or [self._by_key[known].name for known in get_close_matches(key, self._by_key, n=3, cutoff=0.5)]
-        remedy = f"did you mean {' or '.join(dict.fromkeys(close))}?" if close else f"known are {', '.join(self)}"
-        raise InputError(f"unknown GPU {name!r}; {remedy} (a GPU of your own is a few lines of TOML: docs/how-to/add-a-gpu.md)")
+            usual = _USUAL.get(key)
+            names = sorted(begins, key=lambda one: one != usual)
+            hint = " (AWS and Google Cloud rent the first)" if names[0] == usual else ""
+            raise InputError(f"GPU name {name!r} is ambiguous; write {_either(names)}{hint}")
+        inside = [gpu.name for known, gpu in self._by_key.items() if len(key) > 3 and key in known]
+        close = begins + inside or [self._by_key[known].name for known in get_close_matches(key, self._by_key, n=3, cutoff=0.5)]
+        remedy = f"did you mean {_either(dict.fromkeys(close))}?" if close else "epochcast gpus lists the names"
+        own = f"a GPU of your own: --gpus FILE, a TOML file with a table [[gpu]] that has {', '.join(_REQUIRED)}"
+        raise InputError(f"unknown GPU {name!r}; {remedy} ({own})")
+
+
+def _without_count(name: str) -> tuple[str, str]:
+    """A name and the number of GPUs that it has before or behind: ("H100", "8") of "H100:8", "1" where there is none."""
+    found = _COUNT.fullmatch(name.strip())
+    return ((found["a"] or found["b"]).strip(), found["before"] or found["after"]) if found else (name, "1")
+
+
+def _either(names: Iterable[str]) -> str:
+    *others, last = map(repr, names)
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def _gpu(table: Mapping[str, Any], origin: str) -> Gpu:

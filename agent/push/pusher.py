@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...extras import how_to_install
 from ..config import Push
 from ..errors import InputError
 from ..exposition import LABELS
@@ -47,9 +48,7 @@ class Pusher:
             self._wire = Wire()
             self.sender = Sender(push, self.backlog)
         except ImportError as error:
-            raise InputError(
-                f"push.url is set but {error.name} is not installed; pip install 'epochcast[agent-push]'"
-            ) from error
+            raise InputError(f"push.url is set but {error.name} is not installed; {how_to_install('agent-push')}") from error
         self._node = node
         self._push = push
         self._labels = {"job": JOB, "instance": hostname or socket.gethostname(), **push.labels}

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...extras import how_to_install
 from ..catalog import Metric, catalog
 from ..config import Config
 from ..errors import InputError
@@ -144,7 +145,7 @@ def _read_parquet(path: Path) -> tuple[dict[str, Any], dict[str, Sequence[Any]]]
         import pyarrow.parquet
     except ImportError as error:
         raise InputError(
-            f"the trace {path} is Parquet, which needs pyarrow; install epochcast[analyzer] or give the trace as CSV"
+            f"the trace {path} is Parquet, which needs pyarrow; give the trace as CSV, or {how_to_install('analyzer')}"
         ) from error
     try:
         table = pyarrow.parquet.read_table(path)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ...extras import how_to_install
 from ..errors import InputError
 from .logged_run import STEPS, LoggedRun, last_part
 
@@ -36,7 +37,7 @@ def read(files: list[Path], name: str) -> LoggedRun:
         from tensorboard.util.tensor_util import make_ndarray
     except ImportError as error:
         raise InputError(
-            f"{name!r} is a log of TensorBoard, whose package is not installed here; run: pip install 'epochcast[tensorboard]'"
+            f"{name!r} is a log of TensorBoard, whose package is not installed here; {how_to_install('tensorboard')}"
         ) from error
     rows: dict[str, set[tuple[float, float]]] = defaultdict(set)
     for file in files:

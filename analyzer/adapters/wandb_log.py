@@ -12,6 +12,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+from ...extras import how_to_install
 from ..errors import InputError
 
 SUFFIX = ".wandb"
@@ -36,7 +37,7 @@ def read_records(path: Path) -> tuple[list[Any], int]:
         from wandb.proto import wandb_internal_pb2
     except ImportError as error:
         raise InputError(
-            f"{str(path)!r} is a run of wandb, whose package is not installed here; run: pip install 'epochcast[wandb]'"
+            f"{str(path)!r} is a run of wandb, whose package is not installed here; {how_to_install('wandb')}"
         ) from error
     try:
         content = path.read_bytes()

@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+from ...extras import how_to_install
 from ..csv_text import one_line
 from ..errors import InputError
 
@@ -26,7 +27,7 @@ def load_onnx(path: str) -> tuple[Any, list[Any]]:
         import onnx
         import onnx.inliner
     except ImportError as error:
-        raise InputError(f"reading {path!r} needs the onnx library; pip install 'epochcast[onnx]'") from error
+        raise InputError(f"reading {path!r} needs the onnx library; {how_to_install('onnx')}") from error
     if not Path(path).is_file():
         raise InputError(f"no such file: {path!r}; give the path of an ONNX file")
     try:

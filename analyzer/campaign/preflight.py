@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ...extras import how_to_install
 from ..errors import InputError
 
 _TIMEOUT_S = 300.0  # the paper's 70 cells take some seconds
@@ -39,7 +40,7 @@ def preflight(cells: Sequence[tuple[str, int]]) -> Preflight:
     the plan: its name is wrong. One that only some sizes are too small for is among the failures.
     """
     if importlib.util.find_spec("torch") is None:
-        raise InputError("a campaign trains with PyTorch, which is not installed; run: pip install 'epochcast[torch]'")
+        raise InputError(f"a campaign trains with PyTorch, which is not installed; {how_to_install('torch')}")
     cells = list(dict.fromkeys(cells))
     try:
         done = subprocess.run(

@@ -24,7 +24,7 @@ SCHEMA = pa.schema(
         _column("job", _TEXT, "id: the same whenever the same traces are analysed"),
         _column("title", _TEXT, "for people"),
         _column(
-            "grouped_by", _TEXT, "what told that its GPUs belong together: phase, slurm_job, pod, container, process; single"
+            "grouped_by", _TEXT, "what shows that its GPUs belong together: phase, slurm_job, pod, container, process; single"
         ),
         _column("gpu_count", _COUNT, "GPUs that worked in it"),
         _column("gpus", _TEXTS, "UUIDs of these"),
@@ -47,7 +47,7 @@ SCHEMA = pa.schema(
         _column("confidence", _NUMBER, "of the detector, 0..1"),
         _column("epochs", _COUNT, "that were found, on the GPU that shows most"),
         _column("busy_ratio", _NUMBER, "mean of the activity metric, 0..1"),
-        _column("energy_j", _NUMBER, "joules of all GPUs together; empty where one tells none"),
+        _column("energy_j", _NUMBER, "joules of all GPUs together; empty where one has none"),
         _column("memory_bytes", _NUMBER, "most GPU memory in use on one GPU"),
         _column("spread", _NUMBER, "how much longer the slowest GPU's epochs take than the fastest's"),
         _column("straggler", _TEXT, "UUID of the GPU that the others wait for"),
@@ -57,7 +57,7 @@ SCHEMA = pa.schema(
         _column("current_instance", _TEXT, "what it runs on: as told, or the cheapest that has its GPUs"),
         _column("current_cloud", _TEXT, ""),
         _column("current_region", _TEXT, ""),
-        _column("current_assumed", pa.bool_(), "nobody said what it runs on"),
+        _column("current_assumed", pa.bool_(), "what it runs on is assumed"),
         _column("current_usd_per_hour", _NUMBER, "of the job: its GPUs' share of the machine"),
         _column("cheapest_instance", _TEXT, "where it is expected to cost least"),
         _column("cheapest_cloud", _TEXT, ""),

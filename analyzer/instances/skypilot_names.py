@@ -1,7 +1,7 @@
 """SkyPilot's names: its clouds, and its accelerators from and to GPUs of the catalogue.
 
 SkyPilot often leaves the form factor out ("A100" is both the PCIe and the SXM4 board), which the cloud or the instance
-decides. Where neither does, there is no answer: a guess would be priced, and predicted for, as another GPU.
+decides. Where neither does, `Catalog.resolve` reads the name as everywhere, or there is no answer (decision 0044).
 """
 
 from __future__ import annotations
@@ -36,18 +36,6 @@ CLOUDS = (
     "vsphere",
     "yotta",
 )
-
-# What `Catalog.resolve` cannot know, as the name alone says it all: the only form that was built, or the form in the name.
-_ANYWHERE = {
-    "A100-80GB-SXM": "A100 SXM4 80GB",
-    "B200": "B200 SXM",
-    "H100-MEGA": "H100 SXM5",
-    "H100-SXM": "H100 SXM5",
-    "H200-SXM": "H200 SXM",
-    "V100-16GB-PCIe": "V100 PCIe 16GB",
-    "V100-16GB-SXM2": "V100 SXM2 16GB",
-    "V100-32GB-SXM2": "V100 SXM2 32GB",
-}
 
 # (cloud, beginning of the instance's name, accelerator) -> GPU; the first that fits. Instance families from the clouds' own
 # pages, forms as nvidia-smi reports them there. GCP's rows of GPUs have no instance.
@@ -143,7 +131,6 @@ def gpu_name(cloud: str, instance: str, accelerator: str, catalog: Catalog) -> s
     """The catalogue's name of an accelerator of SkyPilot's; None where the catalogue has none, or where it could be several."""
     form = _FORM.search(instance)
     name = _BY_FORM.get((accelerator, form[1])) if form else None
-    name = name or _ANYWHERE.get(accelerator)
     if name is None:
         fits = (row for row in _BY_INSTANCE if (row[0], row[2]) == (cloud, accelerator) and instance.startswith(row[1]))
         name = next((gpu for *_, gpu in fits), None)

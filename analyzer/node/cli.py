@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from ...extras import how_to_install
 from ..errors import InputError
 from .config import NodeConfig, load
 
@@ -66,8 +67,7 @@ def main(arguments: Sequence[str]) -> int:
         settings["node"] = settings.pop("name")
     if missing := [package for module, package in _NEEDED.items() if importlib.util.find_spec(module) is None]:
         sys.stderr.write(
-            f"epochcast: the node analyzer is not installed here ({', '.join(missing)} missing); "
-            "run: pip install 'epochcast[node]'\n"
+            f"epochcast: the node analyzer is not installed here ({', '.join(missing)} missing); {how_to_install('node')}\n"
         )
         return 2
     from ...regressor.errors import InputError as CatalogueError  # only now: it loads what was looked for

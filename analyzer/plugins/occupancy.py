@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
+from ...extras import how_to_install
 from ..errors import InputError
 from ..plain_json import plain
 from . import Settings
@@ -71,7 +72,7 @@ class Occupancy:
     def __init__(self, settings: Settings) -> None:
         if importlib.util.find_spec("torch") is None and importlib.util.find_spec("onnx") is None:
             raise InputError(
-                "networks are read with torch or onnx, and neither is installed here; run: pip install 'epochcast[occupancy]'"
+                f"networks are read with torch or onnx, and neither is installed here; {how_to_install('occupancy')}"
             )
         self._settings = settings
         self._folders = folders(self.name, settings.own)

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ...extras import how_to_install
 from ..clock import Clock
 from ..epochs import Detection
 from ..errors import InputError
@@ -27,7 +28,7 @@ def library() -> Any:
     try:
         import ruptures
     except ImportError as error:
-        raise InputError("this method needs the package ruptures: install epochcast[comparisons]") from error
+        raise InputError(f"this method needs the package ruptures; {how_to_install('comparisons')}") from error
     return ruptures
 
 

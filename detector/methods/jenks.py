@@ -6,6 +6,7 @@ ours, and far better than that: three classes (pause or validation, between, tra
 
 import numpy as np
 
+from ...extras import how_to_install
 from ..clock import Clock
 from ..epochs import Detection
 from ..errors import InputError
@@ -47,7 +48,7 @@ def detect(
     try:
         import jenkspy
     except ImportError as error:
-        raise InputError("this method needs the package jenkspy: install epochcast[comparisons]") from error
+        raise InputError(f"this method needs the package jenkspy; {how_to_install('comparisons')}") from error
     series = one_metric.sampled(signals, clock, signals.main())
     busy = np.flatnonzero(series.values > trim_share * np.percentile(series.values, 90))
     if not busy.size:

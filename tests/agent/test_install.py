@@ -204,7 +204,7 @@ def test_a_command_that_everybody_may_read_is_taken(monkeypatch: pytest.MonkeyPa
 
 def test_without_an_installed_command_there_is_no_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sysconfig, "get_path", lambda _: str(tmp_path))
-    with pytest.raises(InputError, match="pip install epochcast"):
+    with pytest.raises(InputError, match=r"install the package there: in a checkout run pip install \."):
         running_command()
 
 

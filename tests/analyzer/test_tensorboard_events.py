@@ -134,4 +134,4 @@ def test_without_the_package_one_sentence_names_the_extra(
     monkeypatch.setitem(sys.modules, "tensorboard", None)
     log = str(tmp_path / "events.out.tfevents.1.host")
     assert main(["corpus", "import", log, "--trace", str(trace), "--out", str(tmp_path / "corpus")]) == 2
-    assert "pip install 'epochcast[tensorboard]'" in capsys.readouterr().err
+    assert "pip install '.[tensorboard]'" in capsys.readouterr().err

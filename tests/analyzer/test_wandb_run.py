@@ -301,7 +301,7 @@ def test_without_the_package_one_sentence_names_the_extra(
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "wandb", None)
     assert main(["detect", str(tmp_path)]) == 2
-    assert "pip install 'epochcast[wandb]'" in capsys.readouterr().err
+    assert "pip install '.[wandb]'" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("wandb")

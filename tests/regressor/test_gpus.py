@@ -1,5 +1,6 @@
 import json
 import math
+import re
 import tempfile
 from collections.abc import Callable
 from dataclasses import MISSING, fields, replace
@@ -124,7 +125,7 @@ def test_every_name_and_alias_resolves_to_its_gpu(catalog: Catalog) -> None:
 def test_ambiguous_name_is_refused_with_its_candidates(catalog: Catalog, name: str, some: set[str]) -> None:
     with pytest.raises(InputError, match="ambiguous") as refusal:
         catalog.resolve(name)
-    named = str(refusal.value).split("say which: ")[1].split(", ")
+    named = re.findall("'(.+?)'", str(refusal.value).split("write ")[1])
     assert len(named) == len(set(named)) and some <= set(named) <= set(catalog)
     for gpu in map(catalog.__getitem__, named):
         assert any(name.lower() in known.lower() for known in (gpu.name, *gpu.aliases))

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from ....extras import how_to_install
 from ...errors import InputError
 from .. import networks
 from ..distributed.models.user_module import import_factory
@@ -119,7 +120,7 @@ def _names(library: str, needed: bool) -> list[str]:
     except Exception as error:  # a broken installation may raise anything
         if needed:
             raise InputError(
-                f"{library} cannot be imported ({one_line(error)}); pip install 'epochcast[convnets]' or name another network"
+                f"{library} cannot be imported ({one_line(error)}); {how_to_install('convnets')}, or name another network"
             ) from error
         return []
 
@@ -140,7 +141,7 @@ def _unknown(text: str, library: str, name: str) -> str:
     if close:
         hint = f"did you mean {' or '.join(close)}?"
     elif missing:
-        hint = f"pip install 'epochcast[convnets]' for the networks of {' and '.join(missing)}"
+        hint = f"for the networks of {' and '.join(missing)}, {how_to_install('convnets')}"
     else:
         hint = "give a name of torchvision or timm"
     return f"unknown network {text!r}; {hint} (one of your own is an import path, package.module:factory)"

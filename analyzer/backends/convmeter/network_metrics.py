@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
+from ....extras import how_to_install
 from ...errors import InputError
 from .known_metrics import find_known
 from .metrics import NetworkMetrics
@@ -59,6 +60,6 @@ def _with_torch(text: str, image_size: int) -> tuple[ModuleType, ModuleType]:
     except ImportError as error:
         raise InputError(
             f"{text} at {image_size} pixels, or what of it is asked for, is not in the table that epochcast comes with, and "
-            f"counting it takes PyTorch, which cannot be loaded ({error}); pip install 'epochcast[torch,convnets]'"
+            f"counting it takes PyTorch, which cannot be loaded ({error}); {how_to_install('torch,convnets')}"
         ) from error
     return find_network, counting

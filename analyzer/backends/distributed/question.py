@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ....extras import how_to_install
 from ....regressor import Catalog, Gpu
 from ...errors import InputError
 from ...instances import Instance
@@ -109,4 +110,4 @@ def learned_times(folder: Path | None = None) -> TimesOf:
 def require_torch() -> None:
     """Raise InputError, which says what to install, where torch is missing."""
     if importlib.util.find_spec("torch") is None:
-        raise InputError("models are traced with torch, which is not installed here; run: pip install 'epochcast[torch]'")
+        raise InputError(f"models are traced with torch, which is not installed here; {how_to_install('torch')}")

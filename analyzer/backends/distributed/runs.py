@@ -162,7 +162,7 @@ def _own(table: pd.DataFrame, path: Path) -> list[Run]:
             where = ".".join(str(part) for part in first["loc"])
             raise InputError(
                 f"{str(path)!r} row {index + 2}: {where}: {first['msg']} (seen: {given.get(where)!r}); columns are those of "
-                "vTrain's table or model, gpu, seconds and the settings of docs/distributed.md"
+                f"vTrain's table or {', '.join(_Row.model_fields)}"
             ) from error
         settings = row.model_dump()
         job = Job(**{name: value for name, value in settings.items() if name not in _OF_RUN})

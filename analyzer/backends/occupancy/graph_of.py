@@ -11,6 +11,7 @@ from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from ....extras import how_to_install
 from ...cache_folder import cache_folder
 from ...errors import InputError
 from .configuration import Configuration
@@ -83,7 +84,7 @@ def _export(configuration: Configuration) -> ComputationGraph:
     except ImportError as error:
         raise InputError(
             f"{configuration.network} must be exported by PyTorch, which cannot be loaded ({error}); "
-            "pip install 'epochcast[occupancy]'"
+            f"{how_to_install('occupancy')}"
         ) from error
     network, inputs = build_network(configuration)
     graph: ComputationGraph = graph_of_module(network, inputs, configuration.network, configuration.batch)

@@ -146,5 +146,5 @@ def test_no_users_file_and_no_bcrypt_are_one_sentence(users: Path, monkeypatch: 
         raise ImportError
 
     monkeypatch.setattr(auth, "import_module", missing)
-    with pytest.raises(InputError, match=r"web.users needs the package bcrypt; install epochcast\[agent-auth\]"):
+    with pytest.raises(InputError, match=r"web.users needs the package bcrypt; .*'\.\[agent-auth\]\'"):
         listen(Config(port=0, web=Web(users=users)), hello)

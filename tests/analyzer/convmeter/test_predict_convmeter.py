@@ -265,7 +265,7 @@ def test_where_there_is_no_torch_known_networks_are_predicted_and_the_others_say
     first, *sentences = done.stderr.splitlines()
     assert first == "exit 0 " and len(sentences) == 2 * len(others), "one sentence each"
     for said, ended in zip(sentences[::2], sentences[1::2], strict=True):
-        assert "takes PyTorch" in said and "pip install 'epochcast[torch,convnets]'" in said
+        assert "takes PyTorch" in said and "pip install '.[torch,convnets]'" in said
         assert ended.startswith("exit 2 ")
 
 

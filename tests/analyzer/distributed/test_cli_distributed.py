@@ -144,7 +144,7 @@ def test_without_torch_the_extra_is_named(capsys: Capture, monkeypatch: pytest.M
     real = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name == "torch" else real(name, *rest))
     assert _ask(*_ONE) == 2
-    assert "epochcast[torch]" in capsys.readouterr().err
+    assert "'.[torch]'" in capsys.readouterr().err
 
 
 def test_a_search_ranks_and_exits_1_where_nothing_fits(capsys: Capture) -> None:

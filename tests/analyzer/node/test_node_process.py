@@ -136,7 +136,7 @@ def test_the_service_where_only_the_nodes_packages_are_installed_names_what_to_d
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert done.stderr.endswith("run: pip install 'epochcast[service]', or add --node beside an agent\n")
+    assert done.stderr.endswith("in place of the dot, or add --node beside an agent\n")
 
 
 BAD = [

@@ -73,7 +73,7 @@ def test_cells_that_cannot_be_are_named(cells, said):
 
 
 def test_an_unknown_gpu_is_refused_with_candidates():
-    with pytest.raises(UnknownGpu, match="unknown GPU 'RTX 6000'; did you mean RTX 6000 Ada"):
+    with pytest.raises(UnknownGpu, match="unknown GPU 'RTX 6000'; did you mean 'RTX 6000 Ada'"):
         check_points(table(row(gpu="RTX 6000")), "t.csv")
 
 

@@ -11,6 +11,7 @@ from fastapi.testclient import TestClient
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.plugins import Settings, registry
 from epochcast.analyzer.plugins.registry import Registry
+from epochcast.extras import how_to_install
 
 Serve = Callable[..., TestClient]
 Install = Callable[..., None]
@@ -96,8 +97,8 @@ def test_a_missing_extra_is_told_with_the_remedy(serve: Serve, monkeypatch: pyte
     real = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in ("torch", "onnx") else real(name))
     found = listed(serve())
-    assert found["distributed"]["why"].endswith("run: pip install 'epochcast[torch]'")
-    assert found["occupancy"]["why"].endswith("run: pip install 'epochcast[occupancy]'")
+    assert found["distributed"]["why"].endswith(how_to_install("torch"))
+    assert found["occupancy"]["why"].endswith(how_to_install("occupancy"))
     assert found["black-box"]["available"]
 
 

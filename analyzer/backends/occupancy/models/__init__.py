@@ -10,6 +10,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from .....extras import how_to_install
 from ....errors import InputError
 from ..sample import Sample
 from .nearest_configuration import NearestConfiguration
@@ -91,7 +92,7 @@ def _imported(module: str, name: str) -> Any:
     except (ImportError, OSError) as error:  # a library may be missing, or its shared objects
         raise InputError(
             f"the model {name} needs PyTorch or torch-geometric, which cannot be loaded ({error}); "
-            "pip install 'epochcast[occupancy]', or use boosting"
+            f"{how_to_install('occupancy')}; or use boosting"
         ) from error
 
 

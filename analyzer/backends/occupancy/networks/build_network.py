@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from .....extras import how_to_install
 from ....errors import InputError
 from ...convmeter.find_network import built_without_memory, find_network
 from ...convmeter.torchvision_import import import_torchvision
@@ -127,8 +128,7 @@ def _known(configuration: Configuration, device: str) -> nn.Module:
         missing = error.__cause__
         if isinstance(missing, ImportError):
             raise InputError(
-                f"{name} needs {network.library}, which cannot be imported ({one_line(missing)}); "
-                "pip install 'epochcast[occupancy]'"
+                f"{name} needs {network.library}, which cannot be imported ({one_line(missing)}); {how_to_install('occupancy')}"
             ) from missing
         raise
 

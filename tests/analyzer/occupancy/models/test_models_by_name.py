@@ -42,7 +42,8 @@ def test_a_missing_library_is_one_sentence(name: str, library: str, importer: st
     monkeypatch.delitem(sys.modules, f"{models.__name__}.{importer}", raising=False)
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(
-        InputError, match=f"the model {name} needs PyTorch or torch-geometric, which cannot be loaded .*; pip install"
+        InputError,
+        match=f"the model {name} needs PyTorch or torch-geometric, which cannot be loaded .*; in a checkout run",
     ):
         make(name)
     monkeypatch.undo()
