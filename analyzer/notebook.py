@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,7 @@ from ..detector import detect as find_epochs
 from ..regressor import Predictor, load_catalog
 from ..regressor.precision import Precision
 from .errors import InputError
-from .instances import Instance, load_instances, stale
+from .instances import Instance, load_instances
 from .job_result import JobResult, answer_job
 from .profiles import Source, read_sources, with_precision
 from .recommendation import Limits, Objective, Work
@@ -261,11 +260,6 @@ def detect(telemetry: pd.DataFrame | str | Path) -> Epochs:
     else:
         trace = read_trace(str(telemetry))
     return Epochs(find_epochs(trace.time, trace.metrics()), trace)
-
-
-def stale_prices() -> str | None:
-    """A sentence on prices that are old; None where none are."""
-    return stale(_instances(), date.today())
 
 
 @cache

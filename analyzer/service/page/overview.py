@@ -51,16 +51,17 @@ def overview(snapshot: Snapshot, now: float) -> dict[str, Any]:
     jobs = sorted(snapshot.jobs.values(), key=lambda job: (-(job.since or 0.0), job.id))
     rows = [job_row(job, snapshot, now) for job in jobs]
     gpus = gpu_rows(list(snapshot.gpus.values()), snapshot, now)
-    active = [row for row in rows if row.job.active]
+    working = {row.gpu.uuid for row in gpus if row.state.word not in states.NOT_WORKING}
+    active = [row for row in rows if row.job.active and working.intersection(row.job.gpus)]
     return {
         "now": now,
         "taken_at": snapshot.taken_at,
         "health": snapshot.health,
         "service": states.of_service(snapshot.health),
         "active": active,
-        "ended": [row for row in rows if not row.job.active],
+        "ended": [row for row in rows if row not in active],
         "gpus": gpus,
-        "working": sum(row.state.word not in states.NOT_WORKING for row in gpus),
+        "working": len(working),
         "sources": [_source_row(source) for source in snapshot.health.sources],
         "summary": _summary(active, len(gpus)),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from dataclasses import replace
 from typing import Any
@@ -91,6 +92,21 @@ def test_a_gpu_that_says_nothing_any_more_is_shown_so(client_of: Any) -> None:
 
     shown = client_of(silent).get("/gpus/GPU-node-2-0").text
     assert "No sample for 15\N{NO-BREAK SPACE}min" in shown
+
+
+def test_a_job_whose_gpus_are_all_silent_is_not_now(client_of: Any) -> None:
+    def silent(store: StateStore) -> None:
+        fill(store)
+        reports = [replace(report, last_sample=time.time() - 86400 * 1104) for report in store.reports().values()]
+        store.write_reports(reports)
+
+    def numbers(page: str) -> dict[str, str]:
+        tiles = re.findall(r"<div[^>]*><dt>([^<]+)</dt><dd[^>]*>(\d+)", page)
+        return dict(tiles)
+
+    now, later = (numbers(client_of(filled).get("/").text) for filled in (fill, silent))
+    assert int(now["jobs now"]) > 0 and int(now["GPUs at work"]) > 0
+    assert (later["jobs now"], later["GPUs at work"]) == ("0", "0")
 
 
 @pytest.mark.parametrize("path", ["/jobs/none", "/gpus/none", "/page/none.css", "/jobs/%3Cscript%3E"])

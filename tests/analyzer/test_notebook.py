@@ -1,0 +1,88 @@
+"""``import epochcast`` as a notebook user has it."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+import epochcast
+from epochcast.analyzer.cli import main
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.trace import Trace, write_trace
+from epochcast.detector.simulator import simulate
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "use-from-python.md"
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def table() -> pd.DataFrame:
+    made = simulate(seed=1, epochs=10, epoch_s=6.0)
+    return pd.DataFrame({"time": made.time, **made.metrics})
+
+
+@pytest.fixture(scope="module")
+def trace(table: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("runs") / "run.parquet"
+    write_trace(Trace(table, gpu="Tesla T4", source="replay", simulated=True), path)
+    return path
+
+
+def test_the_page_runs(trace: Path) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    done = subprocess.run([sys.executable, "-c", code], cwd=trace.parent, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "period 6." in done.stdout and "H100 SXM5" in done.stdout and "instance" in done.stdout
+    assert (trace.parent / "every-gpu.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_importing_it_loads_nothing_heavy() -> None:
+    code = "import sys, epochcast; print(*sys.modules); epochcast.__version__"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert {"pandas", "numpy", "scipy", "sklearn", "click"}.isdisjoint(loaded)
+
+
+def test_answers_are_those_of_the_commands(trace: Path, capsys: Capture) -> None:
+    job = epochcast.read(trace)
+    for result, command in (
+        (job.epochs, ["detect", str(trace)]),
+        (job.predict(), ["predict", str(trace)]),
+        (job.recommend(epochs=90, deadline="10h"), ["recommend", str(trace), "--epochs", "90", "--deadline", "36000"]),
+    ):
+        assert main(command) == 0
+        assert repr(result) == capsys.readouterr().out.rstrip("\n")
+
+
+def test_results_are_tables_and_pictures(trace: Path) -> None:
+    job = epochcast.read(str(trace))
+    epochs, predictions, instances = job.epochs, job.predict("A10G"), job.recommend(objective="time", clouds=["aws"])
+    assert len(epochs) == len(epochs.to_frame()) == 10 and epochs.confidence > 0.8 and epochs.unit == "epoch"
+    assert epochs.to_frame()["seconds"].median() == pytest.approx(6.0, rel=0.05)
+    assert predictions.to_frame()["gpu"].tolist() == ["A10G"] and len(job.predict().to_frame()) > 50
+    assert set(instances.to_frame()["cloud"]) == {"aws"} and instances.verdict
+    for result in (epochs, predictions, instances):
+        assert "<table" in result._repr_html_() and isinstance(result.plot(), Figure)
+
+
+def test_a_table_is_enough_to_find_epochs(table: pd.DataFrame) -> None:
+    assert epochcast.detect(table).period_s == pytest.approx(6.0, rel=0.05)
+    with pytest.raises(InputError, match="has no column 'time' in unix seconds; it has t, x"):
+        epochcast.detect(pd.DataFrame({"t": [1.0], "x": [2.0]}))
+
+
+def test_bad_input_is_one_sentence(trace: Path) -> None:
+    job = epochcast.read(trace)
+    with pytest.raises(InputError, match="the deadline: 'soon' is no duration"):
+        job.recommend(deadline="soon")
+    with pytest.raises(ValueError, match="unknown GPU 'nonsense'"):
+        job.predict("nonsense")
+    with pytest.raises(InputError, match="needs the path"):
+        epochcast.read()
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = epochcast.nothing
+    assert os.fspath(trace)
