@@ -12,10 +12,11 @@ from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 from ..detector import Cycle, Detection
+from ..detector.confidence import SURE
 from ..regressor.profile import Profile
 from ..regressor.summary import summarise
 
-LEAST_CONFIDENCE = 0.8
+LEAST_CONFIDENCE = SURE
 """Epochs that the detector is less sure of give no seconds: a wrong length is worse than the ratio alone."""
 
 Array = NDArray[np.float64]

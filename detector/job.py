@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import clock as clocks
+from .confidence import ANSWERS
 from .epochs import Detection, Epoch, Job
 from .errors import InputError
 from .methods import track
@@ -16,9 +17,6 @@ from .signals import Signals, clean
 
 Array = NDArray[np.float64]
 ClockChoice = Literal["wall", "work", "auto"]
-
-#: A GPU votes for the period that it shows with this confidence, the one at which `track` answers.
-SURE = 0.6
 
 #: The period with most votes needs so many times the votes for all others: of three GPUs two are enough, of two one is not.
 MAJORITY = 1.5
@@ -91,7 +89,7 @@ def detect_job(
     first, last = max(one.time[0] for one in signals), min(one.time[-1] for one in signals)
     if last - first < TOGETHER * min(one.time[-1] - one.time[0] for one in signals):
         return JobDetection(None, tuple(alone), {})
-    votes = {place: found for place, found in enumerate(alone) if found.period_s is not None and found.confidence >= SURE}
+    votes = {place: found for place, found in enumerate(alone) if found.period_s is not None and found.confidence >= ANSWERS}
     # One of eight H100 that saves has 0.05 of the utilisation of those that spin until it is done, and shows the cycle best.
     idle = _idle(signals) - votes.keys()
     working = [place for place in range(len(signals)) if place not in idle]

@@ -84,7 +84,9 @@ def test_rooms_import_only_what_the_architecture_allows(root: Path, room: str) -
 def test_what_is_beside_the_rooms_imports_nothing_but_the_standard_library(root: Path) -> None:
     for path in (root / "src" / "epochcast").glob("*.py"):
         tops = {name.split(".")[0] for name in _imports(path, root)[0]}
-        assert tops <= set(sys.stdlib_module_names), f"{path.name} imports {tops}"
+        # `import epochcast` offers notebooks the analyzer's answers, loaded when they are used.
+        own = {"epochcast"} if path.name == "__init__.py" else set()
+        assert tops <= set(sys.stdlib_module_names) | own, f"{path.name} imports {tops}"
 
 
 @pytest.mark.parametrize("room", AT_IMPORT)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from statistics import median
 
 from ...detector import cycle_of, elected
-from ...detector.job import SURE
+from ...detector.confidence import ANSWERS
 from ...detector.methods.track.regimes import DIFFERENT
 from ...regressor import Catalog, Profile
 from ..cycles import NO_STEP, rates, throughput
@@ -84,7 +84,7 @@ def _elected(reports: Sequence[Report]) -> tuple[list[Report], list[tuple[str, s
     sure = {
         place: report.period_s
         for place, report in enumerate(reports)
-        if report.period_s is not None and report.verdict != "none" and report.confidence >= SURE
+        if report.period_s is not None and report.verdict != "none" and report.confidence >= ANSWERS
     }
     chosen = elected(sure, DIFFERENT)
     if not sure:

@@ -26,7 +26,8 @@ from epochcast.analyzer.figures.style import BLUE, GREEN, ORANGE, drawing
 from epochcast.analyzer.labels import labelled_traces, read_labels
 from epochcast.analyzer.trace import Trace, read_trace
 from epochcast.detector import Detection, InputError, detect
-from epochcast.detector.evaluation import CONFIDENT, Labels, TraceScore, score_trace
+from epochcast.detector.confidence import ANSWERS
+from epochcast.detector.evaluation import Labels, TraceScore, score_trace
 from epochcast.detector.simulator import CLASSES, simulate_class
 
 sys.path.append(str(Path(__file__).parents[1]))
@@ -189,7 +190,7 @@ def failures(seed: int, tries: int, most: int) -> Iterator[tuple[Exhibit, Detect
     for exhibit in (*real(), *recorded(), *(simulated(cls, seed + number) for cls in visible for number in range(tries))):
         found, score = exhibit.detection()
         wrong = score.false_alarm or (score.error is not None and not score.right)
-        if wrong and score.confidence >= CONFIDENT and shown < most:
+        if wrong and score.confidence >= ANSWERS and shown < most:
             shown += 1
             yield exhibit, found, score
 

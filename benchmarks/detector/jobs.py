@@ -35,7 +35,8 @@ from numpy.typing import NDArray
 from epochcast import detector
 from epochcast.analyzer.labels import labelled_traces, read_label_file
 from epochcast.detector import detect
-from epochcast.detector.evaluation import CONFIDENT, TOLERANCE, boundary_f1
+from epochcast.detector.confidence import ANSWERS
+from epochcast.detector.evaluation import TOLERANCE, boundary_f1
 from epochcast.detector.simulator import other_jobs
 from epochcast.detector.simulator.devices import DEVICES
 from epochcast.detector.simulator.draws import draw_training, log_uniform, uncropped
@@ -191,7 +192,7 @@ def scored(kind: str, gpus: int, seed: int) -> dict[str, Any]:
         "answered_s": answered.job.period_s,
         "confidence": answered.job.confidence,
         "right": error < TOLERANCE,
-        "wrong": not error < TOLERANCE and not np.isnan(error) and answered.job.confidence >= CONFIDENT,
+        "wrong": not error < TOLERANCE and not np.isnan(error) and answered.job.confidence >= ANSWERS,
         "silent": np.isnan(error),
         "odd": job.odd in answered.odd if job.odd is not None else np.nan,
         "others": any(gpu != job.odd for gpu in answered.odd),

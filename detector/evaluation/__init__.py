@@ -5,7 +5,7 @@ the truth mapped through the clock's own readings. An answer is right if its per
 """
 
 from .boundaries import boundary_error, boundary_f1, lagged_boundary_f1
-from .calibration import CONFIDENT, SURE, THRESHOLDS, by_threshold, reliability
+from .calibration import THRESHOLDS, by_threshold, reliability
 from .labels import Labels
 from .regimes import score_regimes, true_regimes
 from .run import evaluate_trace
@@ -13,9 +13,7 @@ from .scores import TOLERANCE, TraceScore, period_error, score_trace
 from .summary import RESOLVED, macro_average, resolved, summarise
 
 __all__ = [
-    "CONFIDENT",
     "RESOLVED",
-    "SURE",
     "THRESHOLDS",
     "TOLERANCE",
     "Labels",

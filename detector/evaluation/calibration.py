@@ -9,8 +9,6 @@ from .scores import TraceScore
 #: Thresholds of the confidence that are reported.
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
 
-#: From this confidence on an answer must be right: a wrong one counts as confident and wrong; from the second, doubly so.
-CONFIDENT, SURE = 0.6, 0.8
 
 _BINS = 10
 

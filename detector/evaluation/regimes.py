@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from ..confidence import ANSWERS
 from ..epochs import Detection
-from .calibration import CONFIDENT
 from .labels import Labels
 from .scores import TOLERANCE
 
@@ -73,7 +73,7 @@ def _alike(lengths: np.ndarray) -> bool:
 
 
 def _one_for_the_whole(detection: Detection, labels: Labels) -> bool:
-    if detection.verdict != "epochs" or detection.confidence < CONFIDENT or len(detection.stretches) > 1:
+    if detection.verdict != "epochs" or detection.confidence < ANSWERS or len(detection.stretches) > 1:
         return False
     start, end = labels.epoch_starts[0], labels.epoch_ends[-1]
     covered = min(end, detection.epochs[-1].end) - max(start, detection.epochs[0].start)

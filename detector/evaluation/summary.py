@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from ..confidence import ANSWERS, SURE
 from ..epochs import ClockName
 from ..errors import InputError
-from .calibration import CONFIDENT, SURE
 from .scores import TOLERANCE, TraceScore
 
 #: A period of fewer samples than this cannot be told from noise: such runs must get no answer.
@@ -65,7 +65,7 @@ def summarise(rows: Sequence[TraceScore]) -> Summary:
         "rmse": rmse,
         "r2": r2,
         "within_5": _share(sum(row.right for row in training), len(training)),
-        "confident_wrong": sum(row.confidence >= CONFIDENT and not row.right for row in answered),
+        "confident_wrong": sum(row.confidence >= ANSWERS and not row.right for row in answered),
         "confident_wrong_8": sum(row.confidence >= SURE and not row.right for row in answered),
         "within_5_by_repository": _mean(
             _mean(row.right for row in training if row.repo == repo) for repo in {row.repo for row in training if row.repo}

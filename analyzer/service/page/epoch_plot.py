@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ....detector.confidence import ANSWERS
 from ...live.report import EpochRecord
 from ...words import count, length, time_unit
 from .axis import axis_around, axis_between, tick_text
 
 _LEAST_SHARE = 0.12  # of the middle length, shown above and below it: a change of some per cent is seen as what it is
-_UNSURE = 0.5  # epochs of less confidence are drawn pale
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def epoch_plot(
             along.place((one.start - begin) / since_unit.seconds),
             along.place((one.end - begin) / since_unit.seconds),
             round(100 - upward.place(one.seconds / unit.seconds), 3),
-            one.confidence < _UNSURE,
+            one.confidence < ANSWERS,  # drawn pale
             gpu == standing_out,
             f"{f'{(names or {}).get(gpu, gpu)}: ' if len(epochs) > 1 else ''}{length(one.seconds)}, "
             f"ended {length(one.end - begin)} after the job began",

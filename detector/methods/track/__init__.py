@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ... import clock as clocks
 from ...clock import Clock
+from ...confidence import ANSWERS
 from ...epochs import Cycle as NamedCycle
 from ...epochs import Detection, Epoch, Job, Reason, Stretch
 from ...errors import InputError
@@ -23,9 +24,6 @@ from .grid import FEWEST_SAMPLES, Grid, build, busy_stretches
 from .periods import SAME
 from .regimes import DIFFERENT, parts
 from .second_job import drifts, remainder
-
-#: A cycle this sure on the clock that was asked for is not looked for on the other one.
-SURE = 0.6
 
 #: The other clock must be surer by so much.
 SURER = 0.1
@@ -51,7 +49,7 @@ def detect(
     signals: Signals,
     clock: Clock,
     *,
-    abstain_below: float = 0.6,
+    abstain_below: float = ANSWERS,
     shortest_epoch_s: float = 4.0,
     thorough: bool = True,
 ) -> Detection:
@@ -275,7 +273,7 @@ def _searched(signals: Signals, clock: Clock, thorough: bool) -> _Search | None:
     best: _Search | None = None
     stretch = busy_stretches(signals)[0]
     for each in (clock, None) if thorough else (clock,):
-        if best is not None and best.confidence >= SURE:
+        if best is not None and best.confidence >= ANSWERS:  # not looked for on the other clock
             break
         on = each or clocks.other(signals, clock)
         grid = None if on is None else build(signals, on, stretch)

@@ -5,6 +5,7 @@ from itertools import product
 
 import numpy as np
 
+from ...confidence import ANSWERS
 from .boundaries import EVEN, follow
 from .cycle import Cycle, find
 from .grid import Grid
@@ -14,9 +15,6 @@ DIFFERENT, APART = float(np.log(1.25)), float(np.log(3.5))
 
 #: The halves of the trace hint at a change if their best cycles have this quality.
 GOOD = 0.3
-
-#: Both parts must be right: the product of their confidences.
-SURE = 0.6
 
 #: The end of one part may lie behind the start of the other by this share of the shorter period.
 OVERLAP = 0.15
@@ -37,7 +35,7 @@ def parts(grid: Grid, cycle: Cycle) -> tuple[Cycle, ...]:
         return ()
     n = grid.values.shape[1]
     befores, afters = _before(grid, n // 2), _after(grid, n // 2)
-    sure = [half.period for half in befores + afters if half.confidence >= SURE]
+    sure = [half.period for half in befores + afters if half.confidence >= ANSWERS]
     # The change lies in one half: the other one has a single period, and not that of both.
     if not sure or (len(sure) > 1 and np.log(max(sure) / min(sure)) < DIFFERENT):
         return ()
@@ -46,7 +44,7 @@ def parts(grid: Grid, cycle: Cycle) -> tuple[Cycle, ...]:
     pairs = [
         (before, after)
         for before, after in product(befores, afters)
-        if before.confidence * after.confidence >= SURE
+        if before.confidence * after.confidence >= ANSWERS  # both must be right
         and DIFFERENT < abs(np.log(before.period / after.period)) < APART
         and before.boundaries[-1] - after.boundaries[0] <= OVERLAP * min(before.period, after.period) / grid.step
     ]
