@@ -61,6 +61,14 @@ class Recommended:
     verdict: Verdict
 
     @property
+    def decisive(self) -> list[Instance]:
+        """What the verdict is about: the first place, what may be better, and what the job runs on now."""
+        rows = [] if self.current is None else [self.current]
+        if self.decision is not None:
+            rows += [self.decision.first, *(rival.recommendation for rival in self.decision.rivals)]
+        return list({id(row.instance): row.instance for row in rows}.values())
+
+    @property
     def notes(self) -> list[str]:
         """A sentence on each thing that is assumed of a job of several GPUs."""
         rows, notes = self.ranking.recommendations, []

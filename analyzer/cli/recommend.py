@@ -128,7 +128,7 @@ def recommend(
     )
     source, rate, about = result.slowest, result.throughput, result.notes
     profile, ranking, decision, need = source.profile, found.ranking, found.decision, found.need
-    old = stale([row.instance for row in ranking.recommendations], date.today())
+    old = stale(found.decisive, date.today())
     drawn = [
         *ranking.recommendations,
         *(one.recommendation for one in ranking.left_out if one.recommendation),

@@ -266,7 +266,7 @@ class Advisor:
             notes.append(f"{on.instance.name} has no {limits.market} price: its {on.market} price is taken")
         if rows and limits.market == "spot":
             notes.append("spot: instances can be taken away; the time lost by that is not in the figures")
-        old = stale([row.instance for row in rows], date.today())
+        old = stale(found.decisive, date.today())
         return notes + ([old] if old else [])
 
 
