@@ -63,6 +63,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         status = cli.main(args=argv, prog_name="epochcast", standalone_mode=False)
         if sys.stdout is not None:  # None: started with standard output closed
             sys.stdout.flush()
+    except click.exceptions.NoArgsIsHelpError as error:  # a group without a command: its help, in its lines
+        error.show()
+        return error.exit_code
     except click.ClickException as error:
         return _refuse(error.format_message())
     except click.Abort:

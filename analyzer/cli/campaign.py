@@ -13,10 +13,11 @@ from ..campaign.plan import read_plan, shipped_plans
 from ..campaign.runner import Result, run_campaign
 from ..errors import InputError
 from . import progress
+from .group import Group
 from .tables import seconds_text, table
 
 
-@click.group()
+@click.group(cls=Group)
 def campaign() -> None:
     """Train a list of workloads on this machine, record each, and fill a corpus with them."""
 

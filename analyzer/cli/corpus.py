@@ -18,11 +18,12 @@ from ..corpus.selection import union
 from ..errors import InputError
 from ..words import count
 from .corpus_text import coverage_text, run_text
+from .group import Group
 
 _CORPORA = click.argument("corpora", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="CORPUS...")
 
 
-@click.group()
+@click.group(cls=Group)
 def corpus() -> None:
     """Look at what campaigns have measured, and bring several corpora together."""
 

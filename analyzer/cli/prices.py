@@ -15,12 +15,13 @@ from ..errors import InputError
 from ..instances import Instance, load_instances, load_to_update, stale, write_instances
 from ..instances.skypilot_catalog import read_skypilot_catalog
 from ..instances.skypilot_names import CLOUDS
+from .group import Group
 from .tables import table
 
 _HEADER = ("instance", "cloud", "region", "gpu", "USD/h", "spot USD/h", "vCPUs", "memory GiB", "days old")
 
 
-@click.group()
+@click.group(cls=Group)
 def prices() -> None:
     """List the instances that can be recommended with their prices, and import newer ones."""
 
