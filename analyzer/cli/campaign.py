@@ -14,6 +14,7 @@ from ..campaign.runner import Result, run_campaign
 from ..errors import InputError
 from . import progress
 from .group import Group
+from .quantities import Duration
 from .tables import seconds_text, table
 
 
@@ -28,9 +29,8 @@ def campaign() -> None:
 @click.option("--device", metavar="NAME", help="Train on cpu, or cuda:N. [default: the first GPU, else the CPU]")
 @click.option(
     "--time-budget",
-    type=float,
-    metavar="S",
-    help="Start no run that is expected to end later than S seconds from now. [default: the plan's]",
+    type=Duration("seconds"),
+    help="Start no run that would end later than this from now: seconds, or 90m, 2h. [default: the plan's]",
 )
 @click.option("--source", metavar="NAME", help="What the agent reads (nvml, dcgm, host). [default: the best that works]")
 @click.option("--retry-failed", is_flag=True, help="Try again what failed in an earlier campaign.")

@@ -9,12 +9,19 @@ from pathlib import Path
 import click
 
 from . import progress
+from .quantities import Duration
 
 
 @click.command()
 @click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="A new folder.")
 @click.option("--gpus", type=int, default=64, show_default=True, help="How many, 8 to a node.")
-@click.option("--minutes", type=float, default=10.0, show_default=True, help="Of telemetry, 10 rows a second.")
+@click.option(
+    "--minutes",
+    type=Duration("minutes"),
+    default=10.0,
+    show_default=True,
+    help="Length of the telemetry, at 10 rows a second: minutes, or 1h.",
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Another number gives another fleet.")
 @click.option(
     "--broken", type=float, default=0.0, show_default=True, metavar="SHARE", help="Traces that cannot be read, 0 to 1."

@@ -23,6 +23,7 @@ from ..plain_json import plain_json
 from .occupancy_counted import counted_answer, counted_sentences, is_trace
 from .occupancy_of_text import sentences
 from .occupancy_over_time import SPAN_FIGURES, draw_over_time, span_figures
+from .quantities import Duration
 
 _TOP = 10
 
@@ -48,9 +49,8 @@ _TOP = 10
 @click.option(
     "--bin",
     "bin_width",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="S",
-    help="Seconds that each step of --timeline sums up.  [default: a 200th of the time]",
+    type=Duration("seconds", above=0),
+    help="Length of one step of --timeline: seconds, or 5ms. [default: a 200th of the time]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON; ratios are 0 to 1, times seconds.")
 def occupancy_of(

@@ -24,6 +24,7 @@ from ..recommendations import recommend_job
 from .batch import batch_may_grow_option
 from .per_step import per_step
 from .precision import precision_option
+from .quantities import Duration, MemorySize
 from .recipe import Recipe, load_predictor, recipe_option
 from .recommend_text import job_title, recommend_text
 
@@ -43,10 +44,18 @@ if TYPE_CHECKING:
 @per_step
 @precision_option("the job's matrix products")
 @recipe_option
-@click.option("--startup", type=float, metavar="MINUTES", help="From ordering an instance to the first epoch; paid for.")
+@click.option(
+    "--startup",
+    type=Duration("minutes"),
+    help="Paid time from ordering an instance to the first epoch: minutes, or 300s, 1h.",
+)
 @click.option("--idle-share", type=float, metavar="SHARE", help="Of the job's time here, waiting outside its epochs.")
 @click.option("--checkpoint-share", type=float, metavar="SHARE", help="Of it, writing checkpoints outside its epochs.")
-@click.option("--memory", type=float, metavar="GIB", help="GPU memory that the job needs. [default: the most in the trace]")
+@click.option(
+    "--memory",
+    type=MemorySize("GiB"),
+    help="Memory the job needs on each GPU: GiB, or 800MiB. [default: the most in the trace]",
+)
 @click.option("--data-parallel", is_flag=True, help="A job of one GPU would run on several as well. [default: several GPUs do]")
 @batch_may_grow_option
 @click.option("--machines", type=click.IntRange(1), default=1, show_default=True, help="That the job's GPUs are in now.")
@@ -54,7 +63,11 @@ if TYPE_CHECKING:
 @click.option("--spot", is_flag=True, help="Pay spot prices; instances without one are left out.")
 @click.option("--cloud", "clouds", multiple=True, metavar="NAME", help="Only this cloud (repeatable).")
 @click.option("--region", "regions", multiple=True, metavar="NAME", help="Only this region (repeatable).")
-@click.option("--deadline", type=float, metavar="SECONDS", help="Only instances expected to finish the job in this time.")
+@click.option(
+    "--deadline",
+    type=Duration("seconds"),
+    help="Only instances expected to finish within this time: seconds, or 10h, 90m, 2d.",
+)
 @click.option("--budget", type=float, metavar="USD", help="Only instances expected to finish the job for this much.")
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw time against cost (PNG, SVG, PDF).")
 @click.option("--plot-relative", type=click.Path(path_type=Path), metavar="FILE", help="Draw relative time and cost by GPU.")

@@ -23,6 +23,7 @@ from ..backends.occupancy.points import LABELS
 from ..errors import InputError
 from ..plain_json import plain_json
 from . import progress
+from .quantities import Duration, MemorySize
 from .tables import seconds_text, table
 
 if TYPE_CHECKING:
@@ -45,7 +46,11 @@ _MEASURED = "measured"
 @click.option("--labels", type=click.Choice(LABELS), help="Of configurations: those with these alone, where there are several.")
 @click.option("--gpus-total", type=click.IntRange(min=1), default=4, show_default=True, help="How many GPUs.")
 @click.option("--gpu", metavar="NAME", help="Which GPU: its memory, and its rows of the configurations.")
-@click.option("--memory", type=click.FloatRange(min=0, min_open=True), metavar="BYTES", help="Memory of each GPU, if another.")
+@click.option(
+    "--memory",
+    type=MemorySize("bytes", above=0),
+    help="Memory of each GPU: bytes, or 24GiB. [default: that of --gpu]",
+)
 @click.option("--gpus", type=_PATH, metavar="FILE", help="GPUs of your own beside ours, TOML.")
 @click.option("--policy", "policies", multiple=True, type=click.Choice(list(POLICIES)), help="[default: slot, nvml-util, occu]")
 @click.option(
@@ -55,7 +60,11 @@ _MEASURED = "measured"
 @click.option("--runs", type=click.IntRange(min=1), default=100, show_default=True, help="Streams, or errors, to draw.")
 @click.option("--stream-jobs", type=click.IntRange(min=1), default=40, show_default=True, help="Jobs of a stream.")
 @click.option(
-    "--mean-duration", type=click.FloatRange(min=0, min_open=True), default=12.0, show_default=True, help="Seconds alone."
+    "--mean-duration",
+    type=Duration("seconds", above=0),
+    default=12.0,
+    show_default=True,
+    help="Mean time of a job that has a GPU to itself: seconds, or 5m.",
 )
 @click.option(
     "--load",

@@ -10,6 +10,7 @@ import click
 
 from ...errors import InputError
 from .. import progress
+from ..quantities import Duration
 
 
 @click.command("convmeter")
@@ -56,7 +57,11 @@ from .. import progress
 )
 @click.option("--optimizer", type=click.Choice(["adam", "sgd"]), default="adam", show_default=True, help="SGD has momentum.")
 @click.option(
-    "--budget", type=click.FloatRange(min=0), default=1200.0, show_default=True, metavar="S", help="Seconds to measure."
+    "--budget",
+    type=Duration("seconds", least=0),
+    default=1200.0,
+    show_default=True,
+    help="Time to measure for: seconds, or 20m, 1h.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the order.")
 @click.option(

@@ -12,6 +12,7 @@ import click
 from ....regressor import Catalog, load_catalog
 from ...errors import InputError
 from .. import progress
+from ..quantities import Duration
 
 if TYPE_CHECKING:
     from ...backends.occupancy.measurement.collection import Bench
@@ -49,7 +50,11 @@ _STEADY_SECONDS = {"cuda": 1.5, "cpu": 0.5}
 @click.option("--gpu", metavar="NAME", help="With --device cpu: the GPU that kernels are modelled for.")
 @click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="GPUs of your own beside ours, TOML.")
 @click.option(
-    "--budget", type=click.FloatRange(min=0), default=1500.0, show_default=True, metavar="S", help="Seconds to measure."
+    "--budget",
+    type=Duration("seconds", least=0),
+    default=1500.0,
+    show_default=True,
+    help="Time to measure for: seconds, or 20m, 1h.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the configurations and of their order.")
 @click.option(

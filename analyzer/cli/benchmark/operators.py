@@ -10,6 +10,7 @@ import click
 
 from ...errors import InputError
 from .. import progress
+from ..quantities import Duration
 
 _MODELS = ("llama-3.1-8b", "gpt-2-small", "bert-base", "vit-b/16", "resnet-50")
 
@@ -25,7 +26,11 @@ _MODELS = ("llama-3.1-8b", "gpt-2-small", "bert-base", "vit-b/16", "resnet-50")
 )
 @click.option("--precision", "precisions", multiple=True, metavar="NAME", help="Repeatable. [default: fp32, bf16]")
 @click.option(
-    "--budget", type=click.FloatRange(min=0), default=600.0, show_default=True, metavar="S", help="Seconds to measure."
+    "--budget",
+    type=Duration("seconds", least=0),
+    default=600.0,
+    show_default=True,
+    help="Time to measure for: seconds, or 20m, 1h.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the order and of the random operators.")
 @click.option(
