@@ -19,12 +19,13 @@ from ..reasons import REASONS, no_answer
 from ..trace import Trace, path_of
 from ..words import clock as utc
 from ..words import count, number
+from .old_names import method_option
 from .per_step import per_step
 
 
 @click.command()
 @click.argument("traces", nargs=-1, required=True, metavar="TRACE...")
-@click.option("--method", type=click.Choice(list(METHODS)), default="track", show_default=True, help="Detection method.")
+@method_option(list(METHODS), "How to look for epochs.")
 @click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Use only this metric (repeatable).")
 @click.option(
     "--clock",

@@ -15,6 +15,7 @@ import click
 
 from ..errors import InputError
 from . import progress
+from .old_names import spot_option
 
 if TYPE_CHECKING:
     from ..fleet.analyze import Progress
@@ -61,7 +62,7 @@ class _Moment(click.ParamType[float]):
 @click.option("--model", type=click.Path(path_type=Path), metavar="DIR", help="A model fitted by `epochcast train regressor`.")
 @click.option("--prices", type=click.Path(path_type=Path), metavar="FILE", help="Your own price table (CSV), instead of ours.")
 @click.option("--objective", type=click.Choice(["cost", "time"]), default="cost", show_default=True, help="What to rank by.")
-@click.option("--market", type=click.Choice(["on-demand", "spot"]), default="on-demand", show_default=True)
+@spot_option
 @click.option("--cloud", "clouds", multiple=True, metavar="NAME", help="Recommend only this cloud (repeatable).")
 @click.option("--region", "regions", multiple=True, metavar="NAME", help="Recommend only this region (repeatable).")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
@@ -79,7 +80,7 @@ def analyze(
     model: Path | None,
     prices: Path | None,
     objective: str,
-    market: str,
+    spot: bool,
     clouds: tuple[str, ...],
     regions: tuple[str, ...],
     as_json: bool,
@@ -118,7 +119,7 @@ def analyze(
     from ..jobs.advisor import Advisor
     from ..recommendation import Limits
 
-    limits = Limits(None, None, regions, clouds, "spot" if market == "spot" else "on-demand")
+    limits = Limits(None, None, regions, clouds, "spot" if spot else "on-demand")
     advisor = Advisor.load(
         model=model, gpus=gpus, prices=prices, objective="time" if objective == "time" else "cost", limits=limits
     )

@@ -22,6 +22,7 @@ from ..recommendation.memory_fit import GIB
 from ..recommendation.skypilot import resources_yaml
 from ..recommendations import recommend_job
 from .batch import batch_may_grow_option
+from .old_names import spot_option
 from .per_step import per_step
 from .precision import precision_option
 from .quantities import Duration, MemorySize
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
 @batch_may_grow_option
 @click.option("--machines", type=click.IntRange(1), default=1, show_default=True, help="That the job's GPUs are in now.")
 @click.option("--prices", type=click.Path(path_type=Path), metavar="FILE", help="Your own price table (CSV), instead of ours.")
-@click.option("--spot", is_flag=True, help="Pay spot prices; instances without one are left out.")
+@spot_option
 @click.option("--cloud", "clouds", multiple=True, metavar="NAME", help="Only this cloud (repeatable).")
 @click.option("--region", "regions", multiple=True, metavar="NAME", help="Only this region (repeatable).")
 @click.option(

@@ -29,6 +29,7 @@ from ...errors import InputError
 from ...plain_json import plain_json
 from ...trace import Trace
 from .. import progress
+from ..old_names import method_option
 from .detector_report import compared, labels_report, mlperf_report, regimes_report, skipped
 
 #: Upper bounds [s] of the median interval between samples, and [samples] of the true period, by which traces are grouped.
@@ -61,14 +62,7 @@ _Result = TypeVar("_Result")
     show_default=True,
     help="True epoch marks beside each trace; MLPerf node power, an average of (system, benchmark) cells.",
 )
-@click.option(
-    "--recipe",
-    "method",
-    type=click.Choice([*METHODS, "all"]),
-    default="track",
-    show_default=True,
-    help="Detection method, or `all` to compare them.",
-)
+@method_option([*METHODS, "all"], "How to look for epochs, or `all` to compare the methods.")
 @click.option(
     "--clock",
     type=click.Choice(["auto", "wall", "work"]),
