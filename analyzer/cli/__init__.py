@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import click
 
 from ..errors import AgentError, InputError
+from . import terminal
 from .lazy_group import LazyGroup
 
 _COMMANDS = {
@@ -75,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _discard_output()
         return 1
     except AgentError as error:  # an OSError too
-        sys.stderr.write(f"epochcast: {error}\n")
+        terminal.note(str(error))
         return 1
     except OSError as error:
         if error.errno != errno.ENOSPC:
@@ -102,5 +103,5 @@ def _is_input_error(error: ValueError) -> bool:
 
 
 def _refuse(sentence: str) -> int:
-    sys.stderr.write(f"epochcast: {' '.join(sentence.split())}\n")
+    terminal.note(" ".join(sentence.split()))
     return 2

@@ -13,6 +13,7 @@ from ...regressor.calibration import FEWEST
 from ...regressor.pairs import make_pairs
 from ..errors import InputError
 from ..training_data import load_training_data
+from . import terminal
 from .tables import seconds_text, table
 
 
@@ -64,15 +65,15 @@ def anchors(gpu: str, count: int, data: Path | None, model: Path | None, gpus: P
         )
         for number, (anchor, expected) in enumerate(zip(chosen, seconds, strict=True), start=1)
     ]
-    click.echo(table(("", "workload", "group", f"epoch on {target.name}", "busy", "covered"), rows))
-    click.echo("covered: how much of the spread between the library's workloads the anchors up to this one take away")
-    click.echo(f"one epoch of each takes about {seconds_text(sum(seconds))} (from utilisation and data sheets alone)")
-    click.echo("leave out what does not fit on the GPU; to measure fewer, take them from the top of the list")
+    terminal.say(table(("", "workload", "group", f"epoch on {target.name}", "busy", "covered"), rows))
+    terminal.say("covered: how much of the spread between the library's workloads the anchors up to this one take away")
+    terminal.say(f"one epoch of each takes about {seconds_text(sum(seconds))} (from utilisation and data sheets alone)")
+    terminal.say("leave out what does not fit on the GPU; to measure fewer, take them from the top of the list")
     if mape:
         errors = ", ".join(f"{error:.1f} % with {number or 'none'}" for number, error in mape.items())
-        click.echo(f"mean error on GPUs left out of training, by how many anchors were measured: {errors}")
+        terminal.say(f"mean error on GPUs left out of training, by how many anchors were measured: {errors}")
     if known:
-        click.echo(f"the model has telemetry of the {target.name}: to measure more helps a new training, not a calibration")
+        terminal.say(f"the model has telemetry of the {target.name}: to measure more helps a new training, not a calibration")
     return 0
 
 
@@ -80,7 +81,7 @@ def _order(predictor: Predictor, data: Path | None, count: int) -> list[Anchor]:
     if data is not None:
         profiles, left_out = load_training_data([data], predictor.catalog)
         for sentence in left_out:
-            click.echo(f"epochcast: {sentence}", err=True)
+            terminal.note(sentence)
         return anchor_order(make_pairs(profiles, predictor.catalog), count)
     if predictor.reliability.anchoring is None:
         raise InputError(

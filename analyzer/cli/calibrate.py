@@ -9,6 +9,7 @@ import click
 
 from ...regressor import Predictor, load_catalog
 from ..training_data import load_training_data
+from . import terminal
 from .calibrate_distributed import calibrate_distributed, is_distributed
 
 
@@ -39,7 +40,7 @@ def calibrate(model: str, data: tuple[Path, ...], out: Path, gpus: Path | None, 
     predictor = Predictor.load(None if model == "default" else Path(model), load_catalog(gpus))
     profiles, left_out = load_training_data(data, predictor.catalog)
     for sentence in left_out:
-        click.echo(f"epochcast: {sentence}", err=True)
+        terminal.note(sentence)
     calibrated = predictor.calibrate(profiles)
     calibrated.save(out)
     before = {one.gpu: one for one in predictor.calibrations}
@@ -48,5 +49,5 @@ def calibrate(model: str, data: tuple[Path, ...], out: Path, gpus: Path | None, 
         click.echo(json.dumps({"rows": len(profiles), "gpus": {one.gpu: one.workloads for one in new}}))
         return 0
     for one in new:
-        click.echo(f"{out}: answers for {one.gpu} are corrected by {one.workloads} workloads measured on it")
+        terminal.say(f"{out}: answers for {one.gpu} are corrected by {one.workloads} workloads measured on it")
     return 0

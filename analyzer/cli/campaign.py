@@ -12,7 +12,7 @@ from ..campaign.overhead import MeasuredOverhead, read_overheads
 from ..campaign.plan import read_plan, shipped_plans
 from ..campaign.runner import Result, run_campaign
 from ..errors import InputError
-from . import progress
+from . import progress, terminal
 from .group import Group
 from .quantities import Duration
 from .tables import seconds_text, table
@@ -71,7 +71,7 @@ def run(
         )
     except SystemExit:  # Ctrl-C, SIGTERM
         progress.clear()
-        click.echo(f"epochcast: stopped; what finished is kept in {corpus}, and the same command goes on from there", err=True)
+        terminal.note(f"stopped; what finished is kept in {corpus}, and the same command goes on from there")
         raise
     finally:
         progress.clear()
@@ -87,9 +87,9 @@ def run(
         }
         click.echo(json.dumps(answer, indent=2))
     else:
-        click.echo(f"{trained_on.name}, {time.monotonic() - began:.0f} s\n")
-        click.echo(_text(results, overheads))
-        click.echo(f"\ncorpus: {corpus}")
+        terminal.say(f"{trained_on.name}, {time.monotonic() - began:.0f} s\n")
+        terminal.say(_text(results, overheads))
+        terminal.say(f"\ncorpus: {corpus}")
     return 1 if any(result.status in ("failed", "not reached") for result in results) else 0
 
 
@@ -105,7 +105,7 @@ def plans(as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps([{"plan": name, "about": about} for name, about in shipped.items()], indent=2))
     else:
-        click.echo(table(("plan", "about"), list(shipped.items())))
+        terminal.say(table(("plan", "about"), list(shipped.items()), prose=True))
     return 0
 
 
@@ -121,7 +121,7 @@ def _text(results: list[Result], overheads: list[MeasuredOverhead]) -> str:
         )
         for result in results
     ]
-    text = table(("run", "status", "epochs", "epoch", "whole run", ""), rows)
+    text = table(("run", "status", "epochs", "epoch", "whole run", ""), rows, prose=True)
     if overheads:
         costs = [
             (entry.workload, f"{entry.overhead:+.1%}", f"{entry.low:+.1%} to {entry.high:+.1%}", str(len(entry.with_s)))

@@ -17,6 +17,7 @@ from ..corpus.merge import merge as merge_corpora
 from ..corpus.selection import union
 from ..errors import InputError
 from ..words import count
+from . import terminal
 from .corpus_text import coverage_text, run_text
 from .group import Group
 
@@ -41,7 +42,7 @@ def report(corpora: tuple[Path, ...], gpus: Path | None, as_json: bool) -> int:
     Example: epochcast corpus report corpus-t4/ corpus-l4/
     """
     found = coverage(union(run for path in corpora for run in read_runs(path)), load_catalog(gpus))
-    click.echo(json.dumps(found.to_json(), indent=2) if as_json else coverage_text(found))
+    terminal.say(json.dumps(found.to_json(), indent=2) if as_json else coverage_text(found), as_is=as_json)
     return 0 if found.pairs else 1
 
 
@@ -60,7 +61,7 @@ def merge(corpora: tuple[Path, ...], out: Path, as_json: bool) -> int:
         click.echo(json.dumps(asdict(merged)))
         return 0
     without = f", {merged.without_trace} of them without a trace" if merged.without_trace else ""
-    click.echo(f"{out}: {merged.runs} runs{without}, {merged.added} of them new")
+    terminal.say(f"{out}: {merged.runs} runs{without}, {merged.added} of them new")
     return 0
 
 
@@ -111,10 +112,10 @@ def import_(runs: tuple[Path, ...], out: Path, as_json: bool, **options: Any) ->
         click.echo(json.dumps({"imported": [_imported(*one) for one in added], "left_out": left_out}, indent=2))
         return 0
     for path, run in added:
-        click.echo(f"{path}: {run_text(run)}")
+        terminal.say(f"{path}: {run_text(run)}")
     for one in left_out:
-        click.echo(f"epochcast: {one['run']} is left out: {one['why']}", err=True)
-    click.echo(f"{out}: {count(len(added), 'run')} imported, {len(left_out)} left out")
+        terminal.note(f"{one['run']} is left out: {one['why']}")
+    terminal.say(f"{out}: {count(len(added), 'run')} imported, {len(left_out)} left out")
     return 0
 
 

@@ -19,6 +19,7 @@ from ..reasons import REASONS, no_answer
 from ..trace import Trace, path_of
 from ..words import clock as utc
 from ..words import count, number
+from . import terminal
 from .old_names import method_option
 from .per_step import per_step
 
@@ -77,21 +78,21 @@ def detect(
     notes += _second_jobs(found, read)
     notes += [NO_STEP] if (samples_per_step or tokens_per_step) and not any(rates) else []
     for note in notes:
-        click.echo(f"epochcast: {note}", err=True)
+        terminal.note(note)
     if plot is not None:
         for trace, one in zip(read, found.gpus, strict=True):
             _draw(trace, one, path_of(trace, plot) if several else plot, metrics, trace.title if several else traces[0])
     if as_json:
         click.echo(json.dumps(_json(found, read, rates, notes), indent=2))
     elif found.job is not None:
-        click.echo(
+        terminal.say(
             "\n".join(
                 [_sentences(found.job, read, rates[0]), f"each of the {len(read)} GPUs:", *_of_gpus(found.job, found, read)]
             )
         )
     else:
         for trace, one, rate in zip(read, found.gpus, rates, strict=True):
-            click.echo(f"{trace.title}: " * several + _sentences(one, [trace], rate))
+            terminal.say(f"{trace.title}: " * several + _sentences(one, [trace], rate))
     return 1 if all(one.verdict == "none" for one in answers) else 0
 
 

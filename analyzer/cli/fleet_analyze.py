@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import InputError
-from . import progress
+from . import progress, terminal
 from .old_names import spot_option
 
 if TYPE_CHECKING:
@@ -133,11 +133,11 @@ def analyze(
                 held.at_once = False
         except FleetError as error:
             progress.clear()
-            click.echo(f"epochcast: {error}", err=True)
+            terminal.note(str(error))
             return 1
         except (KeyboardInterrupt, SystemExit):  # SIGINT, SIGTERM
             progress.clear()
-            click.echo("epochcast: stopped; what was found is kept: run the same command again to go on", err=True)
+            terminal.note("stopped; what was found is kept: run the same command again to go on")
             raise
         finally:
             progress.clear()
@@ -146,8 +146,8 @@ def analyze(
         click.echo(json.dumps({**told, "out": str(out), "report": str(out / "report.html")}, indent=2))
     else:
         over = f", of which {run['taken_over']} were taken over from an earlier run" if run["taken_over"] else ""
-        click.echo(f"{told['gpus']} GPUs, {told['jobs']} jobs, {told['failed']} of {run['traces']} traces failed{over}")
-        click.echo(f"report: {out / 'report.html'}")
+        terminal.say(f"{told['gpus']} GPUs, {told['jobs']} jobs, {told['failed']} of {run['traces']} traces failed{over}")
+        terminal.say(f"report: {out / 'report.html'}")
     return 1 if told["failed"] >= run["traces"] else 0
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from . import progress
+from . import progress, terminal
 from .quantities import Duration
 
 
@@ -56,5 +56,5 @@ def simulate(out: Path, gpus: int, minutes: float, seed: int, broken: float, pro
     else:
         works = ", ".join(f"{number} {work}" for work, number in sorted(made.works.items(), key=lambda one: -one[1]))
         what = f"{made.gpus} simulated GPUs of {made.nodes} nodes with {made.jobs} jobs ({works})"
-        click.echo(f"{what}, {made.bytes / 1e6:.0f} MB: {out}")
+        terminal.say(f"{what}, {made.bytes / 1e6:.0f} MB: {out}")
     return 0

@@ -20,6 +20,7 @@ from ..backends.occupancy.launch.kernel_table import LAUNCH, busiest, count_skip
 from ..csv_text import source_name
 from ..errors import InputError
 from ..plain_json import plain_json
+from . import terminal
 from .occupancy_counted import counted_answer, counted_sentences, is_trace
 from .occupancy_of_text import sentences
 from .occupancy_over_time import SPAN_FIGURES, draw_over_time, span_figures
@@ -80,7 +81,7 @@ def occupancy_of(
         if gpu_name is not None or by != "kernel" or top is not None or plot is not None:
             raise InputError(f"{str(profile)!r} is a trace without kernels; leave out --gpu, --by, --top and --plot")
         counted = counted_answer(profile, timeline, bin_width)
-        click.echo(plain_json(counted) if as_json else counted_sentences(counted))
+        terminal.say(plain_json(counted) if as_json else counted_sentences(counted), as_is=as_json)
         return 0
     name = source_name(profile)
     catalog = load_catalog(gpus)
@@ -95,7 +96,7 @@ def occupancy_of(
         save_figure(kernel_occupancy_figure(busiest(_counted(rows), ("kernel",)).head(top or _TOP), summarise(rows)), plot)
     if timeline is not None:
         draw_over_time(rows, name, timeline, bin_width)
-    click.echo(plain_json(answer) if as_json else sentences(answer))
+    terminal.say(plain_json(answer) if as_json else sentences(answer), as_is=as_json)
     return 0
 
 

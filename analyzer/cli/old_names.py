@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from ..errors import InputError
+from . import terminal
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -32,7 +33,7 @@ def option_with_old_name(
             return value
         if context.get_parameter_source(parameter) is click.core.ParameterSource.COMMANDLINE:
             raise InputError(f"{old} is the old name of {name}; give {name} alone")
-        click.echo(f"epochcast: {old} is now {name}; the old name still works", err=True)
+        terminal.note(f"{old} is now {name}; the old name still works")
         return context.meta[place]
 
     # Eager, so that it is read before the option that takes its value over.

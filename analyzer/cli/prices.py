@@ -15,6 +15,7 @@ from ..errors import InputError
 from ..instances import Instance, load_instances, load_to_update, stale, write_instances
 from ..instances.skypilot_catalog import read_skypilot_catalog
 from ..instances.skypilot_names import CLOUDS
+from . import terminal
 from .group import Group
 from .tables import table
 
@@ -48,9 +49,9 @@ def list_prices(path: Path | None, gpu: str | None, gpus: Path | None, as_json: 
     if as_json:
         click.echo(json.dumps({"prices": [_json(one, today) for one in instances]}, indent=2))
     elif instances:
-        click.echo(table(_HEADER, [_row(one, today) for one in instances]))
+        terminal.say(table(_HEADER, [_row(one, today) for one in instances]))
     else:
-        click.echo(f"epochcast: no instance of the price table has the {name}", err=True)
+        terminal.note(f"no instance of the price table has the {name}")
     return 0 if instances else 1
 
 
@@ -95,7 +96,7 @@ def import_prices(
     kept_text = f", beside {len(kept)} of other clouds" if kept else ""
     places = found_regions[0] if len(found_regions) == 1 else f"{len(found_regions)} regions"
     prices_text = f"{len(imported)} price{'s' * (len(imported) > 1)}"
-    click.echo(f"{out}: {prices_text} of {cloud} in {places}{kept_text}; {', '.join(found_gpus)}")
+    terminal.say(f"{out}: {prices_text} of {cloud} in {places}{kept_text}; {', '.join(found_gpus)}")
     return 0
 
 
@@ -111,7 +112,7 @@ def _past(text: str) -> date:
 
 def _tell(notes: Sequence[str]) -> None:
     for sentence in notes:
-        click.echo(f"epochcast: {sentence}", err=True)
+        terminal.note(sentence)
 
 
 def _row(one: Instance, today: date) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ import click
 from ...regressor import load_catalog
 from ..files import write_whole
 from ..profiles import read_source
+from . import terminal
 
 
 @click.command()
@@ -32,7 +33,7 @@ def profile(trace: str, gpu: str | None, gpus: Path | None, workload: str | None
     named = {key: value for key, value in (("workload", workload), ("group", group)) if value is not None}
     text = json.dumps(replace(source.profile, **named).to_json(), indent=2)  # type: ignore[arg-type]
     for note in source.notes:
-        click.echo(f"epochcast: {note}", err=True)
+        terminal.note(note)
     if out is None:
         click.echo(text)
     else:

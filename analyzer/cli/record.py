@@ -12,6 +12,7 @@ import click
 
 from ..record import NoSampleError
 from ..record import record as run_recorded
+from . import terminal
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -39,7 +40,7 @@ def record(out: Path | None, source: str | None, as_json: bool, command: tuple[s
     try:
         result = run_recorded(command, path, source=source, stdout=sys.stderr.fileno() if as_json else None)
     except NoSampleError as error:
-        click.echo(f"epochcast: {error}", err=True)
+        terminal.note(str(error))
         return error.returncode or 1
     names = [str(name) for name in result.traces]
     if as_json:
@@ -48,7 +49,7 @@ def record(out: Path | None, source: str | None, as_json: bool, command: tuple[s
         )
     with suppress(OSError):  # the disk that is full may hold our stderr as well; the status is the command's all the same
         if not as_json:
-            click.echo(f"{', '.join(names) or 'no file'}: {result.samples} samples, {result.missed} missed ticks", err=True)
+            terminal.say(f"{', '.join(names) or 'no file'}: {result.samples} samples, {result.missed} missed ticks", err=True)
         if result.problem is not None:
-            click.echo(f"epochcast: {result.problem}", err=True)
+            terminal.note(f"{result.problem}")
     return result.returncode

@@ -22,7 +22,7 @@ from ..backends.occupancy.packing.slowdown import ASSUMED, Slowdown
 from ..backends.occupancy.points import LABELS
 from ..errors import InputError
 from ..plain_json import plain_json
-from . import progress
+from . import progress, terminal
 from .quantities import Duration, MemorySize
 from .tables import seconds_text, table
 
@@ -127,10 +127,9 @@ def simulate_packing(
         kinds, told = _those_that_fit(table, memory)
         if _MEASURED in slowdowns and (table.labels == "ncu" or occupancy != "mean"):
             by = "ncu's counters" if table.labels == "ncu" else "time"
-            click.echo(
-                "epochcast: the slowdowns of --colocation were measured by mean launch-config occupancy, the jobs' occupancies "
-                f"are by {by}: they are not the same quantity",
-                err=True,
+            terminal.note(
+                "the slowdowns of --colocation were measured by mean launch-config occupancy, the jobs' occupancies "
+                f"are by {by}: they are not the same quantity"
             )
         rate = None if load is None else load * gpus_total / mean_duration
         drawn = streams(kinds, StreamShape(stream_jobs, mean_duration, arrival_rate=rate), runs, seed, error)
@@ -154,7 +153,7 @@ def simulate_packing(
         from ..figures import save_figure
 
         save_figure(_figure(summaries), plot)
-    click.echo(plain_json(answer) if as_json else _text(answer, summaries, order))
+    terminal.say(plain_json(answer) if as_json else _text(answer, summaries, order), as_is=as_json)
     return 0
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from ..trace import path_of, read_traces, write_trace
+from . import terminal
 
 
 @click.command()
@@ -27,7 +28,7 @@ def split(log: str, out: Path | None) -> int:
     """
     traces = read_traces(log)
     for note in dict.fromkeys(note for trace in traces for note in trace.notes):
-        click.echo(f"epochcast: {note}", err=True)
+        terminal.note(note)
     path = out or Path("trace" if log == "-" else Path(log).absolute().name.removesuffix(".gz")).with_suffix(".parquet")
     for trace in traces:
         click.echo(write_trace(trace, path_of(trace, path) if len(traces) > 1 else path))

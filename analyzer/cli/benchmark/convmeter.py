@@ -9,7 +9,7 @@ from typing import Literal
 import click
 
 from ...errors import InputError
-from .. import progress
+from .. import progress, terminal
 from ..quantities import Duration
 
 
@@ -137,13 +137,13 @@ def convmeter(
     else:
         left = f"; {collected.left} are left for another run" if collected.left else ""
         failed = f"; {collected.failed} could not be run" if collected.failed else ""
-        click.echo(f"{out}: {collected.rows} points, {collected.new} of them new{left}{failed}")
+        terminal.say(f"{out}: {collected.rows} points, {collected.new} of them new{left}{failed}")
         for reason, count in collected.reasons.items():
-            click.echo(f"  {count} x {reason}")
+            terminal.say(f"  {count} x {reason}")
         if planned.too_long:
-            click.echo(f"  {planned.too_long} would take minutes each and were left out")
+            terminal.say(f"  {planned.too_long} would take minutes each and were left out")
         for what, reason in planned.unsupported.items():
-            click.echo(f"  no {what}: {reason}")
+            terminal.say(f"  no {what}: {reason}")
     return 0 if collected.rows else 1
 
 

@@ -11,7 +11,7 @@ import click
 
 from ....regressor import Catalog, load_catalog
 from ...errors import InputError
-from .. import progress
+from .. import progress, terminal
 from ..quantities import Duration
 
 if TYPE_CHECKING:
@@ -116,11 +116,11 @@ def occupancy(
         left = f"; {collected.left} configurations are left for another run" if collected.left else ""
         failed = f"; {collected.failed} could not be measured, or not wholly" if collected.failed else ""
         what = "modelled, not measured" if device == "cpu" else "measured"
-        click.echo(f"{out}: {collected.rows} rows, {collected.new} of them new, of {bench.gpu} ({what}){left}{failed}")
+        terminal.say(f"{out}: {collected.rows} rows, {collected.new} of them new, of {bench.gpu} ({what}){left}{failed}")
         for reason, count in collected.reasons.items():
-            click.echo(f"  {count} x {reason}")
+            terminal.say(f"  {count} x {reason}")
         for problem in collected.problems:
-            click.echo(f"  {problem}")
+            terminal.say(f"  {problem}")
     return 0 if collected.rows else 1
 
 

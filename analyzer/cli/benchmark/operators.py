@@ -9,7 +9,7 @@ from typing import Literal
 import click
 
 from ...errors import InputError
-from .. import progress
+from .. import progress, terminal
 from ..quantities import Duration
 
 _MODELS = ("llama-3.1-8b", "gpt-2-small", "bert-base", "vit-b/16", "resnet-50")
@@ -74,5 +74,5 @@ def operators(
     else:
         left = f"; {collected.left} are left for another run" if collected.left else ""
         failed = f"; {collected.failed} could not be run" if collected.failed else ""
-        click.echo(f"{out}: {collected.rows} operator times, {collected.new} of them new{left}{failed}")
+        terminal.say(f"{out}: {collected.rows} operator times, {collected.new} of them new{left}{failed}")
     return 0 if collected.rows else 1

@@ -19,7 +19,7 @@ from ...backends.convmeter.points import PHASES
 from ...backends.convmeter.predictor import fit_predict
 from ...errors import InputError
 from ...plain_json import plain_json
-from .. import progress
+from .. import progress, terminal
 from .convmeter_report import compared, report
 from .data_or_split import check_data_or_split
 
@@ -93,7 +93,7 @@ def convmeter(
         try:
             answers[name] = {one: asked.answer(name, one) for one in (phases if recipe == "all" else [told])}
         except InputError as error:  # it asks more of the rows than the one that was asked for
-            click.echo(f"epochcast: {name} is left out: {error}", err=True)
+            terminal.note(f"{name} is left out: {error}")
     progress.clear()
     if plot is not None:
         from ...figures import save_figure
@@ -101,10 +101,10 @@ def convmeter(
         save_figure(_figure(answers, first, phases), plot)
     figures = {name: {"recipe": name, **asked.settings(told), **_figures(one, told, asked)} for name, one in answers.items()}
     if recipe == "all":
-        click.echo(plain_json(list(figures.values())) if as_json else compared(list(figures.values())))
+        terminal.say(plain_json(list(figures.values())) if as_json else compared(list(figures.values())), as_is=as_json)
         return 0
     answer = figures[recipe] | {"baselines": {name: one for name, one in figures.items() if name != recipe}}
-    click.echo(plain_json(answer) if as_json else report(answer))
+    terminal.say(plain_json(answer) if as_json else report(answer), as_is=as_json)
     return 0
 
 

@@ -28,7 +28,7 @@ from ....detector.evaluation import (
 from ...errors import InputError
 from ...plain_json import plain_json
 from ...trace import Trace
-from .. import progress
+from .. import progress, terminal
 from ..old_names import method_option
 from .detector_report import compared, labels_report, mlperf_report, regimes_report, skipped
 
@@ -92,7 +92,7 @@ def detector(
     methods = list(METHODS) if method == "all" else [method]
     changing = {} if regimes is None else {"regimes": _regimes(regimes, methods[0], clock)}
     if not data:
-        click.echo(plain_json(changing) if as_json else regimes_report(changing["regimes"]))
+        terminal.say(plain_json(changing) if as_json else regimes_report(changing["regimes"]), as_is=as_json)
         return 0
 
     def scored(name: str, trace: Trace, labels: Labels) -> list[TraceScore]:
@@ -113,13 +113,13 @@ def detector(
         click.echo(plain_json(answers[0] if len(answers) == 1 else answers))
         return 0
     if len(answers) > 1:
-        click.echo(compared(answers, scores))
+        terminal.say(compared(answers, scores))
     else:
-        click.echo((labels_report if protocol == "labels" else mlperf_report)(answers[0], rows))
+        terminal.say((labels_report if protocol == "labels" else mlperf_report)(answers[0], rows))
     if unusable:
-        click.echo(f"\n{skipped(unusable)}")
+        terminal.say(f"\n{skipped(unusable)}")
     if changing:
-        click.echo(f"\n{regimes_report(changing['regimes'])}")
+        terminal.say(f"\n{regimes_report(changing['regimes'])}")
     return 0
 
 

@@ -17,7 +17,7 @@ from ...backends.distributed.recipes import RECIPES
 from ...backends.distributed.runs import Run, read_runs
 from ...errors import InputError
 from ...plain_json import plain_json
-from .. import progress
+from .. import progress, terminal
 from .data_or_split import check_data_or_split
 from .distributed_report import by_gpu_report, compared, report
 
@@ -110,7 +110,7 @@ def _by_runs(
     if others:
         settings = {"train_runs": len(fitted), "runs": len(others[0])}
         if known := sum(run in fitted for run in others[0]):
-            click.echo(f"epochcast: {known} of the {len(others[0])} runs of --test are in --train too: no test", err=True)
+            terminal.note(f"{known} of the {len(others[0])} runs of --test are in --train too: no test")
         measure = lambda name: by_split(evaluator, fitted, others[0], name)  # noqa: E731
     elif protocol == "rows":
         settings = {"runs": len(fitted), "rows": rows}
@@ -129,10 +129,10 @@ def _by_runs(
 
         save_figure(errors_figure({name: _errors(one) for name, one in answers.items()}), plot)
     if recipe == "all":
-        click.echo(plain_json(list(figures.values())) if as_json else compared(list(figures.values())))
+        terminal.say(plain_json(list(figures.values())) if as_json else compared(list(figures.values())), as_is=as_json)
         return 0
     answer = figures[recipe] | {"baselines": {name: one for name, one in figures.items() if name != recipe}}
-    click.echo(plain_json(answer) if as_json else report(answer))
+    terminal.say(plain_json(answer) if as_json else report(answer), as_is=as_json)
     return 0
 
 
@@ -176,5 +176,5 @@ def _by_gpu(data: tuple[Path, ...], operators: Path, probe: int, gpus: Path | No
     rows = found.end_to_end.dropna(subset=columns)
     scores = score(np.tile(rows["seconds"], len(columns)), rows[columns].to_numpy(dtype=float).T.ravel())
     answer = {"protocol": "gpu", "probe": probe, **found.summary(), "rmse": scores.rmse, "r2": scores.r2}
-    click.echo(plain_json(answer) if as_json else by_gpu_report(answer))
+    terminal.say(plain_json(answer) if as_json else by_gpu_report(answer), as_is=as_json)
     return 0

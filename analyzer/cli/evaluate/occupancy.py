@@ -24,7 +24,7 @@ from ...backends.occupancy.points import CONFIGURATION, LABELS, TARGETS
 from ...backends.occupancy.predictor import DEFAULT_MODEL, unfitted
 from ...errors import InputError
 from ...plain_json import plain_json
-from .. import progress
+from .. import progress, terminal
 from .data_or_split import check_data_or_split
 from .occupancy_report import compared, report
 
@@ -129,22 +129,22 @@ def occupancy(
             if name == recipe:
                 raise
             errors.append(error)
-            click.echo(f"epochcast: {name} is left out: {error}", err=True)
+            terminal.note(f"{name} is left out: {error}")
     if not told:
         raise errors[0]
     progress.clear()
     for sentence in asked.notes:
-        click.echo(f"epochcast: {sentence}", err=True)
+        terminal.note(sentence)
     if plot is not None:
         from ...figures import save_figure
 
         save_figure(_figure(told, asked), plot)
     figures = {name: {"recipe": name, **asked.settings(epochs), **_figures(one, asked)} for name, one in told.items()}
     if recipe == "all":
-        click.echo(plain_json(list(figures.values())) if as_json else compared(list(figures.values())))
+        terminal.say(plain_json(list(figures.values())) if as_json else compared(list(figures.values())), as_is=as_json)
         return 0
     answer = figures[recipe] | {"baselines": {name: one for name, one in figures.items() if name != recipe}}
-    click.echo(plain_json(answer) if as_json else report(answer))
+    terminal.say(plain_json(answer) if as_json else report(answer), as_is=as_json)
     return 0
 
 

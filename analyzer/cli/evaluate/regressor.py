@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ...errors import InputError
-from .. import progress
+from .. import progress, terminal
 from .regressor_report import compared, report
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def regressor(
             profiles, left_out = load_training_data(paths, catalog)
             corpora.append(profiles)
             for sentence in left_out:
-                click.echo(f"epochcast: {', '.join(str(path) for path in paths)}: {sentence}", err=True)
+                terminal.note(f"{', '.join(str(path) for path in paths)}: {sentence}")
 
     def measure(name: str) -> Evaluation:
         profiles, *tested = corpora
@@ -101,16 +101,16 @@ def regressor(
                 answers.append(measure(name).to_json())
             except RegressorInputError as error:  # e.g. no telemetry for those that need it; the others go on
                 progress.clear()
-                click.echo(f"{name}: {error}", err=True)
+                terminal.say(f"{name}: {error}", err=True)
         progress.clear()
-        click.echo(json.dumps(answers, indent=2) if as_json else compared(answers))
+        terminal.say(json.dumps(answers, indent=2) if as_json else compared(answers), as_is=as_json)
         return 0 if any(answer["n"] for answer in answers) else 1
     if recipe is None:
         recipe = _recipe_for(corpora[0])
     answer = measure(recipe).to_json()
     answer["baselines"] = {name: measure(name).to_json() for name in BASELINES if name != recipe}
     progress.clear()
-    click.echo(json.dumps(answer, indent=2) if as_json else report(answer))
+    terminal.say(json.dumps(answer, indent=2) if as_json else report(answer), as_is=as_json)
     return 0 if answer["n"] else 1  # a recipe may have no answer for a protocol
 
 

@@ -13,6 +13,7 @@ from ...backends.convmeter.question import Question, answer_json
 from ...errors import InputError
 from ...instances import Instance, load_instances
 from ...plain_json import plain_json
+from .. import terminal
 from ..convmeter_text import blocks_text, prediction_text
 
 _FILE = click.Path(path_type=Path)
@@ -98,7 +99,7 @@ def convmeter(
     if dataset_size is not None:
         instances, notes = load_instances(prices, catalog)
         for note in notes:
-            click.echo(f"epochcast: {note}", err=True)
+            terminal.note(note)
     answer = answer_json(question, Predictor.load(model), catalog, instances)
     if plot is not None:
         from ...figures import save_figure
@@ -108,5 +109,5 @@ def convmeter(
     if as_json:
         click.echo(plain_json(answer))
     else:
-        click.echo(blocks_text(answer) if question.of_blocks else prediction_text(answer))
+        terminal.say(blocks_text(answer) if question.of_blocks else prediction_text(answer))
     return 0

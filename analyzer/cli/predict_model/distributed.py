@@ -13,6 +13,7 @@ from ...backends.distributed.question import Question, answer_json
 from ...backends.distributed.timeline import write_chrome_trace
 from ...errors import InputError
 from ...instances import Instance, load_instances
+from .. import terminal
 from ..distributed_text import prediction_text
 from .distributed_comparison import compare
 from .distributed_options import asked, distributed_options, one_of
@@ -68,13 +69,13 @@ def distributed(
     question = asked(options)
     instances, notes = load_instances(prices, question.catalog)
     for note in notes:
-        click.echo(f"epochcast: {note}", err=True)
+        terminal.note(note)
     if search:
         return search_all(question, instances, gpus_total, budget, iterations, rank_by, top, as_json)
     if comparing:
         return compare(question, gpus_total, strategies, plot, as_json)
     answer = _one(question, instances, iterations, timeline)
-    click.echo(json.dumps(answer, indent=2) if as_json else prediction_text(answer))
+    terminal.say(json.dumps(answer, indent=2) if as_json else prediction_text(answer), as_is=as_json)
     return 0
 
 

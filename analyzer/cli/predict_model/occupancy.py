@@ -13,7 +13,7 @@ from ...backends.occupancy.predictor import Predictor
 from ...backends.occupancy.question import Question, answer
 from ...errors import InputError
 from ...plain_json import plain_json
-from .. import progress
+from .. import progress, terminal
 from ..occupancy_text import prediction_text
 
 _FILE = click.Path(path_type=Path)
@@ -87,5 +87,5 @@ def occupancy(
         from .occupancy_plot import batches_figure
 
         save_figure(batches_figure(answered), plot)
-    click.echo(plain_json(answered) if as_json else prediction_text(answered))
+    terminal.say(plain_json(answered) if as_json else prediction_text(answered), as_is=as_json)
     return 0

@@ -17,7 +17,7 @@ from ...backends.convmeter.forms import FORMS
 from ...backends.convmeter.predictor import Predictor
 from ...errors import InputError
 from ...plain_json import plain_json
-from .. import progress
+from .. import progress, terminal
 from ..convmeter_text import rests_on
 
 _PATH = click.Path(path_type=Path)
@@ -64,7 +64,7 @@ def convmeter(
     predictor = Predictor.fit(points, form)
     progress.clear()
     for sentence in predictor.unfitted:
-        click.echo(f"epochcast: not fitted: {sentence}", err=True)
+        terminal.note(f"not fitted: {sentence}")
     predictor.save(out)
     answer = {
         "rows": len(points),
@@ -76,7 +76,7 @@ def convmeter(
             {"device": cell.device, "precision": cell.precision, "fitted": fitted_json(cell)} for cell in predictor.cells
         ],
     }
-    click.echo(plain_json(answer) if as_json else _text(answer, out))
+    terminal.say(plain_json(answer) if as_json else _text(answer, out), as_is=as_json)
     return 0
 
 

@@ -17,7 +17,7 @@ from ...backends.distributed.coefficients import Coefficients
 from ...backends.distributed.question import require_torch
 from ...backends.distributed.runs import read_runs
 from ...errors import InputError
-from .. import progress
+from .. import progress, terminal
 from ..tables import table
 
 _PATH = click.Path(path_type=Path)
@@ -50,7 +50,7 @@ def distributed(data: tuple[Path, ...], operators: Path | None, gpus: Path | Non
     if operators is not None:
         answer |= {"operators": _fit_operators(operators, gpus, out)}
     answer["seconds"] = round(time.monotonic() - began, 1)
-    click.echo(json.dumps(answer) if as_json else _text(answer, out))
+    terminal.say(json.dumps(answer) if as_json else _text(answer, out), as_is=as_json)
     return 0
 
 

@@ -18,7 +18,7 @@ from ...backends.occupancy.points import LABELS, TARGETS
 from ...backends.occupancy.predictor import DEFAULT_MODEL, FOLDS, Predictor
 from ...backends.occupancy.predictor_files import make_folder
 from ...plain_json import plain_json
-from .. import progress
+from .. import progress, terminal
 from ..occupancy_text import fitted_text, labels_text
 
 _PATH = click.Path(path_type=Path)
@@ -78,14 +78,14 @@ def occupancy(
     predictor = Predictor.fit(labelled, model, target, {"seed": seed, "epochs": epochs}, folds, progress.show)
     progress.clear()
     for sentence in (*reading.notes, *(f"left out: {name}: {reason}" for name, reason in labelled.left_out.items())):
-        click.echo(f"epochcast: {sentence}", err=True)
+        terminal.note(sentence)
     predictor.save(out)
     answer = {
         **fitted_json(predictor),
         "seconds": round(time.monotonic() - began, 1),
         "left_out": {**reading.left_out, **({"the network cannot be built": labelled.lacking} if labelled.lacking else {})},
     }
-    click.echo(plain_json(answer) if as_json else _text(answer, out))
+    terminal.say(plain_json(answer) if as_json else _text(answer, out), as_is=as_json)
     return 0
 
 

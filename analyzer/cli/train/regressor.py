@@ -13,7 +13,7 @@ import click
 from ....regressor import PaperPredictor, Predictor, load_catalog
 from ....regressor.precision import Precision
 from ...training_data import load_training_data
-from .. import progress
+from .. import progress, terminal
 from ..precision import precision_option
 from ..recipe import Recipe, recipe_option
 
@@ -54,7 +54,7 @@ def regressor(
     catalog = load_catalog(gpus)
     profiles, left_out = load_training_data(data, catalog)
     for sentence in left_out:
-        click.echo(f"epochcast: {sentence}", err=True)
+        terminal.note(sentence)
     profiles = [replace(profile, precision=profile.precision or precision) for profile in profiles]
     predictor = (Predictor if recipe == "default" else PaperPredictor).fit(profiles, catalog, progress=progress.show)
     progress.clear()
@@ -80,14 +80,14 @@ def regressor(
         }
         click.echo(json.dumps(answer))
         return 0
-    click.echo(f"{out}: fitted on {len(profiles)} profiles of {', '.join(gpus_seen)} in {seconds} s")
+    terminal.say(f"{out}: fitted on {len(profiles)} profiles of {', '.join(gpus_seen)} in {seconds} s")
     errors = ", ".join(f"{error:.1f} % {_NEW[protocol]}" for protocol, error in accuracy.items())
-    click.echo(f"mean error on what was left out: {errors}")
+    terminal.say(f"mean error on what was left out: {errors}")
     if not metrics:
-        click.echo("metrics: none, as too few profiles have telemetry; only the speeds of GPUs were learnt")
+        terminal.say("metrics: none, as too few profiles have telemetry; only the speeds of GPUs were learnt")
         return 0
-    click.echo(f"metrics: {', '.join(metrics)}")
+    terminal.say(f"metrics: {', '.join(metrics)}")
     if recipe == "default":  # the paper's are features, a hundred of them: --json
         for name, reason in excluded.items():
-            click.echo(f"not used: {name} ({reason})")
+            terminal.say(f"not used: {name} ({reason})")
     return 0
