@@ -18,17 +18,29 @@ from .tables import seconds_text, table
 
 
 @click.command()
-@click.option("--gpu", required=True, metavar="NAME", help="The new GPU.")
-@click.option("--k", "count", type=click.IntRange(min=FEWEST), default=10, show_default=True, help="How many workloads.")
-@click.option("--data", type=click.Path(path_type=Path), metavar="PATH", help="Choose from this corpus, not the model's list.")
-@click.option("--model", type=click.Path(path_type=Path), metavar="DIR", help="A model fitted by `epochcast train regressor`.")
-@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="GPUs of your own beside ours, TOML.")
+@click.option("--gpu", required=True, metavar="NAME", help="New GPU to choose workloads for.")
+@click.option(
+    "--k",
+    "count",
+    type=click.IntRange(min=FEWEST),
+    metavar="N",
+    default=10,
+    show_default=True,
+    help="Number of workloads to choose.",
+)
+@click.option(
+    "--data", type=click.Path(path_type=Path), metavar="PATH", help="Corpus to choose from instead of the model's own list."
+)
+@click.option(
+    "--model", type=click.Path(path_type=Path), metavar="DIR", help="Model folder written by `epochcast train regressor`."
+)
+@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="TOML file with GPUs of your own.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def anchors(gpu: str, count: int, data: Path | None, model: Path | None, gpus: Path | None, as_json: bool) -> int:
     """Choose the workloads to measure on a new GPU, so that `epochcast calibrate` can sharpen the predictions for it.
 
-    The shipped model's are those of cloud-hw-trainpred, in TensorFlow: CNN, batch size and image size in pixels. Measure each
-    on the new GPU and on one that the model knows.
+    The built-in model's workloads are those of cloud-hw-trainpred, in TensorFlow: CNN, batch size and image size in pixels.
+    Measure each one on the new GPU and on a GPU that the model knows.
 
     \b
     Example: epochcast anchors --gpu L4 --k 5

@@ -20,20 +20,22 @@ from .tables import seconds_text, table
 
 @click.group(cls=Group)
 def campaign() -> None:
-    """Train a list of workloads on this machine, record each, and fill a corpus with them."""
+    """Train and record a list of workloads on this machine, to fill a corpus."""
 
 
 @campaign.command()
 @click.argument("plan")
-@click.option("--out", type=click.Path(path_type=Path), metavar="CORPUS", help="The corpus' folder. [default: the plan's name]")
-@click.option("--device", metavar="NAME", help="Train on cpu, or cuda:N. [default: the first GPU, else the CPU]")
+@click.option(
+    "--out", type=click.Path(path_type=Path), metavar="CORPUS", help="Corpus folder to fill. [default: the plan's name]"
+)
+@click.option("--device", metavar="NAME", help="Device to train on: cpu or cuda:N. [default: the first GPU, else the CPU]")
 @click.option(
     "--time-budget",
     type=Duration("seconds"),
     help="Start no run that would end later than this from now: seconds, or 90m, 2h. [default: the plan's]",
 )
-@click.option("--source", metavar="NAME", help="What the agent reads (nvml, dcgm, host). [default: the best that works]")
-@click.option("--retry-failed", is_flag=True, help="Try again what failed in an earlier campaign.")
+@click.option("--source", metavar="NAME", help="Source the agent reads: nvml, dcgm or host. [default: the best that works]")
+@click.option("--retry-failed", is_flag=True, help="Retry runs that failed in an earlier campaign.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def run(
     plan: str,
@@ -44,15 +46,15 @@ def run(
     retry_failed: bool,
     as_json: bool,
 ) -> int:
-    """Run what CORPUS still lacks of PLAN: a TOML file, or a plan that comes with the product (see: epochcast campaign plans).
+    """Run what CORPUS still lacks of PLAN: a TOML file, or a built-in plan (see `epochcast campaign plans`).
 
-    Each workload is trained in a process of its own while an agent samples, and its trace and true epochs become a row of the
-    corpus. What failed is in CORPUS/failures, and the rest goes on. Stopped by Ctrl-C, a full disk or its time budget, the same
-    command goes on from there. Exits 1 if a run failed or was not reached.
+    Each workload is trained in its own process while an agent samples, and its trace and true epochs become a row of the
+    corpus. If a run fails, CORPUS/failures says why and the rest goes on. After Ctrl-C, a full disk or the end of the time
+    budget, the same command continues. Exits 1 if a run failed or was not reached.
 
     \b
     Example: epochcast campaign run ten-minutes-gpu --out my-a10g
-             epochcast campaign run plan.toml --device cuda:1 --time-budget 3600
+             epochcast campaign run plan.toml --device cuda:1 --time-budget 1h
     """
     began = time.monotonic()
     if time_budget is not None and not time_budget > 0:
@@ -94,9 +96,9 @@ def run(
 
 
 @campaign.command()
-@click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the plans as JSON.")
 def plans(as_json: bool) -> int:
-    """List the plans that come with the product.
+    """List the built-in plans.
 
     \b
     Example: epochcast campaign plans

@@ -17,13 +17,13 @@ from .tables import seconds_text, table
     default=Path("epochcast-demo"),
     show_default=True,
     metavar="DIR",
-    help="Result folder.",
+    help="Folder for the results.",
 )
 def demo(out: Path) -> int:
-    """Run the whole path on this machine, no GPU needed: about two minutes.
+    """Try the whole path on this machine in about two minutes; no GPU needed.
 
-    Trains a small CNN while an agent samples this machine, finds its epochs, then replays a GPU trace and predicts its
-    epoch on every other GPU. Leaves summary.json and report.html in DIR. Exits 1 if a part failed.
+    Trains a small CNN while an agent samples this machine, and finds its epochs. Then replays a GPU trace and predicts its
+    epoch on every other GPU. Writes summary.json and report.html to DIR. Exits 1 if a part failed.
 
     \b
     Example: epochcast demo --out epochcast-demo

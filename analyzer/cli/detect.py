@@ -26,18 +26,21 @@ from .per_step import per_step
 
 @click.command()
 @click.argument("traces", nargs=-1, required=True, metavar="TRACE...")
-@method_option(list(METHODS), "How to look for epochs.")
-@click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Use only this metric (repeatable).")
+@method_option(list(METHODS), "Detection method.")
+@click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Search only this metric (repeatable).")
 @click.option(
     "--clock",
     type=click.Choice(["auto", "wall", "work"]),
     default="auto",
     show_default=True,
-    help="Find equal spans of time or of work done; auto: of work where the trace holds no GPU metric.",
+    help="Epochs are equal in time (wall) or in work done; auto: work if the trace has no GPU metric.",
 )
 @per_step
 @click.option(
-    "--plot", type=click.Path(path_type=Path), help="Draw the trace, its epochs and the method's scores (.png, .svg, .pdf)."
+    "--plot",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Draw the trace, its epochs and the method's scores (PNG, SVG, PDF).",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def detect(
@@ -52,8 +55,8 @@ def detect(
 ) -> int:
     """Find the epochs of a job in its traces (Parquet or CSV; - reads CSV from standard input). Exits 1 if there are none.
 
-    Several traces, those in a folder, or the GPUs in one log are one job: its answer comes first, then a line on each GPU.
-    Methods other than track search each GPU by itself. Each is drawn in a file of its own, NAME.gpuN.png.
+    Several traces, the traces in a folder, or the GPUs in one log count as one job: its answer comes first, then one line per
+    GPU. Methods other than track search each GPU on its own. --plot then draws one file per GPU, NAME.gpuN.png.
 
     \b
     Example: epochcast detect run.parquet --plot run.png

@@ -47,24 +47,50 @@ class _Moment(click.ParamType[float]):
 @click.command()
 @click.argument("path")
 @click.option(
-    "--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Of the results; a run goes on there."
+    "--out",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="DIR",
+    help="Folder for the results; a stopped run continues there.",
 )
-@click.option("--processes", type=click.IntRange(1), help="To work in. [default: one for each core]")
-@click.option("--scheduler", metavar="ADDRESS", help="Of a Dask cluster that works instead: tcp://host:8786.")
-@click.option("--from", "since", type=_Moment(), metavar="TIME", help="Only telemetry from then on: unix seconds or a date.")
-@click.option("--to", "until", type=_Moment(), metavar="TIME", help="Only telemetry before then.")
-@click.option("--nodes", type=click.Path(path_type=Path), metavar="FILE", help="CSV: node, and any of instance, cloud, region.")
+@click.option("--processes", type=click.IntRange(1), metavar="N", help="Number of worker processes. [default: one per core]")
+@click.option("--scheduler", metavar="ADDRESS", help="Scheduler of a Dask cluster to work on, e.g. tcp://host:8786.")
 @click.option(
-    "--config", type=click.Path(path_type=Path), metavar="FILE", help="TOML with one [[prometheus]], as the service's."
+    "--from", "since", type=_Moment(), metavar="TIME", help="Ignore telemetry before this time: unix seconds or a date (UTC)."
 )
-@click.option("--token-file", type=click.Path(path_type=Path), metavar="FILE", help="Bearer token for a Prometheus.")
-@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="A TOML file with GPUs of your own.")
-@click.option("--model", type=click.Path(path_type=Path), metavar="DIR", help="A model fitted by `epochcast train regressor`.")
-@click.option("--prices", type=click.Path(path_type=Path), metavar="FILE", help="Your own price table (CSV), instead of ours.")
-@click.option("--objective", type=click.Choice(["cost", "time"]), default="cost", show_default=True, help="What to rank by.")
+@click.option(
+    "--to", "until", type=_Moment(), metavar="TIME", help="Ignore telemetry from this time on: unix seconds or a date (UTC)."
+)
+@click.option(
+    "--nodes",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="CSV with the column node, and any of instance, cloud, region.",
+)
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="TOML file with one [[prometheus]] section, as in the service's settings.",
+)
+@click.option(
+    "--token-file", type=click.Path(path_type=Path), metavar="FILE", help="File with the bearer token for Prometheus."
+)
+@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="TOML file with GPUs of your own.")
+@click.option(
+    "--model", type=click.Path(path_type=Path), metavar="DIR", help="Model folder written by `epochcast train regressor`."
+)
+@click.option(
+    "--prices", type=click.Path(path_type=Path), metavar="FILE", help="Your own price table (CSV) instead of the built-in one."
+)
+@click.option(
+    "--objective", type=click.Choice(["cost", "time"]), default="cost", show_default=True, help="Rank by cost or by time."
+)
 @spot_option
-@click.option("--cloud", "clouds", multiple=True, metavar="NAME", help="Recommend only this cloud (repeatable).")
-@click.option("--region", "regions", multiple=True, metavar="NAME", help="Recommend only this region (repeatable).")
+@click.option("--cloud", "clouds", multiple=True, metavar="NAME", help="Recommend only instances of this cloud (repeatable).")
+@click.option(
+    "--region", "regions", multiple=True, metavar="NAME", help="Recommend only instances in this region (repeatable)."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def analyze(
     path: str,
@@ -87,11 +113,12 @@ def analyze(
 ) -> int:
     """Analyse the traces of a whole fleet: epochs, jobs, savings, stragglers, idle GPUs. Exits 1 if nothing could be analysed.
 
-    PATH is a folder with traces at any depth (.parquet, .pq, .csv, .csv.gz), the prefix of an object store (s3://bucket/prefix,
-    and whatever else fsspec knows), or a Prometheus (http://host:9090, with --from and --to). The folder that a trace lies in
-    is its node. Started again with the same DIR, it does what is missing or has changed.
+    PATH is a folder with traces at any depth (.parquet, .pq, .csv, .csv.gz), a prefix in an object store (s3://bucket/prefix,
+    or any other store that fsspec supports), or a Prometheus (http://host:9090, with --from and --to). Each trace's folder
+    is its node. Run again with the same DIR, the command analyses only what is missing or has changed.
 
-    DIR/report.html shows the results; gpus, spans, epochs, jobs and failures.parquet hold them, summary.json the totals.
+    DIR/report.html shows the results. The data are in gpus, spans, epochs, jobs and failures.parquet, the totals in
+    summary.json.
 
     \b
     Example: epochcast fleet analyze traces --out findings

@@ -16,10 +16,10 @@ _HEADER = ("gpu", "compute", "SMs", "FP32 TFLOP/s", "memory GiB", "GB/s", "W", "
 
 
 @click.command()
-@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="GPUs of your own beside ours, TOML.")
+@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="TOML file with GPUs of your own.")
 @click.option("--json", "as_json", is_flag=True, help="Print every figure as JSON, in base units.")
 def gpus(gpus: Path | None, as_json: bool) -> int:
-    """List the GPUs that a latency can be predicted for, and the names they go by.
+    """List the GPUs that Epochcast can predict for, and their other names.
 
     \b
     Example: epochcast gpus --gpus my-gpus.toml

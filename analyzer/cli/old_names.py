@@ -37,7 +37,9 @@ def option_with_old_name(
         return context.meta[place]
 
     # Eager, so that it is read before the option that takes its value over.
-    hidden = click.option(old, type=old_type, hidden=True, expose_value=False, is_eager=True, callback=keep)
+    hidden = click.option(
+        old, type=old_type, hidden=True, help=f"Old name of {name}.", expose_value=False, is_eager=True, callback=keep
+    )
     shown = click.option(name, parameter, callback=chosen, **of_click)
     return lambda command: shown(hidden(command))
 

@@ -16,12 +16,12 @@ from . import terminal
     "--out",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="The trace to write (.parquet or .csv). [default: LOG.parquet]",
+    help="Name of the traces (.parquet or .csv). [default: LOG.parquet]",
 )
 def split(log: str, out: Path | None) -> int:
-    """Write a trace of each GPU in a log, NAME.gpuN.parquet; of a log with one GPU, NAME.parquet.
+    """Split a log into one trace per GPU, NAME.gpuN.parquet; a log of one GPU becomes NAME.parquet.
 
-    For what takes a file of one GPU: `epochcast profile`, a folder for `epochcast fleet analyze`, a corpus.
+    Use it for what needs one file per GPU: `epochcast profile`, a folder for `epochcast fleet analyze`, a corpus.
 
     \b
     Example: epochcast split smi.csv --out run.parquet

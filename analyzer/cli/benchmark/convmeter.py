@@ -14,13 +14,13 @@ from ..quantities import Duration
 
 
 @click.command("convmeter")
-@click.option("--device", type=click.Choice(["cuda", "cpu"]), required=True, help="Where to measure.")
+@click.option("--device", type=click.Choice(["cuda", "cpu"]), required=True, help="Device to measure on.")
 @click.option(
     "--network",
     "networks",
     multiple=True,
     metavar="NAME",
-    help="A network: a name of torchvision or timm, or an import path package.module:factory (repeatable). "
+    help="Network to time: a name in torchvision or timm, or package.module:factory (repeatable). "
     "[default: 31 of torchvision's]",
 )
 @click.option(
@@ -28,8 +28,8 @@ from ..quantities import Duration
     "blocks",
     multiple=True,
     metavar="NETWORK/BLOCK",
-    help="A block of a network by its path or by class and number, such as resnet50/layer2.1 or resnet50/Bottleneck4 "
-    "(repeatable). [default, without --network: 12 blocks]",
+    help="Block of a network, such as resnet50/layer2.1 or resnet50/Bottleneck4 (repeatable). "
+    "[default: 12 blocks, none with --network]",
 )
 @click.option(
     "--image-size",
@@ -37,7 +37,7 @@ from ..quantities import Duration
     type=click.IntRange(min=1),
     multiple=True,
     metavar="PX",
-    help="Repeatable. [default: 32, 64, 128, 224]",
+    help="Side of the square images in pixels (repeatable). [default: 32, 64, 128, 224]",
 )
 @click.option(
     "--batch",
@@ -45,7 +45,7 @@ from ..quantities import Duration
     type=click.IntRange(min=1),
     multiple=True,
     metavar="N",
-    help="Images per device and step (repeatable). [default: powers of 2, to 256 on cuda, to 16 on cpu]",
+    help="Images per device and step (repeatable). [default: powers of 2, up to 256 on cuda, 16 on cpu]",
 )
 @click.option(
     "--precision",
@@ -53,9 +53,15 @@ from ..quantities import Duration
     type=click.Choice(["fp32", "tf32", "amp-bf16", "amp-fp16"]),
     multiple=True,
     metavar="NAME",
-    help="fp32, tf32, amp-bf16 or amp-fp16 (repeatable). [default: fp32]",
+    help="Precision: fp32, tf32, amp-bf16 or amp-fp16 (repeatable). [default: fp32]",
 )
-@click.option("--optimizer", type=click.Choice(["adam", "sgd"]), default="adam", show_default=True, help="SGD has momentum.")
+@click.option(
+    "--optimizer",
+    type=click.Choice(["adam", "sgd"]),
+    default="adam",
+    show_default=True,
+    help="Optimizer to train with (SGD with momentum).",
+)
 @click.option(
     "--budget",
     type=Duration("seconds", least=0),
@@ -63,9 +69,9 @@ from ..quantities import Duration
     show_default=True,
     help="Time to measure for: seconds, or 20m, 1h.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the order.")
+@click.option("--seed", type=int, metavar="N", default=0, show_default=True, help="Seed of the random order.")
 @click.option(
-    "--out", type=click.Path(path_type=Path), required=True, metavar="FILE.csv", help="The table to begin or continue."
+    "--out", type=click.Path(path_type=Path), required=True, metavar="FILE.csv", help="Table (CSV) to start or continue."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def convmeter(
@@ -84,11 +90,11 @@ def convmeter(
     """Time inference and the phases of training of networks and blocks, at several image sizes and batches.
 
     The order is random, so that a run that is stopped early has measured a fair sample; the same command continues it. On the
-    CPU it computes with torch's number of threads (OMP_NUM_THREADS). Started by torchrun, one process per device, it trains
-    with DistributedDataParallel and measures whole networks only. Exits 1 if nothing could be measured.
+    CPU it uses torch's number of threads (OMP_NUM_THREADS). Started by torchrun, one process per device, it trains with
+    DistributedDataParallel and measures only whole networks. Exits 1 if nothing could be measured.
 
     \b
-    Example: epochcast benchmark convmeter --device cuda --precision fp32 --precision amp-bf16 --budget 1800 --out points.csv
+    Example: epochcast benchmark convmeter --device cuda --precision fp32 --precision amp-bf16 --budget 30m --out points.csv
     """
     try:
         from ...backends.convmeter.measurement import collection, plan

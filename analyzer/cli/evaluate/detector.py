@@ -46,29 +46,29 @@ _Result = TypeVar("_Result")
     type=click.Path(path_type=Path),
     multiple=True,
     metavar="PATH",
-    help="labels: a corpus, or a folder of traces, each with NAME.json beside it (repeatable); mlperf: file of power readings.",
+    help="Corpus, or folder of traces, each with its NAME.json (repeatable); for mlperf, a file of power readings.",
 )
-@click.option("--events", type=click.Path(path_type=Path), metavar="FILE", help="mlperf: the events of the same runs.")
+@click.option("--events", type=click.Path(path_type=Path), metavar="FILE", help="Events of the same runs (protocol mlperf).")
 @click.option(
     "--regimes",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="A folder of labelled traces whose period changes: no single period is right for them.",
+    help="Folder of labelled traces whose period changes, so that no single period is right.",
 )
 @click.option(
     "--protocol",
     type=click.Choice(["labels", "mlperf"]),
     default="labels",
     show_default=True,
-    help="True epoch marks beside each trace; MLPerf node power, an average of (system, benchmark) cells.",
+    help="Compare with each trace's epoch marks, or with MLPerf runs by their node power.",
 )
-@method_option([*METHODS, "all"], "How to look for epochs, or `all` to compare the methods.")
+@method_option([*METHODS, "all"], "Detection method, or `all` to compare them.")
 @click.option(
     "--clock",
     type=click.Choice(["auto", "wall", "work"]),
     default="auto",
     show_default=True,
-    help="Find equal spans of time or of work done.",
+    help="Epochs are equal in time (wall) or in work done.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def detector(
@@ -80,7 +80,7 @@ def detector(
     clock: Literal["auto", "wall", "work"],
     as_json: bool,
 ) -> int:
-    """Detected against true epoch periods, beside the trivial answer "length / 10".
+    """Compare detected with true epoch periods, next to the trivial answer "length / 10".
 
     \b
     Example: epochcast evaluate detector --data recordings/

@@ -25,15 +25,15 @@ _PATH = click.Path(path_type=Path)
 
 @click.command()
 @click.option("--data", type=_PATH, multiple=True, metavar="CSV", help="Measured runs on several GPUs (repeatable).")
-@click.option("--operators", type=_PATH, metavar="PATH", help="Operators of `benchmark operators`, CSV or a folder of them.")
-@click.option("--gpus", type=_PATH, metavar="FILE", help="A TOML file with GPUs of your own.")
-@click.option("--out", type=_PATH, required=True, metavar="DIR", help="The folder to write to.")
+@click.option("--operators", type=_PATH, metavar="PATH", help="Operators from `benchmark operators`, a CSV file or a folder.")
+@click.option("--gpus", type=_PATH, metavar="FILE", help="TOML file with GPUs of your own.")
+@click.option("--out", type=_PATH, required=True, metavar="DIR", help="Folder to write the model to.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def distributed(data: tuple[Path, ...], operators: Path | None, gpus: Path | None, out: Path, as_json: bool) -> int:
-    """Fit the white-box model of distributed training on measured runs, on measured operators, or both.
+    """Fit the white-box model of distributed training to measured runs, measured operators, or both.
 
-    Runs give the efficiencies of the recipe `default`; without any those that come with epochcast are kept. Operators give the
-    model of `--operators learned`. `epochcast predict-model distributed --calibration DIR` uses both.
+    Runs set the efficiencies of the recipe `default`; without runs the built-in ones stay. Operators set the model of
+    `--operators learned`. `epochcast predict-model distributed --calibration DIR` uses both.
 
     \b
     Example: epochcast train distributed --data vtrain_multi_node.csv --out my-clusters
