@@ -41,7 +41,7 @@ def _parser() -> argparse.ArgumentParser:
         argument_default=argparse.SUPPRESS,
     )
     parser.add_argument("--config", type=Path, metavar="FILE", help="TOML file of settings; flags win over it")
-    parser.add_argument("--source", choices=(AUTO, *SOURCES), help=f"where samples come from (default {Config.source})")
+    parser.add_argument("--source", choices=(AUTO, *SOURCES), help=f"source to read samples from (default {Config.source})")
     parser.add_argument(
         "--replay",
         type=Path,
@@ -51,29 +51,27 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--speed", type=float, metavar="X", help="play the trace X times as fast as it was recorded (default 1)"
     )
-    parser.add_argument(
-        "--pid", type=int, metavar="N", help="also measure what this process and its descendants use of the machine"
-    )
-    parser.add_argument(
-        "--cgroup", type=Path, metavar="DIR", help="also measure what the processes of this cgroup use of the machine"
-    )
+    parser.add_argument("--pid", type=int, metavar="N", help="also measure what this process and its descendants use")
+    parser.add_argument("--cgroup", type=Path, metavar="DIR", help="also measure what the processes of this cgroup use")
     parser.add_argument("--host", metavar="ADDR", help=f"address to listen on (default {Config.host})")
     parser.add_argument("--port", type=int, metavar="N", help=f"port to listen on, 0 takes a free one (default {Config.port})")
     parser.add_argument("--port-file", type=Path, metavar="FILE", help="file to write the port to once samples flow")
     parser.add_argument(
-        "--while-stdin", action="store_true", help="end when standard input does: with whoever started it, however that ends"
+        "--while-stdin",
+        action="store_true",
+        help="stop when standard input closes, so when the program that started the agent ends",
     )
     parser.add_argument(
-        "--retention", type=float, metavar="SECONDS", help=f"how long samples are kept (default {Config.retention:g})"
+        "--retention", type=float, metavar="SECONDS", help=f"seconds to keep samples for (default {Config.retention:g})"
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s, version {version('epochcast')}")
     commands = parser.add_subparsers(dest="command", title="commands", parser_class=_Parser)
     check = commands.add_parser(
         "check",
-        help="say what this node can measure, from which source, and why not the rest",
+        help="show what this node can measure, from which source, and why the rest is missing",
         epilog="example: epochcast-agent check --json",
     )
-    check.add_argument("--json", action="store_true", help="answer as JSON: gpus, sources, problems")
+    check.add_argument("--json", action="store_true", help="print the result as JSON: gpus, sources, problems")
     add_commands(commands)
     return parser
 

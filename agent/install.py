@@ -45,7 +45,7 @@ def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
         type=Path,
         metavar="FILE",
         default=argparse.SUPPRESS,
-        help=f"settings to place as /{CONFIG}",
+        help=f"settings file to install as /{CONFIG}",
     )
     remove = commands.add_parser(
         "uninstall", help="stop the service and remove its unit", epilog="example: sudo epochcast-agent uninstall --purge"

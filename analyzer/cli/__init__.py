@@ -13,30 +13,31 @@ from collections.abc import Sequence
 import click
 
 from ..errors import AgentError, InputError
+from . import terminal
 from .lazy_group import LazyGroup
 
 _COMMANDS = {
     "record": "Run a command while sampling this node at 10 Hz, and write a trace.",
     "detect": "Find the epochs of a trace.",
-    "split": "Write a trace of each GPU in a log of several.",
+    "split": "Split a log of several GPUs into one trace per GPU.",
     "profile": "Summarise a trace into the profile that predictions start from.",
     "predict": "Predict the epoch time on every other GPU.",
     "predict-model": "Predict from the model itself, before anything has run.",
     "occupancy-of": "Calculate the GPU occupancy of what a profile recorded.",
     "simulate-packing": "Simulate packing jobs on shared GPUs by their predicted occupancy.",
     "recommend": "Rank cloud instances by cost or time.",
-    "prices": "List the instances that can be recommended with their prices, and import newer ones.",
-    "gpus": "List the GPUs that can be predicted for.",
+    "prices": "List instances and their prices, and import newer prices.",
+    "gpus": "List the GPUs that Epochcast can predict for.",
     "anchors": "Choose the workloads to measure on a new GPU.",
     "calibrate": "Sharpen a model with a few measurements on a new GPU.",
-    "corpus": "Show what own measurements cover, merge them, and import logged runs.",
-    "train": "Fit a predictor on measurements.",
-    "campaign": "Train and record a list of workloads here, to fill a corpus.",
-    "benchmark": "Measure what the white-box backends learn from, on the device at hand.",
+    "corpus": "Show what your measurements cover, merge corpora, and import logged runs.",
+    "train": "Fit a predictor to measurements.",
+    "campaign": "Train and record a list of workloads on this machine, to fill a corpus.",
+    "benchmark": "Measure training data for the white-box backends on this machine.",
     "evaluate": "Measure accuracy by the project's own protocols.",
-    "fleet": "Analyse the traces of thousands of GPUs, and report on all of them.",
+    "fleet": "Analyse the traces of thousands of GPUs in one report.",
     "serve": "Run the analyzer as a service: HTTP API, web page, metrics.",
-    "demo": "The whole path on this machine; no GPU needed.",
+    "demo": "Try the whole path on this machine; no GPU needed.",
 }
 
 
@@ -48,7 +49,7 @@ _COMMANDS = {
 )
 @click.version_option(package_name="epochcast")
 def cli() -> None:
-    """How long a training job would take, and cost, on every other GPU, from the telemetry of the one it runs on.
+    """Predict how long a training job takes on other GPUs, and what it costs there, from telemetry of the one it runs on.
 
     \b
     epochcast record --out run.parquet -- python train.py
@@ -63,6 +64,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         status = cli.main(args=argv, prog_name="epochcast", standalone_mode=False)
         if sys.stdout is not None:  # None: started with standard output closed
             sys.stdout.flush()
+    except click.exceptions.NoArgsIsHelpError as error:  # a group without a command: its help, in its lines
+        error.show()
+        return error.exit_code
     except click.ClickException as error:
         return _refuse(error.format_message())
     except click.Abort:
@@ -72,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _discard_output()
         return 1
     except AgentError as error:  # an OSError too
-        sys.stderr.write(f"epochcast: {error}\n")
+        terminal.note(str(error))
         return 1
     except OSError as error:
         if error.errno != errno.ENOSPC:
@@ -99,5 +103,5 @@ def _is_input_error(error: ValueError) -> bool:
 
 
 def _refuse(sentence: str) -> int:
-    sys.stderr.write(f"epochcast: {' '.join(sentence.split())}\n")
+    terminal.note(" ".join(sentence.split()))
     return 2

@@ -13,21 +13,34 @@ from ...regressor.calibration import FEWEST
 from ...regressor.pairs import make_pairs
 from ..errors import InputError
 from ..training_data import load_training_data
+from . import terminal
 from .tables import seconds_text, table
 
 
 @click.command()
-@click.option("--gpu", required=True, metavar="NAME", help="The new GPU.")
-@click.option("--k", "count", type=click.IntRange(min=FEWEST), default=10, show_default=True, help="How many workloads.")
-@click.option("--data", type=click.Path(path_type=Path), metavar="PATH", help="Choose from this corpus, not the model's list.")
-@click.option("--model", type=click.Path(path_type=Path), metavar="DIR", help="A model fitted by `epochcast train regressor`.")
-@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="GPUs of your own beside ours, TOML.")
+@click.option("--gpu", required=True, metavar="NAME", help="New GPU to choose workloads for.")
+@click.option(
+    "--k",
+    "count",
+    type=click.IntRange(min=FEWEST),
+    metavar="N",
+    default=10,
+    show_default=True,
+    help="Number of workloads to choose.",
+)
+@click.option(
+    "--data", type=click.Path(path_type=Path), metavar="PATH", help="Corpus to choose from instead of the model's own list."
+)
+@click.option(
+    "--model", type=click.Path(path_type=Path), metavar="DIR", help="Model folder written by `epochcast train regressor`."
+)
+@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="TOML file with GPUs of your own.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def anchors(gpu: str, count: int, data: Path | None, model: Path | None, gpus: Path | None, as_json: bool) -> int:
     """Choose the workloads to measure on a new GPU, so that `epochcast calibrate` can sharpen the predictions for it.
 
-    The shipped model's are those of cloud-hw-trainpred, in TensorFlow: CNN, batch size and image size in pixels. Measure each
-    on the new GPU and on one that the model knows.
+    The built-in model's workloads are those of cloud-hw-trainpred, in TensorFlow: CNN, batch size and image size in pixels.
+    Measure each one on the new GPU and on a GPU that the model knows.
 
     \b
     Example: epochcast anchors --gpu L4 --k 5
@@ -64,15 +77,15 @@ def anchors(gpu: str, count: int, data: Path | None, model: Path | None, gpus: P
         )
         for number, (anchor, expected) in enumerate(zip(chosen, seconds, strict=True), start=1)
     ]
-    click.echo(table(("", "workload", "group", f"epoch on {target.name}", "busy", "covered"), rows))
-    click.echo("covered: how much of the spread between the library's workloads the anchors up to this one take away")
-    click.echo(f"one epoch of each takes about {seconds_text(sum(seconds))} (from utilisation and data sheets alone)")
-    click.echo("leave out what does not fit on the GPU; to measure fewer, take them from the top of the list")
+    terminal.say(table(("", "workload", "group", f"epoch on {target.name}", "busy", "covered"), rows))
+    terminal.say("covered: how much of the spread between the library's workloads the anchors up to this one take away")
+    terminal.say(f"one epoch of each takes about {seconds_text(sum(seconds))} (from utilisation and data sheets alone)")
+    terminal.say("leave out what does not fit on the GPU; to measure fewer, take them from the top of the list")
     if mape:
         errors = ", ".join(f"{error:.1f} % with {number or 'none'}" for number, error in mape.items())
-        click.echo(f"mean error on GPUs left out of training, by how many anchors were measured: {errors}")
+        terminal.say(f"mean error on GPUs left out of training, by how many anchors were measured: {errors}")
     if known:
-        click.echo(f"the model has telemetry of the {target.name}: to measure more helps a new training, not a calibration")
+        terminal.say(f"the model has telemetry of the {target.name}: to measure more helps a new training, not a calibration")
     return 0
 
 
@@ -80,7 +93,7 @@ def _order(predictor: Predictor, data: Path | None, count: int) -> list[Anchor]:
     if data is not None:
         profiles, left_out = load_training_data([data], predictor.catalog)
         for sentence in left_out:
-            click.echo(f"epochcast: {sentence}", err=True)
+            terminal.note(sentence)
         return anchor_order(make_pairs(profiles, predictor.catalog), count)
     if predictor.reliability.anchoring is None:
         raise InputError(

@@ -7,5 +7,5 @@ import click
 batch_may_grow_option = click.option(
     "--batch-may-grow",
     is_flag=True,
-    help="The batch grows with a GPU's memory, if the job needs no more epochs then. [default: it stays]",
+    help="Let the batch grow with a GPU's memory (assumes no more epochs are needed). [default: it stays the same]",
 )

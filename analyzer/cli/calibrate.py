@@ -9,6 +9,7 @@ import click
 
 from ...regressor import Predictor, load_catalog
 from ..training_data import load_training_data
+from . import terminal
 from .calibrate_distributed import calibrate_distributed, is_distributed
 
 
@@ -20,14 +21,14 @@ from .calibrate_distributed import calibrate_distributed, is_distributed
     required=True,
     multiple=True,
     metavar="PATH",
-    help="The anchors on the new GPU and on one that the model knows (repeatable): a corpus, CSV, profiles or traces; for "
-    "`distributed` measured runs (CSV).",
+    help="Anchors measured on the new GPU and on one the model knows (repeatable): corpus, CSV, profiles or traces; for "
+    "`distributed`, measured runs (CSV).",
 )
-@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="The folder to write the model to.")
-@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="GPUs of your own beside ours, TOML.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Folder to write the model to.")
+@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="TOML file with GPUs of your own.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def calibrate(model: str, data: tuple[Path, ...], out: Path, gpus: Path | None, as_json: bool) -> int:
-    """Sharpen MODEL (a folder, or `default` or `distributed` for those that come with epochcast) with a few measurements.
+    """Sharpen MODEL (a folder, or the built-in `default` or `distributed`) with a few measurements.
 
     \b
     Example: epochcast calibrate default --data anchors-on-t4/ --data anchors-on-l4/ --out my-model
@@ -39,7 +40,7 @@ def calibrate(model: str, data: tuple[Path, ...], out: Path, gpus: Path | None, 
     predictor = Predictor.load(None if model == "default" else Path(model), load_catalog(gpus))
     profiles, left_out = load_training_data(data, predictor.catalog)
     for sentence in left_out:
-        click.echo(f"epochcast: {sentence}", err=True)
+        terminal.note(sentence)
     calibrated = predictor.calibrate(profiles)
     calibrated.save(out)
     before = {one.gpu: one for one in predictor.calibrations}
@@ -48,5 +49,5 @@ def calibrate(model: str, data: tuple[Path, ...], out: Path, gpus: Path | None, 
         click.echo(json.dumps({"rows": len(profiles), "gpus": {one.gpu: one.workloads for one in new}}))
         return 0
     for one in new:
-        click.echo(f"{out}: answers for {one.gpu} are corrected by {one.workloads} workloads measured on it")
+        terminal.say(f"{out}: answers for {one.gpu} are corrected by {one.workloads} workloads measured on it")
     return 0

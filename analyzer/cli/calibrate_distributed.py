@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from ..backends.distributed.coefficients import Coefficients
+from . import terminal
 from .train.distributed import fit_runs, fitted_text
 
 
@@ -23,5 +24,5 @@ def calibrate_distributed(model: str, data: tuple[Path, ...], out: Path, as_json
     if as_json:
         click.echo(json.dumps(answer))
         return 0
-    click.echo(fitted_text(answer, out, belief))
+    terminal.say(fitted_text(answer, out, belief))
     return 0

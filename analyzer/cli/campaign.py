@@ -12,27 +12,30 @@ from ..campaign.overhead import MeasuredOverhead, read_overheads
 from ..campaign.plan import read_plan, shipped_plans
 from ..campaign.runner import Result, run_campaign
 from ..errors import InputError
-from . import progress
+from . import progress, terminal
+from .group import Group
+from .quantities import Duration
 from .tables import seconds_text, table
 
 
-@click.group()
+@click.group(cls=Group)
 def campaign() -> None:
-    """Train a list of workloads on this machine, record each, and fill a corpus with them."""
+    """Train and record a list of workloads on this machine, to fill a corpus."""
 
 
 @campaign.command()
 @click.argument("plan")
-@click.option("--out", type=click.Path(path_type=Path), metavar="CORPUS", help="The corpus' folder. [default: the plan's name]")
-@click.option("--device", metavar="NAME", help="Train on cpu, or cuda:N. [default: the first GPU, else the CPU]")
+@click.option(
+    "--out", type=click.Path(path_type=Path), metavar="CORPUS", help="Corpus folder to fill. [default: the plan's name]"
+)
+@click.option("--device", metavar="NAME", help="Device to train on: cpu or cuda:N. [default: the first GPU, else the CPU]")
 @click.option(
     "--time-budget",
-    type=float,
-    metavar="S",
-    help="Start no run that is expected to end later than S seconds from now. [default: the plan's]",
+    type=Duration("seconds"),
+    help="Start no run that would end later than this from now: seconds, or 90m, 2h. [default: the plan's]",
 )
-@click.option("--source", metavar="NAME", help="What the agent reads (nvml, dcgm, host). [default: the best that works]")
-@click.option("--retry-failed", is_flag=True, help="Try again what failed in an earlier campaign.")
+@click.option("--source", metavar="NAME", help="Source the agent reads: nvml, dcgm or host. [default: the best that works]")
+@click.option("--retry-failed", is_flag=True, help="Retry runs that failed in an earlier campaign.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def run(
     plan: str,
@@ -43,15 +46,15 @@ def run(
     retry_failed: bool,
     as_json: bool,
 ) -> int:
-    """Run what CORPUS still lacks of PLAN: a TOML file, or a plan that comes with the product (see: epochcast campaign plans).
+    """Run what CORPUS still lacks of PLAN: a TOML file, or a built-in plan (see `epochcast campaign plans`).
 
-    Each workload is trained in a process of its own while an agent samples, and its trace and true epochs become a row of the
-    corpus. What failed is in CORPUS/failures, and the rest goes on. Stopped by Ctrl-C, a full disk or its time budget, the same
-    command goes on from there. Exits 1 if a run failed or was not reached.
+    Each workload is trained in its own process while an agent samples, and its trace and true epochs become a row of the
+    corpus. If a run fails, CORPUS/failures says why and the rest goes on. After Ctrl-C, a full disk or the end of the time
+    budget, the same command continues. Exits 1 if a run failed or was not reached.
 
     \b
     Example: epochcast campaign run ten-minutes-gpu --out my-a10g
-             epochcast campaign run plan.toml --device cuda:1 --time-budget 3600
+             epochcast campaign run plan.toml --device cuda:1 --time-budget 1h
     """
     began = time.monotonic()
     if time_budget is not None and not time_budget > 0:
@@ -70,7 +73,7 @@ def run(
         )
     except SystemExit:  # Ctrl-C, SIGTERM
         progress.clear()
-        click.echo(f"epochcast: stopped; what finished is kept in {corpus}, and the same command goes on from there", err=True)
+        terminal.note(f"stopped; what finished is kept in {corpus}, and the same command goes on from there")
         raise
     finally:
         progress.clear()
@@ -86,16 +89,16 @@ def run(
         }
         click.echo(json.dumps(answer, indent=2))
     else:
-        click.echo(f"{trained_on.name}, {time.monotonic() - began:.0f} s\n")
-        click.echo(_text(results, overheads))
-        click.echo(f"\ncorpus: {corpus}")
+        terminal.say(f"{trained_on.name}, {time.monotonic() - began:.0f} s\n")
+        terminal.say(_text(results, overheads))
+        terminal.say(f"\ncorpus: {corpus}")
     return 1 if any(result.status in ("failed", "not reached") for result in results) else 0
 
 
 @campaign.command()
-@click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the plans as JSON.")
 def plans(as_json: bool) -> int:
-    """List the plans that come with the product.
+    """List the built-in plans.
 
     \b
     Example: epochcast campaign plans
@@ -104,7 +107,7 @@ def plans(as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps([{"plan": name, "about": about} for name, about in shipped.items()], indent=2))
     else:
-        click.echo(table(("plan", "about"), list(shipped.items())))
+        terminal.say(table(("plan", "about"), list(shipped.items()), prose=True))
     return 0
 
 
@@ -120,7 +123,7 @@ def _text(results: list[Result], overheads: list[MeasuredOverhead]) -> str:
         )
         for result in results
     ]
-    text = table(("run", "status", "epochs", "epoch", "whole run", ""), rows)
+    text = table(("run", "status", "epochs", "epoch", "whole run", ""), rows, prose=True)
     if overheads:
         costs = [
             (entry.workload, f"{entry.overhead:+.1%}", f"{entry.low:+.1%} to {entry.high:+.1%}", str(len(entry.with_s)))

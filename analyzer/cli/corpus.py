@@ -17,39 +17,41 @@ from ..corpus.merge import merge as merge_corpora
 from ..corpus.selection import union
 from ..errors import InputError
 from ..words import count
+from . import terminal
 from .corpus_text import coverage_text, run_text
+from .group import Group
 
 _CORPORA = click.argument("corpora", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="CORPUS...")
 
 
-@click.group()
+@click.group(cls=Group)
 def corpus() -> None:
-    """Look at what campaigns have measured, and bring several corpora together."""
+    """Show what your measurements cover, merge corpora, and import logged runs."""
 
 
 @corpus.command()
 @_CORPORA
-@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="A TOML file with GPUs of your own.")
+@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="TOML file with GPUs of your own.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def report(corpora: tuple[Path, ...], gpus: Path | None, as_json: bool) -> int:
-    """Say what corpora cover together, and what is missing to train on them: which workload on which GPU, the shortest first.
+    """Show what corpora cover together, and what is missing to train on them: which workload on which GPU, the shortest first.
 
-    Exits 1 if nothing can be learnt from them yet: no workload was measured on two GPUs.
+    Exits 1 if there is nothing to learn from them yet, because no workload was measured on two GPUs.
 
     \b
     Example: epochcast corpus report corpus-t4/ corpus-l4/
     """
     found = coverage(union(run for path in corpora for run in read_runs(path)), load_catalog(gpus))
-    click.echo(json.dumps(found.to_json(), indent=2) if as_json else coverage_text(found))
+    terminal.say(json.dumps(found.to_json(), indent=2) if as_json else coverage_text(found), as_is=as_json)
     return 0 if found.pairs else 1
 
 
 @corpus.command()
 @_CORPORA
-@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="The corpus to bring them into.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Corpus folder to write to.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def merge(corpora: tuple[Path, ...], out: Path, as_json: bool) -> int:
-    """Bring several corpora into one, each recording once, with its trace and labels. What is in it already stays.
+    """Merge several corpora into one: each recording once, with its trace and labels. What is already in it stays.
 
     \b
     Example: epochcast corpus merge corpus-t4/ corpus-l4/ --out corpus
@@ -59,37 +61,39 @@ def merge(corpora: tuple[Path, ...], out: Path, as_json: bool) -> int:
         click.echo(json.dumps(asdict(merged)))
         return 0
     without = f", {merged.without_trace} of them without a trace" if merged.without_trace else ""
-    click.echo(f"{out}: {merged.runs} runs{without}, {merged.added} of them new")
+    terminal.say(f"{out}: {merged.runs} runs{without}, {merged.added} of them new")
     return 0
 
 
 @corpus.command(name="import")
 @click.argument("runs", type=click.Path(exists=True, path_type=Path), nargs=-1, required=True, metavar="RUN...")
-@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="The corpus to bring them into.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Corpus folder to write to.")
 @click.option(
     "--trace",
     type=click.Path(exists=True, path_type=Path),
     metavar="FILE",
-    help="Telemetry of the same time, for a run of TensorBoard or in place of wandb's.",
+    help="Telemetry recorded during the run: needed for TensorBoard, replaces wandb's own.",
 )
-@click.option("--workload", metavar="NAME", help="What they trained. [default: the project and a digest of the configuration]")
-@click.option("--group", metavar="NAME", help="The family it belongs to. [default: the configuration's network or model]")
-@click.option("--gpu", metavar="NAME", help="The GPU they ran on, where they do not say.")
-@click.option("--device", type=click.IntRange(min=0), metavar="N", help="The GPU that they had, where several were busy.")
+@click.option(
+    "--workload", metavar="NAME", help="Name of the workload. [default: the project and a digest of the configuration]"
+)
+@click.option("--group", metavar="NAME", help="Family the workload belongs to. [default: the configuration's network or model]")
+@click.option("--gpu", metavar="NAME", help="GPU the runs used, if they do not name it.")
+@click.option("--device", type=click.IntRange(min=0), metavar="N", help="Index of the GPU the runs used, if several were busy.")
 @click.option(
     "--steps-per-epoch",
     type=click.FloatRange(min=0, min_open=True),
     metavar="N",
-    help="Steps in an epoch, where the history counts no epochs. [default: the configuration's steps_per_epoch]",
+    help="Steps in an epoch, if the history counts none. [default: the configuration's steps_per_epoch]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def import_(runs: tuple[Path, ...], out: Path, as_json: bool, **options: Any) -> int:
-    """Bring runs of wandb (run folders or .wandb files, offline ones too) into a corpus, as rows to train on.
+    """Import wandb runs (run folders or .wandb files, offline ones too) into a corpus, as rows to train on.
 
-    A folder of TensorBoard's event files becomes a row with a trace of the same time (--trace).
+    A folder of TensorBoard event files becomes a row if --trace gives the telemetry recorded during that run.
 
-    Their epochs are those that the history or the printed lines count, else the detected ones. A run without either, or with
-    several busy GPUs, is left out with the reason.
+    Epochs are taken from the run's history or its printed lines, otherwise they are detected. A run without epochs, or with
+    several busy GPUs, is left out, and the reason is printed.
 
     \b
     Example: epochcast corpus import wandb/run-* --out corpus
@@ -110,10 +114,10 @@ def import_(runs: tuple[Path, ...], out: Path, as_json: bool, **options: Any) ->
         click.echo(json.dumps({"imported": [_imported(*one) for one in added], "left_out": left_out}, indent=2))
         return 0
     for path, run in added:
-        click.echo(f"{path}: {run_text(run)}")
+        terminal.say(f"{path}: {run_text(run)}")
     for one in left_out:
-        click.echo(f"epochcast: {one['run']} is left out: {one['why']}", err=True)
-    click.echo(f"{out}: {count(len(added), 'run')} imported, {len(left_out)} left out")
+        terminal.note(f"{one['run']} is left out: {one['why']}")
+    terminal.say(f"{out}: {count(len(added), 'run')} imported, {len(left_out)} left out")
     return 0
 
 

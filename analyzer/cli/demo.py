@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from . import progress
+from . import progress, terminal
 from .tables import seconds_text, table
 
 
@@ -17,13 +17,13 @@ from .tables import seconds_text, table
     default=Path("epochcast-demo"),
     show_default=True,
     metavar="DIR",
-    help="Result folder.",
+    help="Folder for the results.",
 )
 def demo(out: Path) -> int:
-    """Run the whole path on this machine, no GPU needed: about two minutes.
+    """Try the whole path on this machine in about two minutes; no GPU needed.
 
-    Trains a small CNN while an agent samples this machine, finds its epochs, then replays a GPU trace and predicts its
-    epoch on every other GPU. Leaves summary.json and report.html in DIR. Exits 1 if a part failed.
+    Trains a small CNN while an agent samples this machine, and finds its epochs. Then replays a GPU trace and predicts its
+    epoch on every other GPU. Writes summary.json and report.html to DIR. Exits 1 if a part failed.
 
     \b
     Example: epochcast demo --out epochcast-demo
@@ -44,16 +44,16 @@ def demo(out: Path) -> int:
         )
         for name, part in (("live CNN on this CPU", live), (kind, replay))
     ]
-    click.echo(table(("trace", "true epoch", "detected", "verdict", "confidence"), rows))
+    terminal.say(table(("trace", "true epoch", "detected", "verdict", "confidence"), rows))
     for name, part in (("live", live), ("replay", replay)):
         if "sentence" in part:
-            click.echo(f"{name}: {part['sentence']}")
+            terminal.say(f"{name}: {part['sentence']}")
     for role in ("cheapest", "fastest"):
         if pick[role]:
             chosen = pick[role]
             time, usd = seconds_text(chosen["seconds"]), "-" if chosen["usd"] is None else f"{chosen['usd']:.5f} USD"
-            click.echo(f"{role} instance: {chosen['instance']} ({chosen['cloud']}, {chosen['gpu']}): {time}, {usd} per epoch")
+            terminal.say(f"{role} instance: {chosen['instance']} ({chosen['cloud']}, {chosen['gpu']}): {time}, {usd} per epoch")
     for problem in summary["problems"]:
-        click.echo(f"epochcast: {problem}", err=True)
+        terminal.note(problem)
     click.echo(f"report: {out / 'report.html'}   figures: {out / 'summary.json'}")
     return 1 if summary["problems"] else 0

@@ -19,23 +19,28 @@ from ..reasons import REASONS, no_answer
 from ..trace import Trace, path_of
 from ..words import clock as utc
 from ..words import count, number
+from . import terminal
+from .old_names import method_option
 from .per_step import per_step
 
 
 @click.command()
 @click.argument("traces", nargs=-1, required=True, metavar="TRACE...")
-@click.option("--method", type=click.Choice(list(METHODS)), default="track", show_default=True, help="Detection method.")
-@click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Use only this metric (repeatable).")
+@method_option(list(METHODS), "Detection method.")
+@click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Search only this metric (repeatable).")
 @click.option(
     "--clock",
     type=click.Choice(["auto", "wall", "work"]),
     default="auto",
     show_default=True,
-    help="Find equal spans of time or of work done; auto: of work where the trace holds no GPU metric.",
+    help="Epochs are equal in time (wall) or in work done; auto: work if the trace has no GPU metric.",
 )
 @per_step
 @click.option(
-    "--plot", type=click.Path(path_type=Path), help="Draw the trace, its epochs and the method's scores (.png, .svg, .pdf)."
+    "--plot",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Draw the trace, its epochs and the method's scores (PNG, SVG, PDF).",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def detect(
@@ -50,8 +55,8 @@ def detect(
 ) -> int:
     """Find the epochs of a job in its traces (Parquet or CSV; - reads CSV from standard input). Exits 1 if there are none.
 
-    Several traces, those in a folder, or the GPUs in one log are one job: its answer comes first, then a line on each GPU.
-    Methods other than track search each GPU by itself. Each is drawn in a file of its own, NAME.gpuN.png.
+    Several traces, the traces in a folder, or the GPUs in one log count as one job: its answer comes first, then one line per
+    GPU. Methods other than track search each GPU on its own. --plot then draws one file per GPU, NAME.gpuN.png.
 
     \b
     Example: epochcast detect run.parquet --plot run.png
@@ -76,21 +81,21 @@ def detect(
     notes += _second_jobs(found, read)
     notes += [NO_STEP] if (samples_per_step or tokens_per_step) and not any(rates) else []
     for note in notes:
-        click.echo(f"epochcast: {note}", err=True)
+        terminal.note(note)
     if plot is not None:
         for trace, one in zip(read, found.gpus, strict=True):
             _draw(trace, one, path_of(trace, plot) if several else plot, metrics, trace.title if several else traces[0])
     if as_json:
         click.echo(json.dumps(_json(found, read, rates, notes), indent=2))
     elif found.job is not None:
-        click.echo(
+        terminal.say(
             "\n".join(
                 [sentences(found.job, read, rates[0]), f"each of the {len(read)} GPUs:", *_of_gpus(found.job, found, read)]
             )
         )
     else:
         for trace, one, rate in zip(read, found.gpus, rates, strict=True):
-            click.echo(f"{trace.title}: " * several + sentences(one, [trace], rate))
+            terminal.say(f"{trace.title}: " * several + sentences(one, [trace], rate))
     return 1 if all(one.verdict == "none" for one in answers) else 0
 
 

@@ -6,9 +6,10 @@ import click
 
 from .fleet_analyze import analyze
 from .fleet_simulate import simulate
+from .group import Group
 
 
-@click.group()
+@click.group(cls=Group)
 def fleet() -> None:
     """Analyse the traces of a whole fleet, or simulate one."""
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import InputError
-from . import progress
+from . import progress, terminal
+from .old_names import spot_option
 
 if TYPE_CHECKING:
     from ..fleet.analyze import Progress
@@ -46,24 +47,50 @@ class _Moment(click.ParamType[float]):
 @click.command()
 @click.argument("path")
 @click.option(
-    "--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Of the results; a run goes on there."
+    "--out",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="DIR",
+    help="Folder for the results; a stopped run continues there.",
 )
-@click.option("--processes", type=click.IntRange(1), help="To work in. [default: one for each core]")
-@click.option("--scheduler", metavar="ADDRESS", help="Of a Dask cluster that works instead: tcp://host:8786.")
-@click.option("--from", "since", type=_Moment(), metavar="TIME", help="Only telemetry from then on: unix seconds or a date.")
-@click.option("--to", "until", type=_Moment(), metavar="TIME", help="Only telemetry before then.")
-@click.option("--nodes", type=click.Path(path_type=Path), metavar="FILE", help="CSV: node, and any of instance, cloud, region.")
+@click.option("--processes", type=click.IntRange(1), metavar="N", help="Number of worker processes. [default: one per core]")
+@click.option("--scheduler", metavar="ADDRESS", help="Scheduler of a Dask cluster to work on, e.g. tcp://host:8786.")
 @click.option(
-    "--config", type=click.Path(path_type=Path), metavar="FILE", help="TOML with one [[prometheus]], as the service's."
+    "--from", "since", type=_Moment(), metavar="TIME", help="Ignore telemetry before this time: unix seconds or a date (UTC)."
 )
-@click.option("--token-file", type=click.Path(path_type=Path), metavar="FILE", help="Bearer token for a Prometheus.")
-@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="A TOML file with GPUs of your own.")
-@click.option("--model", type=click.Path(path_type=Path), metavar="DIR", help="A model fitted by `epochcast train regressor`.")
-@click.option("--prices", type=click.Path(path_type=Path), metavar="FILE", help="Your own price table (CSV), instead of ours.")
-@click.option("--objective", type=click.Choice(["cost", "time"]), default="cost", show_default=True, help="What to rank by.")
-@click.option("--market", type=click.Choice(["on-demand", "spot"]), default="on-demand", show_default=True)
-@click.option("--cloud", "clouds", multiple=True, metavar="NAME", help="Recommend only this cloud (repeatable).")
-@click.option("--region", "regions", multiple=True, metavar="NAME", help="Recommend only this region (repeatable).")
+@click.option(
+    "--to", "until", type=_Moment(), metavar="TIME", help="Ignore telemetry from this time on: unix seconds or a date (UTC)."
+)
+@click.option(
+    "--nodes",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="CSV with the column node, and any of instance, cloud, region.",
+)
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="TOML file with one [[prometheus]] section, as in the service's settings.",
+)
+@click.option(
+    "--token-file", type=click.Path(path_type=Path), metavar="FILE", help="File with the bearer token for Prometheus."
+)
+@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="TOML file with GPUs of your own.")
+@click.option(
+    "--model", type=click.Path(path_type=Path), metavar="DIR", help="Model folder written by `epochcast train regressor`."
+)
+@click.option(
+    "--prices", type=click.Path(path_type=Path), metavar="FILE", help="Your own price table (CSV) instead of the built-in one."
+)
+@click.option(
+    "--objective", type=click.Choice(["cost", "time"]), default="cost", show_default=True, help="Rank by cost or by time."
+)
+@spot_option
+@click.option("--cloud", "clouds", multiple=True, metavar="NAME", help="Recommend only instances of this cloud (repeatable).")
+@click.option(
+    "--region", "regions", multiple=True, metavar="NAME", help="Recommend only instances in this region (repeatable)."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def analyze(
     path: str,
@@ -79,18 +106,19 @@ def analyze(
     model: Path | None,
     prices: Path | None,
     objective: str,
-    market: str,
+    spot: bool,
     clouds: tuple[str, ...],
     regions: tuple[str, ...],
     as_json: bool,
 ) -> int:
     """Analyse the traces of a whole fleet: epochs, jobs, savings, stragglers, idle GPUs. Exits 1 if nothing could be analysed.
 
-    PATH is a folder with traces at any depth (.parquet, .pq, .csv, .csv.gz), the prefix of an object store (s3://bucket/prefix,
-    and whatever else fsspec knows), or a Prometheus (http://host:9090, with --from and --to). The folder that a trace lies in
-    is its node. Started again with the same DIR, it does what is missing or has changed.
+    PATH is a folder with traces at any depth (.parquet, .pq, .csv, .csv.gz), a prefix in an object store (s3://bucket/prefix,
+    or any other store that fsspec supports), or a Prometheus (http://host:9090, with --from and --to). Each trace's folder
+    is its node. Run again with the same DIR, the command analyses only what is missing or has changed.
 
-    DIR/report.html shows the results; gpus, spans, epochs, jobs and failures.parquet hold them, summary.json the totals.
+    DIR/report.html shows the results. The data are in gpus, spans, epochs, jobs and failures.parquet, the totals in
+    summary.json.
 
     \b
     Example: epochcast fleet analyze traces --out findings
@@ -118,7 +146,7 @@ def analyze(
     from ..jobs.advisor import Advisor
     from ..recommendation import Limits
 
-    limits = Limits(None, None, regions, clouds, "spot" if market == "spot" else "on-demand")
+    limits = Limits(None, None, regions, clouds, "spot" if spot else "on-demand")
     advisor = Advisor.load(
         model=model, gpus=gpus, prices=prices, objective="time" if objective == "time" else "cost", limits=limits
     )
@@ -132,11 +160,11 @@ def analyze(
                 held.at_once = False
         except FleetError as error:
             progress.clear()
-            click.echo(f"epochcast: {error}", err=True)
+            terminal.note(str(error))
             return 1
         except (KeyboardInterrupt, SystemExit):  # SIGINT, SIGTERM
             progress.clear()
-            click.echo("epochcast: stopped; what was found is kept: run the same command again to go on", err=True)
+            terminal.note("stopped; what was found is kept: run the same command again to go on")
             raise
         finally:
             progress.clear()
@@ -145,8 +173,8 @@ def analyze(
         click.echo(json.dumps({**told, "out": str(out), "report": str(out / "report.html")}, indent=2))
     else:
         over = f", of which {run['taken_over']} were taken over from an earlier run" if run["taken_over"] else ""
-        click.echo(f"{told['gpus']} GPUs, {told['jobs']} jobs, {told['failed']} of {run['traces']} traces failed{over}")
-        click.echo(f"report: {out / 'report.html'}")
+        terminal.say(f"{told['gpus']} GPUs, {told['jobs']} jobs, {told['failed']} of {run['traces']} traces failed{over}")
+        terminal.say(f"report: {out / 'report.html'}")
     return 1 if told["failed"] >= run["traces"] else 0
 
 

@@ -8,25 +8,34 @@ from pathlib import Path
 
 import click
 
-from . import progress
+from . import progress, terminal
+from .quantities import Duration
 
 
 @click.command()
-@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="A new folder.")
-@click.option("--gpus", type=int, default=64, show_default=True, help="How many, 8 to a node.")
-@click.option("--minutes", type=float, default=10.0, show_default=True, help="Of telemetry, 10 rows a second.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Another number gives another fleet.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="New folder to write to.")
+@click.option("--gpus", type=int, metavar="N", default=64, show_default=True, help="Number of GPUs, 8 per node.")
 @click.option(
-    "--broken", type=float, default=0.0, show_default=True, metavar="SHARE", help="Traces that cannot be read, 0 to 1."
+    "--minutes",
+    type=Duration("minutes"),
+    default=10.0,
+    show_default=True,
+    help="Length of the telemetry, at 10 rows a second: minutes, or 1h.",
 )
-@click.option("--processes", type=click.IntRange(min=1), default=1, show_default=True, help="To work in.")
+@click.option("--seed", type=int, metavar="N", default=0, show_default=True, help="Seed; each one gives a different fleet.")
+@click.option(
+    "--broken", type=float, default=0.0, show_default=True, metavar="SHARE", help="Share of traces that cannot be read, 0 to 1."
+)
+@click.option(
+    "--processes", type=click.IntRange(min=1), metavar="N", default=1, show_default=True, help="Number of worker processes."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
 def simulate(out: Path, gpus: int, minutes: float, seed: int, broken: float, processes: int, as_json: bool) -> int:
-    """Write telemetry of GPUs that do not exist, and the truth about them.
+    """Write the telemetry of a simulated fleet, with the true answers.
 
-    DIR/traces/NODE/GPU.parquet are the traces (26 metrics, 10 Hz, marked as simulated), with true epochs in GPU.json beside
-    each; DIR/nodes.csv says what is rented; DIR/truth.parquet has the jobs, stragglers and idle time of every GPU. Ten minutes
-    of a GPU take about 0.4 MB.
+    DIR/traces/NODE/GPU.parquet are the traces (26 metrics, 10 Hz, marked as simulated), each with its true epochs in GPU.json.
+    DIR/nodes.csv has the rented instances; DIR/truth.parquet has the jobs, stragglers and idle time of every GPU. Ten minutes
+    of one GPU take about 0.4 MB.
 
     \b
     Example: epochcast fleet simulate --out fleet --gpus 64 --minutes 10
@@ -49,5 +58,5 @@ def simulate(out: Path, gpus: int, minutes: float, seed: int, broken: float, pro
     else:
         works = ", ".join(f"{number} {work}" for work, number in sorted(made.works.items(), key=lambda one: -one[1]))
         what = f"{made.gpus} simulated GPUs of {made.nodes} nodes with {made.jobs} jobs ({works})"
-        click.echo(f"{what}, {made.bytes / 1e6:.0f} MB: {out}")
+        terminal.say(f"{what}, {made.bytes / 1e6:.0f} MB: {out}")
     return 0

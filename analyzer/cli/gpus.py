@@ -9,16 +9,17 @@ from pathlib import Path
 import click
 
 from ...regressor import load_catalog
+from . import terminal
 from .tables import table
 
-_HEADER = ("gpu", "also", "compute", "SMs", "FP32 TFLOP/s", "memory GiB", "GB/s", "W", "unverified")
+_HEADER = ("gpu", "compute", "SMs", "FP32 TFLOP/s", "memory GiB", "GB/s", "W", "unverified", "also")
 
 
 @click.command()
-@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="GPUs of your own beside ours, TOML.")
+@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="TOML file with GPUs of your own.")
 @click.option("--json", "as_json", is_flag=True, help="Print every figure as JSON, in base units.")
 def gpus(gpus: Path | None, as_json: bool) -> int:
-    """List the GPUs that a latency can be predicted for, and the names they go by.
+    """List the GPUs that Epochcast can predict for, and their other names.
 
     \b
     Example: epochcast gpus --gpus my-gpus.toml
@@ -30,7 +31,6 @@ def gpus(gpus: Path | None, as_json: bool) -> int:
     rows = [
         (
             gpu.name,
-            ", ".join(gpu.aliases),
             f"{gpu.compute_capability:.1f}" if gpu.vendor == "NVIDIA" else gpu.vendor,
             f"{gpu.sm_count}",
             f"{2 * gpu.cuda_cores * gpu.boost_clock / 1e12:.3g}",
@@ -38,10 +38,13 @@ def gpus(gpus: Path | None, as_json: bool) -> int:
             f"{gpu.memory_bandwidth / 1e9:.0f}",
             f"{gpu.tdp:.0f}",
             f"{len(gpu.unverified)} figures" if gpu.unverified else "",
+            ", ".join(gpu.aliases),
         )
         for gpu in catalog.values()
     ]
-    click.echo(table(_HEADER, rows))
+    terminal.say(table(_HEADER, rows, prose=True))
     if any(gpu.unverified for gpu in catalog.values()):
-        click.echo("unverified: figures that no source at hand confirms; an answer that rests on one names it (which: --json)")
+        terminal.say(
+            "unverified: figures that no source at hand confirms; an answer that rests on one names it (which: --json)"
+        )
     return 0

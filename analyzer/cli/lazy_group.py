@@ -8,8 +8,10 @@ from typing import Any
 
 import click
 
+from .group import Group
 
-class LazyGroup(click.Group):
+
+class LazyGroup(Group):
     """A group whose commands are imported when they are called.
 
     Every command is the function of its name (a dash as an underscore) in the file of its name in ``package``. ``summaries``

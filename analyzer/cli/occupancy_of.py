@@ -20,37 +20,41 @@ from ..backends.occupancy.launch.kernel_table import LAUNCH, busiest, count_skip
 from ..csv_text import source_name
 from ..errors import InputError
 from ..plain_json import plain_json
+from . import terminal
 from .occupancy_counted import counted_answer, counted_sentences, is_trace
 from .occupancy_of_text import sentences
 from .occupancy_over_time import SPAN_FIGURES, draw_over_time, span_figures
+from .quantities import Duration
 
 _TOP = 10
 
 
 @click.command()
 @click.argument("profile", metavar="FILE", type=click.Path(path_type=Path, allow_dash=True))
-@click.option("--gpu", "gpu_name", metavar="NAME", help="Calculate for this GPU, whatever the file says that it ran on.")
-@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="GPUs of your own beside ours, TOML.")
+@click.option("--gpu", "gpu_name", metavar="NAME", help="Calculate for this GPU instead of the one the file names.")
+@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="TOML file with GPUs of your own.")
 @click.option(
     "--by",
     type=click.Choice(["kernel", "launch"]),
     default="kernel",
     show_default=True,
-    help="List kernels by their name, or by their name and launch configuration.",
+    help="List kernels by name, or by name and launch configuration.",
 )
 @click.option(
-    "--top", type=click.IntRange(min=1), metavar="N", help=f"List the busiest N.  [default: {_TOP}; with --json all of them]"
+    "--top", type=click.IntRange(min=1), metavar="N", help=f"List the N busiest kernels. [default: {_TOP}; all with --json]"
 )
-@click.option("--plot", type=click.Path(path_type=Path), help="Draw the busiest kernels (.png, .svg, .pdf).")
+@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the busiest kernels (PNG, SVG, PDF).")
 @click.option(
-    "--timeline", type=click.Path(path_type=Path), help="Draw occupancy and NVML utilisation over time (.png, .svg, .pdf)."
+    "--timeline",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Draw occupancy and NVML utilisation over time (PNG, SVG, PDF).",
 )
 @click.option(
     "--bin",
     "bin_width",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="S",
-    help="Seconds that each step of --timeline sums up.  [default: a 200th of the time]",
+    type=Duration("seconds", above=0),
+    help="Length of one step of --timeline: seconds, or 5ms. [default: a 200th of the time]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON; ratios are 0 to 1, times seconds.")
 def occupancy_of(
@@ -64,12 +68,12 @@ def occupancy_of(
     bin_width: float | None,
     as_json: bool,
 ) -> int:
-    """GPU occupancy of what a profile recorded, calculated from how its kernels were launched.
+    """Calculate the GPU occupancy of profiled kernels from how they were launched.
 
     FILE is a trace of PyTorch's profiler (.json, .json.gz), a CSV file of ncu (pages raw and details), or the kernels that
-    `epochcast benchmark occupancy` recorded; - reads standard input. Achieved occupancy, which ncu measures, is told beside the
-    calculated one. Of PyTorch's traces, which tell when kernels ran, NVML utilisation and occupancy over time are told too. So
-    they are of a trace by `epochcast record`, as the hardware counted them (sm_occupancy, gpu_utilization).
+    `epochcast benchmark occupancy` recorded; - reads standard input. If ncu measured the achieved occupancy, it is shown
+    next to the calculated one. PyTorch's traces hold when kernels ran, so NVML utilisation and occupancy over time are shown
+    too. A trace of `epochcast record` shows both as the hardware counted them (sm_occupancy, gpu_utilization).
 
     \b
     Example: epochcast occupancy-of trace.json.gz --plot kernels.png --timeline time.png
@@ -80,7 +84,7 @@ def occupancy_of(
         if gpu_name is not None or by != "kernel" or top is not None or plot is not None:
             raise InputError(f"{str(profile)!r} is a trace without kernels; leave out --gpu, --by, --top and --plot")
         counted = counted_answer(profile, timeline, bin_width)
-        click.echo(plain_json(counted) if as_json else counted_sentences(counted))
+        terminal.say(plain_json(counted) if as_json else counted_sentences(counted), as_is=as_json)
         return 0
     name = source_name(profile)
     catalog = load_catalog(gpus)
@@ -95,7 +99,7 @@ def occupancy_of(
         save_figure(kernel_occupancy_figure(busiest(_counted(rows), ("kernel",)).head(top or _TOP), summarise(rows)), plot)
     if timeline is not None:
         draw_over_time(rows, name, timeline, bin_width)
-    click.echo(plain_json(answer) if as_json else sentences(answer))
+    terminal.say(plain_json(answer) if as_json else sentences(answer), as_is=as_json)
     return 0
 
 

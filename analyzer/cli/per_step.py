@@ -21,7 +21,7 @@ def per_step(command: Command) -> Command:
             type=float,
             metavar="N",
             callback=_checked,
-            help=f"Add {what}/s: N {what} in a step of the whole job, e.g. {example}.",
+            help=f"{what.title()} in one step of the whole job, e.g. {example}; adds {what}/s.",
         )(command)
     return command
 

@@ -17,6 +17,5 @@ def precision_option(of: str) -> Callable[[Command], Command]:
     return click.option(
         "--precision",
         type=click.Choice(PRECISIONS),
-        help=f"Of {of}: tf32 is FP32 code (TF32 from Ampere on), fp32 with TF32 off. [default: what the telemetry shows, else "
-        "unknown]",
+        help=f"Precision of {of}; tf32: FP32 code, fp32: FP32 with TF32 off. [default: what the telemetry shows, else unknown]",
     )

@@ -27,17 +27,26 @@ from .recipe import Recipe, load_predictor, recipe_option
 
 @click.command()
 @click.argument("traces_or_profiles", nargs=-1, required=True)
-@click.option("--gpu", metavar="NAME", help="The GPU it was recorded on, where the trace does not say.")
-@click.option("--target", "targets", multiple=True, metavar="NAME", help="Predict for this GPU (repeatable). [default: all]")
-@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="A TOML file with GPUs of your own.")
-@click.option("--target-gpus", type=click.IntRange(1), metavar="N", help="Of each target, in one machine. [default: as here]")
+@click.option("--gpu", metavar="NAME", help="GPU it was recorded on, if the trace does not name it.")
+@click.option("--target", "targets", multiple=True, metavar="NAME", help="GPU to predict for (repeatable). [default: all]")
+@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="TOML file with GPUs of your own.")
+@click.option(
+    "--target-gpus",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Number of GPUs in the target machine. [default: as many as here]",
+)
 @batch_may_grow_option
-@click.option("--epochs", type=int, metavar="N", help="Add time and energy of the whole job: N epochs (or cycles, or steps).")
+@click.option(
+    "--epochs", type=int, metavar="N", help="Epochs (or cycles, or steps) in the whole job; adds its time and energy."
+)
 @per_step
 @precision_option("the job's matrix products")
 @recipe_option
-@click.option("--explain", is_flag=True, help="Say which features moved each answer most.")
-@click.option("--model", type=click.Path(path_type=Path), metavar="DIR", help="A model fitted by `epochcast train regressor`.")
+@click.option("--explain", is_flag=True, help="Show which features moved each answer most.")
+@click.option(
+    "--model", type=click.Path(path_type=Path), metavar="DIR", help="Model folder written by `epochcast train regressor`."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def predict(
     traces_or_profiles: tuple[str, ...],
@@ -57,7 +66,7 @@ def predict(
 ) -> int:
     """Predict the epoch time on every GPU of the catalogue from a trace or a profile (.json). Exits 1 if the job fits none.
 
-    Several traces, those in a folder, or the GPUs in one log are those of one job, which is as slow as its slowest GPU.
+    Several traces, the traces in a folder, or the GPUs in one log count as one job, which is as slow as its slowest GPU.
 
     \b
     Example: epochcast predict run.parquet --target A10G --target "H100 SXM5" --epochs 90

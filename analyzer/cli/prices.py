@@ -15,25 +15,31 @@ from ..errors import InputError
 from ..instances import Instance, load_instances, load_to_update, stale, write_instances
 from ..instances.skypilot_catalog import read_skypilot_catalog
 from ..instances.skypilot_names import CLOUDS
+from . import terminal
+from .group import Group
 from .tables import table
 
 _HEADER = ("instance", "cloud", "region", "gpu", "USD/h", "spot USD/h", "vCPUs", "memory GiB", "days old")
 
 
-@click.group()
+@click.group(cls=Group)
 def prices() -> None:
-    """List the instances that can be recommended with their prices, and import newer ones."""
+    """List instances and their prices, and import newer prices."""
 
 
 @prices.command(name="list")
 @click.option(
-    "--prices", "path", type=click.Path(path_type=Path), metavar="FILE", help="Your own price table, instead of ours."
+    "--prices",
+    "path",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Your own price table (CSV) instead of the built-in one.",
 )
-@click.option("--gpu", metavar="NAME", help="Only instances with this GPU.")
-@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="A TOML file with GPUs of your own.")
+@click.option("--gpu", metavar="NAME", help="List only instances with this GPU.")
+@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="TOML file with GPUs of your own.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON, with each price's source.")
 def list_prices(path: Path | None, gpu: str | None, gpus: Path | None, as_json: bool) -> int:
-    """List instances, their prices and how old these are. Exits 1 if none has the GPU.
+    """List instances, their prices and how old the prices are. Exits 1 if none has the GPU.
 
     \b
     Example: epochcast prices list --gpu T4
@@ -47,23 +53,25 @@ def list_prices(path: Path | None, gpu: str | None, gpus: Path | None, as_json: 
     if as_json:
         click.echo(json.dumps({"prices": [_json(one, today) for one in instances]}, indent=2))
     elif instances:
-        click.echo(table(_HEADER, [_row(one, today) for one in instances]))
+        terminal.say(table(_HEADER, [_row(one, today) for one in instances]))
     else:
-        click.echo(f"epochcast: no instance of the price table has the {name}", err=True)
+        terminal.note(f"no instance of the price table has the {name}")
     return 0 if instances else 1
 
 
 @prices.command(name="import")
 @click.argument("vms", type=click.Path(path_type=Path), metavar="VMS.csv")
 @click.option(
-    "--cloud", required=True, metavar="NAME", help="Whose list it is, by SkyPilot's name: aws, azure, gcp, lambda, ..."
+    "--cloud", required=True, metavar="NAME", help="Cloud of the list, by SkyPilot's name: aws, azure, gcp, lambda, ..."
 )
-@click.option("--region", "regions", multiple=True, metavar="NAME", help="Only this region (repeatable). [default: all]")
-@click.option("--date", "day", required=True, metavar="YYYY-MM-DD", help="When the list was got; it does not say so itself.")
-@click.option("--source", metavar="TEXT", help="Where it was got, such as a commit. [default: the SkyPilot catalog]")
-@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="A TOML file with GPUs of your own.")
+@click.option("--region", "regions", multiple=True, metavar="NAME", help="Import only this region (repeatable). [default: all]")
 @click.option(
-    "--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="The price table to write or update."
+    "--date", "day", required=True, metavar="YYYY-MM-DD", help="Day the list was downloaded; the list does not hold it."
+)
+@click.option("--source", metavar="TEXT", help="Origin of the list, such as a commit. [default: the SkyPilot catalog]")
+@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="TOML file with GPUs of your own.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="Price table (CSV) to write or update."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def import_prices(
@@ -71,8 +79,8 @@ def import_prices(
 ) -> int:
     """Turn a price list of the SkyPilot catalog into a price table for `epochcast recommend --prices`.
 
-    The lists are github.com/skypilot-org/skypilot-catalog, catalogs/vN/CLOUD/vms.csv. In a price table that is there already
-    the rows of this cloud are replaced and those of others stay, so that several imports make one table.
+    The lists are catalogs/vN/CLOUD/vms.csv in github.com/skypilot-org/skypilot-catalog. If the price table exists, the rows of
+    this cloud are replaced and those of other clouds stay, so that several imports make one table.
 
     \b
     Example: epochcast prices import vms.csv --cloud aws --region us-east-1 --date 2026-11-01 --out prices.csv
@@ -94,7 +102,7 @@ def import_prices(
     kept_text = f", beside {len(kept)} of other clouds" if kept else ""
     places = found_regions[0] if len(found_regions) == 1 else f"{len(found_regions)} regions"
     prices_text = f"{len(imported)} price{'s' * (len(imported) > 1)}"
-    click.echo(f"{out}: {prices_text} of {cloud} in {places}{kept_text}; {', '.join(found_gpus)}")
+    terminal.say(f"{out}: {prices_text} of {cloud} in {places}{kept_text}; {', '.join(found_gpus)}")
     return 0
 
 
@@ -110,7 +118,7 @@ def _past(text: str) -> date:
 
 def _tell(notes: Sequence[str]) -> None:
     for sentence in notes:
-        click.echo(f"epochcast: {sentence}", err=True)
+        terminal.note(sentence)
 
 
 def _row(one: Instance, today: date) -> tuple[str, ...]:

@@ -11,19 +11,22 @@ import click
 from ...regressor import load_catalog
 from ..files import write_whole
 from ..profiles import read_source
+from . import terminal
 
 
 @click.command()
 @click.argument("trace")
-@click.option("--gpu", metavar="NAME", help="The GPU it was recorded on, where the trace does not say.")
-@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="A TOML file with GPUs of your own.")
-@click.option("--workload", metavar="NAME", help="What was trained; profiles of one workload on several GPUs train a model.")
-@click.option("--group", metavar="NAME", help="The family of workloads it belongs to, a model architecture say.")
-@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write it here. [default: standard output]")
+@click.option("--gpu", metavar="NAME", help="GPU it was recorded on, if the trace does not name it.")
+@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="TOML file with GPUs of your own.")
+@click.option("--workload", metavar="NAME", help="Name of what was trained, the same for all GPUs it ran on.")
+@click.option("--group", metavar="NAME", help="Family the workload belongs to, such as a model architecture.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), metavar="FILE", help="File to write the profile to. [default: standard output]"
+)
 def profile(trace: str, gpu: str | None, gpus: Path | None, workload: str | None, group: str | None, out: Path | None) -> int:
     """Summarise a trace (Parquet or CSV; - reads CSV from standard input) into the profile that predictions start from.
 
-    Statistics of every GPU metric over the epochs that were found, first one and stalls left out, as JSON.
+    The profile (JSON) has statistics of every GPU metric over the epochs found, without the first epoch and stalls.
 
     \b
     Example: epochcast profile run.parquet --workload "resnet50|64|224" --group resnet50 --out run.json
@@ -32,7 +35,7 @@ def profile(trace: str, gpu: str | None, gpus: Path | None, workload: str | None
     named = {key: value for key, value in (("workload", workload), ("group", group)) if value is not None}
     text = json.dumps(replace(source.profile, **named).to_json(), indent=2)  # type: ignore[arg-type]
     for note in source.notes:
-        click.echo(f"epochcast: {note}", err=True)
+        terminal.note(note)
     if out is None:
         click.echo(text)
     else:

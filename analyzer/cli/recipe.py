@@ -20,7 +20,7 @@ recipe_option = click.option(
     type=click.Choice(["default", "paper"]),
     default="default",
     show_default=True,
-    help="Ours, or the black-box paper's stack (no model of it is shipped).",
+    help="Epochcast's own predictor, or the black-box paper's (train it first).",
 )
 
 

@@ -21,8 +21,10 @@ from ..recommendation import Limits, MemoryNeed, Objective, Recommendation, Work
 from ..recommendation.memory_fit import GIB
 from ..recommendation.skypilot import resources_yaml
 from .batch import batch_may_grow_option
+from .old_names import spot_option
 from .per_step import per_step
 from .precision import precision_option
+from .quantities import Duration, MemorySize
 from .recipe import Recipe, load_predictor, recipe_option
 from .recommend_text import job_title, recommend_text
 
@@ -32,32 +34,68 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("traces_or_profiles", nargs=-1, required=True)
-@click.option("--gpu", metavar="NAME", help="The GPU it was recorded on, where the trace does not say.")
-@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="A TOML file with GPUs of your own.")
-@click.option("--model", type=click.Path(path_type=Path), metavar="DIR", help="A model fitted by `epochcast train regressor`.")
-@click.option("--objective", type=click.Choice(["cost", "time"]), default="cost", show_default=True, help="What to rank by.")
+@click.option("--gpu", metavar="NAME", help="GPU it was recorded on, if the trace does not name it.")
+@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="TOML file with GPUs of your own.")
 @click.option(
-    "--epochs", type=int, metavar="N", help="Rank the whole job: N epochs (or cycles, or steps) to run. [default: one]"
+    "--model", type=click.Path(path_type=Path), metavar="DIR", help="Model folder written by `epochcast train regressor`."
 )
+@click.option(
+    "--objective", type=click.Choice(["cost", "time"]), default="cost", show_default=True, help="Rank by cost or by time."
+)
+@click.option("--epochs", type=int, metavar="N", help="Epochs (or cycles, or steps) still to run. [default: one]")
 @per_step
 @precision_option("the job's matrix products")
 @recipe_option
-@click.option("--startup", type=float, metavar="MINUTES", help="From ordering an instance to the first epoch; paid for.")
-@click.option("--idle-share", type=float, metavar="SHARE", help="Of the job's time here, waiting outside its epochs.")
-@click.option("--checkpoint-share", type=float, metavar="SHARE", help="Of it, writing checkpoints outside its epochs.")
-@click.option("--memory", type=float, metavar="GIB", help="GPU memory that the job needs. [default: the most in the trace]")
-@click.option("--data-parallel", is_flag=True, help="A job of one GPU would run on several as well. [default: several GPUs do]")
+@click.option(
+    "--startup",
+    type=Duration("minutes"),
+    help="Paid time from ordering an instance to the first epoch: minutes, or 300s, 1h.",
+)
+@click.option(
+    "--idle-share", type=float, metavar="SHARE", help="Share of the job's time spent waiting outside its epochs, 0 to 1."
+)
+@click.option(
+    "--checkpoint-share",
+    type=float,
+    metavar="SHARE",
+    help="Share of the job's time spent on checkpoints outside its epochs, 0 to 1.",
+)
+@click.option(
+    "--memory",
+    type=MemorySize("GiB"),
+    help="Memory the job needs on each GPU: GiB, or 800MiB. [default: the most in the trace]",
+)
+@click.option(
+    "--data-parallel",
+    is_flag=True,
+    help="Let a job of one GPU use all GPUs of an instance; a job of several always does.",
+)
 @batch_may_grow_option
-@click.option("--machines", type=click.IntRange(1), default=1, show_default=True, help="That the job's GPUs are in now.")
-@click.option("--prices", type=click.Path(path_type=Path), metavar="FILE", help="Your own price table (CSV), instead of ours.")
-@click.option("--spot", is_flag=True, help="Pay spot prices; instances without one are left out.")
-@click.option("--cloud", "clouds", multiple=True, metavar="NAME", help="Only this cloud (repeatable).")
-@click.option("--region", "regions", multiple=True, metavar="NAME", help="Only this region (repeatable).")
-@click.option("--deadline", type=float, metavar="SECONDS", help="Only instances expected to finish the job in this time.")
-@click.option("--budget", type=float, metavar="USD", help="Only instances expected to finish the job for this much.")
+@click.option(
+    "--machines", type=click.IntRange(1), metavar="N", default=1, show_default=True, help="Machines the job's GPUs are in now."
+)
+@click.option(
+    "--prices", type=click.Path(path_type=Path), metavar="FILE", help="Your own price table (CSV) instead of the built-in one."
+)
+@spot_option
+@click.option("--cloud", "clouds", multiple=True, metavar="NAME", help="Rank only instances of this cloud (repeatable).")
+@click.option("--region", "regions", multiple=True, metavar="NAME", help="Rank only instances in this region (repeatable).")
+@click.option(
+    "--deadline",
+    type=Duration("seconds"),
+    help="Only instances expected to finish within this time: seconds, or 10h, 90m, 2d.",
+)
+@click.option("--budget", type=float, metavar="USD", help="Only instances expected to finish the job for at most this.")
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw time against cost (PNG, SVG, PDF).")
 @click.option("--plot-relative", type=click.Path(path_type=Path), metavar="FILE", help="Draw relative time and cost by GPU.")
-@click.option("--format", "form", type=click.Choice(["table", "skypilot"]), default="table", show_default=True)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "skypilot"]),
+    default="table",
+    show_default=True,
+    help="Print a table, or a SkyPilot task (YAML).",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def recommend(
     traces_or_profiles: tuple[str, ...],
@@ -88,15 +126,15 @@ def recommend(
     form: Literal["table", "skypilot"],
     as_json: bool,
 ) -> int:
-    """Rank cloud instances by the cost or the time of a job, from a trace or a profile of it. Exits 1 if none qualifies.
+    """Rank cloud instances by the cost or the time of a job, from its trace or profile. Exits 1 if none qualifies.
 
-    Several traces, those in a folder, or the GPUs in one log are those of one job: it is as slow as its slowest GPU, and takes
-    all GPUs of an instance, as many or not. With --epochs the first epoch and stalls count as in `epochcast predict --epochs`;
-    without it one epoch after the first is ranked. Where the first place is not sure, the cheapest run that would decide is
-    named.
+    Several traces, the traces in a folder, or the GPUs in one log count as one job. It is as slow as its slowest GPU and uses
+    all GPUs of an instance, even if there are more or fewer than now. With --epochs the first epoch and stalls count as in
+    `epochcast predict --epochs`; without it one later epoch is ranked. If the first place is not certain, the answer names the
+    cheapest run that would settle it.
 
     \b
-    Example: epochcast recommend run.parquet --epochs 90 --startup 5 --deadline 36000
+    Example: epochcast recommend run.parquet --epochs 90 --startup 5m --deadline 10h
              epochcast recommend run.parquet --epochs 90 --format skypilot > job.yaml
              epochcast recommend run.gpu0.parquet run.gpu1.parquet --cloud aws
              epochcast recommend runs/ --samples-per-step 256

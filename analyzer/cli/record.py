@@ -12,25 +12,29 @@ import click
 
 from ..record import NoSampleError
 from ..record import record as run_recorded
+from . import terminal
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option(
-    "--out", type=click.Path(path_type=Path), help="The trace to write (.parquet or .csv). [default: trace-TIME.parquet]"
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Trace to write (.parquet or .csv). [default: trace-TIME.parquet]",
 )
-@click.option("--source", help="Read this source (nvml, host) rather than the best that works here.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON; the command's own output goes to stderr.")
+@click.option("--source", metavar="NAME", help="Source to read: nvml or host. [default: the best that works]")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON; COMMAND's own output goes to stderr.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def record(out: Path | None, source: str | None, as_json: bool, command: tuple[str, ...]) -> int:
     """Run COMMAND while an agent samples this node and COMMAND's processes at 10 Hz, and write a trace.
 
-    Without a GPU the trace holds what the machine and COMMAND's processes used. With one it is the GPU's, with several there is
-    one file each, NAME.gpuN.parquet, and the machine and the processes are in NAME.host.parquet. GPUs are read by the
-    epochcast-agent that listens on this node, or else by one that runs as long as COMMAND. Exits with COMMAND's own
-    status, or with 1 where that is 0 and there is no sample.
+    Without a GPU the trace holds what the machine and COMMAND's processes used. With one GPU it holds that GPU; with several
+    each GPU has a file, NAME.gpuN.parquet. The machine and the processes are then in NAME.host.parquet. An epochcast-agent that
+    already runs on this node reads the GPUs; if there is none, one is started for as long as COMMAND runs. Exits with COMMAND's
+    own status, or with 1 if that is 0 but nothing was sampled.
 
-    Until the end the samples are in NAME.gpuN.recording.csv and NAME.host.recording.csv, traces too. They are what a kill
-    leaves, and stay where the disk has no room for the final files.
+    While COMMAND runs, the samples are in NAME.gpuN.recording.csv and NAME.host.recording.csv, which are traces too. These
+    files stay if the recording is killed or the disk is full.
 
     \b
     Example: epochcast record --out run.parquet -- python train.py --epochs 5
@@ -39,7 +43,7 @@ def record(out: Path | None, source: str | None, as_json: bool, command: tuple[s
     try:
         result = run_recorded(command, path, source=source, stdout=sys.stderr.fileno() if as_json else None)
     except NoSampleError as error:
-        click.echo(f"epochcast: {error}", err=True)
+        terminal.note(str(error))
         return error.returncode or 1
     names = [str(name) for name in result.traces]
     if as_json:
@@ -48,7 +52,7 @@ def record(out: Path | None, source: str | None, as_json: bool, command: tuple[s
         )
     with suppress(OSError):  # the disk that is full may hold our stderr as well; the status is the command's all the same
         if not as_json:
-            click.echo(f"{', '.join(names) or 'no file'}: {result.samples} samples, {result.missed} missed ticks", err=True)
+            terminal.say(f"{', '.join(names) or 'no file'}: {result.samples} samples, {result.missed} missed ticks", err=True)
         if result.problem is not None:
-            click.echo(f"epochcast: {result.problem}", err=True)
+            terminal.note(f"{result.problem}")
     return result.returncode

@@ -11,13 +11,15 @@ from ..errors import InputError
 
 
 @click.command()
-@click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Settings (TOML). [default: all defaults]")
-@click.option("--node", is_flag=True, help="Detect beside the agent of this node, and nothing else (`serve --node --help`).")
+@click.option(
+    "--config", type=click.Path(path_type=Path), metavar="FILE", help="TOML file with settings. [default: built-in settings]"
+)
+@click.option("--node", is_flag=True, help="Run only detection, beside this node's agent (see `serve --node --help`).")
 def serve(config: Path | None, node: bool) -> int:
-    """Run the analyzer as a service: reads the telemetry of many GPUs, finds their jobs and epochs, predicts and recommends.
+    """Run the analyzer as a service: it reads telemetry of many GPUs, finds jobs and epochs, predicts and recommends.
 
-    Answers at http://127.0.0.1:9913 by default: a web page at /, the API below /api/v1 (described at /openapi.json), metrics
-    at /metrics. systemd/analyzer.toml shows every setting. Ends with exit code 0 at SIGTERM.
+    It listens on http://127.0.0.1:9913 by default: a web page at /, the API under /api/v1 (described at /openapi.json), metrics
+    at /metrics. systemd/analyzer.toml shows every setting. SIGTERM ends it with exit code 0.
 
     \b
     Example: epochcast serve --config /etc/epochcast/analyzer.toml

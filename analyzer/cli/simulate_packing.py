@@ -22,7 +22,8 @@ from ..backends.occupancy.packing.slowdown import ASSUMED, Slowdown
 from ..backends.occupancy.points import LABELS
 from ..errors import InputError
 from ..plain_json import plain_json
-from . import progress
+from . import progress, terminal
+from .quantities import Duration, MemorySize
 from .tables import seconds_text, table
 
 if TYPE_CHECKING:
@@ -33,40 +34,83 @@ _MEASURED = "measured"
 
 
 @click.command("simulate-packing")
-@click.option("--jobs", type=_PATH, metavar="CSV", help="The jobs to pack, one a row (columns: see above).")
-@click.option("--configurations", "table_path", type=_PATH, metavar="CSV", help="Draw streams of jobs from these, or …")
+@click.option("--jobs", type=_PATH, metavar="CSV", help="Jobs to pack, one per row (columns above).")
+@click.option(
+    "--configurations", "table_path", type=_PATH, metavar="CSV", help="Configurations to draw random streams of jobs from."
+)
 @click.option(
     "--occupancy",
     type=click.Choice(["mean", "time_mean"]),
     default="mean",
     show_default=True,
-    help="Of configurations: over kernel launches, or weighted by their duration.",
+    help="Mean over kernel launches, or weighted by their duration (with --configurations).",
 )
-@click.option("--labels", type=click.Choice(LABELS), help="Of configurations: those with these alone, where there are several.")
-@click.option("--gpus-total", type=click.IntRange(min=1), default=4, show_default=True, help="How many GPUs.")
-@click.option("--gpu", metavar="NAME", help="Which GPU: its memory, and its rows of the configurations.")
-@click.option("--memory", type=click.FloatRange(min=0, min_open=True), metavar="BYTES", help="Memory of each GPU, if another.")
-@click.option("--gpus", type=_PATH, metavar="FILE", help="GPUs of your own beside ours, TOML.")
-@click.option("--policy", "policies", multiple=True, type=click.Choice(list(POLICIES)), help="[default: slot, nvml-util, occu]")
 @click.option(
-    "--slowdown", "curves", multiple=True, type=click.Choice([*ASSUMED, _MEASURED]), help="What sharing costs. [default: all]"
+    "--labels", type=click.Choice(LABELS), help="Use only configurations with these labels, if there are several kinds."
 )
-@click.option("--colocation", type=_PATH, metavar="CSV", help="Pairs measured by occupancy_bench.py, for --slowdown measured.")
-@click.option("--runs", type=click.IntRange(min=1), default=100, show_default=True, help="Streams, or errors, to draw.")
-@click.option("--stream-jobs", type=click.IntRange(min=1), default=40, show_default=True, help="Jobs of a stream.")
 @click.option(
-    "--mean-duration", type=click.FloatRange(min=0, min_open=True), default=12.0, show_default=True, help="Seconds alone."
+    "--gpus-total", type=click.IntRange(min=1), metavar="N", default=4, show_default=True, help="Number of GPUs to pack onto."
+)
+@click.option("--gpu", metavar="NAME", help="GPU to pack onto: sets the memory, and selects configurations.")
+@click.option(
+    "--memory",
+    type=MemorySize("bytes", above=0),
+    help="Memory of each GPU: bytes, or 24GiB. [default: that of --gpu]",
+)
+@click.option("--gpus", type=_PATH, metavar="FILE", help="TOML file with GPUs of your own.")
+@click.option(
+    "--policy",
+    "policies",
+    multiple=True,
+    type=click.Choice(list(POLICIES)),
+    help="Packing policy to simulate (repeatable). [default: slot, nvml-util, occu]",
+)
+@click.option(
+    "--slowdown",
+    "curves",
+    multiple=True,
+    type=click.Choice([*ASSUMED, _MEASURED]),
+    help="Model of what sharing a GPU costs (repeatable). [default: all]",
+)
+@click.option(
+    "--colocation", type=_PATH, metavar="CSV", help="Pairs of jobs measured by occupancy_bench.py, for --slowdown measured."
+)
+@click.option(
+    "--runs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    default=100,
+    show_default=True,
+    help="Number of random streams (or errors) to draw.",
+)
+@click.option(
+    "--stream-jobs", type=click.IntRange(min=1), metavar="N", default=40, show_default=True, help="Number of jobs in a stream."
+)
+@click.option(
+    "--mean-duration",
+    type=Duration("seconds", above=0),
+    default=12.0,
+    show_default=True,
+    help="Mean time of a job that has a GPU to itself: seconds, or 5m.",
 )
 @click.option(
     "--load",
     type=click.FloatRange(min=0, min_open=True),
-    help="Poisson arrivals at this share of what slots serve. [default: all at once]",
+    metavar="SHARE",
+    help="Arrival rate (Poisson) as a share of what one job per GPU can serve. [default: all arrive at once]",
 )
 @click.option(
-    "--error", type=click.FloatRange(0, 5), default=0.0, show_default=True, help="Mean relative error of predicted occupancy."
+    "--error",
+    type=click.FloatRange(0, 5),
+    metavar="RATIO",
+    default=0.0,
+    show_default=True,
+    help="Mean relative error of the predicted occupancy, 0 to 5.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the streams and the errors.")
-@click.option("--plot", type=_PATH, metavar="FILE", help="Draw makespan and NVML utilisation.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), metavar="N", default=0, show_default=True, help="Seed of the streams and the errors."
+)
+@click.option("--plot", type=_PATH, metavar="FILE", help="Draw makespan and NVML utilisation (PNG, SVG, PDF).")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def simulate_packing(
     jobs: Path | None,
@@ -89,18 +133,19 @@ def simulate_packing(
     plot: Path | None,
     as_json: bool,
 ) -> int:
-    """Simulate packing jobs on GPUs by predicted occupancy, beside other policies, for each slowdown that sharing may cost.
+    """Simulate packing jobs on shared GPUs by predicted occupancy, and compare it with other policies.
 
-    A table of jobs has the columns name, arrival_s, duration_s (alone), occupancy and nvml_utilisation (0 to 1), memory_bytes;
-    and may have predicted_occupancy, predicted_memory_bytes. A table of configurations is one that `epochcast train occupancy`
-    reads, or has the columns key, occupancy, nvml_utilisation, memory_bytes.
+    Give --jobs or --configurations. A table of jobs has the columns name, arrival_s, duration_s (alone on a GPU), occupancy and
+    nvml_utilisation (0 to 1), and memory_bytes; predicted_occupancy and predicted_memory_bytes are optional. A table of
+    configurations is one that `epochcast train occupancy` reads, or has the columns key, occupancy, nvml_utilisation and
+    memory_bytes.
 
-    Slowdowns: none; fig7, the DNN-occu paper's by cumulative occupancy (shape assumed from its text); utilisation, jobs take
-    turns; measured (--colocation). Gains are against one job per GPU.
+    Sharing slows jobs down by one of these models: none; fig7, by cumulative occupancy as in the DNN-occu paper (shape assumed
+    from its text); utilisation, jobs take turns; measured, by --colocation. Gains are relative to one job per GPU.
 
     \b
     Example: epochcast simulate-packing --configurations occupancy.csv --gpu P40
-             epochcast simulate-packing --jobs queue.csv --gpus-total 8 --memory 80e9 --policy occu --policy interference
+             epochcast simulate-packing --jobs queue.csv --gpus-total 8 --memory 80GB --policy occu --policy interference
              epochcast simulate-packing --configurations occupancy.csv --gpu H200 --error 0.2 --plot packing.png
     """
     slowdowns = _slowdowns(curves, colocation)
@@ -118,10 +163,9 @@ def simulate_packing(
         kinds, told = _those_that_fit(table, memory)
         if _MEASURED in slowdowns and (table.labels == "ncu" or occupancy != "mean"):
             by = "ncu's counters" if table.labels == "ncu" else "time"
-            click.echo(
-                "epochcast: the slowdowns of --colocation were measured by mean launch-config occupancy, the jobs' occupancies "
-                f"are by {by}: they are not the same quantity",
-                err=True,
+            terminal.note(
+                "the slowdowns of --colocation were measured by mean launch-config occupancy, the jobs' occupancies "
+                f"are by {by}: they are not the same quantity"
             )
         rate = None if load is None else load * gpus_total / mean_duration
         drawn = streams(kinds, StreamShape(stream_jobs, mean_duration, arrival_rate=rate), runs, seed, error)
@@ -145,7 +189,7 @@ def simulate_packing(
         from ..figures import save_figure
 
         save_figure(_figure(summaries), plot)
-    click.echo(plain_json(answer) if as_json else _text(answer, summaries, order))
+    terminal.say(plain_json(answer) if as_json else _text(answer, summaries, order), as_is=as_json)
     return 0
 
 

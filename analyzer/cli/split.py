@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from ..trace import path_of, read_traces, write_trace
+from . import terminal
 
 
 @click.command()
@@ -15,19 +16,19 @@ from ..trace import path_of, read_traces, write_trace
     "--out",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="The trace to write (.parquet or .csv). [default: LOG.parquet]",
+    help="Name of the traces (.parquet or .csv). [default: LOG.parquet]",
 )
 def split(log: str, out: Path | None) -> int:
-    """Write a trace of each GPU in a log, NAME.gpuN.parquet; of a log with one GPU, NAME.parquet.
+    """Split a log into one trace per GPU, NAME.gpuN.parquet; a log of one GPU becomes NAME.parquet.
 
-    For what takes a file of one GPU: `epochcast profile`, a folder for `epochcast fleet analyze`, a corpus.
+    Use it for what needs one file per GPU: `epochcast profile`, a folder for `epochcast fleet analyze`, a corpus.
 
     \b
     Example: epochcast split smi.csv --out run.parquet
     """
     traces = read_traces(log)
     for note in dict.fromkeys(note for trace in traces for note in trace.notes):
-        click.echo(f"epochcast: {note}", err=True)
+        terminal.note(note)
     path = out or Path("trace" if log == "-" else Path(log).absolute().name.removesuffix(".gz")).with_suffix(".parquet")
     for trace in traces:
         click.echo(write_trace(trace, path_of(trace, path) if len(traces) > 1 else path))

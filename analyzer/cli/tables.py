@@ -2,14 +2,58 @@
 
 from __future__ import annotations
 
+import sys
+import textwrap
 from collections.abc import Sequence
 
+from .terminal import width
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns as wide as their widest cell, two spaces apart, left-aligned."""
+_BETWEEN = 2
+_FIRST_TO_GO = ("priced", "cloud", "rests on", "power", "energy per epoch", "90 % interval")  # where there is no room for all
+_NARROWEST = 20  # of a column of prose
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, prose: bool = False) -> str:
+    """Columns as wide as their widest cell, two spaces apart, left-aligned.
+
+    Where a terminal has no room for all of them, those of ``_FIRST_TO_GO`` are left out first, then the last ones, until the
+    rest fits; they are named below. If the last one is ``prose``, its text is wrapped instead.
+    """
+    columns = width(sys.stdout)
     widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
+    if columns is None or _whole(widths) <= columns:
+        return _lines(header, rows, widths)
+    if prose and (room := columns - _whole(widths[:-1]) - _BETWEEN) >= _NARROWEST:
+        parts = [(row, textwrap.wrap(row[-1], room) or [""]) for row in rows]
+        below = [""] * (len(header) - 1)
+        wrapped = [(*(row[:-1] if line == 0 else below), text) for row, own in parts for line, text in enumerate(own)]
+        return _lines(header, wrapped, [*widths[:-1], room])
+    shown = list(range(len(header)))
+    for column in sorted(shown[1:], key=lambda column: (_rank(header[column]), -column)):
+        if _whole([widths[each] for each in shown]) <= columns:
+            break
+        shown.remove(column)
+    left_out = ", ".join(dict.fromkeys(name for column, name in enumerate(header) if column not in shown and name))
+    text = _lines(
+        [header[column] for column in shown],
+        [[row[column] for column in shown] for row in rows],
+        [widths[column] for column in shown],
+    )
+    return f"{text}\n{textwrap.fill(f'(no room for: {left_out})', columns)}" if left_out else text
+
+
+def _rank(name: str) -> int:
+    return _FIRST_TO_GO.index(name) if name in _FIRST_TO_GO else len(_FIRST_TO_GO)
+
+
+def _whole(widths: Sequence[int]) -> int:
+    return sum(widths) + _BETWEEN * (len(widths) - 1)
+
+
+def _lines(header: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int]) -> str:
+    between = " " * _BETWEEN
     return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in (header, *rows)
+        between.join(cell.ljust(size) for cell, size in zip(row, widths, strict=True)).rstrip() for row in (header, *rows)
     )
 
 

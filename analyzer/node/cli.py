@@ -35,12 +35,12 @@ class _Parser(argparse.ArgumentParser):
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="epochcast serve --node",
-        description="Find the epochs of this node's GPUs from its agent's samples, and tell them and their profiles over HTTP.",
+        description="Find the epochs of this node's GPUs in its agent's samples, and serve them and profiles over HTTP.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         argument_default=argparse.SUPPRESS,
     )
-    parser.add_argument("--node", action="store_true", help="beside an agent, instead of the central service")
+    parser.add_argument("--node", action="store_true", help="run detection beside an agent instead of the central service")
     parser.add_argument("--config", type=Path, metavar="FILE", help="TOML file of settings; flags win over it")
     parser.add_argument("--agent", metavar="URL", help=f"address of the agent (default {NodeConfig.agent})")
     parser.add_argument("--host", metavar="ADDR", help=f"address to listen on (default {NodeConfig.host})")
@@ -52,10 +52,10 @@ def _parser() -> argparse.ArgumentParser:
         "--state",
         type=Path,
         metavar="FILE",
-        help="file of what must survive a restart (default /var/lib/epochcast-node/state.db)",
+        help="file that keeps the state across restarts (default /var/lib/epochcast-node/state.db)",
     )
     # The setting is called `node`, which the command line has taken for choosing this very program.
-    parser.add_argument("--name", metavar="NAME", help="what this machine is called (default its host name)")
+    parser.add_argument("--name", metavar="NAME", help="name of this machine (default its host name)")
     return parser
 
 

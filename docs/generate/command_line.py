@@ -18,6 +18,8 @@ def page() -> str:
     introduction = (
         "Exit codes of every command: 0 an answer, 1 no answer, 2 bad usage or input with one sentence on standard error.\n"
         "`--json` puts the answer on standard output as one JSON object. Every command says the same under `--help`.\n"
+        "A duration may name its unit: `10h`, `90m`, `45s`, `2d`, `1h30m`. So may an amount of memory: `24GiB`, `24G` (the\n"
+        "same), `24GB` (powers of ten). On a narrow terminal tables leave out columns; pipes and files get all.\n"
     )
     parts = [head("Command line", "For everybody: every command with every option.", introduction)]
     parts += ["## epochcast\n", *_click(cli, "epochcast")]

@@ -92,7 +92,7 @@ def test_every_figure_of_a_right_answer(evaluated: Any) -> None:
 
 def test_the_shared_recordings_of_cpu_trainings(shared_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = shared_data / "detector" / "cpu_training"
-    assert main(["evaluate", "detector", "--data", str(folder), "--recipe", "notebook", "--json"]) == 0
+    assert main(["evaluate", "detector", "--data", str(folder), "--method", "notebook", "--json"]) == 0
     found = parsed(capsys.readouterr().out)
     assert (found["n"], found["n_other"]) == (9, 1)
     assert set(found["by"]["clock"]) == {"work"}, "no column of a GPU"
@@ -103,13 +103,13 @@ def test_the_shared_recordings_of_cpu_trainings(shared_data: Path, capsys: pytes
 def test_methods_side_by_side(
     folder: Path, few_methods: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["evaluate", "detector", "--data", str(folder), "--recipe", "all", "--json"]) == 0
+    assert main(["evaluate", "detector", "--data", str(folder), "--method", "all", "--json"]) == 0
     answers = parsed(capsys.readouterr().out)
     assert [found["recipe"] for found in answers] == list(few_methods)
     assert {found["n"] for found in answers} == {3}
     assert len({found["baseline_mape"] for found in answers}) == 1
     put(tmp_path, "a", "dram_active", 15, 1)
-    assert main(["evaluate", "detector", "--data", str(tmp_path), "--recipe", "all"]) == 0
+    assert main(["evaluate", "detector", "--data", str(tmp_path), "--method", "all"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split("  ")[0] for line in lines[1:5]] == [*few_methods, "length / 10"]
 
@@ -126,14 +126,14 @@ def test_several_corpora_may_hold_runs_of_one_name(tmp_path: Path, capsys: pytes
 
 
 def test_the_report_names_classes_confidence_and_cost(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["evaluate", "detector", "--data", str(folder), "--recipe", "notebook"]) == 0
+    assert main(["evaluate", "detector", "--data", str(folder), "--method", "notebook"]) == 0
     text = capsys.readouterr().out
     for words in ("even", "host", "all", "length/10", "confidence from", "expected calibration error", "CPU: "):
         assert words in text
 
 
 def test_a_refusal_is_no_answer_and_its_reason_is_shown(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    work = ["evaluate", "detector", "--data", str(folder), "--recipe", "paper", "--clock", "work"]
+    work = ["evaluate", "detector", "--data", str(folder), "--method", "paper", "--clock", "work"]
     assert main([*work, "--json"]) == 0
     found = parsed(capsys.readouterr().out)
     assert found["refused"] == 4
@@ -243,11 +243,11 @@ def test_mlperf_scores_cells_and_asks_for_silence_elsewhere(
     assert found["macro"]["within_5"] == pytest.approx(np.mean([line["within_5"] for line in cells.values()]))
     assert found["rest"]["n"] == 1
     assert found["by"]["trace"]["one/slow/r1"]["true_period"] == pytest.approx(40)
-    assert main(["evaluate", "detector", *arguments, "--recipe", "notebook"]) == 0
+    assert main(["evaluate", "detector", *arguments, "--method", "notebook"]) == 0
     text = capsys.readouterr().out
     assert "one/slow" in text
     assert "less than three samples: 1 runs" in text
-    assert main(["evaluate", "detector", *arguments, "--recipe", "all"]) == 0
+    assert main(["evaluate", "detector", *arguments, "--method", "all"]) == 0
     assert "rest answered" in capsys.readouterr().out
 
 

@@ -30,7 +30,7 @@ def test_lists_every_gpu_and_the_users_own(tmp_path: Path, capsys: pytest.Captur
     header, *rows, legend = capsys.readouterr().out.splitlines()
     assert legend.startswith("unverified: figures that no source at hand confirms")
     assert header.startswith("gpu ") and [row.split("  ")[0] for row in rows] == [*load_catalog(), "My GPU"]
-    assert rows[-1].split() == ["My", "GPU", "mine", "8.9", "100", "61.4", "32", "900", "300"]
+    assert rows[-1].split() == ["My", "GPU", "8.9", "100", "61.4", "32", "900", "300", "mine"]
 
 
 def test_another_vendors_gpu_is_listed_by_vendor(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,10 +9,10 @@ from ..lazy_group import LazyGroup
 _COMMANDS = {
     "convmeter": "Time inference and the phases of training of networks and blocks.",
     "occupancy": "Measure the GPU occupancy of inference.",
-    "operators": "Time the operators of models, and random ones.",
+    "operators": "Time the operators of models, and random operators.",
 }
 
 
 @click.group(cls=LazyGroup, package=__name__, summaries=_COMMANDS)
 def benchmark() -> None:
-    """Measure what the white-box backends learn from, on the device at hand."""
+    """Measure training data for the white-box backends on this machine."""

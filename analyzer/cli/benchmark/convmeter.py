@@ -9,17 +9,18 @@ from typing import Literal
 import click
 
 from ...errors import InputError
-from .. import progress
+from .. import progress, terminal
+from ..quantities import Duration
 
 
 @click.command("convmeter")
-@click.option("--device", type=click.Choice(["cuda", "cpu"]), required=True, help="Where to measure.")
+@click.option("--device", type=click.Choice(["cuda", "cpu"]), required=True, help="Device to measure on.")
 @click.option(
     "--network",
     "networks",
     multiple=True,
     metavar="NAME",
-    help="A network: a name of torchvision or timm, or an import path package.module:factory (repeatable). "
+    help="Network to time: a name in torchvision or timm, or package.module:factory (repeatable). "
     "[default: 31 of torchvision's]",
 )
 @click.option(
@@ -27,8 +28,8 @@ from .. import progress
     "blocks",
     multiple=True,
     metavar="NETWORK/BLOCK",
-    help="A block of a network by its path or by class and number, such as resnet50/layer2.1 or resnet50/Bottleneck4 "
-    "(repeatable). [default, without --network: 12 blocks]",
+    help="Block of a network, such as resnet50/layer2.1 or resnet50/Bottleneck4 (repeatable). "
+    "[default: 12 blocks, none with --network]",
 )
 @click.option(
     "--image-size",
@@ -36,7 +37,7 @@ from .. import progress
     type=click.IntRange(min=1),
     multiple=True,
     metavar="PX",
-    help="Repeatable. [default: 32, 64, 128, 224]",
+    help="Side of the square images in pixels (repeatable). [default: 32, 64, 128, 224]",
 )
 @click.option(
     "--batch",
@@ -44,7 +45,7 @@ from .. import progress
     type=click.IntRange(min=1),
     multiple=True,
     metavar="N",
-    help="Images per device and step (repeatable). [default: powers of 2, to 256 on cuda, to 16 on cpu]",
+    help="Images per device and step (repeatable). [default: powers of 2, up to 256 on cuda, 16 on cpu]",
 )
 @click.option(
     "--precision",
@@ -52,15 +53,25 @@ from .. import progress
     type=click.Choice(["fp32", "tf32", "amp-bf16", "amp-fp16"]),
     multiple=True,
     metavar="NAME",
-    help="fp32, tf32, amp-bf16 or amp-fp16 (repeatable). [default: fp32]",
+    help="Precision: fp32, tf32, amp-bf16 or amp-fp16 (repeatable). [default: fp32]",
 )
-@click.option("--optimizer", type=click.Choice(["adam", "sgd"]), default="adam", show_default=True, help="SGD has momentum.")
 @click.option(
-    "--budget", type=click.FloatRange(min=0), default=1200.0, show_default=True, metavar="S", help="Seconds to measure."
+    "--optimizer",
+    type=click.Choice(["adam", "sgd"]),
+    default="adam",
+    show_default=True,
+    help="Optimizer to train with (SGD with momentum).",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the order.")
 @click.option(
-    "--out", type=click.Path(path_type=Path), required=True, metavar="FILE.csv", help="The table to begin or continue."
+    "--budget",
+    type=Duration("seconds", least=0),
+    default=1200.0,
+    show_default=True,
+    help="Time to measure for: seconds, or 20m, 1h.",
+)
+@click.option("--seed", type=int, metavar="N", default=0, show_default=True, help="Seed of the random order.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, metavar="FILE.csv", help="Table (CSV) to start or continue."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def convmeter(
@@ -79,11 +90,11 @@ def convmeter(
     """Time inference and the phases of training of networks and blocks, at several image sizes and batches.
 
     The order is random, so that a run that is stopped early has measured a fair sample; the same command continues it. On the
-    CPU it computes with torch's number of threads (OMP_NUM_THREADS). Started by torchrun, one process per device, it trains
-    with DistributedDataParallel and measures whole networks only. Exits 1 if nothing could be measured.
+    CPU it uses torch's number of threads (OMP_NUM_THREADS). Started by torchrun, one process per device, it trains with
+    DistributedDataParallel and measures only whole networks. Exits 1 if nothing could be measured.
 
     \b
-    Example: epochcast benchmark convmeter --device cuda --precision fp32 --precision amp-bf16 --budget 1800 --out points.csv
+    Example: epochcast benchmark convmeter --device cuda --precision fp32 --precision amp-bf16 --budget 30m --out points.csv
     """
     try:
         from ...backends.convmeter.measurement import collection, plan
@@ -132,13 +143,13 @@ def convmeter(
     else:
         left = f"; {collected.left} are left for another run" if collected.left else ""
         failed = f"; {collected.failed} could not be run" if collected.failed else ""
-        click.echo(f"{out}: {collected.rows} points, {collected.new} of them new{left}{failed}")
+        terminal.say(f"{out}: {collected.rows} points, {collected.new} of them new{left}{failed}")
         for reason, count in collected.reasons.items():
-            click.echo(f"  {count} x {reason}")
+            terminal.say(f"  {count} x {reason}")
         if planned.too_long:
-            click.echo(f"  {planned.too_long} would take minutes each and were left out")
+            terminal.say(f"  {planned.too_long} would take minutes each and were left out")
         for what, reason in planned.unsupported.items():
-            click.echo(f"  no {what}: {reason}")
+            terminal.say(f"  no {what}: {reason}")
     return 0 if collected.rows else 1
 
 

@@ -11,7 +11,8 @@ import click
 
 from ....regressor import Catalog, load_catalog
 from ...errors import InputError
-from .. import progress
+from .. import progress, terminal
+from ..quantities import Duration
 
 if TYPE_CHECKING:
     from ...backends.occupancy.measurement.collection import Bench
@@ -20,13 +21,13 @@ _STEADY_SECONDS = {"cuda": 1.5, "cpu": 0.5}
 
 
 @click.command("occupancy")
-@click.option("--device", type=click.Choice(["cuda", "cpu"]), required=True, help="Where to run the networks.")
+@click.option("--device", type=click.Choice(["cuda", "cpu"]), required=True, help="Device to run the networks on.")
 @click.option(
     "--network",
     "networks",
     multiple=True,
     metavar="NAME",
-    help="A network of Table II or of torchvision or timm, or an import path package.module:factory (repeatable). "
+    help="Network: a name in Table II, torchvision or timm, or package.module:factory (repeatable). "
     "[default: 30 of Table II and its relatives]",
 )
 @click.option(
@@ -35,7 +36,7 @@ _STEADY_SECONDS = {"cuda": 1.5, "cpu": 0.5}
     default=18,
     show_default=True,
     metavar="N",
-    help="Drawn per network, in the ranges of Table II.",
+    help="Configurations to draw per network, in the ranges of Table II.",
 )
 @click.option(
     "--precision",
@@ -43,17 +44,21 @@ _STEADY_SECONDS = {"cuda": 1.5, "cpu": 0.5}
     type=click.Choice(["fp32", "fp16", "bf16"]),
     multiple=True,
     metavar="NAME",
-    help="fp32, fp16 or bf16 (repeatable). [default: fp32]",
+    help="Precision: fp32, fp16 or bf16 (repeatable). [default: fp32]",
 )
-@click.option("--ncu", is_flag=True, help="Measure achieved occupancy by Nsight Compute too; rows with labels 'ncu'.")
-@click.option("--gpu", metavar="NAME", help="With --device cpu: the GPU that kernels are modelled for.")
-@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="GPUs of your own beside ours, TOML.")
+@click.option("--ncu", is_flag=True, help="Also measure achieved occupancy with Nsight Compute (rows labelled 'ncu').")
+@click.option("--gpu", metavar="NAME", help="GPU to model the kernels for (with --device cpu).")
+@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="TOML file with GPUs of your own.")
 @click.option(
-    "--budget", type=click.FloatRange(min=0), default=1500.0, show_default=True, metavar="S", help="Seconds to measure."
+    "--budget",
+    type=Duration("seconds", least=0),
+    default=1500.0,
+    show_default=True,
+    help="Time to measure for: seconds, or 20m, 1h.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the configurations and of their order.")
+@click.option("--seed", type=int, metavar="N", default=0, show_default=True, help="Seed of the configurations and their order.")
 @click.option(
-    "--out", type=click.Path(path_type=Path), required=True, metavar="FILE.csv", help="The table to begin or continue."
+    "--out", type=click.Path(path_type=Path), required=True, metavar="FILE.csv", help="Table (CSV) to start or continue."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def occupancy(
@@ -69,17 +74,17 @@ def occupancy(
     out: Path,
     as_json: bool,
 ) -> int:
-    """Measure the GPU occupancy of inference, with step time, NVML utilisation and memory, of random configurations.
+    """Measure the GPU occupancy of inference in random configurations, with step time, NVML utilisation and memory.
 
-    A profiler records how each kernel of a step was launched; occupancy is calculated from that (labels 'launch_config'). The
-    kernels go into FILE.kernels.csv.gz. The order is random, so that a run that is stopped early has measured a fair sample;
-    the same command continues it.
+    A profiler records how each kernel of a step was launched, and the occupancy is calculated from that (labels
+    'launch_config'). The kernels go into FILE.kernels.csv.gz. The order is random, so that a run that is stopped early has
+    measured a fair sample; the same command continues it.
 
-    On the CPU no kernels run: they are modelled for the GPU named by --gpu (labels 'modelled', no measurement of any GPU), and
-    steps that are short enough there are run and timed beside that. Exits 1 if the table stays empty.
+    The CPU runs no kernels: they are modelled for the GPU given by --gpu (labels 'modelled', no measurement of any GPU).
+    Steps that are short enough are also run and timed on the CPU. Exits 1 if the table stays empty.
 
     \b
-    Example: epochcast benchmark occupancy --device cuda --configurations 10 --budget 1200 --out points.csv
+    Example: epochcast benchmark occupancy --device cuda --configurations 10 --budget 20m --out points.csv
     """
     try:
         from ...backends.occupancy.measurement.collection import collect
@@ -111,11 +116,11 @@ def occupancy(
         left = f"; {collected.left} configurations are left for another run" if collected.left else ""
         failed = f"; {collected.failed} could not be measured, or not wholly" if collected.failed else ""
         what = "modelled, not measured" if device == "cpu" else "measured"
-        click.echo(f"{out}: {collected.rows} rows, {collected.new} of them new, of {bench.gpu} ({what}){left}{failed}")
+        terminal.say(f"{out}: {collected.rows} rows, {collected.new} of them new, of {bench.gpu} ({what}){left}{failed}")
         for reason, count in collected.reasons.items():
-            click.echo(f"  {count} x {reason}")
+            terminal.say(f"  {count} x {reason}")
         for problem in collected.problems:
-            click.echo(f"  {problem}")
+            terminal.say(f"  {problem}")
     return 0 if collected.rows else 1
 
 

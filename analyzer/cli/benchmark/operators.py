@@ -9,27 +9,38 @@ from typing import Literal
 import click
 
 from ...errors import InputError
-from .. import progress
+from .. import progress, terminal
+from ..quantities import Duration
 
 _MODELS = ("llama-3.1-8b", "gpt-2-small", "bert-base", "vit-b/16", "resnet-50")
 
 
 @click.command()
-@click.option("--device", type=click.Choice(["cuda", "cpu"]), required=True, help="Where to measure.")
+@click.option("--device", type=click.Choice(["cuda", "cpu"]), required=True, help="Device to measure on.")
 @click.option(
     "--model",
     "models",
     multiple=True,
     metavar="NAME",
-    help=f"A model whose operators are measured (repeatable). [default: {', '.join(_MODELS)}]",
+    help=f"Model whose operators to measure (repeatable). [default: {', '.join(_MODELS)}]",
 )
-@click.option("--precision", "precisions", multiple=True, metavar="NAME", help="Repeatable. [default: fp32, bf16]")
 @click.option(
-    "--budget", type=click.FloatRange(min=0), default=600.0, show_default=True, metavar="S", help="Seconds to measure."
+    "--precision",
+    "precisions",
+    multiple=True,
+    metavar="NAME",
+    help="Precision to measure in (repeatable). [default: fp32, bf16]",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the order and of the random operators.")
 @click.option(
-    "--out", type=click.Path(path_type=Path), required=True, metavar="FILE.csv", help="The corpus to begin or continue."
+    "--budget",
+    type=Duration("seconds", least=0),
+    default=600.0,
+    show_default=True,
+    help="Time to measure for: seconds, or 20m, 1h.",
+)
+@click.option("--seed", type=int, metavar="N", default=0, show_default=True, help="Seed of the order and the random operators.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, metavar="FILE.csv", help="Corpus (CSV) to start or continue."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def operators(
@@ -41,13 +52,13 @@ def operators(
     out: Path,
     as_json: bool,
 ) -> int:
-    """Time the operators of models, at several batch sizes, and random ones, into a corpus.
+    """Time the operators of models at several batch sizes, and random operators, into a corpus.
 
     The order is random, so that a run that is stopped early has measured a fair sample; the same command continues it.
-    Operator times are learned from such a corpus, or looked up in it. Exits 1 if nothing could be measured.
+    Predictions learn operator times from such a corpus or look them up in it. Exits 1 if nothing could be measured.
 
     \b
-    Example: epochcast benchmark operators --device cuda --precision bf16 --budget 900 --out operators.csv
+    Example: epochcast benchmark operators --device cuda --precision bf16 --budget 15m --out operators.csv
     """
     from ...backends.distributed.precision import precision_named
 
@@ -69,5 +80,5 @@ def operators(
     else:
         left = f"; {collected.left} are left for another run" if collected.left else ""
         failed = f"; {collected.failed} could not be run" if collected.failed else ""
-        click.echo(f"{out}: {collected.rows} operator times, {collected.new} of them new{left}{failed}")
+        terminal.say(f"{out}: {collected.rows} operator times, {collected.new} of them new{left}{failed}")
     return 0 if collected.rows else 1

@@ -7,14 +7,14 @@ import click
 from ..lazy_group import LazyGroup
 
 _COMMANDS = {
-    "convmeter": "Steps of networks that were left out, beside the other forms.",
-    "detector": "Epoch periods, beside the trivial answer.",
-    "distributed": "Iterations on several GPUs, beside the recipes that others use.",
-    "occupancy": "GPU occupancy of networks that were left out, beside simpler models.",
-    "regressor": "Latency on other GPUs, beside rules that learn next to nothing.",
+    "convmeter": "Evaluate predicted step times of left-out networks, next to other forms.",
+    "detector": "Evaluate detected epoch periods, next to a trivial answer.",
+    "distributed": "Evaluate predicted iterations on several GPUs, next to other recipes.",
+    "occupancy": "Evaluate predicted GPU occupancy of left-out networks, next to simpler models.",
+    "regressor": "Evaluate predicted latency on other GPUs, next to simple rules.",
 }
 
 
 @click.group(cls=LazyGroup, package=__name__, summaries=_COMMANDS)
 def evaluate() -> None:
-    """Measure accuracy by the project's own protocols, which group by workload or trace and never leak."""
+    """Measure accuracy by the project's own protocols, which group by workload or trace so that nothing leaks."""

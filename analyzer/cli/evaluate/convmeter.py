@@ -19,7 +19,7 @@ from ...backends.convmeter.points import PHASES
 from ...backends.convmeter.predictor import fit_predict
 from ...errors import InputError
 from ...plain_json import plain_json
-from .. import progress
+from .. import progress, terminal
 from .convmeter_report import compared, report
 from .data_or_split import check_data_or_split
 
@@ -35,15 +35,17 @@ _PANELS = 5
 
 
 @click.command()
-@click.option("--data", type=_PATH, multiple=True, metavar="CSV", help="Measured networks (repeatable).")
-@click.option("--train", type=_PATH, multiple=True, metavar="CSV", help="Fit on these (repeatable) and …")
-@click.option("--test", type=_PATH, multiple=True, metavar="CSV", help="… test on these (repeatable).")
-@click.option("--features", type=_PATH, metavar="CSV", help="Layer metrics of timm's networks, for timm's tables.")
-@click.option("--families", type=_PATH, metavar="CSV", help="Family of each network and which are ConvNets, for timm's tables.")
+@click.option("--data", type=_PATH, multiple=True, metavar="CSV", help="Table of measured networks (repeatable).")
+@click.option("--train", type=_PATH, multiple=True, metavar="CSV", help="Tables to fit on, with --test (repeatable).")
+@click.option("--test", type=_PATH, multiple=True, metavar="CSV", help="Tables to test on, with --train (repeatable).")
+@click.option("--features", type=_PATH, metavar="CSV", help="Layer metrics of timm's networks, needed for timm's tables.")
+@click.option(
+    "--families", type=_PATH, metavar="CSV", help="Family of each network and whether it is a ConvNet, for timm's tables."
+)
 @click.option(
     "--protocol",
     type=click.Choice(list(PROTOCOLS)),
-    help="What leaves together: networks of one design, the same under another name, one network. [default: family]",
+    help="Leave out a family of networks, one architecture under all its names, or one network. [default: family]",
 )
 @click.option(
     "--recipe",
@@ -52,8 +54,10 @@ _PANELS = 5
     show_default=True,
     help="Form of the performance model, or `all` to compare them.",
 )
-@click.option("--phase", type=click.Choice(list(PHASES)), help="What is told. [default: step where measured, else inference]")
-@click.option("--all-networks", is_flag=True, help="Also what --families says is no ConvNet.")
+@click.option(
+    "--phase", type=click.Choice(list(PHASES)), help="Phase to predict. [default: step where measured, else inference]"
+)
+@click.option("--all-networks", is_flag=True, help="Include networks that --families says are no ConvNets.")
 @click.option("--plot", type=_PATH, metavar="FILE", help="Draw measured against predicted (Figs. 3, 5 and 7 of the paper).")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def convmeter(
@@ -69,10 +73,10 @@ def convmeter(
     plot: Path | None,
     as_json: bool,
 ) -> int:
-    """Predicted against measured steps of networks that were left out, beside the other forms on the same rows.
+    """Compare predicted with measured steps of left-out networks, next to the other forms on the same rows.
 
     Reads tables of `epochcast benchmark convmeter`, timm's benchmark-*.csv, torchvision_step_times.csv, cpu_phases.csv and
-    convnet.csv; each device and precision is fitted apart.
+    convnet.csv; each device and precision is fitted separately.
 
     \b
     Example: epochcast evaluate convmeter --data points.csv --protocol model
@@ -93,7 +97,7 @@ def convmeter(
         try:
             answers[name] = {one: asked.answer(name, one) for one in (phases if recipe == "all" else [told])}
         except InputError as error:  # it asks more of the rows than the one that was asked for
-            click.echo(f"epochcast: {name} is left out: {error}", err=True)
+            terminal.note(f"{name} is left out: {error}")
     progress.clear()
     if plot is not None:
         from ...figures import save_figure
@@ -101,10 +105,10 @@ def convmeter(
         save_figure(_figure(answers, first, phases), plot)
     figures = {name: {"recipe": name, **asked.settings(told), **_figures(one, told, asked)} for name, one in answers.items()}
     if recipe == "all":
-        click.echo(plain_json(list(figures.values())) if as_json else compared(list(figures.values())))
+        terminal.say(plain_json(list(figures.values())) if as_json else compared(list(figures.values())), as_is=as_json)
         return 0
     answer = figures[recipe] | {"baselines": {name: one for name, one in figures.items() if name != recipe}}
-    click.echo(plain_json(answer) if as_json else report(answer))
+    terminal.say(plain_json(answer) if as_json else report(answer), as_is=as_json)
     return 0
 
 

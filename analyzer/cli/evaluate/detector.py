@@ -28,7 +28,8 @@ from ....detector.evaluation import (
 from ...errors import InputError
 from ...plain_json import plain_json
 from ...trace import Trace
-from .. import progress
+from .. import progress, terminal
+from ..old_names import method_option
 from .detector_report import compared, labels_report, mlperf_report, regimes_report, skipped
 
 #: Upper bounds [s] of the median interval between samples, and [samples] of the true period, by which traces are grouped.
@@ -45,36 +46,29 @@ _Result = TypeVar("_Result")
     type=click.Path(path_type=Path),
     multiple=True,
     metavar="PATH",
-    help="labels: a corpus, or a folder of traces, each with NAME.json beside it (repeatable); mlperf: file of power readings.",
+    help="Corpus, or folder of traces, each with its NAME.json (repeatable); for mlperf, a file of power readings.",
 )
-@click.option("--events", type=click.Path(path_type=Path), metavar="FILE", help="mlperf: the events of the same runs.")
+@click.option("--events", type=click.Path(path_type=Path), metavar="FILE", help="Events of the same runs (protocol mlperf).")
 @click.option(
     "--regimes",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="A folder of labelled traces whose period changes: no single period is right for them.",
+    help="Folder of labelled traces whose period changes, so that no single period is right.",
 )
 @click.option(
     "--protocol",
     type=click.Choice(["labels", "mlperf"]),
     default="labels",
     show_default=True,
-    help="True epoch marks beside each trace; MLPerf node power, an average of (system, benchmark) cells.",
+    help="Compare with each trace's epoch marks, or with MLPerf runs by their node power.",
 )
-@click.option(
-    "--recipe",
-    "method",
-    type=click.Choice([*METHODS, "all"]),
-    default="track",
-    show_default=True,
-    help="Detection method, or `all` to compare them.",
-)
+@method_option([*METHODS, "all"], "Detection method, or `all` to compare them.")
 @click.option(
     "--clock",
     type=click.Choice(["auto", "wall", "work"]),
     default="auto",
     show_default=True,
-    help="Find equal spans of time or of work done.",
+    help="Epochs are equal in time (wall) or in work done.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def detector(
@@ -86,7 +80,7 @@ def detector(
     clock: Literal["auto", "wall", "work"],
     as_json: bool,
 ) -> int:
-    """Detected against true epoch periods, beside the trivial answer "length / 10".
+    """Compare detected with true epoch periods, next to the trivial answer "length / 10".
 
     \b
     Example: epochcast evaluate detector --data recordings/
@@ -98,7 +92,7 @@ def detector(
     methods = list(METHODS) if method == "all" else [method]
     changing = {} if regimes is None else {"regimes": _regimes(regimes, methods[0], clock)}
     if not data:
-        click.echo(plain_json(changing) if as_json else regimes_report(changing["regimes"]))
+        terminal.say(plain_json(changing) if as_json else regimes_report(changing["regimes"]), as_is=as_json)
         return 0
 
     def scored(name: str, trace: Trace, labels: Labels) -> list[TraceScore]:
@@ -119,13 +113,13 @@ def detector(
         click.echo(plain_json(answers[0] if len(answers) == 1 else answers))
         return 0
     if len(answers) > 1:
-        click.echo(compared(answers, scores))
+        terminal.say(compared(answers, scores))
     else:
-        click.echo((labels_report if protocol == "labels" else mlperf_report)(answers[0], rows))
+        terminal.say((labels_report if protocol == "labels" else mlperf_report)(answers[0], rows))
     if unusable:
-        click.echo(f"\n{skipped(unusable)}")
+        terminal.say(f"\n{skipped(unusable)}")
     if changing:
-        click.echo(f"\n{regimes_report(changing['regimes'])}")
+        terminal.say(f"\n{regimes_report(changing['regimes'])}")
     return 0
 
 

@@ -17,7 +17,7 @@ from ...backends.distributed.recipes import RECIPES
 from ...backends.distributed.runs import Run, read_runs
 from ...errors import InputError
 from ...plain_json import plain_json
-from .. import progress
+from .. import progress, terminal
 from .data_or_split import check_data_or_split
 from .distributed_report import by_gpu_report, compared, report
 
@@ -30,31 +30,43 @@ _ROWS = 10
 
 @click.command()
 @click.option(
-    "--data", type=_PATH, multiple=True, metavar="CSV", help="Measured runs; protocol gpu: models measured end to end."
+    "--data",
+    type=_PATH,
+    multiple=True,
+    metavar="CSV",
+    help="Measured runs (repeatable); for protocol gpu, models measured end to end.",
 )
-@click.option("--train", type=_PATH, multiple=True, metavar="CSV", help="Fit on these runs (repeatable) and …")
-@click.option("--test", type=_PATH, multiple=True, metavar="CSV", help="… test on these (repeatable).")
+@click.option("--train", type=_PATH, multiple=True, metavar="CSV", help="Runs to fit on, with --test (repeatable).")
+@click.option("--test", type=_PATH, multiple=True, metavar="CSV", help="Tables to test on, with --train (repeatable).")
 @click.option(
     "--protocol",
     type=click.Choice(["size", "rows", "gpu"]),
-    help="Leave one model size out; learn from a few rows; operators of a GPU never seen. [default: size]",
+    help="Leave out a model size, learn from a few rows, or leave out a GPU's operators. [default: size]",
 )
 @click.option(
-    "--rows", type=click.IntRange(min=0), help=f"Runs to learn from, of protocol rows, twelve draws. [default: {_ROWS}]"
+    "--rows",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help=f"Number of runs to learn from in each of twelve draws (protocol rows). [default: {_ROWS}]",
 )
-@click.option("--operators", type=_PATH, metavar="PATH", help="Protocol gpu: measured operators, CSV or a folder of them.")
-@click.option("--probe", type=click.IntRange(min=0), help="Protocol gpu: operators measured on the new GPU. [default: 0]")
+@click.option("--operators", type=_PATH, metavar="PATH", help="Measured operators, a CSV file or a folder (protocol gpu).")
+@click.option(
+    "--probe",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Number of operators measured on the new GPU (protocol gpu). [default: 0]",
+)
 @click.option(
     "--recipe",
     type=click.Choice([*RECIPES, "all"]),
     default="default",
     show_default=True,
-    help="Way to predict, or `all` to compare them.",
+    help="Method of prediction, or `all` to compare them.",
 )
 @click.option(
-    "--plot", type=_PATH, metavar="FILE", help="Draw the error by configuration, baselines beside (Fig. 2 of the paper)."
+    "--plot", type=_PATH, metavar="FILE", help="Draw the error by configuration, with baselines (Fig. 2 of the paper)."
 )
-@click.option("--gpus", type=_PATH, metavar="FILE", help="Protocol gpu: a TOML file with GPUs of your own.")
+@click.option("--gpus", type=_PATH, metavar="FILE", help="TOML file with GPUs of your own (protocol gpu).")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def distributed(
     data: tuple[Path, ...],
@@ -69,7 +81,7 @@ def distributed(
     gpus: Path | None,
     as_json: bool,
 ) -> int:
-    """Predicted against measured iterations on several GPUs, beside the recipes that others use.
+    """Compare predicted with measured iterations on several GPUs, next to the recipes that others use.
 
     \b
     Example: epochcast evaluate distributed --data vtrain_multi_node.csv
@@ -110,7 +122,7 @@ def _by_runs(
     if others:
         settings = {"train_runs": len(fitted), "runs": len(others[0])}
         if known := sum(run in fitted for run in others[0]):
-            click.echo(f"epochcast: {known} of the {len(others[0])} runs of --test are in --train too: no test", err=True)
+            terminal.note(f"{known} of the {len(others[0])} runs of --test are in --train too: no test")
         measure = lambda name: by_split(evaluator, fitted, others[0], name)  # noqa: E731
     elif protocol == "rows":
         settings = {"runs": len(fitted), "rows": rows}
@@ -129,10 +141,10 @@ def _by_runs(
 
         save_figure(errors_figure({name: _errors(one) for name, one in answers.items()}), plot)
     if recipe == "all":
-        click.echo(plain_json(list(figures.values())) if as_json else compared(list(figures.values())))
+        terminal.say(plain_json(list(figures.values())) if as_json else compared(list(figures.values())), as_is=as_json)
         return 0
     answer = figures[recipe] | {"baselines": {name: one for name, one in figures.items() if name != recipe}}
-    click.echo(plain_json(answer) if as_json else report(answer))
+    terminal.say(plain_json(answer) if as_json else report(answer), as_is=as_json)
     return 0
 
 
@@ -176,5 +188,5 @@ def _by_gpu(data: tuple[Path, ...], operators: Path, probe: int, gpus: Path | No
     rows = found.end_to_end.dropna(subset=columns)
     scores = score(np.tile(rows["seconds"], len(columns)), rows[columns].to_numpy(dtype=float).T.ravel())
     answer = {"protocol": "gpu", "probe": probe, **found.summary(), "rmse": scores.rmse, "r2": scores.r2}
-    click.echo(plain_json(answer) if as_json else by_gpu_report(answer))
+    terminal.say(plain_json(answer) if as_json else by_gpu_report(answer), as_is=as_json)
     return 0

@@ -24,7 +24,7 @@ from ...backends.occupancy.points import CONFIGURATION, LABELS, TARGETS
 from ...backends.occupancy.predictor import DEFAULT_MODEL, unfitted
 from ...errors import InputError
 from ...plain_json import plain_json
-from .. import progress
+from .. import progress, terminal
 from .data_or_split import check_data_or_split
 from .occupancy_report import compared, report
 
@@ -41,37 +41,52 @@ _QUICK = ("mean", "nearest", "boosting", _LAUNCHES)
 
 
 @click.command("occupancy")
-@click.option("--data", type=_PATH, multiple=True, metavar="PATH", help="Table of labels, or its folder (repeatable).")
-@click.option("--train", type=_PATH, multiple=True, metavar="PATH", help="Fit on these (repeatable) and …")
-@click.option("--test", type=_PATH, multiple=True, metavar="PATH", help="… test on these (repeatable).")
+@click.option(
+    "--data", type=_PATH, multiple=True, metavar="PATH", help="Table of labels, or the folder that holds it (repeatable)."
+)
+@click.option("--train", type=_PATH, multiple=True, metavar="PATH", help="Tables to fit on, with --test (repeatable).")
+@click.option("--test", type=_PATH, multiple=True, metavar="PATH", help="Tables to test on, with --train (repeatable).")
 @click.option(
     "--protocol",
     type=click.Choice([*PROTOCOLS, _CURVE]),
-    help="What is left out: each network; section V of the paper; its Table V; its Table IV; or parts of the rest too. "
+    help="Leave out each network, split as the paper does (section V, Tables IV and V), or draw a learning curve. "
     "[default: model]",
 )
 @click.option(
     "--folds",
     type=click.IntRange(2, 1000),
     metavar="K",
-    help=f"Networks leave in K groups, for slow models. [default: one by one; {FOLDS} for {_CURVE}]",
+    help=f"Leave networks out in K groups, for slow models. [default: one by one; {FOLDS} for {_CURVE}]",
 )
 @click.option(
     "--recipe",
     type=click.Choice([*MODELS, _LAUNCHES, "all"]),
     default=DEFAULT_MODEL,
     show_default=True,
-    help="Which model, or `all` to compare them.",
+    help="Model to fit, or `all` to compare them.",
 )
-@click.option("--target", type=click.Choice(TARGETS), default="mean", show_default=True, help="Over kernels, what is told.")
 @click.option(
-    "--epochs", type=click.IntRange(1, 100_000), default=EPOCHS, show_default=True, metavar="N", help="Of a neural model."
+    "--target",
+    type=click.Choice(TARGETS),
+    default="mean",
+    show_default=True,
+    help="Occupancy to predict: mean over kernels, weighted by time, or maximum.",
 )
-@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, metavar="N", help="Of what is random.")
-@click.option("--labels", type=click.Choice(LABELS), help="Take rows with these labels only, where a table has several kinds.")
-@click.option("--gpu", metavar="NAME", help="Which GPU it was measured on, where a table does not tell.")
-@click.option("--gpus", type=_PATH, metavar="FILE", help="A TOML file with GPUs of your own.")
-@click.option("--plot", type=_PATH, metavar="FILE", help="Draw measured against predicted; of a learning curve the curve.")
+@click.option(
+    "--epochs",
+    type=click.IntRange(1, 100_000),
+    default=EPOCHS,
+    show_default=True,
+    metavar="N",
+    help="Training epochs of a neural model.",
+)
+@click.option(
+    "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, metavar="N", help="Seed of the random numbers."
+)
+@click.option("--labels", type=click.Choice(LABELS), help="Use only rows with these labels, if a table has several kinds.")
+@click.option("--gpu", metavar="NAME", help="GPU it was measured on, if a table does not name it.")
+@click.option("--gpus", type=_PATH, metavar="FILE", help="TOML file with GPUs of your own.")
+@click.option("--plot", type=_PATH, metavar="FILE", help="Draw measured against predicted, or the learning curve.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def occupancy(
     data: tuple[Path, ...],
@@ -89,10 +104,10 @@ def occupancy(
     plot: Path | None,
     as_json: bool,
 ) -> int:
-    """Predicted against labelled GPU occupancy of networks that were left out, beside simpler models on the same rows.
+    """Compare predicted with labelled GPU occupancy of left-out networks, next to simpler models on the same rows.
 
-    Reads what `epochcast train occupancy` reads. The first line tells where the labels come from: modelled ones show that the
-    path works, and say nothing about hardware.
+    Reads the tables that `epochcast train occupancy` reads. The first line names where the labels come from: modelled labels
+    show that the path works, and nothing about hardware.
 
     \b
     Example: epochcast evaluate occupancy --data points.csv
@@ -129,22 +144,22 @@ def occupancy(
             if name == recipe:
                 raise
             errors.append(error)
-            click.echo(f"epochcast: {name} is left out: {error}", err=True)
+            terminal.note(f"{name} is left out: {error}")
     if not told:
         raise errors[0]
     progress.clear()
     for sentence in asked.notes:
-        click.echo(f"epochcast: {sentence}", err=True)
+        terminal.note(sentence)
     if plot is not None:
         from ...figures import save_figure
 
         save_figure(_figure(told, asked), plot)
     figures = {name: {"recipe": name, **asked.settings(epochs), **_figures(one, asked)} for name, one in told.items()}
     if recipe == "all":
-        click.echo(plain_json(list(figures.values())) if as_json else compared(list(figures.values())))
+        terminal.say(plain_json(list(figures.values())) if as_json else compared(list(figures.values())), as_is=as_json)
         return 0
     answer = figures[recipe] | {"baselines": {name: one for name, one in figures.items() if name != recipe}}
-    click.echo(plain_json(answer) if as_json else report(answer))
+    terminal.say(plain_json(answer) if as_json else report(answer), as_is=as_json)
     return 0
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ...errors import InputError
-from .. import progress
+from .. import progress, terminal
 from .regressor_report import compared, report
 
 if TYPE_CHECKING:
@@ -20,22 +20,40 @@ _FILE = click.Path(path_type=Path)
 
 
 @click.command()
-@click.option("--data", type=_FILE, multiple=True, metavar="PATH", help="A corpus (repeatable), split by the protocol.")
-@click.option("--train", type=_FILE, multiple=True, metavar="PATH", help="Fit on this corpus (repeatable) and …")
-@click.option("--test", type=_FILE, multiple=True, metavar="PATH", help="… test on pairs within this one (repeatable).")
+@click.option("--data", type=_FILE, multiple=True, metavar="PATH", help="Corpus that the protocol splits (repeatable).")
+@click.option("--train", type=_FILE, multiple=True, metavar="PATH", help="Corpus to fit on, with --test (repeatable).")
+@click.option(
+    "--test",
+    type=_FILE,
+    multiple=True,
+    metavar="PATH",
+    help="Corpus whose pairs of GPUs to test on, with --train (repeatable).",
+)
 @click.option(
     "--protocol",
-    help="P2 new workload, P1 random rows (leaks), P3 new architecture, P4 new GPU, P4-anchors; new-workload and new-gpu for "
-    "rates of equal work. [default: P2]",
+    metavar="NAME",
+    help="P2 new workload, P1 random rows (leaks), P3 new architecture, P4 new GPU, P4-anchors; for rates of equal work "
+    "new-workload and new-gpu. [default: P2]",
 )
-@click.option("--families", is_flag=True, help="Equal networks of all sources leave together, of new-workload.")
-@click.option("--anchors", type=click.IntRange(min=0), help="Workloads measured on the new GPU, of P4-anchors. [default: 10]")
+@click.option("--families", is_flag=True, help="Leave out equal networks of all sources together (protocol new-workload).")
+@click.option(
+    "--anchors",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Number of workloads measured on the new GPU (protocol P4-anchors). [default: 10]",
+)
 @click.option(
     "--recipe",
+    metavar="NAME",
     help="Recipe to fit, or `all` to compare them. [default: default; latency-only for timed steps without telemetry]",
 )
-@click.option("--seeds", type=click.IntRange(1, 5), help="Shuffles of the groups (P1, P2). [default: 5, the paper's models 1]")
-@click.option("--gpus", type=_FILE, metavar="FILE", help="A TOML file with GPUs of your own.")
+@click.option(
+    "--seeds",
+    type=click.IntRange(1, 5),
+    metavar="N",
+    help="Number of shuffles of the groups (P1, P2). [default: 5, the paper's models 1]",
+)
+@click.option("--gpus", type=_FILE, metavar="FILE", help="TOML file with GPUs of your own.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def regressor(
     data: tuple[Path, ...],
@@ -49,7 +67,7 @@ def regressor(
     gpus: Path | None,
     as_json: bool,
 ) -> int:
-    """Predicted against measured latency on other GPUs, beside rules that learn next to nothing.
+    """Compare predicted with measured latency on other GPUs, next to simple rules.
 
     \b
     Example: epochcast evaluate regressor --data cloud_hw_trainpred.csv --protocol P3
@@ -77,7 +95,7 @@ def regressor(
             profiles, left_out = load_training_data(paths, catalog)
             corpora.append(profiles)
             for sentence in left_out:
-                click.echo(f"epochcast: {', '.join(str(path) for path in paths)}: {sentence}", err=True)
+                terminal.note(f"{', '.join(str(path) for path in paths)}: {sentence}")
 
     def measure(name: str) -> Evaluation:
         profiles, *tested = corpora
@@ -101,16 +119,16 @@ def regressor(
                 answers.append(measure(name).to_json())
             except RegressorInputError as error:  # e.g. no telemetry for those that need it; the others go on
                 progress.clear()
-                click.echo(f"{name}: {error}", err=True)
+                terminal.say(f"{name}: {error}", err=True)
         progress.clear()
-        click.echo(json.dumps(answers, indent=2) if as_json else compared(answers))
+        terminal.say(json.dumps(answers, indent=2) if as_json else compared(answers), as_is=as_json)
         return 0 if any(answer["n"] for answer in answers) else 1
     if recipe is None:
         recipe = _recipe_for(corpora[0])
     answer = measure(recipe).to_json()
     answer["baselines"] = {name: measure(name).to_json() for name in BASELINES if name != recipe}
     progress.clear()
-    click.echo(json.dumps(answer, indent=2) if as_json else report(answer))
+    terminal.say(json.dumps(answer, indent=2) if as_json else report(answer), as_is=as_json)
     return 0 if answer["n"] else 1  # a recipe may have no answer for a protocol
 
 

@@ -7,9 +7,9 @@ import click
 from ..lazy_group import LazyGroup
 
 _COMMANDS = {
-    "convmeter": "Inference and training of a convolutional network, and how it scales.",
-    "distributed": "One training iteration on several GPUs, its parts, memory and cost.",
-    "occupancy": "How full a network's inference keeps a GPU, and the batch worth having.",
+    "convmeter": "Predict inference and training of a convolutional network, and how it scales.",
+    "distributed": "Predict one training iteration on several GPUs, its parts, memory and cost.",
+    "occupancy": "Predict how full a network's inference keeps a GPU, and the best batch.",
 }
 
 

@@ -13,6 +13,7 @@ from ...backends.convmeter.question import Question, answer_json
 from ...errors import InputError
 from ...instances import Instance, load_instances
 from ...plain_json import plain_json
+from .. import terminal
 from ..convmeter_text import blocks_text, prediction_text
 
 _FILE = click.Path(path_type=Path)
@@ -24,26 +25,38 @@ _COUNT = click.IntRange(1, 10**12)
     "--network",
     required=True,
     metavar="NETWORK",
-    help="A name of torchvision or timm, an import path package.module:factory, or FILE.onnx.",
+    help="Network: a name in torchvision or timm, package.module:factory, or FILE.onnx.",
 )
-@click.option("--model", type=_FILE, required=True, metavar="DIR", help="What `epochcast train convmeter` wrote.")
-@click.option("--device", metavar="NAME", help="A device of the model. [default: its only one]")
-@click.option("--precision", metavar="NAME", help="A precision of the model. [default: its only one on the device]")
-@click.option("--image-size", type=_COUNT, default=224, show_default=True, metavar="PIXELS", help="Side of the image.")
+@click.option("--model", type=_FILE, required=True, metavar="DIR", help="Model folder written by `epochcast train convmeter`.")
+@click.option("--device", metavar="NAME", help="Device to predict for, one of the model's. [default: its only one]")
+@click.option("--precision", metavar="NAME", help="Precision, one of the model's. [default: its only one on the device]")
+@click.option(
+    "--image-size", type=_COUNT, default=224, show_default=True, metavar="PIXELS", help="Side of the square images in pixels."
+)
 @click.option(
     "--batch", "batches", type=_COUNT, multiple=True, metavar="N", help="Images per device (repeatable). [default: 32]"
 )
-@click.option("--global-batch", type=_COUNT, metavar="N", help="Images per step of all devices: strong scaling, not --batch.")
-@click.option("--devices", type=_COUNT, multiple=True, metavar="N", help="How many, in all nodes (repeatable). [default: 1]")
-@click.option("--devices-per-node", type=_COUNT, metavar="N", help="[default: all in one node]")
-@click.option("--block", "blocks", multiple=True, metavar="BLOCK", help="A block alone: layer2.0 or Bottleneck4 (repeatable).")
-@click.option("--blocks", "all_blocks", is_flag=True, help="All blocks that the network is a sequence of.")
-@click.option("--dataset-size", type=_COUNT, metavar="N", help="Images of an epoch: adds its time and cost.")
-@click.option("--epochs", type=_COUNT, metavar="N", help="Adds time and cost of so many.")
-@click.option("--gpu", metavar="NAME", help="Which GPU the device is, for memory and cost. [default: by the device's name]")
-@click.option("--gpus", type=_FILE, metavar="FILE", help="A TOML file with GPUs of your own.")
-@click.option("--prices", type=_FILE, metavar="FILE", help="Your own price table (CSV), instead of ours.")
-@click.option("--plot", type=_FILE, metavar="FILE", help="Draw throughput by devices, else by batch (PNG, SVG, PDF).")
+@click.option(
+    "--global-batch", type=_COUNT, metavar="N", help="Images per step over all devices (strong scaling), instead of --batch."
+)
+@click.option(
+    "--devices", type=_COUNT, multiple=True, metavar="N", help="Number of devices over all nodes (repeatable). [default: 1]"
+)
+@click.option("--devices-per-node", type=_COUNT, metavar="N", help="Number of devices in a node. [default: all in one node]")
+@click.option(
+    "--block",
+    "blocks",
+    multiple=True,
+    metavar="BLOCK",
+    help="Predict only this block, e.g. layer2.0 or Bottleneck4 (repeatable).",
+)
+@click.option("--blocks", "all_blocks", is_flag=True, help="Predict each block that the network is a sequence of.")
+@click.option("--dataset-size", type=_COUNT, metavar="N", help="Images in an epoch; adds its time and cost.")
+@click.option("--epochs", type=_COUNT, metavar="N", help="Epochs in the whole job; adds its time and cost.")
+@click.option("--gpu", metavar="NAME", help="GPU the device is, for memory and cost. [default: by the device's name]")
+@click.option("--gpus", type=_FILE, metavar="FILE", help="TOML file with GPUs of your own.")
+@click.option("--prices", type=_FILE, metavar="FILE", help="Your own price table (CSV) instead of the built-in one.")
+@click.option("--plot", type=_FILE, metavar="FILE", help="Draw throughput by number of devices or by batch (PNG, SVG, PDF).")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def convmeter(
     network: str,
@@ -67,8 +80,8 @@ def convmeter(
 ) -> int:
     """Predict inference and training of a convolutional network that never ran, and how it scales.
 
-    Several --batch show from where on larger ones bring no more throughput, several --devices from where on more devices do
-    not pay: the same images on each (weak scaling), or --global-batch shared by all (strong scaling).
+    Several --batch show where larger batches stop adding throughput. Several --devices show where more devices stop paying off:
+    with the same images on each (weak scaling), or with --global-batch shared by all (strong scaling).
 
     \b
     Example: epochcast predict-model convmeter --network resnet50 --model my-gpu --batch 32 --batch 64 --batch 128
@@ -98,7 +111,7 @@ def convmeter(
     if dataset_size is not None:
         instances, notes = load_instances(prices, catalog)
         for note in notes:
-            click.echo(f"epochcast: {note}", err=True)
+            terminal.note(note)
     answer = answer_json(question, Predictor.load(model), catalog, instances)
     if plot is not None:
         from ...figures import save_figure
@@ -108,5 +121,5 @@ def convmeter(
     if as_json:
         click.echo(plain_json(answer))
     else:
-        click.echo(blocks_text(answer) if question.of_blocks else prediction_text(answer))
+        terminal.say(blocks_text(answer) if question.of_blocks else prediction_text(answer))
     return 0

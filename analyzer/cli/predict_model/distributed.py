@@ -13,6 +13,7 @@ from ...backends.distributed.question import Question, answer_json
 from ...backends.distributed.timeline import write_chrome_trace
 from ...errors import InputError
 from ...instances import Instance, load_instances
+from .. import terminal
 from ..distributed_text import prediction_text
 from .distributed_comparison import compare
 from .distributed_options import asked, distributed_options, one_of
@@ -23,21 +24,49 @@ _FILE = click.Path(path_type=Path)
 
 @click.command()
 @distributed_options
-@click.option("--prices", type=_FILE, metavar="FILE", help="Your own price table (CSV), instead of ours.")
-@click.option("--iterations", type=click.IntRange(min=1), metavar="N", help="Add time and cost of the whole training.")
-@click.option("--timeline", type=_FILE, metavar="FILE", help="Write one iteration as a Chrome trace (JSON; opens in Perfetto).")
+@click.option("--prices", type=_FILE, metavar="FILE", help="Your own price table (CSV) instead of the built-in one.")
 @click.option(
-    "--search", is_flag=True, help="Rank all degrees, micro-batches and precisions that fit; what is given stays fixed."
+    "--iterations", type=click.IntRange(min=1), metavar="N", help="Iterations in the whole training; adds its time and cost."
+)
+@click.option("--timeline", type=_FILE, metavar="FILE", help="Write one iteration as a Chrome trace (JSON, for Perfetto).")
+@click.option(
+    "--search",
+    is_flag=True,
+    help="Rank all parallel degrees, micro-batches and precisions that fit; options you give stay fixed.",
 )
 @click.option(
-    "--gpus-total", type=click.IntRange(min=1), multiple=True, metavar="N", help="GPUs of a --search (repeatable) or --compare."
+    "--gpus-total",
+    type=click.IntRange(min=1),
+    multiple=True,
+    metavar="N",
+    help="Number of GPUs for --search (repeatable) or --compare.",
 )
-@click.option("--budget", type=float, metavar="USD", help="--search: only what trains --iterations N for this much.")
-@click.option("--rank-by", type=click.Choice(["time", "cost"]), help="--search. [default: time; cost with several --gpu]")
-@click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, metavar="K", help="Lines of a --search.")
-@click.option("--compare", "comparing", is_flag=True, help="Time by precision and parallelism (Fig. 1 of the paper).")
-@click.option("--strategies", metavar="'D,T,P D,T,P …'", help="--compare: degrees. [default: all of --gpus-total]")
-@click.option("--plot", type=_FILE, metavar="FILE", help="Draw --compare (PNG, SVG, PDF).")
+@click.option(
+    "--budget",
+    type=float,
+    metavar="USD",
+    help="Only configurations that train --iterations N for at most this (with --search).",
+)
+@click.option(
+    "--rank-by",
+    type=click.Choice(["time", "cost"]),
+    help="Rank by time or cost (with --search). [default: time; cost with several --gpu]",
+)
+@click.option(
+    "--top",
+    type=click.IntRange(min=1),
+    default=10,
+    show_default=True,
+    metavar="K",
+    help="Number of configurations to list (with --search).",
+)
+@click.option("--compare", "comparing", is_flag=True, help="Compare times by precision and parallelism (Fig. 1 of the paper).")
+@click.option(
+    "--strategies",
+    metavar="'D,T,P D,T,P …'",
+    help="Data, tensor and pipeline degrees for --compare. [default: all of --gpus-total]",
+)
+@click.option("--plot", type=_FILE, metavar="FILE", help="Draw the comparison of --compare (PNG, SVG, PDF).")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def distributed(
     prices: Path | None,
@@ -54,7 +83,7 @@ def distributed(
     as_json: bool,
     **options: Any,
 ) -> int:
-    """Predict the time of one training iteration on several GPUs, with what it is made of, its memory and its cost.
+    """Predict the time of one training iteration on several GPUs, with its parts, its memory and its cost.
 
     \b
     Example: epochcast predict-model distributed --model LLaMA-3.1-8B --gpu "A100 SXM4 80GB" --dp 8 --tp 4 --pp 2
@@ -68,13 +97,13 @@ def distributed(
     question = asked(options)
     instances, notes = load_instances(prices, question.catalog)
     for note in notes:
-        click.echo(f"epochcast: {note}", err=True)
+        terminal.note(note)
     if search:
         return search_all(question, instances, gpus_total, budget, iterations, rank_by, top, as_json)
     if comparing:
         return compare(question, gpus_total, strategies, plot, as_json)
     answer = _one(question, instances, iterations, timeline)
-    click.echo(json.dumps(answer, indent=2) if as_json else prediction_text(answer))
+    terminal.say(json.dumps(answer, indent=2) if as_json else prediction_text(answer), as_is=as_json)
     return 0
 
 

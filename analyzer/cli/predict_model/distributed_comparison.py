@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import click
-
 from ...backends.distributed.answer import job_json, memory_json
 from ...backends.distributed.precision import precision_named, require
 from ...backends.distributed.question import Question
 from ...backends.distributed.search import available, degrees
 from ...errors import InputError
+from .. import terminal
 from ..tables import seconds_text, table
 from .distributed_options import one_of
 
@@ -61,7 +60,7 @@ def compare(question: Question, gpus_total: Sequence[int], strategies: str | Non
         counts = sorted({row["job"]["gpus"] for row in rows})
         title = f"{question.name}, {' or '.join(map(str, counts))} {gpu.name}, global batch {options['global_batch']}"
         save_figure(precisions_figure(seconds, title), plot)
-    click.echo(json.dumps(answer, indent=2) if as_json else _text(answer))
+    terminal.say(json.dumps(answer, indent=2) if as_json else _text(answer), as_is=as_json)
     return 0 if any(row["fits"] for row in rows) else 1
 
 

@@ -31,7 +31,7 @@ _JOB = (
     click.option("--dp", "data", type=_COUNT, metavar="N", help="Data-parallel ranks. [default: 1]"),
     click.option("--tp", "tensor", type=_COUNT, metavar="N", help="Tensor-parallel ranks. [default: 1]"),
     click.option("--pp", "pipeline", type=_COUNT, metavar="N", help="Pipeline stages. [default: 1]"),
-    click.option("--micro-batch", type=_COUNT, metavar="N", help="Samples that a rank computes at once. [default: 1]"),
+    click.option("--micro-batch", type=_COUNT, metavar="N", help="Samples a rank computes at once. [default: 1]"),
     click.option("--global-batch", type=_COUNT, metavar="N", help="Samples per iteration. [default: dp x pp micro-batches]"),
     click.option("--sequence-length", type=_COUNT, metavar="N", help="Tokens per sample. [default: 2048, or the model's most]"),
     click.option(
@@ -39,8 +39,8 @@ _JOB = (
         "precisions",
         multiple=True,
         metavar="NAME",
-        help=f"{', '.join(PRECISIONS)}; several for --compare and --search. [default: amp-bf16, else amp-fp16, else fp32; "
-        "there all of the GPU]",
+        help=f"Precision: {', '.join(PRECISIONS)} (repeatable for --compare and --search). "
+        "[default: amp-bf16, else amp-fp16, else fp32; all that the GPU has for --compare and --search]",
     ),
     click.option(
         "--schedule",
@@ -56,50 +56,68 @@ _JOB = (
     click.option(
         "--recomputation",
         type=click.Choice(get_args(Recomputation)),
-        help="Of activations. [default: none; with --search the least that fits]",
+        help="Activations to recompute. [default: none; with --search as few as fit]",
     ),
     click.option("--sequence-parallel", is_flag=True, help="Split norms and dropout along the sequence."),
-    click.option("--zero", type=click.IntRange(0, 1), help="Stage of ZeRO. [default: 0; with --search both]"),
+    click.option("--zero", type=click.IntRange(0, 1), metavar="N", help="ZeRO stage. [default: 0; both with --search]"),
     click.option(
-        "--optimizer", type=click.Choice(["adam", "sgd"]), default="adam", show_default=True, help="AdamW counts as adam."
+        "--optimizer",
+        type=click.Choice(["adam", "sgd"]),
+        default="adam",
+        show_default=True,
+        help="Optimizer (adam includes AdamW).",
     ),
-    click.option("--no-master-weights", is_flag=True, help="No FP32 copies of 16-bit weights."),
+    click.option("--no-master-weights", is_flag=True, help="Keep no FP32 copies of 16-bit weights."),
     click.option(
         "--attention",
         type=click.Choice(get_args(Attention)),
         default="fused",
         show_default=True,
-        help="One (flash) kernel, or matrix products and softmax.",
+        help="Attention as one (flash) kernel, or as matrix products and softmax.",
     ),
-    click.option(
-        "--fused-kernels", is_flag=True, help="Neighbouring one-pass operators run as one (Megatron-LM, torch.compile)."
-    ),
-    click.option("--overlap", is_flag=True, help="Gradients are reduced beside the backward pass (torch DDP)."),
-    click.option("--tensor-overlap", is_flag=True, help="Tensor ranks exchange beside weight gradients (Megatron-LM)."),
+    click.option("--fused-kernels", is_flag=True, help="Fuse neighbouring one-pass operators (Megatron-LM, torch.compile)."),
+    click.option("--overlap", is_flag=True, help="Reduce gradients during the backward pass (torch DDP)."),
+    click.option("--tensor-overlap", is_flag=True, help="Exchange between tensor ranks during weight gradients (Megatron-LM)."),
 )
 
 _CLUSTER = (
-    click.option("--gpu", "gpu_names", multiple=True, required=True, metavar="NAME", help="The GPU; several for --search."),
-    click.option("--gpus", type=_FILE, metavar="FILE", help="A TOML file with GPUs of your own."),
-    click.option("--gpus-per-node", type=_COUNT, metavar="N", help="GPUs in one host. [default: 8 or all]"),
+    click.option(
+        "--gpu",
+        "gpu_names",
+        multiple=True,
+        required=True,
+        metavar="NAME",
+        help="GPU to predict for (repeatable with --search).",
+    ),
+    click.option("--gpus", type=_FILE, metavar="FILE", help="TOML file with GPUs of your own."),
+    click.option("--gpus-per-node", type=_COUNT, metavar="N", help="Number of GPUs in a host. [default: 8, or all if fewer]"),
     click.option("--intra", metavar="LINK", help="Link within a host, e.g. 'PCIe 4 x16'. [default: the GPU's own]"),
     click.option("--inter", metavar="LINK", help="Link between hosts, e.g. '4x InfiniBand HDR'. [default: usual for the GPU]"),
-    click.option("--links", type=_FILE, metavar="FILE", help="A TOML file with links of your own, for --intra and --inter."),
+    click.option("--links", type=_FILE, metavar="FILE", help="TOML file with links of your own, for --intra and --inter."),
 )
 
 _PREDICTOR = (
     click.option(
-        "--model", required=True, metavar="MODEL", help="A built-in name, style:key=value,…, config.json or module:factory."
+        "--model",
+        required=True,
+        metavar="MODEL",
+        help="Model: a built-in name, style:key=value,…, config.json or module:factory.",
     ),
-    click.option("--tensor-plan", type=_FILE, metavar="FILE", help="JSON: which layers of your own module tensor ranks split."),
-    click.option("--recipe", type=click.Choice(list(RECIPES)), default="default", show_default=True, help="Way to predict."),
-    click.option("--calibration", type=_FILE, metavar="DIR", help="What `train` or `calibrate distributed` wrote."),
+    click.option(
+        "--tensor-plan", type=_FILE, metavar="FILE", help="JSON file naming the layers of your module that tensor ranks split."
+    ),
+    click.option(
+        "--recipe", type=click.Choice(list(RECIPES)), default="default", show_default=True, help="Method of prediction."
+    ),
+    click.option(
+        "--calibration", type=_FILE, metavar="DIR", help="Folder written by `train distributed` or `calibrate distributed`."
+    ),
     click.option(
         "--operators",
         type=click.Choice(SOURCES),
         default="calibrated",
         show_default=True,
-        help="Operator times: calibrated roofline, learned on other GPUs, measured here, or of a corpus.",
+        help="Operator times: calibrated roofline, learned on other GPUs, measured here (profile), or from a corpus (table).",
     ),
     click.option("--corpus", type=_FILE, metavar="PATH", help="Operators measured on that GPU, for --operators table."),
 )

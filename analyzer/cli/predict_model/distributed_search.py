@@ -18,7 +18,7 @@ from ...backends.distributed.rent import Rent, cheapest_rent
 from ...backends.distributed.search import Candidate, Found, Space, search
 from ...errors import InputError
 from ...instances import Instance
-from .. import progress
+from .. import progress, terminal
 from ..distributed_text import duration_text
 from ..tables import seconds_text, table
 
@@ -82,9 +82,9 @@ def search_all(
         }
         click.echo(json.dumps(answer, indent=2))
     elif found.candidates:
-        click.echo(_text(question, found, fitting, iterations, top))
+        terminal.say(_text(question, found, fitting, iterations, top))
     if not found.candidates:
-        click.echo(f"epochcast: {_nothing(found, fitting, budget, iterations)}", err=True)
+        terminal.note(f"{_nothing(found, fitting, budget, iterations)}")
         return 1
     return 0
 

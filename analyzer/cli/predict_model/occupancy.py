@@ -13,7 +13,7 @@ from ...backends.occupancy.predictor import Predictor
 from ...backends.occupancy.question import Question, answer
 from ...errors import InputError
 from ...plain_json import plain_json
-from .. import progress
+from .. import progress, terminal
 from ..occupancy_text import prediction_text
 
 _FILE = click.Path(path_type=Path)
@@ -25,23 +25,34 @@ _COUNT = click.IntRange(1, LARGEST_BATCH)
     "--network",
     required=True,
     metavar="NETWORK",
-    help="A name of Table II, torchvision or timm, an import path package.module:factory, or FILE.onnx.",
-)
-@click.option("--model", type=_FILE, metavar="DIR", help="What `epochcast train occupancy` wrote. [default: modelled launches]")
-@click.option(
-    "--gpu", "gpus_asked", multiple=True, metavar="NAME", help="Where it would run (repeatable). [default: the model's]"
+    help="Network: a name in Table II, torchvision or timm, package.module:factory, or FILE.onnx.",
 )
 @click.option(
-    "--batch", "batches", type=_COUNT, multiple=True, metavar="N", help="Samples of a step (repeatable). [default: 32]"
+    "--model",
+    type=_FILE,
+    metavar="DIR",
+    help="Model folder written by `epochcast train occupancy`. [default: modelled launches]",
 )
-@click.option("--channels", type=_COUNT, metavar="N", help="Of the image. [default: the network's usual]")
-@click.option("--image-size", type=_COUNT, metavar="PIXELS", help="Side of the image.")
-@click.option("--sequence", type=_COUNT, metavar="N", help="Tokens, or steps of a recurrent network.")
+@click.option(
+    "--gpu", "gpus_asked", multiple=True, metavar="NAME", help="GPU to predict for (repeatable). [default: the model's]"
+)
+@click.option(
+    "--batch", "batches", type=_COUNT, multiple=True, metavar="N", help="Samples in a step (repeatable). [default: 32]"
+)
+@click.option("--channels", type=_COUNT, metavar="N", help="Channels of the image. [default: the network's usual number]")
+@click.option("--image-size", type=_COUNT, metavar="PIXELS", help="Side of the square images in pixels.")
+@click.option("--sequence", type=_COUNT, metavar="N", help="Length of the sequence: tokens, or steps of a recurrent network.")
 @click.option("--hidden", type=_COUNT, metavar="N", help="Width of a recurrent network.")
-@click.option("--layers", type=_COUNT, metavar="N", help="Of a recurrent network.")
-@click.option("--precision", type=click.Choice(PRECISIONS), default="fp32", show_default=True, help="Of the arithmetic.")
-@click.option("--sweep-batches", is_flag=True, help="All powers of two that memory holds, and the smallest that fills the GPU.")
-@click.option("--gpus", type=_FILE, metavar="FILE", help="A TOML file with GPUs of your own.")
+@click.option("--layers", type=_COUNT, metavar="N", help="Number of layers of a recurrent network.")
+@click.option(
+    "--precision", type=click.Choice(PRECISIONS), default="fp32", show_default=True, help="Precision of the arithmetic."
+)
+@click.option(
+    "--sweep-batches",
+    is_flag=True,
+    help="Try all powers of two that fit in memory, and name the smallest batch that fills the GPU.",
+)
+@click.option("--gpus", type=_FILE, metavar="FILE", help="TOML file with GPUs of your own.")
 @click.option("--plot", type=_FILE, metavar="FILE", help="Draw occupancy and NVML utilisation by batch (PNG, SVG, PDF).")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON; ratios are 0 to 1.")
 def occupancy(
@@ -60,13 +71,13 @@ def occupancy(
     plot: Path | None,
     as_json: bool,
 ) -> int:
-    """Predict the GPU occupancy of a network's inference, and the batch from which on larger ones fill the GPU no better.
+    """Predict the GPU occupancy of a network's inference, and the smallest batch that fills the GPU.
 
-    Without --model the kernels that a model of PyTorch's launches expects are put through CUDA's occupancy calculation; their
-    number, step time, NVML utilisation and memory always come from there. The first line says where occupancy comes from.
+    Without --model, CUDA's occupancy calculation is applied to the kernels that PyTorch is expected to launch. The number of
+    kernels, step time, NVML utilisation and memory always come from there. The first line names where the occupancy comes from.
 
-    A factory of your own gives a module, which is called with images, or (module, inputs); its parameters batch, channels,
-    image_size, sequence, hidden and layers are given what the options say.
+    Your own factory returns a module that is called with images, or (module, inputs). Its parameters batch, channels,
+    image_size, sequence, hidden and layers get the values of these options.
 
     \b
     Example: epochcast predict-model occupancy --network resnet50 --gpu "A100 SXM4 80GB" --gpu T4 --batch 64
@@ -87,5 +98,5 @@ def occupancy(
         from .occupancy_plot import batches_figure
 
         save_figure(batches_figure(answered), plot)
-    click.echo(plain_json(answered) if as_json else prediction_text(answered))
+    terminal.say(plain_json(answered) if as_json else prediction_text(answered), as_is=as_json)
     return 0

@@ -7,13 +7,13 @@ import click
 from ..lazy_group import LazyGroup
 
 _COMMANDS = {
-    "convmeter": "ConvMeter's performance model, on measured networks.",
-    "distributed": "The white-box model of distributed training, on measured runs or operators.",
-    "occupancy": "A predictor of GPU occupancy, on measured networks.",
-    "regressor": "The black-box latency predictor, on profiles of several GPUs.",
+    "convmeter": "Fit ConvMeter's performance model to measured networks.",
+    "distributed": "Fit the white-box model of distributed training to measured runs or operators.",
+    "occupancy": "Fit a predictor of GPU occupancy to measured networks.",
+    "regressor": "Fit the black-box latency predictor to profiles of several GPUs.",
 }
 
 
 @click.group(cls=LazyGroup, package=__name__, summaries=_COMMANDS)
 def train() -> None:
-    """Fit a predictor on measurements."""
+    """Fit a predictor to measurements."""

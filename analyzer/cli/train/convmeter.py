@@ -17,7 +17,7 @@ from ...backends.convmeter.forms import FORMS
 from ...backends.convmeter.predictor import Predictor
 from ...errors import InputError
 from ...plain_json import plain_json
-from .. import progress
+from .. import progress, terminal
 from ..convmeter_text import rests_on
 
 _PATH = click.Path(path_type=Path)
@@ -27,13 +27,19 @@ FEWEST_OF_ONE = 6
 
 
 @click.command("convmeter")
-@click.option("--data", type=_PATH, multiple=True, required=True, metavar="CSV", help="Measured networks (repeatable).")
-@click.option("--features", type=_PATH, metavar="CSV", help="Layer metrics of timm's networks, for timm's tables.")
-@click.option("--families", type=_PATH, metavar="CSV", help="Family of each network and which are ConvNets, for timm's tables.")
-@click.option("--all-networks", is_flag=True, help="Also what --families says is no ConvNet.")
-@click.option("--network", metavar="NAME", help="Tune to this network: fit on its own points alone (section 4.3 of the paper).")
-@click.option("--form", type=click.Choice(list(FORMS)), default="default", show_default=True, help="Of the performance model.")
-@click.option("--out", type=_PATH, required=True, metavar="DIR", help="The folder to write to.")
+@click.option(
+    "--data", type=_PATH, multiple=True, required=True, metavar="CSV", help="Table of measured networks (repeatable)."
+)
+@click.option("--features", type=_PATH, metavar="CSV", help="Layer metrics of timm's networks, needed for timm's tables.")
+@click.option(
+    "--families", type=_PATH, metavar="CSV", help="Family of each network and whether it is a ConvNet, for timm's tables."
+)
+@click.option("--all-networks", is_flag=True, help="Include networks that --families says are no ConvNets.")
+@click.option("--network", metavar="NAME", help="Fit on the points of this network alone (section 4.3 of the paper).")
+@click.option(
+    "--form", type=click.Choice(list(FORMS)), default="default", show_default=True, help="Form of the performance model."
+)
+@click.option("--out", type=_PATH, required=True, metavar="DIR", help="Folder to write the model to.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def convmeter(
     data: tuple[Path, ...],
@@ -45,11 +51,11 @@ def convmeter(
     out: Path,
     as_json: bool,
 ) -> int:
-    """Fit ConvMeter's performance model on measured networks, each device and precision apart.
+    """Fit ConvMeter's performance model to measured networks, each device and precision separately.
 
-    Reads what `epochcast evaluate convmeter` reads. A model tuned to one --network tells its batches and numbers of devices
-    between those measured, and nothing else: its points among those of other networks do as well there, and far better for
-    other sizes of the image.
+    Reads the tables that `epochcast evaluate convmeter` reads. A model tuned to one --network is good only for batches and
+    numbers of devices between the measured ones. A model of many networks is as good there, and far better for other image
+    sizes.
 
     \b
     Example: epochcast train convmeter --data points.csv --out my-gpu
@@ -64,7 +70,7 @@ def convmeter(
     predictor = Predictor.fit(points, form)
     progress.clear()
     for sentence in predictor.unfitted:
-        click.echo(f"epochcast: not fitted: {sentence}", err=True)
+        terminal.note(f"not fitted: {sentence}")
     predictor.save(out)
     answer = {
         "rows": len(points),
@@ -76,7 +82,7 @@ def convmeter(
             {"device": cell.device, "precision": cell.precision, "fitted": fitted_json(cell)} for cell in predictor.cells
         ],
     }
-    click.echo(plain_json(answer) if as_json else _text(answer, out))
+    terminal.say(plain_json(answer) if as_json else _text(answer, out), as_is=as_json)
     return 0
 
 

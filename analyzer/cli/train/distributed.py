@@ -17,7 +17,7 @@ from ...backends.distributed.coefficients import Coefficients
 from ...backends.distributed.question import require_torch
 from ...backends.distributed.runs import read_runs
 from ...errors import InputError
-from .. import progress
+from .. import progress, terminal
 from ..tables import table
 
 _PATH = click.Path(path_type=Path)
@@ -25,15 +25,15 @@ _PATH = click.Path(path_type=Path)
 
 @click.command()
 @click.option("--data", type=_PATH, multiple=True, metavar="CSV", help="Measured runs on several GPUs (repeatable).")
-@click.option("--operators", type=_PATH, metavar="PATH", help="Operators of `benchmark operators`, CSV or a folder of them.")
-@click.option("--gpus", type=_PATH, metavar="FILE", help="A TOML file with GPUs of your own.")
-@click.option("--out", type=_PATH, required=True, metavar="DIR", help="The folder to write to.")
+@click.option("--operators", type=_PATH, metavar="PATH", help="Operators from `benchmark operators`, a CSV file or a folder.")
+@click.option("--gpus", type=_PATH, metavar="FILE", help="TOML file with GPUs of your own.")
+@click.option("--out", type=_PATH, required=True, metavar="DIR", help="Folder to write the model to.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def distributed(data: tuple[Path, ...], operators: Path | None, gpus: Path | None, out: Path, as_json: bool) -> int:
-    """Fit the white-box model of distributed training on measured runs, on measured operators, or both.
+    """Fit the white-box model of distributed training to measured runs, measured operators, or both.
 
-    Runs give the efficiencies of the recipe `default`; without any those that come with epochcast are kept. Operators give the
-    model of `--operators learned`. `epochcast predict-model distributed --calibration DIR` uses both.
+    Runs set the efficiencies of the recipe `default`; without runs the built-in ones stay. Operators set the model of
+    `--operators learned`. `epochcast predict-model distributed --calibration DIR` uses both.
 
     \b
     Example: epochcast train distributed --data vtrain_multi_node.csv --out my-clusters
@@ -50,7 +50,7 @@ def distributed(data: tuple[Path, ...], operators: Path | None, gpus: Path | Non
     if operators is not None:
         answer |= {"operators": _fit_operators(operators, gpus, out)}
     answer["seconds"] = round(time.monotonic() - began, 1)
-    click.echo(json.dumps(answer) if as_json else _text(answer, out))
+    terminal.say(json.dumps(answer) if as_json else _text(answer, out), as_is=as_json)
     return 0
 
 

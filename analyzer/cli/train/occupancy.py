@@ -18,7 +18,7 @@ from ...backends.occupancy.points import LABELS, TARGETS
 from ...backends.occupancy.predictor import DEFAULT_MODEL, FOLDS, Predictor
 from ...backends.occupancy.predictor_files import make_folder
 from ...plain_json import plain_json
-from .. import progress
+from .. import progress, terminal
 from ..occupancy_text import fitted_text, labels_text
 
 _PATH = click.Path(path_type=Path)
@@ -26,26 +26,44 @@ _PATH = click.Path(path_type=Path)
 
 @click.command("occupancy")
 @click.option(
-    "--data", type=_PATH, multiple=True, required=True, metavar="PATH", help="Table of labels, or its folder (repeatable)."
+    "--data",
+    type=_PATH,
+    multiple=True,
+    required=True,
+    metavar="PATH",
+    help="Table of labels, or the folder that holds it (repeatable).",
 )
-@click.option("--model", type=click.Choice(list(MODELS)), default=DEFAULT_MODEL, show_default=True, help="What is fitted.")
-@click.option("--target", type=click.Choice(TARGETS), default="mean", show_default=True, help="Over kernels, what is told.")
+@click.option("--model", type=click.Choice(list(MODELS)), default=DEFAULT_MODEL, show_default=True, help="Model to fit.")
 @click.option(
-    "--epochs", type=click.IntRange(1, 100_000), default=EPOCHS, show_default=True, metavar="N", help="Of a neural model."
+    "--target",
+    type=click.Choice(TARGETS),
+    default="mean",
+    show_default=True,
+    help="Occupancy to predict: mean over kernels, weighted by time, or maximum.",
 )
-@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, metavar="N", help="Of what is random.")
+@click.option(
+    "--epochs",
+    type=click.IntRange(1, 100_000),
+    default=EPOCHS,
+    show_default=True,
+    metavar="N",
+    help="Training epochs of a neural model.",
+)
+@click.option(
+    "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, metavar="N", help="Seed of the random numbers."
+)
 @click.option(
     "--folds",
     type=click.IntRange(0, 1000),
     default=FOLDS,
     show_default=True,
     metavar="N",
-    help="Groups of networks that are left out in turn to see the error on new ones; 0: one fit, no interval.",
+    help="Groups of networks to leave out in turn, to estimate the error on new ones; 0: one fit, no interval.",
 )
-@click.option("--labels", type=click.Choice(LABELS), help="Take rows with these labels only, where a table has several kinds.")
-@click.option("--gpu", metavar="NAME", help="Which GPU it was measured on, where the table does not tell.")
-@click.option("--gpus", type=_PATH, metavar="FILE", help="A TOML file with GPUs of your own.")
-@click.option("--out", type=_PATH, required=True, metavar="DIR", help="The folder to write to.")
+@click.option("--labels", type=click.Choice(LABELS), help="Use only rows with these labels, if a table has several kinds.")
+@click.option("--gpu", metavar="NAME", help="GPU it was measured on, if the table does not name it.")
+@click.option("--gpus", type=_PATH, metavar="FILE", help="TOML file with GPUs of your own.")
+@click.option("--out", type=_PATH, required=True, metavar="DIR", help="Folder to write the model to.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def occupancy(
     data: tuple[Path, ...],
@@ -60,10 +78,10 @@ def occupancy(
     out: Path,
     as_json: bool,
 ) -> int:
-    """Fit a predictor of GPU occupancy on measured networks.
+    """Fit a predictor of GPU occupancy to measured networks.
 
     Reads tables of `epochcast benchmark occupancy`, and occupancy.csv, sweep.csv and ncu.csv of the project's own GPU
-    measurements. Each network is exported by PyTorch once, for its graph.
+    measurements. PyTorch exports each network once, for its graph.
 
     \b
     Example: epochcast train occupancy --data points.csv --out my-gpu
@@ -78,14 +96,14 @@ def occupancy(
     predictor = Predictor.fit(labelled, model, target, {"seed": seed, "epochs": epochs}, folds, progress.show)
     progress.clear()
     for sentence in (*reading.notes, *(f"left out: {name}: {reason}" for name, reason in labelled.left_out.items())):
-        click.echo(f"epochcast: {sentence}", err=True)
+        terminal.note(sentence)
     predictor.save(out)
     answer = {
         **fitted_json(predictor),
         "seconds": round(time.monotonic() - began, 1),
         "left_out": {**reading.left_out, **({"the network cannot be built": labelled.lacking} if labelled.lacking else {})},
     }
-    click.echo(plain_json(answer) if as_json else _text(answer, out))
+    terminal.say(plain_json(answer) if as_json else _text(answer, out), as_is=as_json)
     return 0
 
 

@@ -13,7 +13,7 @@ import click
 from ....regressor import PaperPredictor, Predictor, load_catalog
 from ....regressor.precision import Precision
 from ...training_data import load_training_data
-from .. import progress
+from .. import progress, terminal
 from ..precision import precision_option
 from ..recipe import Recipe, recipe_option
 
@@ -27,17 +27,17 @@ _NEW = {"P2": "on a new workload", "P3": "on a new model", "P4": "on a new GPU"}
     required=True,
     multiple=True,
     metavar="PATH",
-    help="A corpus (repeatable): of a campaign, CSV, a folder of profiles, or a folder of traces with label files.",
+    help="Corpus (repeatable): a campaign's folder, CSV, a folder of profiles, or of traces with label files.",
 )
-@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="A TOML file with GPUs of your own.")
-@precision_option("the matrix products of jobs in the data that do not say theirs")
+@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="TOML file with GPUs of your own.")
+@precision_option("jobs in the data that do not name their own")
 @recipe_option
-@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="The folder to write the model to.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Folder to write the model to.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def regressor(
     data: tuple[Path, ...], gpus: Path | None, precision: Precision | None, recipe: Recipe, out: Path, as_json: bool
 ) -> int:
-    """Fit the black-box latency predictor on profiles of several GPUs.
+    """Fit the black-box latency predictor to profiles of several GPUs.
 
     \b
     Example: epochcast train regressor --data cloud_hw_trainpred.csv --out my-model
@@ -45,16 +45,16 @@ def regressor(
              epochcast train regressor --data traces/ --out my-model
              epochcast train regressor --recipe paper --data cloud_hw_trainpred.csv --out my-paper
 
-    Runs of a corpus on a CPU, or on a GPU that no catalogue has, are left out and named. In a folder of traces, beside
-    each NAME.parquet or NAME.csv stands NAME.json with its "workload", its "group" and, where known, its true epochs
-    ("epoch_starts", "epoch_ends", "training"); otherwise they are detected. The paper's recipe takes a few minutes: it is
-    fitted a dozen times, for intervals that the paper does not have.
+    Runs on a CPU, or on a GPU that is in no catalogue, are left out and named. In a folder of traces each NAME.parquet or
+    NAME.csv has a NAME.json with its "workload", its "group" and, if known, its true epochs ("epoch_starts", "epoch_ends",
+    "training"); otherwise they are detected. The paper's recipe takes a few minutes: it is fitted a dozen times to get
+    intervals, which the paper does not have.
     """
     began = time.monotonic()
     catalog = load_catalog(gpus)
     profiles, left_out = load_training_data(data, catalog)
     for sentence in left_out:
-        click.echo(f"epochcast: {sentence}", err=True)
+        terminal.note(sentence)
     profiles = [replace(profile, precision=profile.precision or precision) for profile in profiles]
     predictor = (Predictor if recipe == "default" else PaperPredictor).fit(profiles, catalog, progress=progress.show)
     progress.clear()
@@ -80,14 +80,14 @@ def regressor(
         }
         click.echo(json.dumps(answer))
         return 0
-    click.echo(f"{out}: fitted on {len(profiles)} profiles of {', '.join(gpus_seen)} in {seconds} s")
+    terminal.say(f"{out}: fitted on {len(profiles)} profiles of {', '.join(gpus_seen)} in {seconds} s")
     errors = ", ".join(f"{error:.1f} % {_NEW[protocol]}" for protocol, error in accuracy.items())
-    click.echo(f"mean error on what was left out: {errors}")
+    terminal.say(f"mean error on what was left out: {errors}")
     if not metrics:
-        click.echo("metrics: none, as too few profiles have telemetry; only the speeds of GPUs were learnt")
+        terminal.say("metrics: none, as too few profiles have telemetry; only the speeds of GPUs were learnt")
         return 0
-    click.echo(f"metrics: {', '.join(metrics)}")
+    terminal.say(f"metrics: {', '.join(metrics)}")
     if recipe == "default":  # the paper's are features, a hundred of them: --json
         for name, reason in excluded.items():
-            click.echo(f"not used: {name} ({reason})")
+            terminal.say(f"not used: {name} ({reason})")
     return 0

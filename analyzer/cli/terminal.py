@@ -1,0 +1,40 @@
+"""Text as wide as the terminal. What goes into a file or a pipe keeps its lines, so that other programs can read it."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import textwrap
+from typing import TextIO
+
+import click
+
+
+def width(stream: TextIO | None) -> int | None:
+    """Columns of the terminal that ``stream`` goes to; None where it goes elsewhere."""
+    return shutil.get_terminal_size().columns if stream is not None and stream.isatty() else None
+
+
+def say(text: str, *, err: bool = False, as_is: bool = False) -> None:
+    """Print ``text``; on a terminal a line that is too long goes on below, indented, unless ``as_is`` (JSON)."""
+    columns = None if as_is else width(sys.stderr if err else sys.stdout)
+    click.echo(text if columns is None else "\n".join(_wrapped(line, columns) for line in text.split("\n")), err=err)
+
+
+def note(sentence: str) -> None:
+    """Say on standard error what the reader of an answer has to know about it."""
+    say(f"epochcast: {sentence}", err=True)
+
+
+def _wrapped(line: str, columns: int) -> str:
+    if len(line) <= columns:
+        return line
+    indent = " " * (len(line) - len(line.lstrip()))
+    return textwrap.fill(
+        line.strip(),
+        columns,
+        initial_indent=indent,
+        subsequent_indent=f"{indent}  ",
+        break_long_words=False,  # paths and commands are copied
+        break_on_hyphens=False,
+    )
