@@ -15,7 +15,7 @@ from .cycles import NO_STEP, Throughput
 from .errors import InputError
 from .instances import Instance
 from .jobs.current_instance import Rented
-from .predictions import Answer, comparable, of_gpus_and_batch, of_memory, of_precision, predict_job
+from .predictions import Answer, comparable, of_gpus_and_batch, of_memory, of_precision, of_sensors, predict_job
 from .profiles import Source, on_gpus, slowest_of, throughput_of, waits_of, with_own
 from .recommendation import Limits, MemoryNeed, Objective, Work
 from .recommendations import Recommended, recommend_job
@@ -51,6 +51,10 @@ class JobResult:
     def catalog(self) -> Catalog:
         """The GPUs, those of the sources among them."""
         return self.predictor.catalog
+
+    def with_energy(self) -> JobResult:
+        """The same for a reader who is shown energy: with a note on power sensors that do not see all of it."""
+        return replace(self, notes=(*self.notes, *of_sensors(self.sources, self.answers, self.catalog)))
 
     def recommended(
         self,

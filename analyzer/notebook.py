@@ -194,18 +194,17 @@ class Job:
             InputError: a GPU is not known, or there is nothing to predict from.
         """
         names = [targets] if isinstance(targets, str) else targets
-        return Predictions(
-            answer_job(
-                self.sources,
-                _predictor(),
-                _instances(),
-                targets=names,
-                epochs=epochs,
-                target_gpus=target_gpus,
-                batch_may_grow=batch_may_grow,
-                of_job=self.notes,
-            )
+        result = answer_job(
+            self.sources,
+            _predictor(),
+            _instances(),
+            targets=names,
+            epochs=epochs,
+            target_gpus=target_gpus,
+            batch_may_grow=batch_may_grow,
+            of_job=self.notes,
         )
+        return Predictions(result.with_energy())
 
     def recommend(
         self,

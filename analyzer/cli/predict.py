@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ from ...regressor.precision import Precision, likely_precisions
 from ..cycles import rates
 from ..errors import InputError
 from ..job_result import JobResult, answer_job
-from ..predictions import of_sensors
 from ..profiles import read_sources, with_precision
 from .batch import batch_may_grow_option
 from .per_step import per_step
@@ -92,8 +91,7 @@ def predict(
     )
     if epochs is not None and result.slowest.profile.epoch_s is None:
         raise InputError("no epochs were found, so there are only ratios: --epochs needs seconds; record a trace with epochs")
-    # Only this command shows energy.
-    result = replace(result, notes=(*result.notes, *of_sensors(result.sources, result.answers, result.catalog)))
+    result = result.with_energy()
     explanations = _explanations(result) if explain else None
     if as_json:
         click.echo(json.dumps({"recipe": recipe} | _json(result, explanations), indent=2))
