@@ -17,6 +17,7 @@ from ..cycles import rates
 from ..errors import InputError
 from ..job_result import JobResult, answer_job
 from ..profiles import read_sources, with_precision
+from . import terminal
 from .batch import batch_may_grow_option
 from .per_step import per_step
 from .precision import precision_option
@@ -96,7 +97,7 @@ def predict(
     if as_json:
         click.echo(json.dumps({"recipe": recipe} | _json(result, explanations), indent=2))
     else:
-        click.echo(sentences(result, explanations, in_full=bool(targets)))
+        terminal.say(sentences(result, explanations, in_full=bool(targets)))
     return 0 if any(answer.fits is not False for answer in result.answers) else 1
 
 

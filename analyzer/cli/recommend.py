@@ -20,6 +20,7 @@ from ..profiles import read_sources, with_precision
 from ..recommendation import Limits, MemoryNeed, Objective, Recommendation, Work
 from ..recommendation.memory_fit import GIB
 from ..recommendation.skypilot import resources_yaml
+from . import terminal
 from .batch import batch_may_grow_option
 from .old_names import spot_option
 from .per_step import per_step
@@ -180,7 +181,7 @@ def recommend(
 
         _draw(relative_figure(ranking.recommendations, profile.gpu), plot_relative, profile)
     for sentence in (*about, *notes, *([old] if old else [])):
-        click.echo(f"epochcast: {sentence}", err=True)
+        terminal.note(sentence)
 
     def shown(row: Recommendation) -> dict[str, Any]:
         return row.to_json() | rates(rate, row.prediction.ratio)
@@ -214,7 +215,7 @@ def recommend(
         candidates = [decision.first, *(rival.recommendation for rival in decision.rivals)]
         click.echo(resources_yaml(candidates, job_title(source, epochs, found.gpus)), nl=False)
     else:
-        click.echo(recommend_text(source, found, epochs, objective, rate), err=not ranking.recommendations)
+        terminal.say(recommend_text(source, found, epochs, objective, rate), err=not ranking.recommendations)
     return 0 if ranking.recommendations else 1
 
 
