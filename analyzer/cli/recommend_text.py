@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 
 import numpy as np
 
+from ..basis import BOTH_MEASURED
 from ..cycles import Throughput
 from ..profiles import Source
 from ..recommendation import Decision, Objective, Ranking, Recommendation
@@ -47,6 +48,7 @@ def recommend_text(
             lines.append(f"and {len(rows) - len(shown)} more (--json has all)")
         lines.append(
             "* no other instance is both faster and cheaper"
+            + "; ~ by its data sheet: nothing was measured there" * any(map(_by_data_sheet, shown))
             + "; ? may not fit" * (need is not None and any(r.fits is None for r in shown))
         )
         if rows[0].job is not None:
@@ -89,7 +91,7 @@ def _row(row: Recommendation, *, memory_known: bool) -> tuple[str, ...]:
     count, number = row.instance.count, row.instances
     has = row.instance.gpu if count == number == 1 else f"{count} {row.instance.gpu}"
     gpu = f"{f'{row.gpus} of ' * (row.gpus < count * number)}{f'{number} x ' * (number > 1)}{has}"
-    marks = "*" * row.pareto + "?" * (memory_known and row.fits is None)
+    marks = "*" * row.pareto + "~" * _by_data_sheet(row) + "?" * (memory_known and row.fits is None)
     where = (marks, row.instance.name, row.instance.cloud, row.instance.region, gpu)
     price = (f"{row.usd_per_hour:.3f}", row.instance.date.isoformat())
     if row.seconds is None or row.usd is None:
@@ -103,6 +105,10 @@ def _row(row: Recommendation, *, memory_known: bool) -> tuple[str, ...]:
         f"{_usd(row.usd.low)} to {_usd(row.usd.high)}",
         *price,
     )
+
+
+def _by_data_sheet(row: Recommendation) -> bool:
+    return row.prediction.route not in BOTH_MEASURED
 
 
 def _spent(row: Recommendation, unit: str) -> str:
