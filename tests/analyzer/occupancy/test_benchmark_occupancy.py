@@ -95,7 +95,7 @@ def test_the_text_names_what_it_is(capsys):
     ("arguments", "said"),
     [
         (["--device", "cpu"], "name the GPU that they are to be modelled for by --gpu"),
-        (["--device", "cpu", "--gpu", "RTX 6000"], "did you mean RTX 6000 Ada"),
+        (["--device", "cpu", "--gpu", "RTX 6000"], "did you mean 'RTX 6000 Ada'"),
         (["--device", "cpu", "--gpu", "T4", "--ncu"], "leave out --ncu"),
         (["--device", "cpu", "--gpu", "T4", "--network", "resnet5"], "resnet5"),
         (["--device", "cpu", "--gpu", "T4", "--network", "my_nets:nothing"], "my_nets:nothing"),

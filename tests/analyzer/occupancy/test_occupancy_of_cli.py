@@ -201,7 +201,7 @@ def test_a_picture(tmp_path: Path, suffix: str, capsys: pytest.CaptureFixture[st
         (["no times.json", "--timeline", "time.png"], "'no times.json' does not tell when its kernels ran"),
         (["trace.json", "--timeline", "time.bmp"], "name a file that ends in"),
         (["trace.json", "--timeline", "time.png", "--bin", "1e-12"], "cannot cut 0.0006 s into bins of 1e-12 s"),
-        (["trace.json", "--timeline", "time.png", "--bin", "nan"], "into bins of nan s"),
+        (["trace.json", "--timeline", "time.png", "--bin", "nan"], "nan is not above 0"),
         (["trace.json", "--timeline", "time.png", "--bin", "0"], "--bin"),
         (["trace.json", "--bin", "1"], "--bin 1 is of no use without --timeline"),
     ],
