@@ -14,11 +14,8 @@ from ..regressor import Catalog, Predictor
 from .cycles import NO_STEP, Throughput
 from .errors import InputError
 from .instances import Instance
-from .jobs.current_instance import Rented
 from .predictions import Answer, comparable, of_gpus_and_batch, of_memory, of_precision, of_sensors, predict_job
 from .profiles import Source, on_gpus, slowest_of, throughput_of, waits_of, with_own
-from .recommendation import Limits, MemoryNeed, Objective, Work
-from .recommendations import Recommended, recommend_job
 
 if TYPE_CHECKING:
     from ..regressor import PaperPredictor
@@ -55,34 +52,6 @@ class JobResult:
     def with_energy(self) -> JobResult:
         """The same for a reader who is shown energy: with a note on power sensors that do not see all of it."""
         return replace(self, notes=(*self.notes, *of_sensors(self.sources, self.answers, self.catalog)))
-
-    def recommended(
-        self,
-        instances: Sequence[Instance],
-        *,
-        machines: int = 1,
-        data_parallel: bool = False,
-        work: Work | None = None,
-        need: MemoryNeed | None = None,
-        limits: Limits | None = None,
-        objective: Objective = "cost",
-        on: Rented | None = None,
-    ) -> Recommended:
-        """Rank what can be rented for the job; arguments and errors as `recommend_job` has them."""
-        return recommend_job(
-            self.sources,
-            self.answers,
-            instances,
-            self.predictor,
-            gpus=self.sources[0].profile.gpus,
-            machines=machines,
-            data_parallel=data_parallel,
-            work=work,
-            need=need,
-            limits=limits,
-            objective=objective,
-            on=on,
-        )
 
 
 def answer_job(

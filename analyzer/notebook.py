@@ -5,6 +5,7 @@ Results print as the commands do, show as a table in notebooks, and have ``to_fr
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -22,19 +23,19 @@ from .instances import Instance, load_instances
 from .job_result import JobResult, answer_job
 from .profiles import Source, read_sources, with_precision
 from .recommendation import Limits, Objective, Work
-from .recommendations import Recommended
+from .recommendations import Recommended, recommend_job
 from .trace import Trace, read_trace
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-class _Result:
+class _Result(ABC):
     """What all results are."""
 
+    @abstractmethod
     def to_frame(self) -> pd.DataFrame:
         """Return a row for each thing that the result is about."""
-        raise NotImplementedError
 
     def _repr_html_(self) -> str:
         table: str = self.to_frame().to_html(index=False, float_format="{:.4g}".format)
@@ -228,7 +229,7 @@ class Job:
         limits = Limits(_seconds(deadline), budget, regions, clouds, "spot" if spot else "on-demand")
         result = answer_job(self.sources, _predictor(), _instances(), of_job=self.notes)
         work = None if epochs is None else Work(epochs)
-        found = result.recommended(_instances(), work=work, limits=limits, objective=objective, data_parallel=data_parallel)
+        found = recommend_job(result, _instances(), work=work, limits=limits, objective=objective, data_parallel=data_parallel)
         return Recommendations(found, result, epochs, objective)
 
 

@@ -202,12 +202,12 @@ def of_gpus_and_batch(sources: Sequence[Source], answers: Sequence[Answer], *, b
     profile = sources[0].profile
     before, after = profile.gpus, answers[0].prediction.gpus if answers else profile.gpus
     batch = "grows with a GPU's memory, as if the job then needed no more epochs" if batch_may_grow else "stays as it is"
-    told = f"the batch{' on each GPU' * (max(before, after) > 1)} {batch}"
+    of_batch = f"the batch{' on each GPU' * (max(before, after) > 1)} {batch}"
     if before == after:
-        return told
+        return of_batch
     number = f"{after} GPU{'s' * (after > 1)} instead of {before}"
     scaled = f"{number}, as measured jobs scaled within one machine (each holds the whole model)"
-    return f"{scaled}; {told}{of_equal_work(profile.unit)}"
+    return f"{scaled}; {of_batch}{of_equal_work(profile.unit)}"
 
 
 def of_equal_work(unit: Unit | None) -> str:

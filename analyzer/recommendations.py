@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from ..regressor import Prediction, Predictor
+from ..regressor import Prediction
 from ..regressor.profile import Unit
 from .instances import Instance
+from .job_result import JobResult
 from .jobs.current_instance import Rented, rented
-from .predictions import Answer, of_equal_work
-from .profiles import Source, slowest_of
+from .predictions import of_equal_work
 from .recommendation import (
     Decision,
     Limits,
@@ -30,9 +29,6 @@ from .recommendation import (
 from .recommendation.experiment import Run
 from .recommendation.memory_fit import most_memory
 from .recommendation.verdict import Verdict, verdict
-
-if TYPE_CHECKING:
-    from ..regressor import PaperPredictor
 
 
 @dataclass(frozen=True)
@@ -84,12 +80,9 @@ class Recommended:
 
 
 def recommend_job(
-    sources: Sequence[Source],
-    answers: Sequence[Answer],
+    result: JobResult,
     instances: Sequence[Instance],
-    predictor: Predictor | PaperPredictor,
     *,
-    gpus: int,
     machines: int = 1,
     data_parallel: bool = False,
     work: Work | None = None,
@@ -98,15 +91,12 @@ def recommend_job(
     objective: Objective = "cost",
     on: Rented | None = None,
 ) -> Recommended:
-    """Rank what can be rented for the job of ``sources``, which is as slow as its slowest GPU.
+    """Rank what can be rented for a job, which is as slow as its slowest GPU.
 
     Args:
-        sources: what can be compared of the job's GPUs (`predictions.comparable`).
-        answers: of `predictions.predict_job`, for these sources.
+        result: of `answer_job`, for all GPUs of the catalogue.
         instances: what can be rented.
-        predictor: that made the answers; those of the sources are among its GPUs.
-        gpus: of the job, also those that say nothing.
-        machines: that these are in now.
+        machines: that the job's GPUs are in now.
         data_parallel: a job of one GPU would run on several as well; one of several does.
         work: what is still to be done; None ranks one epoch (or step).
         need: memory per GPU; None takes the most that a source used.
@@ -116,6 +106,7 @@ def recommend_job(
     Raises:
         InputError: as `recommend` and `whole_job` do.
     """
+    sources, answers, gpus = result.sources, result.answers, result.sources[0].profile.gpus
     slowest = {answer.prediction.gpu: sources[answer.slowest].profile for answer in answers}
     need = need or most_memory(sources)
 
@@ -131,9 +122,9 @@ def recommend_job(
     ranking = recommend(
         [replace(answer.prediction, gpus=math.ceil(gpus / machines)) for answer in answers],
         instances,
-        predictor.catalog,
+        result.catalog,
         job_of=job,
-        on_gpus=predictor.on_gpus if gpus > 1 or data_parallel else None,
+        on_gpus=result.predictor.on_gpus if gpus > 1 or data_parallel else None,
         need=need,
         limits=limits,
         objective=objective,
@@ -142,11 +133,11 @@ def recommend_job(
     )
     decision = decide(ranking.recommendations, objective, run_on if work else None)
     limits, unit = limits or Limits(), sources[0].profile.unit
-    on = on or rented(slowest_of(sources).gpu.name, gpus, instances, machines=machines, market=limits.market)
+    on = on or rented(result.slowest.gpu.name, gpus, instances, machines=machines, market=limits.market)
     current = None
     if on.instance is not None:
         as_it_is = [answer.prediction for answer in answers]
-        now = recommend(as_it_is, [on.instance], predictor.catalog, job_of=job, limits=Limits(market=on.market), gpus=gpus)
+        now = recommend(as_it_is, [on.instance], result.catalog, job_of=job, limits=Limits(market=on.market), gpus=gpus)
         current = now.cheapest
     what = verdict(decision, current, objective, unit or "epoch", limits)
     return Recommended(ranking, decision, need, gpus, machines, unit, on, current, what)

@@ -58,7 +58,7 @@ def why(
     if new and unverified:
         parts.append(f"unverified: {', '.join(unverified)}")
     if abs(moved) > _WORTH_SAYING:
-        parts.append(f"moved by {math.expm1(moved):+.0%}, as no GPU that is better by every count is told to be slower")
+        parts.append(f"moved by {math.expm1(moved):+.0%}, so that no GPU that is better by every count is predicted slower")
     if pair.source.wait_share:
         parts.append(f"{pair.source.wait_share:.0%} of the time goes to waiting for checkpoints, and stays")
     if pair.source.epoch_s is None:

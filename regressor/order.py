@@ -1,4 +1,4 @@
-"""The order of the answers: a GPU that is better by every count is not told to be slower.
+"""The order of the answers: a GPU that is better by every count is not predicted slower.
 
 Answers of several kinds stand side by side (measured with telemetry, by other jobs, by data sheets), and a correction that
 telemetry gives one GPU does not reach its neighbours; much of it is the hosts that the GPUs were measured in.
@@ -17,7 +17,7 @@ Vector = NDArray[np.float64]
 
 # Rate and bandwidth of a GPU that counts as better: closer, two GPUs are as good as equal.
 _BETTER = 1.1
-# How much slower it may still be told to be, log: measured rates of one release differ by as much (../shared/data/cross_gpu).
+# How much slower it may still be predicted, log: measured rates of one release differ by as much (../shared/data/cross_gpu).
 _SLACK = math.log(1.03)
 
 

@@ -20,6 +20,7 @@ from ..profiles import read_sources, with_precision
 from ..recommendation import Limits, MemoryNeed, Objective, Recommendation, Work
 from ..recommendation.memory_fit import GIB
 from ..recommendation.skypilot import resources_yaml
+from ..recommendations import recommend_job
 from . import terminal
 from .batch import batch_may_grow_option
 from .old_names import spot_option
@@ -156,7 +157,8 @@ def recommend(
         tokens_per_step=tokens_per_step,
         of_job=of_job,
     )
-    found = result.recommended(
+    found = recommend_job(
+        result,
         instances,
         machines=machines,
         data_parallel=data_parallel,

@@ -22,7 +22,7 @@ from ..profiles import Source
 from ..recommendation import Limits, Objective, Recommendation, Work
 from ..recommendation import recommend as rank
 from ..recommendation.rank import cost_of, time_of
-from ..recommendations import Recommended
+from ..recommendations import Recommended, recommend_job
 from .answers import (
     CurrentInstance,
     InstanceAnswer,
@@ -181,7 +181,8 @@ class Advisor:
         limits = limits or self.limits
         profile = result.slowest.profile
         work = Work(epochs) if epochs is not None and profile.epoch_s is not None else None
-        found = result.recommended(
+        found = recommend_job(
+            result,
             self.instances,
             machines=machines,
             data_parallel=data_parallel,

@@ -1,9 +1,9 @@
-"""Whether a better GPU is ever told to be slower, and what it costs to see to it, as tables.
+"""Whether a better GPU is ever predicted slower, and what preventing that costs, as tables.
 
     EPOCHCAST_SHARED=../shared python benchmarks/regressor/order.py [--write]
 
 A GPU is better where its arithmetic rate in every likely precision and its memory bandwidth are 10 % higher; it must not be
-told more than 3 % slower. Asked are five GPUs in every precision: with the telemetry of an image network, of one whose GPU
+predicted more than 3 % slower. Asked are five GPUs in every precision: with the telemetry of an image network, of one whose GPU
 waits for its host, and with none. The second table scores answers in order beside those that the recipe gives. Five minutes.
 """
 
@@ -35,7 +35,7 @@ def lines() -> Iterator[str]:
     """The tables, line by line as the figures come."""
     predictor, catalog = Predictor.load(), load_catalog()
     example = Profile.from_json(json.loads(EXAMPLE.read_text("utf-8")))
-    yield from header("asked from", "of pairs a better one is told slower, by the recipe", "worst", "in order")
+    yield from header("asked from", "pairs in which the better one is predicted slower, by the recipe", "worst", "in order")
     for kind, busy in KINDS.items():
         found: dict[bool, list[float]] = {False: [], True: []}
         for source, precision in product(SOURCES, PRECISIONS):
@@ -64,7 +64,7 @@ def on(gpu: Gpu, example: Profile, of: Gpu, precision: Precision, busy: float | 
 
 
 def violations(ratios: dict[str, float], catalog: Catalog, precision: Precision) -> list[float]:
-    """By which factor a better GPU is told to be slower, where it is."""
+    """By which factor a better GPU is predicted slower, where it is."""
     factors = []
     for one, other in permutations(ratios, 2):
         rates = [(arithmetic_rate(catalog[name], precision), catalog[name].memory_bandwidth) for name in (one, other)]
