@@ -16,6 +16,7 @@ from .errors import InputError
 from .instances import Instance
 from .predictions import Answer, comparable, of_gpus_and_batch, of_memory, of_precision, of_sensors, predict_job
 from .profiles import Source, on_gpus, slowest_of, throughput_of, waits_of, with_own
+from .recommendation import MemoryNeed
 
 if TYPE_CHECKING:
     from ..regressor import PaperPredictor
@@ -66,6 +67,7 @@ def answer_job(
     batch_may_grow: bool = False,
     samples_per_step: float | None = None,
     tokens_per_step: float | None = None,
+    need: MemoryNeed | None = None,
     of_job: Sequence[str] = (),
 ) -> JobResult:
     """Predict a job on other GPUs.
@@ -77,7 +79,7 @@ def answer_job(
         targets: any names of GPUs; None: all of the catalogue.
         epochs: epochs (or steps, cycles) of the whole job, to answer for that too.
         gpus: of the job; None: as many as were read, or as a profile says.
-        target_gpus, batch_may_grow: as `predict_job` has them.
+        target_gpus, batch_may_grow, need: as `predict_job` has them.
         samples_per_step, tokens_per_step: of all GPUs together, for the throughput.
         of_job: sentences on how the sources came to be.
 
@@ -99,10 +101,12 @@ def answer_job(
         notes.append("how long the whole job takes is not known: no epochs were found, so there are only ratios")
         epochs = None
     names = None if targets is None else [catalog.resolve(name).name for name in targets]
-    answers = predict_job(predictor, catalog, sources, names, epochs, target_gpus=target_gpus, batch_may_grow=batch_may_grow)
+    answers = predict_job(
+        predictor, catalog, sources, names, epochs, target_gpus=target_gpus, batch_may_grow=batch_may_grow, need=need
+    )
     notes.append(of_precision(slowest, answers) if isinstance(predictor, Predictor) else predictor.note(slowest.profile))
     notes.append(of_gpus_and_batch(sources, answers, batch_may_grow=batch_may_grow))
-    notes += of_memory(sources, answers)
+    notes += of_memory(sources, answers, need)
     return JobResult(tuple(sources), tuple(answers), predictor, rate, tuple(notes))
 
 

@@ -144,6 +144,7 @@ def predict_job(
     *,
     target_gpus: int | None = None,
     batch_may_grow: bool = False,
+    need: MemoryNeed | None = None,
 ) -> list[Answer]:
     """Predict the job of these GPUs on each target, fastest first.
 
@@ -154,6 +155,7 @@ def predict_job(
         epochs: of the whole job, to answer for that too.
         target_gpus: of each target; None: as many as the job has.
         batch_may_grow: with the memory of the target; else the batch stays.
+        need: memory per GPU; None takes the most that a source used.
     """
 
     def moved(source: Source) -> dict[str, Prediction]:
@@ -164,7 +166,7 @@ def predict_job(
             predictions = [predictor.on_gpus(one, target_gpus) for one in predictions]
         return {one.gpu: one for one in predictions}
 
-    by_source, need = [moved(source) for source in sources], most_memory(sources)
+    by_source, need = [moved(source) for source in sources], need or most_memory(sources)
     answers = [_answer(catalog, sources, [found[gpu] for found in by_source], epochs, need) for gpu in by_source[0]]
     return sorted(answers, key=lambda answer: _pace(answer.prediction))
 
@@ -215,12 +217,14 @@ def of_equal_work(unit: Unit | None) -> str:
     return "" if unit in ("epoch", None) else f"; times are of as much work as a {unit} has here"
 
 
-def of_memory(sources: Sequence[Source], answers: Sequence[Answer]) -> list[str]:
-    """A sentence on the GPUs whose memory is too small for the job, if there are any."""
-    small, need = [answer.prediction.gpu for answer in answers if answer.fits is False], most_memory(sources)
-    if not small or need is None:
+def of_memory(sources: Sequence[Source], answers: Sequence[Answer], need: MemoryNeed | None = None) -> list[str]:
+    """A sentence on the GPUs whose memory is too small for the job, if there are any; ``need`` as `predict_job` has it."""
+    small, used = [answer.prediction.gpu for answer in answers if answer.fits is False], most_memory(sources)
+    if not small:
         return []
-    return [f"the job has {need.bytes / GIB:.3g} GiB in use on a GPU and does not fit into {', '.join(small)}"]
+    if need is not None or used is None:  # the user knows what it is
+        return [f"the job does not fit into {', '.join(small)}"]
+    return [f"the job has {used.bytes / GIB:.3g} GiB in use on a GPU and does not fit into {', '.join(small)}"]
 
 
 def _answer(

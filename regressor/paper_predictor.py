@@ -75,10 +75,10 @@ class PaperPredictor:
         def errors(protocol: str, also: Callable[[Recipe, Rows], object] = lambda fitted, test: None) -> NDArray[np.float64]:
             """Log errors of what was left out, shape (n,)."""
 
-            def told(done: int, folds: int) -> None:
+            def step(done: int, folds: int) -> None:
                 progress(f"{protocol}: fit {done + 1} of {folds}")
 
-            predicted, _, _ = out_of_fold(pairs, protocol, recipe, progress=told, also=also)
+            predicted, _, _ = out_of_fold(pairs, protocol, recipe, progress=step, also=also)
             accuracy[protocol] = asdict(score(seconds, predicted))
             return np.log(predicted / seconds)
 

@@ -148,6 +148,7 @@ def recommend(
     catalog = load_catalog(gpus)
     read, of_job = read_sources(traces_or_profiles, catalog, gpu)
     instances, notes = load_instances(prices, catalog)
+    need = None if memory is None else _memory(memory)
     result = answer_job(
         [with_precision(source, precision) for source in read],
         load_predictor(recipe, model, catalog),
@@ -155,6 +156,7 @@ def recommend(
         batch_may_grow=batch_may_grow,
         samples_per_step=samples_per_step,
         tokens_per_step=tokens_per_step,
+        need=need,
         of_job=of_job,
     )
     found = recommend_job(
@@ -163,7 +165,7 @@ def recommend(
         machines=machines,
         data_parallel=data_parallel,
         work=work,
-        need=None if memory is None else _memory(memory),
+        need=need,
         limits=limits,
         objective=objective,
     )

@@ -61,7 +61,7 @@ def verdict(
         return Verdict("move", f"Move to {_name(best)}: {_name(now)} breaks the {broken}", keeps)
     low, high = _saved(best, now, objective)
     if _place(best) == _place(now) or high < _LEAST:
-        return Verdict("stay", f"Stay on {_name(now)}", f"nothing else is more than {_LEAST:.0%} {better}".replace("%", " %"))
+        return Verdict("stay", f"Stay on {_name(now)}", _no_better(decision, now, better))
     if best.fits is None:
         doubt = "if the job fits into its memory, which is not known"
         return Verdict("measure", f"Cannot tell yet: try {_name(best)} first", f"{_range(low, high, objective)}, {doubt}")
@@ -78,6 +78,15 @@ def verdict(
     runs = decision.experiment.runs if decision.experiment is not None else ()
     run = f"run {runs[0].epochs} {unit}s on {_name(runs[0].recommendation)}" if runs else f"measure {_name(best)}"
     return Verdict("measure", f"Cannot tell yet: {run} first", f"{_range(low, high, objective)}{sheet}")
+
+
+def _no_better(decision: Decision, now: Recommendation, better: str) -> str:
+    """Why to stay, and what has a chance to be better all the same."""
+    rival = next((one for one in decision.rivals if one.recommendation.hardware != now.hardware), None)
+    if rival is None:
+        return f"nothing else is more than {_percent(_LEAST)} % {better}"
+    chance = f"{_name(rival.recommendation)} has a chance of {_percent(rival.chance)} %"
+    return f"nothing else is expected to be more than {_percent(_LEAST)} % {better}, though {chance} to be {better}"
 
 
 def _saved(best: Recommendation, now: Recommendation, objective: Objective) -> tuple[float, float]:

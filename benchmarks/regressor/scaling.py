@@ -30,12 +30,15 @@ def lines() -> Iterator[str]:
     yield f"Fitted on all: {fitted}."
     yield ""
     without = {group: Scaling.fit([one for one in growths if one.group != group]) for group in {one.group for one in growths}}
-    yield from same_kind([one for one in growths if one.before == 1], without)
+    growths = [one for one in growths if one.before == 1]
+    of_groups = {one.group for one in growths}
+    origins = {str(one.group): str(one.origin) for one in profiles if one.group in of_groups and one.gpus > 1}
+    yield from same_kind(growths, without, origins)
     yield ""
     yield from other_kind(profiles, catalog, without)
 
 
-def same_kind(growths: list[Growth], without: dict[str, Scaling]) -> Iterator[str]:
+def same_kind(growths: list[Growth], without: dict[str, Scaling], origins: dict[str, str]) -> Iterator[str]:
     """From one GPU to several of its kind, beside two rules that learn less."""
     groups, after = np.array([one.group for one in growths]), np.array([one.after for one in growths])
     actual = np.array([one.log_seconds for one in growths])
@@ -48,6 +51,9 @@ def same_kind(growths: list[Growth], without: dict[str, Scaling]) -> Iterator[st
         rows = after == number
         yield _row(f"{number} of the same kind", error[rows], width[rows], groups[rows])
     yield _row("all of these", error, width, groups)
+    for origin in sorted(set(origins.values())):
+        rows = np.array([origins[group] == origin for group in groups.tolist()])
+        yield _row(f"... of `{origin}`", error[rows], width[rows], groups[rows])
     none = np.full(len(error), np.nan)
     yield _row("... n times as fast", -np.log(after) - actual, none, groups)
     yield _row("... the median of other groups", typical - actual, none, groups)

@@ -51,6 +51,14 @@ def test_stays_where_nothing_saves_enough(others: tuple[Recommendation, ...]) ->
     assert answer.why == "nothing else is more than 5 % cheaper"
 
 
+def test_staying_names_what_may_be_better_all_the_same() -> None:
+    answer = said(row("A10G", 1.1, 1.0, width=1.5))
+    assert (answer.action, answer.text) == ("stay", "Stay on aws with-T4 (T4)")
+    assert answer.why.startswith(
+        "nothing else is expected to be more than 5 % cheaper, though aws with-A10G (A10G) has a chance of 3"
+    )
+
+
 def test_measures_where_it_may_cost_more_or_less() -> None:
     answer = said(row("A10G", 0.95, 1.0, width=1.5))
     assert answer.action == "measure" and answer.text == "Cannot tell yet: run 5 epochs on aws with-A10G (A10G) first"
