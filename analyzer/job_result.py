@@ -1,22 +1,25 @@
-"""What is said of a job: its sources in, everything that commands, service and fleet show of it out. The one place for that.
+"""The answer to a job, in one place: the sources of its GPUs in, everything that commands, HTTP, service and fleet show out.
 
 Telemetry becomes sources in `profiles` (a command, an upload) or `jobs.summary` (the live service and a fleet, which stream);
-predictions are those of `predictions`, instances those of `recommendations`. What is shown, and how, is each caller's own.
+`job_json` makes JSON of the result. What is shown of it, and how, is each caller's own.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ..regressor import Catalog, Predictor
+from ..detector import Detection
+from ..regressor import Catalog, Predictor, Profile
 from .cycles import NO_STEP, Throughput
 from .errors import InputError
 from .instances import Instance
 from .predictions import Answer, comparable, of_gpus_and_batch, of_memory, of_precision, of_sensors, predict_job
 from .profiles import Source, on_gpus, slowest_of, throughput_of, waits_of, with_own
-from .recommendation import MemoryNeed
+from .recommendation import MemoryNeed, Work
+from .recommendations import Recommended, Renting, recommend_job
 
 if TYPE_CHECKING:
     from ..regressor import PaperPredictor
@@ -24,19 +27,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class JobResult:
-    """A job on every GPU that was asked for.
+    """A job on other GPUs, and where to run it.
 
     Attributes:
-        sources: those of its GPUs that count; not those that idle, or show another cycle.
+        sources: its GPUs that count, each with its detection and its profile; not those that idle, or show another cycle.
         answers: one for each target, fastest first.
-        predictor: that made them; its catalogue has the GPUs of the sources.
+        recommended: instances; None where nobody asked for them.
+        predictor: that made the answers; its catalogue has the GPUs of the sources.
+        work: the whole job that answers are of; None: one epoch, cycle or step.
         throughput: of the job here; None where it is not known.
-        notes: a sentence on each thing that a reader should know.
+        notes: a sentence on each thing that a reader should know of sources and times.
     """
 
     sources: tuple[Source, ...]
     answers: tuple[Answer, ...]
+    recommended: Recommended | None
     predictor: Predictor | PaperPredictor
+    work: Work | None
     throughput: Throughput | None
     notes: tuple[str, ...]
 
@@ -46,13 +53,34 @@ class JobResult:
         return slowest_of(self.sources)
 
     @property
+    def detection(self) -> Detection | None:
+        """Its detection; None for a profile."""
+        return self.slowest.found
+
+    @property
+    def profile(self) -> Profile:
+        """Its profile."""
+        return self.slowest.profile
+
+    @property
     def catalog(self) -> Catalog:
         """The GPUs, those of the sources among them."""
         return self.predictor.catalog
 
-    def with_energy(self) -> JobResult:
-        """The same for a reader who is shown energy: with a note on power sensors that do not see all of it."""
-        return replace(self, notes=(*self.notes, *of_sensors(self.sources, self.answers, self.catalog)))
+    @property
+    def simulated(self) -> bool:
+        """Whether no hardware was read."""
+        return any(source.profile.simulated for source in self.sources)
+
+    @property
+    def prediction_notes(self) -> tuple[str, ...]:
+        """For a reader of the predictions, who is shown energy too."""
+        return (*self.notes, *of_sensors(self.sources, self.answers, self.catalog))
+
+    @property
+    def recommendation_notes(self) -> tuple[str, ...]:
+        """For a reader of the recommendation."""
+        return self.notes if self.recommended is None else (*self.notes, *self.recommended.notes)
 
 
 def answer_job(
@@ -61,7 +89,7 @@ def answer_job(
     instances: Sequence[Instance] | None = None,
     *,
     targets: Sequence[str] | None = None,
-    epochs: int | None = None,
+    work: Work | None = None,
     gpus: int | None = None,
     target_gpus: int | None = None,
     batch_may_grow: bool = False,
@@ -69,22 +97,24 @@ def answer_job(
     tokens_per_step: float | None = None,
     need: MemoryNeed | None = None,
     of_job: Sequence[str] = (),
+    renting: Renting | None = None,
 ) -> JobResult:
-    """Predict a job on other GPUs.
+    """Predict a job on other GPUs, and rank what can be rented for it.
 
     Args:
         read: one source per GPU of the job that says something.
         predictor: how to predict.
-        instances: prices, for what waiting costs; None: ours.
+        instances: what can be rented, with prices; None: ours.
         targets: any names of GPUs; None: all of the catalogue.
-        epochs: epochs (or steps, cycles) of the whole job, to answer for that too.
+        work: the whole job, to answer for that too; left out, with a note, where no epochs were found.
         gpus: of the job; None: as many as were read, or as a profile says.
         target_gpus, batch_may_grow, need: as `predict_job` has them.
         samples_per_step, tokens_per_step: of all GPUs together, for the throughput.
         of_job: sentences on how the sources came to be.
+        renting: what a recommendation must keep; None: no recommendation. It needs all GPUs of the catalogue as targets.
 
     Raises:
-        InputError: no source, all of them idle, not comparable, or a GPU that is not known.
+        InputError: no source, all of them idle, not comparable, a GPU that is not known, or limits that cannot be kept.
     """
     if not read:
         raise InputError("a prediction needs the profile of at least one GPU; send one")
@@ -94,21 +124,36 @@ def answer_job(
         predictor = replace(predictor, catalog=catalog)
     slowest = slowest_of(sources)
     rate = throughput_of(slowest, samples_per_step, tokens_per_step)
-    notes = [*(_of(source, note, many=len(read) > 1) for source in sources for note in source.notes), *of_job, *doubts]
+    notes = [*said_once([(source.name, note) for source in sources for note in source.notes], len(read)), *of_job, *doubts]
     notes += waits_of(slowest, read, instances)
     notes += [NO_STEP] if rate is None and (samples_per_step or tokens_per_step) else []
-    if epochs is not None and slowest.profile.epoch_s is None:
-        notes.append("how long the whole job takes is not known: no epochs were found, so there are only ratios")
-        epochs = None
+    if work is not None and slowest.profile.epoch_s is None:
+        notes.append("the time of the whole job is not known: no epochs were found, so there are only ratios")
+        work = None
     names = None if targets is None else [catalog.resolve(name).name for name in targets]
+    epochs = None if work is None else work.epochs
     answers = predict_job(
         predictor, catalog, sources, names, epochs, target_gpus=target_gpus, batch_may_grow=batch_may_grow, need=need
     )
     notes.append(of_precision(slowest, answers) if isinstance(predictor, Predictor) else predictor.note(slowest.profile))
     notes.append(of_gpus_and_batch(sources, answers, batch_may_grow=batch_may_grow))
     notes += of_memory(sources, answers, need)
-    return JobResult(tuple(sources), tuple(answers), predictor, rate, tuple(notes))
+    recommended = None
+    if renting is not None and instances is not None:
+        recommended = recommend_job(sources, answers, predictor, instances, renting, work=work, need=need)
+    return JobResult(tuple(sources), tuple(answers), recommended, predictor, work, rate, tuple(notes))
 
 
-def _of(source: Source, note: str, *, many: bool) -> str:
-    return f"{source.name}: {note}" if many else note
+def said_once(said: Sequence[tuple[str, str]], gpus: int) -> list[str]:
+    """Each sentence once, with the names of the GPUs that it is true of; without names where it is true of all ``gpus``.
+
+    Args:
+        said: name of a GPU, sentence on it.
+        gpus: how many the job has.
+    """
+    lines: list[str] = []
+    for sentence, number in Counter(sentence for _, sentence in said).items():
+        names = [name for name, one in said if one == sentence]
+        more = f" and {number - 3} more" if number > 3 else ""
+        lines.append(sentence if number >= gpus else f"{', '.join(names[:3])}{more}: {sentence}")
+    return lines

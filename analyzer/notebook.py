@@ -23,7 +23,7 @@ from .instances import Instance, load_instances
 from .job_result import JobResult, answer_job
 from .profiles import Source, read_sources, with_precision
 from .recommendation import Limits, Objective, Work
-from .recommendations import Recommended, recommend_job
+from .recommendations import Recommended, Renting
 from .trace import Trace, read_trace
 
 if TYPE_CHECKING:
@@ -103,11 +103,12 @@ class Predictions(_Result):
     def __repr__(self) -> str:
         from .cli.predict_text import sentences
 
-        return sentences(self.result, None, in_full=len(self) <= 3)
+        text = sentences(self.result, None, in_full=len(self) <= 3)
+        return "\n".join([text, *(f"note: {note}" for note in self.result.prediction_notes)])
 
     def to_frame(self) -> pd.DataFrame:
         """A row for each GPU, fastest first: those of ``epochcast predict --json``, without what each rests on in full."""
-        rows = [answer.to_json(self.result.sources) for answer in self.result.answers]
+        rows = [answer.prediction.to_json() | {"fits": answer.fits} for answer in self.result.answers]
         columns = ("gpu", "gpus", "ratio", "ratio_low", "ratio_high", "seconds", "low", "high", "fits", "route", "why")
         return pd.DataFrame([{name: row[name] for name in columns} for row in rows], columns=list(columns))
 
@@ -124,14 +125,16 @@ class Recommendations(_Result):
     """What can be rented for a job, best first.
 
     Attributes:
-        found: with `found.verdict`, `found.ranking` and `found.decision`.
-        result: the predictions that it rests on, with notes.
+        result: with `result.recommended`, its ranking and decision, and the predictions that it rests on.
     """
 
-    found: Recommended
     result: JobResult
-    epochs: int | None
-    objective: Objective
+
+    @property
+    def found(self) -> Recommended:
+        """The instances, and how sure the first place is."""
+        assert self.result.recommended is not None
+        return self.result.recommended
 
     @property
     def verdict(self) -> str:
@@ -144,7 +147,7 @@ class Recommendations(_Result):
     def __repr__(self) -> str:
         from .cli.recommend_text import recommend_text
 
-        return recommend_text(self.result.slowest, self.found, self.epochs, self.objective)
+        return "\n".join([recommend_text(self.result), *(f"note: {note}" for note in self.result.recommendation_notes)])
 
     def to_frame(self) -> pd.DataFrame:
         """A row for each instance, as in ``epochcast recommend --json``."""
@@ -200,12 +203,12 @@ class Job:
             _predictor(),
             _instances(),
             targets=names,
-            epochs=epochs,
+            work=None if epochs is None else Work(epochs),
             target_gpus=target_gpus,
             batch_may_grow=batch_may_grow,
             of_job=self.notes,
         )
-        return Predictions(result.with_energy())
+        return Predictions(result)
 
     def recommend(
         self,
@@ -227,10 +230,10 @@ class Job:
             InputError: a limit that cannot be kept or read.
         """
         limits = Limits(_seconds(deadline), budget, regions, clouds, "spot" if spot else "on-demand")
-        result = answer_job(self.sources, _predictor(), _instances(), of_job=self.notes)
-        work = None if epochs is None else Work(epochs)
-        found = recommend_job(result, _instances(), work=work, limits=limits, objective=objective, data_parallel=data_parallel)
-        return Recommendations(found, result, epochs, objective)
+        work, renting = None if epochs is None else Work(epochs), Renting(objective, limits, data_parallel=data_parallel)
+        return Recommendations(
+            answer_job(self.sources, _predictor(), _instances(), work=work, of_job=self.notes, renting=renting)
+        )
 
 
 def read(*paths: str | Path, gpu: str | None = None, precision: Precision | None = None) -> Job:

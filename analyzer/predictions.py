@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..regressor import Catalog, Prediction, Predictor
 from ..regressor.energy import Energy, has_sparse_sensor, predict_energy
@@ -64,17 +64,6 @@ class Answer:
     def prediction(self) -> Prediction:
         """The slowest GPU's."""
         return self.predictions[self.slowest]
-
-    def to_json(self, sources: Sequence[Source]) -> dict[str, Any]:
-        """The slowest GPU's prediction with what was added to it; ``trace`` and ``spread`` only for several GPUs."""
-        energy = None if self.energy is None else self.energy.to_json()
-        answer = self.prediction.to_json() | {"fits": self.fits, "energy": energy}
-        if len(sources) > 1:
-            answer |= {"trace": sources[self.slowest].name, "spread": self.spread}
-        if self.job is not None:
-            joules = self.job_joules
-            answer["job"] = self.job.to_json() | ({} if joules is None else joules.to_json("joules"))
-        return answer
 
 
 def comparable(sources: Sequence[Source]) -> tuple[list[Source], list[str]]:

@@ -120,7 +120,7 @@ def _sources_of_job(named: Sequence[tuple[str, Trace]], catalog: Catalog, gpu: s
         with _naming(name):
             profile, found = profile_of(trace, catalog, gpu, _of_job(own, job))
         sources.append(_source(once, name, catalog, profile, found, notes, None if counts else odd))
-    return sources, [APART] if job is None else _notes(job)
+    return sources, [APART] if job is None else notes_on(job)
 
 
 def _of_job(own: Detection, job: Detection) -> Detection:
@@ -137,7 +137,7 @@ def source_of(trace: Trace, name: str, catalog: Catalog, gpu: str | None = None,
     """
     with _naming(name):
         profile, found = profile_of(trace, catalog, gpu, found)
-    return _source(trace, name, catalog, profile, found, _notes(found))
+    return _source(trace, name, catalog, profile, found, notes_on(found))
 
 
 def _source(
@@ -243,12 +243,24 @@ def _contradiction(trace: Trace, gpu: str, catalog: Catalog) -> tuple[str, ...]:
     return () if told == gpu else (f"the trace says that it was recorded on {told}; by --gpu it counts as {gpu}",)
 
 
-def _notes(found: Detection) -> list[str]:
-    notes = [] if found.reason is None else [REASONS[found.reason]]
-    if found.verdict == "epochs" and found.confidence < LEAST_CONFIDENCE:
+def notes_on(found: Detection) -> list[str]:
+    """A sentence on each thing that a reader should know of what was found, in a trace or while the job runs."""
+    notes = []
+    if found.reason is not None:
+        notes.append(REASONS[found.reason])
+    elif found.verdict == "none":
+        notes.append("no epochs or steps were found so far, so there are ratios between GPUs and no seconds")
+    elif found.verdict == "epochs" and found.confidence < LEAST_CONFIDENCE:
         notes.append(
             f"there may be {found.unit}s of {found.period_s:.3g} s, but with confidence {found.confidence:.2f} they are too "
-            "unsure to give seconds: record for longer, or with more metrics"
+            "unsure to give seconds: record more of the job, or more metrics"
         )
+    elif found.unit == "step":
+        notes.append("only steps were found, no epochs: seconds and cost are of one step")
+    elif found.unit == "cycle":
+        cycle = found.cycle
+        kind = "unknown" if cycle is None else cycle.kind
+        why = "" if cycle is None or kind == "unknown" else f" ({cycle.evidence})"
+        notes.append(f"seconds and cost are of one cycle, whose kind is {kind}{why}")
     shared = second_job(found)
     return [*notes, *([shared] if shared else [])]

@@ -1,17 +1,19 @@
-"""What is recommended for a job of one or several GPUs: what `predictions` says of it, put against what can be rented."""
+"""What can be rented for a job of one or several GPUs: what `predictions` says of it, against a price table."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import date
+from typing import TYPE_CHECKING
 
-from ..regressor import Prediction
+from ..regressor import Prediction, Predictor
 from ..regressor.profile import Unit
-from .instances import Instance
-from .job_result import JobResult
+from .instances import Instance, stale
 from .jobs.current_instance import Rented, rented
-from .predictions import of_equal_work
+from .predictions import Answer, of_equal_work
+from .profiles import Source, slowest_of
 from .recommendation import (
     Decision,
     Limits,
@@ -30,83 +32,87 @@ from .recommendation.experiment import Run
 from .recommendation.memory_fit import most_memory
 from .recommendation.verdict import Verdict, verdict
 
+if TYPE_CHECKING:
+    from ..regressor import PaperPredictor
+
+_MISSED = {
+    "memory": "have too little GPU memory",
+    "deadline": "miss the deadline",
+    "budget": "exceed the budget",
+    "price": "have no price in this market",
+}
+
+
+@dataclass(frozen=True)
+class Renting:
+    """What somebody would rent for a job.
+
+    Attributes:
+        objective: what to rank by.
+        limits: what to keep.
+        machines: that the job's GPUs are in now.
+        data_parallel: a job of one GPU would run on several as well; one of several does.
+        on: what the job runs on; None: the cheapest with its GPU is assumed.
+    """
+
+    objective: Objective = "cost"
+    limits: Limits = field(default_factory=Limits)
+    machines: int = 1
+    data_parallel: bool = False
+    on: Rented | None = None
+
 
 @dataclass(frozen=True)
 class Recommended:
     """Instances for a job.
 
     Attributes:
+        renting: what was asked for.
         ranking: all of them, and what is left out.
         decision: how sure the first place is; None without recommendations.
         need: GPU memory that the job takes on each GPU; None where that is not known.
-        gpus, machines: of the job.
-        unit: that the predictions are of.
+        gpus: of the job.
         on: what it runs on now.
         current: the job there; None where that has no price.
         verdict: what to do.
+        notes: a sentence on each thing that a reader should know.
     """
 
+    renting: Renting
     ranking: Ranking
     decision: Decision | None
     need: MemoryNeed | None
     gpus: int
-    machines: int
-    unit: Unit | None
     on: Rented
     current: Recommendation | None
     verdict: Verdict
-
-    @property
-    def decisive(self) -> list[Instance]:
-        """What the verdict is about: the first place, what may be better, and what the job runs on now."""
-        rows = [] if self.current is None else [self.current]
-        if self.decision is not None:
-            rows += [self.decision.first, *(rival.recommendation for rival in self.decision.rivals)]
-        return list({id(row.instance): row.instance for row in rows}.values())
-
-    @property
-    def notes(self) -> list[str]:
-        """A sentence on each thing that is assumed of a job of several GPUs."""
-        rows, notes = self.ranking.recommendations, []
-        if any(row.gpus != self.gpus for row in rows):
-            notes.append(
-                f"the job has {self.gpus} GPU{'s' * (self.gpus > 1)} now and takes all GPUs of an instance, as measured jobs "
-                "scaled within one machine: each holds the whole model and a batch of its own, so that of all together changes"
-                f"{of_equal_work(self.unit)}"
-            )
-        if any(row.instances > 1 for row in rows):
-            notes.append("the network between several instances is assumed to be as good as that between its machines now")
-        return notes
+    notes: tuple[str, ...]
 
 
 def recommend_job(
-    result: JobResult,
+    sources: Sequence[Source],
+    answers: Sequence[Answer],
+    predictor: Predictor | PaperPredictor,
     instances: Sequence[Instance],
+    renting: Renting,
     *,
-    machines: int = 1,
-    data_parallel: bool = False,
-    work: Work | None = None,
-    need: MemoryNeed | None = None,
-    limits: Limits | None = None,
-    objective: Objective = "cost",
-    on: Rented | None = None,
+    work: Work | None,
+    need: MemoryNeed | None,
 ) -> Recommended:
-    """Rank what can be rented for a job, which is as slow as its slowest GPU.
+    """Rank what can be rented for a job, which is as slow as its slowest GPU; only `answer_job` calls it.
 
     Args:
-        result: of `answer_job`, for all GPUs of the catalogue.
+        sources, answers: of `predict_job`, for all GPUs of the catalogue.
+        predictor: that made them.
         instances: what can be rented.
-        machines: that the job's GPUs are in now.
-        data_parallel: a job of one GPU would run on several as well; one of several does.
+        renting: what to keep.
         work: what is still to be done; None ranks one epoch (or step).
         need: memory per GPU; None takes the most that a source used.
-        limits, objective: as `recommend` has them.
-        on: what the job runs on; None: the cheapest with its GPU is assumed.
 
     Raises:
         InputError: as `recommend` and `whole_job` do.
     """
-    sources, answers, gpus = result.sources, result.answers, result.sources[0].profile.gpus
+    gpus, objective, limits, machines = sources[0].profile.gpus, renting.objective, renting.limits, renting.machines
     slowest = {answer.prediction.gpu: sources[answer.slowest].profile for answer in answers}
     need = need or most_memory(sources)
 
@@ -122,9 +128,9 @@ def recommend_job(
     ranking = recommend(
         [replace(answer.prediction, gpus=math.ceil(gpus / machines)) for answer in answers],
         instances,
-        result.catalog,
+        predictor.catalog,
         job_of=job,
-        on_gpus=result.predictor.on_gpus if gpus > 1 or data_parallel else None,
+        on_gpus=predictor.on_gpus if gpus > 1 or renting.data_parallel else None,
         need=need,
         limits=limits,
         objective=objective,
@@ -132,12 +138,56 @@ def recommend_job(
         machines=machines,
     )
     decision = decide(ranking.recommendations, objective, run_on if work else None)
-    limits, unit = limits or Limits(), sources[0].profile.unit
-    on = on or rented(result.slowest.gpu.name, gpus, instances, machines=machines, market=limits.market)
+    unit, here = sources[0].profile.unit, slowest_of(sources).gpu.name
+    on = renting.on or rented(here, gpus, instances, machines=machines, market=limits.market)
     current = None
     if on.instance is not None:
         as_it_is = [answer.prediction for answer in answers]
-        now = recommend(as_it_is, [on.instance], result.catalog, job_of=job, limits=Limits(market=on.market), gpus=gpus)
-        current = now.cheapest
+        now = recommend(as_it_is, [on.instance], predictor.catalog, job_of=job, limits=Limits(market=on.market), gpus=gpus)
+        current = now.cheapest and replace(now.cheapest, usd_per_hour=on.share * now.cheapest.usd_per_hour)
     what = verdict(decision, current, objective, unit or "epoch", limits)
-    return Recommended(ranking, decision, need, gpus, machines, unit, on, current, what)
+    notes = _notes(sources, ranking, need, on, limits, unit)
+    old = stale(_decisive(decision, current), date.today())
+    return Recommended(renting, ranking, decision, need, gpus, on, current, what, (*notes, *([old] if old else [])))
+
+
+def _decisive(decision: Decision | None, current: Recommendation | None) -> list[Instance]:
+    """What the verdict is about: the first place, what may be better, and what the job runs on now."""
+    rows = [] if current is None else [current]
+    if decision is not None:
+        rows += [decision.first, *(rival.recommendation for rival in decision.rivals)]
+    return list({id(row.instance): row.instance for row in rows}.values())
+
+
+def _notes(
+    sources: Sequence[Source], ranking: Ranking, need: MemoryNeed | None, on: Rented, limits: Limits, unit: Unit | None
+) -> list[str]:
+    rows, gpus, notes = ranking.recommendations, sources[0].profile.gpus, list(on.notes)
+    if not rows:
+        reasons = [one.reason for one in ranking.left_out]
+        why = ", ".join(f"{reasons.count(reason)} {_MISSED[reason]}" for reason in dict.fromkeys(reasons))
+        notes.append(f"no instance qualifies{f': {why}' if why else ''}")
+    if any(row.gpus != gpus for row in rows):
+        notes.append(
+            f"the job has {gpus} GPU{'s' * (gpus > 1)} now and takes all GPUs of an instance, scaling as measured jobs did "
+            "within one machine: each GPU holds the whole model and keeps its batch, so the batch of all together changes"
+            f"{of_equal_work(unit)}"
+        )
+    if any(row.instances > 1 for row in rows):
+        notes.append("the network between several instances is assumed to be as good as that between its machines now")
+    if need is None:
+        notes.append("how much GPU memory the job needs is not known, so an instance may be too small")
+    elif need.reserved:
+        notes.append("nearly all of the GPU's memory is in use, perhaps only reserved: the job may fit on smaller GPUs too")
+    if on.instance is not None:
+        if len({source.gpu.name for source in sources}) > 1:
+            notes.append(f"the current cost counts all GPUs of the job as {on.instance.gpu}, its slowest")
+        if on.assumed:
+            notes.append(f"compared with {on.instance.cloud} {on.instance.name}, the cheapest with the job's GPU")
+        if on.market != limits.market:
+            notes.append(f"{on.instance.name} has no {limits.market} price, so its {on.market} price counts")
+    elif not on.notes:
+        notes.append("nothing in the price table has the job's GPU, so savings are not known")
+    if rows and limits.market == "spot":
+        notes.append("spot: the cloud can take an instance away; the figures do not include the time that this costs")
+    return notes

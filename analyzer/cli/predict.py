@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import click
 
 from ...regressor import Predictor, load_catalog
 from ...regressor.explain import Effect
 from ...regressor.explain import explain as explain_ratio
-from ...regressor.precision import Precision, likely_precisions
-from ..cycles import rates
+from ...regressor.precision import Precision
 from ..errors import InputError
 from ..job_result import JobResult, answer_job
 from ..profiles import read_sources, with_precision
+from ..recommendation import Work
 from . import terminal
 from .batch import batch_may_grow_option
 from .per_step import per_step
@@ -47,6 +44,12 @@ from .recipe import Recipe, load_predictor, recipe_option
 @click.option(
     "--model", type=click.Path(path_type=Path), metavar="DIR", help="Model folder written by `epochcast train regressor`."
 )
+@click.option(
+    "--plot",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Draw the ratio on every GPU with its interval (PNG, SVG, PDF).",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def predict(
     traces_or_profiles: tuple[str, ...],
@@ -62,6 +65,7 @@ def predict(
     recipe: Recipe,
     explain: bool,
     model: Path | None,
+    plot: Path | None,
     as_json: bool,
 ) -> int:
     """Predict the epoch time on every GPU of the catalogue from a trace or a profile (.json). Exits 1 if the job fits none.
@@ -72,6 +76,7 @@ def predict(
     Example: epochcast predict run.parquet --target A10G --target "H100 SXM5" --epochs 90
              epochcast predict run.gpu0.parquet run.gpu1.parquet
              epochcast predict runs/ --tokens-per-step 524288
+             epochcast predict run.parquet --plot ratios.png
              epochcast predict run.parquet --target "H100 SXM5" --target-gpus 8
              epochcast predict run.parquet --recipe paper --model my-paper
     """
@@ -83,63 +88,38 @@ def predict(
         [with_precision(source, precision) for source in read],
         load_predictor(recipe, model, catalog),
         targets=targets or None,
-        epochs=epochs,
+        work=None if epochs is None else Work(epochs),
         target_gpus=target_gpus,
         batch_may_grow=batch_may_grow,
         samples_per_step=samples_per_step,
         tokens_per_step=tokens_per_step,
         of_job=of_job,
     )
-    if epochs is not None and result.slowest.profile.epoch_s is None:
-        raise InputError("no epochs were found, so there are only ratios: --epochs needs seconds; record a trace with epochs")
-    result = result.with_energy()
+    needs_seconds(result, epochs)
     explanations = _explanations(result) if explain else None
+    if plot is not None:
+        from ..figures import predictions_figure, save_figure
+
+        figure = predictions_figure([answer.prediction for answer in result.answers], result.profile.gpu)
+        save_figure(figure, plot, simulated=result.simulated)
     if as_json:
-        click.echo(json.dumps({"recipe": recipe} | _json(result, explanations), indent=2))
+        from ..job_json import prediction_answer
+
+        click.echo(prediction_answer(result, explanations).model_dump_json(indent=2))
     else:
+        for note in result.prediction_notes:
+            terminal.note(note)
         terminal.say(sentences(result, explanations, in_full=bool(targets)))
     return 0 if any(answer.fits is not False for answer in result.answers) else 1
+
+
+def needs_seconds(result: JobResult, epochs: int | None) -> None:
+    """Refuse ``--epochs`` where only ratios are known, with an InputError."""
+    if epochs is not None and result.profile.epoch_s is None:
+        raise InputError("no epochs were found, so there are only ratios: --epochs needs seconds; record a trace with epochs")
 
 
 def _explanations(result: JobResult) -> dict[str, list[Effect]]:
     assert isinstance(result.predictor, Predictor)  # --explain belongs to it
     asked = [(answer.prediction.gpu, result.sources[answer.slowest].profile) for answer in result.answers]
     return {gpu: explain_ratio(result.predictor, profile, gpu) for gpu, profile in asked}
-
-
-def _json(result: JobResult, explanations: dict[str, list[Effect]] | None) -> dict[str, Any]:
-    """The contract's keys, of the GPU whose epochs are longest; with several GPUs each one's own under ``gpus``."""
-    job, sources, answers = result.slowest, result.sources, result.answers
-    profile = job.profile
-    left_out = ("epoch_s_low", "epoch_s_high", "epochs", "first_epoch_s", "stalls", "stall_s")
-    predictions = [answer.to_json(sources) | rates(result.throughput, answer.prediction.ratio) for answer in answers]
-    if explanations is not None:
-        for prediction in predictions:
-            prediction["explanation"] = [asdict(effect) for effect in explanations[prediction["gpu"]]]
-    answer = {
-        "source": profile.gpu,
-        "epoch_s": profile.epoch_s,
-        "unit": profile.unit,
-        "cycle": None if job.cycle is None else asdict(job.cycle),
-        **rates(result.throughput),
-        **{key: getattr(profile, key) for key in left_out},
-        "simulated": any(source.profile.simulated for source in sources),
-        "feature_set": profile.feature_set,
-        "precision": likely_precisions(profile, job.gpu)[0],
-        "notes": list(result.notes),
-        "predictions": predictions,
-    }
-    if len(sources) == 1:
-        return answer
-    return answer | {
-        "gpus": [
-            {
-                "trace": source.name,
-                "source": source.profile.gpu,
-                "epoch_s": source.profile.epoch_s,
-                "unit": source.profile.unit,
-                "predictions": [one.predictions[number].to_json() for one in answers],
-            }
-            for number, source in enumerate(sources)
-        ]
-    }

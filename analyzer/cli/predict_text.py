@@ -23,7 +23,6 @@ def sentences(result: JobResult, explanations: Mapping[str, Sequence[Effect]] | 
     lines = [_seen(source, f"GPU {number}, {source.name}: " * (len(sources) > 1)) for number, source in enumerate(sources)]
     lines += _metrics(sources, answers)
     lines += [] if rate is None else [f"throughput here: {rate.sentence()}"]
-    lines += [f"note: {note}" for note in result.notes]
     answers = tuple(answer for answer in answers if answer.fits is not False)  # the notes name the others
     rows = [_row(answer, rate, several=len(sources) > 1) for answer in answers]
     lines += [table(_header(sources, answers, rate), rows)] if rows else []

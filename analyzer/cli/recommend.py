@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
-from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 import click
 
-from ...regressor import Profile, load_catalog
-from ...regressor.precision import Precision, likely_precisions
-from ..cycles import rates
+from ...regressor import load_catalog
+from ...regressor.precision import Precision
 from ..errors import InputError
-from ..instances import load_instances, stale
+from ..instances import load_instances
 from ..job_result import answer_job
 from ..profiles import read_sources, with_precision
-from ..recommendation import Limits, MemoryNeed, Objective, Recommendation, Work
+from ..recommendation import Limits, MemoryNeed, Objective, Work
 from ..recommendation.memory_fit import GIB
 from ..recommendation.skypilot import resources_yaml
-from ..recommendations import recommend_job
+from ..recommendations import Renting
 from . import terminal
 from .batch import batch_may_grow_option
 from .old_names import spot_option
 from .per_step import per_step
 from .precision import precision_option
+from .predict import needs_seconds
 from .quantities import Duration, MemorySize
 from .recipe import Recipe, load_predictor, recipe_option
 from .recommend_text import job_title, recommend_text
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @click.command()
@@ -147,80 +141,46 @@ def recommend(
     limits = Limits(deadline, budget, regions, clouds, "spot" if spot else "on-demand")
     catalog = load_catalog(gpus)
     read, of_job = read_sources(traces_or_profiles, catalog, gpu)
-    instances, notes = load_instances(prices, catalog)
-    need = None if memory is None else _memory(memory)
+    instances, of_prices = load_instances(prices, catalog)
     result = answer_job(
         [with_precision(source, precision) for source in read],
         load_predictor(recipe, model, catalog),
         instances,
+        work=work,
         batch_may_grow=batch_may_grow,
         samples_per_step=samples_per_step,
         tokens_per_step=tokens_per_step,
-        need=need,
-        of_job=of_job,
+        need=None if memory is None else _memory(memory),
+        of_job=[*of_job, *of_prices],
+        renting=Renting(objective, limits, machines, data_parallel),
     )
-    found = recommend_job(
-        result,
-        instances,
-        machines=machines,
-        data_parallel=data_parallel,
-        work=work,
-        need=need,
-        limits=limits,
-        objective=objective,
-    )
-    source, rate, about = result.slowest, result.throughput, result.notes
-    profile, ranking, decision, need = source.profile, found.ranking, found.decision, found.need
-    old = stale(found.decisive, date.today())
-    drawn = [
-        *ranking.recommendations,
-        *(one.recommendation for one in ranking.left_out if one.recommendation),
-    ]
+    needs_seconds(result, epochs)
+    found = result.recommended
+    assert found is not None
+    rows = found.ranking.recommendations
+    drawn = [*rows, *(one.recommendation for one in found.ranking.left_out if one.recommendation)]
     if plot is not None and drawn:
-        from ..figures import cost_figure
+        from ..figures import cost_figure, save_figure
 
-        _draw(cost_figure(drawn, deadline_s=deadline, budget_usd=budget), plot, profile)
-    if plot_relative is not None and ranking.recommendations:
-        from ..figures import relative_figure
+        save_figure(cost_figure(drawn, deadline_s=deadline, budget_usd=budget), plot, simulated=result.simulated)
+    if plot_relative is not None and rows:
+        from ..figures import relative_figure, save_figure
 
-        _draw(relative_figure(ranking.recommendations, profile.gpu), plot_relative, profile)
-    for sentence in (*about, *notes, *([old] if old else [])):
-        terminal.note(sentence)
-
-    def shown(row: Recommendation) -> dict[str, Any]:
-        return row.to_json() | rates(rate, row.prediction.ratio)
-
+        save_figure(relative_figure(rows, result.profile.gpu), plot_relative, simulated=result.simulated)
     if as_json:
-        answer = {
-            "recipe": recipe,
-            "source": profile.gpu,
-            "simulated": any(each.profile.simulated for each in result.sources),
-            "gpus": found.gpus,
-            "epochs": epochs,
-            "unit": profile.unit,
-            "cycle": None if source.cycle is None else asdict(source.cycle),
-            **rates(rate),
-            "precision": likely_precisions(profile, source.gpu)[0],
-            "objective": objective,
-            "market": limits.market,
-            "memory_bytes": None if need is None else need.bytes,
-            "memory_reserved": None if need is None else need.reserved,
-            "cheapest": None if ranking.cheapest is None else shown(ranking.cheapest),
-            "fastest": None if ranking.fastest is None else shown(ranking.fastest),
-            "recommendations": [shown(row) for row in ranking.recommendations],
-            "left_out": [one.to_json() for one in ranking.left_out],
-            "decision": None if decision is None else decision.to_json(),
-            "verdict": found.verdict.to_json(),
-            "notes": [*found.notes, *about],
-        }
-        click.echo(json.dumps(answer, indent=2))
-    elif form == "skypilot" and decision is not None:
+        from ..job_json import recommendation_answer
+
+        click.echo(recommendation_answer(result).model_dump_json(indent=2))
+        return 0 if rows else 1
+    for note in result.recommendation_notes:
+        terminal.note(note)
+    if form == "skypilot" and found.decision is not None:
         # What may be as good is what is worth falling back on where the first one cannot be had.
-        candidates = [decision.first, *(rival.recommendation for rival in decision.rivals)]
-        click.echo(resources_yaml(candidates, job_title(source, epochs, found.gpus)), nl=False)
+        candidates = [found.decision.first, *(rival.recommendation for rival in found.decision.rivals)]
+        click.echo(resources_yaml(candidates, job_title(result)), nl=False)
     else:
-        terminal.say(recommend_text(source, found, epochs, objective, rate), err=not ranking.recommendations)
-    return 0 if ranking.recommendations else 1
+        terminal.say(recommend_text(result), err=not rows)
+    return 0 if rows else 1
 
 
 def _work(
@@ -232,14 +192,6 @@ def _work(
         if value is not None:
             raise InputError(f"{option} {value:g} is of a whole job; say how many epochs it has: --epochs N")
     return None
-
-
-def _draw(figure: Figure, path: Path, profile: Profile) -> None:
-    from ..figures import save_figure
-
-    if profile.simulated:
-        figure.suptitle("from simulated telemetry", x=0.01, ha="left", fontsize=10)
-    save_figure(figure, path)
 
 
 def _memory(gib: float) -> MemoryNeed:

@@ -6,13 +6,11 @@ from collections import Counter, defaultdict
 
 import numpy as np
 
-from ..basis import BOTH_MEASURED
-from ..cycles import Throughput
-from ..profiles import Source
+from ..basis import by_data_sheet
+from ..job_result import JobResult
 from ..recommendation import Decision, Objective, Ranking, Recommendation
 from ..recommendation.experiment import Experiment
 from ..recommendation.memory_fit import GIB
-from ..recommendations import Recommended
 from .predict_text import interval_text, rate_cells
 from .tables import seconds_text, table
 
@@ -25,22 +23,15 @@ _MISSED = {
 }
 
 
-def recommend_text(
-    source: Source,
-    found: Recommended,
-    epochs: int | None,
-    objective: Objective,
-    rate: Throughput | None = None,
-) -> str:
-    """The table of instances, and what is to know about it, a line each.
-
-    ``source`` is the job's slowest GPU, ``rate`` what the job does there.
-    """
-    ranking, decision, need = found.ranking, found.decision, found.need
+def recommend_text(result: JobResult) -> str:
+    """What to do, the table of instances, and what is to know about it, a line each."""
+    found, rate, unit = result.recommended, result.throughput, result.profile.unit or "epoch"
+    assert found is not None
+    ranking, decision, need, objective = found.ranking, found.decision, found.need, found.renting.objective
     rows = ranking.recommendations
-    lines = [found.verdict.text, f"why: {found.verdict.why}{_compared(found)}"]
+    lines = [found.verdict.text, f"why: {found.verdict.why}"]
     if rows:
-        lines.append(f"{job_title(source, epochs, found.gpus)}, best {objective} first")
+        lines.append(f"{job_title(result)}, best {objective} first")
         shown = rows[:_MOST_ROWS]
         cells = [(*_row(row, memory_known=need is not None), *rate_cells(rate, row.prediction.ratio)) for row in shown]
         lines.append(table((*_HEADER, *rate_cells(rate)), cells))
@@ -48,42 +39,27 @@ def recommend_text(
             lines.append(f"and {len(rows) - len(shown)} more (--json has all)")
         lines.append(
             "* no other instance is both faster and cheaper"
-            + "; ~ by its data sheet: nothing was measured there" * any(map(_by_data_sheet, shown))
-            + "; ? may not fit" * (need is not None and any(r.fits is None for r in shown))
+            + "; ~ by its data sheet: nothing was measured there" * any(by_data_sheet(row.prediction.route) for row in shown)
+            + "; ? may not fit" * (need is not None and any(row.fits is None for row in shown))
         )
         if rows[0].job is not None:
-            lines.append(_spent(rows[0], source.profile.unit or "epoch"))
+            lines.append(_spent(rows[0], unit))
     lines += _left_out(ranking)
     if not rows:
         lines += _nearest(ranking)
-    if rows and rows[0].market == "spot":
-        lines.append("spot: instances can be taken away; the time lost by that is not in the figures")
-    if need is None:
-        lines.append("memory: not in the trace, so that an instance may be too small (say what the job needs: --memory)")
-    else:
-        reserved = ", nearly all there is: perhaps only reserved (say what it needs: --memory)" if need.reserved else ""
-        each = " on the GPU that has most in use" if found.gpus > 1 else ""
-        lines.append(f"memory: {need.bytes / GIB:.1f} GiB{each}{reserved}")
-    lines += found.notes
+    if need is not None:
+        lines.append(f"memory: {need.bytes / GIB:.1f} GiB{' on the GPU that has most in use' if found.gpus > 1 else ''}")
     if decision is not None:
-        lines.append(_decision(decision, objective, source.profile.unit or "epoch"))
+        lines.append(_decision(decision, objective, unit))
     return "\n".join(lines)
 
 
-def _compared(found: Recommended) -> str:
-    """With what, where the user did not say."""
-    on = found.on
-    if found.verdict.action in ("choose", "none") or on.instance is None or not on.assumed:
-        return ""
-    return f" (compared with {on.instance.cloud} {on.instance.name}, the cheapest that has what the job runs on now)"
-
-
-def job_title(source: Source, epochs: int | None, gpus: int = 1) -> str:
+def job_title(result: JobResult) -> str:
     """What is to run, in a few words."""
-    profile = source.profile
-    what = "ratios only (no epochs found)"
+    profile, work = result.profile, result.work
+    what, gpus = "ratios only (no epochs found)", profile.gpus
     if profile.unit:
-        what = f"{'one ' + profile.unit if epochs is None else _many(epochs, profile.unit)}{source.kind}"
+        what = f"{'one ' + profile.unit if work is None else _many(work.epochs, profile.unit)}{result.slowest.kind}"
     return f"{what} of a job seen on {f'{gpus} x ' * (gpus > 1)}{profile.gpu}{' (simulated telemetry)' * profile.simulated}"
 
 
@@ -91,7 +67,7 @@ def _row(row: Recommendation, *, memory_known: bool) -> tuple[str, ...]:
     count, number = row.instance.count, row.instances
     has = row.instance.gpu if count == number == 1 else f"{count} {row.instance.gpu}"
     gpu = f"{f'{row.gpus} of ' * (row.gpus < count * number)}{f'{number} x ' * (number > 1)}{has}"
-    marks = "*" * row.pareto + "~" * _by_data_sheet(row) + "?" * (memory_known and row.fits is None)
+    marks = "*" * row.pareto + "~" * by_data_sheet(row.prediction.route) + "?" * (memory_known and row.fits is None)
     where = (marks, row.instance.name, row.instance.cloud, row.instance.region, gpu)
     price = (f"{row.usd_per_hour:.3f}", row.instance.date.isoformat())
     if row.seconds is None or row.usd is None:
@@ -105,10 +81,6 @@ def _row(row: Recommendation, *, memory_known: bool) -> tuple[str, ...]:
         f"{_usd(row.usd.low)} to {_usd(row.usd.high)}",
         *price,
     )
-
-
-def _by_data_sheet(row: Recommendation) -> bool:
-    return row.prediction.route not in BOTH_MEASURED
 
 
 def _spent(row: Recommendation, unit: str) -> str:

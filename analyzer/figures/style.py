@@ -41,10 +41,15 @@ def drawing() -> Iterator[None]:
         yield
 
 
-def save_figure(figure: Figure, path: Path, dpi: int = 150) -> Path:
-    """Write ``figure`` to a file, whole or not at all; raises InputError unless ``path`` ends in .png, .svg or .pdf."""
+def save_figure(figure: Figure, path: Path, dpi: int = 150, *, simulated: bool = False) -> Path:
+    """Write ``figure`` to a file, whole or not at all; raises InputError unless ``path`` ends in .png, .svg or .pdf.
+
+    Of ``simulated`` telemetry, the figure says so.
+    """
     if path.suffix not in _FORMATS:
         raise InputError(f"cannot draw to {str(path)!r}: name a file that ends in {', '.join(_FORMATS)}")
+    if simulated:
+        figure.suptitle("from simulated telemetry", x=0.01, ha="left", fontsize=10)
     with drawing():
         return write_whole(path, lambda file: figure.savefig(file, format=path.suffix[1:], dpi=dpi))
 

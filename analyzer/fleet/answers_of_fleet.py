@@ -66,7 +66,7 @@ def write_answers(
             write_whole(out / "jobs.parquet", lambda file: write_jobs(_advancing(told, advance), file))
     except sqlite3.Error as error:
         raise InputError(f"cannot write into {str(out)!r}: {error}; make room, and run the same command again") from error
-    limits = advisor.limits
+    limits = advisor.renting.limits
     summary: dict[str, Any] = plain(
         {
             "schema": SCHEMA,

@@ -5,19 +5,22 @@ The same grouping, prediction and recommendation as the service's (``analyzer/jo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
+from ..job_json import prediction_answer, recommendation_answer
+from ..job_result import JobResult
 from ..jobs.advisor import Advisor
-from ..jobs.answers import JobAnswer, JobPlan, PredictionAnswer, RecommendationAnswer
+from ..jobs.answers import JobAnswer, JobPlan
 from ..jobs.current_instance import rented
 from ..jobs.grouping import Group, grouped
 from ..jobs.phase import LEAST_EPOCHS, MOST_APART
 from ..jobs.summary import sources_of, summed_up
 from ..live.report import Report
 from ..predictions import comparable
-from ..profiles import Source
+from ..profiles import Source, slowest_of
 from .savings import Saving, saving_of
 from .spans_by_start import FleetSpan, SpansByStart
 from .stragglers import Straggler, straggler_of
@@ -142,7 +145,8 @@ def _told(
     prediction, recommendation = None, None
     try:
         if sources:
-            prediction, recommendation = _predicted(sources, reports, len(gpus), advisor)
+            result = _result(sources, reports, len(gpus), advisor)
+            prediction, recommendation = prediction_answer(result), recommendation_answer(result)
     except ValueError as error:  # the InputError of any room
         notes.append(str(error))
     answer = summed_up(
@@ -153,25 +157,28 @@ def _told(
         epochs_seen=max(span.epochs for span in spans),
         silent=(),
         plan=JobPlan(),
-        notes=[*notes, *(() if recommendation is None else recommendation.notes)],
+        notes=notes,
         prediction=prediction,
         recommendation=recommendation,
     ).model_copy(update={"gpus": list(gpus), "active": False})
-    saving = None if recommendation is None else saving_of(recommendation, len(gpus))
+    saving = None if recommendation is None else saving_of(recommendation)
     return FleetJob(answer, spans, whole, straggler_of(reports, answer.straggler), saving)
 
 
-def _predicted(
-    sources: Sequence[Source], reports: Sequence[Report], gpus: int, advisor: Advisor
-) -> tuple[PredictionAnswer, RecommendationAnswer]:
+def _result(sources: Sequence[Source], reports: Sequence[Report], gpus: int, advisor: Advisor) -> JobResult:
     """Of the slowest GPU of each model: the others wait for it, and each more costs 10 ms."""
     by_model: dict[str, Source] = {}
     for source in comparable(sources)[0]:
         known = by_model.setdefault(source.gpu.name, source)
         if (source.profile.epoch_s or 0.0) > (known.profile.epoch_s or 0.0):
             by_model[source.gpu.name] = source
-    slowest = max(by_model.values(), key=lambda source: source.profile.epoch_s or 0.0)
+    slowest = slowest_of(list(by_model.values()))
     devices = [report.device for report in reports]
     machines = len({device.node for device in devices})
-    on = rented(slowest.gpu.name, gpus, advisor.instances, devices=devices, machines=machines, market=advisor.limits.market)
-    return advisor.both(list(by_model.values()), epochs=None, gpus=gpus, machines=machines, on=on)
+    on = rented(
+        slowest.gpu.name, gpus, advisor.instances, devices=devices, machines=machines, market=advisor.renting.limits.market
+    )
+    if on.instance is not None:  # jobs side by side on one machine cost one machine together
+        on = replace(on, share=min(1.0, gpus / (on.instance.count * math.ceil(gpus / on.instance.count))))
+    renting = replace(advisor.renting, machines=machines, on=on)
+    return advisor.answer(list(by_model.values()), gpus=gpus, renting=renting)

@@ -43,7 +43,7 @@ class GpuPrices:
             gpu = gpu_of(device.name, device.static, self._advisor.catalog).name
         except ValueError:  # a GPU that nothing is known of
             return GpuPrice(None, assumed=True)
-        on = rented(gpu, 1, self._advisor.instances, devices=(device,), market=self._advisor.limits.market)
+        on = rented(gpu, 1, self._advisor.instances, devices=(device,), market=self._advisor.renting.limits.market)
         price = None if on.instance is None else on.instance.price(on.market)
         if on.instance is None or price is None:
             return GpuPrice(None, assumed=True)

@@ -40,8 +40,8 @@ class _Money:
         self.assumed += found.current.assumed
         self.usd += usd
         self.saved_usd += usd * saving.ratio
-        self.low += usd * (saving.ratio if saving.low is None else saving.low)
-        self.high += usd * (saving.ratio if saving.high is None else saving.high)
+        self.low += usd * saving.low
+        self.high += usd * saving.high
 
 
 class JobTally:

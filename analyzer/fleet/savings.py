@@ -21,14 +21,14 @@ class Saving:
         usd_per_hour: what the job costs now: its share of what it runs on.
         to: where it is cheapest.
         ratio: share of the present cost that it would save there.
-        low, high: 90 % interval of ``ratio``, from the prediction's; None where that has none.
+        low, high: 90 % interval of ``ratio``, from the prediction's.
     """
 
     usd_per_hour: float
     to: InstanceAnswer
     ratio: float
-    low: float | None
-    high: float | None
+    low: float
+    high: float
 
     @property
     def saved_usd_per_hour(self) -> float:
@@ -38,26 +38,25 @@ class Saving:
     @property
     def sure(self) -> bool:
         """Whether it would save something at either end of the interval, and is known to have the memory."""
-        return self.low is not None and self.low > 0 and self.to.fits is True
+        return self.low > 0 and self.to.fits is True
 
     def usd(self, seconds: float) -> float:
         """What would have been saved of so many seconds of the job as it runs now."""
         return self.saved_usd_per_hour * seconds / _HOUR_S
 
 
-def saving_of(recommendation: RecommendationAnswer, gpus: int) -> Saving | None:
-    """Compare where a job of so many GPUs runs with where it is cheapest; None where either is not known."""
+def saving_of(recommendation: RecommendationAnswer) -> Saving | None:
+    """Compare where a job runs with where it is cheapest; None where either is not known."""
     now, to = recommendation.current, recommendation.cheapest
     if now is None or to is None:
         return None
-    share = min(1.0, gpus / (now.gpu_count * now.instances))
-    usd_per_hour = share * now.usd_per_hour
+    usd_per_hour = now.usd_per_hour
     return Saving(
         usd_per_hour,
         to,
         _saved(to.ratio, to, usd_per_hour),
-        None if to.ratio_high is None else _saved(to.ratio_high, to, usd_per_hour),
-        None if to.ratio_low is None else _saved(to.ratio_low, to, usd_per_hour),
+        _saved(to.ratio_high, to, usd_per_hour),
+        _saved(to.ratio_low, to, usd_per_hour),
     )
 
 

@@ -145,6 +145,8 @@ def _report(
         last_sample=float(rows.time[-1]),
         samples=rows.time.size,
         hertz=1 / step_s,
+        second_period_s=None if found is None or len(found.jobs) < 2 else found.jobs[1].period_s,
+        reason=None if found is None else found.reason,
     )
 
 

@@ -1,4 +1,4 @@
-"""What is told of jobs, one model per kind of answer: HTTP API, page, metrics and the report of a fleet are made of these.
+"""Answers on jobs, one model per kind: the JSON of commands, HTTP API and fleet; page and metrics are made of these too.
 
 Units are base units: seconds, ratios, USD. ``low`` and ``high`` are ends of 90 % intervals. Times are unix seconds.
 """
@@ -9,13 +9,15 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ...detector import Cycle, Unit
+from ...detector import Cycle, Reason, Unit
 from ...regressor.precision import Precision
 
 Verdict = Literal["epochs", "steps", "none"]
 State = Literal["idle", "searching", "answered"]
 Grouping = Literal["slurm_job", "pod", "container", "process", "phase", "single"]
 Objective = Literal["cost", "time"]
+Market = Literal["on-demand", "spot"]
+Recipe = Literal["default", "paper"]
 
 
 class AnswerModel(BaseModel):
@@ -47,118 +49,279 @@ class GpuAnswer(AnswerModel):
     hertz: float
 
 
-class TargetAnswer(AnswerModel):
-    """The job on one GPU model."""
+class DetectionAnswer(AnswerModel):
+    """What a GPU's job does again and again."""
+
+    verdict: Verdict
+    unit: Unit | None = Field(description="What period_s is the length of; a cycle is neither an epoch nor a step.")
+    period_s: float | None
+    confidence: float = Field(description="0 to 1, that the period is right; 0 without one.")
+    reason: Reason | None = Field(description="With verdict `none`: why.")
+    cycles: list[Cycle] = Field(description="From short to long.")
+
+
+class EnergyAnswer(AnswerModel):
+    """Mean power of all the job's GPUs, and the energy of one epoch, cycle or step."""
+
+    watts: float
+    watts_low: float
+    watts_high: float
+    joules: float | None
+    joules_low: float | None
+    joules_high: float | None
+
+
+class WholeJobAnswer(AnswerModel):
+    """The whole job on one GPU model."""
+
+    epochs: int
+    seconds: float
+    seconds_low: float
+    seconds_high: float
+    first_epoch_s: float | None
+    stall_s: float
+    joules: float | None = None
+    joules_low: float | None = None
+    joules_high: float | None = None
+
+
+class EffectAnswer(AnswerModel):
+    """One factor of a ratio, with what a typical job on the same GPU shows."""
+
+    name: str
+    factor: float
+    value: float | None
+    typical: float | None
+    unit: str
+
+
+class RatioAnswer(AnswerModel):
+    """Time on another GPU."""
 
     gpu: str
     ratio: float = Field(description="Seconds there over seconds here.")
     ratio_low: float
     ratio_high: float
-    seconds: float | None = Field(description="Of one epoch or step there; null where only the ratio is known.")
+    seconds: float | None = Field(description="One epoch, cycle or step there; null where only the ratio is known.")
     low: float | None
     high: float | None
-    why: str
-    route: str
-    support: float = Field(description="1 inside what training has seen, towards 0 outside.")
-    by_precision: dict[str, float] = Field(
-        default={}, description="Precision -> ratio; empty where the job's precision is known."
-    )
-    gpus: int = Field(default=1, description="How many of them the job runs on there.")
-    batch: float = Field(default=1.0, description="Batch on each of them over that on each GPU here.")
-    fits: bool | None = Field(default=None, description="Whether its memory holds the job; null where that is not known.")
-    job_s: float | None = Field(default=None, description="Of the whole job there, where its epochs were given.")
-    job_s_low: float | None = None
-    job_s_high: float | None = None
+    why: str = Field(description="What the answer rests on.")
+    route: str = Field(description="How it was computed.")
+    support: float = Field(description="1 for a job like those the model learned from, towards 0 for others.")
+    features: list[str] = Field(description="Metrics that the answer used.")
+    by_precision: dict[str, float] = Field(description="Precision -> ratio; empty where the job's precision is known.")
+    gpus: int = Field(description="How many of them the job runs on there.")
+    batch: float = Field(description="Batch on each of them over the batch on each GPU here.")
+    waits: float = Field(description="Part of the ratio in which the job waits for its checkpoints.")
 
 
-class InstanceAnswer(AnswerModel):
-    """The job on something that can be rented, priced whole."""
+class TargetAnswer(RatioAnswer):
+    """The job on one GPU model: that of its slowest GPU."""
+
+    by_data_sheet: bool = Field(description="Nothing was measured on one of the two GPUs, so the answer rests on data sheets.")
+    fits: bool | None = Field(description="Whether its memory holds the job; null where that is not known.")
+    energy: EnergyAnswer | None = Field(description="null without power readings.")
+    job: WholeJobAnswer | None = Field(description="null unless the number of epochs was given.")
+    samples_per_s: float | None
+    tokens_per_s: float | None
+    trace: str = Field(description="The GPU of the job that sets the pace there.")
+    spread: float = Field(description="How much longer it takes than the fastest GPU of the job; 0 for one GPU.")
+    explanation: list[EffectAnswer] | None = Field(default=None, description="Only of `epochcast predict --explain`.")
+
+
+class GpuOfJobAnswer(AnswerModel):
+    """One GPU of the job."""
+
+    trace: str = Field(description="The trace, profile or GPU that it was read from.")
+    source: str = Field(description="Its model.")
+    epoch_s: float | None
+    unit: Unit | None
+    detection: DetectionAnswer | None = Field(description="null for a profile.")
+    predictions: list[RatioAnswer] = Field(description="Of this GPU alone; empty for a job of one GPU.")
+
+
+class PredictionAnswer(AnswerModel):
+    """A job on every GPU that was asked about, fastest first."""
+
+    model_config = ConfigDict(serialize_by_alias=True, validate_by_name=True)
+
+    schema_: Literal["epochcast.prediction/v1"] = Field(default="epochcast.prediction/v1", alias="schema")
+    recipe: Recipe = Field(description="How the predictions were made: ours, or the paper's.")
+    source: str = Field(description="GPU model that the job runs on; its slowest where there are several.")
+    epoch_s: float | None = Field(description="Seconds of one epoch, cycle or step of the slowest GPU.")
+    epoch_s_low: float | None
+    epoch_s_high: float | None
+    unit: Unit | None = Field(description="What epoch_s is the length of.")
+    cycle: Cycle | None = Field(description="The cycle, where the unit is a cycle.")
+    detection: DetectionAnswer | None = Field(description="null for a profile.")
+    epochs: int = Field(description="Epochs that the profile rests on.")
+    first_epoch_s: float | None
+    stalls: int
+    stall_s: float
+    simulated: bool = Field(description="No hardware was read.")
+    feature_set: Literal["nvml", "dcgm", "none"]
+    precision: dict[Precision, float] = Field(description="How likely the job computes in each, adding up to 1.")
+    samples_per_s: float | None = Field(description="null unless the samples of a step were given and steps show.")
+    tokens_per_s: float | None
+    gpus: list[GpuOfJobAnswer] = Field(description="GPUs of the job that count.")
+    predictions: list[TargetAnswer]
+    notes: list[str]
+
+
+class PartsAnswer(AnswerModel):
+    """What the time of a whole job is spent on."""
+
+    epochs_s: float
+    epochs_s_low: float
+    epochs_s_high: float
+    stall_s: float
+    idle_s: float
+    checkpoint_s: float
+    startup_s: float
+
+
+class PlaceAnswer(AnswerModel):
+    """Something that can be rented."""
 
     instance: str
     cloud: str
     region: str
     gpu: str
+
+
+class InstanceAnswer(PlaceAnswer):
+    """The job on something that can be rented, priced whole."""
+
     gpu_count: int = Field(description="GPUs of one instance.")
     instances: int = Field(description="How many of them the job takes.")
     gpus: int = Field(description="GPUs of all of them that the job uses.")
-    market: Literal["on-demand", "spot"]
+    vcpus: float | None
+    host_memory_bytes: float | None
+    market: Market
     usd_per_hour: float = Field(description="Of all of them.")
-    seconds: float | None = Field(description="Of one epoch or step, or of what is left of the job where that is known.")
+    seconds: float | None = Field(description="One epoch, cycle or step; the rest of the job where its epochs were given.")
     seconds_low: float | None
     seconds_high: float | None
     usd: float | None
     usd_low: float | None
     usd_high: float | None
-    ratio: float
-    ratio_low: float | None
-    ratio_high: float | None
-    fits: bool | None = Field(description="Whether the GPU has the memory that the job needs; null where not known.")
-    pareto: bool
+    ratio: float = Field(description="Seconds there over seconds here.")
+    ratio_low: float
+    ratio_high: float
+    by_data_sheet: bool = Field(description="Nothing was measured on one of the two GPUs, so the answer rests on data sheets.")
+    job: PartsAnswer | None
+    fits: bool | None = Field(description="Whether the GPU has the memory that the job needs; null where that is not known.")
+    pareto: bool = Field(description="No other instance is both faster and cheaper.")
+    deadline_chance: float | None = Field(description="Chance to keep the deadline; null without one.")
+    budget_chance: float | None
+    samples_per_s: float | None
+    tokens_per_s: float | None
+    price_source: str
+    price_date: str
     why: str
 
 
-class CurrentInstance(AnswerModel):
+class LeftOutAnswer(PlaceAnswer):
+    """An instance that does not qualify."""
+
+    reason: Literal["memory", "deadline", "budget", "price"] = Field(description="price: none in this market.")
+    seconds: float | None
+    usd: float | None
+
+
+class CurrentInstance(PlaceAnswer):
     """What the job runs on now."""
 
-    instance: str
-    cloud: str
-    region: str
-    gpu: str
     gpu_count: int
     instances: int
     usd_per_hour: float
-    seconds: float | None = Field(default=None, description="Of what the recommendation's seconds are of.")
-    usd: float | None = None
-    assumed: bool = Field(description="What is rented is not known: the cheapest with this GPU is taken.")
+    seconds: float | None = Field(description="Of the same work as the recommendation's seconds.")
+    usd: float | None
+    assumed: bool = Field(description="Nobody said where the job runs: the cheapest instance with its GPU is assumed.")
 
 
 class Savings(AnswerModel):
-    """The first recommendation against the current instance; ratios are shares of the current."""
+    """The first recommendations against the current instance; ratios are shares of the current."""
 
     cost_ratio: float | None = Field(description="Share of the cost saved by the cheapest; below 0 where it costs more.")
-    time_ratio: float | None = Field(description="Share of the time saved by the fastest.")
-    usd_per_unit: float | None = Field(description="USD saved per epoch or step by the cheapest.")
+    time_ratio: float | None = Field(description="Share of the time saved by the fastest; below 0 where it takes longer.")
+    usd_per_unit: float | None = Field(description="USD saved per epoch, cycle or step by the cheapest.")
+
+
+class RivalAnswer(PlaceAnswer):
+    """An instance that may be better than the first."""
+
+    chance: float
+
+
+class RunAnswer(PlaceAnswer):
+    """A run of some epochs."""
+
+    epochs: int
+    seconds: float
+    usd: float
+
+
+class ExperimentAnswer(AnswerModel):
+    """The cheapest runs that would settle the first place."""
+
+    runs: list[RunAnswer]
+    seconds: float
+    usd: float
+    saves: float = Field(description="On average, by the objective: USD or seconds.")
+    worth: bool = Field(description="They save more than they take.")
+
+
+class DecisionAnswer(AnswerModel):
+    """How sure the first place is."""
+
+    first: PlaceAnswer
+    sure: bool = Field(description="Nothing else may be better within the 90 % intervals.")
+    chance: float = Field(description="That nothing else is better than the first.")
+    rivals: list[RivalAnswer]
+    regret: float | None = Field(description="What the first place loses on average against the best, by the objective.")
+    regret_share: float
+    experiment: ExperimentAnswer | None
 
 
 class VerdictAnswer(AnswerModel):
     """What to do."""
 
     action: Literal["stay", "move", "measure", "choose", "none"] = Field(
-        description="choose: what it runs on has no price to compare with; none: no instance qualifies."
+        description="choose: the current instance has no price to compare with; none: no instance qualifies."
     )
-    text: str = Field(description="The same for people, a few words.")
+    text: str = Field(description="The same for people, in a few words.")
     why: str = Field(description="One sentence.")
 
 
 class RecommendationAnswer(AnswerModel):
-    """Ranked instances."""
+    """Ranked instances for a job."""
 
+    model_config = ConfigDict(serialize_by_alias=True, validate_by_name=True)
+
+    schema_: Literal["epochcast.recommendation/v1"] = Field(default="epochcast.recommendation/v1", alias="schema")
+    verdict: VerdictAnswer
+    recipe: Recipe = Field(description="How the predictions were made: ours, or the paper's.")
+    source: str = Field(description="GPU model that the job runs on; its slowest where there are several.")
+    simulated: bool = Field(description="No hardware was read.")
+    gpus: int = Field(description="GPUs of the job now.")
+    unit: Unit | None = Field(description="What seconds and USD are of, unless epochs says that they are of the whole job.")
+    epochs: int | None = Field(description="Epochs, cycles or steps that seconds and USD are of; null: one.")
+    cycle: Cycle | None = Field(description="The cycle, where the unit is a cycle.")
+    precision: dict[Precision, float] = Field(description="How likely the job computes in each, adding up to 1.")
+    samples_per_s: float | None
+    tokens_per_s: float | None
     objective: Objective
-    unit: Unit | None
-    epochs: int | None = Field(description="Epochs (or steps) that seconds and USD are of; null: of one.")
-    recommendations: list[InstanceAnswer]
+    market: Market
+    memory_bytes: float | None = Field(description="That the job takes on each GPU; null where that is not known.")
+    memory_reserved: bool | None = Field(description="Nearly all memory of its GPU is in use, perhaps only reserved.")
+    recommendations: list[InstanceAnswer] = Field(description="Best first by the objective.")
     cheapest: InstanceAnswer | None
     fastest: InstanceAnswer | None
-    current: CurrentInstance | None
+    left_out: list[LeftOutAnswer]
+    decision: DecisionAnswer | None = Field(description="null without recommendations.")
+    current: CurrentInstance | None = Field(description="null where it has no price.")
     savings: Savings | None
-    sure: bool | None = Field(description="No other GPU is within the interval; null without recommendations.")
-    chance: float | None = Field(description="That none is better than the first.")
-    verdict: VerdictAnswer | None = None
-    notes: list[str]
-
-
-class PredictionAnswer(AnswerModel):
-    """A job on every GPU that was asked for."""
-
-    source: str
-    epoch_s: float | None
-    epoch_s_low: float | None
-    epoch_s_high: float | None
-    unit: Unit | None
-    simulated: bool
-    feature_set: Literal["nvml", "dcgm", "none"]
-    precision: dict[Precision, float] = Field(default={}, description="How likely the job computes in each, adding up to 1.")
-    predictions: list[TargetAnswer]
     notes: list[str]
 
 
@@ -207,8 +370,11 @@ class JobSummary(AnswerModel):
 
 
 class JobAnswer(JobSummary):
-    """A job with all that is predicted of it."""
+    """A job with its prediction and recommendation."""
 
+    model_config = ConfigDict(serialize_by_alias=True, validate_by_name=True)
+
+    schema_: Literal["epochcast.job/v1"] = Field(default="epochcast.job/v1", alias="schema")
     plan: JobPlan
     prediction: PredictionAnswer | None = Field(description="null where nothing can be said yet; notes say why.")
     recommendation: RecommendationAnswer | None

@@ -23,12 +23,14 @@ class Rented:
         market: which of its prices is taken: the one that was asked for, else the other.
         assumed: nobody said what is rented.
         notes: sentences on what was said and cannot be used.
+        share: of its price that the job pays, 0..1; the rest is paid by others on the same machine.
     """
 
     instance: Instance | None
     market: Market
     assumed: bool
     notes: tuple[str, ...] = ()
+    share: float = 1.0
 
 
 def rented(

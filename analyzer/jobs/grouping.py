@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import chain, count
 from zlib import crc32
 
-from ..cycles import drifting, sharing
+from ..cycles import sharing
 from ..live.report import Device, Owner, Report
 from .answers import Grouping
 from .phase import in_step
@@ -291,9 +291,6 @@ def _notes(cluster: _Cluster, reports: Sequence[Report]) -> tuple[str, ...]:
                 listed = " and ".join(name[:12] for name in names)
                 notes.append(f"{title}: {sharing(f'processes of the {what} {listed} run on it')}")
                 break
-        else:
-            if report.period_s is not None and report.second_period_s is not None:
-                notes.append(f"{title}: {drifting(report.period_s, report.second_period_s)}")
     return tuple(notes)
 
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 
-from ...detector import cycle_of, elected
+from ...detector import elected
 from ...detector.confidence import ANSWERS
 from ...detector.methods.track.regimes import DIFFERENT
 from ...regressor import Catalog, Profile
-from ..cycles import NO_STEP, rates, throughput
+from ..cycles import NO_STEP, throughput
+from ..job_result import said_once
 from ..live.report import Device, Report, Verdict
 from ..predictions import comparable
 from ..profile_of_detection import LEAST_CONFIDENCE
-from ..profiles import Source
+from ..profiles import Source, notes_on
 from ..static_gpu import gpu_of
 from ..words import length
 from .answers import GpuAnswer, JobAnswer, JobPlan, PredictionAnswer, RecommendationAnswer
@@ -35,45 +35,39 @@ _WHY_NOTHING = {
 
 
 def sources_of(reports: Sequence[Report], catalog: Catalog) -> tuple[list[Source], list[str]]:
-    """The profiles of a job's GPUs, and a sentence on each thing that is missing or unsure.
+    """The sources of a job's GPUs, and a sentence on each GPU that has none, or contradicts the others.
 
     GPUs that contradict the others are left out; where there is no majority all are without their seconds.
     """
     found: list[Source] = []
-    kept, told = _elected(reports)
-    contradicting = not kept
-    for report in reports:
-        name, profile = _name(report.device), report.profile
-        if report not in (kept or reports):
-            continue
-        if contradicting and profile is not None:
-            profile = replace(profile, epoch_s=None, unit=None, epoch_s_low=None, epoch_s_high=None)
+    kept, missing = _elected(reports)
+    for report in kept or reports:
+        name = _name(report.device)
         if report.device.source == "host":
-            told.append(
+            missing.append(
                 (name, f"nothing can be predicted: it is a CPU ({report.device.name}), and predictions start from a GPU")
             )
             continue
         try:
-            if profile is None:
+            if report.profile is None:
                 gpu_of(report.device.name, report.device.static, catalog)
-                told.append((name, _WHY_NOTHING[report.state]))
-                continue
-            found.append(source_of(report.device, profile, catalog))
+                missing.append((name, _WHY_NOTHING[report.state]))
+            else:
+                found.append(_source(report, report.profile, catalog, contradicted=not kept))
         except ValueError as error:  # the InputError of any room
-            told.append((name, f"nothing can be predicted: {error}"))
-            continue
-        if contradicting:
-            continue
-        if profile.epoch_s is None and report.verdict == "epochs":
-            unsure = f"epochs of {report.period_s or 0:.3g} s, but with confidence {report.confidence:.2f} they are too unsure"
-            told.append((name, f"there may be {unsure} to give seconds: ratios are told until they are sure"))
-        elif profile.epoch_s is None:
-            told.append((name, "neither epochs nor steps are found so far: ratios between GPUs are told without seconds"))
-        elif profile.unit == "step":
-            told.append((name, "only steps are found, no epochs: seconds and cost are of one step"))
-        elif profile.unit == "cycle":
-            told.append((name, f"seconds and cost are of one cycle: {_evidence(report)}"))
-    return found, _said(told, len(reports))
+            missing.append((name, f"nothing can be predicted: {error}"))
+    return found, said_once(missing, len(reports))
+
+
+def _source(report: Report, profile: Profile, catalog: Catalog, *, contradicted: bool) -> Source:
+    """A GPU's report as a source of predictions; ValueError for a GPU that neither catalogue nor static attributes know."""
+    device = report.device
+    # As it was named when the profile was made; else as its driver names it.
+    gpu = catalog[profile.gpu] if profile.gpu in catalog else gpu_of(device.name, device.static, catalog)
+    if contradicted:
+        profile = replace(profile, epoch_s=None, unit=None, epoch_s_low=None, epoch_s_high=None)
+    notes = () if contradicted else tuple(notes_on(report.detection))
+    return Source(_name(device), profile, gpu, notes, report.detection)
 
 
 def _elected(reports: Sequence[Report]) -> tuple[list[Report], list[tuple[str, str]]]:
@@ -97,21 +91,6 @@ def _elected(reports: Sequence[Report]) -> tuple[list[Report], list[tuple[str, s
         return [], told
     told = [(_name(reports[place].device), f"{text}, unlike the others, and does not count") for place, text in own.items()]
     return [report for place, report in enumerate(reports) if place not in own], told
-
-
-def _evidence(report: Report) -> str:
-    """What the cycle is that a GPU's period is of."""
-    cycle = cycle_of(report.period_s, report.cycles)
-    if cycle is None:
-        return "what it is nobody knows"
-    return f"{'a checkpoint' if cycle.kind == 'checkpoint' else f'its kind is {cycle.kind}'}, as {cycle.evidence}"
-
-
-def source_of(device: Device, profile: Profile, catalog: Catalog) -> Source:
-    """A GPU's profile as a source of predictions; ValueError for a GPU that neither catalogue nor static attributes know."""
-    # As it was named when the profile was made; else as its driver names it.
-    gpu = catalog[profile.gpu] if profile.gpu in catalog else gpu_of(device.name, device.static, catalog)
-    return Source(_name(device), profile, gpu)
 
 
 def _name(device: Device) -> str:
@@ -155,9 +134,10 @@ def summed_up(
     )
     models = list(dict.fromkeys(_model_or_none(report.device, catalog) or report.device.name for report in reports))
     lost = [report for report in reports if report.device.uuid in set(silent)]
-    told = [*group.notes, *notes]
+    of_sources = [(source.name, note) for source in sources for note in source.notes]
+    told = [*group.notes, *notes, *said_once(of_sources, len(reports))]
     if lost and any(report.state != "idle" for report in lost):
-        told.append(_said([(_name(one.device), "its telemetry is silent") for one in lost], len(reports))[0])
+        told += said_once([(_name(one.device), "its telemetry is silent") for one in lost], len(reports))
     # The cycles are those of its slowest GPU, as the seconds are.
     cycles = max(telling, key=lambda report: report.period_s or 0.0).cycles
     pace = throughput(cycles, plan.samples_per_step, plan.tokens_per_step)
@@ -189,7 +169,8 @@ def summed_up(
         cheapest=None if cheapest is None else f"{cheapest.cloud} {cheapest.instance}",
         savings_cost_ratio=None if savings is None else savings.cost_ratio,
         cycles=list(cycles),
-        **rates(pace),
+        samples_per_s=None if pace is None else pace.samples_per_s,
+        tokens_per_s=None if pace is None else pace.tokens_per_s,
         plan=plan,
         prediction=prediction,
         recommendation=recommendation,
@@ -240,17 +221,3 @@ def _stands_out(slowest: str, paces: Mapping[str, float], telling: Sequence[Repo
     others = [pace for uuid, pace in paces.items() if uuid != slowest]
     sure = all(report.confidence >= LEAST_CONFIDENCE for report in telling)
     return sure and bool(others) and paces[slowest] > _STRAGGLES * median(others)
-
-
-def _said(told: Sequence[tuple[str, str]], gpus: int) -> list[str]:
-    """Each sentence once: of all GPUs of the job without their names."""
-    many = Counter(sentence for _, sentence in told)
-    said: list[str] = []
-    for sentence, number in many.items():
-        names = [name for name, one in told if one == sentence]
-        if number == gpus:
-            said.append(sentence)
-        else:
-            more = f" and {number - 3} more" if number > 3 else ""
-            said.append(f"{', '.join(names[:3])}{more}: {sentence}")
-    return said

@@ -167,6 +167,7 @@ class GpuWatch:
             samples=self._taken,
             dropped=self._dropped,
             hertz=self._hertz,
+            reason=None if found is None else found.reason,
         )
         if before is None or not self._is_remembered(before):
             return told
@@ -177,6 +178,7 @@ class GpuWatch:
             confidence=before.confidence,
             cycles=before.cycles,
             second_period_s=before.second_period_s,
+            reason=before.reason,
             profile=before.profile,
         )
         if self._job_since is None:  # it is not yet known what job this is

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, get_args
 
-from ...detector import Cycle, Unit, unit_of
+from ...detector import Cycle, Detection, Epoch, Job, Reason, Unit, unit_of
 from ...regressor.profile import Profile
 from ..errors import InputError
 
@@ -105,6 +105,7 @@ class Report:
         samples: ticks taken in, a counter of this run.
         dropped: of these, ignored as out of order.
         hertz: samples per second of the source.
+        reason: with verdict ``none``, why; None where that is not known yet.
     """
 
     device: Device
@@ -123,11 +124,31 @@ class Report:
     samples: int = 0
     dropped: int = 0
     hertz: float = 10.0
+    reason: Reason | None = None
 
     @property
     def unit(self) -> Unit | None:
         """What ``period_s`` is of; None with verdict ``none``."""
         return unit_of(self.verdict, self.period_s, self.cycles)
+
+    @property
+    def detection(self) -> Detection:
+        """What was found, as the detector says it of a trace; of the epochs those that the report carries."""
+        epochs = tuple(Epoch(epoch.start, epoch.end, epoch.confidence) for epoch in self.epochs)
+        periods = [period for period in (self.period_s, self.second_period_s) if period is not None]
+        return Detection(
+            verdict=self.verdict,
+            period_s=self.period_s,
+            period_work=None,
+            epochs=epochs,
+            confidence=self.confidence,
+            method="track",
+            clock="wall",
+            step_s=self.period_s if self.verdict == "steps" else None,
+            jobs=tuple(Job(period, (), self.confidence) for period in periods),
+            reason=self.reason,
+            cycles=self.cycles,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON values under `SCHEMA`."""

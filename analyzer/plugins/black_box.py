@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from ..job_json import prediction_answer
 from ..jobs.answers import PredictionAnswer
+from ..recommendation import Work
 from ..service.questions import PredictionQuestion
 from . import Settings
 
@@ -41,10 +43,11 @@ class BlackBox:
 
 def predicted(advisor: Advisor, question: PredictionQuestion) -> PredictionAnswer:
     """What an advisor says to the question; raises InputError."""
-    return advisor.prediction(
+    result = advisor.answer(
         question.profiles,
         targets=question.targets,
-        epochs=question.epochs,
+        work=None if question.epochs is None else Work(question.epochs),
         target_gpus=question.target_gpus,
         batch_may_grow=question.batch_may_grow,
     )
+    return prediction_answer(result)

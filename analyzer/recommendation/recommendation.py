@@ -7,6 +7,7 @@ from typing import Any
 
 from ...regressor import Prediction
 from ...regressor.estimate import Estimate
+from ..basis import by_data_sheet
 from ..instances import Instance, Market
 from .whole_job import WholeJob
 
@@ -84,5 +85,6 @@ class Recommendation:
             "budget_chance": self.budget_chance,
             "price_source": self.instance.source,
             "price_date": self.instance.date.isoformat(),
+            "by_data_sheet": by_data_sheet(self.prediction.route),
             "why": self.prediction.why,
         }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from ..basis import BOTH_MEASURED
+from ..basis import by_data_sheet
 from .experiment import Decision
 from .rank import Limits, Objective, cost_of, missed, time_of
 from .recommendation import Recommendation
@@ -65,7 +65,7 @@ def verdict(
     if best.fits is None:
         doubt = "if the job fits into its memory, which is not known"
         return Verdict("measure", f"Cannot tell yet: try {_name(best)} first", f"{_range(low, high, objective)}, {doubt}")
-    sheet = "" if best.prediction.route in BOTH_MEASURED else "; that rests on its data sheet, as nothing was measured there"
+    sheet = "; that rests on its data sheet, as nothing was measured there" * by_data_sheet(best.prediction.route)
     if low > 0:
         ratio, price = best.prediction.ratio, best.usd_per_hour / now.usd_per_hour
         same = best.instance.place == now.instance.place

@@ -10,20 +10,24 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from ..errors import InputError
+from ..instances import Market
+from ..job_json import prediction_answer, recommendation_answer
 from ..jobs.advisor import Advisor
 from ..jobs.answers import GpuAnswer, JobAnswer, JobPlan, PredictionAnswer, RecommendationAnswer
 from ..jobs.current_instance import Rented, rented
 from ..jobs.grouping import Group, group
-from ..jobs.summary import gpu_answer, source_of, sources_of, summed_up
+from ..jobs.summary import gpu_answer, sources_of, summed_up
 from ..live.metrics import GONE_S
 from ..live.report import MOST_EPOCHS, Device, Report
 from ..live.state_store import StateStore
-from ..profiles import Source
-from ..recommendation import Limits, Objective
+from ..profiles import Source, slowest_of
+from ..recommendation import Limits, Objective, Work
+from ..recommendations import Renting
 from . import health
 from .answers import Health
 from .config import Settings
@@ -76,7 +80,7 @@ class _Question:
     gpus: int
     machines: int
     on: Rented | None
-    epochs: int | None
+    plan: JobPlan
     today: date
 
     def is_like(self, other: _Question) -> bool:
@@ -165,8 +169,9 @@ class Analysis:
             InputError: nothing can be said of it yet, or no such target.
         """
         record, sources = self._asked(job)
-        answer = self._advisor.prediction(sources, targets=targets, epochs=epochs or record.answer.plan.epochs)
-        return answer.model_copy(update={"notes": list(dict.fromkeys([*record.answer.notes, *answer.notes]))})
+        plan = record.answer.plan
+        result = self._advisor.answer(sources, targets=targets, **_planned(plan, epochs), gpus=len(record.answer.gpus))
+        return _with_notes(prediction_answer(result), record.answer.notes)
 
     def recommendation(
         self, job: str, *, objective: Objective | None = None, limits: Limits | None = None, epochs: int | None = None
@@ -178,16 +183,12 @@ class Analysis:
             InputError: nothing can be said of it yet, or limits that cannot be kept.
         """
         record, sources = self._asked(job)
-        answer = self._advisor.recommendation(
-            sources,
-            objective=objective,
-            limits=limits,
-            epochs=epochs or record.answer.plan.epochs,
-            gpus=len(record.answer.gpus),
-            machines=len(record.answer.nodes),
-            on=self._rented(sources, len(record.answer.gpus), record.answer.plan, record.devices, limits),
-        )
-        return answer.model_copy(update={"notes": list(dict.fromkeys([*record.answer.notes, *answer.notes]))})
+        answer, own = record.answer, self._advisor.renting
+        limits = limits or own.limits
+        on = self._rented(sources, len(answer.gpus), answer.plan, [report.device for report in record.reports], limits.market)
+        renting = Renting(objective or own.objective, limits, len(answer.nodes), on=on)
+        result = self._advisor.answer(sources, **_planned(answer.plan, epochs), gpus=len(answer.gpus), renting=renting)
+        return _with_notes(recommendation_answer(result), answer.notes)
 
     def set_plan(self, job: str, plan: JobPlan) -> None:
         """Keep what the operator says of a job, and answer by it from now on.
@@ -260,8 +261,8 @@ class Analysis:
             notes.append(f"its plan in the state cannot be used, for its {wrong}, and is left out: set it again")
         devices = tuple(report.device for report in reports)
         machines = len({device.node for device in devices})
-        on = self._rented(sources, len(reports), said, devices) if sources else None
-        question = _Question(sources, len(reports), machines, on, said.epochs, date.today())
+        on = self._rented(sources, len(reports), said, devices, self._settings.market) if sources else None
+        question = _Question(sources, len(reports), machines, on, said, date.today())
         known = self._answered.get(one.id)
         if known is None or known.question != question:
             if known is not None and known.question.is_like(question) and now - known.at < _RENEW_S:
@@ -280,9 +281,7 @@ class Analysis:
             prediction=known.prediction,
             recommendation=known.recommendation,
         )
-        members = {report.device.uuid: report.job_since or 0.0 for report in reports}
-        profiles = {report.device.uuid: report.profile for report in reports if report.profile is not None}
-        return JobRecord(answer, members, devices, profiles, now)
+        return JobRecord(answer, tuple(replace(report, epochs=()) for report in reports), now)
 
     def _answer(self, job: str, question: _Question, now: float) -> _Answered:
         """Predict and recommend; where that fails, a note says why."""
@@ -290,9 +289,10 @@ class Analysis:
             return _Answered(question, None, None, (), now)
         prediction, recommendation, notes = None, None, []
         try:
-            prediction, recommendation = self._advisor.both(
-                question.sources, epochs=question.epochs, gpus=question.gpus, machines=question.machines, on=question.on
-            )
+            renting = replace(self._advisor.renting, machines=question.machines, on=question.on)
+            planned = _planned(question.plan)
+            result = self._advisor.answer(question.sources, **planned, gpus=question.gpus, renting=renting)
+            prediction, recommendation = prediction_answer(result), recommendation_answer(result)
         except ValueError as error:  # the InputError of any room
             notes.append(str(error))
         except Exception as error:
@@ -301,11 +301,8 @@ class Analysis:
             notes.append(f"the prediction failed, which is an error of ours ({type(error).__name__}); the log has more")
         return _Answered(question, prediction, recommendation, tuple(notes), now)
 
-    def _rented(
-        self, sources: Sequence[Source], gpus: int, plan: JobPlan, devices: Sequence[Device], limits: Limits | None = None
-    ) -> Rented:
-        slowest = max(sources, key=lambda source: source.profile.epoch_s or 0.0)
-        market = self._settings.market if limits is None else limits.market
+    def _rented(self, sources: Sequence[Source], gpus: int, plan: JobPlan, devices: Sequence[Device], market: Market) -> Rented:
+        slowest = slowest_of(sources)
         machines = len({device.node for device in devices})
         return rented(
             slowest.gpu.name, gpus, self._advisor.instances, plan=plan, devices=devices, machines=machines, market=market
@@ -322,8 +319,7 @@ class Analysis:
 
     def _asked(self, job: str) -> tuple[JobRecord, list[Source]]:
         record = self._record(job)
-        devices = [device for device in record.devices if device.uuid in record.profiles]
-        sources = [source_of(device, record.profiles[device.uuid], self._advisor.catalog) for device in devices]
+        sources, _ = sources_of(record.reports, self._advisor.catalog)
         if not sources:
             raise InputError(
                 f"nothing can be predicted of job {job!r}: {'; '.join(record.answer.notes) or 'it has no profile'}"
@@ -357,5 +353,20 @@ class Analysis:
             before is None
             or before.answer != record.answer
             or before.members != record.members
-            or before.profiles != record.profiles
+            or [report.profile for report in before.reports] != [report.profile for report in record.reports]
         )
+
+
+def _planned(plan: JobPlan, epochs: int | None = None) -> dict[str, Any]:
+    """What an operator says of a job, as `answer_job` takes it."""
+    epochs = epochs or plan.epochs
+    work = None if epochs is None else Work(epochs)
+    return {"work": work, "samples_per_step": plan.samples_per_step, "tokens_per_step": plan.tokens_per_step}
+
+
+_Answer = TypeVar("_Answer", PredictionAnswer, RecommendationAnswer)
+
+
+def _with_notes(answer: _Answer, notes: Sequence[str]) -> _Answer:
+    """The answer with what else is to be said of the job, first."""
+    return answer.model_copy(update={"notes": list(dict.fromkeys([*notes, *answer.notes]))})

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
-from ...regressor.profile import Profile
 from ..jobs.answers import JobAnswer
 from ..jobs.grouping import Known
-from ..live.report import Device
+from ..live.report import Report
 
 log = logging.getLogger(__name__)
 
@@ -22,17 +20,18 @@ class JobRecord:
 
     Attributes:
         answer: all of it.
-        members: UUID of a GPU -> `Report.job_since` there.
-        devices: its GPUs.
-        profiles: by UUID, of those that have one.
+        reports: of its GPUs, without their epochs.
         told: unix seconds at which it last went on.
     """
 
     answer: JobAnswer
-    members: Mapping[str, float]
-    devices: tuple[Device, ...]
-    profiles: Mapping[str, Profile]
+    reports: tuple[Report, ...]
     told: float
+
+    @property
+    def members(self) -> dict[str, float]:
+        """UUID of a GPU -> `Report.job_since` there."""
+        return {report.device.uuid: report.job_since or 0.0 for report in self.reports}
 
     @property
     def known(self) -> Known:
@@ -45,22 +44,14 @@ class JobRecord:
         return {
             # Through text, which has null for what is not finite: such a figure of one job must hold up no other.
             "answer": json.loads(self.answer.model_dump_json()),
-            "members": dict(self.members),
-            "devices": [asdict(device) | {"static": dict(device.static)} for device in self.devices],
-            "profiles": {uuid: profile.to_json() for uuid, profile in self.profiles.items()},
+            "reports": [report.to_json() for report in self.reports],
         }
 
     @classmethod
     def from_json(cls, data: Any, told: float) -> JobRecord | None:
         """Build it again; None, and a line in the log, where another version wrote it otherwise."""
         try:
-            return cls(
-                JobAnswer.model_validate(data["answer"]),
-                {str(uuid): float(since) for uuid, since in data["members"].items()},
-                tuple(Device(**device) for device in data["devices"]),
-                {uuid: Profile.from_json(profile) for uuid, profile in data["profiles"].items()},
-                told,
-            )
+            return cls(JobAnswer.model_validate(data["answer"]), tuple(map(Report.from_json, data["reports"])), told)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             log.warning("a job that ended is left out, as another version wrote it: %s", error)
             return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...basis import BOTH_MEASURED, basis
+from ...basis import basis
 from ...jobs.answers import PredictionAnswer, TargetAnswer
 from ...words import TimeUnit, time_unit
 from .axis import axis_from_zero, tick_text
@@ -23,7 +23,7 @@ class Row:
     @property
     def both_measured(self) -> bool:
         """Whether jobs were measured on both GPUs: its point is filled."""
-        return self.answer.route in BOTH_MEASURED
+        return not self.answer.by_data_sheet
 
     @property
     def basis(self) -> str:

@@ -11,7 +11,8 @@ from starlette.datastructures import UploadFile
 
 from ....regressor.profile import Profile
 from ...errors import InputError
-from ...profiles import Source, on_gpus
+from ...job_json import prediction_answer, recommendation_answer
+from ...profiles import Source
 from ..json_bodies import crowded
 from ..parts import Parts
 from ..uploads import source_of_upload
@@ -66,13 +67,13 @@ def answer_page(parts: Parts, address: str, sent: Sent) -> dict[str, Any]:
         WorkersBusyError: too many others sent something.
     """
     count = _count(sent.count)
-    (source,) = on_gpus([_source(parts, sent)], count)
-    answer = parts.advisor.prediction([source])
+    result = parts.advisor.answer([_source(parts, sent)], gpus=count, renting=parts.advisor.renting)
+    answer = prediction_answer(result)
     return form_page(parts, address, sent) | {
         "answer": answer,
         "name": sent.name or "What was sent",
-        "intervals": interval_plot(answer, source.gpu.name),
-        "rec": parts.advisor.recommendation([source]),
+        "intervals": interval_plot(answer, result.slowest.gpu.name),
+        "rec": recommendation_answer(result),
     }
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
+from ...job_json import recommendation_answer
 from ...jobs.answers import PredictionAnswer, RecommendationAnswer
 from ...plugins.black_box import predicted
-from ...recommendation import Limits
+from ...recommendation import Limits, Work
+from ...recommendations import Renting
 from ..json_bodies import JsonRoute
 from ..parts import Served
 from ..problems import answers
@@ -30,11 +32,10 @@ def predictions(served: Served, question: PredictionQuestion) -> PredictionAnswe
 def recommendations(served: Served, question: RecommendationQuestion) -> RecommendationAnswer:
     """Rank instances by cost or time, as `epochcast recommend` does, for a job of as many GPUs as there are profiles."""
     limits = Limits(question.deadline_s, question.budget_usd, question.regions, question.clouds, question.market)
-    return served.advisor.recommendation(
+    result = served.advisor.answer(
         question.profiles,
-        objective=question.objective,
-        limits=limits,
-        epochs=question.epochs,
-        data_parallel=question.data_parallel,
+        work=None if question.epochs is None else Work(question.epochs),
         batch_may_grow=question.batch_may_grow,
+        renting=Renting(question.objective, limits, data_parallel=question.data_parallel),
     )
+    return recommendation_answer(result)

@@ -10,8 +10,11 @@ from starlette.exceptions import HTTPException
 
 from ....detector import Cycle, Reason, Unit
 from ....regressor.precision import Precision
+from ...job_json import prediction_answer, recommendation_answer
 from ...jobs.answers import PredictionAnswer, RecommendationAnswer, Verdict
 from ...profiles import Source, with_precision
+from ...recommendation import Work
+from ...recommendations import Renting
 from ..parts import Parts, Served
 from ..problems import answers
 from ..questions import GpuName
@@ -139,7 +142,8 @@ def predictions(
     epochs: WholeEpochs = None,
 ) -> PredictionAnswer:
     """Find the epochs, and predict how long the job takes on each target, as `epochcast predict` does."""
-    return served.advisor.prediction([_source(served, upload, gpu, precision)], targets=target, epochs=epochs)
+    work = None if epochs is None else Work(epochs)
+    return prediction_answer(served.advisor.answer([_source(served, upload, gpu, precision)], targets=target, work=work))
 
 
 @router.post(
@@ -158,8 +162,10 @@ def recommendations(
     epochs: WholeEpochs = None,
 ) -> RecommendationAnswer:
     """Find the epochs, and rank instances by cost or time, as `epochcast recommend` does."""
-    source = _source(served, upload, gpu, precision)
-    return served.advisor.recommendation([source], objective=wanted.objective, limits=wanted.limits, epochs=epochs)
+    renting = Renting(wanted.objective, wanted.limits)
+    work = None if epochs is None else Work(epochs)
+    result = served.advisor.answer([_source(served, upload, gpu, precision)], work=work, renting=renting)
+    return recommendation_answer(result)
 
 
 def _source(served: Parts, upload: Upload, gpu: str | None, precision: Precision | None) -> Source:

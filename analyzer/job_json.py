@@ -1,0 +1,148 @@
+"""A `JobResult` as JSON: the documents of `jobs.answers`, the same from the commands, HTTP, the service and a fleet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from ..detector import Detection
+from ..regressor import Predictor
+from ..regressor.explain import Effect
+from ..regressor.precision import likely_precisions
+from .basis import by_data_sheet
+from .cycles import rates
+from .job_result import JobResult
+from .jobs.answers import PredictionAnswer, RecommendationAnswer
+from .jobs.current_instance import Rented
+from .predictions import Answer
+from .profiles import Source
+from .recommendation import Recommendation
+from .recommendation.rank import cost_of, time_of
+
+# Of the profile, as it has them.
+_OF_PROFILE = ("epoch_s", "epoch_s_low", "epoch_s_high", "unit", "epochs", "first_epoch_s", "stalls", "stall_s", "feature_set")
+
+
+def prediction_answer(result: JobResult, explanations: Mapping[str, Sequence[Effect]] | None = None) -> PredictionAnswer:
+    """The document of the predictions; with the factors of each GPU's ratio where they were asked for."""
+    effects = explanations or {}
+    return PredictionAnswer.model_validate(
+        {
+            **_of_job(result),
+            **{key: getattr(result.profile, key) for key in _OF_PROFILE},
+            "detection": _detection(result.detection),
+            "gpus": [_gpu(result, place) for place in range(len(result.sources))],
+            "predictions": [_target(answer, result, effects.get(answer.prediction.gpu)) for answer in result.answers],
+            "notes": result.prediction_notes,
+        }
+    )
+
+
+def recommendation_answer(result: JobResult) -> RecommendationAnswer:
+    """The document of the recommendation, which `answer_job` was asked for."""
+    found = result.recommended
+    assert found is not None
+    ranking, need, profile = found.ranking, found.need, result.profile
+
+    def shown(row: Recommendation | None) -> dict[str, Any] | None:
+        return None if row is None else row.to_json() | rates(result.throughput, row.prediction.ratio)
+
+    return RecommendationAnswer.model_validate(
+        {
+            **_of_job(result),
+            "verdict": found.verdict.to_json(),
+            "gpus": found.gpus,
+            "unit": profile.unit,
+            "epochs": None if result.work is None else result.work.epochs,
+            "objective": found.renting.objective,
+            "market": found.renting.limits.market,
+            "memory_bytes": None if need is None else need.bytes,
+            "memory_reserved": None if need is None else need.reserved,
+            "recommendations": [shown(row) for row in ranking.recommendations],
+            "cheapest": shown(ranking.cheapest),
+            "fastest": shown(ranking.fastest),
+            "left_out": [one.to_json() for one in ranking.left_out],
+            "decision": None if found.decision is None else found.decision.to_json(),
+            "current": None if found.current is None else _current(found.current, found.on),
+            "savings": _savings(found.current, ranking.cheapest, ranking.fastest, profile.epoch_s),
+            "notes": result.recommendation_notes,
+        }
+    )
+
+
+def _of_job(result: JobResult) -> dict[str, Any]:
+    """What both documents say of the job."""
+    slowest = result.slowest
+    return {
+        "recipe": "default" if isinstance(result.predictor, Predictor) else "paper",
+        "source": slowest.profile.gpu,
+        "simulated": result.simulated,
+        "cycle": None if slowest.cycle is None else asdict(slowest.cycle),
+        "precision": likely_precisions(slowest.profile, slowest.gpu)[0],
+        **rates(result.throughput),
+    }
+
+
+def _detection(found: Detection | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    names = ("verdict", "unit", "period_s", "confidence", "reason")
+    return {name: getattr(found, name) for name in names} | {"cycles": [asdict(cycle) for cycle in found.cycles]}
+
+
+def _gpu(result: JobResult, place: int) -> dict[str, Any]:
+    source: Source = result.sources[place]
+    several = len(result.sources) > 1
+    return {
+        "trace": source.name,
+        "source": source.profile.gpu,
+        "epoch_s": source.profile.epoch_s,
+        "unit": source.profile.unit,
+        "detection": _detection(source.found),
+        "predictions": [answer.predictions[place].to_json() for answer in result.answers] if several else [],
+    }
+
+
+def _target(answer: Answer, result: JobResult, effects: Sequence[Effect] | None) -> dict[str, Any]:
+    prediction, joules = answer.prediction, answer.job_joules
+    job = None if answer.job is None else {**answer.job.to_json(), **({} if joules is None else joules.to_json("joules"))}
+    return {
+        **prediction.to_json(),
+        "by_data_sheet": by_data_sheet(prediction.route),
+        "fits": answer.fits,
+        "energy": None if answer.energy is None else answer.energy.to_json(),
+        "job": job,
+        **rates(result.throughput, prediction.ratio),
+        "trace": result.sources[answer.slowest].name,
+        "spread": answer.spread,
+        "explanation": None if effects is None else [asdict(effect) for effect in effects],
+    }
+
+
+def _current(row: Recommendation, on: Rented) -> dict[str, Any]:
+    return {
+        **row.instance.place,
+        "gpu_count": row.instance.count,
+        "instances": row.instances,
+        "usd_per_hour": row.usd_per_hour,
+        "seconds": None if row.seconds is None else row.seconds.value,
+        "usd": None if row.usd is None else row.usd.value,
+        "assumed": on.assumed,
+    }
+
+
+def _savings(
+    now: Recommendation | None, cheapest: Recommendation | None, fastest: Recommendation | None, epoch_s: float | None
+) -> dict[str, Any] | None:
+    if now is None or cheapest is None or fastest is None:
+        return None
+    per_unit = None
+    if epoch_s is not None:
+        per_hour = now.prediction.ratio * now.usd_per_hour - cheapest.prediction.ratio * cheapest.usd_per_hour
+        per_unit = per_hour * epoch_s / 3600
+    return {
+        "cost_ratio": 1 - cost_of(cheapest) / cost_of(now),
+        "time_ratio": 1 - time_of(fastest) / time_of(now),
+        "usd_per_unit": per_unit,
+    }
