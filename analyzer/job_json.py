@@ -87,8 +87,12 @@ def _of_job(result: JobResult) -> dict[str, Any]:
 def _detection(found: Detection | None) -> dict[str, Any] | None:
     if found is None:
         return None
-    names = ("verdict", "unit", "period_s", "confidence", "reason")
-    return {name: getattr(found, name) for name in names} | {"cycles": [asdict(cycle) for cycle in found.cycles]}
+    return {
+        **{name: getattr(found, name) for name in ("verdict", "unit", "period_s", "reason")},
+        # That of the best candidate, where none was good enough, says nothing of an answer.
+        "confidence": 0.0 if found.period_s is None else min(max(found.confidence, 0.0), 1.0),
+        "cycles": [asdict(cycle) for cycle in found.cycles],
+    }
 
 
 def _gpu(result: JobResult, place: int) -> dict[str, Any]:
@@ -114,7 +118,7 @@ def _target(answer: Answer, result: JobResult, effects: Sequence[Effect] | None)
         "energy": None if answer.energy is None else answer.energy.to_json(),
         "job": job,
         **rates(result.throughput, prediction.ratio),
-        "trace": result.sources[answer.slowest].name,
+        "trace": result.sources[answer.slowest].name if len(result.sources) > 1 else None,
         "spread": answer.spread,
         "explanation": None if effects is None else [asdict(effect) for effect in effects],
     }

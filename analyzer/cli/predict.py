@@ -107,9 +107,8 @@ def predict(
 
         click.echo(prediction_answer(result, explanations).model_dump_json(indent=2))
     else:
-        for note in result.prediction_notes:
-            terminal.note(note)
         terminal.say(sentences(result, explanations, in_full=bool(targets)))
+        terminal.notes(result.prediction_notes)
     return 0 if any(answer.fits is not False for answer in result.answers) else 1
 
 

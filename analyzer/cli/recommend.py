@@ -172,14 +172,13 @@ def recommend(
 
         click.echo(recommendation_answer(result).model_dump_json(indent=2))
         return 0 if rows else 1
-    for note in result.recommendation_notes:
-        terminal.note(note)
     if form == "skypilot" and found.decision is not None:
         # What may be as good is what is worth falling back on where the first one cannot be had.
         candidates = [found.decision.first, *(rival.recommendation for rival in found.decision.rivals)]
         click.echo(resources_yaml(candidates, job_title(result)), nl=False)
     else:
         terminal.say(recommend_text(result), err=not rows)
+    terminal.notes(result.recommendation_notes)
     return 0 if rows else 1
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import textwrap
+from collections.abc import Iterable
 from typing import TextIO
 
 import click
@@ -24,6 +25,13 @@ def say(text: str, *, err: bool = False, as_is: bool = False) -> None:
 def note(sentence: str) -> None:
     """Say on standard error what the reader of an answer has to know about it."""
     say(f"epochcast: {sentence}", err=True)
+
+
+def notes(sentences: Iterable[str]) -> None:
+    """`note` each of them, below the answer."""
+    sys.stdout.flush()
+    for sentence in sentences:
+        note(sentence)
 
 
 def _wrapped(line: str, columns: int) -> str:

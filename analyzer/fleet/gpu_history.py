@@ -16,7 +16,7 @@ from ..live.report import Device
 from .finding import Finding, Span
 from .quality import TraceQuality
 from .span_finding import span_of
-from .span_rows import SpanRows
+from .span_rows import MOST_ROWS, SpanRows
 from .stretches import PAUSE_S, SHORTEST_S, Activity, Stretch, worked
 from .trace_rows import Piece, TraceRows
 
@@ -128,7 +128,7 @@ def _by_stretch(
         while waiting:
             stretch = waiting[-1]
             if held is None:
-                held = SpanRows(stretch.start - _MARGIN_S, stretch.end + _MARGIN_S, stretch.rows)
+                held = SpanRows(*_range(stretch, alone=len(stretches) == 1, rows=quality.rows))
             held.add(piece)
             if piece.time[-1] < held.end:
                 break
@@ -138,3 +138,13 @@ def _by_stretch(
         stretch = waiting.pop()
         yield stretch, held or SpanRows(stretch.start, stretch.end, stretch.rows)
         held = None
+
+
+def _range(stretch: Stretch, *, alone: bool, rows: int) -> tuple[float, float, int]:
+    """From when to when its rows are looked at [unix s], and how many they are: all of a trace that holds nothing else.
+
+    So the answer is that of `epochcast detect`, which sees all rows.
+    """
+    if alone and rows <= MOST_ROWS:
+        return -np.inf, np.inf, rows
+    return stretch.start - _MARGIN_S, stretch.end + _MARGIN_S, stretch.rows

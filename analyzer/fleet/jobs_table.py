@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 
 from ...detector import cycle_of
 from ..cycles import waits
+from ..jobs.answers import JobAnswer
 from .fleet_jobs import FleetJob
 
 
@@ -79,6 +80,7 @@ SCHEMA = pa.schema(
         _column("fastest_usd_per_hour", _NUMBER, ""),
         _column("fastest_ratio", _NUMBER, "its time there over its time now"),
         _column("notes", _TEXTS, "what these answers rest on and what is missing"),
+        _column("answer", _TEXT, "the whole answer as JSON (epochcast.job/v1), as the service gives it"),
     ],
     metadata={"schema": "epochcast.fleet-jobs/v1"},
 )
@@ -86,7 +88,7 @@ SCHEMA = pa.schema(
 # Columns that are named as in the answer that the service gives of a job.
 _AS_ANSWERED = (
     *("title", "grouped_by", "gpus", "nodes", "gpu_model", "simulated", "verdict", "unit", "epoch_s", "epoch_s_low"),
-    *("epoch_s_high", "confidence", "spread", "notes"),
+    *("epoch_s_high", "confidence", "spread"),
 )
 
 # Rows that are held before they are written.
@@ -124,6 +126,8 @@ def row_of(job: FleetJob) -> dict[str, Any]:
         **_idle(job),
         **_straggler(job),
         **_placement(job),
+        "notes": _notes(answer),
+        "answer": answer.model_dump_json(),
         **_saving(job),
     }
 
@@ -176,6 +180,11 @@ def _saving(job: FleetJob) -> dict[str, Any]:
         "saving_usd": job.saved_usd,
         "saving_sure": job.sure,
     }
+
+
+def _notes(answer: JobAnswer) -> list[str]:
+    of_answers = [] if answer.recommendation is None else answer.recommendation.notes
+    return list(dict.fromkeys([*answer.notes, *of_answers]))
 
 
 def _mean(values: list[tuple[float | None, float]]) -> float | None:

@@ -124,7 +124,7 @@ class TargetAnswer(RatioAnswer):
     job: WholeJobAnswer | None = Field(description="null unless the number of epochs was given.")
     samples_per_s: float | None
     tokens_per_s: float | None
-    trace: str = Field(description="The GPU of the job that sets the pace there.")
+    trace: str | None = Field(description="The GPU of the job that sets the pace there; null for a job of one GPU.")
     spread: float = Field(description="How much longer it takes than the fastest GPU of the job; 0 for one GPU.")
     explanation: list[EffectAnswer] | None = Field(default=None, description="Only of `epochcast predict --explain`.")
 

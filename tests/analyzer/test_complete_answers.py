@@ -12,7 +12,10 @@ import pytest
 
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.job_json import prediction_answer, recommendation_answer
 from epochcast.analyzer.jobs.advisor import Advisor
+from epochcast.analyzer.jobs.answers import PredictionAnswer, RecommendationAnswer
+from epochcast.analyzer.recommendations import Renting
 from epochcast.analyzer.profile_of_detection import profile_of_detection
 from epochcast.analyzer.recommendation.memory_fit import GIB
 from epochcast.analyzer.service.questions import example_profile
@@ -50,6 +53,14 @@ def advisor() -> Advisor:
     return Advisor.load()
 
 
+def predicted(advisor: Advisor, *profiles: Profile, **question: Any) -> PredictionAnswer:
+    return prediction_answer(advisor.answer(profiles, **question))
+
+
+def recommended(advisor: Advisor, *profiles: Profile) -> RecommendationAnswer:
+    return recommendation_answer(advisor.answer(profiles, renting=Renting()))
+
+
 def _json(capsys: Capture, *arguments: str, ends: int = 0) -> dict[str, Any]:
     assert main([*arguments, "--json"]) == ends
     answer: dict[str, Any] = json.loads(capsys.readouterr().out)
@@ -68,21 +79,21 @@ def test_a_job_of_26_gib_fits_neither_a_t4_nor_a_k80(file: Callable[[Profile], s
     table = capsys.readouterr().out.partition("\ngpu ")[2]
     assert "\nH100 SXM5 " in table and "\nT4 " not in table and "\nK80 " not in table, "no seconds where it does not run"
     assert main(["predict", path, "--target", "T4"]) == 1
-    assert "does not fit into T4" in capsys.readouterr().out
+    assert "does not fit into T4" in capsys.readouterr().err
     ranked = _json(capsys, "recommend", path)
     assert {"T4", "K80"} <= {one["gpu"] for one in ranked["left_out"] if one["reason"] == "memory"}
-    prediction, recommendation = advisor.prediction([job()]), advisor.recommendation([job()])
+    prediction, recommendation = predicted(advisor, job()), recommended(advisor, job())
     assert {one.gpu: one.fits for one in prediction.predictions} == fits
     assert said in prediction.notes and said in recommendation.notes
     assert {"T4", "K80"}.isdisjoint(one.gpu for one in recommendation.recommendations)
 
 
 def test_memory_that_is_nearly_full_may_be_reserved_and_what_is_not_known_fits_nowhere_for_sure(advisor: Advisor) -> None:
-    full = {one.gpu: one.fits for one in advisor.prediction([job(used=39.5 * GIB)]).predictions}
+    full = {one.gpu: one.fits for one in predicted(advisor, job(used=39.5 * GIB)).predictions}
     assert full["T4"] is None and full["A100 SXM4 40GB"] is True and full["H100 SXM5"] is True
     unknown = job()
     unknown = replace(unknown, metrics={name: of for name, of in unknown.metrics.items() if not name.startswith("memory_")})
-    assert {one.fits for one in advisor.prediction([unknown]).predictions} == {None}
+    assert {one.fits for one in predicted(advisor, unknown).predictions} == {None}
 
 
 @pytest.mark.parametrize("command", ["predict", "recommend"])
@@ -94,9 +105,8 @@ def test_an_idle_job_is_refused(
     said = capsys.readouterr().err
     assert said.startswith(f"epochcast: {path}: the GPU is idle in it (gpu_utilization is 0 % on average)")
     assert said.count("\n") == 1
-    for asked in (advisor.prediction, advisor.recommendation):
-        with pytest.raises(InputError, match="the GPU is idle in it"):
-            asked([job(busy=0.0)])
+    with pytest.raises(InputError, match="the GPU is idle in it"):
+        advisor.answer([job(busy=0.0)])
     time = np.arange(0, 120, 1.0)
     rows = pd.DataFrame({"time": time, "gpu_utilization": 0.0, "memory_used": 4e8, "power": 27.0})
     write_trace(Trace(rows, gpu="T4", source="nvml"), tmp_path / "idle.parquet")
@@ -105,18 +115,18 @@ def test_an_idle_job_is_refused(
 
 
 def test_an_idle_gpu_among_others_does_not_count(advisor: Advisor) -> None:
-    both = advisor.prediction([job(), job(busy=0.001)])
+    both = predicted(advisor, job(), job(busy=0.001))
     assert "profile 2: is idle, so it is not counted" in both.notes
-    assert both.predictions[0].ratio == advisor.prediction([job()]).predictions[0].ratio and both.predictions[0].gpus == 2
+    assert both.predictions[0].ratio == predicted(advisor, job()).predictions[0].ratio and both.predictions[0].gpus == 2
 
 
 def test_a_job_of_1_percent_utilisation_is_warned_of(file: Callable[[Profile], str], advisor: Advisor, capsys: Capture) -> None:
     path, says = file(job(busy=0.01)), "the GPU works 1 % of the time (gpu_utilization): the job waits for something else"
     for command in ("predict", "recommend"):
         assert any(says in note for note in _json(capsys, command, path)["notes"])
-    assert any(says in note for note in advisor.prediction([job(busy=0.01)]).notes)
-    assert any(says in note for note in advisor.recommendation([job(busy=0.01)]).notes)
-    assert not any("of the time (gpu" in note for note in advisor.prediction([job(busy=0.3)]).notes)
+    assert any(says in note for note in predicted(advisor, job(busy=0.01)).notes)
+    assert any(says in note for note in recommended(advisor, job(busy=0.01)).notes)
+    assert not any("of the time (gpu" in note for note in predicted(advisor, job(busy=0.3)).notes)
 
 
 def test_eight_gpus_of_another_kind(file: Callable[[Profile], str], advisor: Advisor, capsys: Capture) -> None:
@@ -130,7 +140,7 @@ def test_eight_gpus_of_another_kind(file: Callable[[Profile], str], advisor: Adv
     assert any(note.startswith("8 GPUs instead of 1, as measured jobs scaled within one machine") for note in eight["notes"])
     assert main(["predict", path, "--target", "H100 SXM5", "--target-gpus", "8"]) == 0
     assert "\n8 x H100 SXM5  0.0" in capsys.readouterr().out
-    assert advisor.prediction([job()], targets=["H100 SXM5"], target_gpus=8).predictions[0].seconds == after["seconds"]
+    assert predicted(advisor, job(), targets=["H100 SXM5"], target_gpus=8).predictions[0].seconds == after["seconds"]
     assert main(["predict", path, "--target-gpus", "0"]) == 2
 
 

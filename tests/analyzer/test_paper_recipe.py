@@ -76,8 +76,8 @@ def test_a_trace_and_its_profile_on_every_gpu(folder: Path, capsys: Capture) -> 
         "saw, it does not know the precision, and its intervals are ours, as the paper has none"
     )
     assert main(["predict", str(folder / "run.json"), *map(str, asked), "--target", "L4", "--epochs", "3"]) == 0
-    text = capsys.readouterr().out
-    assert f"note: {note}" in text and "precision not known" not in text
+    text = "".join(capsys.readouterr())
+    assert f"epochcast: {note}" in text and "precision not known" not in text
     assert "L4: the paper's recipe: nothing was measured on L4; its trees" in text
 
 

@@ -46,7 +46,7 @@ def _answer(capsys: Capture, *arguments: str) -> dict[str, Any]:
 
 def _text(capsys: Capture, *arguments: str) -> str:
     assert main([*arguments]) == 0
-    return capsys.readouterr().out
+    return "".join(capsys.readouterr())
 
 
 def test_a_declared_precision_changes_the_answer(save: Save, capsys: Capture) -> None:
@@ -87,7 +87,7 @@ def test_an_unknown_precision_is_said_with_what_each_would_give(save: Save, caps
     (note,) = (note for note in answer["notes"] if "precision" in note)
     assert f"on H100 SXM5 {of['tf32']:.2f}x in FP32 code, {of['mixed']:.2f}x in mixed precision; say which" in note
     assert "FP32 code counts as TF32 from Ampere on" in note and "--precision fp32" in note
-    assert f"note: {note}" in _text(capsys, "predict", job, *targets)
+    assert f"epochcast: {note}" in _text(capsys, "predict", job, *targets)
     (of_all,) = (note for note in _answer(capsys, "recommend", job)["notes"] if "precision" in note)
     assert "x in FP32 code, " in of_all and "x in mixed precision; say which with --precision" in of_all
     assert main(["recommend", job]) == 0
@@ -122,7 +122,7 @@ def test_metrics_are_used_or_recorded_only(save: Save, capsys: Capture) -> None:
     assert "used: gpu_utilization, memory_utilization, power, sm_clock\n" in text, "power_average stands in for power"
     text = _text(capsys, "predict", save(measured={"power": 240.0, "sm_clock": 1.4e9}), *known, "A10G")
     assert "no activity metric recorded\nused: power (energy); recorded only: sm_clock\n" in text
-    assert "no activity metric recorded\nnote: " in _text(capsys, "predict", save(measured={}), *known, "A10G")
+    assert "no activity metric recorded\n" in _text(capsys, "predict", save(measured={}), *known, "A10G")
 
 
 def test_each_row_says_what_it_rests_on(save: Save, capsys: Capture) -> None:

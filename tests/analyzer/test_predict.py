@@ -74,7 +74,7 @@ def _answer(capsys: Capture, *arguments: str) -> dict[str, Any]:
 
 def _text(capsys: Capture, *arguments: str) -> str:
     assert main(["predict", *arguments]) == 0
-    return capsys.readouterr().out
+    return "".join(capsys.readouterr())
 
 
 def test_a_profile_is_written_whole_and_predicts_the_same(folder: Path, tmp_path: Path, capsys: Capture) -> None:
@@ -94,7 +94,8 @@ def test_what_was_left_out_is_said(folder: Path, capsys: Capture) -> None:
     answer = _answer(capsys, path, "--target", "A10G")
     assert answer["first_epoch_s"] > answer["epoch_s"] and answer["epochs"] == 9 and answer["stalls"] == 2
     assert answer["epoch_s_low"] < answer["epoch_s"] < answer["epoch_s_high"]
-    assert answer["notes"] == [OF_TENSOR_CORES, OF_BATCH] and "gpus" not in answer
+    assert answer["notes"] == [OF_TENSOR_CORES, OF_BATCH]
+    assert [gpu["predictions"] for gpu in answer["gpus"]] == [[]], "those of its one GPU are those of the job"
     text = _text(capsys, path, "--target", "A10G")
     assert "median of 9; left out: the first epoch (" in text and "and 2 stalls (22 s in all)\nused: gpu_utilization, " in text
     assert answer["predictions"][0]["why"] in text and "used gpu_utilization" in text
@@ -157,7 +158,7 @@ def test_a_whole_job_with_its_energy(folder: Path, capsys: Capture) -> None:
         assert job["joules"] == pytest.approx(job["seconds"] * prediction["energy"]["watts"])
     text = _text(capsys, path, "--target", "H100 SXM5", "--epochs", "90")
     assert "job: 90 epochs, the first one in proportion to the source's; 178 s of stalls" in text
-    assert "note: power sensors of A100 and H100 see about a quarter of the time" in text
+    assert "epochcast: power sensors of A100 and H100 see about a quarter of the time" in text
     assert any("a quarter of the time" in note for note in answer["notes"])
     assert "power sensors" not in _text(capsys, path, "--target", "A10G")
 

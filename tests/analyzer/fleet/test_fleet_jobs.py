@@ -144,14 +144,14 @@ def test_a_saving_is_sure_only_with_all_of_its_interval_and_the_memory(spans: Sp
         dear = best.model_copy(update={"usd_per_hour": usd})
         now = found.current.model_copy(update={"usd_per_hour": 1.0})
         told_of = found.model_copy(update={"cheapest": dear, "current": now})
-        saving = saving_of(told_of, 1)
+        saving = saving_of(told_of)
         assert saving is not None and saving.sure is sure
         assert saving.ratio == pytest.approx(1 - 0.5 * usd)
         assert (saving.low, saving.high) == pytest.approx((1 - 0.7 * usd, 1 - 0.4 * usd))
         assert saving.usd(7200) == pytest.approx(2 * (1 - 0.5 * usd))
     unknown = found.model_copy(update={"cheapest": best.model_copy(update={"fits": None, "usd_per_hour": 0.1})})
-    assert (saving := saving_of(unknown, 1)) is not None and not saving.sure
-    assert saving_of(found.model_copy(update={"current": None}), 1) is None
+    assert (saving := saving_of(unknown)) is not None and not saving.sure
+    assert saving_of(found.model_copy(update={"current": None})) is None
 
 
 def test_memory_and_idleness_are_told_as_everywhere(spans: SpansByStart, advisor: Advisor) -> None:
@@ -170,9 +170,10 @@ def test_memory_and_idleness_are_told_as_everywhere(spans: SpansByStart, advisor
     full, idle, waiting = (job.answer for job in told(spans, advisor, *findings))
     assert full.prediction is not None and full.recommendation is not None
     assert {one.gpu: one.fits for one in full.prediction.predictions}["T4"] is False
-    assert any("26 GiB in use on a GPU and does not fit into" in note for note in full.notes)
+    assert any("26 GiB in use on a GPU and does not fit into" in note for note in full.recommendation.notes)
     assert idle.prediction is None and any("the GPU is idle in it" in note for note in idle.notes)
-    assert any("the GPU works 1 % of the time" in note for note in waiting.notes)
+    assert waiting.prediction is not None
+    assert any("the GPU works 1 % of the time" in note for note in waiting.prediction.notes)
 
 
 def test_the_gpu_that_the_others_wait_for_is_found(spans: SpansByStart, advisor: Advisor) -> None:

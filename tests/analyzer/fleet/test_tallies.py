@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -16,7 +17,7 @@ from epochcast.analyzer.fleet.gpu_price import GpuPrices
 from epochcast.analyzer.fleet.gpu_tally import GpuTally
 from epochcast.analyzer.fleet.job_tally import JobTally
 from epochcast.analyzer.fleet.jobs_table import row_of, write_jobs
-from epochcast.analyzer.fleet.savings import Saving, saving_of
+from epochcast.analyzer.fleet.savings import Saving
 from epochcast.analyzer.fleet.spans_by_start import SpansByStart
 from epochcast.analyzer.fleet.stragglers import straggler_of
 from epochcast.analyzer.jobs.advisor import Advisor
@@ -123,13 +124,13 @@ def test_the_row_of_a_job_of_unequal_gpus(advisor: Advisor, tmp_path: Path, monk
 
 
 def test_a_job_on_several_machines_pays_its_share_of_all_of_them(advisor: Advisor, tmp_path: Path) -> None:
-    (job,) = jobs(advisor, tmp_path, span(device("n", 0)))
-    found = job.answer.recommendation
-    assert found is not None and found.current is not None
-    now = found.current.model_copy(update={"usd_per_hour": 24.0, "gpu_count": 8, "instances": 2})
-    told = found.model_copy(update={"current": now})
-    paid = [saving.usd_per_hour for gpus in (4, 16, 32) if (saving := saving_of(told, gpus)) is not None]
-    assert paid == pytest.approx([6.0, 24.0, 24.0])
+    of_four = [device(node, 0, instance="g4dn.12xlarge", cloud="aws", region="us-east-1") for node in ("n", "m")]
+    folders = [Path(mkdtemp(dir=tmp_path)) for _ in range(2)]
+    alone, pair = (jobs(advisor, folder, *map(span, of_four[: n + 1]))[0] for n, folder in enumerate(folders))
+    assert alone.saving is not None and alone.saving.usd_per_hour == pytest.approx(3.912 / 4)
+    found = pair.answer.recommendation
+    assert found is not None and found.current is not None and len(pair.answer.gpus) == 2
+    assert found.current.usd_per_hour == pytest.approx(3.912 * 2 / 4)
 
 
 def test_savings_and_waits_add_up(advisor: Advisor, tmp_path: Path) -> None:
@@ -140,8 +141,8 @@ def test_savings_and_waits_add_up(advisor: Advisor, tmp_path: Path) -> None:
     assert pair.saving is not None and pair.straggler is not None
     to = pair.saving.to.model_copy(update={"fits": True})
     tally = JobTally()
-    for one, ratio, low in ((pair, 0.5, 0.3), (alone, 0.4, -0.1), (alone, -0.2, -0.3), (alone, 0.0, None)):
-        tally.add(replace(one, saving=Saving(6.0, to, ratio, low, None if low is None else ratio + 0.1)))
+    for one, ratio, low in ((pair, 0.5, 0.3), (alone, 0.4, -0.1), (alone, -0.2, -0.3), (alone, 0.0, -0.1)):
+        tally.add(replace(one, saving=Saving(6.0, to, ratio, low, ratio + 0.1)))
     tally.add(replace(alone, saving=None))
     told = tally.to_json(hours=2.0, coverage=0.6)
     savings, hour = told["savings"], 600 / 3600

@@ -1,72 +1,59 @@
-"""The service's answers say what the command line says, of jobs of one and of several GPUs."""
+"""Answers to jobs of one GPU and of several: what they are compared with, and what is said of that."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
+from typing import Any
 
 import pytest
 
-from epochcast.analyzer.cli import main
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.job_json import prediction_answer, recommendation_answer
 from epochcast.analyzer.jobs.advisor import Advisor
-from epochcast.analyzer.jobs.answers import JobPlan
+from epochcast.analyzer.jobs.answers import JobPlan, PredictionAnswer, RecommendationAnswer
 from epochcast.analyzer.jobs.current_instance import rented
 from epochcast.analyzer.live.report import Device
 from epochcast.analyzer.profiles import Source
-from epochcast.analyzer.recommendation import Limits
-from epochcast.regressor import Gpu, load_catalog
+from epochcast.analyzer.recommendation import Limits, Work
+from epochcast.analyzer.recommendations import Renting
+from epochcast.regressor import Gpu, Profile, load_catalog
 
 from .made_reports import profile_of
 
 
-def test_a_prediction_is_that_of_the_command_line(advisor: Advisor, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    paths = []
-    profiles = [profile_of("T4", 30.0), profile_of("T4", 31.0)]
-    for number, profile in enumerate(profiles):
-        paths.append(str(tmp_path / f"{number}.json"))
-        Path(paths[-1]).write_text(json.dumps(profile.to_json()))
-    assert main(["predict", *paths, "--epochs", "9", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    answer = advisor.prediction(profiles, epochs=9)
-    assert answer.epoch_s == told["epoch_s"] == 31.0 and answer.simulated
-    for mine, its in zip(answer.predictions, told["predictions"], strict=True):
-        assert (mine.gpu, mine.seconds, mine.low, mine.high) == (its["gpu"], its["seconds"], its["low"], its["high"])
-        assert mine.job_s == its["job"]["seconds"]
-        assert mine.by_precision == its["by_precision"]
-    assert answer.precision == told["precision"] == {"mixed": 1.0}, "the example's tensor cores work, on a T4"
-    assert any("GPUs rest on data sheets: nothing was measured on one of the two" in note for note in answer.notes)
-    assert main(["recommend", *paths, "--json"]) == 0
-    ranked = json.loads(capsys.readouterr().out)
-    recommended = advisor.recommendation(profiles)
-    assert ranked["gpus"] == 2 and any("2 GPUs now and takes all GPUs of" in note for note in ranked["notes"])
-    mine_rows = [(one.instance, one.instances, one.usd) for one in recommended.recommendations]
-    assert mine_rows == [(one["instance"], one["instances"], one["usd"]) for one in ranked["recommendations"]]
+def predicted(advisor: Advisor, profiles: Sequence[Profile | Source], **question: Any) -> PredictionAnswer:
+    return prediction_answer(advisor.answer(profiles, **question))
+
+
+def recommended(
+    advisor: Advisor, profiles: Sequence[Profile | Source], *, work: Work | None = None, **renting: Any
+) -> RecommendationAnswer:
+    return recommendation_answer(advisor.answer(profiles, work=work, renting=Renting(**renting)))
 
 
 def test_targets_and_unknown_names(advisor: Advisor) -> None:
-    answer = advisor.prediction([profile_of("T4", 30.0)], targets=["NVIDIA A10G", "t4"])
+    answer = predicted(advisor, [profile_of("T4", 30.0)], targets=["NVIDIA A10G", "t4"])
     assert [one.gpu for one in answer.predictions] == ["A10G", "T4"]
     with pytest.raises(ValueError, match="unknown GPU 'A11'"):
-        advisor.prediction([profile_of("T4", 30.0)], targets=["A11"])
+        predicted(advisor, [profile_of("T4", 30.0)], targets=["A11"])
     with pytest.raises(InputError, match="at least one GPU"):
-        advisor.prediction([])
+        predicted(advisor, [])
 
 
 def test_a_gpu_that_only_its_trace_knows(advisor: Advisor) -> None:
     gpu: Gpu = replace(load_catalog()["T4"], name="T4 of ours", nvml_name=None, aliases=())
     source = Source("GPU 0", replace(profile_of("T4", 30.0), gpu=gpu.name), gpu)
-    answer = advisor.prediction([source])
+    answer = predicted(advisor, [source])
     assert answer.source == "T4 of ours" and {"T4 of ours", "A10G"} <= {one.gpu for one in answer.predictions}
-    recommended = advisor.recommendation([source])
-    assert recommended.current is None and recommended.savings is None
-    assert any("nothing in the price table has the job's GPU" in note for note in recommended.notes)
+    ranked = recommended(advisor, [source])
+    assert ranked.current is None and ranked.savings is None
+    assert any("nothing in the price table has the job's GPU" in note for note in ranked.notes)
 
 
 def test_eight_gpus_are_priced_by_whole_instances(advisor: Advisor) -> None:
     aws = Limits(clouds=["aws"])
-    one, eight = (advisor.recommendation([profile_of("T4", 30.0)] * n, limits=aws, machines=n) for n in (1, 8))
+    one, eight = (recommended(advisor, [profile_of("T4", 30.0)] * n, limits=aws, machines=n) for n in (1, 8))
     rows = {(row.instance, row.region): row for row in eight.recommendations}
     assert rows["g5.12xlarge", "us-east-1"].instances == 2 and rows["g5.48xlarge", "us-east-1"].instances == 1
     assert rows["g5.12xlarge", "us-east-1"].usd_per_hour == pytest.approx(2 * 5.672)
@@ -78,7 +65,7 @@ def test_eight_gpus_are_priced_by_whole_instances(advisor: Advisor) -> None:
 
 
 def test_a_job_in_one_machine_stays_in_one_and_takes_all_of_its_gpus(advisor: Advisor) -> None:
-    eight = advisor.recommendation([profile_of("A10G", 30.0)] * 8)
+    eight = recommended(advisor, [profile_of("A10G", 30.0)] * 8)
     assert {row.instances for row in eight.recommendations} == {1}
     assert {row.gpus for row in eight.recommendations} >= {1, 4, 8}
     assert all(row.gpus == row.gpu_count for row in eight.recommendations)
@@ -92,7 +79,7 @@ def test_a_job_in_one_machine_stays_in_one_and_takes_all_of_its_gpus(advisor: Ad
 
 
 def test_a_job_of_one_gpu_is_spread_where_it_is_data_parallel(advisor: Advisor) -> None:
-    one, many = (advisor.recommendation([profile_of("T4", 30.0)], data_parallel=yes) for yes in (False, True))
+    one, many = (recommended(advisor, [profile_of("T4", 30.0)], data_parallel=yes) for yes in (False, True))
     assert {row.gpus for row in one.recommendations} == {1} and {row.gpus for row in many.recommendations} >= {1, 4, 8}
     fastest = [answer.fastest for answer in (one, many)]
     assert fastest[0] and fastest[1] and fastest[1].ratio < fastest[0].ratio / 4
@@ -100,7 +87,7 @@ def test_a_job_of_one_gpu_is_spread_where_it_is_data_parallel(advisor: Advisor) 
 
 def test_savings_are_against_what_the_job_runs_on(advisor: Advisor) -> None:
     on = rented("T4", 1, advisor.instances, plan=JobPlan(instance="g4dn.8xlarge", region="us-east-1"))
-    answer = advisor.recommendation([profile_of("T4", 36.0)], on=on)
+    answer = recommended(advisor, [profile_of("T4", 36.0)], on=on)
     assert answer.current and not answer.current.assumed and answer.current.usd_per_hour == 2.176
     now = 36 / 3600 * 2.176
     assert answer.cheapest and answer.cheapest.usd and answer.savings
@@ -108,29 +95,29 @@ def test_savings_are_against_what_the_job_runs_on(advisor: Advisor) -> None:
     assert answer.savings.usd_per_unit == pytest.approx(now - answer.cheapest.usd)
     assert answer.fastest and answer.fastest.seconds
     assert answer.savings.time_ratio == pytest.approx(1 - answer.fastest.seconds / 36)
-    ratios = advisor.recommendation([profile_of("T4", None)], on=on)
+    ratios = recommended(advisor, [profile_of("T4", None)], on=on)
     assert ratios.savings and ratios.savings.usd_per_unit is None and ratios.cheapest and ratios.cheapest.usd is None
     assert ratios.savings.cost_ratio == pytest.approx(answer.savings.cost_ratio, abs=0.05)
 
 
 def test_a_job_on_two_models_says_what_is_priced(advisor: Advisor) -> None:
-    answer = advisor.recommendation([profile_of("T4", 31.0), profile_of("A10G", 30.0)], machines=2)
+    answer = recommended(advisor, [profile_of("T4", 31.0), profile_of("A10G", 30.0)], machines=2)
     assert answer.current and answer.current.gpu == "T4" and answer.current.instances == 2
-    assert any("as if all of its GPUs were T4" in note for note in answer.notes)
+    assert any("all GPUs of the job as T4" in note for note in answer.notes)
     with pytest.raises(InputError, match="ratios to different GPUs cannot be compared"):
-        advisor.recommendation([profile_of("T4", None), profile_of("A10G", None)])
+        recommended(advisor, [profile_of("T4", None), profile_of("A10G", None)])
 
 
 def test_no_instance_qualifies_and_why(advisor: Advisor) -> None:
-    answer = advisor.recommendation([profile_of("T4", 30.0)], epochs=100, limits=Limits(deadline_s=1.0, clouds=["azure"]))
-    assert not answer.recommendations and answer.cheapest is None and answer.sure is None
+    answer = recommended(advisor, [profile_of("T4", 30.0)], work=Work(100), limits=Limits(deadline_s=1.0, clouds=["azure"]))
+    assert not answer.recommendations and answer.cheapest is None and answer.decision is None
     assert any(note.startswith("no instance qualifies: 3 miss the deadline") for note in answer.notes)
 
 
 def test_epochs_of_a_job_without_seconds_are_not_silently_dropped(advisor: Advisor) -> None:
     ratio_only = profile_of("T4", None)
-    assert any("only ratios" in note for note in advisor.prediction([ratio_only], epochs=9).notes)
-    assert any("cannot be reckoned" in note for note in advisor.recommendation([ratio_only], epochs=9).notes)
+    assert any("only ratios" in note for note in predicted(advisor, [ratio_only], work=Work(9)).notes)
+    assert any("only ratios" in note for note in recommended(advisor, [ratio_only], work=Work(9)).notes)
 
 
 def test_settings_that_no_instance_fits_are_refused_at_the_start(advisor: Advisor) -> None:
@@ -162,25 +149,24 @@ def test_what_a_job_is_rented_on(
 def test_what_is_assumed_in_place_of_what_was_said_is_told_without_contradiction(advisor: Advisor) -> None:
     profile = profile_of("T4", 36.0)
     said = [Device("GPU-a", "0", "Tesla T4", "n", instance="g4dn.9xlarge", cloud="aws")]
-    answer = advisor.recommendation([profile], on=rented("T4", 1, advisor.instances, devices=said))
+    answer = recommended(advisor, [profile], on=rented("T4", 1, advisor.instances, devices=said))
     assert answer.current and answer.current.assumed and answer.savings
     notes = " | ".join(answer.notes)
     assert "said to run on g4dn.9xlarge, but the price table lacks it: the cheapest instance with T4 is taken" in notes
-    assert "was not said" not in notes
-    assert "what the job runs on was not said" in " | ".join(advisor.recommendation([profile]).notes)
+    assert "compared with aws g4dn.xlarge, the cheapest with the job's GPU" in notes
 
 
 def test_nothing_is_assumed_that_has_other_machines_than_the_job(advisor: Advisor) -> None:
     profiles = [profile_of("T4", 36.0)] * 4
     said = [Device("GPU-a", "0", "Tesla T4", "n", instance="g4dn.12xlarge", cloud="aws")]
     for on in (None, rented("T4", 4, advisor.instances, devices=said)):
-        answer = advisor.recommendation(profiles, on=on)
+        answer = recommended(advisor, profiles, on=on)
         assert answer.recommendations and answer.current is None and answer.savings is None
         notes = " | ".join(answer.notes)
         assert "no instance of the price table has 4 T4 as the job's machine has" in notes
         assert ("said to run on g4dn.12xlarge, but the price table lacks it" in notes) == (on is not None)
-        assert "is taken in its place" not in notes and "savings are against" not in notes
-    assert advisor.recommendation(profiles, machines=4).current
+        assert "is taken in its place" not in notes and "compared with" not in notes
+    assert recommended(advisor, profiles, machines=4).current
 
 
 def test_what_is_assumed_is_cheapest_for_all_gpus_of_the_job(advisor: Advisor) -> None:
@@ -200,5 +186,5 @@ def test_what_is_assumed_is_cheapest_for_all_gpus_of_the_job(advisor: Advisor) -
 def test_a_current_instance_without_a_price_in_the_market_takes_the_other(advisor: Advisor) -> None:
     found = rented("L4", 1, advisor.instances, plan=JobPlan(instance="g6.xlarge"), market="spot")
     assert found.instance is not None and found.market == "on-demand"
-    answer = advisor.recommendation([profile_of("L4", 30.0)], on=found, limits=Limits(market="spot"))
+    answer = recommended(advisor, [profile_of("L4", 30.0)], on=found, limits=Limits(market="spot"))
     assert any("g6.xlarge has no spot price" in note for note in answer.notes)

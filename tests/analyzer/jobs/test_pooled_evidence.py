@@ -63,7 +63,12 @@ def test_an_unsure_gpu_has_no_vote() -> None:
 def test_a_checkpoint_is_priced_as_a_cycle() -> None:
     answer = job([report(cycles=SAVES)])
     assert (answer.unit, [cycle.kind for cycle in answer.cycles]) == ("cycle", ["step", "checkpoint"])
-    assert "seconds and cost are of one cycle: a checkpoint, as it saves" in answer.notes
+    assert "seconds and cost are of one cycle, whose kind is checkpoint (it saves)" in answer.notes
+
+
+def test_a_drifting_second_cycle_is_said_once() -> None:
+    (note,) = job([report(second_period_s=41.0)]).notes
+    assert "besides 30.0\N{NO-BREAK SPACE}s it shows a cycle of 41.0\N{NO-BREAK SPACE}s that drifts against it" in note
 
 
 @pytest.mark.parametrize(("cycles", "rate"), [(SAVES, 128.0), ((), None)])

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.job_result import JobResult
 from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.jobs.answers import JobAnswer, JobPlan
 from epochcast.analyzer.live.health import SourceStatus, WatcherHealth
@@ -49,8 +50,8 @@ def test_before_a_profile_a_note_says_when_there_will_be_one(report: MakeReport,
 @pytest.mark.parametrize(
     ("more", "unit", "says"),
     [
-        ({"verdict": "steps", "period": 0.4}, "step", "only steps are found"),
-        ({"verdict": "none"}, None, "neither epochs nor steps"),
+        ({"verdict": "steps", "period": 0.4}, "step", "only steps were found"),
+        ({"verdict": "none"}, None, "no epochs or steps"),
         ({"confidence": 0.5}, None, "confidence 0.50 they are too unsure"),
     ],
 )
@@ -203,16 +204,15 @@ def test_a_plan_of_another_version_does_not_hide_its_job(report: MakeReport, ana
 def test_a_figure_that_is_not_finite_keeps_no_job_from_being_told(
     report: MakeReport, analysis: MakeAnalysis, advisor: Advisor, store: StateStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    both = Advisor.both
+    answer = Advisor.answer
 
-    def endless(self: Advisor, sources: Any, **more: Any) -> Any:
-        prediction, recommendation = both(self, sources, **more)
-        first, *others = prediction.predictions
-        return prediction.model_copy(
-            update={"predictions": [first.model_copy(update={"high": math.inf}), *others]}
-        ), recommendation
+    def endless(self: Advisor, sources: Any, **question: Any) -> JobResult:
+        result = answer(self, sources, **question)
+        first, *others = result.answers
+        endless = replace(first, predictions=(replace(first.prediction, high=math.inf),))
+        return replace(result, answers=(endless, *others))
 
-    monkeypatch.setattr(Advisor, "both", endless)
+    monkeypatch.setattr(Advisor, "answer", endless)
     found = analysis(report())
     assert found.errors == 0
     job = only(found)
@@ -222,14 +222,14 @@ def test_a_figure_that_is_not_finite_keeps_no_job_from_being_told(
 def test_a_job_that_fails_leaves_the_others_alone(
     report: MakeReport, analysis: MakeAnalysis, advisor: Advisor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    both = Advisor.both
+    answer = Advisor.answer
 
-    def fails(self: Advisor, sources: Any, **more: Any) -> Any:
+    def fails(self: Advisor, sources: Any, **question: Any) -> JobResult:
         if sources[0].profile.epoch_s == 31.0:
             raise ZeroDivisionError
-        return both(self, sources, **more)
+        return answer(self, sources, **question)
 
-    monkeypatch.setattr(Advisor, "both", fails)
+    monkeypatch.setattr(Advisor, "answer", fails)
     bad = report("GPU-b", label="1", since=BEGAN + 500, period=31.0)
     found = analysis(report(), replace(bad, profile=replace(_profile(bad), epoch_s=31.0, epoch_s_high=32.0)))
     good, failed = (found.snapshot.jobs[found.snapshot.gpus[uuid].job or ""] for uuid in ("GPU-a", "GPU-b"))
