@@ -13,7 +13,7 @@ from itertools import islice
 from ..job_json import prediction_answer, recommendation_answer
 from ..job_result import JobResult
 from ..jobs.advisor import Advisor
-from ..jobs.answers import JobAnswer, JobPlan
+from ..jobs.answers import JobAnswer, JobPlan, VerdictAnswer
 from ..jobs.current_instance import rented
 from ..jobs.grouping import Group, grouped
 from ..jobs.phase import LEAST_EPOCHS, MOST_APART
@@ -71,6 +71,15 @@ class FleetJob:
     def sure(self) -> bool:
         """Whether moving it is sure to save something."""
         return self.whole and self.saving is not None and self.saving.sure
+
+    @property
+    def advice(self) -> VerdictAnswer | None:
+        """What to do with it; None where nothing is recommended."""
+        found = None if self.answer.recommendation is None else self.answer.recommendation.verdict
+        if found is None or self.whole or found.action != "move":
+            return found
+        text = "Cannot tell yet: find out which GPUs belong to the job"
+        return VerdictAnswer(action="measure", text=text, why="other GPUs of its machine worked at the same time")
 
     @property
     def saved_usd(self) -> float | None:

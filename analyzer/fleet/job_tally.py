@@ -17,7 +17,8 @@ from .largest import Largest
 
 _HOURS_PER_MONTH = 730.0
 
-# A month is told where traces cover at least this share of the GPUs' time; else it would be made of gaps.
+# A month is told of a day at least, and where traces cover this share of the GPUs' time; else it would be made of gaps.
+_LEAST_HOURS = 24.0
 _LEAST_COVERAGE = 0.5
 
 
@@ -102,7 +103,7 @@ class JobTally:
                 "usd": self._sure.usd + self._unsure.usd + self._stay.usd,
                 "usd_per_hour": per_hour,
                 "usd_per_month": None
-                if per_hour is None or coverage is None or coverage < _LEAST_COVERAGE
+                if per_hour is None or hours < _LEAST_HOURS or coverage is None or coverage < _LEAST_COVERAGE
                 else _HOURS_PER_MONTH * per_hour,
                 "most": self._dearest.rows,
                 "worst_placed": self._worst.rows,
@@ -132,7 +133,7 @@ class JobTally:
 _TOLD = frozenset(
     (
         *("job", "title", "gpu_count", "gpu_model", "nodes", "gpu_hours", "unit", "epoch_s", "simulated", "busy_ratio"),
-        "idle_at_boundaries",
+        *("idle_at_boundaries", "action", "advice", "cheapest_by_data_sheet"),
         *("current_instance", "current_cloud", "current_assumed", "current_usd_per_hour"),
         *("cheapest_instance", "cheapest_cloud", "cheapest_region", "cheapest_gpu", "cheapest_instances"),
         *("cheapest_usd_per_hour", "cheapest_ratio"),

@@ -55,6 +55,10 @@ SCHEMA = pa.schema(
         _column("straggler_trace", _TEXT, "trace of that GPU"),
         _column("waits", _NUMBER, "share of time that the others wait for it, 0..1"),
         _column("straggler_why", _TEXT, "what shows it"),
+        _column(
+            "action", _TEXT, "what to do: stay, move, measure, choose (its price now is not known), none (nothing qualifies)"
+        ),
+        _column("advice", _TEXT, "the same for people"),
         _column("current_instance", _TEXT, "what it runs on: as told, or the cheapest that has its GPUs"),
         _column("current_cloud", _TEXT, ""),
         _column("current_region", _TEXT, ""),
@@ -68,6 +72,7 @@ SCHEMA = pa.schema(
         _column("cheapest_usd_per_hour", _NUMBER, "of all of these, each whole"),
         _column("cheapest_ratio", _NUMBER, "its time there over its time now"),
         _column("cheapest_fits", pa.bool_(), "whether the GPU has the memory; empty where not known"),
+        _column("cheapest_by_data_sheet", pa.bool_(), "its time there rests on data sheets: nothing was measured on one GPU"),
         _column("saving_ratio", _NUMBER, "share of the present cost saved there; below 0 where it is cheapest to stay"),
         _column("saving_ratio_low", _NUMBER, "lower end of its 90 % interval"),
         _column("saving_ratio_high", _NUMBER, "upper end"),
@@ -156,12 +161,12 @@ def _straggler(job: FleetJob) -> dict[str, Any]:
 
 def _placement(job: FleetJob) -> dict[str, Any]:
     found = job.answer.recommendation
-    row: dict[str, Any] = {}
+    row: dict[str, Any] = {} if job.advice is None else {"action": job.advice.action, "advice": job.advice.text}
     if found is not None and (now := found.current) is not None:
         row |= {f"current_{name}": getattr(now, name) for name in ("instance", "cloud", "region", "assumed")}
         row["current_usd_per_hour"] = None if job.saving is None else job.saving.usd_per_hour
     if found is not None and (best := found.cheapest) is not None:
-        names = ("instance", "cloud", "region", "gpu", "instances", "usd_per_hour", "ratio", "fits")
+        names = ("instance", "cloud", "region", "gpu", "instances", "usd_per_hour", "ratio", "fits", "by_data_sheet")
         row |= {f"cheapest_{name}": getattr(best, name) for name in names}
     if found is not None and (first := found.fastest) is not None:
         row |= {f"fastest_{name}": getattr(first, name) for name in ("instance", "cloud", "gpu", "usd_per_hour", "ratio")}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..jobs.answers import InstanceAnswer, RecommendationAnswer
+from ..recommendation.verdict import LEAST_SAVING
 
 _HOUR_S = 3600.0
 
@@ -37,8 +38,8 @@ class Saving:
 
     @property
     def sure(self) -> bool:
-        """Whether it would save something at either end of the interval, and is known to have the memory."""
-        return self.low > 0 and self.to.fits is True
+        """Whether it would save something at either end of the interval, is worth it, and is known to have the memory."""
+        return self.low > 0 and self.high >= LEAST_SAVING and self.to.fits is True
 
     def usd(self, seconds: float) -> float:
         """What would have been saved of so many seconds of the job as it runs now."""

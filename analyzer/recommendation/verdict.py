@@ -13,8 +13,8 @@ from .recommendation import Recommendation
 Action = Literal["stay", "move", "measure", "choose", "none"]
 """``choose``: what the job runs on now has no price, so there is nothing to compare with; ``none``: no instance qualifies."""
 
-# By choice: less is not worth moving a job for, and no prediction tells it (public measurements differ by 2.4 % when repeated).
-_LEAST = 0.05
+LEAST_SAVING = 0.05
+"""By choice: less is not worth a move, and no prediction can tell it (repeated public measurements differ by 2.4 %)."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def verdict(
         keeps = f"it keeps the {broken} with a chance of {_percent(chance or 0.0)} %"
         return Verdict("move", f"Move to {_name(best)}: {_name(now)} breaks the {broken}", keeps)
     low, high = _saved(best, now, objective)
-    if _place(best) == _place(now) or high < _LEAST:
+    if _place(best) == _place(now) or high < LEAST_SAVING:
         return Verdict("stay", f"Stay on {_name(now)}", _no_better(decision, now, better))
     if best.fits is None:
         doubt = "if the job fits into its memory, which is not known"
@@ -84,9 +84,9 @@ def _no_better(decision: Decision, now: Recommendation, better: str) -> str:
     """Why to stay, and what has a chance to be better all the same."""
     rival = next((one for one in decision.rivals if one.recommendation.hardware != now.hardware), None)
     if rival is None:
-        return f"nothing else is more than {_percent(_LEAST)} % {better}"
+        return f"nothing else is more than {_percent(LEAST_SAVING)} % {better}"
     chance = f"{_name(rival.recommendation)} has a chance of {_percent(rival.chance)} %"
-    return f"nothing else is expected to be more than {_percent(_LEAST)} % {better}, though {chance} to be {better}"
+    return f"nothing else is expected to be more than {_percent(LEAST_SAVING)} % {better}, though {chance} to be {better}"
 
 
 def _saved(best: Recommendation, now: Recommendation, objective: Objective) -> tuple[float, float]:

@@ -74,7 +74,7 @@ def test_the_summary_adds_up_to_the_jobs_table(made: tuple[Path, dict[str, Any]]
     assert counted == jobs.num_rows
     ordered = [row["saving_usd"] for row in savings["most"]]
     assert ordered == sorted(ordered, reverse=True) and ordered[0] == pytest.approx(pc.max(sure["saving_usd"]).as_py())
-    assert savings["usd_per_month"] == pytest.approx(730 * savings["sure"]["saved_usd"] / (600 / 3600))
+    assert savings["usd_per_month"] is None, "ten minutes are no month"
     assert summary["idle"]["idle_hours"] == pytest.approx(7 / 6) and summary["idle"]["gpus"] == 7
     assert summary["stragglers"]["jobs"] == 1
     assert summary["stragglers"]["worst"][0]["straggler_trace"].endswith("3.parquet")

@@ -21,6 +21,7 @@ from epochcast.analyzer.fleet.savings import Saving
 from epochcast.analyzer.fleet.spans_by_start import SpansByStart
 from epochcast.analyzer.fleet.stragglers import straggler_of
 from epochcast.analyzer.jobs.advisor import Advisor
+from epochcast.analyzer.jobs.current_instance import rented
 
 from .made_findings import BEGAN, WHOLE, device, finding, span
 
@@ -124,13 +125,15 @@ def test_the_row_of_a_job_of_unequal_gpus(advisor: Advisor, tmp_path: Path, monk
 
 
 def test_a_job_on_several_machines_pays_its_share_of_all_of_them(advisor: Advisor, tmp_path: Path) -> None:
-    of_four = [device(node, 0, instance="g4dn.12xlarge", cloud="aws", region="us-east-1") for node in ("n", "m")]
+    of_eight = [device(node, 0, "NVIDIA A100-SXM4-40GB", instance="a2-highgpu-8g", cloud="gcp") for node in ("n", "m")]
+    machine = rented("A100 SXM4 40GB", 8, advisor.instances, devices=of_eight).instance
+    assert machine is not None and machine.usd_per_hour is not None
     folders = [Path(mkdtemp(dir=tmp_path)) for _ in range(2)]
-    alone, pair = (jobs(advisor, folder, *map(span, of_four[: n + 1]))[0] for n, folder in enumerate(folders))
-    assert alone.saving is not None and alone.saving.usd_per_hour == pytest.approx(3.912 / 4)
+    alone, pair = (jobs(advisor, folder, *map(span, of_eight[: n + 1]))[0] for n, folder in enumerate(folders))
+    assert alone.saving is not None and alone.saving.usd_per_hour == pytest.approx(machine.usd_per_hour / 8)
     found = pair.answer.recommendation
     assert found is not None and found.current is not None and len(pair.answer.gpus) == 2
-    assert found.current.usd_per_hour == pytest.approx(3.912 * 2 / 4)
+    assert found.current.usd_per_hour == pytest.approx(2 * machine.usd_per_hour * 2 / 16)
 
 
 def test_savings_and_waits_add_up(advisor: Advisor, tmp_path: Path) -> None:
@@ -153,8 +156,9 @@ def test_savings_and_waits_add_up(advisor: Advisor, tmp_path: Path) -> None:
     )
     assert savings["usd"] == pytest.approx(4 * 6 * hour)
     assert savings["usd_per_hour"] == pytest.approx(3 * hour / 2)
-    assert savings["usd_per_month"] == pytest.approx(730 * 3 * hour / 2)
-    assert tally.to_json(hours=2.0, coverage=0.4)["savings"]["usd_per_month"] is None
+    assert savings["usd_per_month"] is None, "two hours are no month"
+    assert tally.to_json(hours=48.0, coverage=0.6)["savings"]["usd_per_month"] == pytest.approx(730 * 3 * hour / 48)
+    assert tally.to_json(hours=48.0, coverage=0.4)["savings"]["usd_per_month"] is None
     assert told["gpus_in_jobs_of_several"] == 2 and told["job_sizes"] == [{"gpus": 1, "jobs": 4}, {"gpus": 2, "jobs": 1}]
     assert told["stragglers"]["gpu_hours"] == pytest.approx(pair.straggler.waits * hour), "the straggler does not wait"
 

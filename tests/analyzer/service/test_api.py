@@ -278,6 +278,6 @@ def test_a_bug_is_a_problem_without_its_traceback(client: TestClient, parts: Par
     def fail(*_: object, **__: object) -> None:
         raise KeyError("secret")
 
-    monkeypatch.setattr(type(parts.advisor), "prediction", fail)
+    monkeypatch.setattr(type(parts.advisor), "answer", fail)
     response = client.post("/api/v1/predictions", json={"profiles": [example_profile()]})
     assert "secret" not in problem(response, 500)
