@@ -192,8 +192,8 @@ def of_gpus_and_batch(sources: Sequence[Source], answers: Sequence[Answer], *, b
     """A sentence on what is assumed of the number of GPUs and of the batch."""
     profile = sources[0].profile
     before, after = profile.gpus, answers[0].prediction.gpus if answers else profile.gpus
-    batch = "grows with a GPU's memory, as if the job then needed no more epochs" if batch_may_grow else "stays as it is"
-    of_batch = f"the batch{' on each GPU' * (max(before, after) > 1)} {batch}"
+    batch = "grows with a GPU's memory, and the job needs no more epochs for that" if batch_may_grow else "stays the same"
+    of_batch = f"assumed: the batch{' on each GPU' * (max(before, after) > 1)} {batch}"
     if before == after:
         return of_batch
     number = f"{after} GPU{'s' * (after > 1)} instead of {before}"

@@ -91,14 +91,18 @@ def between(low: float | None, high: float | None) -> str:
     return f"{unit.of(low)} to {unit.of(high)}{_SPACE}{unit.name}"
 
 
-def usd(value: float | None) -> Markup:
-    """Money: ``$0.0034``, ``$0.060``, ``$0.41``, ``$12.30``, ``$1,234``."""
+def money(value: float | None) -> str:
+    """USD: ``$0.0034``, ``$0.060``, ``$0.41``, ``$12.30``, ``$1,234``."""
     if value is None or not math.isfinite(value):
-        return _data(None, "–")
+        return "–"
     size = abs(value)
     digits = 0 if size >= 1000 else 2 if size >= 0.1 or size == 0 else 1 - math.floor(math.log10(size))
-    text = f"{size:,.{digits}f}"
-    return _data(value, f"{'−' if value < 0 else ''}${text}")
+    return f"{'−' if value < 0 else ''}${size:,.{digits}f}"
+
+
+def usd(value: float | None) -> Markup:
+    """`money` with the figure in full."""
+    return _data(value if value is None or math.isfinite(value) else None, money(value))
 
 
 def share(value: float | None) -> Markup:

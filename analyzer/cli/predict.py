@@ -100,7 +100,8 @@ def predict(
     if plot is not None:
         from ..figures import predictions_figure, save_figure
 
-        figure = predictions_figure([answer.prediction for answer in result.answers], result.profile.gpu)
+        fitting = [answer.prediction for answer in result.answers if answer.fits is not False]
+        figure = predictions_figure(fitting, result.profile.gpu)
         save_figure(figure, plot, simulated=result.simulated)
     if as_json:
         from ..job_json import prediction_answer

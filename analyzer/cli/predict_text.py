@@ -14,7 +14,7 @@ from ..job_result import JobResult
 from ..predictions import Answer
 from ..profiles import Source
 from ..words import number
-from .tables import seconds_text, table, with_prefix
+from .tables import interval_text, seconds_text, table, with_prefix
 
 
 def sentences(result: JobResult, explanations: Mapping[str, Sequence[Effect]] | None, *, in_full: bool) -> str:
@@ -46,8 +46,8 @@ def _seen(source: Source, which: str) -> str:
         return "; ".join([f"{where}: no epochs found, so ratios only", *metrics])
     found = f"{seconds_text(profile.epoch_s)} per {profile.unit}{source.kind}"
     if profile.epoch_s_low is not None:
-        low, high = seconds_text(profile.epoch_s_low), seconds_text(profile.epoch_s_high)
-        found += f", {low} to {high}" if source.kind else f" ({low} to {high})"
+        between = interval_text(profile.epoch_s_low, profile.epoch_s_high)
+        found += f", {between}" if source.kind else f" ({between})"
     if profile.epochs:
         found += f", median of {profile.epochs}"
     first = profile.first_epoch_s
@@ -111,11 +111,6 @@ def _row(answer: Answer, rate: Throughput | None, *, several: bool) -> tuple[str
 def _times(ratio: float) -> str:
     """Two places, or as many as show something."""
     return f"{ratio:.2f}x" if ratio >= 0.1 else f"{ratio:.2g}x"
-
-
-def interval_text(low: float | None, high: float | None) -> str:
-    """Both ends of an interval in seconds; ``-`` without one."""
-    return "-" if low is None or high is None else f"{seconds_text(low)} to {seconds_text(high)}"
 
 
 def _job_sentence(sources: Sequence[Source], answers: Sequence[Answer]) -> list[str]:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-import numpy as np
-
 from ..basis import by_data_sheet
 from ..job_result import JobResult
 from ..recommendation import Decision, Objective, Ranking, Recommendation
 from ..recommendation.experiment import Experiment
 from ..recommendation.memory_fit import GIB
-from .predict_text import interval_text, rate_cells
-from .tables import seconds_text, table
+from ..words import count, money
+from .predict_text import rate_cells
+from .tables import interval_text, seconds_text, table
 
-_HEADER = ("", "instance", "cloud", "region", "gpu", "time", "90 % interval", "USD", "90 % interval", "USD/h", "priced")
+_HEADER = ("", "instance", "cloud", "region", "gpu", "time", "90 % interval", "cost", "90 % interval", "per hour", "priced")
 _MOST_ROWS = 20
 _MISSED = {
     "deadline": "miss the deadline",
@@ -59,7 +58,7 @@ def job_title(result: JobResult) -> str:
     profile, work = result.profile, result.work
     what, gpus = "ratios only (no epochs found)", profile.gpus
     if profile.unit:
-        what = f"{'one ' + profile.unit if work is None else _many(work.epochs, profile.unit)}{result.slowest.kind}"
+        what = f"{'one ' + profile.unit if work is None else count(work.epochs, profile.unit)}{result.slowest.kind}"
     return f"{what} of a job seen on {f'{gpus} x ' * (gpus > 1)}{profile.gpu}{' (simulated telemetry)' * profile.simulated}"
 
 
@@ -69,7 +68,7 @@ def _row(row: Recommendation, *, memory_known: bool) -> tuple[str, ...]:
     gpu = f"{f'{row.gpus} of ' * (row.gpus < count * number)}{f'{number} x ' * (number > 1)}{has}"
     marks = "*" * row.pareto + "~" * by_data_sheet(row.prediction.route) + "?" * (memory_known and row.fits is None)
     where = (marks, row.instance.name, row.instance.cloud, row.instance.region, gpu)
-    price = (f"{row.usd_per_hour:.3f}", row.instance.date.isoformat())
+    price = (f"${row.usd_per_hour:,.3f}", row.instance.date.isoformat())
     if row.seconds is None or row.usd is None:
         ratio = row.prediction
         return (*where, f"{ratio.ratio:.2f}x", f"{ratio.ratio_low:.2f}x to {ratio.ratio_high:.2f}x", "-", "-", *price)
@@ -77,8 +76,8 @@ def _row(row: Recommendation, *, memory_known: bool) -> tuple[str, ...]:
         *where,
         seconds_text(row.seconds.value),
         interval_text(row.seconds.low, row.seconds.high),
-        _usd(row.usd.value),
-        f"{_usd(row.usd.low)} to {_usd(row.usd.high)}",
+        money(row.usd.value),
+        f"{money(row.usd.low)} to {money(row.usd.high)}",
         *price,
     )
 
@@ -106,8 +105,8 @@ def _left_out(ranking: Ranking) -> list[str]:
             gpus[one.instance.gpu] += 1
         else:
             others[one.reason] += 1
-    lines = [f"does not fit: {', '.join(gpus)} ({sum(gpus.values())} instances)"] if gpus else []
-    return lines + [f"left out: {number} instances {_MISSED[reason]}" for reason, number in others.items()]
+    lines = [f"does not fit: {', '.join(gpus)} ({count(sum(gpus.values()), 'instance')})"] if gpus else []
+    return lines + [f"left out: {count(number, 'instance')} that {_MISSED[reason]}" for reason, number in others.items()]
 
 
 def _nearest(ranking: Ranking) -> list[str]:
@@ -120,7 +119,7 @@ def _nearest(ranking: Ranking) -> list[str]:
 
 def _place(row: Recommendation) -> str:
     assert row.seconds is not None and row.usd is not None  # or no limit could have been missed
-    return f"{_short(row)}, {seconds_text(row.seconds.value)}, {_usd(row.usd.value)} USD"
+    return f"{_short(row)}, {seconds_text(row.seconds.value)}, {money(row.usd.value)}"
 
 
 def _short(row: Recommendation, more: str = "") -> str:
@@ -129,49 +128,40 @@ def _short(row: Recommendation, more: str = "") -> str:
 
 
 def _decision(decision: Decision, objective: Objective, unit: str) -> str:
-    better = "cheaper" if objective == "cost" else "faster"
+    better, lost = ("cheaper", "cost") if objective == "cost" else ("faster", "time")
     first = _short(decision.first)
     if decision.sure:
-        return f"sure: nothing else is {better} than {first} within the intervals"
+        return f"certain: nothing else may be {better} than {first}, by all 90 % intervals"
     rivals = ", ".join(_short(rival.recommendation, f", {100 * rival.chance:.0f} % chance") for rival in decision.rivals[:3])
     more = f" and {len(decision.rivals) - 3} more" if len(decision.rivals) > 3 else ""
-    lost = "" if decision.regret is None else f" ({_amount(decision.regret, objective)})"
+    amount = "" if decision.regret is None else f" ({_amount(decision.regret, objective)})"
     lines = [
-        f"not sure: {rivals}{more} may be {better} than {first}",
-        f"choosing {first} now loses {100 * decision.regret_share:.0f} % on average against the best choice{lost}",
+        f"not certain: {rivals}{more} may be {better} than {first}",
+        f"on average, choosing {first} wastes {100 * decision.regret_share:.0f} % of the {lost}{amount}",
     ]
     if decision.experiment is not None:
         lines.append(_experiment(decision.experiment, objective, unit))
     elif decision.small:
-        lines.append("no run could tell so little apart")
+        lines.append("no test run could tell so small a difference")
     elif decision.regret is not None:
-        lines.append(f"say how many {unit}s the job has (--epochs), to see which run would tell")
+        lines.append(f"give the number of {unit}s (--epochs) to see which test run would settle it")
     return "\n".join(lines)
 
 
 def _experiment(experiment: Experiment, objective: Objective, unit: str) -> str:
     """The runs that would tell, and whether they save more than they take."""
     runs = [
-        f"{_many(run.epochs, unit)} on {_short(run.recommendation)}, {run.seconds / 60:.0f} min, {_usd(run.usd)} USD"
+        f"{count(run.epochs, unit)} on {_short(run.recommendation)}: {seconds_text(run.seconds)}, {money(run.usd)}"
         for run in experiment.runs
     ]
-    takes = f"{experiment.seconds / 60:.0f} min and {_usd(experiment.usd)} USD"
-    saves = f"saves {_amount(experiment.saves, objective)} on average"
+    takes = f"{seconds_text(experiment.seconds)} and {money(experiment.usd)}"
+    saves = f"would save {_amount(experiment.saves, objective)} on average"
     if not experiment.worth:
-        number = "a run" if len(runs) == 1 else f"{len(runs)} runs"
-        return f"to find out takes {number}, {takes}, and {saves}: not worth it"
+        return f"settling it takes {count(len(runs), 'test run')} ({takes}) and {saves}: not worth it"
     if len(runs) == 1:
-        return f"to find out, run {runs[0]}; that {saves}"
-    return "\n".join([f"to find out ({takes}; that {saves}), run", *(f"  {run}" for run in runs)])
-
-
-def _many(number: int, unit: str) -> str:
-    return f"{number} {unit}{'s' * (number > 1)}"
+        return f"to settle it, run {runs[0]}; that {saves}"
+    return "\n".join([f"to settle it ({takes}; that {saves}), run", *(f"  {run}" for run in runs)])
 
 
 def _amount(value: float, objective: Objective) -> str:
-    return f"{_usd(value)} USD" if objective == "cost" else seconds_text(value)
-
-
-def _usd(value: float) -> str:
-    return f"{value:.2f}" if value >= 10 else np.format_float_positional(float(f"{value:.3g}"), trim="-")
+    return money(value) if objective == "cost" else seconds_text(value)

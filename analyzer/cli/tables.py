@@ -6,6 +6,7 @@ import sys
 import textwrap
 from collections.abc import Sequence
 
+from ..words import between, time_unit
 from .terminal import width
 
 _BETWEEN = 2
@@ -58,10 +59,16 @@ def _lines(header: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequenc
 
 
 def seconds_text(seconds: float | None) -> str:
-    """Seconds with three significant digits, e.g. ``0.512 s``, ``12.3 s``, ``1234 s``; ``-`` for None."""
+    """A time in the unit that suits it, e.g. ``215 ms``, ``12.3 s``, ``36.1 min``, ``5.20 h``; ``-`` for None."""
     if seconds is None:
         return "-"
-    return f"{seconds:.0f} s" if seconds >= 100 else f"{seconds:.3g} s"
+    unit = time_unit([seconds])
+    return f"{unit.of(seconds)} {unit.name}"
+
+
+def interval_text(low: float | None, high: float | None) -> str:
+    """Both ends of an interval [s] in one unit, e.g. ``21.5 to 60.5 min``; ``-`` without one."""
+    return between(low, high) or "-"
 
 
 def with_prefix(value: float, unit: str) -> str:

@@ -18,8 +18,13 @@ def width(stream: TextIO | None) -> int | None:
 
 def say(text: str, *, err: bool = False, as_is: bool = False) -> None:
     """Print ``text``; on a terminal a line that is too long goes on below, indented, unless ``as_is`` (JSON)."""
-    columns = None if as_is else width(sys.stderr if err else sys.stdout)
-    click.echo(text if columns is None else "\n".join(_wrapped(line, columns) for line in text.split("\n")), err=err)
+    if as_is:
+        click.echo(text, err=err)
+        return
+    columns = width(sys.stderr if err else sys.stdout)
+    wrapped = text if columns is None else "\n".join(_wrapped(line, columns) for line in text.split("\n"))
+    # It kept a number and its unit on one line; who searches for the text types a space.
+    click.echo(wrapped.replace("\N{NO-BREAK SPACE}", " "), err=err)
 
 
 def note(sentence: str) -> None:

@@ -27,22 +27,24 @@ class AnswerModel(BaseModel):
 
 
 class GpuAnswer(AnswerModel):
-    """A GPU that was seen, and what its detector knows."""
+    """A GPU, and what the detector found on it."""
 
     uuid: str
     label: str = Field(description="Short name on its node: 0, or 0.7 for a MIG instance.")
-    name: str = Field(description="As its driver calls it.")
+    name: str = Field(description="The name its driver reports.")
     model: str | None = Field(description="Name in the GPU catalogue; null where the catalogue lacks it.")
     node: str
-    source: str = Field(description="What reads it.")
+    source: str = Field(description="Source of its telemetry.")
     simulated: bool
     state: State
     verdict: Verdict
-    unit: Unit | None = Field(default=None, description="What period_s is of; a cycle is neither an epoch nor a step.")
+    unit: Unit | None = Field(
+        default=None, description="What period_s is the length of; a cycle is neither an epoch nor a step."
+    )
     period_s: float | None = Field(description="Seconds of an epoch, step or cycle.")
     cycles: list[Cycle] = Field(default=[], description="What its job does again and again, from short to long.")
     confidence: float
-    job: str | None = Field(description="Id of the job that it runs or ran last.")
+    job: str | None = Field(description="Id of the job it runs, or ran last.")
     job_since: float | None
     epochs_seen: int
     last_sample: float | None
@@ -326,16 +328,16 @@ class RecommendationAnswer(AnswerModel):
 
 
 class JobPlan(AnswerModel):
-    """What an operator says of a job; all of it may be left out."""
+    """What an operator knows about a job; every field is optional."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"epochs": 90, "instance": "g4dn.xlarge", "cloud": "aws", "region": "us-east-1"}]}
     )
 
-    epochs: int | None = Field(default=None, ge=1, le=10**9, description="Epochs (or steps) of the whole job.")
+    epochs: int | None = Field(default=None, ge=1, le=10**9, description="Epochs, cycles or steps of the whole job.")
     samples_per_step: float | None = Field(default=None, gt=0, le=1e12, description="Of all its GPUs together.")
     tokens_per_step: float | None = Field(default=None, gt=0, le=1e15, description="Of all its GPUs together.")
-    instance: str | None = Field(default=None, max_length=100, description="What the job is rented on.")
+    instance: str | None = Field(default=None, max_length=100, description="The instance that the job runs on.")
     cloud: str | None = Field(default=None, max_length=100)
     region: str | None = Field(default=None, max_length=100)
 
@@ -354,7 +356,7 @@ class JobSummary(AnswerModel):
     since: float | None
     verdict: Verdict
     unit: Unit | None
-    epoch_s: float | None = Field(description="Of one epoch, step or cycle, of the slowest GPU.")
+    epoch_s: float | None = Field(description="Seconds of one epoch, cycle or step on the slowest GPU.")
     epoch_s_low: float | None
     epoch_s_high: float | None
     confidence: float
@@ -365,7 +367,9 @@ class JobSummary(AnswerModel):
     cheapest: str | None = Field(description="Cheapest instance, CLOUD NAME.")
     savings_cost_ratio: float | None
     cycles: list[Cycle] = Field(default=[], description="What the job does again and again, from short to long.")
-    samples_per_s: float | None = Field(default=None, description="Where the plan says how many a step has, and steps show.")
+    samples_per_s: float | None = Field(
+        default=None, description="null unless the plan gives the samples of a step and steps show."
+    )
     tokens_per_s: float | None = None
 
 
@@ -376,6 +380,6 @@ class JobAnswer(JobSummary):
 
     schema_: Literal["epochcast.job/v1"] = Field(default="epochcast.job/v1", alias="schema")
     plan: JobPlan
-    prediction: PredictionAnswer | None = Field(description="null where nothing can be said yet; notes say why.")
+    prediction: PredictionAnswer | None = Field(description="null while nothing can be predicted; notes say why.")
     recommendation: RecommendationAnswer | None
     notes: list[str]

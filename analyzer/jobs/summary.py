@@ -28,9 +28,9 @@ _STRAGGLES = 1.05
 _VERDICTS: tuple[Verdict, ...] = ("epochs", "steps", "none")
 
 _WHY_NOTHING = {
-    "searching": "no prediction yet: its profile comes after a minute of work, its epochs mostly with the fifth",
+    "searching": "no prediction yet: a profile takes a minute of work, and the length of an epoch about five epochs",
     "answered": "no prediction yet: its profile is being made",
-    "idle": "no prediction: it worked for less than a minute",
+    "idle": "no prediction: the job ran for less than a minute",
 }
 
 
@@ -86,10 +86,11 @@ def _elected(reports: Sequence[Report]) -> tuple[list[Report], list[tuple[str, s
     own = {place: f"shows a cycle of {length(period)}" for place, period in sure.items() if place not in chosen}
     if not chosen:
         told = [
-            (_name(reports[place].device), f"{text}, others another one: no seconds are known") for place, text in own.items()
+            (_name(reports[place].device), f"{text} and the others show another one, so no seconds are known")
+            for place, text in own.items()
         ]
         return [], told
-    told = [(_name(reports[place].device), f"{text}, unlike the others, and does not count") for place, text in own.items()]
+    told = [(_name(reports[place].device), f"{text}, unlike the others, so it does not count") for place, text in own.items()]
     return [report for place, report in enumerate(reports) if place not in own], told
 
 

@@ -75,7 +75,14 @@ def verdict(
             f"{do}: {_percent(low)} to {_percent(high)} % {better}",
             f"the job takes {_times(ratio)} the time there, at {_times(price)} the price{sheet}",
         )
-    runs = decision.experiment.runs if decision.experiment is not None else ()
+    experiment = decision.experiment
+    if experiment is not None and not experiment.worth:
+        why = f"{_range(low, high, objective)}{sheet}; a test run would cost more than it saves"
+        expected = 1 - (cost_of(best) / cost_of(now) if objective == "cost" else time_of(best) / time_of(now))
+        if expected < LEAST_SAVING:
+            return Verdict("stay", f"Stay on {_name(now)}", f"{_name(best)} is no clear gain: {why}")
+        return Verdict("measure", f"Try {_name(best)}: probably {better}", why)
+    runs = experiment.runs if experiment is not None else ()
     run = f"run {runs[0].epochs} {unit}s on {_name(runs[0].recommendation)}" if runs else f"measure {_name(best)}"
     return Verdict("measure", f"Cannot tell yet: {run} first", f"{_range(low, high, objective)}{sheet}")
 

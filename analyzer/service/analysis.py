@@ -232,7 +232,7 @@ class Analysis:
                 current[one.id] = self._told(one, own, silent, plans.get(one.id), now)
             except Exception as error:  # the other jobs are told all the same
                 self.errors += 1
-                log.exception("job %s cannot be told", one.id)
+                log.exception("job %s cannot be analysed", one.id)
                 self._failed[one.id] = str(error)
         self._keep(current, now)
         jobs = {job: record.answer for job, record in self._records.items()}
@@ -245,7 +245,7 @@ class Analysis:
             sources=self._store.sources(),
             watcher=self._store.health(),
             configured=len(self._settings.sources),
-            problems=[*self.problems(), *(f"job {job} cannot be told: {error}" for job, error in self._failed.items())],
+            problems=[*self.problems(), *(f"job {job} cannot be analysed: {error}" for job, error in self._failed.items())],
             now=now,
         )
         return Snapshot(now, gpus, ordered, reports, state, gone)
@@ -258,7 +258,7 @@ class Analysis:
             said = JobPlan.model_validate(plan or {})
         except ValidationError as error:  # another version wrote it
             said, wrong = JobPlan(), ".".join(map(str, error.errors()[0]["loc"]))
-            notes.append(f"its plan in the state cannot be used, for its {wrong}, and is left out: set it again")
+            notes.append(f"the stored plan of the job is ignored because its {wrong} is not valid; set the plan again")
         devices = tuple(report.device for report in reports)
         machines = len({device.node for device in devices})
         on = self._rented(sources, len(reports), said, devices, self._settings.market) if sources else None
@@ -298,7 +298,7 @@ class Analysis:
         except Exception as error:
             self.errors += 1
             log.exception("job %s cannot be predicted", job)
-            notes.append(f"the prediction failed, which is an error of ours ({type(error).__name__}); the log has more")
+            notes.append(f"the prediction failed because of a bug in Epochcast ({type(error).__name__}); see the service log")
         return _Answered(question, prediction, recommendation, tuple(notes), now)
 
     def _rented(self, sources: Sequence[Source], gpus: int, plan: JobPlan, devices: Sequence[Device], market: Market) -> Rented:

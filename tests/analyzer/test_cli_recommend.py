@@ -94,7 +94,7 @@ def test_a_doubtful_place_names_the_run_that_decides(profile: str, capsys: Captu
         assert (run["instance"], run["region"]) == (best["instance"], best["region"])
     assert main(["recommend", profile, "--epochs", "9000", "--objective", "time"]) == 0
     captured = capsys.readouterr()
-    assert "\nnot sure: " in captured.out and "\nto find out" in captured.out
+    assert "\nnot certain: " in captured.out and "\nto settle it" in captured.out
     named = "{instance} ({gpu})".format(**decision["experiment"]["runs"][0])  # one host of Google takes several GPUs
     assert named in captured.out and "epochs on " in captured.out
     assert "prices are older than 90 days" in captured.err
@@ -105,7 +105,7 @@ def test_a_job_that_is_known_by_its_steps_is_told_in_steps(profile: str, tmp_pat
     (tmp_path / "steps.json").write_text(json.dumps(stepped))
     assert main(["recommend", str(tmp_path / "steps.json"), "--epochs", "9000", "--objective", "time"]) == 0
     text = capsys.readouterr().out
-    assert "\n9000 steps of a job" in text and " steps on " in text and "epochs on" not in text
+    assert "\n9,000 steps of a job" in text and " steps on " in text and "epochs on" not in text
 
 
 def test_skypilot_gets_the_first_and_what_may_be_as_good(profile: str, capsys: Capture) -> None:

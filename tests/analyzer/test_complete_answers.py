@@ -168,7 +168,7 @@ def test_recommend_spreads_a_job_that_may_be_spread(file: Callable[[Profile], st
 def test_the_batch_stays_unless_it_may_grow(file: Callable[[Profile], str], capsys: Capture) -> None:
     path = file(job())
     stays, grows = (_json(capsys, "predict", path, *more) for more in ((), ("--batch-may-grow",)))
-    assert any(note.startswith("the batch stays as it is") for note in stays["notes"])
+    assert any(note.startswith("assumed: the batch stays the same") for note in stays["notes"])
     assert any(note.startswith("the batch grows with a GPU's memory") for note in grows["notes"])
     before, after = ({one["gpu"]: one for one in answer["predictions"]} for answer in (stays, grows))
     assert {one["batch"] for one in before.values()} == {1.0}

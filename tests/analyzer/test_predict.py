@@ -35,7 +35,7 @@ STATIC: dict[str, Any] = {
     "memory_bandwidth": 3.0e11,
     "power_limit": 72.0,
 }
-OF_BATCH = "the batch stays as it is"
+OF_BATCH = "assumed: the batch stays the same"
 OF_TENSOR_CORES = "precision: mixed precision; tensor_active 0.20: on the T4 only 16 bits use tensor cores"
 
 

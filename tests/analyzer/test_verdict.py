@@ -27,9 +27,11 @@ def row(
 NOW = row("T4", 1.0, 1.0, width=1.0, route="measured")
 
 
-def said(*others: Recommendation, now: Recommendation | None = NOW, objective: Objective = "cost") -> Verdict:
+def said(
+    *others: Recommendation, now: Recommendation | None = NOW, objective: Objective = "cost", test_s: float = 60.0
+) -> Verdict:
     rows = sorted([NOW, *others], key=lambda one: one.prediction.ratio * (one.usd_per_hour if objective == "cost" else 1))
-    return verdict(decide(rows, objective, lambda one: Run(one, 5, 60.0)), now, objective, "epoch")
+    return verdict(decide(rows, objective, lambda one: Run(one, 5, test_s)), now, objective, "epoch")
 
 
 def test_moves_where_all_of_the_interval_saves() -> None:
@@ -60,9 +62,18 @@ def test_staying_names_what_may_be_better_all_the_same() -> None:
 
 
 def test_measures_where_it_may_cost_more_or_less() -> None:
-    answer = said(row("A10G", 0.95, 1.0, width=1.5))
+    answer = said(row("A10G", 0.95, 1.0, width=1.5), test_s=1.0)
     assert answer.action == "measure" and answer.text == "Cannot tell yet: run 5 epochs on aws with-A10G (A10G) first"
     assert answer.why == "there the job may cost 42 % more or 37 % less"
+
+
+def test_no_test_run_is_advised_that_costs_more_than_it_saves() -> None:
+    answer = said(row("A10G", 0.9, 1.0, width=1.5))
+    assert (answer.action, answer.text) == ("measure", "Try aws with-A10G (A10G): probably cheaper")
+    assert answer.why == "there the job may cost 35 % more or 40 % less; a test run would cost more than it saves"
+    answer = said(row("A10G", 0.97, 1.0, width=1.5))
+    assert (answer.action, answer.text) == ("stay", "Stay on aws with-T4 (T4)")
+    assert answer.why.startswith("aws with-A10G (A10G) is no clear gain: there the job may cost 46 % more")
 
 
 def test_what_may_not_fit_is_tried_first() -> None:

@@ -18,7 +18,7 @@ from .query import Targets, Wanted, WholeEpochs
 
 router = APIRouter(prefix="/api/v1/jobs", tags=["Jobs"], route_class=JsonRoute)
 
-JobId = Annotated[str, Path(max_length=200, description="As the list of jobs has it.", examples=["slurm-4711"])]
+JobId = Annotated[str, Path(max_length=200, description="Its id in the list of jobs.", examples=["slurm-4711"])]
 
 _ERRORS = answers(404, 422)
 
@@ -29,11 +29,14 @@ class Jobs(BaseModel):
     jobs: list[JobSummary]
 
 
-@router.get("", operation_id="listJobs", summary="Jobs that were seen", responses=answers(422))
+@router.get("", operation_id="listJobs", summary="All jobs", responses=answers(422))
 def jobs(
-    served: Served, active: Annotated[bool | None, Query(description="Only those that run (or have ended).")] = None
+    served: Served,
+    active: Annotated[
+        bool | None, Query(description="true: only jobs that run now; false: only those that have ended.")
+    ] = None,
 ) -> Jobs:
-    """Every job that still is in the state, newest first, without its predictions."""
+    """List every job in the state, newest first, without predictions."""
     found = served.analysis.snapshot.jobs.values()
     kept = [JobSummary.model_validate(one.model_dump(include=_SUMMARY)) for one in found if active in (None, one.active)]
     return Jobs(jobs=kept)
@@ -44,21 +47,21 @@ _SUMMARY = set(JobSummary.model_fields)
 
 @router.get("/{job}", operation_id="getJob", summary="One job", responses=_ERRORS)
 def job(served: Served, job: JobId) -> JobAnswer:
-    """Return a job with its prediction on every GPU, and the recommendation by the configured objective."""
+    """Return a job with its prediction for every GPU and its recommendation, ranked by the configured objective."""
     with _known(job):
         return served.analysis.snapshot.jobs[job]
 
 
 @router.get("/{job}/prediction", operation_id="predictJob", summary="A job on other GPUs", responses=_ERRORS)
 def prediction(served: Served, job: JobId, target: Targets = None, epochs: WholeEpochs = None) -> PredictionAnswer:
-    """Predict how long the job takes on each target, from what was measured until now."""
+    """Predict how long the job takes on each target, from the telemetry so far."""
     with _known(job):
         return served.analysis.prediction(job, targets=target, epochs=epochs)
 
 
 @router.get("/{job}/recommendation", operation_id="recommendJob", summary="Where to run a job", responses=_ERRORS)
 def recommendation(served: Served, job: JobId, wanted: Wanted, epochs: WholeEpochs = None) -> RecommendationAnswer:
-    """Rank instances for all GPUs of the job, each priced whole, against what it runs on now."""
+    """Rank instances for all GPUs of the job, each at its full price, and compare them with what it runs on now."""
     with _known(job):
         return served.analysis.recommendation(job, objective=wanted.objective, limits=wanted.limits, epochs=epochs)
 
@@ -66,14 +69,14 @@ def recommendation(served: Served, job: JobId, wanted: Wanted, epochs: WholeEpoc
 @router.put(
     "/{job}/plan",
     operation_id="planJob",
-    summary="Say what a job is",
+    summary="Describe a job",
     status_code=204,
     responses=answers(400, 403, 404, 413, 415, 422),
 )
 def plan(served: Served, job: JobId, plan: JobPlan) -> None:
-    """Keep how many epochs the job has in all, and what it is rented on; in place of what was said before."""
+    """Store how many epochs the job has and where it runs; this replaces an earlier plan."""
     if served.settings.read_only:
-        raise HTTPException(403, "the service is read-only; set read_only = false in its configuration to let plans be set")
+        raise HTTPException(403, "the service is read-only; to allow plans, set read_only = false in its configuration")
     with _known(job):
         served.analysis.set_plan(job, plan)
 
@@ -85,4 +88,4 @@ def _known(job: str) -> Iterator[None]:
     except KeyError as error:
         if error.args != (job,):
             raise
-        raise HTTPException(404, f"no job {job!r:.220} was seen; /api/v1/jobs lists those that were") from None
+        raise HTTPException(404, f"no such job: {job!r:.220}; /api/v1/jobs lists all") from None

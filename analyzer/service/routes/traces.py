@@ -118,9 +118,9 @@ async def _upload(request: Request) -> Upload:
 
 
 Uploaded = Annotated[Upload, Depends(_upload)]
-OfGpu = Annotated[GpuName | None, Query(description="The GPU that it was recorded on, where the trace does not say.")]
+OfGpu = Annotated[GpuName | None, Query(description="GPU the trace was recorded on, if the trace does not name it.")]
 OfPrecision = Annotated[
-    Precision | None, Query(description="Of the job's matrix products; else what the trace shows, else unknown.")
+    Precision | None, Query(description="Precision of the job's matrix products. Unless given: what the trace shows.")
 ]
 
 

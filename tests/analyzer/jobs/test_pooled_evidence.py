@@ -36,7 +36,7 @@ def test_the_odd_gpu_is_named_and_does_not_count() -> None:
     answer = job(reports)
     assert (answer.verdict, answer.unit, answer.epoch_s) == ("epochs", "epoch", 31.0)
     assert [note for note in answer.notes if "does not count" in note] == [
-        "GPU 2 of node-1: shows a cycle of 9.10\N{NO-BREAK SPACE}s, unlike the others, and does not count"
+        "GPU 2 of node-1: shows a cycle of 9.10\N{NO-BREAK SPACE}s, unlike the others, so it does not count"
     ]
     assert len(sources_of(reports, CATALOG)[0]) == 3
 

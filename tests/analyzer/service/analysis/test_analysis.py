@@ -198,7 +198,7 @@ def test_a_plan_of_another_version_does_not_hide_its_job(report: MakeReport, ana
     store.write_plan(job, {"epochs": 90, "owner": "of tomorrow"})
     answer = only(analysis(report()))
     assert (answer.plan, answer.prediction is not None) == (JobPlan(), True)
-    assert any("its plan in the state cannot be used, for its owner" in note for note in answer.notes)
+    assert any("the stored plan of the job is ignored because its owner" in note for note in answer.notes)
 
 
 def test_a_figure_that_is_not_finite_keeps_no_job_from_being_told(
@@ -234,7 +234,7 @@ def test_a_job_that_fails_leaves_the_others_alone(
     found = analysis(report(), replace(bad, profile=replace(_profile(bad), epoch_s=31.0, epoch_s_high=32.0)))
     good, failed = (found.snapshot.jobs[found.snapshot.gpus[uuid].job or ""] for uuid in ("GPU-a", "GPU-b"))
     assert good.prediction is not None and failed.prediction is None
-    assert any("an error of ours (ZeroDivisionError)" in note for note in failed.notes)
+    assert any("a bug in Epochcast (ZeroDivisionError)" in note for note in failed.notes)
     assert found.errors == 1
 
 
