@@ -121,7 +121,7 @@ def ago(moment: float | None, now: float) -> Markup:
     age = max(0.0, now - moment)
     for limit, unit, name in ((90, 1, "s"), (90 * 60, 60, "min"), (36 * 3600, 3600, "h"), (math.inf, 86400, "days")):
         if age < limit:
-            text = "now" if age < 1.5 else f"{age / unit:.0f}{_SPACE}{name} ago"
+            text = "now" if age < 1.5 else f"{age / unit:,.0f}{_SPACE}{name} ago"
             break
     return Markup('<time datetime="{}" title="{}">{}</time>').format(
         _at(moment).isoformat(timespec="seconds"), clock(moment), text
