@@ -62,5 +62,5 @@ class JobRecord:
                 told,
             )
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            log.warning("a job that ended is left out, as another version wrote it: %s", error)
+            log.warning("an ended job is left out because another version wrote it: %s", error)
             return None
