@@ -119,7 +119,7 @@ def ago(moment: float | None, now: float) -> Markup:
     if moment is None:
         return Markup("never")
     age = max(0.0, now - moment)
-    for limit, unit, name in ((90, 1, "s"), (90 * 60, 60, "min"), (36 * 3600, 3600, "h"), (math.inf, 86400, "days")):
+    for limit, unit, name in ((90, 1, "s"), (90 * 60, 60, "min"), (36 * 3600, 3600, "h"), (math.inf, 86400, "d")):
         if age < limit:
             text = "now" if age < 1.5 else f"{age / unit:,.0f}{_SPACE}{name} ago"
             break

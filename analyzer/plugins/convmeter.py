@@ -74,7 +74,7 @@ class ConvMeter:
 
     name: ClassVar[str] = "convmeter"
     summary: ClassVar[str] = (
-        "Time of inference and of training steps of a convolutional network on measured GPUs, by batch and number of GPUs, "
+        "Time of inference and training steps of a convolutional network on measured GPUs or CPUs, by batch and their number, "
         "where more of either stops paying, and the epoch's time and cost. Needs no run of the network."
     )
     Question: ClassVar[type[ConvMeterQuestion]] = ConvMeterQuestion

@@ -121,5 +121,5 @@ def _answered(verdict: str, unit: str | None, *, unsure: bool) -> State:
 
 
 def _searching(now: float, since: float | None) -> str:
-    needed = f"Finding its epochs usually takes {_EPOCHS_NEEDED:g} of them"
-    return f"{needed}; it has worked for {length(now - since)}." if since is not None else f"{needed}."
+    needed = f"Finding the epoch time usually takes {_EPOCHS_NEEDED:g} epochs"
+    return f"{needed}; it has worked for {length(now - since)} so far." if since is not None else f"{needed}."
