@@ -20,6 +20,7 @@ from .predictions import Answer, comparable, of_gpus_and_batch, of_memory, of_pr
 from .profiles import Source, on_gpus, slowest_of, throughput_of, waits_of, with_own
 from .recommendation import MemoryNeed, Work
 from .recommendations import Recommended, Renting, recommend_job
+from .words import plain
 
 if TYPE_CHECKING:
     from ..regressor import PaperPredictor
@@ -141,7 +142,7 @@ def answer_job(
     recommended = None
     if renting is not None and instances is not None:
         recommended = recommend_job(sources, answers, predictor, instances, renting, work=work, need=need)
-    return JobResult(tuple(sources), tuple(answers), recommended, predictor, work, rate, tuple(notes))
+    return JobResult(tuple(sources), tuple(answers), recommended, predictor, work, rate, tuple(map(plain, notes)))
 
 
 def said_once(said: Sequence[tuple[str, str]], gpus: int) -> list[str]:

@@ -25,6 +25,7 @@ from .profiles import Source, read_sources, with_precision
 from .recommendation import Limits, Objective, Work
 from .recommendations import Recommended, Renting
 from .trace import Trace, read_trace
+from .words import plain
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -65,7 +66,7 @@ class Epochs(_Result):
     def __repr__(self) -> str:
         from .cli.detect import sentences
 
-        return sentences(self.detection, [] if self.trace is None else [self.trace], None)
+        return plain(sentences(self.detection, [] if self.trace is None else [self.trace], None))
 
     def to_frame(self) -> pd.DataFrame:
         """``start`` and ``end`` [UTC], ``seconds`` and ``confidence`` of each epoch."""
@@ -104,7 +105,7 @@ class Predictions(_Result):
         from .cli.predict_text import sentences
 
         text = sentences(self.result, None, in_full=len(self) <= 3)
-        return "\n".join([text, *(f"note: {note}" for note in self.result.prediction_notes)])
+        return plain("\n".join([text, *(f"note: {note}" for note in self.result.prediction_notes)]))
 
     def to_frame(self) -> pd.DataFrame:
         """A row for each GPU, fastest first: those of ``epochcast predict --json``, without what each rests on in full."""
@@ -147,7 +148,7 @@ class Recommendations(_Result):
     def __repr__(self) -> str:
         from .cli.recommend_text import recommend_text
 
-        return "\n".join([recommend_text(self.result), *(f"note: {note}" for note in self.result.recommendation_notes)])
+        return plain("\n".join([recommend_text(self.result), *(f"note: {note}" for note in self.result.recommendation_notes)]))
 
     def to_frame(self) -> pd.DataFrame:
         """A row for each instance, as in ``epochcast recommend --json``."""

@@ -56,6 +56,11 @@ def number(value: float) -> str:
     return f"{value:.{max(0, 2 - math.floor(math.log10(abs(float(f'{value:.3g}')))))}f}"
 
 
+def plain(text: str) -> str:
+    """``text`` as people type it: who searches for ``12 s`` types a space."""
+    return text.replace(_SPACE, " ")
+
+
 def length(seconds: float | None) -> str:
     """A length of time: ``215 ms``, ``92.1 s``, ``3 min 4 s``, ``2 h 31 min``, ``3 d 4 h``."""
     if seconds is None or not math.isfinite(seconds):
@@ -123,9 +128,9 @@ def ago(moment: float | None, now: float) -> Markup:
     if moment is None:
         return Markup("never")
     age = max(0.0, now - moment)
-    for limit, unit, name in ((90, 1, "s"), (90 * 60, 60, "min"), (36 * 3600, 3600, "h"), (math.inf, 86400, "days")):
+    for limit, unit, name in ((90, 1, "s"), (90 * 60, 60, "min"), (36 * 3600, 3600, "h"), (math.inf, 86400, "d")):
         if age < limit:
-            text = "now" if age < 1.5 else f"{age / unit:.0f}{_SPACE}{name} ago"
+            text = "now" if age < 1.5 else f"{age / unit:,.0f}{_SPACE}{name} ago"
             break
     return Markup('<time datetime="{}" title="{}">{}</time>').format(
         _at(moment).isoformat(timespec="seconds"), clock(moment), text

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...extras import how_to_install
 from ..errors import InputError
 from . import progress, terminal
 from .old_names import spot_option
@@ -127,9 +128,7 @@ def analyze(
     """
     needed = ("fsspec", "pebble") if scheduler is None else ("fsspec", "pebble", "distributed")
     if missing := [name for name in needed if importlib.util.find_spec(name) is None]:
-        raise InputError(
-            f"the fleet's analysis is not installed here ({', '.join(missing)} missing); run: pip install 'epochcast[fleet]'"
-        )
+        raise InputError(f"the fleet analysis is not installed here ({', '.join(missing)} missing); {how_to_install('fleet')}")
     if processes is not None and scheduler is not None:
         raise InputError("--processes and --scheduler exclude each other: a cluster's workers are as many as were started")
     if since is not None and until is not None and not since < until:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from ...extras import how_to_install
 from ..errors import InputError
 
 
@@ -16,10 +17,10 @@ from ..errors import InputError
 )
 @click.option("--node", is_flag=True, help="Run only detection, beside this node's agent (see `serve --node --help`).")
 def serve(config: Path | None, node: bool) -> int:
-    """Run the analyzer as a service: it reads telemetry of many GPUs, finds jobs and epochs, predicts and recommends.
+    """Run the analyzer as a service: it reads the telemetry of many GPUs, finds jobs and epochs, predicts and recommends.
 
     It listens on http://127.0.0.1:9913 by default: a web page at /, the API under /api/v1 (described at /openapi.json), metrics
-    at /metrics. systemd/analyzer.toml shows every setting. SIGTERM ends it with exit code 0.
+    at /metrics. The package's file systemd/analyzer.toml shows every setting. SIGTERM ends it with exit code 0.
 
     \b
     Example: epochcast serve --config /etc/epochcast/analyzer.toml
@@ -29,9 +30,7 @@ def serve(config: Path | None, node: bool) -> int:
     needed = ("fastapi", "uvicorn", "limits", "pebble")
     missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:
-        raise InputError(
-            f"the service is not installed here ({', '.join(missing)} missing); run: pip install 'epochcast[service]'"
-        )
+        raise InputError(f"the service is not installed here ({', '.join(missing)} missing); {how_to_install('service')}")
     from ..service.config import load_settings
     from ..service.process import serve as run
 

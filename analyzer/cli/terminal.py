@@ -10,6 +10,8 @@ from typing import TextIO
 
 import click
 
+from ..words import plain
+
 
 def width(stream: TextIO | None) -> int | None:
     """Columns of the terminal that ``stream`` goes to; None where it goes elsewhere."""
@@ -23,8 +25,7 @@ def say(text: str, *, err: bool = False, as_is: bool = False) -> None:
         return
     columns = width(sys.stderr if err else sys.stdout)
     wrapped = text if columns is None else "\n".join(_wrapped(line, columns) for line in text.split("\n"))
-    # It kept a number and its unit on one line; who searches for the text types a space.
-    click.echo(wrapped.replace("\N{NO-BREAK SPACE}", " "), err=err)
+    click.echo(plain(wrapped), err=err)
 
 
 def note(sentence: str) -> None:

@@ -66,13 +66,13 @@ def rented(
             why = f"none of that name has {gpu} in {' '.join(filter(None, (cloud, region)))}"
         else:
             why = "the price table lacks it"
-        notes.append(f"the job is said to run on {name}, but {why}: the cheapest instance with {gpu} is taken in its place")
+        notes.append(f"the job is reported to run on {name}, but {why}: the cheapest instance with {gpu} is used instead")
     own = [one for one in instances if one.gpu == gpu and math.ceil(gpus / one.count) <= machines]
     if not own and any(one.gpu == gpu for one in instances):
         # The price of as many smaller ones would be far from the true one, and so would what is saved.
         each = math.ceil(gpus / machines)
-        where = f"{each} {gpu} as the job's machine has" if machines == 1 else f"{each} {gpu} as the job's machines have"
-        why = f"no instance of the price table has {where}, so what the job costs now, and what could be saved, is not known"
+        where = "the job's node has" if machines == 1 else "each node of the job has"
+        why = f"no instance in the price table has {each} {gpu}, as {where}, so its cost now and possible savings are not known"
         return Rented(None, market, assumed=True, notes=(*(note.rpartition(":")[0] for note in notes), why))
     found = _cheapest(_of_place(own, cloud, region), gpus, market) or _cheapest(own, gpus, market)
     instance, taken = found or (None, market)

@@ -280,8 +280,8 @@ def _notes(cluster: _Cluster, reports: Sequence[Report]) -> tuple[str, ...]:
     notes = []
     if cluster.grouped_by == "phase":
         notes.append(
-            f"its {len(reports)} GPUs were put together because their epochs begin and end together; which processes they run "
-            "is not told by the agents (setting `processes`), or does not tell"
+            f"its {len(reports)} GPUs count as one job because their epochs begin and end together: their agents report no "
+            "processes (setting `processes`), or processes that do not decide it"
         )
     for report in reports:
         title, owners = _gpu_title(report.device), _trainers(report)

@@ -17,7 +17,7 @@ from ..predictions import comparable
 from ..profile_of_detection import LEAST_CONFIDENCE
 from ..profiles import Source, notes_on
 from ..static_gpu import gpu_of
-from ..words import length
+from ..words import length, plain
 from .answers import GpuAnswer, JobAnswer, JobPlan, PredictionAnswer, RecommendationAnswer
 from .grouping import Group
 
@@ -175,7 +175,7 @@ def summed_up(
         plan=plan,
         prediction=prediction,
         recommendation=recommendation,
-        notes=told,
+        notes=list(map(plain, told)),
     )
 
 

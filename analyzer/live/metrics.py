@@ -48,7 +48,7 @@ class DetectionMetrics(Collector):
         try:
             view = self._view()
         except Exception:  # the page's other metrics are wanted all the more
-            log.exception("metrics of detectors cannot be told")
+            log.exception("the detectors' metrics cannot be exported")
             return
         families = _Families()
         for report in view.reports.values():

@@ -155,7 +155,7 @@ class Watcher:
             better = self._rank[id(source.source)] < self._rank[id(gpu.source.source)]
             if not better and now - gpu.heard < max(_HANDOVER_S, 3 * gpu.source.source.interval_s):
                 return
-            log.info("%s is told of by %s %s now", uuid, source.status.kind, source.status.name)
+            log.info("%s is now read from %s %s", uuid, source.status.kind, source.status.name)
             self._write_gpus([gpu], now)  # a new detector goes on from what the store has
             gpu = self._gpus[uuid] = _Gpu(source, now)
         # A node tells the same again and again while its agent is silent: of the GPU nothing is heard then.
@@ -168,7 +168,7 @@ class Watcher:
             else:
                 self._pass_on(gpu, told)
         except Exception:  # one GPU's trouble, say values that nobody thought of, is not that of the others
-            log.exception("what %s %s tells of %s cannot be used", source.status.kind, source.status.name, uuid)
+            log.exception("the data from %s %s about %s cannot be used", source.status.kind, source.status.name, uuid)
             source.status.errors += 1
             gpu.watch = None
         self._health.cpu_s += time.thread_time() - began

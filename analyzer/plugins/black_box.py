@@ -22,7 +22,7 @@ class BlackBox:
 
     name: ClassVar[str] = "black-box"
     summary: ClassVar[str] = (
-        "Seconds of an epoch or step on every GPU of the catalogue, with 90 % intervals, from the profile of a run on one GPU."
+        "Time of an epoch or step on every GPU of the catalogue, with 90 % intervals, from the profile of a run on one GPU."
     )
     Question: ClassVar[type[PredictionQuestion]] = PredictionQuestion
     Answer: ClassVar[type[PredictionAnswer]] = PredictionAnswer

@@ -74,8 +74,8 @@ class ConvMeter:
 
     name: ClassVar[str] = "convmeter"
     summary: ClassVar[str] = (
-        "Inference and training steps of a convolutional network on measured devices, by batch and number of devices, "
-        "where more of either stops paying, and an epoch's time and cost, without any run of the network."
+        "Time of inference and training steps of a convolutional network on measured GPUs or CPUs, by batch and their number, "
+        "where more of either stops paying, and the epoch's time and cost. Needs no run of the network."
     )
     Question: ClassVar[type[ConvMeterQuestion]] = ConvMeterQuestion
     Answer: ClassVar[type[ConvMeterAnswer]] = ConvMeterAnswer

@@ -148,8 +148,8 @@ class Distributed:
 
     name: ClassVar[str] = "distributed"
     summary: ClassVar[str] = (
-        "Seconds, memory and cost of a training iteration on many GPUs by data, tensor and pipeline parallelism and precision, "
-        "from a built-in model or a Hugging Face configuration, without any run."
+        "Time, memory and cost of a training iteration on many GPUs, with data, tensor and pipeline parallelism, "
+        "for a built-in model or a Hugging Face configuration. Needs no run."
     )
     Question: ClassVar[type[DistributedQuestion]] = DistributedQuestion
     Answer: ClassVar[type[DistributedAnswer]] = DistributedAnswer

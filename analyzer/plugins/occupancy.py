@@ -63,8 +63,7 @@ class Occupancy:
 
     name: ClassVar[str] = "occupancy"
     summary: ClassVar[str] = (
-        "How much of a GPU a network's inference fills, by GPU and batch, and the batch from which on a larger one fills it no "
-        "better, without any run."
+        "How much of a GPU a network's inference fills at each batch, and the smallest batch that fills it best. Needs no run."
     )
     Question: ClassVar[type[OccupancyQuestion]] = OccupancyQuestion
     Answer: ClassVar[type[OccupancyAnswer]] = OccupancyAnswer

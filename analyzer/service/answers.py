@@ -10,17 +10,17 @@ from ..jobs.answers import AnswerModel
 
 
 class Problem(AnswerModel):
-    """An error as RFC 9457 has it (``application/problem+json``)."""
+    """An error as RFC 9457 defines it (``application/problem+json``)."""
 
     type: str = "about:blank"
     title: str
     status: int
-    detail: str = Field(description="One sentence: what, the value seen, the remedy.")
+    detail: str = Field(description="One sentence: what is wrong, the value seen, and the remedy.")
     instance: str | None = None
 
 
 class EpochAnswer(AnswerModel):
-    """One epoch that has ended."""
+    """An epoch that has ended."""
 
     start: float
     end: float
@@ -28,16 +28,16 @@ class EpochAnswer(AnswerModel):
     confidence: float
     job_since: float
     profile: dict[str, Any] | None = Field(
-        default=None, description="Of this epoch alone (epochcast.profile/v1), if asked for."
+        default=None, description="Profile of this epoch alone (epochcast.profile/v1), with `profiles=true`."
     )
 
 
 class Health(AnswerModel):
-    """How the service is."""
+    """Health of the service."""
 
     status: Literal["ok", "starting", "degraded"]
     version: str
     gpus: int
     jobs: int
-    sources: list[dict[str, Any]] = Field(description="Each with kind, name, up, error and the age of its newest samples.")
-    notes: list[str]
+    sources: list[dict[str, Any]] = Field(description="Each telemetry source: kind, name, up, error, age of its newest sample.")
+    notes: list[str] = Field(description="What is wrong, one sentence each.")

@@ -20,18 +20,18 @@ from .request_metrics import Counted, RequestMetrics
 from .routes import backends, gpus, jobs, operation, questions, tables, traces
 from .security_headers import SecurityHeaders
 
-_DESCRIPTION = """How long a training job would take, and cost, on every other GPU, from hardware telemetry alone.
+_DESCRIPTION = """How long a training job would take on every other GPU, and what it would cost, from hardware telemetry alone.
 
 Units are base units: seconds, ratios, USD; times are unix seconds. Every error is an RFC 9457 problem whose `detail` is one
-sentence. Where the service has a token, send it as a bearer token, or as the password of basic authentication.
+sentence. If the service requires a token, send it as a bearer token, or as the password of basic authentication.
 """
 
 _TAGS = [
-    {"name": "GPUs", "description": "What is watched: GPUs, their detectors' state, their epochs."},
+    {"name": "GPUs", "description": "The GPUs that are watched, what their detectors found, and their epochs."},
     {"name": "Jobs", "description": "GPUs that train together; their predictions and recommendations."},
-    {"name": "Predictions", "description": "Answers to a profile or a trace that is sent."},
-    {"name": "Backends", "description": "Each way to predict, with the schema of its questions."},
-    {"name": "Tables", "description": "GPUs that can be predicted for, and prices of instances."},
+    {"name": "Predictions", "description": "Answers to a profile or a trace that you send."},
+    {"name": "Backends", "description": "All ways to predict, each with the schema of its requests."},
+    {"name": "Tables", "description": "The GPU catalogue, and the prices of instances."},
     {"name": "Operation", "description": "Health and metrics."},
 ]
 

@@ -32,10 +32,10 @@ def read_token(path: Path) -> str:
     except OSError as error:
         raise InputError(f"cannot read the token file {path}: {error.strerror}") from error
     except UnicodeDecodeError:
-        raise InputError(f"the token file {path} holds more than ASCII; make one with: openssl rand -hex 32") from None
+        raise InputError(f"the token file {path} is not ASCII; make one with: openssl rand -hex 32") from None
     if len(token) < _SHORTEST or len(token.split()) != 1:
         raise InputError(
-            f"the token file {path} holds no single word of {_SHORTEST} characters or more; make one with: openssl rand -hex 32"
+            f"the token file {path} must hold one word of at least {_SHORTEST} characters; make one with: openssl rand -hex 32"
         )
     return token
 
@@ -58,8 +58,10 @@ class Auth:
             await self._app(scope, receive, send)
             return
         self._metrics.refused("unauthorized")
-        why = "the token is not the service's" if sent else "this service asks for a token"
-        response = problem(401, f"{why}; send it as 'Authorization: Bearer TOKEN', or as the password", scope["path"])
+        why = "the token is wrong" if sent else "this service requires a token"
+        response = problem(
+            401, f"{why}; send the service's token as 'Authorization: Bearer TOKEN', or as the password", scope["path"]
+        )
         response.raw_headers.extend((b"www-authenticate", challenge) for challenge in _CHALLENGES)
         await response(scope, receive, send)
 

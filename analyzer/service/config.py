@@ -26,15 +26,15 @@ def _path(**constraints: Any) -> Any:
 
 
 class LimitSettings(_Table):
-    """What one client may ask of the service.
+    """What clients may ask of the service.
 
     Attributes:
-        body_bytes: most bytes of a request's body.
-        requests_per_minute: of one client address; 0: any number.
-        requests_at_once: of all clients; more are answered 503. Seven eighths may bring a body.
-        seconds: that one answer may take to make.
+        body_bytes: size of the largest request body.
+        requests_per_minute: most requests from one client address; 0: no limit.
+        requests_at_once: most requests of all clients together; more get 503. At most seven eighths of them may have a body.
+        seconds: longest time for one answer.
         workers: processes for uploaded traces and white-box backends.
-        worker_memory_bytes: address space of each.
+        worker_memory_bytes: address space of each worker process.
     """
 
     body_bytes: Annotated[int, Field(ge=1024, le=2**30)] = 16 * 2**20
@@ -50,18 +50,18 @@ class Settings(_Table):
 
     Attributes:
         host, port: where to listen; port 0 takes a free one.
-        port_file: written with the bound port once requests are answered.
-        state: the SQLite file of what must survive a restart; its folder is made.
-        keep_days: epochs and GPUs older than this are forgotten.
-        token_file: holds the token that clients must send; without it everybody may ask.
-        read_only: nobody may set a job's plan over HTTP.
+        port_file: file that gets the port's number once the service answers requests.
+        state: SQLite file of what survives a restart; its folder is created.
+        keep_days: days to keep epochs, GPUs and ended jobs.
+        token_file: file with the token that clients must send; without it, anyone may send requests.
+        read_only: refuse requests that set a job's plan.
         model: folder of a model fitted by ``epochcast train regressor``; None: the shipped one.
-        gpus: TOML file of GPUs beside the catalogue's.
-        prices: price table (CSV) instead of the shipped one.
-        objective, market, clouds, regions: of the recommendations that nobody asked in particular.
-        backends: tables of backends by their names; what each understands stands in docs/backends.md.
-        limits: what one client may ask.
-        nodes, agents, prometheus, files: where telemetry comes from; any number of tables of each.
+        gpus: TOML file with GPUs to add to the catalogue.
+        prices: price table (CSV) to use instead of the shipped one.
+        objective, market, clouds, regions: for recommendations, unless a request says otherwise.
+        backends: ``[backends.NAME]`` holds the settings of the backend NAME.
+        limits: what clients may ask.
+        nodes, agents, prometheus, files: telemetry sources; any number of tables of each.
     """
 
     host: Annotated[str, Field(min_length=1, max_length=255)] = "127.0.0.1"
@@ -127,7 +127,7 @@ def _first(error: ValidationError) -> str:
         remedy = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
         return f"has the unknown setting {place!r}; {remedy}"
     if first["type"] == "missing":
-        return f"lacks {place}; every entry of it needs one"
+        return f"lacks {place}, which is required"
     message = (
         first["msg"].removeprefix("Value error, ").rstrip(".").replace("Input should", "it must").replace("Input is", "it is")
     )

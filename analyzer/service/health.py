@@ -15,12 +15,14 @@ _LATE_S = 60.0
 
 def starting() -> Health:
     """Before the first round of the analysis."""
-    return Health(status="starting", version=__version__, gpus=0, jobs=0, sources=[], notes=["nothing was looked at yet"])
+    return Health(
+        status="starting", version=__version__, gpus=0, jobs=0, sources=[], notes=["the first analysis is still running"]
+    )
 
 
 def failed(before: Health, error: Exception) -> Health:
     """After a round that failed: what was known, and that it is old."""
-    note = f"what is shown is old, as the state could not be looked at: {error}"
+    note = f"the last analysis failed, so these figures are old: {error}"
     return before.model_copy(update={"status": "degraded", "notes": [note]})
 
 
@@ -48,11 +50,11 @@ def of(
     late = watcher is not None and now - watcher.told > _LATE_S
     if late and configured:
         assert watcher is not None
-        notes.append(f"the watcher has not told anything for {now - watcher.told:.0f} s, so what is shown may be old")
+        notes.append(f"the watcher last reported {now - watcher.told:.0f} s ago, so these figures may be old")
     # Without an error it is asked for the first time, which takes long where much of the past is read.
     notes += [source.error for source in sources if source.error]
     if watcher is not None and watcher.store_errors:
-        notes.append(f"{watcher.store_errors} writes to the state failed; see that its disk is not full")
+        notes.append(f"{watcher.store_errors} writes to the state file failed; check that its disk is not full")
     begun = not configured or any(source.polls for source in sources)
     return Health(
         status="degraded" if notes else "ok" if begun else "starting",

@@ -23,7 +23,7 @@ def crowded(body: bytes) -> str:
     values = sum(body.count(mark) for mark in (b",", b"[", b"{"))  # in texts too, where hardly any stand
     if values <= MOST_VALUES:
         return ""
-    return f"the body holds about {values} values, and {MOST_VALUES} are the most; send less"
+    return f"the body holds about {values} values; send at most {MOST_VALUES}"
 
 
 class JsonRoute(APIRoute):

@@ -49,19 +49,19 @@ class Limits:
         if self._rate is not None and not self._rate.hit(self._allowed, client):
             left_s = self._rate.get_window_stats(self._allowed, client).reset_time - time.time()
             self._metrics.refused("rate")
-            detail = f"more than {self._settings.requests_per_minute} requests in a minute from {client}; ask less often"
+            detail = f"{client} sent more than {self._settings.requests_per_minute} requests in a minute; send fewer"
             headers = {"Retry-After": str(max(1, math.ceil(left_s)))}
             await problem(429, detail, scope["path"], headers)(scope, receive, send)
             return
         brings_body = _brings_body(scope)
         refusal = None
         if self._at_once >= self._settings.requests_at_once:
-            refusal = f"{self._at_once} requests are being answered"
+            refusal = f"{self._at_once} requests"
         elif brings_body and self._with_body >= self._most_with_body:
-            refusal = f"{self._with_body} requests with a body are being answered"
+            refusal = f"{self._with_body} requests with a body"
         if refusal is not None:
             self._metrics.refused("busy")
-            detail = f"{refusal}, which is the most at once; ask again in a moment"
+            detail = f"the service is already answering {refusal}, its limit; try again in a moment"
             await problem(503, detail, scope["path"], {"Retry-After": "1"})(scope, receive, send)
             return
         self._at_once += 1
@@ -101,13 +101,13 @@ class Limits:
             if started:
                 raise
             self._metrics.refused("busy")
-            detail = f"no answer within {self._settings.seconds + _GRACE_S:g} s; send the body faster, or ask for less"
+            detail = f"no answer within {self._settings.seconds + _GRACE_S:g} s; send the body faster or ask for less"
             await problem(503, detail, scope["path"], {"Retry-After": "5", "Connection": "close"})(scope, receive, send)
 
     def _too_large(self, seen: str) -> HTTPException:
         self._metrics.refused("body")
         most = self._settings.body_bytes
-        return HTTPException(413, f"the body has {seen:.20} bytes, and {most} are the most; send less", {"Connection": "close"})
+        return HTTPException(413, f"the body has {seen:.20} bytes; send at most {most}", {"Connection": "close"})
 
 
 def _brings_body(scope: Scope) -> bool:

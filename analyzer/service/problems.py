@@ -27,17 +27,17 @@ _LONGEST = 1000
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 
 _TITLES = {
-    400: "not readable",
-    401: "not signed in",
+    400: "bad request",
+    401: "no valid token",
     403: "not allowed",
-    404: "not there",
-    405: "not with this method",
+    404: "not found",
+    405: "method not allowed",
     413: "too large",
-    415: "not this kind of content",
-    422: "no answer to this",
+    415: "unsupported content type",
+    422: "invalid request",
     429: "too many requests",
-    500: "a bug",
-    503: "not now",
+    500: "internal error",
+    503: "unavailable now",
 }
 
 
@@ -75,13 +75,13 @@ def _of_starlette(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     detail = str(error.detail)
     if error.status_code == 404 and detail == "Not Found":
-        detail = f"there is nothing at {request.url.path}; /openapi.json lists what there is"
+        detail = f"there is nothing at {request.url.path}; /openapi.json lists all paths"
     elif error.status_code == 400 and detail == "There was an error parsing the body":
-        detail = "the body is JSON that cannot be read: nested too deeply, a number of thousands of digits, or not UTF-8"
+        detail = "the JSON body cannot be read: it nests too deeply, has a number with thousands of digits, or is not UTF-8"
     elif error.status_code == 405:
         # The error names the methods of one route; others may have the same path.
         allowed = ", ".join(method for method in _METHODS if _answers(request, method))
-        detail = f"{request.method} is not answered at {request.url.path}; use {allowed or 'another path'}"
+        detail = f"{request.url.path} does not answer {request.method}; use {allowed or 'another path'}"
         return problem(405, detail, request.url.path, {"Allow": allowed})
     return problem(error.status_code, detail, request.url.path, error.headers)
 
@@ -108,11 +108,11 @@ def sentence(wrong: Mapping[str, Any]) -> str:
     message: str = wrong["msg"].removeprefix("Value error, ").rstrip(".")
     if wrong["type"] == "json_invalid":
         why = wrong.get("ctx", {}).get("error", message)
-        return f"the body is not JSON ({why}); the schema at /openapi.json says what to send"
+        return f"the body is not JSON ({why}); see the schema at /openapi.json"
     if wrong["type"] == "missing":
-        return f"{what} is missing; the schema at /openapi.json says what is needed"
+        return f"{what} is missing; see the schema at /openapi.json"
     if wrong["type"] == "extra_forbidden":
-        return f"{what} is not known; the schema at /openapi.json says what is"
+        return f"{what} is unknown; see the schema at /openapi.json"
     if wrong["type"] == "value_error":
         return message
     return f"{what} is {wrong.get('input')!r:.80}: {message[:1].lower()}{message[1:]}"
@@ -130,11 +130,11 @@ def _busy(request: Request, error: Exception) -> Response:
 
 
 def _no_state(request: Request, error: Exception) -> Response:
-    log.error("the state cannot be used: %s", error)
-    detail = f"the service's state cannot be used now ({error}); ask again, and see to its disk if this stays"
+    log.error("the state file cannot be used: %s", error)
+    detail = f"the service cannot use its state file ({error}); try again, and check the disk if this persists"
     return problem(503, detail, request.url.path, {"Retry-After": "5"})
 
 
 def _failed(request: Request, error: Exception) -> Response:
     # Starlette raises it again, so that uvicorn logs it.
-    return problem(500, "the service failed at this; its log says why: please report it", request.url.path)
+    return problem(500, "the service failed on this request; please report the error in its log", request.url.path)

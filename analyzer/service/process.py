@@ -175,7 +175,7 @@ class ProcessMetrics(Collector):
 def _problems(watcher: WatcherProcess) -> list[str]:
     if watcher.is_alive:
         return []
-    return ["the watcher process does not run, so nothing new is seen; the service's log says why"]
+    return ["the watcher process is not running, so no new telemetry is read; the service's log says why"]
 
 
 def listening(settings: Settings) -> socket.socket:
@@ -191,18 +191,20 @@ def listening(settings: Settings) -> socket.socket:
         listener.close()
         why = getattr(error, "strerror", None) or str(error)
         raise InputError(
-            f"cannot listen at {settings.host} port {settings.port}: {why}; set another host or port in the configuration"
+            f"cannot listen on {settings.host} port {settings.port}: {why}; set another host or port in the configuration"
         ) from error
     return listener
 
 
 def _tell(settings: Settings, listener: socket.socket) -> None:
     port = listener.getsockname()[1]
-    log.info("the analyzer listens at http://%s:%d", f"[{settings.host}]" if ":" in settings.host else settings.host, port)
+    log.info("the service listens on http://%s:%d", f"[{settings.host}]" if ":" in settings.host else settings.host, port)
     if settings.token_file is None and not settings.local:
         log.warning(
-            "whoever reaches %s can ask this service: there is no token_file in its configuration (docs/analyzer.md, Security)",
+            "anyone who reaches %s can query this service; set token_file in its configuration to require a token",
             settings.host,
         )
     if not settings.sources:
-        log.warning("no source of telemetry is configured: only what is sent is answered; add [[nodes]], [[agents]] or others")
+        log.warning(
+            "no telemetry source is configured, so the page stays empty; add [[nodes]], [[agents]], [[prometheus]] or [[files]]"
+        )

@@ -35,10 +35,10 @@ def _schema() -> dict[str, Any]:
     }
     properties = {
         "schema": {"const": SCHEMA, "type": "string"},
-        "gpu": {"type": "string", "minLength": 1, "maxLength": 100, "description": "Any name that the GPU catalogue knows."},
-        "epoch_s": {**positive, "description": "Seconds of one epoch or step; null where neither was found."},
+        "gpu": {"type": "string", "minLength": 1, "maxLength": 100, "description": "Any name or alias of the GPU catalogue."},
+        "epoch_s": {**positive, "description": "Seconds of one epoch, step or cycle; null if none was found."},
         "unit": {"enum": [*get_args(Unit), None]},
-        "epochs": {"type": "integer", "minimum": 0, "description": "Epochs that the statistics rest on."},
+        "epochs": {"type": "integer", "minimum": 0, "description": "How many epochs the statistics cover."},
         "metrics": {
             "type": "object",
             "properties": dict.fromkeys(sorted(METRICS), statistics),
@@ -56,17 +56,26 @@ def _schema() -> dict[str, Any]:
         "first_epoch_s": positive,
         "stalls": {"type": "integer", "minimum": 0, "default": 0},
         "stall_s": {"type": "number", "minimum": 0, "default": 0},
-        "precision": {"enum": [*PRECISIONS, None], "description": "Of the job's matrix products, where it is known."},
-        "batch": {**positive, "description": "Items in one step."},
+        "precision": {
+            "enum": [*PRECISIONS, None],
+            "description": "Of the job's matrix products; null if unknown.",
+        },
+        "batch": {**positive, "description": "Samples in one step."},
         "origin": name,
         "gpus": {"type": "integer", "minimum": 1, "maximum": MOST_GPUS, "default": 1, "description": "Of the job."},
-        "wait_share": {"type": "number", "minimum": 0, "maximum": 1, "default": 0, "description": "Waiting for checkpoints."},
+        "wait_share": {
+            "type": "number",
+            "minimum": 0,
+            "maximum": 1,
+            "default": 0,
+            "description": "Share of time in checkpoints.",
+        },
     }
     required = ["schema", "gpu", "epoch_s", "unit", "epochs", "metrics", "feature_set", "first_epoch_excluded"]
     return {
         "type": "object",
         "title": "Profile",
-        "description": f"What one job on one GPU looked like ({SCHEMA}), as `epochcast profile` and the service write it.",
+        "description": f"Summary of one job on one GPU ({SCHEMA}), as `epochcast profile` and the service write it.",
         "properties": properties,
         "required": required,
         "additionalProperties": False,
@@ -79,7 +88,7 @@ ProfileJson = Annotated[Profile, PlainValidator(Profile.from_json), WithJsonSche
 GpuName = Annotated[str, Field(min_length=1, max_length=100)]
 
 
-MayGrow = Annotated[bool, Field(description="The batch grows with a GPU's memory; else it stays.")]
+MayGrow = Annotated[bool, Field(description="Let the batch grow with the target GPU's memory; otherwise it stays the same.")]
 
 
 class PredictionQuestion(BaseModel):
@@ -89,34 +98,38 @@ class PredictionQuestion(BaseModel):
         extra="forbid", json_schema_extra=lambda schema: schema.update(examples=[{"profiles": [example_profile()]}])
     )
 
-    profiles: Annotated[list[ProfileJson], Field(min_length=1, max_length=64, description="One per GPU of the job.")]
+    profiles: Annotated[list[ProfileJson], Field(min_length=1, max_length=64, description="One for each GPU of the job.")]
     targets: Annotated[
-        list[GpuName] | None, Field(min_length=1, max_length=100, description="GPU models; null: all of the catalogue.")
+        list[GpuName] | None, Field(min_length=1, max_length=100, description="Target GPUs; null: all in the catalogue.")
     ] = None
-    epochs: Annotated[int | None, Field(ge=1, le=10**9, description="Epochs (or steps) of the whole job.")] = None
+    epochs: Annotated[
+        int | None, Field(ge=1, le=10**9, description="Epochs (or steps) of the whole job, to predict it too.")
+    ] = None
     target_gpus: Annotated[
-        int | None, Field(ge=1, le=MOST_GPUS, description="Of each target, in one machine; null: as many as the job has.")
+        int | None, Field(ge=1, le=MOST_GPUS, description="GPUs of each target, in one node; null: as many as the job has.")
     ] = None
     batch_may_grow: MayGrow = False
 
 
 class RecommendationQuestion(BaseModel):
-    """A job, and what a recommendation for it must keep."""
+    """A job, and the limits of a recommendation for it."""
 
     model_config = ConfigDict(
         extra="forbid",
         json_schema_extra=lambda schema: schema.update(examples=[{"profiles": [example_profile()], "clouds": ["aws"]}]),
     )
 
-    profiles: Annotated[list[ProfileJson], Field(min_length=1, max_length=64, description="One per GPU of the job.")]
-    epochs: Annotated[int | None, Field(ge=1, le=10**9, description="Rank the whole job of so many; null: one.")] = None
-    objective: Literal["cost", "time"] = "cost"
-    market: Literal["on-demand", "spot"] = "on-demand"
-    clouds: Annotated[list[GpuName], Field(max_length=50, description="Only these; empty: all.")] = []
-    regions: Annotated[list[GpuName], Field(max_length=200, description="Only these; empty: all.")] = []
-    deadline_s: Annotated[float | None, Field(gt=0, allow_inf_nan=False)] = None
-    budget_usd: Annotated[float | None, Field(gt=0, allow_inf_nan=False)] = None
-    data_parallel: Annotated[bool, Field(description="A job of one GPU would run on several as well; one of several does.")] = (
-        False
-    )
+    profiles: Annotated[list[ProfileJson], Field(min_length=1, max_length=64, description="One for each GPU of the job.")]
+    epochs: Annotated[int | None, Field(ge=1, le=10**9, description="Epochs (or steps) of the whole job; null: one.")] = None
+    objective: Annotated[Literal["cost", "time"], Field(description="Rank by cost or by time.")] = "cost"
+    market: Annotated[Literal["on-demand", "spot"], Field(description="Which price to pay.")] = "on-demand"
+    clouds: Annotated[list[GpuName], Field(max_length=50, description="Only these clouds; empty: all.")] = []
+    regions: Annotated[list[GpuName], Field(max_length=200, description="Only these regions; empty: all.")] = []
+    deadline_s: Annotated[
+        float | None, Field(gt=0, allow_inf_nan=False, description="Only what is expected to finish within this many seconds.")
+    ] = None
+    budget_usd: Annotated[
+        float | None, Field(gt=0, allow_inf_nan=False, description="Only what is expected to cost at most this much.")
+    ] = None
+    data_parallel: Annotated[bool, Field(description="Also rank several GPUs for a job of one GPU.")] = False
     batch_may_grow: MayGrow = False

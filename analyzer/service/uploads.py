@@ -59,9 +59,9 @@ def read_upload(data: bytes, kind: Kind) -> Trace:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(f"{NAME} is not UTF-8 at byte {error.start}; send CSV text, or Parquet as such") from None
+        raise InputError(f"{NAME} is not UTF-8 at byte {error.start}; send CSV text or a Parquet file") from None
     if "\0" in text:
-        raise InputError(f"{NAME} holds a NUL character; send CSV text, or Parquet as such")
+        raise InputError(f"{NAME} holds a NUL character; send CSV text or a Parquet file")
     header = next((line for line in text.splitlines() if line.strip() and not line.startswith("#")), "")
     _check_size(text.count("\n") + 1, header.count(",") + 1)
     return trace_of_csv(text, NAME)
@@ -87,8 +87,8 @@ def _table(data: bytes) -> pa.Table:
 def _check_size(rows: int, columns: int) -> None:
     if columns > MOST_COLUMNS or rows * columns > MOST_CELLS or rows < 0:
         raise InputError(
-            f"{NAME} has {rows} rows of {columns} columns; the service reads {MOST_COLUMNS} columns and {MOST_CELLS} cells at "
-            "most: send a part of it, or use `epochcast predict` on your machine"
+            f"{NAME} has {rows} rows of {columns} columns; the service reads at most {MOST_COLUMNS} columns and "
+            f"{MOST_CELLS} cells: send a part of the trace, or run `epochcast predict` on your own machine"
         )
 
 
@@ -97,4 +97,4 @@ def _check_type(column: pa.Field) -> None:
     # Half floats are not summed everywhere, and texts can unfold to any size.
     numbers = (pa.types.is_integer, pa.types.is_float32, pa.types.is_float64, pa.types.is_boolean, pa.types.is_null)
     if not any(is_kind(kind) for is_kind in numbers):
-        raise InputError(f"column {column.name!r:.80} of {NAME} holds {kind!s:.80}; give plain numbers, floats or integers")
+        raise InputError(f"column {column.name!r:.80} of {NAME} holds {kind!s:.80}; give integers or floats")

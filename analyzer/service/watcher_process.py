@@ -88,7 +88,7 @@ class WatcherProcess:
                 return
             if time.monotonic() - began > _WELL_S:
                 pause_s = _FIRST_PAUSE_S
-            log.error("the watcher ended (exit code %s); it is started again in %.0f s", process.exitcode, pause_s)
+            log.error("the watcher ended (exit code %s); restarting it in %.0f s", process.exitcode, pause_s)
             self._stop.wait(pause_s)
             self.restarts += 1
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)

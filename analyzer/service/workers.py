@@ -30,7 +30,7 @@ _WAITING = 4
 # For starting a process, which imports what the question needs, and for waiting: what a question may take beyond its own time.
 _GRACE_S = 20.0
 
-_ENDS = "the service ends; ask it again when it is back"
+_ENDS = "the service is stopping; try again when it is back"
 
 # Questions after which a process makes room for a new one: what its libraries have cached goes with it.
 _MOST_TASKS = 200
@@ -72,7 +72,7 @@ class Workers:
         """
         seconds = self._seconds if timeout is None else min(timeout, self._seconds)
         if not self._room.acquire(blocking=False):
-            raise WorkersBusyError("all worker processes are at work and others wait for them; ask again in a few seconds")
+            raise WorkersBusyError("all worker processes are busy and other requests wait for them; try again in a few seconds")
         try:
             future = self._scheduled(function, args, seconds)
             try:
@@ -83,15 +83,13 @@ class Workers:
                 # Pebble's own means that the question ran out of its time; ours, that it still waited for a process.
                 if not future.done() or future.cancelled():
                     future.cancel()  # type: ignore[no-untyped-call]
-                    raise WorkersBusyError("no worker process was free in time; ask again in a few seconds") from None
+                    raise WorkersBusyError("no worker process was free in time; try again in a few seconds") from None
                 self.restarts += 1
-                raise InputError(f"this takes longer than the {seconds:g} s that it may; ask for something smaller") from None
+                raise InputError(f"this takes longer than the limit of {seconds:g} s; send something smaller") from None
             except (ProcessExpired, BrokenProcessPool) as error:
                 self.restarts += 1
                 log.warning("a worker process ended: %s", error)
-                raise InputError(
-                    "this ended the process that worked on it; ask for something smaller, or mend the file"
-                ) from None
+                raise InputError("the worker process died on this; send something smaller, or repair the file") from None
             finally:
                 self._asked.discard(future)
         finally:
@@ -145,10 +143,10 @@ def _told(outcome: _Outcome, value: Any, memory_bytes: int) -> Any:
     if outcome == "refused":
         raise InputError(" ".join(str(value).split()))
     if outcome == "memory":
-        raise InputError(f"this needs more than the {memory_bytes / 2**30:.3g} GiB that it may take; ask for something smaller")
+        raise InputError(f"this needs more memory than the limit of {memory_bytes / 2**30:.3g} GiB; send something smaller")
     if outcome == "failed":
-        log.error("a question failed in a worker process:\n%s", value)
-        raise RuntimeError("a question failed in a worker process; the log has its traceback")
+        log.error("a request failed in a worker process:\n%s", value)
+        raise RuntimeError("a request failed in a worker process; the log has its traceback")
     return value
 
 

@@ -51,25 +51,24 @@ _LABELS = {
 def page() -> str:
     """docs/reference/file-formats.md."""
     introduction = (
-        "Base units everywhere: unix seconds, ratios from 0 to 1, bytes, bytes/s, watts, hertz, joules, °C. When the\n"
-        "number at the end of a `schema` grows stands in [the policy](../policy.md#schemas). The tables of a fleet's analysis\n"
-        "stand in [its page](../fleet.md#the-tables)."
+        "Base units everywhere: unix seconds, ratios from 0 to 1, bytes, bytes/s, watts, hertz, joules, °C. [The\n"
+        "policy](../policy.md#schemas) says when the number at the end of a `schema` grows."
     )
-    parts = [head("File formats", "For whoever reads or writes our files by program.", introduction)]
-    parts += ["## Trace", prose(trace.__doc__ or ""), "Its metadata, as an example:", _json(_TRACE.metadata())]
-    parts += ["Columns with a name of [the metric catalogue](metrics.md) mean what stands there."]
-    parts += ["## Labels: TRACE.json", f"{summary(Labels)} It lies beside the trace. Other keys are passed over."]
+    parts = [head("File formats", "For programs that read or write our files.", introduction)]
+    parts += ["## Trace", prose(trace.__doc__ or ""), "Its metadata, for example:", _json(_TRACE.metadata())]
+    parts += ["Columns that are named as in [the metric catalogue](metrics.md) have the meaning given there."]
+    parts += ["## Labels: TRACE.json", f"{summary(Labels)} The file lies beside the trace. Other keys are ignored."]
     parts += [*_attributes(Labels), _json(_LABELS)]
     parts += [f"## Profile: {code(PROFILE_SCHEMA)}", summary(Profile), *_attributes(Profile)]
-    parts += ["With one metric; a recorded one has all that its source reads:", _json(_PROFILE.to_json())]
+    parts += ["An example with one metric; a recorded profile has all that its source reads:", _json(_PROFILE.to_json())]
     parts += [f"## Report of a GPU: {code(report.SCHEMA)}", summary(report), *_attributes(report.Report)]
     for kind in (report.Device, report.EpochRecord, report.Owner):
         parts += [f"### {kind.__name__}", summary(kind), *_attributes(kind)]
     parts += [_json(_REPORT.to_json())]
     parts += [f"## Corpus: {code(run_table.SCHEMA)}", prose(run_table.__doc__ or ""), *_attributes(Run, OWN_COLUMNS)]
     parts += ["## Price table (CSV)", prose(load_instances.__doc__ or "").split("\n\n")[1]]
-    parts += ["## GPUs of your own (TOML)", "One `[[gpu]]` table each.", prose(Gpu.__doc__ or ""), *_attributes(Gpu)]
-    parts += ["What the analysis of a fleet writes is told in [A whole fleet](../fleet.md)."]
+    parts += ["## GPUs of your own (TOML)", "One `[[gpu]]` table for each GPU.", prose(Gpu.__doc__ or ""), *_attributes(Gpu)]
+    parts += ["[A whole fleet](../fleet.md#the-tables) describes the tables that the analysis of a fleet writes."]
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 
 

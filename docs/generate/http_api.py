@@ -18,47 +18,47 @@ from epochcast.analyzer.service.config import Settings
 _OURS = "epochcast "  # how the backends that come along name their package
 
 _AGENT = {
-    "/metrics": "Prometheus' text or OpenMetrics, gzipped where asked for; `name[]` (repeatable): only these families.",
+    "/metrics": "Prometheus text or OpenMetrics, gzipped if the client accepts it; `name[]` (repeatable): only these families.",
     "/api/v1/samples": (
-        "Every sample of a time range. `from`, `to`: unix seconds; `gpu` (label or UUID) and `metric`: repeatable, all if not"
+        "Every sample of a time range. `from`, `to`: unix seconds; `gpu` (label or UUID) and `metric`: repeatable, all unless"
         f" given; `format`: {', '.join(map(code, samples.FORMATS))}."
     ),
-    "/api/v1/metrics": "The metric catalogue, and which of it is measured here.",
-    "/api/v1/gpus": "Each GPU with its source, why that one, what was refused and why, its static attributes.",
-    "/api/v1/processes": "Which processes use which GPU; 404 unless `processes` is set.",
+    "/api/v1/metrics": "The metric catalogue, and which of its metrics are measured here.",
+    "/api/v1/gpus": "Each GPU with its source and why, the sources that were rejected and why, and its static attributes.",
+    "/api/v1/processes": "Which processes use which GPU; 404 unless the setting `processes` is on.",
     "/healthz": "200 while samples flow, else 503.",
-    "/readyz": "200 once every GPU gave samples; else 503, and which did not.",
+    "/readyz": "200 once every GPU has delivered samples; else 503, with the GPUs that have not.",
 }
 _NODE = {
-    "/metrics": "Prometheus' text or OpenMetrics.",
+    "/metrics": "Prometheus text or OpenMetrics.",
     "/api/v1/reports": "The report of every GPU: state, job, epochs, profile.",
     "/api/v1/epochs": (
         "Epochs that have ended, newest last. `gpu`: its UUID, required; `since`: unix seconds; `limit`: 1 to"
         f" {node_api.MOST_EPOCHS}, {node_api.EPOCHS} unless given."
     ),
-    "/healthz": "200 while detection runs, else 503. No token is asked for here.",
+    "/healthz": "200 while detection runs, else 503. Needs no token.",
 }
 
 
 def page() -> str:
     """docs/reference/http-api.md."""
     introduction = (
-        "Three programs answer HTTP. Errors are JSON with one sentence. How to protect them is told in\n"
-        "[Privacy and security](../privacy-and-security.md)."
+        "Three programs answer HTTP. Errors are JSON with one sentence. [Privacy and security](../privacy-and-security.md)\n"
+        "says how to protect them."
     )
     document = _openapi()
-    parts = [head("HTTP API", "For whoever asks by program: every path, parameter and answer.", introduction)]
+    parts = [head("HTTP API", "For programs that query us: every path, parameter and answer.", introduction)]
     parts += ["## Agent (port 9911)", _paths(_AGENT, _known_agent())]
     parts += ["## Node analyzer (port 9912)", _paths(_NODE, _known_node())]
     parts += ["## Service (port 9913)", document["info"]["description"]]
-    parts += ["The same as OpenAPI 3.1: `/openapi.json`; to be read and tried in a browser: `/reference`."]
+    parts += ["The service describes itself as OpenAPI 3.1 at `/openapi.json`, and as a page at `/reference`."]
     parts += _operations(document)
     parts += [
-        "### Questions to backends",
-        "What is sent to `POST /api/v1/backends/NAME`, for those that come along.",
+        "### Requests to backends",
+        "The body of `POST /api/v1/backends/NAME`, for each backend that we ship.",
         *_backends(),
     ]
-    parts += ["### Objects of the answers", *_schemas(document["components"]["schemas"])]
+    parts += ["### Objects in requests and answers", *_schemas(document["components"]["schemas"])]
     return "\n\n".join(filter(None, (part.strip() for part in parts))) + "\n"
 
 

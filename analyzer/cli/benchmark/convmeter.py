@@ -8,6 +8,7 @@ from typing import Literal
 
 import click
 
+from ....extras import how_to_install
 from ...errors import InputError
 from .. import progress, terminal
 from ..quantities import Duration
@@ -100,7 +101,7 @@ def convmeter(
         from ...backends.convmeter.measurement import collection, plan
         from ...backends.convmeter.measurement.workers import workers
     except ImportError as error:
-        raise InputError(f"networks run by PyTorch, which cannot be loaded ({error}); install epochcast[convnets]") from error
+        raise InputError(f"this needs PyTorch, which cannot be loaded ({error}); {how_to_install('convnets')}") from error
     from ...backends.distributed.operator_time.profile import check_device
     from ...backends.distributed.precision import precision_named
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from ....extras import how_to_install
 from ....regressor import Catalog, load_catalog
 from ...errors import InputError
 from .. import progress, terminal
@@ -90,7 +91,7 @@ def occupancy(
         from ...backends.occupancy.measurement.collection import collect
         from ...backends.occupancy.measurement.plan import plan
     except ImportError as error:
-        raise InputError(f"networks run by PyTorch, which cannot be loaded ({error}); install epochcast[occupancy]") from error
+        raise InputError(f"this needs PyTorch, which cannot be loaded ({error}); {how_to_install('occupancy')}") from error
     from ...backends.occupancy.networks import NETWORKS
 
     bench = _bench(device, load_catalog(gpus), gpu, ncu)

@@ -8,6 +8,7 @@ from typing import Literal
 
 import click
 
+from ....extras import how_to_install
 from ...errors import InputError
 from .. import progress, terminal
 from ..quantities import Duration
@@ -66,7 +67,7 @@ def operators(
     try:
         from ...backends.distributed.operator_time.collection import collect, plan
     except ImportError as error:
-        raise InputError(f"operators run by PyTorch, which cannot be loaded ({error}); install epochcast[torch]") from error
+        raise InputError(f"this needs PyTorch, which cannot be loaded ({error}); {how_to_install('torch')}") from error
     from ...backends.distributed.operator_time.profile import check_device
 
     check_device(device)

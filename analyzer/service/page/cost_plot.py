@@ -59,7 +59,7 @@ def cost_plot(recommendation: RecommendationAnswer | None) -> CostPlot | None:
         tuple((along.place(tick), tick_text(tick)) for tick in along.ticks),
         tuple((round(100 - upward.place(tick), 3), f"${tick_text(tick)}") for tick in upward.ticks),
         unit.name,
-        f"{len(rows)} instances; the numbers stand in the table of all instances.",
+        f"{len(rows)} instances; the table of all instances has the figures.",
     )
 
 

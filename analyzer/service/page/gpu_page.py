@@ -60,6 +60,7 @@ def gpu_page(gpu: GpuAnswer, snapshot: Snapshot, read_epochs: ReadEpochs, now: f
         "taken_at": snapshot.taken_at,
         "gpu": gpu,
         "state": state,
+        "unit": gpu.unit or "epoch",
         "job": snapshot.jobs.get(gpu.job or ""),
         "plot": None if gpu.job_since is None else epoch_plot({gpu.uuid: of_job}, since=gpu.job_since),
         "epochs": list(reversed(epochs))[:_MOST_LISTED],
@@ -72,10 +73,13 @@ def gpu_page(gpu: GpuAnswer, snapshot: Snapshot, read_epochs: ReadEpochs, now: f
 
 
 def _profile_says(profile: Profile) -> str:
-    over = f"over {count(profile.epochs, profile.unit or 'epoch')}" if profile.epochs else "over all of its work"
-    first = ", the first epoch left out" if profile.first_epoch_excluded else ""
-    stalls = f"; {count(profile.stalls, 'stall')} left out" if profile.stalls else ""
-    return f"What it does, {over}{first}{stalls}. Predictions start from this."
+    over = count(profile.epochs, profile.unit or "epoch") if profile.epochs else "all of its work"
+    left_out = [
+        *(["the first epoch"] if profile.first_epoch_excluded else []),
+        *([count(profile.stalls, "stall")] if profile.stalls else []),
+    ]
+    without = f", without {' and '.join(left_out)}" if left_out else ""
+    return f"Statistics over {over}{without}. Predictions start from this profile."
 
 
 def _row(name: str, values: Any) -> MetricRow:

@@ -20,18 +20,9 @@ if TYPE_CHECKING:
 MOST_MARKS = 600
 """Epochs of all GPUs of a job in a plot: more would be a smear, and slow to read from the store."""
 
-RATIO_ONLY = (
-    "No epochs were found, so it is not known how long anything takes here; how many times as long it would take elsewhere is."
-)
+RATIO_ONLY = "No epochs were found, so there are no times, only ratios: the time on another GPU divided by the time here."
 
-_GROUPED = {
-    "slurm_job": "These GPUs belong to one Slurm job.",
-    "pod": "These GPUs belong to one Kubernetes pod.",
-    "container": "These GPUs are used by one container.",
-    "process": "These GPUs are used by one process.",
-    "phase": "Nothing names their job: their epochs have one length and end together, so they are taken for one.",
-    "single": "No other GPU was found to train with it.",
-}
+_OWNERS = {"slurm_job": "Slurm job", "pod": "Kubernetes pod", "container": "container", "process": "process"}
 
 ReadEpochs = Callable[..., Sequence[EpochRecord]]  # StateStore.epochs
 
@@ -55,7 +46,7 @@ def job_page(job: JobAnswer, snapshot: Snapshot, read_epochs: ReadEpochs, now: f
         "waits": waits(job.cycles, None if rec is None or rec.current is None else rec.current.usd_per_hour),
         "gpus": gpus,
         "straggler": next((f"GPU {row.gpu.label} of {row.gpu.node}" for row in gpus if row.gpu.uuid == job.straggler), None),
-        "grouping": _GROUPED[job.grouped_by],
+        "grouping": _grouping(job),
         "plot": _plot(job, snapshot, read_epochs),
         "intervals": None if job.prediction is None else interval_plot(job.prediction, job.gpu_model),
         "ratio_only": RATIO_ONLY,
@@ -67,10 +58,19 @@ def job_page(job: JobAnswer, snapshot: Snapshot, read_epochs: ReadEpochs, now: f
     }
 
 
+def _grouping(job: JobAnswer) -> str:
+    """Why its GPUs count as one job."""
+    if job.grouped_by == "single":
+        return "No other GPU was found to train with it."
+    if job.grouped_by == "phase":
+        return "These GPUs count as one job because their epochs take the same time and end together."
+    return f"One {_OWNERS[job.grouped_by]} uses {'these GPUs' if len(job.gpus) > 1 else 'this GPU'}."
+
+
 def no_epochs(verdict: str, state: states.State) -> str:
     """Why there is no plot of epochs."""
     if verdict == "steps":
-        return "Only its steps were found, so there are no epochs to draw: its training leaves no mark between epochs."
+        return "Only its steps were found. Its training leaves no mark between epochs."
     return state.sentence if state.word in ("searching", "no samples yet") else "No epochs were found."
 
 
@@ -93,8 +93,8 @@ def _plot(job: JobAnswer, snapshot: Snapshot, read_epochs: ReadEpochs) -> EpochP
 
 def _why_not(job: JobAnswer, state: states.State) -> str:
     if state.word == "searching":
-        return "It takes some epochs, or a few minutes of work, to see what the job does."
-    return "The notes below say why." if job.notes else "It takes a minute of work to see what it does."
+        return "It takes a few epochs, or a few minutes of work, to see what the job does."
+    return "The notes below say why." if job.notes else "The first profile comes after a minute of work."
 
 
 def _others(notes: Sequence[str], told: Sequence[str]) -> list[str]:

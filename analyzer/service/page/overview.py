@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ....extras import how_to_install
 from ...jobs.answers import GpuAnswer, JobAnswer, JobSummary
 from ...live.report import Report
 from ...words import count
@@ -19,13 +20,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class JobRow:
-    """A job in the overview's table; ``trend``: points of a small line of its epochs' lengths."""
+    """A job in the overview's table.
+
+    Attributes:
+        trend: points of a small line of its epochs' lengths.
+        advice: what the verdict on its page says to do; None without a recommendation.
+    """
 
     job: JobSummary
     state: State
     hardware: str
     where: str
     trend: str | None
+    advice: str | None
 
 
 @dataclass(frozen=True)
@@ -51,19 +58,23 @@ def overview(snapshot: Snapshot, now: float) -> dict[str, Any]:
     jobs = sorted(snapshot.jobs.values(), key=lambda job: (-(job.since or 0.0), job.id))
     rows = [job_row(job, snapshot, now) for job in jobs]
     gpus = gpu_rows(list(snapshot.gpus.values()), snapshot, now)
+    no_telemetry = states.no_telemetry(snapshot.gpus.values(), now)
     working = {row.gpu.uuid for row in gpus if row.state.word not in states.NOT_WORKING}
     active = [row for row in rows if row.job.active and working.intersection(row.job.gpus)]
     return {
         "now": now,
         "taken_at": snapshot.taken_at,
         "health": snapshot.health,
-        "service": states.of_service(snapshot.health),
+        "service": states.of_service(snapshot.health, snapshot.gpus.values(), now),
         "active": active,
         "ended": [row for row in rows if row not in active],
         "gpus": gpus,
         "working": len(working),
         "sources": [_source_row(source) for source in snapshot.health.sources],
-        "summary": _summary(active, len(gpus)),
+        "up": sum(bool(source.get("up")) for source in snapshot.health.sources),
+        "no_telemetry": no_telemetry,
+        "summary": no_telemetry or _summary(active),
+        "how_to_install": how_to_install(),
     }
 
 
@@ -75,6 +86,7 @@ def job_row(job: JobAnswer, snapshot: Snapshot, now: float) -> JobRow:
         hardware(job, snapshot.gpus),
         where(job.nodes),
         _trend(job, snapshot.reports),
+        None if job.recommendation is None or job.recommendation.verdict is None else job.recommendation.verdict.action,
     )
 
 
@@ -92,7 +104,7 @@ def hardware(job: JobSummary, gpus: Mapping[str, GpuAnswer]) -> str:
 
 
 def where(nodes: list[str]) -> str:
-    """The machines, at most three by name."""
+    """The nodes, at most three by name."""
     if len(nodes) <= 3:
         return ", ".join(nodes)
     return f"{nodes[0]}, {nodes[1]} and {len(nodes) - 2} more"
@@ -112,12 +124,12 @@ def _source_row(source: Mapping[str, Any]) -> SourceRow:
     return SourceRow(source, states.of_source(source), source.get("lag_s"))
 
 
-def _summary(active: list[JobRow], gpus: int) -> str:
+def _summary(active: list[JobRow]) -> str:
     """The page in a sentence; read aloud when it changes."""
-    if not gpus:
-        return "No GPU has been seen yet."
-    known = sum(row.job.verdict != "none" for row in active)
+    if not active:
+        return "No job is running now."
+    known = sum(row.job.epoch_s is not None for row in active)
     jobs = f"{count(len(active), 'job')} on {count(sum(len(row.job.gpus) for row in active), 'GPU')}"
     slow = [row.job.title for row in active if row.job.straggler]
-    told = f"{jobs} now" + (f", {known} with known epochs or steps." if active else ".")
-    return f"{told} A GPU holds the others up in {', '.join(slow)}." if slow else told
+    summary = f"{jobs} now; the time of an epoch or step is known for {known}."
+    return f"{summary} One GPU holds up the others in {', '.join(slow)}." if slow else summary

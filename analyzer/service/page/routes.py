@@ -35,7 +35,8 @@ def show_job(request: Request, parts: Served, job: str) -> HTMLResponse:
     answer = snapshot.jobs.get(job)
     if answer is None:
         return _missing(
-            request, f"No job {job!r:.100} is known. Jobs are forgotten {parts.settings.keep_days:g} days after they end."
+            request,
+            f"There is no job {job!r:.100}. Jobs are kept for {parts.settings.keep_days:g} days after they end.",
         )
     shown = job_page(answer, snapshot, parts.store.epochs, time.time())
     return page(request, "job.html", live=True, here="job", **shown)
@@ -47,7 +48,7 @@ def show_gpu(request: Request, parts: Served, uuid: str) -> HTMLResponse:
     snapshot = parts.analysis.snapshot
     answer = snapshot.gpus.get(uuid)
     if answer is None:
-        return _missing(request, f"No GPU {uuid!r:.100} is known. The overview has all that were seen.")
+        return _missing(request, f"There is no GPU {uuid!r:.100}. The overview lists all GPUs.")
     shown = gpu_page(answer, snapshot, parts.store.epochs, time.time())
     return page(request, "gpu.html", live=True, here="gpu", **shown)
 
@@ -75,7 +76,7 @@ def show_reference(request: Request) -> HTMLResponse:
 def show_file(request: Request, name: str) -> Response:
     """Style sheet, script and icon; their addresses change with their content."""
     if name not in STATIC:
-        return _missing(request, f"No file {name!r:.100} is part of this page.")
+        return _missing(request, f"There is no file {name!r:.100}.")
     return Response(static(name), media_type=STATIC[name], headers={"Cache-Control": "public, max-age=31536000, immutable"})
 
 

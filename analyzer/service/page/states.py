@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from ....detector.confidence import SURE
 from ...jobs.answers import GpuAnswer, JobSummary
 from ...words import length
 from ..answers import Health
@@ -36,59 +37,89 @@ class State:
 def of_gpu(gpu: GpuAnswer, now: float) -> State:
     """What its detector is doing."""
     if gpu.last_sample is None:
-        return State("wait", "no samples yet", "Its source has not told a sample yet.")
+        return State("wait", "no samples yet", "Its source has not delivered a sample yet.")
     age = now - gpu.last_sample
     if age > SILENT_AFTER_S:
-        said = f"No sample for {length(age)}: its agent does not answer, or what is read is a recording."
-        return State("bad" if age < _LONG_AGO_S else "quiet", "silent", said)
+        return _silent(age, f"No sample for {length(age)}: its agent does not answer, or the source reads a recording.")
     if gpu.state == "idle":
-        return State("quiet", "idle", "No work for 15 s or more; what is shown is of the job before.")
+        return State("quiet", "idle", "No work for 15 s or more. This page shows its last job.")
     if gpu.state == "searching":
         return State("wait", "searching", _searching(now, gpu.job_since))
-    return _answered(gpu.verdict)
+    unsure = gpu.confidence < SURE
+    return _answered(gpu.verdict, gpu.unit, unsure=unsure)
 
 
 def of_job(job: JobSummary, gpus: Mapping[str, GpuAnswer], now: float) -> State:
     """How far it is known; ``gpus`` by UUID."""
     if not job.active:
-        return State("quiet", "ended", "Its GPUs are idle, or run something else; what is shown is how it was.")
-    if job.verdict == "none" and all(gpus[uuid].state == "searching" for uuid in job.gpus if uuid in gpus):
+        return State("quiet", "ended", "Its GPUs are idle or run another job. This page shows what was known last.")
+    own = [gpus[uuid] for uuid in job.gpus if uuid in gpus]
+    newest = _newest_sample(own)
+    if newest is not None and now - newest > SILENT_AFTER_S:
+        age = now - newest
+        return _silent(age, f"None of its GPUs has sent a sample for {length(age)}. This page shows what was known last.")
+    if job.verdict == "none" and all(gpu.state == "searching" for gpu in own):
         return State("wait", "searching", _searching(now, job.since))
-    return _answered(job.verdict)
+    return _answered(job.verdict, job.unit, unsure=job.epoch_s is None)
 
 
 def of_source(source: Mapping[str, Any]) -> State:
     """Whether it answers."""
     if source.get("up"):
-        return State("good", "up", "It answered when it was last asked.")
+        age = source.get("lag_s") or 0.0
+        if age > SILENT_AFTER_S:
+            return State("quiet", "nothing new", f"It answers, but its newest sample is {length(age)} old.")
+        return State("good", "up", "It answered the last poll.")
     if not source.get("polls", 1):
-        return State("wait", "not asked yet", "It is asked within the next seconds.")
-    return State("bad", "down", str(source.get("error") or "It did not answer when it was last asked."))
+        return State("wait", "not polled yet", "The first poll comes within seconds.")
+    return State("bad", "down", str(source.get("error") or "It did not answer the last poll."))
 
 
-def of_service(health: Health) -> State:
-    """The service itself."""
+def of_service(health: Health, gpus: Iterable[GpuAnswer], now: float) -> State:
+    """The service itself; without telemetry of now it is not well, whatever its processes say."""
+    if health.status == "ok" and (said := no_telemetry(gpus, now)):
+        return State("quiet", "no telemetry", said)
     words: dict[str, tuple[Kind, str]] = {
         "ok": ("good", "all well"),
         "starting": ("wait", "starting"),
         "degraded": ("bad", "needs attention"),
     }
     kind, word = words[health.status]
-    return State(kind, word, " ".join(health.notes) or "Every source answers and every job could be looked at.")
+    return State(kind, word, " ".join(health.notes) or "Every source answers, and every job could be analysed.")
 
 
-def _answered(verdict: str) -> State:
-    if verdict == "epochs":
-        return State("good", "epochs", "Its epochs are known.")
-    if verdict == "steps":
-        return State("good", "steps only", "No epochs were found, only the steps of its training: what is told is per step.")
-    return State(
-        "wait",
-        "no epochs",
-        "It works, without a mark that comes back regularly, so how long an epoch takes is not known.",
-    )
+def no_telemetry(gpus: Iterable[GpuAnswer], now: float) -> str:
+    """A sentence where no GPU reports now; empty where one does."""
+    known = list(gpus)
+    if not known:
+        return "No GPU has been seen yet."
+    newest = _newest_sample(known)
+    if newest is None:
+        return "No GPU has sent a sample yet."
+    age = now - newest
+    return f"No GPU is reporting now; the newest sample is {length(age)} old." if age > SILENT_AFTER_S else ""
+
+
+def _newest_sample(gpus: Iterable[GpuAnswer]) -> float | None:
+    return max((gpu.last_sample for gpu in gpus if gpu.last_sample is not None), default=None)
+
+
+def _silent(age: float, sentence: str) -> State:
+    return State("bad" if age < _LONG_AGO_S else "quiet", "silent", sentence)
+
+
+def _answered(verdict: str, unit: str | None, *, unsure: bool) -> State:
+    if verdict == "none":
+        return State("wait", "no epochs", "It works, but nothing repeats regularly, so its epoch time is not known.")
+    if unsure:
+        return State("wait", f"{verdict} unsure", f"There seem to be {verdict}, but it is not sure enough how long they take.")
+    if unit == "cycle":
+        return State("good", "cycle found", "Its work repeats, but not in epochs or steps: times are per cycle.")
+    if unit == "step":
+        return State("good", "steps found", "Only the steps of its training were found, no epochs: times are per step.")
+    return State("good", "epochs found", "Its epochs are known.")
 
 
 def _searching(now: float, since: float | None) -> str:
-    known = f"An answer usually comes after {_EPOCHS_NEEDED:g} epochs"
-    return f"{known}; it has worked for {length(now - since)}." if since is not None else f"{known}."
+    needed = f"Finding the epoch time usually takes {_EPOCHS_NEEDED:g} epochs"
+    return f"{needed}; it has worked for {length(now - since)} so far." if since is not None else f"{needed}."

@@ -71,7 +71,7 @@ def answer_page(parts: Parts, address: str, sent: Sent) -> dict[str, Any]:
     answer = prediction_answer(result)
     return form_page(parts, address, sent) | {
         "answer": answer,
-        "name": sent.name or "What was sent",
+        "name": sent.name or "Your upload",
         "intervals": interval_plot(answer, result.slowest.gpu.name),
         "rec": recommendation_answer(result),
     }
@@ -80,7 +80,7 @@ def answer_page(parts: Parts, address: str, sent: Sent) -> dict[str, Any]:
 def _count(text: str) -> int:
     if text.isascii() and text.isdigit() and 1 <= int(text) <= _MOST_GPUS:
         return int(text)
-    raise InputError(f"the job's GPUs are {text!r:.40}; give a whole number from 1 to {_MOST_GPUS}")
+    raise InputError(f"the number of GPUs is {text!r:.40}; give a whole number from 1 to {_MOST_GPUS}")
 
 
 def _source(parts: Parts, sent: Sent) -> Source:
@@ -101,5 +101,5 @@ def _source_of_profile(parts: Parts, data: bytes, gpu: str | None) -> Source:
     try:
         profile = Profile.from_json(json.loads(data))
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"the file begins like a profile but is no JSON: {error!s:.200}; send a profile or a trace") from error
+        raise InputError(f"the file begins like a profile but is not JSON: {error!s:.200}; send a profile or trace") from error
     return Source("the profile", profile, parts.catalog.resolve(gpu or profile.gpu))

@@ -31,15 +31,15 @@ class BackendAnswer(BaseModel):
 
     name: str
     summary: str
-    package: Annotated[str, Field(description="The package that it comes with, and its version.")]
+    package: Annotated[str, Field(description="The package that provides it, and its version.")]
     available: bool
-    why: Annotated[str | None, Field(description="Why it is not available, with the remedy.")]
-    question: Annotated[dict[str, Any] | None, Field(description="JSON schema of what is sent to it; null: not loaded.")]
-    answer: Annotated[dict[str, Any] | None, Field(description="JSON schema of what it answers.")]
+    why: Annotated[str | None, Field(description="Why it is not available, and the remedy.")]
+    question: Annotated[dict[str, Any] | None, Field(description="JSON schema of its requests; null if it cannot load.")]
+    answer: Annotated[dict[str, Any] | None, Field(description="JSON schema of its answers; null if it cannot load.")]
 
 
 class BackendsAnswer(BaseModel):
-    """All that are installed."""
+    """All backends that are installed."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -52,12 +52,14 @@ def router(registry: Registry) -> APIRouter:
 
     told = {one.name: _told(one) for one in registry}
 
-    @routes.get("", operation_id="backends", summary="All backends, each with its schema")
+    @routes.get("", operation_id="backends", summary="All backends")
     def backends() -> BackendsAnswer:
+        """List every installed backend with the schemas of its requests and answers."""
         return BackendsAnswer(backends=list(told.values()))
 
-    @routes.get("/{name}", operation_id="backend", summary="A backend with its schema", responses=answers(404, 422))
+    @routes.get("/{name}", operation_id="backend", summary="One backend", responses=answers(404, 422))
     def backend(name: str) -> BackendAnswer:
+        """Return one backend with the schemas of its requests and answers."""
         return told[_found(registry, name).name]
 
     for one in registry:
@@ -76,8 +78,8 @@ def router(registry: Registry) -> APIRouter:
     @routes.post(
         "/{name}",
         operation_id="ask_another",
-        summary="Ask a backend that is not available",
-        description="Answers why it is not: those that are have an operation of their own, with their schema.",
+        summary="A backend that is not available",
+        description="Answer why the backend cannot be used. Each available backend has an operation of its own.",
         responses=answers(404, 422),
         status_code=503,
         response_model=None,
@@ -94,7 +96,7 @@ def _found(registry: Registry, name: str) -> Installed:
     installed = registry.get(name)
     if installed is None:
         known = ", ".join(one.name for one in registry)
-        raise HTTPException(404, f"there is no backend {name!r:.60}; installed are {known}")
+        raise HTTPException(404, f"there is no backend {name!r:.60}; installed: {known}")
     return installed
 
 
@@ -127,7 +129,7 @@ def _asked(one: Installed) -> Callable[..., Any]:
         except RuntimeError as error:
             if type(error) is not RuntimeError:  # too busy
                 raise
-            raise HTTPException(500, f"the backend {one.name} failed at this question; the service's log says why") from error
+            raise HTTPException(500, f"the backend {one.name} failed on this request; the service's log says why") from error
 
     # FastAPI reads a route's models from its annotations, which are not known before the backend is.
     ask.__annotations__ = {"served": Served, "question": backend.Question, "return": backend.Answer}

@@ -16,7 +16,7 @@ from ..problems import answers
 
 router = APIRouter(prefix="/api/v1/gpus", tags=["GPUs"])
 
-Uuid = Annotated[str, Path(max_length=200, description="As the list of GPUs has it.", examples=["GPU-8f2c1f0a-0"])]
+Uuid = Annotated[str, Path(max_length=200, description="UUID of the GPU, from `/api/v1/gpus`.", examples=["GPU-8f2c1f0a-0"])]
 
 
 class Gpus(BaseModel):
@@ -32,15 +32,15 @@ class Epochs(BaseModel):
     epochs: list[EpochAnswer]
 
 
-@router.get("", operation_id="listGpus", summary="GPUs that were seen")
+@router.get("", operation_id="listGpus", summary="All GPUs")
 def gpus(served: Served) -> Gpus:
-    """Every GPU that a source of telemetry told of within the days that are kept, with what its detector knows."""
+    """List every GPU that a telemetry source reported within `keep_days`, with what its detector found."""
     return Gpus(gpus=list(served.analysis.snapshot.gpus.values()))
 
 
 @router.get("/{uuid}", operation_id="getGpu", summary="One GPU", responses=answers(404, 422))
 def gpu(served: Served, uuid: Uuid) -> GpuAnswer:
-    """Return one GPU."""
+    """Return what the detector of one GPU found."""
     return _known(served, uuid)
 
 
@@ -49,12 +49,13 @@ def epochs(
     served: Served,
     uuid: Uuid,
     since: Annotated[
-        float | None, Query(allow_inf_nan=False, description="Only those that ended after this [unix s].", examples=[1.7e9])
+        float | None,
+        Query(allow_inf_nan=False, description="Only epochs that ended after this [unix s].", examples=[1.7e9]),
     ] = None,
-    limit: Annotated[int, Query(ge=1, le=1000, description="The newest so many.")] = 100,
-    profiles: Annotated[bool, Query(description="With the profile of each epoch.")] = False,
+    limit: Annotated[int, Query(ge=1, le=1000, description="At most this many, the newest.")] = 100,
+    profiles: Annotated[bool, Query(description="Return the profile of each epoch too.")] = False,
 ) -> Epochs:
-    """Epochs that have ended, over all jobs of the GPU; ``job_since`` tells these apart."""
+    """List the epochs that have ended, of all jobs of the GPU; ``job_since`` says which job an epoch belongs to."""
     _known(served, uuid)
     found = served.store.epochs(uuid, since=since, limit=limit, profiles=profiles)
     return Epochs(gpu=uuid, epochs=[_answer(one) for one in found])

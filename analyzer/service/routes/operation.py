@@ -1,4 +1,4 @@
-"""Health and metrics of the service itself."""
+"""Health of the service, and its metrics."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ router = APIRouter(tags=["Operation"])
 
 
 class Alive(BaseModel):
-    """The process answers."""
+    """The process is alive."""
 
     status: Literal["ok"] = "ok"
 
 
-@router.get("/healthz", operation_id="isAlive", summary="Whether the process lives", openapi_extra={"security": [{}]})
+@router.get("/healthz", operation_id="isAlive", summary="Whether the process is alive", openapi_extra={"security": [{}]})
 def alive() -> Alive:
-    """Answer as long as the process does; needs no token."""
+    """Answer 200 while the process runs; needs no token."""
     return Alive()
 
 
 @router.get(
     "/readyz",
     operation_id="isReady",
-    summary="Whether it can be asked",
+    summary="Whether the service is ready",
     responses=answers(503),
     openapi_extra={"security": [{}]},
 )
 def ready(served: Served) -> Alive:
-    """Answer 503 until the state has been read and every job predicted once; needs no token."""
+    """Answer 503 until the service has read its state and predicted every job once, then 200; needs no token."""
     if served.analysis.snapshot.health.status == "starting":
         raise HTTPException(
-            503, "the service has just started and looks at its state; ask again in a moment", {"Retry-After": "2"}
+            503, "the service has just started and is reading its state; try again in a moment", {"Retry-After": "2"}
         )
     return Alive()
 
 
-@router.get("/api/v1/health", operation_id="getHealth", summary="How the service and its sources are")
+@router.get("/api/v1/health", operation_id="getHealth", summary="Health of the service and its telemetry sources")
 def health(served: Served) -> Health:
-    """How the service is, each source of its telemetry, and what is wrong in plain words."""
+    """Return the health of the service and of each telemetry source, and what is wrong in plain words."""
     return served.analysis.snapshot.health
 
 
@@ -58,12 +58,12 @@ def health(served: Served) -> Health:
     response_class=Response,
     responses={
         200: {
-            "description": "Prometheus text, or OpenMetrics by Accept",
+            "description": "Prometheus text, or OpenMetrics if the Accept header asks for it",
             "content": {"text/plain": {"schema": {"type": "string"}}},
         }
     },
 )
 def metrics(served: Served, request: Request) -> Response:
-    """Return everything that docs/analyzer.md, "Metrics", lists."""
+    """Return the metrics of GPUs, of jobs and of the service itself."""
     encoder, content_type = choose_encoder(request.headers.get("accept", ""))
     return Response(encoder(served.registry), headers={"Content-Type": content_type})

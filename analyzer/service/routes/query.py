@@ -12,13 +12,22 @@ from ...recommendation import Limits
 from ..parts import Served
 from ..questions import GpuName
 
-Targets = Annotated[
-    list[GpuName] | None, Query(min_length=1, max_length=100, description="GPU models (repeatable); all of the catalogue.")
-]
-WholeEpochs = Annotated[int | None, Query(ge=1, le=10**9, description="Epochs (or steps) of the whole job; else of one.")]
+_CONFIGURED = "(default: as configured)"
 
-_Places = Annotated[list[GpuName] | None, Query(max_length=100, description="Only these (repeatable); as configured.")]
-_Positive = Annotated[float | None, Query(gt=0, allow_inf_nan=False, description="At most so much, as expected.")]
+Targets = Annotated[
+    list[GpuName] | None,
+    Query(min_length=1, max_length=100, description="Target GPUs (repeatable; default: all)."),
+]
+WholeEpochs = Annotated[int | None, Query(ge=1, le=10**9, description="Epochs (or steps) of the whole job (default: one).")]
+
+_Clouds = Annotated[list[GpuName] | None, Query(max_length=100, description=f"Only this cloud, repeatable {_CONFIGURED}.")]
+_Regions = Annotated[list[GpuName] | None, Query(max_length=100, description=f"Only this region, repeatable {_CONFIGURED}.")]
+_Deadline = Annotated[
+    float | None, Query(gt=0, allow_inf_nan=False, description="Only what is expected to finish within this many seconds.")
+]
+_Budget = Annotated[
+    float | None, Query(gt=0, allow_inf_nan=False, description="Only what is expected to cost at most this much.")
+]
 
 
 class Recommendable(NamedTuple):
@@ -30,12 +39,12 @@ class Recommendable(NamedTuple):
 
 def _wanted(
     served: Served,
-    objective: Annotated[Objective | None, Query(description="What to rank by; as configured.")] = None,
-    market: Annotated[Market | None, Query(description="Which price is paid; as configured.")] = None,
-    cloud: _Places = None,
-    region: _Places = None,
-    deadline_s: _Positive = None,
-    budget_usd: _Positive = None,
+    objective: Annotated[Objective | None, Query(description=f"Rank by cost or by time {_CONFIGURED}.")] = None,
+    market: Annotated[Market | None, Query(description=f"Which price to pay {_CONFIGURED}.")] = None,
+    cloud: _Clouds = None,
+    region: _Regions = None,
+    deadline_s: _Deadline = None,
+    budget_usd: _Budget = None,
 ) -> Recommendable:
     settings = served.settings
     limits = Limits(

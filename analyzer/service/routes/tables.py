@@ -18,10 +18,10 @@ router = APIRouter(prefix="/api/v1", tags=["Tables"])
 
 
 class CatalogGpus(BaseModel):
-    """GPUs that can be predicted for."""
+    """All GPUs of the catalogue."""
 
     gpus: list[dict[str, Any]] = Field(
-        description="Each with name, aliases and figures in base units, as `epochcast gpus --json`."
+        description="Each with its name, its aliases and its figures in base units, as `epochcast gpus --json` prints them."
     )
 
 
@@ -42,24 +42,24 @@ class PriceAnswer(BaseModel):
 
 
 class Prices(BaseModel):
-    """Everything that can be recommended."""
+    """All instances that can be recommended."""
 
     prices: list[PriceAnswer]
 
 
-@router.get("/catalog/gpus", operation_id="listCatalogGpus", summary="GPUs that can be predicted for")
+@router.get("/catalog/gpus", operation_id="listCatalogGpus", summary="The GPU catalogue")
 def catalog_gpus(served: Served) -> CatalogGpus:
-    """Every GPU model of the catalogue, with the names it goes by."""
+    """List every GPU that predictions cover, with its other names."""
     return CatalogGpus(gpus=[asdict(gpu) for gpu in served.catalog.values()])
 
 
-@router.get("/prices", operation_id="listPrices", summary="What can be rented, and its price", responses=answers(422))
+@router.get("/prices", operation_id="listPrices", summary="Prices of instances", responses=answers(422))
 def prices(
     served: Served,
-    gpu: Annotated[GpuName | None, Query(description="Only instances with this GPU, by any of its names.")] = None,
-    cloud: Annotated[GpuName | None, Query(description="Only of this cloud.")] = None,
+    gpu: Annotated[GpuName | None, Query(description="Only instances with this GPU (name or alias).")] = None,
+    cloud: Annotated[GpuName | None, Query(description="Only instances of this cloud.")] = None,
 ) -> Prices:
-    """Every instance of the price table, with who published the price and when."""
+    """List every instance in the price table, with the source and the date of its price."""
     name = None if gpu is None else served.catalog.resolve(gpu).name
     found = [one for one in served.instances if name in (None, one.gpu) and cloud in (None, one.cloud)]
     return Prices(prices=[_answer(one) for one in found])

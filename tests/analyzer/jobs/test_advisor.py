@@ -152,7 +152,7 @@ def test_what_is_assumed_in_place_of_what_was_said_is_told_without_contradiction
     answer = recommended(advisor, [profile], on=rented("T4", 1, advisor.instances, devices=said))
     assert answer.current and answer.current.assumed and answer.savings
     notes = " | ".join(answer.notes)
-    assert "said to run on g4dn.9xlarge, but the price table lacks it: the cheapest instance with T4 is taken" in notes
+    assert "reported to run on g4dn.9xlarge, but the price table lacks it: the cheapest instance with T4 is used" in notes
     assert "compared with aws g4dn.xlarge, the cheapest with the job's GPU" in notes
 
 
@@ -163,9 +163,9 @@ def test_nothing_is_assumed_that_has_other_machines_than_the_job(advisor: Adviso
         answer = recommended(advisor, profiles, on=on)
         assert answer.recommendations and answer.current is None and answer.savings is None
         notes = " | ".join(answer.notes)
-        assert "no instance of the price table has 4 T4 as the job's machine has" in notes
-        assert ("said to run on g4dn.12xlarge, but the price table lacks it" in notes) == (on is not None)
-        assert "is taken in its place" not in notes and "compared with" not in notes
+        assert "no instance in the price table has 4 T4, as the job's node has" in notes
+        assert ("reported to run on g4dn.12xlarge, but the price table lacks it" in notes) == (on is not None)
+        assert "is used" not in notes and "compared with" not in notes
     assert recommended(advisor, profiles, machines=4).current
 
 

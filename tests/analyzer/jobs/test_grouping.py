@@ -89,7 +89,7 @@ def test_in_step_without_owners_or_with_a_process_for_each_rank(report: MakeRepo
     (found,) = groups(*alone)
     assert found.grouped_by == "phase" and found.gpus == ("GPU-0", "GPU-1", "GPU-2", "GPU-3")
     assert found.id == f"phase-GPU-0-{BEGAN:.0f}" and found.title == "4 GPUs in step on node-1"
-    assert "put together because their epochs" in found.notes[0]
+    assert "count as one job because their epochs" in found.notes[0]
     ranks = [replace(one, owners=(Owner(50 + n, "python", "ada"),)) for n, one in enumerate(alone)]
     assert len(groups(*ranks)) == 1
     assert len(groups(*ranks[:3], replace(ranks[3], owners=(Owner(53, "python", "eve"),)))) == 2, "another user's"

@@ -36,7 +36,7 @@ def test_the_odd_gpu_is_named_and_does_not_count() -> None:
     answer = job(reports)
     assert (answer.verdict, answer.unit, answer.epoch_s) == ("epochs", "epoch", 31.0)
     assert [note for note in answer.notes if "does not count" in note] == [
-        "GPU 2 of node-1: shows a cycle of 9.10\N{NO-BREAK SPACE}s, unlike the others, so it does not count"
+        "GPU 2 of node-1: shows a cycle of 9.10 s, unlike the others, so it does not count"
     ]
     assert len(sources_of(reports, CATALOG)[0]) == 3
 
@@ -68,7 +68,7 @@ def test_a_checkpoint_is_priced_as_a_cycle() -> None:
 
 def test_a_drifting_second_cycle_is_said_once() -> None:
     (note,) = job([report(second_period_s=41.0)]).notes
-    assert "besides 30.0\N{NO-BREAK SPACE}s it shows a cycle of 41.0\N{NO-BREAK SPACE}s that drifts against it" in note
+    assert "besides 30.0 s it shows a cycle of 41.0 s that drifts against it" in note
 
 
 @pytest.mark.parametrize(("cycles", "rate"), [(SAVES, 128.0), ((), None)])

@@ -68,7 +68,7 @@ def test_a_trace_tells_its_counters(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert answer["occupancy_of_the_span"] == answer["mean"]
     assert main(["occupancy-of", path]) == 0
     out = capsys.readouterr().out
-    assert "NVIDIA H200: 10 s (trace of epochcast-agent, counted by the hardware)" in out
+    assert "NVIDIA H200: 10.0 s (trace of epochcast-agent, counted by the hardware)" in out
     assert f"a kernel ran 50.0 % of it ({metric}); warp slots were filled 15.0 % of it" in out
 
 
@@ -77,7 +77,7 @@ def test_a_trace_is_drawn_over_time(tmp_path: Path) -> None:
     assert main(["occupancy-of", path, "--timeline", str(tmp_path / "time.svg"), "--bin", "0.5"]) == 0
     text = (tmp_path / "time.svg").read_text()
     assert "GPU occupancy (counted by the hardware)" in text
-    assert "NVIDIA H200, 10 s: gpu_utilization 50.0 %, occupancy 15.0 %" in text
+    assert "NVIDIA H200, 10.0 s: gpu_utilization 50.0 %, occupancy 15.0 %" in text
 
 
 @pytest.mark.parametrize(

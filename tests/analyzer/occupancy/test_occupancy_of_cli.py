@@ -120,7 +120,7 @@ def test_utilisation_and_occupancy_over_time(tmp_path: Path, capsys: pytest.Capt
     assert answer["unknown_of_the_span"] == 0
     assert main(["occupancy-of", _trace(tmp_path, *OVER_TIME)]) == 0
     out = capsys.readouterr().out
-    assert "a kernel ran 50.0 % of 0.01 s: NVML utilisation; warp slots were filled 23.1 % of it" in out
+    assert "a kernel ran 50.0 % of 10.0 ms: NVML utilisation; warp slots were filled 23.1 % of it" in out
 
 
 def test_over_time_kernels_of_cuda_graphs_count_as_running(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -143,7 +143,7 @@ def test_over_time_each_gpu_is_told_and_the_mean(tmp_path: Path, capsys: pytest.
     assert main(["occupancy-of", path, "--timeline", str(picture), "--bin", "0.001"]) == 0
     assert "NVML utilisation (mean over 2 GPUs)" in capsys.readouterr().out
     text = picture.read_text()
-    assert "NVIDIA H100 80GB HBM3 (1), 0.01 s: NVML utilisation 10.0 %, occupancy 10.0 %" in text
+    assert "NVIDIA H100 80GB HBM3 (1), 10.0 ms: NVML utilisation 10.0 %, occupancy 10.0 %" in text
     assert "GPU occupancy (by launch configuration)" in text and "time since the first kernel or reading, ms" in text
 
 

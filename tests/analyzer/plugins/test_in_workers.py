@@ -83,10 +83,10 @@ def test_whatever_a_backend_does_the_next_question_is_answered(
     assert (status, sentence) == (422, "asked 3 times; ask less"), "and keeps its backend"
     for what in ("raise", "wrong", "misfit"):
         status, sentence = odd(what)
-        assert (status, sentence) == (500, "the backend odd failed at this question; the service's log says why")
+        assert (status, sentence) == (500, "the backend odd failed on this request; the service's log says why")
     assert odd("memory")[0] == 422 and "GiB" in odd("memory")[1]
     status, sentence = odd("die")
-    assert status == 422 and "ended the process" in sentence
+    assert status == 422 and "worker process died" in sentence
     status, other = odd("answer")
     assert status == 200 and other != process
 
@@ -104,4 +104,4 @@ def test_a_backend_that_hangs_is_ended(
     assert odd("answer")[0] == 200
     monkeypatch.setattr(workers, "_seconds", 0.5)  # enough only for a process that has the backend
     status, sentence = odd("hang")
-    assert status == 422 and "takes longer than the 0.5 s" in sentence
+    assert status == 422 and "takes longer than the limit of 0.5 s" in sentence

@@ -115,7 +115,7 @@ def test_configurations_that_are_not_taken(client: TestClient, changes: dict[str
         ({"gpu": "T4", "model": "BERT-base", "pp": 10**9}, "pp is 1000000000"),
         ({"gpu": "T4", "model": "BERT-base", "dp": 3, "global_batch": 8}, "does not divide into 3 data ranks"),
         ({"gpu": "T4", "model": "BERT-base", "inter": "a file"}, "a file"),
-        ({"gpu": "T4", "model": "BERT-base", "tensor_plan": "x.json"}, "tensor_plan is not known"),
+        ({"gpu": "T4", "model": "BERT-base", "tensor_plan": "x.json"}, "tensor_plan is unknown"),
         ({"gpu": "T4", "model": "BERT-base", "dp": "8"}, "dp is '8'"),
         ({"gpu": "T4", "model": "BERT-base", "precision": "amp-bf16"}, "T4 has no bfloat16"),
     ],

@@ -186,4 +186,4 @@ def test_a_backend_that_is_not_there(serve: Serve) -> None:
     client = serve()
     for answered in (client.get("/api/v1/backends/no"), client.post("/api/v1/backends/no", json={})):
         assert answered.status_code == 404
-        assert answered.json()["detail"].startswith("there is no backend 'no'; installed are black-box, ")
+        assert answered.json()["detail"].startswith("there is no backend 'no'; installed: black-box, ")

@@ -179,7 +179,7 @@ def test_a_trace_that_is_sent_is_predicted_like_its_profile(client: TestClient, 
     ("body", "status", "said"),
     [
         (b"{", 422, "not JSON"),
-        (b"[" * 15_000, 400, "nested too deeply"),
+        (b"[" * 15_000, 400, "nests too deeply"),
         (b'{"profiles": [1' + b"0" * 5000 + b"]}", 400, "thousands of digits"),
         (b'{"profiles": []}', 422, "profiles"),
         (b'{"profiles": [{}]}', 422, "schema"),

@@ -139,9 +139,9 @@ def test_what_keeps_it_from_starting_is_one_sentence(tmp_path: Path) -> None:
 
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        with pytest.raises(InputError, match=rf"cannot listen at 127\.0\.0\.1 port {port}: Address already in use"):
+        with pytest.raises(InputError, match=rf"cannot listen on 127\.0\.0\.1 port {port}: Address already in use"):
             listening(Settings(port=port))
-    with pytest.raises(InputError, match=r"cannot listen at 192\.0\.2\.1"):
+    with pytest.raises(InputError, match=r"cannot listen on 192\.0\.2\.1"):
         listening(Settings(host="192.0.2.1"))
     with pytest.raises(InputError, match="cannot read the token file"):
         build(Settings(token_file=tmp_path / "none", state=tmp_path / "state.db"))

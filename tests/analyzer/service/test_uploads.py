@@ -88,7 +88,7 @@ def test_rows_that_the_footer_does_not_tell_are_noticed(trace: Trace, tmp_path: 
     ids=["text", "list", "struct", "bytes", "times", "dictionary"],
 )
 def test_only_numbers_are_read_from_parquet(column: pa.Array) -> None:
-    with pytest.raises(InputError, match="give plain numbers"):
+    with pytest.raises(InputError, match="give integers or floats"):
         read_upload(_parquet({"time": [1.0, 2.0, 3.0], "sm_active": column}), "parquet")
 
 

@@ -42,14 +42,14 @@ def test_a_bug_is_logged_with_its_traceback_and_not_told(workers: Workers, caplo
 
 def test_memory_beyond_the_limit_is_refused_and_the_process_goes_on(workers: Workers) -> None:
     pid = workers.run(os.getpid)
-    with pytest.raises(InputError, match="more than the 2 GiB"):
+    with pytest.raises(InputError, match="limit of 2 GiB"):
         workers.run(ask.allocate, 4 * 2**30)
     assert workers.run(os.getpid) == pid
 
 
 def test_a_question_that_hangs_is_ended_and_counted(workers: Workers) -> None:
     before, pid = workers.restarts, workers.run(os.getpid)
-    with pytest.raises(InputError, match=r"longer than the 0\.2 s"):
+    with pytest.raises(InputError, match=r"longer than the limit of 0\.2 s"):
         workers.run(time.sleep, 60, timeout=0.2)
     assert workers.restarts == before + 1
     assert workers.run(os.getpid) != pid
@@ -57,7 +57,7 @@ def test_a_question_that_hangs_is_ended_and_counted(workers: Workers) -> None:
 
 def test_a_question_that_ends_its_process_is_told_and_counted(workers: Workers) -> None:
     before = workers.restarts
-    with pytest.raises(InputError, match="ended the process"):
+    with pytest.raises(InputError, match="worker process died"):
         workers.run(ask.end)
     assert workers.restarts == before + 1
     assert workers.run(ask.add, 1, 1) == 2
@@ -95,12 +95,12 @@ def test_too_many_questions_at_once_are_refused_and_the_end_is_told_to_those_tha
     for thread in threads:
         thread.join(30)
     told = [str(error) for error in busy]
-    assert ["others wait" in sentence for sentence in told] == [True] * 3 + [False] * 5  # one works, four wait
-    assert all("the service ends" in sentence for sentence in told[3:])
+    assert ["other requests wait" in sentence for sentence in told] == [True] * 3 + [False] * 5  # one works, four wait
+    assert all("the service is stopping" in sentence for sentence in told[3:])
 
 
 def test_a_question_after_the_end_starts_no_process() -> None:
     workers = Workers(1, 2 * 2**30, 20.0)
     workers.stop()
-    with pytest.raises(WorkersBusyError, match="the service ends"):
+    with pytest.raises(WorkersBusyError, match="the service is stopping"):
         workers.run(os.getpid)

@@ -273,11 +273,11 @@ def test_health_names_what_is_wrong(report: MakeReport, store: StateStore, advis
     one.round()
     assert one.snapshot.health.status == "ok" and one.snapshot.health.sources[0]["up"]
     store.write_health(WatcherHealth(told=time.time() - 100), [replace(up, up=False, error="it refuses the connection")])
-    one.problems = lambda: ["the watcher process does not run"]
+    one.problems = lambda: ["the watcher process is not running"]
     one.round()
     health = one.snapshot.health
     assert health.status == "degraded"
-    for part in ("watcher process does not run", "not told anything for 1", "it refuses the connection"):
+    for part in ("watcher process is not running", "last reported 1", "it refuses the connection"):
         assert any(part in note for note in health.notes), part
 
 

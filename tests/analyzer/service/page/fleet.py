@@ -76,7 +76,16 @@ def fill(store: StateStore, now: float | None = None, *, hostile: bool = False) 
 def write_sources(store: StateStore, now: float) -> None:
     """Three that answer, and one that does not."""
     sources = [SourceStatus("node", f"http://node-{number}:9912", True, "", 900, 0, now - 0.4, 0.4) for number in (1, 2, 4)]
-    lost = SourceStatus("node", "http://node-3:9912", False, "connection refused", 900, 7, now - 31, 31.0)
+    lost = SourceStatus(
+        "node",
+        "http://node-3:9912",
+        False,
+        "node analyzer http://node-3:9912 does not answer: connection refused",
+        900,
+        7,
+        now - 31,
+        31.0,
+    )
     store.write_health(WatcherHealth(told=now, began=now - 9000, gpus=0), [*sources, lost])
 
 

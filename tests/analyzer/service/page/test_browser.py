@@ -35,6 +35,10 @@ SEEN = (("phone", "dark"), ("desktop", "light"))  # pictures take long: each siz
 
 CONTRAST = (Path(__file__).parent / "contrast.js").read_text(encoding="utf-8")
 
+# Texts of tables that are wider than their frame.
+CUT = """[...document.querySelectorAll('.scroll')].filter(one => one.scrollWidth > one.clientWidth + 1)
+  .map(one => one.textContent.trim().slice(0, 40))"""
+
 # Of each row of the predictions: the GPU, the numbers in full, and where interval and point are drawn [per cent].
 ROW = """rows => rows.map(row => [
   row.querySelector('th').firstChild.data.trim(),
@@ -272,6 +276,7 @@ def test_an_answer_to_what_is_sent_fits_a_phone(watched: Watched, sent: bytes, s
     page.get_by_role("button", name="Predict").click()
     page.get_by_text(said).first.wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") <= SIZES["phone"][0]
+    assert page.evaluate(CUT) == []
     notes = page.locator(".notes li").all_inner_texts()
     assert len(notes) == len(set(notes)), "each note once"
     watched.complaints[:] = [one for one in watched.complaints if "422" not in one]  # what is not answered
@@ -287,6 +292,7 @@ def test_it_fits_and_can_be_read(watched: Watched, tmp_path: Path, name: str) ->
         assert page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches") == (theme == "dark")
         assert page.evaluate("innerWidth") == SIZES[size][0]
         assert page.evaluate("document.documentElement.scrollWidth") <= SIZES[size][0], f"wider than the {size}"
+        assert page.evaluate(CUT) == [], f"tables hide figures beyond their edge on the {size}"
         assert page.evaluate(CONTRAST) == [], f"texts are too pale on {size}, {theme}"
         if name in PICTURED and (IMAGES or (size, theme) in SEEN):
             file = (Path(IMAGES) if IMAGES else tmp_path) / f"{name}-{size}-{theme}.png"

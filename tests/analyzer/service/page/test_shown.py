@@ -11,9 +11,14 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from epochcast.analyzer.live.report import Report
+from epochcast.analyzer.jobs.answers import Savings
+from epochcast.analyzer.live.health import SourceStatus, WatcherHealth
+from epochcast.analyzer.live.report import Device, EpochRecord, Report
 from epochcast.analyzer.live.state_store import StateStore
+from epochcast.analyzer.service.analysis import Analysis
 from epochcast.analyzer.service.questions import example_profile
+from epochcast.detector import Cycle
+from epochcast.regressor import Profile
 
 from .fleet import SCRIPT, fill, write_sources
 
@@ -31,6 +36,7 @@ def test_without_gpus_it_says_how_to_add_one(client_of: Any) -> None:
     assert "No GPU has been seen yet" in shown
     assert "epochcast-agent install" in shown
     assert "[[agents]]" in shown
+    assert "in a checkout run <code>pip install .</code>" in shown
 
 
 def test_sources_that_are_down_are_told_without_gpus_too(client_of: Any) -> None:
@@ -42,10 +48,10 @@ def test_sources_that_are_down_are_told_without_gpus_too(client_of: Any) -> None
 @pytest.mark.parametrize(
     ("gpu", "words"),
     [
-        ("GPU-node-4-1", ["searching", "usually comes after 4.5 epochs", "Nothing can be predicted yet"]),
-        ("GPU-node-3-0", ["steps only", "per step", "steps are not counted"]),
-        ("GPU-node-3-1", ["no epochs", "not known how long", "time ratio"]),
-        ("GPU-node-4-0", ["ended"]),
+        ("GPU-node-4-1", ["searching", "usually takes 4.5 epochs", "Nothing can be predicted yet"]),
+        ("GPU-node-3-0", ["steps found", "per step", "steps are not counted"]),
+        ("GPU-node-3-1", ["no epochs", "no times, only ratios", "time ratio"]),
+        ("GPU-node-4-0", ["ended", "One process uses this GPU."]),
     ],
 )
 def test_each_state_has_its_words(fleet_client: TestClient, gpu: str, words: list[str]) -> None:
@@ -78,9 +84,9 @@ def test_the_legend_names_no_ring_that_is_not_drawn(client_of: Any) -> None:
     rings = {}
     for job in client.get("/api/v1/jobs").json()["jobs"]:
         shown = client.get(f"/jobs/{job['id']}").text
-        if "Filled: no other" in shown:
+        if "Blue: no other" in shown:
             rings[job["id"]] = '<circle class="now"' in shown
-            assert ("Ring: what it runs on now" in shown) == rings[job["id"]], job["id"]
+            assert ("Ring: where it runs now" in shown) == rings[job["id"]], job["id"]
     assert set(rings.values()) == {True, False}, "both happen in the fleet"
 
 
@@ -109,12 +115,116 @@ def test_a_job_whose_gpus_are_all_silent_is_not_now(client_of: Any) -> None:
     assert (later["jobs now"], later["GPUs at work"]) == ("0", "0")
 
 
+def test_without_telemetry_nothing_is_called_well(client_of: Any) -> None:
+    def up(store: StateStore) -> None:
+        fill(store)
+        store.write_health(WatcherHealth(told=time.time()), [SourceStatus("files", "/traces", True, "", 9, 0, None, 0.4)])
+
+    def over(store: StateStore) -> None:
+        fill(store)
+        old_s = 86400.0 * 1104
+        store.write_reports([replace(report, last_sample=time.time() - old_s) for report in store.reports().values()])
+        store.write_health(WatcherHealth(told=time.time()), [SourceStatus("files", "/traces", True, "", 9, 0, None, old_s)])
+
+    well, silent, empty = (client_of(filled).get("/").text for filled in (up, over, lambda store: None))
+    assert "all well" in well
+    for page in (silent, empty):
+        assert "all well" not in page and "no telemetry" in page
+        assert 'class="badge good"' not in page and 'class="gain"' not in page
+    assert "No GPU is reporting now; the newest sample is 1,104\N{NO-BREAK SPACE}d old." in silent
+    assert "nothing new</span> <b>/traces</b>" in silent
+    states = re.findall(r'<td role="cell" data-label="state"><div><span class="badge \w+" title="[^"]*">([^<]+)<', silent)
+    assert sorted(states) == ["ended", *["silent"] * 5], "what no GPU reports is not searching, and has no epochs now"
+
+
+def _report(**more: Any) -> Report:
+    """A GPU of a job with eleven epochs that is not sure how long they take."""
+    now = time.time()
+    profile = replace(Profile.from_json(example_profile()), epoch_s=None, unit=None, epoch_s_low=None, epoch_s_high=None)
+    epochs = tuple(EpochRecord(now - 60 * (11 - n), now - 60 * (10 - n), 0.7, now - 660) for n in range(11))
+    report = Report(
+        Device("GPU-unsure", "0", "Tesla T4", "node-9", "replay"),
+        state="answered",
+        verdict="epochs",
+        period_s=60.0,
+        confidence=0.7,
+        job_since=now - 660,
+        epochs_seen=11,
+        epochs=epochs,
+        profile=profile,
+        last_sample=now,
+        samples=6600,
+    )
+    return replace(report, **more)
+
+
+def _pages(client: TestClient) -> dict[str, str]:
+    """The overview, the page of the one job and that of its GPU."""
+    (job,) = client.get("/api/v1/jobs").json()["jobs"]
+    paths = {"overview": "/", "job": f"/jobs/{job['id']}", "gpu": "/gpus/GPU-unsure"}
+    return {name: client.get(path).text for name, path in paths.items()}
+
+
+def test_epochs_that_are_unsure_are_no_good_news(client_of: Any) -> None:
+    for name, page in _pages(client_of(lambda store: store.write_reports([_report()]))).items():
+        assert 'class="badge wait" title="There seem to be epochs' in page and "epochs unsure</span>" in page, name
+        assert "epochs found" not in page, name
+        assert name == "gpu" or "not sure yet" in page, name
+
+
+def test_a_cycle_is_not_called_an_epoch(client_of: Any) -> None:
+    profile = replace(Profile.from_json(example_profile()), unit="cycle")
+    cycle = Cycle("checkpoint", 60.0, 0.93, "the GPU rests, and pcie_tx is far above usual", 0.2, 5.0)
+    report = _report(confidence=0.93, cycles=(cycle,), profile=profile)
+    pages = _pages(client_of(lambda store: store.write_reports([report])))
+    for name in ("job", "gpu"):
+        assert "<dt>cycle time</dt>" in pages[name] and "epochs found" not in pages[name]
+    assert pages["overview"].count("<small>per cycle</small>") == 2, "of the job and of its GPU"
+
+
+def test_green_is_only_what_is_sure(fleet_client: TestClient) -> None:
+    overview = fleet_client.get("/").text.partition('<section id="gpus"')[0]
+    rows = {row.partition('"')[0]: row for row in overview.split('href="/jobs/')[1:]}
+    actions = set()
+    for job in fleet_client.get("/api/v1/jobs").json()["jobs"]:
+        found = fleet_client.get(f"/api/v1/jobs/{job['id']}").json()["recommendation"]
+        action = None if found is None else found["verdict"]["action"]
+        actions.add(action)
+        assert ('class="gain"' in rows[job["id"]].partition("</tr>")[0]) == (action == "move"), job["id"]
+        page = fleet_client.get(f"/jobs/{job['id']}").text
+        assert ('class="saving"' in page) == (action == "move"), job["id"]
+    assert {"move", "measure"} <= actions, "both happen in the fleet"
+
+
+def test_what_costs_more_saves_nothing(client_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = client_of(fill)
+    snapshot = client.app.state.parts.analysis.snapshot
+    job = snapshot.jobs["slurm-1234"]
+    dearer = Savings(cost_ratio=-0.3, time_ratio=-0.2, usd_per_unit=-0.1)
+    found = job.recommendation.model_copy(update={"savings": dearer})
+    worse = job.model_copy(update={"recommendation": found, "savings_cost_ratio": -0.3})
+    changed = replace(snapshot, jobs=snapshot.jobs | {job.id: worse})
+    monkeypatch.setattr(Analysis, "snapshot", property(lambda self: changed))
+    row = client.get("/").text.partition('href="/jobs/slurm-1234"')[2].partition("</tr>")[0]
+    assert ">stay</span>" in row and "30" not in row.partition('data-label="saves"')[2]
+    page = re.sub("<[^>]+>", "", client.get("/jobs/slurm-1234").text)
+    assert "costs 30\N{NO-BREAK SPACE}% more than now" in page and "takes 20\N{NO-BREAK SPACE}% more than now" in page
+    assert "−30" not in page and "−20" not in page
+
+
+def test_a_prediction_rests_on_something_with_a_name(fleet_client: TestClient) -> None:
+    page = fleet_client.get("/jobs/slurm-1234").text
+    bases = set(re.findall(r'class="basis">([^<]*)<', page))
+    assert bases <= {"this GPU", "jobs like this", "other jobs", "data sheet", "does not fit"} and len(bases) > 2
+    assert "learnt" not in page
+
+
 @pytest.mark.parametrize("path", ["/jobs/none", "/gpus/none", "/page/none.css", "/jobs/%3Cscript%3E"])
 def test_what_is_not_there_is_said_as_a_page(client_of: Any, path: str) -> None:
     answer = client_of(lambda store: None).get(path)
     assert answer.status_code == 404
     assert answer.headers["content-type"].startswith("text/html")
-    assert "<h1>Not here</h1>" in answer.text
+    assert "<h1>Not found</h1>" in answer.text
     assert "<script>" not in answer.text
 
 
@@ -192,7 +302,7 @@ def test_an_uploaded_trace_is_answered(client_of: Any) -> None:
     ("data", "count", "says"),
     [
         (b"", "1", "No file was sent"),
-        (b"{", "1", "is no JSON"),
+        (b"{", "1", "is not JSON"),
         (b'{"schema": "x"}', "1", "schema"),
         (b"PAR1 is not all", "1", "not a readable Parquet file"),
         (b"<script>alert(1)</script>", "1", "No answer"),
