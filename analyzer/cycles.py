@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..detector import Cycle, Detection
-from .words import length, number
+from .words import length, money, number
 
 # An idle share below this is not worth a sentence.
 _LEAST_IDLE = 0.01
@@ -46,7 +46,7 @@ def waits(cycles: Sequence[Cycle], usd_per_hour: float | None = None) -> list[st
         share = 0.0 if cycle.boundary_idle_s is None else cycle.boundary_idle_s / cycle.period_s
         if share < _LEAST_IDLE:
             continue
-        cost = "" if usd_per_hour is None else f", {share * usd_per_hour:.2f} USD/h"
+        cost = "" if usd_per_hour is None else f", {money(share * usd_per_hour)}/h"
         sentences.append(
             f"{100 * share:.0f} % of the time goes to {_NAMES[cycle.kind]} "
             f"({length(cycle.boundary_idle_s)} in {length(cycle.period_s)}{cost})"

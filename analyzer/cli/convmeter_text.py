@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..backends.convmeter.answer import RATE_OF, main_phase, main_rates
-from .distributed_text import duration_text
+from ..words import money
 from .tables import figure, seconds_text, table, with_prefix
 
 _FITS = {True: "fits", False: "does not fit", None: "may fit"}
@@ -92,7 +92,7 @@ def _one(prediction: Mapping[str, Any]) -> str:
         for name, rate in prediction["images_per_second"].items()
     ]
     if prediction["epoch_seconds"] is not None:
-        lines.append(f"epoch: {duration_text(prediction['epoch_seconds'])}{_whole(prediction)}")
+        lines.append(f"epoch: {seconds_text(prediction['epoch_seconds'])}{_whole(prediction)}")
     if prediction["memory"] is not None:
         lines.append(f"memory of a training step: {_memory(prediction['memory'], known=True)}")
     return "\n".join(lines)
@@ -114,9 +114,9 @@ def _grid(answer: Mapping[str, Any]) -> str:
         columns["speed-up"] = [f"{value:.2f}" for scaling in answer["scaling"] for value in scaling["speed_up"]]
         columns["efficiency"] = [f"{100 * value:.0f} %" for scaling in answer["scaling"] for value in scaling["efficiency"]]
     if first["epoch_seconds"] is not None:
-        columns["epoch"] = [duration_text(one["epoch_seconds"]) for one in predictions]
+        columns["epoch"] = [seconds_text(one["epoch_seconds"]) for one in predictions]
     if any(one["cost"] is not None for one in predictions):
-        columns["USD per epoch"] = [figure(one["cost"] and one["cost"]["usd_per_epoch"]) for one in predictions]
+        columns["cost per epoch"] = [money(one["cost"] and one["cost"]["usd_per_epoch"]) for one in predictions]
     if first["memory"] is not None:
         columns["memory"] = [_memory(one["memory"], known=False) for one in predictions]
     return table(list(columns), list(zip(*columns.values(), strict=True)))
@@ -138,10 +138,10 @@ def _memory(memory: Mapping[str, Any], *, known: bool) -> str:
 def _whole(prediction: Mapping[str, Any]) -> str:
     """All epochs, and the cost of one and of all."""
     cost, seconds = prediction["cost"], prediction["seconds"]
-    dear = "" if cost is None else f", {cost['usd_per_epoch']:,.2f} USD"
+    dear = "" if cost is None else f", {money(cost['usd_per_epoch'])}"
     if seconds is None:
         return dear
-    return f"{dear}; all epochs: {duration_text(seconds)}" + ("" if cost is None else f", {cost['usd']:,.2f} USD")
+    return f"{dear}; all epochs: {seconds_text(seconds)}" + ("" if cost is None else f", {money(cost['usd'])}")
 
 
 def _scaling(scaling: Mapping[str, Any]) -> str:
@@ -187,7 +187,7 @@ def _price(predictions: Sequence[Mapping[str, Any]], gpu: str | None) -> str:
         )
     rented = dict.fromkeys(
         f"{one['count']} x {one['instance']} ({one['gpus_each']} GPUs) of {one['cloud']}"
-        f"{'' if one['region'] == 'any' else ' in ' + one['region']} at {one['usd_per_hour']:,.2f} USD/h"
+        f"{'' if one['region'] == 'any' else ' in ' + one['region']} at {money(one['usd_per_hour'])}/h"
         for one in priced
     )
     return f"cost: on {'; '.join(rented)} (price of {priced[0]['price_of']})"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from ..words import money
 from . import progress, terminal
 from .tables import seconds_text, table
 
@@ -51,8 +52,8 @@ def demo(out: Path) -> int:
     for role in ("cheapest", "fastest"):
         if pick[role]:
             chosen = pick[role]
-            time, usd = seconds_text(chosen["seconds"]), "-" if chosen["usd"] is None else f"{chosen['usd']:.5f} USD"
-            terminal.say(f"{role} instance: {chosen['instance']} ({chosen['cloud']}, {chosen['gpu']}): {time}, {usd} per epoch")
+            cost = f"{seconds_text(chosen['seconds'])}, {money(chosen['usd'])} per epoch"
+            terminal.say(f"{role} instance: {chosen['instance']} ({chosen['cloud']}, {chosen['gpu']}): {cost}")
     for problem in summary["problems"]:
         terminal.note(problem)
     click.echo(f"report: {out / 'report.html'}   figures: {out / 'summary.json'}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..words import money
 from .tables import seconds_text, table, with_prefix
 
 _GIB = 2.0**30
@@ -62,7 +63,7 @@ def _headline(answer: Mapping[str, Any]) -> str:
         "its peak",
     ]
     if answer["iterations"] is not None:
-        lines.append(f"{answer['iterations']} iterations: {duration_text(answer['total_seconds'])}")
+        lines.append(f"{answer['iterations']} iterations: {seconds_text(answer['total_seconds'])}")
     return "\n".join(lines)
 
 
@@ -86,21 +87,13 @@ def cost_text(cost: Mapping[str, Any] | None, gpu: str, seconds: float, iteratio
     """What it costs, and on what."""
     if cost is None:
         return f"cost: no on-demand price of a {gpu} is known; give a table of your own with --prices FILE"
-    whole = "" if iterations is None else f", {cost['usd']:,.2f} USD for {iterations} iterations"
+    whole = "" if iterations is None else f", {money(cost['usd'])} for {iterations} iterations"
     region = "" if cost["region"] == "any" else f" in {cost['region']}"
     return (
-        f"cost: {cost['usd_per_iteration']:.4g} USD per iteration{whole}, on {cost['count']} x {cost['instance']} "
-        f"({cost['gpus_each']} GPUs) of {cost['cloud']}{region} at {cost['usd_per_hour']:,.2f} USD/h (price of "
+        f"cost: {money(cost['usd_per_iteration'])} per iteration{whole}, on {cost['count']} x {cost['instance']} "
+        f"({cost['gpus_each']} GPUs) of {cost['cloud']}{region} at {money(cost['usd_per_hour'])}/h (price of "
         f"{cost['price_of']})"
     )
-
-
-def duration_text(seconds: float) -> str:
-    """Seconds, hours or days, three significant digits."""
-    for unit, size in (("days", 86400.0), ("hours", 3600.0)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.3g} {unit}"
-    return seconds_text(seconds)
 
 
 def flops_text(value: float) -> str:

@@ -30,7 +30,7 @@ def sentences(result: JobResult, explanations: Mapping[str, Sequence[Effect]] | 
     if any(answer.energy for answer in answers):
         lines.append(_energy_sentence(sources, answers))
     if in_full:
-        lines += [line for answer in answers for line in _rests_on(answer, sources)]
+        lines += _rests_on(answers, sources)
     for gpu, effects in (explanations or {}).items():
         lines += [f"{gpu}: what makes the ratio", *map(_effect, effects)] if effects else []
     if not in_full:
@@ -134,13 +134,19 @@ def _energy_sentence(sources: Sequence[Source], answers: Sequence[Answer]) -> st
     return f"{what}; 90 % interval where it is widest: {low:.2f} to {high:.2f} times the figure (each one's: --json)"
 
 
-def _rests_on(answer: Answer, sources: Sequence[Source]) -> list[str]:
-    prediction: Prediction = answer.prediction
-    used = f"; used {', '.join(prediction.features)}" if prediction.features else ""
-    lines = [f"{prediction.gpu}: {prediction.why}{used}"]
+def _rests_on(answers: Sequence[Answer], sources: Sequence[Source]) -> list[str]:
+    """Each reason once, with the GPUs that it is true of; below, of a job of several GPUs, each one's answer."""
+    gpus: dict[str, list[str]] = {}
+    for answer in answers:
+        prediction: Prediction = answer.prediction
+        used = f"; used {', '.join(prediction.features)}" if prediction.features else ""
+        gpus.setdefault(f"{prediction.why}{used}", []).append(prediction.gpu)
+    lines = [f"{', '.join(names)}: {why}" for why, names in gpus.items()]
     if len(sources) > 1:
         lines += [
-            f"  GPU {number}: {one.ratio:.2f}x, {seconds_text(one.seconds)}" for number, one in enumerate(answer.predictions)
+            f"{answer.prediction.gpu}, GPU {number}: {one.ratio:.2f}x, {seconds_text(one.seconds)}"
+            for answer in answers
+            for number, one in enumerate(answer.predictions)
         ]
     return lines
 

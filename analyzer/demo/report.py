@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 from ..figures import page_svg
 from ..files import write_whole
+from ..words import money
 
 
 def write_report(summary: Mapping[str, Any], figures: Mapping[str, Figure], out: Path) -> Path:
@@ -22,7 +23,7 @@ def write_report(summary: Mapping[str, Any], figures: Mapping[str, Figure], out:
     in the figures by matplotlib. The file appears whole or not at all.
     """
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {"seconds": _seconds, "percent": _percent, "usd": _usd, "ratio": _ratio}
+    environment.filters |= {"seconds": _seconds, "percent": _percent, "usd": money, "ratio": _ratio}
     template = environment.from_string(resources.files(__package__).joinpath("report.html").read_text(encoding="utf-8"))
     page = template.render(summary=summary, figures={name: Markup(page_svg(drawn).decode()) for name, drawn in figures.items()})
     return write_whole(out, lambda file: file.write(page.encode()))
@@ -40,12 +41,6 @@ def _seconds(value: float | None) -> str:
 
 def _percent(value: float | None) -> str:
     return "–" if value is None else f"{value:.1f} %"
-
-
-def _usd(value: float | None) -> str:
-    if value is None:
-        return "–"
-    return f"{value:,.2f} USD" if value >= 1 else f"{value:.4f} USD"
 
 
 def _ratio(value: float) -> str:

@@ -90,10 +90,11 @@ def _cheapest(instances: Sequence[Instance], gpus: int, market: Market) -> tuple
     markets: tuple[Market, Market] = ("on-demand", "spot") if market == "on-demand" else ("spot", "on-demand")
     for one in markets:
         priced = [
-            (price * math.ceil(gpus / instance.count), instance.count, instance.region, instance)
+            # Of equal prices the one that the ranking puts first.
+            (price * math.ceil(gpus / instance.count), instance.count, instance.cloud, instance.name, instance.region, instance)
             for instance in instances
             if (price := instance.price(one)) is not None
         ]
         if priced:
-            return min(priced, key=lambda row: row[:3])[3], one
+            return min(priced, key=lambda row: row[:5])[5], one
     return None

@@ -7,9 +7,9 @@ from typing import Any
 
 import yaml
 
-from ...regressor.estimate import Estimate
 from ..errors import InputError
 from ..instances.skypilot_names import CLOUDS, accelerator_name
+from ..words import money, number, time_unit
 from .recommendation import Recommendation
 
 
@@ -67,21 +67,18 @@ def _candidate(row: Recommendation) -> dict[str, Any]:
 def _expected(row: Recommendation) -> str:
     instance = row.instance
     if row.seconds is None or row.usd is None:
-        cost = f"{_figure(row.prediction.ratio)} times the time on the source GPU"
+        cost = f"{number(row.prediction.ratio)} times the time on the source GPU"
     else:
-        cost = f"{_interval(row.seconds, 's')}, {_interval(row.usd, 'USD')}"
-    price = f"{row.market} {row.usd_per_hour:g} USD/h by {instance.source} of {instance.date.isoformat()}"
+        seconds, usd = row.seconds, row.usd
+        unit = time_unit([seconds.value])
+        cost = (
+            f"{unit.of(seconds.value)} {unit.name} ({unit.of(seconds.low)} to {unit.of(seconds.high)}), "
+            f"{money(usd.value)} ({money(usd.low)} to {money(usd.high)})"
+        )
+    price = f"{row.market} ${row.usd_per_hour:g}/h by {instance.source} of {instance.date.isoformat()}"
     doubt = "; whether the job fits into its memory is not known" if row.fits is None else ""
     name = f"{f'{row.instances} x ' * (row.instances > 1)}{instance.name}"
     return f"{instance.cloud} {name} ({instance.count} x {instance.gpu}): {cost}; {price}{doubt}"
-
-
-def _interval(estimate: Estimate, unit: str) -> str:
-    return f"{_figure(estimate.value)} {unit} ({_figure(estimate.low)} to {_figure(estimate.high)})"
-
-
-def _figure(value: float) -> str:
-    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _one_line(text: str) -> str:

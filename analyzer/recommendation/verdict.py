@@ -60,8 +60,14 @@ def verdict(
         keeps = f"it keeps the {broken} with a chance of {_percent(chance or 0.0)} %"
         return Verdict("move", f"Move to {_name(best)}: {_name(now)} breaks the {broken}", keeps)
     low, high = _saved(best, now, objective)
+    experiment = decision.experiment
+    tests = [run for run in experiment.runs if run.recommendation.hardware != now.hardware] if experiment else []
+    first = f"run {tests[0].epochs} {unit}s on {_name(tests[0].recommendation)}" if tests else f"measure {_name(best)}"
     if _place(best) == _place(now) or high < LEAST_SAVING:
-        return Verdict("stay", f"Stay on {_name(now)}", _no_better(decision, now, better))
+        why = _no_better(decision, now, better)
+        if experiment is not None and experiment.worth and tests:
+            return Verdict("measure", f"Cannot tell yet: {first} first", f"{why}, and a test run saves more than it costs")
+        return Verdict("stay", f"Stay on {_name(now)}", why)
     if best.fits is None:
         doubt = "if the job fits into its memory, which is not known"
         return Verdict("measure", f"Cannot tell yet: try {_name(best)} first", f"{_range(low, high, objective)}, {doubt}")
@@ -75,16 +81,13 @@ def verdict(
             f"{do}: {_percent(low)} to {_percent(high)} % {better}",
             f"the job takes {_times(ratio)} the time there, at {_times(price)} the price{sheet}",
         )
-    experiment = decision.experiment
     if experiment is not None and not experiment.worth:
         why = f"{_range(low, high, objective)}{sheet}; a test run would cost more than it saves"
         expected = 1 - (cost_of(best) / cost_of(now) if objective == "cost" else time_of(best) / time_of(now))
         if expected < LEAST_SAVING:
             return Verdict("stay", f"Stay on {_name(now)}", f"{_name(best)} is no clear gain: {why}")
         return Verdict("measure", f"Try {_name(best)}: probably {better}", why)
-    runs = experiment.runs if experiment is not None else ()
-    run = f"run {runs[0].epochs} {unit}s on {_name(runs[0].recommendation)}" if runs else f"measure {_name(best)}"
-    return Verdict("measure", f"Cannot tell yet: {run} first", f"{_range(low, high, objective)}{sheet}")
+    return Verdict("measure", f"Cannot tell yet: {first} first", f"{_range(low, high, objective)}{sheet}")
 
 
 def _no_better(decision: Decision, now: Recommendation, better: str) -> str:

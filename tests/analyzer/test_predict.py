@@ -97,7 +97,8 @@ def test_what_was_left_out_is_said(folder: Path, capsys: Capture) -> None:
     assert answer["notes"] == [OF_TENSOR_CORES, OF_BATCH]
     assert [gpu["predictions"] for gpu in answer["gpus"]] == [[]], "those of its one GPU are those of the job"
     text = _text(capsys, path, "--target", "A10G")
-    assert "median of 9; left out: the first epoch (" in text and "and 2 stalls (22 s in all)\nused: gpu_utilization, " in text
+    assert "median of 9; left out: the first epoch (" in text
+    assert "and 2 stalls (22.0 s in all)\nused: gpu_utilization, " in text
     assert answer["predictions"][0]["why"] in text and "used gpu_utilization" in text
 
 

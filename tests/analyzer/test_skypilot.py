@@ -126,7 +126,9 @@ def test_nothing_to_launch_is_refused() -> None:
 
 
 def test_a_ratio_stands_in_the_comment_where_there_are_no_seconds() -> None:
-    assert "): 0.5 times the time on the source GPU; on-demand" in resources_yaml([row("g5.xlarge", "A10G", seconds=None)], JOB)
+    assert "): 0.500 times the time on the source GPU; on-demand" in resources_yaml(
+        [row("g5.xlarge", "A10G", seconds=None)], JOB
+    )
 
 
 def test_texts_of_a_price_file_cannot_leave_their_place() -> None:

@@ -18,8 +18,8 @@ from ...backends.distributed.rent import Rent, cheapest_rent
 from ...backends.distributed.search import Candidate, Found, Space, search
 from ...errors import InputError
 from ...instances import Instance
+from ...words import money
 from .. import progress, terminal
-from ..distributed_text import duration_text
 from ..tables import seconds_text, table
 
 _COUNTS = tuple(2**power for power in range(10))
@@ -115,7 +115,7 @@ def _text(question: Question, found: Found, fitting: int, iterations: int | None
     header = [*(["gpu"] if several_gpus else []), *(["gpus"] if several_counts else [])]
     header += ["d", "t", "p", "micro-batch", "precision", "recomputation", "ZeRO", "time", "peak", "GiB", "USD"]
     if iterations is not None:
-        header += [f"{iterations} iterations", "USD in all"]
+        header += [f"{iterations} iterations", "cost in all"]
     rows = []
     for one in found.candidates[:top]:
         job, memory, usd = one.job, one.iteration.memory, one.usd
@@ -123,9 +123,9 @@ def _text(question: Question, found: Found, fitting: int, iterations: int | None
         row += [str(degree) for degree in (job.data, job.tensor, job.pipeline, job.micro_batch)]
         row += [job.precision, job.recomputation, str(job.zero), seconds_text(one.iteration.seconds)]
         row += [f"{100 * _mfu(question, one):.1f} %", "-" if memory is None else f"{memory.total / 2**30:.1f}"]
-        row += ["-" if usd is None else f"{usd:.4g}"]
+        row += ["-" if usd is None else money(usd)]
         if iterations is not None:
-            row += [duration_text(iterations * one.iteration.seconds), "-" if usd is None else f"{usd * iterations:,.0f}"]
+            row += [seconds_text(iterations * one.iteration.seconds), "-" if usd is None else money(usd * iterations)]
         rows.append(row)
     counts = sorted({one.job.gpus for one in found.candidates})
     many = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else str(counts[0])
@@ -145,7 +145,7 @@ def _text(question: Question, found: Found, fitting: int, iterations: int | None
 def _nothing(found: Found, fitting: int, budget: float | None, iterations: int | None) -> str:
     if fitting:
         return (
-            f"none of the {fitting} configurations that fit into memory trains {iterations} iterations for {budget:,g} USD "
+            f"none of the {fitting} configurations that fit into memory trains {iterations} iterations for {money(budget)} "
             "at known prices; raise the budget or name other GPUs"
         )
     return f"none of the {found.too_large} configurations fits into memory; take more GPUs or such with more memory"

@@ -168,7 +168,7 @@ def test_the_answer_in_words(folder: Path) -> None:
     for part in (
         "resnet50 at 224 x 224 on Tesla T4, fp32",
         "weak scaling, batch 32 on each",
-        "USD per epoch",
+        "cost per epoch",
         "layers",
         "fits",
     ):

@@ -128,12 +128,12 @@ def test_settings_that_no_instance_fits_are_refused_at_the_start(advisor: Adviso
 @pytest.mark.parametrize(
     ("plan", "device", "expected", "assumed"),
     [
-        (None, {}, ("azure", "Standard_NC4as_T4_v3"), True),
+        (None, {}, ("aws", "g4dn.xlarge"), True),
         (None, {"instance": "g4dn.xlarge", "cloud": "aws", "region": "us-west-2"}, ("aws", "g4dn.xlarge"), False),
         (JobPlan(instance="g4dn.8xlarge"), {"instance": "g4dn.xlarge", "cloud": "aws"}, ("aws", "g4dn.8xlarge"), False),
         (None, {"cloud": "gcp"}, ("gcp", "n1-standard-8"), True),
         (None, {"instance": "p4d.24xlarge", "cloud": "aws"}, ("aws", "g4dn.xlarge"), True),
-        (None, {"instance": "mine.large"}, ("azure", "Standard_NC4as_T4_v3"), True),
+        (None, {"instance": "mine.large"}, ("aws", "g4dn.xlarge"), True),
         (None, {"instance": "g4dn.xlarge", "region": "eu-north-1"}, ("aws", "g4dn.xlarge"), False),
     ],
 )

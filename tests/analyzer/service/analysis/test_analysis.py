@@ -44,7 +44,7 @@ def test_a_job_with_epochs_is_predicted_and_recommended_for(report: MakeReport, 
 def test_before_a_profile_a_note_says_when_there_will_be_one(report: MakeReport, analysis: MakeAnalysis) -> None:
     job = only(analysis(report(verdict="none", state="searching", profiled=False)))
     assert job.prediction is None and job.recommendation is None
-    assert any("after a minute of work" in note for note in job.notes)
+    assert any("a profile takes a minute of work" in note for note in job.notes)
 
 
 @pytest.mark.parametrize(
