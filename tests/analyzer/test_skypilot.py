@@ -32,8 +32,8 @@ def row(name: str, gpu: str, cloud: str = "aws", region: str = "us-east-1", coun
 def test_one_instance_is_a_plain_block_with_what_is_expected_of_it_on_top() -> None:
     assert resources_yaml([row("p3.2xlarge", "V100 SXM2 16GB")], JOB) == (
         "# 90 epochs of a job seen on T4; expected, with 90 % intervals:\n"
-        "# aws p3.2xlarge (1 x V100 SXM2 16GB): 7200 s (6000 to 9000), 6.12 USD (5.1 to 7.65);"
-        " on-demand 3.06 USD/h by a price page of 2026-02-09\n"
+        "# aws p3.2xlarge (1 x V100 SXM2 16GB): 120 min (100 to 150), $6.12 ($5.10 to $7.65);"
+        " on-demand $3.06/h by a price page of 2026-02-09\n"
         "resources:\n"
         "  infra: aws/us-east-1\n"
         "  instance_type: p3.2xlarge\n"

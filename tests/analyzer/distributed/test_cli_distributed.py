@@ -80,7 +80,7 @@ def test_the_text_has_all_parts(capsys: Capture, tmp_path: Path) -> None:
         "optimizer step",
         "data-parallel",
         "fits: each GPU",
-        "USD",
+        "$",
         "assumed: ",
     ):
         assert said in text
