@@ -80,6 +80,7 @@ def _of_job(result: JobResult) -> dict[str, Any]:
         "simulated": result.simulated,
         "cycle": None if slowest.cycle is None else asdict(slowest.cycle),
         "precision": likely_precisions(slowest.profile, slowest.gpu)[0],
+        "idle_at_boundaries": result.idle_at_boundaries,
         **rates(result.throughput),
     }
 

@@ -37,6 +37,7 @@ class JobResult:
         predictor: that made the answers; its catalogue has the GPUs of the sources.
         work: the whole job that answers are of; None: one epoch, cycle or step.
         throughput: of the job here; None where it is not known.
+        idle_at_boundaries: a sentence on each kind of boundary at which the job waits, with what that costs.
         notes: a sentence on each thing that a reader should know of sources and times.
     """
 
@@ -46,6 +47,7 @@ class JobResult:
     predictor: Predictor | PaperPredictor
     work: Work | None
     throughput: Throughput | None
+    idle_at_boundaries: tuple[str, ...]
     notes: tuple[str, ...]
 
     @property
@@ -126,7 +128,6 @@ def answer_job(
     slowest = slowest_of(sources)
     rate = throughput_of(slowest, samples_per_step, tokens_per_step)
     notes = [*said_once([(source.name, note) for source in sources for note in source.notes], len(read)), *of_job, *doubts]
-    notes += waits_of(slowest, read, instances)
     notes += [NO_STEP] if rate is None and (samples_per_step or tokens_per_step) else []
     if work is not None and slowest.profile.epoch_s is None:
         notes.append("the time of the whole job is not known: no epochs were found, so there are only ratios")
@@ -142,7 +143,18 @@ def answer_job(
     recommended = None
     if renting is not None and instances is not None:
         recommended = recommend_job(sources, answers, predictor, instances, renting, work=work, need=need)
-    return JobResult(tuple(sources), tuple(answers), recommended, predictor, work, rate, tuple(map(plain, notes)))
+    current = None if recommended is None or recommended.on.assumed else recommended.current
+    idle = waits_of(slowest, read, instances, None if current is None else current.usd_per_hour)
+    return JobResult(
+        tuple(sources),
+        tuple(answers),
+        recommended,
+        predictor,
+        work,
+        rate,
+        tuple(map(plain, idle)),
+        tuple(map(plain, notes)),
+    )
 
 
 def said_once(said: Sequence[tuple[str, str]], gpus: int) -> list[str]:

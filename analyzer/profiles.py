@@ -195,13 +195,16 @@ def slowest_of(sources: Sequence[Source]) -> Source:
     return max(sources, key=lambda source: source.profile.epoch_s or 0.0)
 
 
-def waits_of(job: Source, sources: Sequence[Source], instances: Sequence[Instance] | None = None) -> list[str]:
-    """`waits` of a job's cycles, with what that costs on all of its GPUs by this price table, or ours."""
+def waits_of(
+    job: Source, sources: Sequence[Source], instances: Sequence[Instance] | None, usd: float | None = None
+) -> list[str]:
+    """`waits` of a job's cycles, at ``usd`` per hour; None: the price of all of its GPUs by this price table, or ours."""
     cycles = () if job.found is None else job.found.cycles
     if not waits(cycles):
         return []
-    gpus = [source.gpu.name for source in sources]
-    return waits(cycles, usd_per_hour(gpus, instances or load_instances(None, load_catalog())[0]))
+    if usd is None:
+        usd = usd_per_hour([source.gpu.name for source in sources], instances or load_instances(None, load_catalog())[0])
+    return waits(cycles, usd)
 
 
 def with_own(catalog: Catalog, sources: Sequence[Source]) -> Catalog:

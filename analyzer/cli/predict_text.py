@@ -22,7 +22,7 @@ def sentences(result: JobResult, explanations: Mapping[str, Sequence[Effect]] | 
     sources, answers, rate = result.sources, result.answers, result.throughput
     lines = [_seen(source, f"GPU {number}, {source.name}: " * (len(sources) > 1)) for number, source in enumerate(sources)]
     lines += _metrics(sources, answers)
-    lines += [] if rate is None else [f"throughput here: {rate.sentence()}"]
+    lines += [*result.idle_at_boundaries, *([] if rate is None else [f"throughput here: {rate.sentence()}"])]
     answers = tuple(answer for answer in answers if answer.fits is not False)  # the notes name the others
     rows = [_row(answer, rate, several=len(sources) > 1) for answer in answers]
     lines += [table(_header(sources, answers, rate), rows)] if rows else []

@@ -43,7 +43,7 @@ def recommend_text(result: JobResult) -> str:
         )
         if rows[0].job is not None:
             lines.append(_spent(rows[0], unit))
-    lines += _left_out(ranking)
+    lines += [*result.idle_at_boundaries, *_left_out(ranking)]
     if not rows:
         lines += _nearest(ranking)
     if need is not None:

@@ -138,12 +138,11 @@ def row_of(job: FleetJob) -> dict[str, Any]:
 
 
 def _idle(job: FleetJob) -> dict[str, Any]:
-    cycle = cycle_of(job.answer.epoch_s, job.answer.cycles)
-    price = None if job.saving is None else job.saving.usd_per_hour
+    cycle, prediction = cycle_of(job.answer.epoch_s, job.answer.cycles), job.answer.prediction
     return {
         "cycle": None if cycle is None else cycle.kind,
         "idle_ratio": None if cycle is None else cycle.idle_share,
-        "idle_at_boundaries": waits(job.answer.cycles, price),
+        "idle_at_boundaries": waits(job.answer.cycles) if prediction is None else prediction.idle_at_boundaries,
     }
 
 

@@ -162,6 +162,7 @@ class PredictionAnswer(AnswerModel):
     stall_s: float
     simulated: bool = Field(description="No hardware was read.")
     feature_set: Literal["nvml", "dcgm", "none"]
+    idle_at_boundaries: list[str] = Field(description="A sentence on each kind of boundary at which the job waits.")
     precision: dict[Precision, float] = Field(description="How likely the job computes in each, adding up to 1.")
     samples_per_s: float | None = Field(description="null unless the samples of a step were given and steps show.")
     tokens_per_s: float | None
@@ -310,6 +311,7 @@ class RecommendationAnswer(AnswerModel):
     unit: Unit | None = Field(description="What seconds and USD are of, unless epochs says that they are of the whole job.")
     epochs: int | None = Field(description="Epochs, cycles or steps that seconds and USD are of; null: one.")
     cycle: Cycle | None = Field(description="The cycle, where the unit is a cycle.")
+    idle_at_boundaries: list[str] = Field(description="A sentence on each kind of boundary at which the job waits.")
     precision: dict[Precision, float] = Field(description="How likely the job computes in each, adding up to 1.")
     samples_per_s: float | None
     tokens_per_s: float | None

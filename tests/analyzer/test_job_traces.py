@@ -257,11 +257,11 @@ def test_a_cycle_is_called_one_and_costs_what_is_waited(
     assert text[1].startswith("step: 500") and text[2].startswith("checkpoint: 12.0") and text[3] == waits
     answer = run("predict", trace, "--target", "A10G")
     assert answer["unit"] == "cycle" and answer["cycle"]["kind"] == "checkpoint"
-    assert waits in answer["notes"]
+    assert waits in answer["idle_at_boundaries"]
     text = "\n".join(shown("predict", trace, "--target", "A10G", "--epochs", "9").splitlines())
     assert "s per cycle (checkpoint), " in text and "left out: the first cycle" in text and "job: 9 cycles, " in text
     ranked = run("recommend", trace)
-    assert ranked["unit"] == "cycle" and ranked["cycle"]["kind"] == "checkpoint" and waits in ranked["notes"]
+    assert ranked["unit"] == "cycle" and ranked["cycle"]["kind"] == "checkpoint" and waits in ranked["idle_at_boundaries"]
     assert "one cycle (checkpoint) of a job" in shown("recommend", trace)
     assert "9 cycles (checkpoint) of a job" in shown("recommend", trace, "--epochs", "9")
 
@@ -378,7 +378,9 @@ def test_eight_real_gpus_wait_for_a_checkpoint(shared_data: Path, run: Run) -> N
     assert [one["odd"] for one in answer["gpus"]] == [None] * 8
     predicted = run("predict", *files, "--target", "H100 PCIe")
     assert predicted["unit"] == "cycle" and predicted["cycle"]["kind"] == "checkpoint" and len(predicted["gpus"]) == 8
-    assert any("of the time goes to what looks like checkpoints" in note and "/h)" in note for note in predicted["notes"])
+    assert any(
+        "of the time goes to what looks like checkpoints" in note and "/h)" in note for note in predicted["idle_at_boundaries"]
+    )
 
 
 def test_what_other_methods_find_is_of_epochs() -> None:

@@ -43,7 +43,7 @@ def job_page(job: JobAnswer, snapshot: Snapshot, read_epochs: ReadEpochs, now: f
         "prediction_notes": [] if job.prediction is None else _others(job.prediction.notes, told),
         "other_notes": _others(job.notes, [*told, *([] if job.prediction is None else job.prediction.notes)]),
         "costs": cost_plot(rec),
-        "waits": waits(job.cycles, None if rec is None or rec.current is None else rec.current.usd_per_hour),
+        "waits": waits(job.cycles) if job.prediction is None else job.prediction.idle_at_boundaries,
         "gpus": gpus,
         "straggler": next((f"GPU {row.gpu.label} of {row.gpu.node}" for row in gpus if row.gpu.uuid == job.straggler), None),
         "grouping": _grouping(job),
