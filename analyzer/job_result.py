@@ -130,7 +130,7 @@ def answer_job(
     notes = [*said_once([(source.name, note) for source in sources for note in source.notes], len(read)), *of_job, *doubts]
     notes += [NO_STEP] if rate is None and (samples_per_step or tokens_per_step) else []
     if work is not None and slowest.profile.epoch_s is None:
-        notes.append("the time of the whole job is not known: no epochs were found, so there are only ratios")
+        notes.append(f"the time of the whole job is not known: {slowest.no_seconds}, so there are only ratios")
         work = None
     names = None if targets is None else [catalog.resolve(name).name for name in targets]
     epochs = None if work is None else work.epochs

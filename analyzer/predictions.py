@@ -121,7 +121,7 @@ def _little_used(source: Source) -> list[str]:
 def _why_not(source: Source) -> str:
     if _is_idle(source):
         return source.odd or "is idle"
-    return source.odd or (f"only {source.profile.unit}s found" if source.profile.unit else "no epochs found")
+    return source.odd or (f"only {source.profile.unit}s found" if source.profile.unit else source.no_seconds)
 
 
 def predict_job(

@@ -48,6 +48,13 @@ class Source:
         return None if self.found is None or self.profile.unit != "cycle" else self.found.cycle
 
     @property
+    def no_seconds(self) -> str:
+        """Why its profile has no seconds, in a few words."""
+        if self.found is None or self.found.verdict != "epochs":
+            return "no epochs found"
+        return f"{self.found.unit}s found with confidence {self.found.confidence:.2f} only"
+
+    @property
     def kind(self) -> str:
         """What to write behind the word cycle: `` (checkpoint)``, or nothing."""
         return "" if self.cycle is None or self.cycle.kind == "unknown" else f" ({self.cycle.kind})"

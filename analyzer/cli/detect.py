@@ -12,6 +12,7 @@ import click
 
 from ...detector import METHODS, Detection, Epoch, JobDetection, Stretch
 from ...detector import detect as find_epochs
+from ...detector.confidence import SURE
 from ..cycles import NO_STEP, Throughput, cycle_lines, second_job, throughput, waits
 from ..cycles import rates as rates_of
 from ..job_traces import APART, detect_together, read_job, shows, usd_of
@@ -168,6 +169,9 @@ def sentences(found: Detection, read: Sequence[Trace], rate: Throughput | None) 
         return "\n".join([f"{found.unit}s of {found.step_s:.3f} s, no epochs ({how}{samples and f'{samples} cycle'})", *about])
     unit = found.unit or "epoch"
     lines = [f"{count(len(found.epochs), unit)}, period {found.period_s:.3f} s ({how}{samples and f'{samples} {unit}'})"]
+    lines += (
+        [] if found.confidence >= SURE else [f"confidence below {SURE}: too unsure for predict and recommend to give seconds"]
+    )
     lines += about
     if len(found.stretches) > 1:
         lines += ["the period changes; this is the period of the longest stretch:", *_stretches(found.stretches, origin, unit)]

@@ -116,7 +116,9 @@ def predict(
 def needs_seconds(result: JobResult, epochs: int | None) -> None:
     """Refuse ``--epochs`` where only ratios are known, with an InputError."""
     if epochs is not None and result.profile.epoch_s is None:
-        raise InputError("no epochs were found, so there are only ratios: --epochs needs seconds; record a trace with epochs")
+        raise InputError(
+            f"{result.slowest.no_seconds}, so there are only ratios, and --epochs needs seconds: record more of the job"
+        )
 
 
 def _explanations(result: JobResult) -> dict[str, list[Effect]]:

@@ -43,7 +43,7 @@ def _seen(source: Source, which: str) -> str:
     where = f"{which}from {profile.gpu}{' (simulated)' if profile.simulated else ''}"
     metrics = ["no activity metric recorded"] if profile.feature_set == "none" else []
     if profile.epoch_s is None:
-        return "; ".join([f"{where}: no epochs found, so ratios only", *metrics])
+        return "; ".join([f"{where}: {source.no_seconds}, so ratios only", *metrics])
     found = f"{seconds_text(profile.epoch_s)} per {profile.unit}{source.kind}"
     if profile.epoch_s_low is not None:
         between = interval_text(profile.epoch_s_low, profile.epoch_s_high)

@@ -56,7 +56,7 @@ def recommend_text(result: JobResult) -> str:
 def job_title(result: JobResult) -> str:
     """What is to run, in a few words."""
     profile, work = result.profile, result.work
-    what, gpus = "ratios only (no epochs found)", profile.gpus
+    what, gpus = f"ratios only ({result.slowest.no_seconds})", profile.gpus
     if profile.unit:
         what = f"{'one ' + profile.unit if work is None else count(work.epochs, profile.unit)}{result.slowest.kind}"
     return f"{what} of a job seen on {f'{gpus} x ' * (gpus > 1)}{profile.gpu}{' (simulated telemetry)' * profile.simulated}"

@@ -209,7 +209,7 @@ def _row(
     if row.usd is None or row.seconds is None:
         if limits.deadline_s is not None or limits.budget_usd is not None:
             raise InputError(
-                "no epochs were found in this trace, so there are only ratios: --deadline and --budget need seconds"
+                "no epochs were found with enough confidence, so there are only ratios: --deadline and --budget need seconds"
             )
         return row
     return replace(

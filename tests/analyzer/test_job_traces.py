@@ -345,6 +345,15 @@ def test_a_step_has_more_than_nothing_in_it(command: str, value: str, seen: str,
 # Two jobs on one GPU ------------------------------------------------------------------------------------------------------
 
 
+def test_epochs_that_are_too_unsure_are_not_called_none(found: Callable[..., Path], shown: Callable[..., str]) -> None:
+    trace = found(confidence=0.76)
+    assert "confidence below 0.8: too unsure for predict and recommend to give seconds" in shown("detect", trace)
+    for command in ("predict", "recommend"):
+        text = shown(command, trace)
+        assert "epochs found with confidence 0.76 only" in text and "no epochs found" not in text
+    assert main(["predict", str(trace), "--epochs", "9"]) == 2
+
+
 def test_a_second_job_is_named_by_every_command(found: Callable[..., Path], shown: Callable[..., str]) -> None:
     sentence = "two jobs share the GPU: besides 12.0 s it shows a cycle of 31.0 s"
     jobs = (Job(12.0, (), 0.9), Job(31.0, (), 0.9))
