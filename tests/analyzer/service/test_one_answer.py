@@ -73,10 +73,10 @@ def test_command_http_and_fleet_give_one_document(found: str, client: TestClient
 
 # Of the commands before both documents were one with those of HTTP: programs may read them.
 _OLD = {
-    "predict": "recipe source epoch_s unit cycle samples_per_s tokens_per_s epoch_s_low epoch_s_high epochs first_epoch_s stalls "
-    "stall_s simulated feature_set precision notes predictions",
-    "recommend": "recipe source simulated gpus epochs unit cycle samples_per_s tokens_per_s precision objective market memory_bytes "
-    "memory_reserved cheapest fastest recommendations left_out decision verdict notes",
+    "predict": "recipe source epoch_s unit cycle samples_per_s tokens_per_s epoch_s_low epoch_s_high epochs first_epoch_s "
+    "stalls stall_s simulated feature_set precision notes predictions",
+    "recommend": "recipe source simulated gpus epochs unit cycle samples_per_s tokens_per_s precision objective market "
+    "memory_bytes memory_reserved cheapest fastest recommendations left_out decision verdict notes",
 }
 _OLD_ROWS = {
     "predict": "gpu ratio seconds low high why ratio_low ratio_high route support features by_precision gpus batch waits fits "
