@@ -12,6 +12,7 @@ import logging
 import sqlite3
 import threading
 import time
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -37,7 +38,7 @@ CREATE TABLE IF NOT EXISTS epoch (
 CREATE TABLE IF NOT EXISTS source (kind TEXT NOT NULL, name TEXT NOT NULL, status TEXT NOT NULL, PRIMARY KEY (kind, name));
 CREATE TABLE IF NOT EXISTS watcher (one INTEGER PRIMARY KEY CHECK (one = 1), health TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS plan (job TEXT PRIMARY KEY, plan TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS job (id TEXT PRIMARY KEY, told REAL NOT NULL, record TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS job (id TEXT PRIMARY KEY, told REAL NOT NULL, record BLOB NOT NULL);
 """
 _WRITE_REPORT = "INSERT OR REPLACE INTO gpu (uuid, told, by_node, report) VALUES (?, ?, ?, ?)"
 _DROP_EPOCH = "DELETE FROM epoch WHERE gpu = ? AND start = ?"
@@ -232,7 +233,10 @@ class StateStore:
     def write_jobs(self, records: Mapping[str, Mapping[str, Any]], *, gone: Iterable[str] = ()) -> None:
         """Keep what the service told of these jobs last, and drop those that are part of another now, or too old."""
         now, left = time.time(), list(gone)
-        rows = [(job, now, json.dumps(dict(record), allow_nan=False)) for job, record in records.items()]
+        # Compressed: an answer repeats its keys for every GPU and instance, and is written again with each epoch.
+        rows = [
+            (job, now, zlib.compress(json.dumps(dict(record), allow_nan=False).encode(), 1)) for job, record in records.items()
+        ]
         self._write(
             ("INSERT OR REPLACE INTO job (id, told, record) VALUES (?, ?, ?)", rows),
             ("DELETE FROM job WHERE id = ?", [(job,) for job in left]),
@@ -241,7 +245,8 @@ class StateStore:
 
     def jobs(self) -> dict[str, tuple[float, Any]]:
         """What was told of each job last, and when [unix s], by id."""
-        return {job: (told, json.loads(record)) for job, told, record in self._rows("SELECT id, told, record FROM job")}
+        rows = self._rows("SELECT id, told, record FROM job WHERE typeof(record) = 'blob'")  # an older version wrote text
+        return {job: (told, json.loads(zlib.decompress(record))) for job, told, record in rows}
 
     def plans(self) -> dict[str, dict[str, Any]]:
         """What operators said, by job."""
