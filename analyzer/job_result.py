@@ -27,6 +27,30 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class JobQuestion:
+    """What to answer of a job.
+
+    Attributes:
+        targets: any names of GPUs; None: all of the catalogue.
+        work: the whole job, to answer for that too; left out, with a note, where no epochs were found.
+        gpus: of the job; None: as many as have a source, or as a profile says.
+        target_gpus, batch_may_grow, need: as `predict_job` has them.
+        samples_per_step, tokens_per_step: of all GPUs together, for the throughput.
+        renting: what a recommendation must keep; None: no recommendation. It needs all GPUs of the catalogue as targets.
+    """
+
+    targets: Sequence[str] | None = None
+    work: Work | None = None
+    gpus: int | None = None
+    target_gpus: int | None = None
+    batch_may_grow: bool = False
+    samples_per_step: float | None = None
+    tokens_per_step: float | None = None
+    need: MemoryNeed | None = None
+    renting: Renting | None = None
+
+
+@dataclass(frozen=True)
 class JobResult:
     """A job on other GPUs, and where to run it.
 
@@ -89,60 +113,49 @@ class JobResult:
 def answer_job(
     read: Sequence[Source],
     predictor: Predictor | PaperPredictor,
-    instances: Sequence[Instance] | None = None,
+    instances: Sequence[Instance],
+    question: JobQuestion,
     *,
-    targets: Sequence[str] | None = None,
-    work: Work | None = None,
-    gpus: int | None = None,
-    target_gpus: int | None = None,
-    batch_may_grow: bool = False,
-    samples_per_step: float | None = None,
-    tokens_per_step: float | None = None,
-    need: MemoryNeed | None = None,
     of_job: Sequence[str] = (),
-    renting: Renting | None = None,
 ) -> JobResult:
     """Predict a job on other GPUs, and rank what can be rented for it.
 
     Args:
         read: one source per GPU of the job that says something.
         predictor: how to predict.
-        instances: what can be rented, with prices; None: ours.
-        targets: any names of GPUs; None: all of the catalogue.
-        work: the whole job, to answer for that too; left out, with a note, where no epochs were found.
-        gpus: of the job; None: as many as were read, or as a profile says.
-        target_gpus, batch_may_grow, need: as `predict_job` has them.
-        samples_per_step, tokens_per_step: of all GPUs together, for the throughput.
+        instances: what can be rented, and what it costs.
+        question: what to answer.
         of_job: sentences on how the sources came to be.
-        renting: what a recommendation must keep; None: no recommendation. It needs all GPUs of the catalogue as targets.
 
     Raises:
         InputError: no source, all of them idle, not comparable, a GPU that is not known, or limits that cannot be kept.
     """
     if not read:
         raise InputError("a prediction needs the profile of at least one GPU; send one")
-    sources, doubts = comparable(on_gpus(read, gpus))
+    sources, doubts = comparable(on_gpus(read, question.gpus))
     catalog = with_own(predictor.catalog, sources)
     if catalog is not predictor.catalog:
         predictor = replace(predictor, catalog=catalog)
     slowest = slowest_of(sources)
-    rate = throughput_of(slowest, samples_per_step, tokens_per_step)
+    per_step, work, need = (question.samples_per_step, question.tokens_per_step), question.work, question.need
+    rate = throughput_of(slowest, *per_step)
     notes = [*said_once([(source.name, note) for source in sources for note in source.notes], len(read)), *of_job, *doubts]
-    notes += [NO_STEP] if rate is None and (samples_per_step or tokens_per_step) else []
+    notes += [NO_STEP] if rate is None and any(per_step) else []
     if work is not None and slowest.profile.epoch_s is None:
         notes.append(f"the time of the whole job is not known: {slowest.no_seconds}, so there are only ratios")
         work = None
-    names = None if targets is None else [catalog.resolve(name).name for name in targets]
+    names = None if question.targets is None else [catalog.resolve(name).name for name in question.targets]
     epochs = None if work is None else work.epochs
+    grows = question.batch_may_grow
     answers = predict_job(
-        predictor, catalog, sources, names, epochs, target_gpus=target_gpus, batch_may_grow=batch_may_grow, need=need
+        predictor, catalog, sources, names, epochs, target_gpus=question.target_gpus, batch_may_grow=grows, need=need
     )
     notes.append(of_precision(slowest, answers) if isinstance(predictor, Predictor) else predictor.note(slowest.profile))
-    notes.append(of_gpus_and_batch(sources, answers, batch_may_grow=batch_may_grow))
+    notes.append(of_gpus_and_batch(sources, answers, batch_may_grow=grows))
     notes += of_memory(sources, answers, need)
     recommended = None
-    if renting is not None and instances is not None:
-        recommended = recommend_job(sources, answers, predictor, instances, renting, work=work, need=need)
+    if question.renting is not None:
+        recommended = recommend_job(sources, answers, predictor, instances, question.renting, work=work, need=need)
     current = None if recommended is None or recommended.on.assumed else recommended.current
     idle = waits_of(slowest, read, instances, None if current is None else current.usd_per_hour)
     return JobResult(

@@ -20,7 +20,7 @@ from ..regressor import Predictor, load_catalog
 from ..regressor.precision import Precision
 from .errors import InputError
 from .instances import Instance, load_instances
-from .job_result import JobResult, answer_job
+from .job_result import JobQuestion, JobResult, answer_job
 from .profiles import Source, read_sources, with_precision
 from .recommendation import Limits, Objective, Work
 from .recommendations import Recommended, Renting
@@ -203,10 +203,12 @@ class Job:
             self.sources,
             _predictor(),
             _instances(),
-            targets=names,
-            work=None if epochs is None else Work(epochs),
-            target_gpus=target_gpus,
-            batch_may_grow=batch_may_grow,
+            JobQuestion(
+                targets=names,
+                work=None if epochs is None else Work(epochs),
+                target_gpus=target_gpus,
+                batch_may_grow=batch_may_grow,
+            ),
             of_job=self.notes,
         )
         return Predictions(result)
@@ -231,10 +233,10 @@ class Job:
             InputError: a limit that cannot be kept or read.
         """
         limits = Limits(_seconds(deadline), budget, regions, clouds, "spot" if spot else "on-demand")
-        work, renting = None if epochs is None else Work(epochs), Renting(objective, limits, data_parallel=data_parallel)
-        return Recommendations(
-            answer_job(self.sources, _predictor(), _instances(), work=work, of_job=self.notes, renting=renting)
+        question = JobQuestion(
+            work=None if epochs is None else Work(epochs), renting=Renting(objective, limits, data_parallel=data_parallel)
         )
+        return Recommendations(answer_job(self.sources, _predictor(), _instances(), question, of_job=self.notes))
 
 
 def read(*paths: str | Path, gpu: str | None = None, precision: Precision | None = None) -> Job:

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..detector import Cycle, Detection, detect
-from ..regressor import Catalog, Gpu, Profile, load_catalog
+from ..regressor import Catalog, Gpu, Profile
 from ..regressor.precision import Precision
 from .adapters import prometheus_json
 from .cycles import Throughput, second_job, throughput, waits
 from .errors import InputError
-from .instances import Instance, load_instances
+from .instances import Instance
 from .job_traces import APART, detect_together, read_job, shows, usd_per_hour
 from .profile_of_detection import LEAST_CONFIDENCE, profile_of_detection
 from .reasons import REASONS
@@ -202,15 +202,13 @@ def slowest_of(sources: Sequence[Source]) -> Source:
     return max(sources, key=lambda source: source.profile.epoch_s or 0.0)
 
 
-def waits_of(
-    job: Source, sources: Sequence[Source], instances: Sequence[Instance] | None, usd: float | None = None
-) -> list[str]:
-    """`waits` of a job's cycles, at ``usd`` per hour; None: the price of all of its GPUs by this price table, or ours."""
+def waits_of(job: Source, sources: Sequence[Source], instances: Sequence[Instance], usd: float | None = None) -> list[str]:
+    """`waits` of a job's cycles, at ``usd`` per hour; None: the price of all of its GPUs by this price table."""
     cycles = () if job.found is None else job.found.cycles
     if not waits(cycles):
         return []
     if usd is None:
-        usd = usd_per_hour([source.gpu.name for source in sources], instances or load_instances(None, load_catalog())[0])
+        usd = usd_per_hour([source.gpu.name for source in sources], instances)
     return waits(cycles, usd)
 
 

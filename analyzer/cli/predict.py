@@ -11,7 +11,8 @@ from ...regressor.explain import Effect
 from ...regressor.explain import explain as explain_ratio
 from ...regressor.precision import Precision
 from ..errors import InputError
-from ..job_result import JobResult, answer_job
+from ..instances import load_instances
+from ..job_result import JobQuestion, JobResult, answer_job
 from ..profiles import read_sources, with_precision
 from ..recommendation import Work
 from . import terminal
@@ -87,12 +88,15 @@ def predict(
     result = answer_job(
         [with_precision(source, precision) for source in read],
         load_predictor(recipe, model, catalog),
-        targets=targets or None,
-        work=None if epochs is None else Work(epochs),
-        target_gpus=target_gpus,
-        batch_may_grow=batch_may_grow,
-        samples_per_step=samples_per_step,
-        tokens_per_step=tokens_per_step,
+        load_instances(None, catalog)[0],
+        JobQuestion(
+            targets=targets or None,
+            work=None if epochs is None else Work(epochs),
+            target_gpus=target_gpus,
+            batch_may_grow=batch_may_grow,
+            samples_per_step=samples_per_step,
+            tokens_per_step=tokens_per_step,
+        ),
         of_job=of_job,
     )
     needs_seconds(result, epochs)

@@ -11,7 +11,7 @@ from ...regressor import load_catalog
 from ...regressor.precision import Precision
 from ..errors import InputError
 from ..instances import load_instances
-from ..job_result import answer_job
+from ..job_result import JobQuestion, answer_job
 from ..profiles import read_sources, with_precision
 from ..recommendation import Limits, MemoryNeed, Objective, Work
 from ..recommendation.memory_fit import GIB
@@ -146,13 +146,15 @@ def recommend(
         [with_precision(source, precision) for source in read],
         load_predictor(recipe, model, catalog),
         instances,
-        work=work,
-        batch_may_grow=batch_may_grow,
-        samples_per_step=samples_per_step,
-        tokens_per_step=tokens_per_step,
-        need=None if memory is None else _memory(memory),
+        JobQuestion(
+            work=work,
+            batch_may_grow=batch_may_grow,
+            samples_per_step=samples_per_step,
+            tokens_per_step=tokens_per_step,
+            need=None if memory is None else _memory(memory),
+            renting=Renting(objective, limits, machines, data_parallel),
+        ),
         of_job=[*of_job, *of_prices],
-        renting=Renting(objective, limits, machines, data_parallel),
     )
     needs_seconds(result, epochs)
     found = result.recommended

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from ..job_json import prediction_answer, recommendation_answer
-from ..job_result import JobResult
+from ..job_result import JobQuestion, JobResult
 from ..jobs.advisor import Advisor
 from ..jobs.answers import JobAnswer, JobPlan, VerdictAnswer
 from ..jobs.current_instance import rented
@@ -190,4 +190,4 @@ def _result(sources: Sequence[Source], reports: Sequence[Report], gpus: int, adv
     if on.instance is not None:  # jobs side by side on one machine cost one machine together
         on = replace(on, share=min(1.0, gpus / (on.instance.count * math.ceil(gpus / on.instance.count))))
     renting = replace(advisor.renting, machines=machines, on=on)
-    return advisor.answer(list(by_model.values()), gpus=gpus, renting=renting)
+    return advisor.answer(list(by_model.values()), JobQuestion(gpus=gpus, renting=renting))

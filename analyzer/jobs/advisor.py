@@ -8,11 +8,10 @@ import threading
 from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 from ...regressor import Catalog, Predictor, Profile, load_catalog
 from ..instances import Instance, load_instances
-from ..job_result import JobResult, answer_job
+from ..job_result import JobQuestion, JobResult, answer_job
 from ..profiles import Source
 from ..recommendation import Limits, Objective
 from ..recommendation import recommend as rank
@@ -80,19 +79,19 @@ class Advisor:
         """Day of the oldest price."""
         return min(one.date for one in self.instances)
 
-    def answer(self, sources: Sequence[Profile | Source], **question: Any) -> JobResult:
-        """Answer the job of these GPUs, as `answer_job` does with the same keywords.
+    def answer(self, sources: Sequence[Profile | Source], question: JobQuestion) -> JobResult:
+        """Answer the job of these GPUs.
 
         Args:
             sources: one per GPU of the job; a profile's GPU is looked up in the catalogue.
-            question: targets, work, renting and so on.
+            question: what to answer.
 
         Raises:
             InputError: as `answer_job`.
         """
         read = [self._source(number, one) for number, one in enumerate(sources)]
         with self._turns:
-            return answer_job(read, self._predictor, self.instances, **question)
+            return answer_job(read, self._predictor, self.instances, question)
 
     def _source(self, number: int, one: Profile | Source) -> Source:
         if isinstance(one, Source):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from ..job_json import prediction_answer
+from ..job_result import JobQuestion
 from ..jobs.answers import PredictionAnswer
 from ..recommendation import Work
 from ..service.questions import PredictionQuestion
@@ -43,11 +44,10 @@ class BlackBox:
 
 def predicted(advisor: Advisor, question: PredictionQuestion) -> PredictionAnswer:
     """What an advisor says to the question; raises InputError."""
-    result = advisor.answer(
-        question.profiles,
+    asked = JobQuestion(
         targets=question.targets,
         work=None if question.epochs is None else Work(question.epochs),
         target_gpus=question.target_gpus,
         batch_may_grow=question.batch_may_grow,
     )
-    return prediction_answer(result)
+    return prediction_answer(advisor.answer(question.profiles, asked))

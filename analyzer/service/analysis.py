@@ -10,13 +10,14 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pydantic import ValidationError
 
 from ..errors import InputError
 from ..instances import Market
 from ..job_json import prediction_answer, recommendation_answer
+from ..job_result import JobQuestion
 from ..jobs.advisor import Advisor
 from ..jobs.answers import GpuAnswer, JobAnswer, JobPlan, PredictionAnswer, RecommendationAnswer
 from ..jobs.current_instance import Rented, rented
@@ -170,7 +171,8 @@ class Analysis:
         """
         record, sources = self._asked(job)
         plan = record.answer.plan
-        result = self._advisor.answer(sources, targets=targets, **_planned(plan, epochs), gpus=len(record.answer.gpus))
+        question = replace(_planned(plan, epochs), targets=targets, gpus=len(record.answer.gpus))
+        result = self._advisor.answer(sources, question)
         return _with_notes(prediction_answer(result), record.answer.notes)
 
     def recommendation(
@@ -187,7 +189,8 @@ class Analysis:
         limits = limits or own.limits
         on = self._rented(sources, len(answer.gpus), answer.plan, [report.device for report in record.reports], limits.market)
         renting = Renting(objective or own.objective, limits, len(answer.nodes), on=on)
-        result = self._advisor.answer(sources, **_planned(answer.plan, epochs), gpus=len(answer.gpus), renting=renting)
+        question = replace(_planned(answer.plan, epochs), gpus=len(answer.gpus), renting=renting)
+        result = self._advisor.answer(sources, question)
         return _with_notes(recommendation_answer(result), answer.notes)
 
     def set_plan(self, job: str, plan: JobPlan) -> None:
@@ -290,8 +293,8 @@ class Analysis:
         prediction, recommendation, notes = None, None, []
         try:
             renting = replace(self._advisor.renting, machines=question.machines, on=question.on)
-            planned = _planned(question.plan)
-            result = self._advisor.answer(question.sources, **planned, gpus=question.gpus, renting=renting)
+            asked = replace(_planned(question.plan), gpus=question.gpus, renting=renting)
+            result = self._advisor.answer(question.sources, asked)
             prediction, recommendation = prediction_answer(result), recommendation_answer(result)
         except ValueError as error:  # the InputError of any room
             notes.append(str(error))
@@ -357,11 +360,11 @@ class Analysis:
         )
 
 
-def _planned(plan: JobPlan, epochs: int | None = None) -> dict[str, Any]:
-    """What an operator says of a job, as `answer_job` takes it."""
+def _planned(plan: JobPlan, epochs: int | None = None) -> JobQuestion:
+    """A question with what an operator says of a job."""
     epochs = epochs or plan.epochs
     work = None if epochs is None else Work(epochs)
-    return {"work": work, "samples_per_step": plan.samples_per_step, "tokens_per_step": plan.tokens_per_step}
+    return JobQuestion(work=work, samples_per_step=plan.samples_per_step, tokens_per_step=plan.tokens_per_step)
 
 
 _Answer = TypeVar("_Answer", PredictionAnswer, RecommendationAnswer)

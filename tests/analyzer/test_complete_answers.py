@@ -13,6 +13,7 @@ import pytest
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.job_json import prediction_answer, recommendation_answer
+from epochcast.analyzer.job_result import JobQuestion
 from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.jobs.answers import PredictionAnswer, RecommendationAnswer
 from epochcast.analyzer.profile_of_detection import profile_of_detection
@@ -54,11 +55,11 @@ def advisor() -> Advisor:
 
 
 def predicted(advisor: Advisor, *profiles: Profile, **question: Any) -> PredictionAnswer:
-    return prediction_answer(advisor.answer(profiles, **question))
+    return prediction_answer(advisor.answer(profiles, JobQuestion(**question)))
 
 
 def recommended(advisor: Advisor, *profiles: Profile) -> RecommendationAnswer:
-    return recommendation_answer(advisor.answer(profiles, renting=Renting()))
+    return recommendation_answer(advisor.answer(profiles, JobQuestion(renting=Renting())))
 
 
 def _json(capsys: Capture, *arguments: str, ends: int = 0) -> dict[str, Any]:
@@ -106,7 +107,7 @@ def test_an_idle_job_is_refused(
     assert said.startswith(f"epochcast: {path}: the GPU is idle in it (gpu_utilization is 0 % on average)")
     assert said.count("\n") == 1
     with pytest.raises(InputError, match="the GPU is idle in it"):
-        advisor.answer([job(busy=0.0)])
+        advisor.answer([job(busy=0.0)], JobQuestion())
     time = np.arange(0, 120, 1.0)
     rows = pd.DataFrame({"time": time, "gpu_utilization": 0.0, "memory_used": 4e8, "power": 27.0})
     write_trace(Trace(rows, gpu="T4", source="nvml"), tmp_path / "idle.parquet")

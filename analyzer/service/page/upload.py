@@ -12,6 +12,7 @@ from starlette.datastructures import UploadFile
 from ....regressor.profile import Profile
 from ...errors import InputError
 from ...job_json import prediction_answer, recommendation_answer
+from ...job_result import JobQuestion
 from ...profiles import Source
 from ..json_bodies import crowded
 from ..parts import Parts
@@ -67,7 +68,7 @@ def answer_page(parts: Parts, address: str, sent: Sent) -> dict[str, Any]:
         WorkersBusyError: too many others sent something.
     """
     count = _count(sent.count)
-    result = parts.advisor.answer([_source(parts, sent)], gpus=count, renting=parts.advisor.renting)
+    result = parts.advisor.answer([_source(parts, sent)], JobQuestion(gpus=count, renting=parts.advisor.renting))
     answer = prediction_answer(result)
     return form_page(parts, address, sent) | {
         "answer": answer,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from ...job_json import recommendation_answer
+from ...job_result import JobQuestion
 from ...jobs.answers import PredictionAnswer, RecommendationAnswer
 from ...plugins.black_box import predicted
 from ...recommendation import Limits, Work
@@ -32,10 +33,9 @@ def predictions(served: Served, question: PredictionQuestion) -> PredictionAnswe
 def recommendations(served: Served, question: RecommendationQuestion) -> RecommendationAnswer:
     """Rank instances by cost or time, as `epochcast recommend` does, for a job of as many GPUs as there are profiles."""
     limits = Limits(question.deadline_s, question.budget_usd, question.regions, question.clouds, question.market)
-    result = served.advisor.answer(
-        question.profiles,
+    asked = JobQuestion(
         work=None if question.epochs is None else Work(question.epochs),
         batch_may_grow=question.batch_may_grow,
         renting=Renting(question.objective, limits, data_parallel=question.data_parallel),
     )
-    return recommendation_answer(result)
+    return recommendation_answer(served.advisor.answer(question.profiles, asked))

@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 from ....detector import Cycle, Reason, Unit
 from ....regressor.precision import Precision
 from ...job_json import prediction_answer, recommendation_answer
+from ...job_result import JobQuestion
 from ...jobs.answers import PredictionAnswer, RecommendationAnswer, Verdict
 from ...profiles import Source, with_precision
 from ...recommendation import Work
@@ -143,7 +144,8 @@ def predictions(
 ) -> PredictionAnswer:
     """Find the epochs, and predict how long the job takes on each target, as `epochcast predict` does."""
     work = None if epochs is None else Work(epochs)
-    return prediction_answer(served.advisor.answer([_source(served, upload, gpu, precision)], targets=target, work=work))
+    question = JobQuestion(targets=target, work=work)
+    return prediction_answer(served.advisor.answer([_source(served, upload, gpu, precision)], question))
 
 
 @router.post(
@@ -164,8 +166,8 @@ def recommendations(
     """Find the epochs, and rank instances by cost or time, as `epochcast recommend` does."""
     renting = Renting(wanted.objective, wanted.limits)
     work = None if epochs is None else Work(epochs)
-    result = served.advisor.answer([_source(served, upload, gpu, precision)], work=work, renting=renting)
-    return recommendation_answer(result)
+    question = JobQuestion(work=work, renting=renting)
+    return recommendation_answer(served.advisor.answer([_source(served, upload, gpu, precision)], question))
 
 
 def _source(served: Parts, upload: Upload, gpu: str | None, precision: Precision | None) -> Source:

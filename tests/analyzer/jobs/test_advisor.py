@@ -10,6 +10,7 @@ import pytest
 
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.job_json import prediction_answer, recommendation_answer
+from epochcast.analyzer.job_result import JobQuestion
 from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.jobs.answers import JobPlan, PredictionAnswer, RecommendationAnswer
 from epochcast.analyzer.jobs.current_instance import rented
@@ -23,13 +24,13 @@ from .made_reports import profile_of
 
 
 def predicted(advisor: Advisor, profiles: Sequence[Profile | Source], **question: Any) -> PredictionAnswer:
-    return prediction_answer(advisor.answer(profiles, **question))
+    return prediction_answer(advisor.answer(profiles, JobQuestion(**question)))
 
 
 def recommended(
     advisor: Advisor, profiles: Sequence[Profile | Source], *, work: Work | None = None, **renting: Any
 ) -> RecommendationAnswer:
-    return recommendation_answer(advisor.answer(profiles, work=work, renting=Renting(**renting)))
+    return recommendation_answer(advisor.answer(profiles, JobQuestion(work=work, renting=Renting(**renting))))
 
 
 def test_targets_and_unknown_names(advisor: Advisor) -> None:

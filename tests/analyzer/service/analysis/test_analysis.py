@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.job_result import JobResult
+from epochcast.analyzer.job_result import JobQuestion, JobResult
 from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.jobs.answers import JobAnswer, JobPlan
 from epochcast.analyzer.live.health import SourceStatus, WatcherHealth
@@ -206,8 +206,8 @@ def test_a_figure_that_is_not_finite_keeps_no_job_from_being_told(
 ) -> None:
     answer = Advisor.answer
 
-    def endless(self: Advisor, sources: Any, **question: Any) -> JobResult:
-        result = answer(self, sources, **question)
+    def endless(self: Advisor, sources: Any, question: JobQuestion) -> JobResult:
+        result = answer(self, sources, question)
         first, *others = result.answers
         endless = replace(first, predictions=(replace(first.prediction, high=math.inf),))
         return replace(result, answers=(endless, *others))
@@ -224,10 +224,10 @@ def test_a_job_that_fails_leaves_the_others_alone(
 ) -> None:
     answer = Advisor.answer
 
-    def fails(self: Advisor, sources: Any, **question: Any) -> JobResult:
+    def fails(self: Advisor, sources: Any, question: JobQuestion) -> JobResult:
         if sources[0].profile.epoch_s == 31.0:
             raise ZeroDivisionError
-        return answer(self, sources, **question)
+        return answer(self, sources, question)
 
     monkeypatch.setattr(Advisor, "answer", fails)
     bad = report("GPU-b", label="1", since=BEGAN + 500, period=31.0)
