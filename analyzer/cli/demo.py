@@ -49,6 +49,8 @@ def demo(out: Path) -> int:
     for name, part in (("live", live), ("replay", replay)):
         if "sentence" in part:
             terminal.say(f"{name}: {part['sentence']}")
+    if pick["cheapest"]:
+        terminal.say(f"{pick['verdict']['text']}: {pick['verdict']['why']}")
     for role in ("cheapest", "fastest"):
         if pick[role]:
             chosen = pick[role]

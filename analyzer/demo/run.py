@@ -17,14 +17,15 @@ from matplotlib.figure import Figure
 from ...detector import InputError as DetectorInputError
 from ...detector import detect
 from ...regressor import InputError as RegressorInputError
-from ...regressor import Prediction, Predictor, Profile, load_catalog
+from ...regressor import Prediction, Predictor, load_catalog
 from ..errors import AgentError, InputError
 from ..figures import cost_figure, detection_figure, predictions_figure
 from ..files import write_whole
 from ..instances import load_instances
+from ..job_result import JobQuestion, answer_job
 from ..labels import read_labels
-from ..profiles import profile_of
-from ..recommendation import recommend
+from ..profiles import Source, source_of
+from ..recommendations import Renting
 from .comparison import compare
 from .live import TrainerError, record_training
 from .replay import SPEED, gpu_trace, replay_trace
@@ -61,9 +62,9 @@ def run_demo(
     predictions: Sequence[Prediction] = ()
     recommendation: dict[str, Any] = {"cheapest": None, "fastest": None}
     try:
-        replay, profile = _replay(out, figures, progress)
+        replay, source = _replay(out, figures, progress)
         progress("predicting its epoch on every GPU")
-        predictions, recommendation = _predict(profile, figures)
+        predictions, recommendation = _answer(source, figures)
     except _FAILURES as error:
         problems.append(f"GPU trace: {error}.")
 
@@ -100,28 +101,32 @@ def _live(
     return summary, f"{trace.gpu or platform.machine()}, {os.cpu_count()} CPUs"
 
 
-def _replay(out: Path, figures: dict[str, Figure], progress: Callable[[str], object]) -> tuple[dict[str, Any], Profile]:
-    """Summary of the replayed GPU trace, and the profile made of it."""
+def _replay(out: Path, figures: dict[str, Figure], progress: Callable[[str], object]) -> tuple[dict[str, Any], Source]:
+    """Summary of the replayed GPU trace, and what predictions start from."""
     original, labels = gpu_trace()
     trace = replay_trace(original, labels, out, progress)
     progress("looking for its epochs")
-    profile, found = profile_of(trace, load_catalog())
-    title = f"{profile.gpu}, {'simulated' if trace.simulated else 'recorded'}, 10 Hz"
+    source = source_of(trace, "the replayed trace", load_catalog())
+    found, gpu = source.found, source.profile.gpu
+    assert found is not None  # of a trace
+    title = f"{gpu}, {'simulated' if trace.simulated else 'recorded'}, 10 Hz"
     figures["replay"] = detection_figure(trace, found, title=title, true_starts=labels.epoch_starts)
-    return {**compare(trace, labels, found), "simulated": trace.simulated, "gpu": profile.gpu, "speed": SPEED}, profile
+    return {**compare(trace, labels, found), "simulated": trace.simulated, "gpu": gpu, "speed": SPEED}, source
 
 
-def _predict(profile: Profile, figures: dict[str, Figure]) -> tuple[Sequence[Prediction], dict[str, Any]]:
-    """The predictions from a profile, and the cheapest and the fastest instance for it."""
-    predictions = Predictor.load().predict(profile)
-    catalog = load_catalog()
-    ranking = recommend(predictions, load_instances(None, catalog)[0], catalog)
+def _answer(source: Source, figures: dict[str, Figure]) -> tuple[Sequence[Prediction], dict[str, Any]]:
+    """The predictions for the job, and where to run it."""
+    result = answer_job([source], Predictor.load(), load_instances(None, load_catalog())[0], JobQuestion(renting=Renting()))
+    found, predictions = result.recommended, [answer.prediction for answer in result.answers]
+    assert found is not None
+    ranking = found.ranking
     assert ranking.cheapest is not None and ranking.fastest is not None  # nothing is asked that an instance could miss
-    figures["predictions"] = predictions_figure(predictions, profile.gpu)
-    if profile.epoch_s is not None:
+    figures["predictions"] = predictions_figure(predictions, source.profile.gpu)
+    if source.profile.epoch_s is not None:
         figures["cost"] = cost_figure(ranking.recommendations)
     return predictions, {
-        "unit": profile.unit or "epoch",
+        "unit": source.profile.unit or "epoch",
+        "verdict": found.verdict.to_json(),
         "cheapest": ranking.cheapest.to_json(),
         "fastest": ranking.fastest.to_json(),
     }
@@ -138,8 +143,7 @@ def _headline(live: dict[str, Any], replay: dict[str, Any], recommendation: dict
     kind = "Simulated" if replay["simulated"] else "Recorded"
     said = [part("Live training on this CPU", live), part(f"{kind} GPU trace", replay)]
     if recommendation["cheapest"]:
-        cheapest, fastest = recommendation["cheapest"]["instance"], recommendation["fastest"]["instance"]
-        said.append(f"Cheapest for that job: {cheapest}; fastest: {fastest}.")
+        said.append(f"{recommendation['verdict']['text']}.")
     return " ".join(said)
 
 

@@ -67,7 +67,12 @@ def summary(**changes: Any) -> dict[str, Any]:
         "live": {**hit, "framework": "numpy", "images": 512, "losses": [2.3, 0.4], "accuracies": [0.1, 0.9]},
         "replay": {**hit, "simulated": True, "gpu": "T4", "speed": 60.0},
         "predictions": [prediction.to_json() for prediction in predictions()],
-        "recommendation": {"unit": "epoch", "cheapest": ranked[0].to_json(), "fastest": ranked[-1].to_json()},
+        "recommendation": {
+            "unit": "epoch",
+            "verdict": {"action": "move", "text": "Move to <b>", "why": "it is cheaper"},
+            "cheapest": ranked[0].to_json(),
+            "fastest": ranked[-1].to_json(),
+        },
         "command": "epochcast demo",
         "started": "2026-01-01T00:00:00+00:00",
         "seconds": 60.0,
