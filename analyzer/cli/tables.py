@@ -6,7 +6,7 @@ import sys
 import textwrap
 from collections.abc import Sequence
 
-from ..words import between, time_unit
+from ..words import between, number, time_unit
 from .terminal import width
 
 _BETWEEN = 2
@@ -75,8 +75,8 @@ def with_prefix(value: float, unit: str) -> str:
     """Three significant digits with a decimal prefix, e.g. ``512 J``, ``12.3 kJ``, ``1.49 GHz``."""
     for size, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
-            return f"{value / size:.3g} {prefix}{unit}"
-    return f"{value:.3g} {unit}"
+            return f"{number(value / size)} {prefix}{unit}"
+    return f"{number(value)} {unit}"
 
 
 def figure(value: float | None) -> str:
