@@ -8,7 +8,7 @@ from typing import Any
 
 from ..backends.occupancy.answer import NOTHING_CLAIMED
 from ..backends.occupancy.batch_sweep import WITHIN
-from ..words import number
+from ..words import count, number
 from .tables import seconds_text, table
 
 _LABELS = {
@@ -33,7 +33,7 @@ def labels_text(labels: str) -> str:
 
 def fitted_text(model: Mapping[str, Any]) -> str:
     """What a predictor rests on, and how far off it is on networks that were left out."""
-    rows = f"{model['rows']} rows of {len(model['networks'])} networks on {', '.join(model['gpus'])}"
+    rows = f"{count(model['rows'], 'row')} of {count(len(model['networks']), 'network')} on {', '.join(model['gpus'])}"
     fitted = f"{model['model']}, fitted on {rows}; {TARGETS[model['target']]}"
     if model["mape"] is None:
         return f"{fitted}\nhow far off it is on other networks is not known: too few to leave some out, or it was not tried"

@@ -10,8 +10,8 @@ from ..words import between, number, time_unit
 from .terminal import width
 
 _BETWEEN = 2
-_FIRST_TO_GO = ("priced", "cloud", "rests on", "power", "energy per epoch", "90 % interval")  # where there is no room for all
-_NARROWEST = 20  # of a column of prose
+_FIRST_TO_GO = ("priced", "cloud", "power", "energy per epoch", "rests on", "90 % interval")  # where there is no room for all
+_NARROWEST = 16  # of a column of prose
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, prose: bool = False) -> str:
