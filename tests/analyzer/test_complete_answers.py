@@ -169,7 +169,7 @@ def test_the_batch_stays_unless_it_may_grow(file: Callable[[Profile], str], caps
     path = file(job())
     stays, grows = (_json(capsys, "predict", path, *more) for more in ((), ("--batch-may-grow",)))
     assert any(note.startswith("assumed: the batch stays the same") for note in stays["notes"])
-    assert any(note.startswith("the batch grows with a GPU's memory") for note in grows["notes"])
+    assert any(note.startswith("assumed: the batch grows with a GPU's memory") for note in grows["notes"])
     before, after = ({one["gpu"]: one for one in answer["predictions"]} for answer in (stays, grows))
     assert {one["batch"] for one in before.values()} == {1.0}
     assert after["A100 SXM4 80GB"]["batch"] == pytest.approx(2**1.15, rel=1e-3)
