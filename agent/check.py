@@ -1,5 +1,6 @@
 """What this node can measure, from which source, and why not the rest."""
 
+import textwrap
 from collections import defaultdict
 from dataclasses import asdict
 from pathlib import Path
@@ -89,8 +90,8 @@ def unsupported(root: Path = Path("/")) -> list[str]:
     return problems
 
 
-def text(found: dict[str, Any]) -> str:
-    """Return the report for a reader."""
+def text(found: dict[str, Any], columns: int | None = None) -> str:
+    """Return the report for a reader, as wide as a terminal of ``columns``; None where it goes elsewhere."""
     reasons = {source["name"]: source["reason"] for source in found["sources"]}
     lines = []
     for gpu in found["gpus"]:
@@ -104,7 +105,21 @@ def text(found: dict[str, Any]) -> str:
             if names:
                 lines.append(f"   {tier}: {', '.join(names)}")
     lines.append("sources:")
-    lines += [f"   {name}: {f'does not work: {reason}' if reason else 'works'}" for name, reason in reasons.items()]
+    for name, reason in reasons.items():
+        lines.append(f"   {name}: {'does not work: ' + reason.removeprefix(f'source {name!r} ') if reason else 'works'}")
     missing = [problem for problem in found["problems"] if not problem.startswith(tuple(f"source {name}:" for name in reasons))]
     lines += ["not measured:", *(f"   {problem}" for problem in missing)] if missing else []
-    return "\n".join(lines)
+    return "\n".join(lines if columns is None else (_wrapped(line, columns) for line in lines))
+
+
+def _wrapped(line: str, columns: int) -> str:
+    indent = " " * (len(line) - len(line.lstrip()))
+    # Paths and commands are copied: they stay whole.
+    wrapper = textwrap.TextWrapper(
+        columns,
+        initial_indent=indent,
+        subsequent_indent=f"{indent}  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return line if len(line) <= columns else wrapper.fill(line.strip())

@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -19,10 +20,10 @@ from .install import add_commands, install, uninstall
 from .sources import SOURCES
 
 EPILOG = """examples:
-  epochcast-agent                                      read this node's GPUs, else its CPUs
-  epochcast-agent --replay trace.csv --speed 10        play a recorded trace ten times as fast
-  epochcast-agent check --json                         what can be measured here
-  sudo epochcast-agent install                         run as a systemd service from now on
+  epochcast-agent                                read this node's GPUs, or CPUs
+  epochcast-agent --replay trace.csv --speed 10  replay ten times as fast
+  epochcast-agent check --json                   what can be measured here
+  sudo epochcast-agent install                   run as a systemd service
 """
 
 
@@ -89,7 +90,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if unheeded:
                 parser.error(f"check takes no --{unheeded[0].replace('_', '-')}")
             found = report(load(path, settings))
-            sys.stdout.write((json.dumps(found, indent=2) if as_json else text(found)) + "\n")
+            columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+            sys.stdout.write((json.dumps(found, indent=2) if as_json else text(found, columns)) + "\n")
             return 0
         if command in ("install", "uninstall"):
             purge = settings.pop("purge", False)

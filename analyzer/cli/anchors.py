@@ -72,20 +72,22 @@ def anchors(gpu: str, count: int, data: Path | None, model: Path | None, gpus: P
             anchor["workload"],
             anchor["group"] or "-",
             seconds_text(expected),
-            f"{anchor['busy_share']:.0%}",
-            f"{anchor['covered']:.0%}",
+            f"{100 * anchor['busy_share']:.0f} %",
+            f"{100 * anchor['covered']:.0f} %",
         )
         for number, (anchor, expected) in enumerate(zip(chosen, seconds, strict=True), start=1)
     ]
     terminal.say(table(("", "workload", "group", f"epoch on {target.name}", "busy", "covered"), rows))
-    terminal.say("covered: how much of the spread between the library's workloads the anchors up to this one take away")
+    terminal.say("covered: the share of the differences between the known workloads that the anchors explain, down to this row")
     terminal.say(f"one epoch of each takes about {seconds_text(sum(seconds))} (from utilisation and data sheets alone)")
-    terminal.say("leave out what does not fit on the GPU; to measure fewer, take them from the top of the list")
+    terminal.say("leave out what does not fit on the GPU; to measure fewer, take the first ones")
     if mape:
         errors = ", ".join(f"{error:.1f} % with {number or 'none'}" for number, error in mape.items())
         terminal.say(f"mean error on GPUs left out of training, by how many anchors were measured: {errors}")
     if known:
-        terminal.say(f"the model has telemetry of the {target.name}: to measure more helps a new training, not a calibration")
+        terminal.say(
+            f"the model has telemetry of the {target.name} already: more of it helps to train a new one, not to calibrate"
+        )
     return 0
 
 
@@ -108,6 +110,6 @@ def _order(predictor: Predictor, data: Path | None, count: int) -> list[Anchor]:
 
 def _reason(anchor: Anchor) -> str:
     return (
-        f"busy {anchor['busy_share']:.0%} of the time on {anchor['gpu']}; with it the anchors cover {anchor['covered']:.0%} "
-        "of the spread between the library's workloads"
+        f"busy {100 * anchor['busy_share']:.0f} % of the time on {anchor['gpu']}; with it the anchors explain "
+        f"{100 * anchor['covered']:.0f} % of the differences between the known workloads"
     )

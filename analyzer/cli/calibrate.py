@@ -31,7 +31,8 @@ def calibrate(model: str, data: tuple[Path, ...], out: Path, gpus: Path | None, 
     """Sharpen MODEL (a folder, or the built-in `default` or `distributed`) with a few measurements.
 
     \b
-    Example: epochcast calibrate default --data anchors-on-t4/ --data anchors-on-l4/ --out my-model
+    Example: epochcast calibrate default --data anchors-on-t4/ \\
+                 --data anchors-on-l4/ --out my-model
              epochcast calibrate distributed --data my-runs.csv --out my-cluster
     """
     if is_distributed(model):

@@ -23,7 +23,7 @@ def campaign() -> None:
     """Train and record a list of workloads on this machine, to fill a corpus."""
 
 
-@campaign.command()
+@campaign.command(short_help="Run what a corpus still lacks of a plan.")
 @click.argument("plan")
 @click.option(
     "--out", type=click.Path(path_type=Path), metavar="CORPUS", help="Corpus folder to fill. [default: the plan's name]"

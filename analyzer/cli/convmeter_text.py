@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..backends.convmeter.answer import RATE_OF, main_phase, main_rates
-from ..words import money
-from .tables import figure, seconds_text, table, with_prefix
+from ..words import count, money, number
+from .tables import interval_text, seconds_text, table, with_prefix
 
 _FITS = {True: "fits", False: "does not fit", None: "may fit"}
 
@@ -23,7 +23,6 @@ def prediction_text(answer: Mapping[str, Any]) -> str:
         "\n".join(_batches(batches) for batches in answer["batches"]),
         _price(predictions, answer["gpu"]),
         rests_on(answer["fitted"]),
-        "\n".join(f"note: {note}" for note in answer["notes"]),
     ]
     return "\n\n".join(part for part in parts if part)
 
@@ -45,7 +44,6 @@ def blocks_text(answer: Mapping[str, Any]) -> str:
         f"{answer['network']} at {answer['image_size']} x {answer['image_size']}, batch {answer['batch']}, on {_where(answer)}",
         table(header, rows),
         rests_on(answer["fitted"]),
-        "\n".join(f"note: {note}" for note in answer["notes"]),
     ]
     return "\n\n".join(part for part in parts if part)
 
@@ -63,7 +61,7 @@ def rests_on(fitted: Mapping[str, Mapping[str, Any]]) -> str:
         )
         for phase, one in fitted.items()
     ]
-    return table(("fitted", "form", "points", "networks", "error on what was left out", "90 % interval"), rows)
+    return table(("fitted", "form", "points", "networks", "error if left out", "90 % interval"), rows)
 
 
 def _headline(answer: Mapping[str, Any]) -> str:
@@ -82,14 +80,16 @@ def _where(answer: Mapping[str, Any]) -> str:
 def _one(prediction: Mapping[str, Any]) -> str:
     """One batch on one number of devices, phase by phase."""
     nodes = f" in {prediction['nodes']} nodes" if prediction["nodes"] > 1 else ""
-    rows = [(phase, seconds_text(one["seconds"]), _interval(one, seconds_text)) for phase, one in prediction["phases"].items()]
+    rows = [
+        (phase, seconds_text(one["seconds"]), "-" if math.isnan(one["low"]) else interval_text(one["low"], one["high"]))
+        for phase, one in prediction["phases"].items()
+    ]
     lines = [
         f"batch {prediction['batch']} on {_devices(prediction['devices'])}{nodes}",
         table(("phase", "time", "90 % interval"), rows),
     ]
     lines += [
-        f"{name}: {figure(rate['value'])} images/s ({_interval(rate, figure)})"
-        for name, rate in prediction["images_per_second"].items()
+        f"{name}: {number(rate['value'])} images/s ({_ends(rate)})" for name, rate in prediction["images_per_second"].items()
     ]
     if prediction["epoch_seconds"] is not None:
         lines.append(f"epoch: {seconds_text(prediction['epoch_seconds'])}{_whole(prediction)}")
@@ -105,10 +105,10 @@ def _grid(answer: Mapping[str, Any]) -> str:
     phases = [phase for phase in ("inference", "step") if phase in first["phases"]]
     columns = {
         "devices": [str(one["devices"]) for one in predictions],
-        "nodes": [str(one["nodes"]) for one in predictions],
+        **({"nodes": [str(one["nodes"]) for one in predictions]} if any(one["nodes"] > 1 for one in predictions) else {}),
         "batch": [str(one["batch"]) for one in predictions],
         **{phase: [seconds_text(one["phases"][phase]["seconds"]) for one in predictions] for phase in phases},
-        f"{RATE_OF[main_phase(first['phases'])]} images/s": [figure(rate["value"]) for rate in main_rates(predictions)],
+        f"{RATE_OF[main_phase(first['phases'])]} images/s": [number(rate["value"]) for rate in main_rates(predictions)],
     }
     if answer["scaling"]:
         columns["speed-up"] = [f"{value:.2f}" for scaling in answer["scaling"] for value in scaling["speed_up"]]
@@ -122,14 +122,14 @@ def _grid(answer: Mapping[str, Any]) -> str:
     return table(list(columns), list(zip(*columns.values(), strict=True)))
 
 
-def _interval(ends: Mapping[str, float], text: Callable[[float], str]) -> str:
+def _ends(rate: Mapping[str, float]) -> str:
     """Both ends; too few networks were measured for any where they are not known."""
-    return "-" if math.isnan(ends["low"]) else f"{text(ends['low'])} to {text(ends['high'])}"
+    return "-" if math.isnan(rate["low"]) else f"{number(rate['low'])} to {number(rate['high'])}"
 
 
 def _memory(memory: Mapping[str, Any], *, known: bool) -> str:
     unit, name = (2.0**30, "GiB") if memory["high"] >= 1000 * 2.0**20 else (2.0**20, "MiB")
-    size = f"{memory['low'] / unit:.3g} to {memory['high'] / unit:.3g} {name}"
+    size = f"{number(memory['low'] / unit)} to {number(memory['high'] / unit)} {name}"
     if memory["capacity"] is None:
         return f"{size} (that of the device is not known)" if known else size
     return f"{size}, {_FITS[memory['fits']]}" + (f" in {memory['capacity'] / 2**30:.1f} GiB" if known else "")
@@ -162,8 +162,8 @@ def _scaling(scaling: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _devices(count: int) -> str:
-    return "1 device" if count == 1 else f"{count} devices"
+def _devices(number_of: int) -> str:
+    return count(number_of, "device")
 
 
 def _batches(batches: Mapping[str, Any]) -> str:
@@ -186,7 +186,7 @@ def _price(predictions: Sequence[Mapping[str, Any]], gpu: str | None) -> str:
             else f"cost: no on-demand price of a {gpu} is known; give a table of your own with --prices FILE"
         )
     rented = dict.fromkeys(
-        f"{one['count']} x {one['instance']} ({one['gpus_each']} GPUs) of {one['cloud']}"
+        f"{one['count']} x {one['instance']} ({count(one['gpus_each'], 'GPU')}) of {one['cloud']}"
         f"{'' if one['region'] == 'any' else ' in ' + one['region']} at {money(one['usd_per_hour'])}/h"
         for one in priced
     )

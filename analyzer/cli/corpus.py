@@ -29,7 +29,7 @@ def corpus() -> None:
     """Show what your measurements cover, merge corpora, and import logged runs."""
 
 
-@corpus.command()
+@corpus.command(short_help="Show what corpora cover and what is missing to train on them.")
 @_CORPORA
 @click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="TOML file with GPUs of your own.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
@@ -46,7 +46,7 @@ def report(corpora: tuple[Path, ...], gpus: Path | None, as_json: bool) -> int:
     return 0 if found.pairs else 1
 
 
-@corpus.command()
+@corpus.command(short_help="Merge several corpora into one.")
 @_CORPORA
 @click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Corpus folder to write to.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
@@ -65,7 +65,7 @@ def merge(corpora: tuple[Path, ...], out: Path, as_json: bool) -> int:
     return 0
 
 
-@corpus.command(name="import")
+@corpus.command(name="import", short_help="Import wandb or TensorBoard runs into a corpus.")
 @click.argument("runs", type=click.Path(exists=True, path_type=Path), nargs=-1, required=True, metavar="RUN...")
 @click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Corpus folder to write to.")
 @click.option(
@@ -97,7 +97,8 @@ def import_(runs: tuple[Path, ...], out: Path, as_json: bool, **options: Any) ->
 
     \b
     Example: epochcast corpus import wandb/run-* --out corpus
-             epochcast corpus import logs/ --trace run.parquet --workload resnet50 --out corpus
+             epochcast corpus import logs/ --trace run.parquet \\
+                 --workload resnet50 --out corpus
     """
     if options["trace"] is not None and len(runs) > 1:
         raise InputError(f"--trace is the telemetry of one run, and {len(runs)} are given; give one at a time")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from ..corpus.coverage import Coverage, DeviceCoverage, Missing, WorkloadCoverage
 from ..corpus.run import DETECTED, Run
 from ..words import count
-from .tables import seconds_text, table
+from .tables import interval_text, seconds_text, table
 
 _NEW = {"P2": "new workloads", "P3": "new models", "P4": "new GPUs"}
 _LISTED = 10
@@ -42,9 +42,8 @@ def run_text(run: Run) -> str:
 
 def _device_row(device: DeviceCoverage) -> tuple[str, ...]:
     tiers = ", ".join(name if len(device.metrics) == 1 else f"{name} {runs}" for name, runs in device.metrics.items())
-    busy = "-" if device.busy is None else f"{device.busy[0]:.0%} to {device.busy[1]:.0%}"
-    epochs = f"{seconds_text(device.epoch_s[0])} to {seconds_text(device.epoch_s[1])}"
-    return device.name, str(device.runs), str(device.workloads), tiers, epochs, busy
+    busy = "-" if device.busy is None else f"{100 * device.busy[0]:.0f} to {100 * device.busy[1]:.0f} %"
+    return device.name, str(device.runs), str(device.workloads), tiers, interval_text(*device.epoch_s), busy
 
 
 def _workload_row(workload: WorkloadCoverage, devices: list[str]) -> tuple[str, ...]:
@@ -63,7 +62,7 @@ def _missing_lines(missing: tuple[Missing, ...]) -> list[str]:
     for gpu, own in sorted(by_gpu.items()):
         listed = ", ".join(f"{one.workload} ({seconds_text(one.epoch_s)})" for one in own[:_LISTED])
         more = f" and {len(own) - _LISTED} longer ones" if len(own) > _LISTED else ""
-        lines.append(f"missing on {gpu}, with the seconds of an epoch elsewhere: {listed}{more}")
+        lines.append(f"missing on {gpu}, with the epoch time elsewhere: {listed}{more}")
     return lines
 
 

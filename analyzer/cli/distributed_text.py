@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..words import money
+from ..words import count, money, number
 from .tables import seconds_text, table, with_prefix
 
 _GIB = 2.0**30
@@ -28,7 +28,6 @@ def prediction_text(answer: Mapping[str, Any]) -> str:
         _memory(answer),
         cost_text(answer["cost"], answer["gpu"], answer["seconds"], answer["iterations"]),
         "\n".join(f"assumed: {note}" for note in answer["assumptions"]),
-        "\n".join(f"note: {note}" for note in answer["notes"]),
     ]
     return "\n\n".join(part for part in parts if part)
 
@@ -52,9 +51,9 @@ def _headline(answer: Mapping[str, Any]) -> str:
         where += f" in nodes of {answer['gpus_per_node']}, {answer['intra']}, {answer['inter']} between nodes"
     elif answer["gpus"] > 1:
         where += f", {answer['intra']}"
-    rates = [f"{answer['samples_per_second']:.4g} samples/s"]
+    rates = [f"{number(answer['samples_per_second'])} samples/s"]
     if answer["tokens_per_second"] is not None:
-        rates.append(f"{answer['tokens_per_second']:.4g} tokens/s")
+        rates.append(f"{number(answer['tokens_per_second'])} tokens/s")
     flops = flops_text(answer["model_flops"] / answer["seconds"] / answer["gpus"])
     lines = [
         f"{answer['model']} on {where}",
@@ -91,11 +90,11 @@ def cost_text(cost: Mapping[str, Any] | None, gpu: str, seconds: float, iteratio
     region = "" if cost["region"] == "any" else f" in {cost['region']}"
     return (
         f"cost: {money(cost['usd_per_iteration'])} per iteration{whole}, on {cost['count']} x {cost['instance']} "
-        f"({cost['gpus_each']} GPUs) of {cost['cloud']}{region} at {money(cost['usd_per_hour'])}/h (price of "
+        f"({count(cost['gpus_each'], 'GPU')}) of {cost['cloud']}{region} at {money(cost['usd_per_hour'])}/h (price of "
         f"{cost['price_of']})"
     )
 
 
 def flops_text(value: float) -> str:
     """FLOP/s with three significant digits."""
-    return f"{value / 1e12:.3g} TFLOP/s" if value >= 1e12 else with_prefix(value, "FLOP/s")
+    return f"{number(value / 1e12)} TFLOP/s" if value >= 1e12 else with_prefix(value, "FLOP/s")

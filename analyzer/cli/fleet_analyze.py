@@ -15,6 +15,7 @@ import click
 
 from ...extras import how_to_install
 from ..errors import InputError
+from ..words import count
 from . import progress, terminal
 from .old_names import spot_option
 
@@ -45,7 +46,7 @@ class _Moment(click.ParamType[float]):
         return seconds
 
 
-@click.command()
+@click.command(short_help="Analyse the traces of a whole fleet.")
 @click.argument("path")
 @click.option(
     "--out",
@@ -123,8 +124,10 @@ def analyze(
 
     \b
     Example: epochcast fleet analyze traces --out findings
-             epochcast fleet analyze s3://telemetry/2026-11 --out findings --scheduler tcp://10.0.0.1:8786
-             epochcast fleet analyze http://prometheus:9090 --out findings --from 2026-11-01 --to 2026-11-02
+             epochcast fleet analyze s3://telemetry/2026-11 --out findings \\
+                 --scheduler tcp://10.0.0.1:8786
+             epochcast fleet analyze http://prometheus:9090 --out findings \\
+                 --from 2026-11-01 --to 2026-11-02
     """
     needed = ("fsspec", "pebble") if scheduler is None else ("fsspec", "pebble", "distributed")
     if missing := [name for name in needed if importlib.util.find_spec(name) is None]:
@@ -201,7 +204,7 @@ def _workers(scheduler: str | None, processes: int | None) -> Workers:
 def _show(told: Progress) -> None:
     done = told.taken_over + told.done
     if done == told.traces and told.jobs:
-        progress.show(f"{told.jobs} jobs predicted")
+        progress.show(f"{count(told.jobs, 'job')} predicted")
         return
     line = f"{done} of {told.traces} traces"
     if told.taken_over:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from ..words import count, number
 from . import progress, terminal
 from .quantities import Duration
 
@@ -19,12 +20,12 @@ from .quantities import Duration
     "--minutes",
     type=Duration("minutes"),
     default=10.0,
-    show_default=True,
+    show_default="10",
     help="Length of the telemetry, at 10 rows a second: minutes, or 1h.",
 )
 @click.option("--seed", type=int, metavar="N", default=0, show_default=True, help="Seed; each one gives a different fleet.")
 @click.option(
-    "--broken", type=float, default=0.0, show_default=True, metavar="SHARE", help="Share of traces that cannot be read, 0 to 1."
+    "--broken", type=float, default=0.0, show_default="0", metavar="SHARE", help="Share of traces that cannot be read, 0 to 1."
 )
 @click.option(
     "--processes", type=click.IntRange(min=1), metavar="N", default=1, show_default=True, help="Number of worker processes."
@@ -39,7 +40,8 @@ def simulate(out: Path, gpus: int, minutes: float, seed: int, broken: float, pro
 
     \b
     Example: epochcast fleet simulate --out fleet --gpus 64 --minutes 10
-             epochcast fleet analyze fleet/traces --nodes fleet/nodes.csv --out findings
+             epochcast fleet analyze fleet/traces --nodes fleet/nodes.csv \\
+                 --out findings
     """
     from ..fleet.simulated import FleetSettings, write_fleet
 
@@ -56,7 +58,7 @@ def simulate(out: Path, gpus: int, minutes: float, seed: int, broken: float, pro
     if as_json:
         click.echo(json.dumps({"simulated": True, "out": str(out), **asdict(made)}, indent=2))
     else:
-        works = ", ".join(f"{number} {work}" for work, number in sorted(made.works.items(), key=lambda one: -one[1]))
-        what = f"{made.gpus} simulated GPUs of {made.nodes} nodes with {made.jobs} jobs ({works})"
-        terminal.say(f"{what}, {made.bytes / 1e6:.0f} MB: {out}")
+        works = ", ".join(f"{gpus} {work}" for work, gpus in sorted(made.works.items(), key=lambda one: -one[1]))
+        where = f"{count(made.gpus, 'simulated GPU')} in {count(made.nodes, 'node')} ({works})"
+        terminal.say(f"{where} with {count(made.jobs, 'job')}, {number(made.bytes / 1e6)} MB: {out}")
     return 0

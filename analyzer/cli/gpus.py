@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from ...regressor import load_catalog
+from ..words import number
 from . import terminal
 from .tables import table
 
@@ -33,7 +34,7 @@ def gpus(gpus: Path | None, as_json: bool) -> int:
             gpu.name,
             f"{gpu.compute_capability:.1f}" if gpu.vendor == "NVIDIA" else gpu.vendor,
             f"{gpu.sm_count}",
-            f"{2 * gpu.cuda_cores * gpu.boost_clock / 1e12:.3g}",
+            number(2 * gpu.cuda_cores * gpu.boost_clock / 1e12),
             f"{gpu.memory / 2**30:.0f}",
             f"{gpu.memory_bandwidth / 1e9:.0f}",
             f"{gpu.tdp:.0f}",
@@ -45,6 +46,6 @@ def gpus(gpus: Path | None, as_json: bool) -> int:
     terminal.say(table(_HEADER, rows, prose=True))
     if any(gpu.unverified for gpu in catalog.values()):
         terminal.say(
-            "unverified: figures that no source at hand confirms; an answer that rests on one names it (which: --json)"
+            "unverified: no source at hand confirms these figures (--json lists them); an answer that uses one names it"
         )
     return 0

@@ -76,7 +76,8 @@ def occupancy_of(
     too. A trace of `epochcast record` shows both as the hardware counted them (sm_occupancy, gpu_utilization).
 
     \b
-    Example: epochcast occupancy-of trace.json.gz --plot kernels.png --timeline time.png
+    Example: epochcast occupancy-of trace.json.gz --plot kernels.png \\
+                 --timeline time.png
     """
     if bin_width is not None and timeline is None:
         raise InputError(f"--bin {bin_width:g} is of no use without --timeline; name a figure to draw by it")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..backends.occupancy.launch.kernel_names import short_name
 from .tables import seconds_text, table
+from .terminal import width
 
 _NAME_LENGTH = 70
+_SHORTEST_NAME = 12
 _LISTED = 10
 _LIMITERS = {
     "warps": "warps (an SM holds no more)",
@@ -75,18 +78,14 @@ def _groups(title: str, name: str, groups: Sequence[Mapping[str, Any]]) -> Itera
     if not groups:
         return
     listed = sorted(groups, key=lambda one: -(one["seconds"] or 0.0))[:_LISTED]
-    rows = [
-        (
-            short_name(one[name] if one.get("device") is None else f"{one[name]} ({one['device']})", _NAME_LENGTH),
-            str(one["launches"]),
-            _seconds(one["seconds"]),
-            _percent(one["mean"]),
-            _percent(one["time_mean"]),
-        )
-        for one in listed
+    header = ("launches", "GPU time", "mean", "weighted by time")
+    figures = [
+        (str(one["launches"]), _seconds(one["seconds"]), _percent(one["mean"]), _percent(one["time_mean"])) for one in listed
     ]
+    names = [one[name] if one.get("device") is None else f"{one[name]} ({one['device']})" for one in listed]
+    room = _room(header, figures)
     yield ""
-    yield table((title, "launches", "GPU time", "mean", "weighted by time"), rows)
+    yield table((title, *header), [(short_name(one, room), *row) for one, row in zip(names, figures, strict=True)])
     if len(listed) < len(groups):
         yield f"… and {len(groups) - len(listed)} more (--json)"
 
@@ -101,9 +100,8 @@ def _kernels(kernels: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         "launches",
         "GPU time",
         "share",
-        "kernel",
     ]
-    rows = [
+    figures = [
         [
             _percent(one["grid"]),
             _percent(one["limit"]),
@@ -112,11 +110,21 @@ def _kernels(kernels: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             str(one["launches"]),
             _seconds(one["seconds"]),
             _percent(one["share"]),
-            short_name(one["kernel"], _NAME_LENGTH) + _configuration(one),
         ]
         for one in kernels
     ]
-    yield table(header, rows)
+    room = _room(header, figures)
+    rows = [[*row, short_name(one["kernel"], room) + _configuration(one)] for one, row in zip(kernels, figures, strict=True)]
+    yield table([*header, "kernel"], rows, prose=True)
+
+
+def _room(header: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    """Letters for a name beside these columns; on a terminal they should all be seen."""
+    columns = width(sys.stdout)
+    if columns is None:
+        return _NAME_LENGTH
+    taken = sum(2 + max(len(row[place]) for row in (header, *rows)) for place in range(len(header)))
+    return min(_NAME_LENGTH, max(_SHORTEST_NAME, columns - taken))
 
 
 def _configuration(kernel: Mapping[str, Any]) -> str:

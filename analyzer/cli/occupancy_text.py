@@ -8,6 +8,7 @@ from typing import Any
 
 from ..backends.occupancy.answer import NOTHING_CLAIMED
 from ..backends.occupancy.batch_sweep import WITHIN
+from ..words import count, number
 from .tables import seconds_text, table
 
 _LABELS = {
@@ -32,7 +33,7 @@ def labels_text(labels: str) -> str:
 
 def fitted_text(model: Mapping[str, Any]) -> str:
     """What a predictor rests on, and how far off it is on networks that were left out."""
-    rows = f"{model['rows']} rows of {len(model['networks'])} networks on {', '.join(model['gpus'])}"
+    rows = f"{count(model['rows'], 'row')} of {count(len(model['networks']), 'network')} on {', '.join(model['gpus'])}"
     fitted = f"{model['model']}, fitted on {rows}; {TARGETS[model['target']]}"
     if model["mape"] is None:
         return f"{fitted}\nhow far off it is on other networks is not known: too few to leave some out, or it was not tried"
@@ -49,7 +50,6 @@ def prediction_text(answer: Mapping[str, Any]) -> str:
         _predictions(answer),
         "\n".join(_batches(one) for one in answer["batches"]),
         fitted_text(answer["model"]) if answer["model"] is not None else answer["why"],
-        "\n".join(f"note: {note}" for note in answer["notes"]),
     ]
     return "\n\n".join(part for part in parts if part)
 
@@ -83,7 +83,7 @@ def _predictions(answer: Mapping[str, Any]) -> str:
     columns |= {
         f"kernels{mark}": [str(one["kernels"]) for one in modelled],
         f"step{mark}": [seconds_text(one["step_s"]) for one in modelled],
-        f"NVML utilisation{mark}": [percent(one["nvml_utilisation"]) for one in modelled],
+        f"NVML{mark}": [percent(one["nvml_utilisation"]) for one in modelled],
         f"memory{mark}": [_memory(one) for one in modelled],
     }
     legend = f"\n* {_MARKED}" if mark else ""
@@ -91,7 +91,7 @@ def _predictions(answer: Mapping[str, Any]) -> str:
 
 
 def _memory(modelled: Mapping[str, Any]) -> str:
-    gibibytes = f"{modelled['memory_bytes'] / 2**30:.3g} GiB"
+    gibibytes = f"{number(modelled['memory_bytes'] / 2**30)} GiB"
     return gibibytes if modelled["fits"] else f"{gibibytes}, does not fit"
 
 

@@ -9,6 +9,7 @@ import click
 
 from ..errors import InputError
 from . import terminal
+from .choices import one_of_many
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -57,7 +58,5 @@ spot_option = option_with_old_name(
 
 def method_option(methods: list[str], meaning: str) -> Callable[[Command], Command]:
     """How epochs are looked for, as ``method``; `evaluate` called it its recipe."""
-    choice = click.Choice(methods)
-    return option_with_old_name(
-        "--method", "method", "--recipe", choice, type=choice, default="track", show_default=True, help=meaning
-    )
+    asked = one_of_many(methods, meaning.rstrip("."))
+    return option_with_old_name("--method", "method", "--recipe", asked["type"], default="track", show_default=True, **asked)

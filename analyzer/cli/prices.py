@@ -19,7 +19,7 @@ from . import terminal
 from .group import Group
 from .tables import table
 
-_HEADER = ("instance", "cloud", "region", "gpu", "USD/h", "spot USD/h", "vCPUs", "memory GiB", "days old")
+_HEADER = ("instance", "cloud", "region", "gpu", "per hour", "spot per hour", "vCPUs", "memory GiB", "days old")
 
 
 @click.group(cls=Group)
@@ -59,7 +59,7 @@ def list_prices(path: Path | None, gpu: str | None, gpus: Path | None, as_json: 
     return 0 if instances else 1
 
 
-@prices.command(name="import")
+@prices.command(name="import", short_help="Turn a SkyPilot price list into a price table.")
 @click.argument("vms", type=click.Path(path_type=Path), metavar="VMS.csv")
 @click.option(
     "--cloud", required=True, metavar="NAME", help="Cloud of the list, by SkyPilot's name: aws, azure, gcp, lambda, ..."
@@ -83,7 +83,8 @@ def import_prices(
     this cloud are replaced and those of other clouds stay, so that several imports make one table.
 
     \b
-    Example: epochcast prices import vms.csv --cloud aws --region us-east-1 --date 2026-11-01 --out prices.csv
+    Example: epochcast prices import vms.csv --cloud aws --region us-east-1 \\
+                 --date 2026-11-01 --out prices.csv
     """
     catalog, cloud = load_catalog(gpus), cloud.strip().lower()
     if cloud not in CLOUDS:
@@ -127,12 +128,16 @@ def _row(one: Instance, today: date) -> tuple[str, ...]:
         one.cloud,
         one.region,
         one.gpu if one.count == 1 else f"{one.count} x {one.gpu}",
-        _number(one.usd_per_hour, ".4g"),
-        _number(one.spot_usd_per_hour, ".4g"),
+        _price(one.usd_per_hour),
+        _price(one.spot_usd_per_hour),
         _number(one.vcpus, "g"),
         _number(None if one.memory is None else one.memory / 2**30, "g"),
         str((today - one.date).days),
     )
+
+
+def _price(usd: float | None) -> str:
+    return "-" if usd is None else f"${usd:,.3f}"
 
 
 def _number(value: float | None, form: str) -> str:

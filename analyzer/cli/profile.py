@@ -29,7 +29,8 @@ def profile(trace: str, gpu: str | None, gpus: Path | None, workload: str | None
     The profile (JSON) has statistics of every GPU metric over the epochs found, without the first epoch and stalls.
 
     \b
-    Example: epochcast profile run.parquet --workload "resnet50|64|224" --group resnet50 --out run.json
+    Example: epochcast profile run.parquet --workload "resnet50|64|224" \\
+                 --group resnet50 --out run.json
     """
     source = read_source(trace, load_catalog(gpus), gpu)
     named = {key: value for key, value in (("workload", workload), ("group", group)) if value is not None}

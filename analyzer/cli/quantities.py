@@ -1,4 +1,4 @@
-"""Options that take a length of time or an amount of memory: a bare number in the option's own unit, or one with its unit."""
+"""Options that take a count, a length of time or an amount of memory; the last two as a bare number or with a unit."""
 
 from __future__ import annotations
 
@@ -43,6 +43,19 @@ class _Quantity(click.ParamType[float]):
             total += float(part[1]) * self.units[part[2]]
             place = part.end()
         return total if place and not text[place:].strip() else float("nan")
+
+
+class Count(click.ParamType[int]):
+    """A whole number from 1 to ``most``, which the help does not name: it only refuses nonsense."""
+
+    name = "integer, ≥ 1"
+
+    def __init__(self, most: int) -> None:
+        self._range = click.IntRange(1, most)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """See click."""
+        return int(self._range.convert(value, param, ctx))
 
 
 class Duration(_Quantity):

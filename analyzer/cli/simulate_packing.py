@@ -90,7 +90,7 @@ _MEASURED = "measured"
     "--mean-duration",
     type=Duration("seconds", above=0),
     default=12.0,
-    show_default=True,
+    show_default="12s",
     help="Mean time of a job that has a GPU to itself: seconds, or 5m.",
 )
 @click.option(
@@ -104,7 +104,7 @@ _MEASURED = "measured"
     type=click.FloatRange(0, 5),
     metavar="RATIO",
     default=0.0,
-    show_default=True,
+    show_default="0",
     help="Mean relative error of the predicted occupancy, 0 to 5.",
 )
 @click.option(
@@ -145,8 +145,10 @@ def simulate_packing(
 
     \b
     Example: epochcast simulate-packing --configurations occupancy.csv --gpu P40
-             epochcast simulate-packing --jobs queue.csv --gpus-total 8 --memory 80GB --policy occu --policy interference
-             epochcast simulate-packing --configurations occupancy.csv --gpu H200 --error 0.2 --plot packing.png
+             epochcast simulate-packing --jobs queue.csv --gpus-total 8 \\
+                 --memory 80GB --policy occu --policy interference
+             epochcast simulate-packing --configurations occupancy.csv \\
+                 --gpu H200 --error 0.2 --plot packing.png
     """
     slowdowns = _slowdowns(curves, colocation)
     catalog = load_catalog(gpus)

@@ -6,12 +6,12 @@ import sys
 import textwrap
 from collections.abc import Sequence
 
-from ..words import between, time_unit
+from ..words import between, number, time_unit
 from .terminal import width
 
 _BETWEEN = 2
-_FIRST_TO_GO = ("priced", "cloud", "rests on", "power", "energy per epoch", "90 % interval")  # where there is no room for all
-_NARROWEST = 20  # of a column of prose
+_FIRST_TO_GO = ("priced", "cloud", "power", "energy per epoch", "rests on", "90 % interval")  # where there is no room for all
+_NARROWEST = 16  # of a column of prose
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, prose: bool = False) -> str:
@@ -75,8 +75,8 @@ def with_prefix(value: float, unit: str) -> str:
     """Three significant digits with a decimal prefix, e.g. ``512 J``, ``12.3 kJ``, ``1.49 GHz``."""
     for size, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
-            return f"{value / size:.3g} {prefix}{unit}"
-    return f"{value:.3g} {unit}"
+            return f"{number(value / size)} {prefix}{unit}"
+    return f"{number(value)} {unit}"
 
 
 def figure(value: float | None) -> str:

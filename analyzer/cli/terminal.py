@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import textwrap
@@ -11,6 +12,10 @@ from typing import TextIO
 import click
 
 from ..words import plain
+from . import progress
+
+# Between a number and its unit: no line ends there.
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:%|ms|s|min|h|days|[kMG]?J|W|[MG]iB|GPUs?)(?![\w/]))")
 
 
 def width(stream: TextIO | None) -> int | None:
@@ -30,6 +35,7 @@ def say(text: str, *, err: bool = False, as_is: bool = False) -> None:
 
 def note(sentence: str) -> None:
     """Say on standard error what the reader of an answer has to know about it."""
+    progress.clear()
     say(f"epochcast: {sentence}", err=True)
 
 
@@ -43,6 +49,7 @@ def notes(sentences: Iterable[str]) -> None:
 def _wrapped(line: str, columns: int) -> str:
     if len(line) <= columns:
         return line
+    line = _BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", line)
     indent = " " * (len(line) - len(line.lstrip()))
     return textwrap.fill(
         line.strip(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date
 
+from ..words import count
 from .instance import Instance
 
 STALE_DAYS = 90
@@ -15,8 +16,9 @@ def stale(instances: Sequence[Instance], today: date) -> str | None:
     old = [one.date for one in instances if (today - one.date).days > STALE_DAYS]
     if not old:
         return None
+    are = "is" if len(old) == 1 else "are"
     return (
-        f"{len(old)} of {len(instances)} prices are older than {STALE_DAYS} days, the oldest of {min(old)}; check them, or "
-        "import newer ones from the SkyPilot catalog (epochcast prices import --help) and give them with --prices "
+        f"{len(old)} of {count(len(instances), 'price')} {are} older than {STALE_DAYS} days, the oldest of {min(old)}; check "
+        "them, or import newer ones from the SkyPilot catalog (epochcast prices import --help) and give them with --prices "
         "(setting `prices` of the service)"
     )

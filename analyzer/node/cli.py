@@ -17,9 +17,9 @@ from ..errors import InputError
 from .config import NodeConfig, load
 
 EPILOG = """examples:
-  epochcast serve --node                                   detect beside the agent on this machine, listen on port 9912
+  epochcast serve --node
   epochcast serve --node --config /etc/epochcast/node.toml
-  epochcast serve --node --agent http://127.0.0.1:9911 --host 0.0.0.0 --state ./node.db
+  epochcast serve --node --host 0.0.0.0 --state ./node.db
 """
 _NEEDED = {"scipy": "scipy", "urllib3": "urllib3", "numpy": "numpy", "prometheus_client": "prometheus-client"}
 
@@ -35,7 +35,7 @@ class _Parser(argparse.ArgumentParser):
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="epochcast serve --node",
-        description="Find the epochs of this node's GPUs in its agent's samples, and serve them and profiles over HTTP.",
+        description="Find the epochs of this node's GPUs in its agent's samples, and serve\nthem and profiles over HTTP.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         argument_default=argparse.SUPPRESS,

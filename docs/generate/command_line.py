@@ -2,6 +2,7 @@
 
 import argparse
 import inspect
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -59,7 +60,8 @@ def _help(text: str) -> tuple[str, list[str]]:
     prose_of, examples = [], []
     for block in inspect.cleandoc(text).split("\n\n"):
         if block.startswith("\b"):
-            lines = [line.strip().removeprefix("Example:").strip() for line in block.splitlines()[1:]]
+            whole = re.sub(r"\\\n\s*", "", block)  # one line for each command, however the help breaks it
+            lines = [line.strip().removeprefix("Example:").strip() for line in whole.splitlines()[1:]]
             examples += [line for line in lines if line]
         else:
             prose_of.append(" ".join(block.split()))
@@ -79,13 +81,13 @@ def _options(command: click.Command) -> str:
 def _kind(option: click.Option) -> str:
     if option.is_flag or option.count:
         return ""
-    if isinstance(option.type, click.Choice):
+    if isinstance(option.type, click.Choice) and not option.metavar:
         value = ", ".join(code(str(choice)) for choice in option.type.choices)
     elif isinstance(option.type, click.Path):
         value = "path"
     elif isinstance(option.type, click.IntRange | click.FloatRange):
         value = f"{option.type.name.removesuffix(' range')}{_range(option.type)}"
-    elif option.type.name == "text":
+    elif option.type.name in ("text", "choice"):
         value = code((option.metavar or "text").strip("[]")) if option.metavar else "text"
     else:
         value = option.type.name

@@ -8,16 +8,23 @@ from typing import Any, get_type_hints
 import pandas as pd
 from docstrings import meanings, summary
 from markdown import code, head, prose, table
+from pydantic import BaseModel
 from type_names import type_name
 
 from epochcast.analyzer import trace
 from epochcast.analyzer.corpus.run import OWN_COLUMNS, Run
 from epochcast.analyzer.instances.price_table import load_instances
+from epochcast.analyzer.jobs.answers import JobAnswer, PredictionAnswer, RecommendationAnswer
 from epochcast.analyzer.live import report
 from epochcast.detector.evaluation.labels import Labels
 from epochcast.regressor import Gpu, Profile
 from epochcast.regressor.corpora import run_table
 from epochcast.regressor.profile import SCHEMA as PROFILE_SCHEMA
+
+
+def _schema(kind: type[BaseModel]) -> str:
+    return str(kind.model_fields["schema_"].default)
+
 
 _GPU = report.Device(uuid="GPU-8f2c1f0a", label="0", name="Tesla T4", node="node-1", source="nvml")
 _STATISTICS = {"mean": 0.87, "std": 0.21, "min": 0.0, "p25": 0.9, "p50": 0.95, "p75": 0.97, "max": 1.0}
@@ -47,6 +54,34 @@ _LABELS = {
     "epoch_ends": [1_700_000_029.9, 1_700_000_060.1],
 }
 
+_ANSWERS_ARE = (
+    "Commands, HTTP API and fleets answer with the same JSON documents: one trace and the same settings give one document,\n"
+    "however you ask. The service fills the same documents for the jobs that it watches. The links lead to every field."
+)
+_ANSWERS = [
+    [
+        code(_schema(kind)),
+        f"[{kind.__name__}](http-api.md#{kind.__name__.lower()}-object)",
+        who,
+    ]
+    for kind, who in (
+        (
+            PredictionAnswer,
+            "`epochcast predict --json`; `POST /api/v1/predictions`, `POST /api/v1/traces/predictions`, "
+            "`GET /api/v1/jobs/{job}/prediction`; `prediction` of a job",
+        ),
+        (
+            RecommendationAnswer,
+            "`epochcast recommend --json`; `POST /api/v1/recommendations`, `POST /api/v1/traces/recommendations`, "
+            "`GET /api/v1/jobs/{job}/recommendation`; `recommendation` of a job",
+        ),
+        (
+            JobAnswer,
+            "`GET /api/v1/jobs/{job}`; the column `answer` of [a fleet's `jobs.parquet`](../fleet.md#the-tables)",
+        ),
+    )
+]
+
 
 def page() -> str:
     """docs/reference/file-formats.md."""
@@ -65,6 +100,7 @@ def page() -> str:
     for kind in (report.Device, report.EpochRecord, report.Owner):
         parts += [f"### {kind.__name__}", summary(kind), *_attributes(kind)]
     parts += [_json(_REPORT.to_json())]
+    parts += ["## Answers", _ANSWERS_ARE, table(["`schema`", "object", "who gives it"], _ANSWERS)]
     parts += [f"## Corpus: {code(run_table.SCHEMA)}", prose(run_table.__doc__ or ""), *_attributes(Run, OWN_COLUMNS)]
     parts += ["## Price table (CSV)", prose(load_instances.__doc__ or "").split("\n\n")[1]]
     parts += ["## GPUs of your own (TOML)", "One `[[gpu]]` table for each GPU.", prose(Gpu.__doc__ or ""), *_attributes(Gpu)]

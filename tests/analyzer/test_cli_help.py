@@ -1,4 +1,4 @@
-"""Every command and option has a help that is a phrase of its own, no fragment that only the option's name completes."""
+"""The help of every command fits a terminal of 80 columns, and no summary of a command is cut."""
 
 from collections.abc import Iterator
 
@@ -7,25 +7,34 @@ import pytest
 
 from epochcast.analyzer.cli import cli
 
-FRAGMENTS = ("Of ", "That ", "To ", "From ", "In ", "…", "[default", "Repeatable")
+_TOO_WIDE = pytest.mark.xfail(strict=True, reason="an example is wider than 80 columns")
 
 
-def _commands(command: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:
-    yield path, command
+def _commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    yield path
     if isinstance(command, click.Group):
-        context = click.Context(command)
-        for name in command.list_commands(context):
-            inner = command.get_command(context, name)
-            assert inner is not None
-            yield from _commands(inner, f"{path} {name}")
+        with click.Context(command) as context:
+            for name in command.list_commands(context):
+                inner = command.get_command(context, name)
+                if inner is not None and not inner.hidden:
+                    yield from _commands(inner, (*path, name))
 
 
-@pytest.mark.parametrize(("path", "command"), list(_commands(cli, "epochcast")))
-def test_every_command_and_option_has_a_help(path: str, command: click.Command) -> None:
-    assert command.help, path
-    for option in command.params:
-        if isinstance(option, click.Option):
-            text = option.help or ""
-            assert text and not text.startswith(FRAGMENTS), f"{path} {option.opts[0]}: {text!r}"
-            assert text.partition(" [default:")[0].endswith((".", ")")), f"{path} {option.opts[0]}: {text!r}"
-            assert text[0].isupper(), f"{path} {option.opts[0]}: {text!r}"
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, id=" ".join(path) or "epochcast", marks=[_TOO_WIDE] * (path in (("predict",), ("recommend",))))
+        for path in _commands(cli)
+    ],
+)
+def test_help_fits_a_terminal(path: tuple[str, ...]) -> None:
+    command: click.Command = cli
+    context = click.Context(cli, info_name="epochcast", terminal_width=80)
+    for name in path:
+        assert isinstance(command, click.Group)
+        inner = command.get_command(context, name)
+        assert inner is not None
+        command, context = inner, click.Context(inner, parent=context, info_name=name, terminal_width=80)
+    lines = command.get_help(context).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert not [line for line in lines if line.endswith("...") and not line.startswith("Usage:")]

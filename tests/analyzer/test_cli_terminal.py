@@ -54,3 +54,11 @@ def test_sentences_are_wrapped_on_a_terminal_alone(monkeypatch: pytest.MonkeyPat
     assert capsys.readouterr().out == (
         '{"a": "text that is longer than the terminal"}\n  a list\'s line goes on,\n    farther in\n'
     )
+
+
+def test_no_line_ends_between_a_number_and_its_unit(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _wide(monkeypatch, 21)
+    terminal.say("the epoch may take 12 % more, or 40 s less")
+    assert capsys.readouterr().out == "the epoch may take\n  12 % more, or 40 s\n  less\n"

@@ -209,6 +209,6 @@ def _small(cell: Cell, blocks: Sequence[NetworkMetrics]) -> list[str]:
     least = min(fit.ranges["flops"][0] for fit in cell.fits.values())
     small = sum(one.values["flops"] < least for one in blocks)
     return [
-        f"{small} of {len(blocks)} blocks have fewer FLOPs than anything measured, {least / 1e6:.3g} MFLOPs per image: "
-        "each is less sure than the interval tells"
+        f"{small} of {len(blocks)} blocks {'has' if small == 1 else 'have'} fewer FLOPs than anything measured "
+        f"({least / 1e6:.3g} MFLOPs per image): less is certain there than the interval says"
     ] * bool(small)

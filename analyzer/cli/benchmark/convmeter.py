@@ -67,7 +67,7 @@ from ..quantities import Duration
     "--budget",
     type=Duration("seconds", least=0),
     default=1200.0,
-    show_default=True,
+    show_default="20m",
     help="Time to measure for: seconds, or 20m, 1h.",
 )
 @click.option("--seed", type=int, metavar="N", default=0, show_default=True, help="Seed of the random order.")
@@ -95,7 +95,8 @@ def convmeter(
     DistributedDataParallel and measures only whole networks. Exits 1 if nothing could be measured.
 
     \b
-    Example: epochcast benchmark convmeter --device cuda --precision fp32 --precision amp-bf16 --budget 30m --out points.csv
+    Example: epochcast benchmark convmeter --device cuda --precision fp32 \\
+                 --precision amp-bf16 --budget 30m --out points.csv
     """
     try:
         from ...backends.convmeter.measurement import collection, plan

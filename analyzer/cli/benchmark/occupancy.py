@@ -54,7 +54,7 @@ _STEADY_SECONDS = {"cuda": 1.5, "cpu": 0.5}
     "--budget",
     type=Duration("seconds", least=0),
     default=1500.0,
-    show_default=True,
+    show_default="25m",
     help="Time to measure for: seconds, or 20m, 1h.",
 )
 @click.option("--seed", type=int, metavar="N", default=0, show_default=True, help="Seed of the configurations and their order.")
@@ -85,7 +85,8 @@ def occupancy(
     Steps that are short enough are also run and timed on the CPU. Exits 1 if the table stays empty.
 
     \b
-    Example: epochcast benchmark occupancy --device cuda --configurations 10 --budget 20m --out points.csv
+    Example: epochcast benchmark occupancy --device cuda --configurations 10 \\
+                 --budget 20m --out points.csv
     """
     try:
         from ...backends.occupancy.measurement.collection import collect

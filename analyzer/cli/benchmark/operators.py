@@ -36,7 +36,7 @@ _MODELS = ("llama-3.1-8b", "gpt-2-small", "bert-base", "vit-b/16", "resnet-50")
     "--budget",
     type=Duration("seconds", least=0),
     default=600.0,
-    show_default=True,
+    show_default="10m",
     help="Time to measure for: seconds, or 20m, 1h.",
 )
 @click.option("--seed", type=int, metavar="N", default=0, show_default=True, help="Seed of the order and the random operators.")
@@ -59,7 +59,8 @@ def operators(
     Predictions learn operator times from such a corpus or look them up in it. Exits 1 if nothing could be measured.
 
     \b
-    Example: epochcast benchmark operators --device cuda --precision bf16 --budget 15m --out operators.csv
+    Example: epochcast benchmark operators --device cuda --precision bf16 \\
+                 --budget 15m --out operators.csv
     """
     from ...backends.distributed.precision import precision_named
 

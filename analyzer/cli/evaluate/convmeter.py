@@ -20,6 +20,7 @@ from ...backends.convmeter.predictor import fit_predict
 from ...errors import InputError
 from ...plain_json import plain_json
 from .. import progress, terminal
+from ..choices import one_of_many
 from .convmeter_report import compared, report
 from .data_or_split import check_data_or_split
 
@@ -48,11 +49,7 @@ _PANELS = 5
     help="Leave out a family of networks, one architecture under all its names, or one network. [default: family]",
 )
 @click.option(
-    "--recipe",
-    type=click.Choice([*_RECIPES, "all"]),
-    default="default",
-    show_default=True,
-    help="Form of the performance model, or `all` to compare them.",
+    "--recipe", default="default", show_default=True, **one_of_many([*_RECIPES, "all"], "Form of the performance model")
 )
 @click.option(
     "--phase", type=click.Choice(list(PHASES)), help="Phase to predict. [default: step where measured, else inference]"
@@ -80,9 +77,12 @@ def convmeter(
 
     \b
     Example: epochcast evaluate convmeter --data points.csv --protocol model
-             epochcast evaluate convmeter --data benchmark-infer-amp-nchw-pt240-cu124-rtx3090.csv \\
-                 --features timm_layer_features.csv.gz --families timm_families.csv --plot steps.png
-             epochcast evaluate convmeter --train old.csv --test new.csv --recipe all
+             epochcast evaluate convmeter \\
+                 --data benchmark-infer-amp-nchw-pt240-cu124-rtx3090.csv \\
+                 --features timm_layer_features.csv.gz \\
+                 --families timm_families.csv --plot steps.png
+             epochcast evaluate convmeter --train old.csv --test new.csv \\
+                 --recipe all
     """
     check_data_or_split(data, train, test, protocol)
     test_table, *train_table = (

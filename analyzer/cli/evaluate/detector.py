@@ -62,7 +62,7 @@ _Result = TypeVar("_Result")
     show_default=True,
     help="Compare with each trace's epoch marks, or with MLPerf runs by their node power.",
 )
-@method_option([*METHODS, "all"], "Detection method, or `all` to compare them.")
+@method_option([*METHODS, "all"], "Detection method")
 @click.option(
     "--clock",
     type=click.Choice(["auto", "wall", "work"]),
@@ -85,7 +85,8 @@ def detector(
     \b
     Example: epochcast evaluate detector --data recordings/
              epochcast evaluate detector --data recordings/ --regimes changing/
-             epochcast evaluate detector --protocol mlperf --data power.csv.gz --events events.csv.gz
+             epochcast evaluate detector --protocol mlperf --data power.csv.gz \\
+                 --events events.csv.gz
     """
     if not data and regimes is None:
         raise InputError("nothing to evaluate: give --data PATH, --regimes DIR, or both")

@@ -85,9 +85,12 @@ def distributed(
 
     \b
     Example: epochcast evaluate distributed --data vtrain_multi_node.csv
-             epochcast evaluate distributed --data vtrain_multi_node.csv --protocol rows --rows 10 --recipe all
-             epochcast evaluate distributed --train old.csv --test new.csv --plot errors.png
-             epochcast evaluate distributed --protocol gpu --data end_to_end.csv --operators operators/ --probe 20
+             epochcast evaluate distributed --data vtrain_multi_node.csv \\
+                 --protocol rows --rows 10 --recipe all
+             epochcast evaluate distributed --train old.csv --test new.csv \\
+                 --plot errors.png
+             epochcast evaluate distributed --protocol gpu --data end_to_end.csv \\
+                 --operators operators/ --probe 20
     """
     check_data_or_split(data, train, test, protocol)
     if rows is not None and protocol != "rows":

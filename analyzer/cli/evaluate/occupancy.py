@@ -25,6 +25,7 @@ from ...backends.occupancy.predictor import DEFAULT_MODEL, unfitted
 from ...errors import InputError
 from ...plain_json import plain_json
 from .. import progress, terminal
+from ..choices import one_of_many
 from .data_or_split import check_data_or_split
 from .occupancy_report import compared, report
 
@@ -58,13 +59,7 @@ _QUICK = ("mean", "nearest", "boosting", _LAUNCHES)
     metavar="K",
     help=f"Leave networks out in K groups, for slow models. [default: one by one; {FOLDS} for {_CURVE}]",
 )
-@click.option(
-    "--recipe",
-    type=click.Choice([*MODELS, _LAUNCHES, "all"]),
-    default=DEFAULT_MODEL,
-    show_default=True,
-    help="Model to fit, or `all` to compare them.",
-)
+@click.option("--recipe", default=DEFAULT_MODEL, show_default=True, **one_of_many([*MODELS, _LAUNCHES, "all"], "Model to fit"))
 @click.option(
     "--target",
     type=click.Choice(TARGETS),
@@ -111,8 +106,10 @@ def occupancy(
 
     \b
     Example: epochcast evaluate occupancy --data points.csv
-             epochcast evaluate occupancy --data data/h200/occupancy_bench --recipe dnn-occu --folds 5 --plot occupancy.png
-             epochcast evaluate occupancy --data points.csv --protocol paper --recipe all
+             epochcast evaluate occupancy --data data/h200/occupancy_bench \\
+                 --recipe dnn-occu --folds 5 --plot occupancy.png
+             epochcast evaluate occupancy --data points.csv --protocol paper \\
+                 --recipe all
              epochcast evaluate occupancy --train old.csv --test new.csv
     """
     check_data_or_split(data, train, test, protocol)

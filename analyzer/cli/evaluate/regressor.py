@@ -70,8 +70,10 @@ def regressor(
     """Compare predicted with measured latency on other GPUs, next to simple rules.
 
     \b
-    Example: epochcast evaluate regressor --data cloud_hw_trainpred.csv --protocol P3
-             epochcast evaluate regressor --data cloud_hw_trainpred.csv --protocol P4-anchors --anchors 5
+    Example: epochcast evaluate regressor --data cloud_hw_trainpred.csv \\
+                 --protocol P3
+             epochcast evaluate regressor --data cloud_hw_trainpred.csv \\
+                 --protocol P4-anchors --anchors 5
              epochcast evaluate regressor --data rates.csv.gz --protocol new-gpu
              epochcast evaluate regressor --train old.csv --test new.csv
     """

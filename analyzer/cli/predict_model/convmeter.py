@@ -15,9 +15,10 @@ from ...instances import Instance, load_instances
 from ...plain_json import plain_json
 from .. import terminal
 from ..convmeter_text import blocks_text, prediction_text
+from ..quantities import Count
 
 _FILE = click.Path(path_type=Path)
-_COUNT = click.IntRange(1, 10**12)
+_COUNT = Count(10**12)
 
 
 @click.command("convmeter")
@@ -84,10 +85,13 @@ def convmeter(
     with the same images on each (weak scaling), or with --global-batch shared by all (strong scaling).
 
     \b
-    Example: epochcast predict-model convmeter --network resnet50 --model my-gpu --batch 32 --batch 64 --batch 128
-             epochcast predict-model convmeter --network resnet50 --model my-gpu --devices 1 --devices 2 --devices 4
-                 --dataset-size 1281167 --epochs 90 --plot scaling.png
-             epochcast predict-model convmeter --network my_models:tiny --model my-gpu --blocks
+    Example: epochcast predict-model convmeter --network resnet50 --model my-gpu \\
+                 --batch 32 --batch 64 --batch 128
+             epochcast predict-model convmeter --network resnet50 --model my-gpu \\
+                 --devices 1 --devices 2 --devices 4 --dataset-size 1281167 \\
+                 --epochs 90 --plot scaling.png
+             epochcast predict-model convmeter --network my_models:tiny \\
+                 --model my-gpu --blocks
     """
     if plot is not None and max(len(set(batches)), len(set(devices))) < 2:
         raise InputError("--plot draws throughput by devices or by batch; give several --devices or several --batch")
@@ -122,4 +126,5 @@ def convmeter(
         click.echo(plain_json(answer))
     else:
         terminal.say(blocks_text(answer) if question.of_blocks else prediction_text(answer))
+        terminal.notes(answer["notes"])
     return 0

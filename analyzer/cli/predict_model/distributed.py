@@ -86,12 +86,16 @@ def distributed(
     """Predict the time of one training iteration on several GPUs, with its parts, its memory and its cost.
 
     \b
-    Example: epochcast predict-model distributed --model LLaMA-3.1-8B --gpu "A100 SXM4 80GB" --dp 8 --tp 4 --pp 2
-                 --global-batch 256 --precision amp-bf16 --recomputation full --timeline iteration.json
-             epochcast predict-model distributed --model GPT-3-175B --gpu "A100 SXM4 80GB" --global-batch 1536
-                 --search --gpus-total 512
-             epochcast predict-model distributed --model LLaMA-3.1-8B --gpu "H100 SXM5" --global-batch 8
-                 --compare --strategies "4,2,1 2,4,1 1,8,1 1,2,4" --plot precisions.png
+    Example: epochcast predict-model distributed --model LLaMA-3.1-8B \\
+                 --gpu "A100 SXM4 80GB" --dp 8 --tp 4 --pp 2 --global-batch 256 \\
+                 --precision amp-bf16 --recomputation full \\
+                 --timeline iteration.json
+             epochcast predict-model distributed --model GPT-3-175B \\
+                 --gpu "A100 SXM4 80GB" --global-batch 1536 --search \\
+                 --gpus-total 512
+             epochcast predict-model distributed --model LLaMA-3.1-8B \\
+                 --gpu "H100 SXM5" --global-batch 8 --compare \\
+                 --strategies "4,2,1 2,4,1 1,8,1 1,2,4" --plot precisions.png
     """
     _check(search, comparing, gpus_total, budget, strategies, plot, timeline)
     question = asked(options)
@@ -103,7 +107,11 @@ def distributed(
     if comparing:
         return compare(question, gpus_total, strategies, plot, as_json)
     answer = _one(question, instances, iterations, timeline)
-    terminal.say(json.dumps(answer, indent=2) if as_json else prediction_text(answer), as_is=as_json)
+    if as_json:
+        click.echo(json.dumps(answer, indent=2))
+    else:
+        terminal.say(prediction_text(answer))
+        terminal.notes(answer["notes"])
     return 0
 
 

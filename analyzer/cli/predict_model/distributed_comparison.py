@@ -98,7 +98,7 @@ def _text(answer: dict[str, Any]) -> str:
     spread = f"the slowest takes {max(fastest) / min(fastest):.2g} times as long as the fastest" if fastest else "nothing fits"
     return "\n".join(
         [
-            f"{answer['model']} on {answer['gpu']}: seconds of one iteration by (data, tensor, pipeline) and precision",
+            f"{answer['model']} on {answer['gpu']}: time of one iteration by (data, tensor, pipeline) and precision",
             table(("(d, t, p)", *precisions), rows),
             spread,
             *refused,

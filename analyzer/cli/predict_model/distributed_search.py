@@ -83,6 +83,7 @@ def search_all(
         click.echo(json.dumps(answer, indent=2))
     elif found.candidates:
         terminal.say(_text(question, found, fitting, iterations, top))
+        terminal.notes(price_notes([one.rent for one in found.candidates[:top]]))
     if not found.candidates:
         terminal.note(f"{_nothing(found, fitting, budget, iterations)}")
         return 1
@@ -113,7 +114,7 @@ def _text(question: Question, found: Found, fitting: int, iterations: int | None
     several_gpus = len({one.gpu.name for one in found.candidates}) > 1
     several_counts = len({one.job.gpus for one in found.candidates}) > 1
     header = [*(["gpu"] if several_gpus else []), *(["gpus"] if several_counts else [])]
-    header += ["d", "t", "p", "micro-batch", "precision", "recomputation", "ZeRO", "time", "peak", "GiB", "USD"]
+    header += ["d", "t", "p", "micro-batch", "precision", "recomputation", "ZeRO", "time", "peak", "GiB", "cost"]
     if iterations is not None:
         header += [f"{iterations} iterations", "cost in all"]
     rows = []
@@ -138,7 +139,6 @@ def _text(question: Question, found: Found, fitting: int, iterations: int | None
     ]
     best = found.candidates[0].iteration
     lines += [f"assumed: {note}" for note in best.notes]
-    lines += [f"note: {note}" for note in price_notes([one.rent for one in found.candidates[:top]])]
     return "\n".join(lines)
 
 

@@ -15,9 +15,10 @@ from ...errors import InputError
 from ...plain_json import plain_json
 from .. import progress, terminal
 from ..occupancy_text import prediction_text
+from ..quantities import Count
 
 _FILE = click.Path(path_type=Path)
-_COUNT = click.IntRange(1, LARGEST_BATCH)
+_COUNT = Count(LARGEST_BATCH)
 
 
 @click.command("occupancy")
@@ -80,9 +81,12 @@ def occupancy(
     image_size, sequence, hidden and layers get the values of these options.
 
     \b
-    Example: epochcast predict-model occupancy --network resnet50 --gpu "A100 SXM4 80GB" --gpu T4 --batch 64
-             epochcast predict-model occupancy --network bert --sequence 128 --model h200 --sweep-batches --plot bert.png
-             epochcast predict-model occupancy --network encoder.onnx --gpu L4 --precision fp16
+    Example: epochcast predict-model occupancy --network resnet50 \\
+                 --gpu "A100 SXM4 80GB" --gpu T4 --batch 64
+             epochcast predict-model occupancy --network bert --sequence 128 \\
+                 --model h200 --sweep-batches --plot bert.png
+             epochcast predict-model occupancy --network encoder.onnx --gpu L4 \\
+                 --precision fp16
     """
     if plot is not None and not sweep_batches and len(set(batches)) < 2:
         raise InputError("--plot draws occupancy by batch; give --sweep-batches or several --batch")
@@ -98,5 +102,9 @@ def occupancy(
         from .occupancy_plot import batches_figure
 
         save_figure(batches_figure(answered), plot)
-    terminal.say(plain_json(answered) if as_json else prediction_text(answered), as_is=as_json)
+    if as_json:
+        click.echo(plain_json(answered))
+    else:
+        terminal.say(prediction_text(answered))
+        terminal.notes(answered["notes"])
     return 0

@@ -59,8 +59,10 @@ def convmeter(
 
     \b
     Example: epochcast train convmeter --data points.csv --out my-gpu
-             epochcast train convmeter --data benchmark-infer-amp-nchw-pt240-cu124-rtx3090.csv \\
-                 --features timm_layer_features.csv.gz --families timm_families.csv --out rtx3090
+             epochcast train convmeter \\
+                 --data benchmark-infer-amp-nchw-pt240-cu124-rtx3090.csv \\
+                 --features timm_layer_features.csv.gz \\
+                 --families timm_families.csv --out rtx3090
     """
     began = time.monotonic()
     progress.show("reading")

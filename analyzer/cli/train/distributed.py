@@ -36,7 +36,8 @@ def distributed(data: tuple[Path, ...], operators: Path | None, gpus: Path | Non
     `--operators learned`. `epochcast predict-model distributed --calibration DIR` uses both.
 
     \b
-    Example: epochcast train distributed --data vtrain_multi_node.csv --out my-clusters
+    Example: epochcast train distributed --data vtrain_multi_node.csv \\
+                 --out my-clusters
              epochcast train distributed --operators operators.csv --out my-gpus
     """
     began = time.monotonic()

@@ -19,6 +19,7 @@ from ...backends.occupancy.predictor import DEFAULT_MODEL, FOLDS, Predictor
 from ...backends.occupancy.predictor_files import make_folder
 from ...plain_json import plain_json
 from .. import progress, terminal
+from ..choices import one_of_many
 from ..occupancy_text import fitted_text, labels_text
 
 _PATH = click.Path(path_type=Path)
@@ -33,7 +34,7 @@ _PATH = click.Path(path_type=Path)
     metavar="PATH",
     help="Table of labels, or the folder that holds it (repeatable).",
 )
-@click.option("--model", type=click.Choice(list(MODELS)), default=DEFAULT_MODEL, show_default=True, help="Model to fit.")
+@click.option("--model", default=DEFAULT_MODEL, show_default=True, **one_of_many(list(MODELS), "Model to fit"))
 @click.option(
     "--target",
     type=click.Choice(TARGETS),
@@ -85,7 +86,8 @@ def occupancy(
 
     \b
     Example: epochcast train occupancy --data points.csv --out my-gpu
-             epochcast train occupancy --data data/h200/occupancy_bench --model dnn-occu --epochs 50 --out h200
+             epochcast train occupancy --data data/h200/occupancy_bench \\
+                 --model dnn-occu --epochs 50 --out h200
     """
     began = time.monotonic()
     catalog = load_catalog(gpus)

@@ -40,10 +40,13 @@ def regressor(
     """Fit the black-box latency predictor to profiles of several GPUs.
 
     \b
-    Example: epochcast train regressor --data cloud_hw_trainpred.csv --out my-model
-             epochcast train regressor --data corpus-t4/ --data corpus-l4/ --out my-model
+    Example: epochcast train regressor --data cloud_hw_trainpred.csv \\
+                 --out my-model
+             epochcast train regressor --data corpus-t4/ --data corpus-l4/ \\
+                 --out my-model
              epochcast train regressor --data traces/ --out my-model
-             epochcast train regressor --recipe paper --data cloud_hw_trainpred.csv --out my-paper
+             epochcast train regressor --recipe paper \\
+                 --data cloud_hw_trainpred.csv --out my-paper
 
     Runs on a CPU, or on a GPU that is in no catalogue, are left out and named. In a folder of traces each NAME.parquet or
     NAME.csv has a NAME.json with its "workload", its "group" and, if known, its true epochs ("epoch_starts", "epoch_ends",

@@ -160,6 +160,6 @@ def test_the_command_writes_a_fleet_and_no_second_one_over_it(tmp_path: Path) ->
     arguments = ["fleet", "simulate", "--out", str(tmp_path / "fleet"), "--gpus", "2", "--minutes", "1"]
     done = CliRunner().invoke(cli, arguments)
     assert done.exit_code == 0, done.output
-    assert "2 simulated GPUs of 1 nodes" in done.output
+    assert "2 simulated GPUs in 1 node" in done.output
     with pytest.raises(InputError, match="not empty"):
         CliRunner().invoke(cli, arguments, catch_exceptions=False, standalone_mode=False)
