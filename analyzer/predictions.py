@@ -177,7 +177,7 @@ def of_precision(job: Source, answers: Sequence[Answer]) -> str:
     assumed = f"; {_TF32}" if "tf32" in likely and job.profile.precision is None else ""
     if len(likely) == 1:
         (code,) = likely
-        return f"precision: {CODE[code]}; {reason}{assumed}"
+        return f"the job computes in {CODE[code]}: {reason}{assumed}"
     differ = ""
     ratios = {answer.prediction.gpu: answer.prediction.by_precision for answer in answers if answer.prediction.by_precision}
     if ratios:

@@ -30,17 +30,11 @@ from .recommendation import (
 )
 from .recommendation.experiment import Run
 from .recommendation.memory_fit import most_memory
+from .recommendation.rank import MISSED
 from .recommendation.verdict import Verdict, verdict
 
 if TYPE_CHECKING:
     from ..regressor import PaperPredictor
-
-_MISSED = {
-    "memory": "have too little GPU memory",
-    "deadline": "miss the deadline",
-    "budget": "exceed the budget",
-    "price": "have no price in this market",
-}
 
 
 @dataclass(frozen=True)
@@ -165,7 +159,7 @@ def _notes(
     rows, gpus, notes = ranking.recommendations, sources[0].profile.gpus, list(on.notes)
     if not rows:
         reasons = [one.reason for one in ranking.left_out]
-        why = ", ".join(f"{reasons.count(reason)} {_MISSED[reason]}" for reason in dict.fromkeys(reasons))
+        why = ", ".join(f"{reasons.count(reason)} {MISSED[reason]}" for reason in dict.fromkeys(reasons))
         notes.append(f"no instance qualifies{f': {why}' if why else ''}")
     if any(row.gpus != gpus for row in rows):
         notes.append(

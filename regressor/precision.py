@@ -106,9 +106,9 @@ def likely_precisions(profile: "Profile", gpu: "Gpu") -> tuple[dict[Precision, f
     share = profile.metrics["tensor_active"]["mean"]
     if share < _IN_USE:
         code: Precision = "tf32" if gpu.compute_capability < _FIRST_WITH_TF32 else "fp32"
-        return {code: 1.0}, f"tensor_active {share:.2f}: no tensor cores in use"
+        return {code: 1.0}, f"tensor_active is {share:.2f}, so no tensor cores work"
     if gpu.compute_capability < _FIRST_WITH_TF32:
-        return {"mixed": 1.0}, f"tensor_active {share:.2f}: on the {gpu.name} only 16 bits use tensor cores"
+        return {"mixed": 1.0}, f"tensor_active is {share:.2f}, and on the {gpu.name} only 16 bits use tensor cores"
     if half >= _IN_USE:
-        return {"mixed": 1.0}, f"tensor_active {share:.2f} and fp16_active {half:.2f}"
-    return dict(_UNKNOWN), f"tensor_active {share:.2f}: TF32 or 16 bits"
+        return {"mixed": 1.0}, f"tensor_active is {share:.2f} and fp16_active {half:.2f}"
+    return dict(_UNKNOWN), f"tensor_active is {share:.2f}, TF32 or 16 bits"

@@ -74,7 +74,7 @@ def predict(
     Several traces, the traces in a folder, or the GPUs in one log count as one job, which is as slow as its slowest GPU.
 
     \b
-    Example: epochcast predict run.parquet --target A10G --target "H100 SXM5" --epochs 90
+    Example: epochcast predict run.parquet --target A10G --epochs 90
              epochcast predict run.gpu0.parquet run.gpu1.parquet
              epochcast predict runs/ --tokens-per-step 524288
              epochcast predict run.parquet --plot ratios.png

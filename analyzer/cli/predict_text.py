@@ -13,7 +13,7 @@ from ..cycles import RATES, Throughput, rates
 from ..job_result import JobResult
 from ..predictions import Answer
 from ..profiles import Source
-from ..words import number
+from ..words import TimeUnit, number, time_unit
 from .tables import interval_text, seconds_text, table, with_prefix
 
 
@@ -24,7 +24,8 @@ def sentences(result: JobResult, explanations: Mapping[str, Sequence[Effect]] | 
     lines += _metrics(sources, answers)
     lines += [*result.idle_at_boundaries, *([] if rate is None else [f"throughput here: {rate.sentence()}"])]
     answers = tuple(answer for answer in answers if answer.fits is not False)  # the notes name the others
-    rows = [_row(answer, rate, several=len(sources) > 1) for answer in answers]
+    units = (time_unit(a.prediction.seconds for a in answers), time_unit(a.job.seconds.value for a in answers if a.job))
+    rows = [_row(answer, rate, *units, several=len(sources) > 1) for answer in answers]
     lines += [table(_header(sources, answers, rate), rows)] if rows else []
     lines += _job_sentence(sources, answers)
     if any(answer.energy for answer in answers):
@@ -90,20 +91,21 @@ def _header(sources: Sequence[Source], answers: Sequence[Answer], rate: Throughp
     return (*header, "power", f"energy per {unit}") if unit else (*header, "power")
 
 
-def _row(answer: Answer, rate: Throughput | None, *, several: bool) -> tuple[str, ...]:
+def _row(answer: Answer, rate: Throughput | None, of_epoch: TimeUnit, of_job: TimeUnit, *, several: bool) -> tuple[str, ...]:
     prediction, energy = answer.prediction, answer.energy
     number = f"{prediction.gpus} x " if prediction.gpus > 1 else ""
     row: tuple[str, ...] = (number + prediction.gpu, _times(prediction.ratio))
     if prediction.seconds is None:
         row += (f"{_times(prediction.ratio_low)} to {_times(prediction.ratio_high)}",)
     else:
-        row += (seconds_text(prediction.seconds), interval_text(prediction.low, prediction.high))
+        row += (seconds_text(prediction.seconds, of_epoch), interval_text(prediction.low, prediction.high, of_epoch))
     row += (basis(prediction.route, prediction.support), *rate_cells(rate, prediction.ratio))
     if several:
         row += (f"GPU {answer.slowest}", f"{100 * answer.spread:.0f} %")
     if answer.job is not None:
         seconds = answer.job.seconds
-        return (*row, seconds_text(seconds.value), interval_text(seconds.low, seconds.high), _joules(answer.job_joules))
+        times = (seconds_text(seconds.value, of_job), interval_text(seconds.low, seconds.high, of_job))
+        return (*row, *times, _joules(answer.job_joules))
     row += ("-" if energy is None else f"{energy.watts.value:.0f} W",)
     return row if prediction.seconds is None else (*row, _joules(None if energy is None else energy.joules))
 

@@ -130,8 +130,8 @@ def recommend(
     cheapest run that would settle it.
 
     \b
-    Example: epochcast recommend run.parquet --epochs 90 --startup 5m --deadline 10h
-             epochcast recommend run.parquet --epochs 90 --format skypilot > job.yaml
+    Example: epochcast recommend run.parquet --epochs 90 --deadline 10h
+             epochcast recommend run.parquet --format skypilot > job.yaml
              epochcast recommend run.gpu0.parquet run.gpu1.parquet --cloud aws
              epochcast recommend runs/ --samples-per-step 256
     """

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 
 from ..basis import by_data_sheet
 from ..job_result import JobResult
 from ..recommendation import Decision, Objective, Ranking, Recommendation
 from ..recommendation.experiment import Experiment
 from ..recommendation.memory_fit import GIB
-from ..words import count, money
+from ..recommendation.rank import MISSED
+from ..words import TimeUnit, count, money, time_unit
 from .predict_text import rate_cells
 from .tables import interval_text, seconds_text, table
 
 _HEADER = ("", "instance", "cloud", "region", "gpu", "time", "90 % interval", "cost", "90 % interval", "per hour", "priced")
 _MOST_ROWS = 20
-_MISSED = {
-    "deadline": "miss the deadline",
-    "budget": "exceed the budget",
-    "price": "have no price in this market",
-}
 
 
 def recommend_text(result: JobResult) -> str:
@@ -32,7 +28,8 @@ def recommend_text(result: JobResult) -> str:
     if rows:
         lines.append(f"{job_title(result)}, best {objective} first")
         shown = rows[:_MOST_ROWS]
-        cells = [(*_row(row, memory_known=need is not None), *rate_cells(rate, row.prediction.ratio)) for row in shown]
+        time = time_unit(row.seconds.value for row in shown if row.seconds)
+        cells = [(*_row(row, time, memory_known=need is not None), *rate_cells(rate, row.prediction.ratio)) for row in shown]
         lines.append(table((*_HEADER, *rate_cells(rate)), cells))
         if len(rows) > len(shown):
             lines.append(f"and {len(rows) - len(shown)} more (--json has all)")
@@ -62,7 +59,7 @@ def job_title(result: JobResult) -> str:
     return f"{what} of a job seen on {f'{gpus} x ' * (gpus > 1)}{profile.gpu}{' (simulated telemetry)' * profile.simulated}"
 
 
-def _row(row: Recommendation, *, memory_known: bool) -> tuple[str, ...]:
+def _row(row: Recommendation, time: TimeUnit, *, memory_known: bool) -> tuple[str, ...]:
     count, number = row.instance.count, row.instances
     has = row.instance.gpu if count == number == 1 else f"{count} {row.instance.gpu}"
     gpu = f"{f'{row.gpus} of ' * (row.gpus < count * number)}{f'{number} x ' * (number > 1)}{has}"
@@ -74,8 +71,8 @@ def _row(row: Recommendation, *, memory_known: bool) -> tuple[str, ...]:
         return (*where, f"{ratio.ratio:.2f}x", f"{ratio.ratio_low:.2f}x to {ratio.ratio_high:.2f}x", "-", "-", *price)
     return (
         *where,
-        seconds_text(row.seconds.value),
-        interval_text(row.seconds.low, row.seconds.high),
+        seconds_text(row.seconds.value, time),
+        interval_text(row.seconds.low, row.seconds.high, time),
         money(row.usd.value),
         f"{money(row.usd.low)} to {money(row.usd.high)}",
         *price,
@@ -97,16 +94,9 @@ def _spent(row: Recommendation, unit: str) -> str:
 
 
 def _left_out(ranking: Ranking) -> list[str]:
-    """Instances that do not fit by name of the GPU; the others by their number."""
-    gpus: dict[str, int] = defaultdict(int)
-    others: Counter[str] = Counter()
-    for one in ranking.left_out:
-        if one.reason == "memory":
-            gpus[one.instance.gpu] += 1
-        else:
-            others[one.reason] += 1
-    lines = [f"does not fit: {', '.join(gpus)} ({count(sum(gpus.values()), 'instance')})"] if gpus else []
-    return lines + [f"left out: {count(number, 'instance')} that {_MISSED[reason]}" for reason, number in others.items()]
+    """How many instances miss what; a note names the GPUs that are too small."""
+    reasons = Counter(one.reason for one in ranking.left_out)
+    return [f"left out: {count(number, 'instance')} that {MISSED[reason]}" for reason, number in reasons.items()]
 
 
 def _nearest(ranking: Ranking) -> list[str]:

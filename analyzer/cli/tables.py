@@ -6,7 +6,7 @@ import sys
 import textwrap
 from collections.abc import Sequence
 
-from ..words import between, number, time_unit
+from ..words import TimeUnit, number, time_unit
 from .terminal import width
 
 _BETWEEN = 2
@@ -58,17 +58,20 @@ def _lines(header: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequenc
     )
 
 
-def seconds_text(seconds: float | None) -> str:
-    """A time in the unit that suits it, e.g. ``215 ms``, ``12.3 s``, ``36.1 min``, ``5.20 h``; ``-`` for None."""
+def seconds_text(seconds: float | None, unit: TimeUnit | None = None) -> str:
+    """A time in this unit, or in the one that suits it: ``215 ms``, ``12.3 s``, ``36.1 min``, ``5.20 h``; ``-`` for None."""
     if seconds is None:
         return "-"
-    unit = time_unit([seconds])
+    unit = unit or time_unit([seconds])
     return f"{unit.of(seconds)} {unit.name}"
 
 
-def interval_text(low: float | None, high: float | None) -> str:
-    """Both ends of an interval [s] in one unit, e.g. ``21.5 to 60.5 min``; ``-`` without one."""
-    return between(low, high) or "-"
+def interval_text(low: float | None, high: float | None, unit: TimeUnit | None = None) -> str:
+    """Both ends of an interval [s] in this unit, or in one that suits both: ``21.5 to 60.5 min``; ``-`` without one."""
+    if low is None or high is None:
+        return "-"
+    unit = unit or time_unit([high])
+    return f"{unit.of(low)} to {unit.of(high)} {unit.name}"
 
 
 def with_prefix(value: float, unit: str) -> str:

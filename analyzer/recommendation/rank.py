@@ -24,6 +24,14 @@ from .whole_job import WholeJob
 Objective = Literal["cost", "time"]
 Reason = Literal["memory", "deadline", "budget", "price"]
 
+MISSED: dict[Reason, str] = {
+    "memory": "have too little GPU memory",
+    "deadline": "miss the deadline",
+    "budget": "exceed the budget",
+    "price": "have no price in this market",
+}
+"""Why instances are left out, in words that follow how many there are."""
+
 _TAIL = float(norm.isf(0.05))  # from the middle to either end of a 90 % interval, in standard deviations
 
 

@@ -60,12 +60,12 @@ def test_a_declared_precision_changes_the_answer(save: Save, capsys: Capture) ->
     assert low["by_precision"] == high["by_precision"] == {}
     widths = [each["ratio_high"] / each["ratio_low"] for each in (between, low, high)]
     assert widths[0] > max(widths[1:]), "not to know it is less sure"
-    assert "precision: mixed precision; declared" in mixed["notes"]
+    assert "the job computes in mixed precision: declared" in mixed["notes"]
     assert "declared" in _text(capsys, "predict", save(precision="fp32"), *H100)
     rows = [_answer(capsys, "recommend", job, "--precision", name) for name in ("tf32", "mixed")]
     ratios = [{row["gpu"]: row["ratio"] for row in each["recommendations"]} for each in rows]
     assert ratios[0]["H100 SXM5"] == pytest.approx(low["ratio"]) and ratios[1]["H100 SXM5"] == pytest.approx(high["ratio"])
-    assert rows[1]["precision"] == {"mixed": 1.0} and "precision: mixed precision; declared" in rows[1]["notes"]
+    assert rows[1]["precision"] == {"mixed": 1.0} and "the job computes in mixed precision: declared" in rows[1]["notes"]
 
 
 @pytest.mark.parametrize("command", ["predict", "recommend"])
@@ -104,8 +104,10 @@ def test_tensor_cores_at_work_say_the_precision(save: Save, capsys: Capture) -> 
         _answer(capsys, "predict", plain, *H100, "--precision", "mixed")["predictions"][0]["ratio"]
     )
     assert "tensor_active" in by_job[busy]["predictions"][0]["features"]
-    assert any("tensor_active 0.65: on the V100 SXM2 16GB only 16 bits" in note for note in by_job[busy]["notes"])
-    (shown,) = (note for note in by_job[idle]["notes"] if note.startswith("precision: FP32 code; tensor_active 0.00"))
+    assert any("tensor_active is 0.65, and on the V100 SXM2 16GB only 16 bits" in note for note in by_job[busy]["notes"])
+    (shown,) = (
+        note for note in by_job[idle]["notes"] if note.startswith("the job computes in FP32 code: tensor_active is 0.00")
+    )
     assert "counts as TF32 from Ampere on" in shown
     text = _text(capsys, "predict", busy, *H100)
     used, only = text.splitlines()[1].split("; recorded only: ")

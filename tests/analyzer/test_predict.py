@@ -36,7 +36,7 @@ STATIC: dict[str, Any] = {
     "power_limit": 72.0,
 }
 OF_BATCH = "assumed: the batch stays the same"
-OF_TENSOR_CORES = "precision: mixed precision; tensor_active 0.20: on the T4 only 16 bits use tensor cores"
+OF_TENSOR_CORES = "the job computes in mixed precision: tensor_active is 0.20, and on the T4 only 16 bits use tensor cores"
 
 
 @pytest.fixture(scope="module")
