@@ -16,6 +16,9 @@ Action = Literal["stay", "move", "measure", "choose", "none"]
 LEAST_SAVING = 0.05
 """By choice: less is not worth a move, and no prediction can tell it (repeated public measurements differ by 2.4 %)."""
 
+# By choice: a verdict says what it costs by the other objective from here on.
+_MUCH = 1.2
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -78,7 +81,7 @@ def verdict(
         do = f"Use all GPUs of {_name(best)}" if same else f"Move to {_name(best)}"
         return Verdict(
             "move",
-            f"{do}: {_percent(low)} to {_percent(high)} % {better}",
+            f"{do}: {_percent(low)} to {_percent(high)} % {better}{_price_of_it(best, now, objective)}",
             f"the job takes {_times(ratio)} the time there, at {_times(price)} the price{sheet}",
         )
     if experiment is not None and not experiment.worth:
@@ -88,6 +91,13 @@ def verdict(
             return Verdict("stay", f"Stay on {_name(now)}", f"{_name(best)} is no clear gain: {why}")
         return Verdict("measure", f"Try {_name(best)}: probably {better}", why)
     return Verdict("measure", f"Cannot tell yet: {first} first", f"{_range(low, high, objective)}{sheet}")
+
+
+def _price_of_it(best: Recommendation, now: Recommendation, objective: Objective) -> str:
+    """What is lost by the other objective, where that is much: nobody wants a job that is cheaper and never ends."""
+    other, what = (time_of, "in {} the time") if objective == "cost" else (cost_of, "for {} the cost")
+    factor = other(best) / other(now)
+    return f", {what.format(_times(factor))}" if factor >= _MUCH else ""
 
 
 def _no_better(decision: Decision, now: Recommendation, better: str) -> str:

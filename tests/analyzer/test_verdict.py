@@ -38,7 +38,13 @@ def test_moves_where_all_of_the_interval_saves() -> None:
     answer = said(row("A10G", 0.5, 1.0))
     assert (answer.action, answer.text) == ("move", "Move to aws with-A10G (A10G): 40 to 58 % cheaper")
     assert answer.why == "the job takes 0.5 times the time there, at 1 times the price"
-    assert said(row("A10G", 0.5, 4.0), objective="time").text == "Move to aws with-A10G (A10G): 40 to 58 % faster"
+    assert said(row("A10G", 0.5, 2.0), objective="time").text == "Move to aws with-A10G (A10G): 40 to 58 % faster"
+
+
+def test_what_it_costs_by_the_other_objective_is_said_with_it() -> None:
+    slow, dear = said(row("K80", 3.0, 0.2)), said(row("A10G", 0.5, 4.0), objective="time")
+    assert slow.text == "Move to aws with-K80 (K80): 28 to 50 % cheaper, in 3 times the time"
+    assert dear.text == "Move to aws with-A10G (A10G): 40 to 58 % faster, for 2 times the cost"
 
 
 def test_what_rests_on_a_data_sheet_says_so() -> None:
