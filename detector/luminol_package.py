@@ -1,4 +1,4 @@
-"""The `luminol` package itself, as the oracle that tests and benchmarks hold `luminol.scores` against."""
+"""The `luminol` package itself: what `luminol.scores` is held against, and `detect --luminol package` runs."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -15,6 +15,7 @@ from ...detector import detect as find_epochs
 from ...detector.confidence import SURE
 from ..cycles import NO_STEP, Throughput, cycle_lines, second_job, throughput, waits
 from ..cycles import rates as rates_of
+from ..errors import InputError
 from ..job_traces import APART, detect_together, read_job, shows, usd_of
 from ..reasons import REASONS, no_answer
 from ..trace import Trace, path_of
@@ -36,6 +37,11 @@ from .per_step import per_step
     show_default=True,
     help="Epochs are equal in time (wall) or in work done; auto: work if the trace has no GPU metric.",
 )
+@click.option(
+    "--luminol",
+    type=click.Choice(["exact", "package"]),
+    help="Luminol of the paper's method: our exact and fast version, or the package itself. [default: exact]",
+)
 @per_step
 @click.option(
     "--plot",
@@ -49,6 +55,7 @@ def detect(
     method: str,
     metrics: tuple[str, ...],
     clock: Literal["auto", "wall", "work"],
+    luminol: str | None,
     samples_per_step: float | None,
     tokens_per_step: float | None,
     plot: Path | None,
@@ -64,6 +71,9 @@ def detect(
              epochcast detect run.gpu0.parquet run.gpu1.parquet
              epochcast detect runs/ --samples-per-step 256
     """
+    if luminol is not None and method != "paper":
+        raise InputError(f"--luminol belongs to --method paper, not {method}; leave it out")
+    parameters = {} if luminol is None else {"implementation": luminol}
     named = read_job(traces)
     read = [trace for _, trace in named]
     for trace in read:
@@ -73,7 +83,9 @@ def detect(
     if several and method == "track":
         found = detect_together(named, clock=clock, metric=looked_at)
     else:
-        each = [find_epochs(one.time, one.metrics(), method=method, clock=clock, metric=looked_at) for one in read]
+        each = [
+            find_epochs(one.time, one.metrics(), method=method, clock=clock, metric=looked_at, **parameters) for one in read
+        ]
         found = JobDetection(None, tuple(each), {})
     answers = found.gpus if found.job is None else (found.job,)
     rates = [throughput(one.cycles, samples_per_step, tokens_per_step) for one in answers]

@@ -72,9 +72,7 @@ _MEASURED = "measured"
     type=click.Choice([*ASSUMED, _MEASURED]),
     help="Model of what sharing a GPU costs (repeatable). [default: all]",
 )
-@click.option(
-    "--colocation", type=_PATH, metavar="CSV", help="Pairs of jobs measured by occupancy_bench.py, for --slowdown measured."
-)
+@click.option("--colocation", type=_PATH, metavar="CSV", help="Pairs of jobs measured side by side, for --slowdown measured.")
 @click.option(
     "--runs",
     type=click.IntRange(min=1),
@@ -224,7 +222,7 @@ def _those_that_fit(table: JobKinds, memory: float) -> tuple[Sequence[JobKind], 
 def _slowdowns(names: Sequence[str], colocation: Path | None) -> Mapping[str, Slowdown]:
     """The curves that were asked for; all that can be without a name."""
     if _MEASURED in names and colocation is None:
-        raise InputError("the slowdown 'measured' needs measured pairs; give --colocation CSV of occupancy_bench.py")
+        raise InputError("the slowdown 'measured' needs measured pairs; give them with --colocation CSV")
     if colocation is not None and names and _MEASURED not in names:
         raise InputError(f"--colocation is not used by --slowdown {', '.join(names)}; add --slowdown measured or leave it out")
     known = dict(ASSUMED)

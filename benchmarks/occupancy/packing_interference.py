@@ -9,12 +9,12 @@ import sys
 from collections.abc import Sequence
 
 from packing_parts import GAVEL, GPUS, RUNS, SEED, markdown_table, with_interval, write_part
+from pair_experiment import measured_slowdown, pair_policies, pair_streams
 
 from epochcast.analyzer.backends.occupancy.packing.experiment import Cluster, compare, summarise
 from epochcast.analyzer.backends.occupancy.packing.gavel_pairs import GavelPairs, read_gavel_pairs
 from epochcast.analyzer.backends.occupancy.packing.interference import PROTOCOLS, RULES, left_out, score
 from epochcast.analyzer.backends.occupancy.packing.job_stream import StreamShape
-from epochcast.analyzer.backends.occupancy.packing.pair_experiment import measured_slowdown, pair_policies, pair_streams
 
 LONG = 200
 LONG_RUNS = 30

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+from latency_completion import LatencyCompletion
 from numpy.typing import NDArray
 from public_pairs import header, line, options, report
 from sklearn.model_selection import KFold, LeaveOneGroupOut
 
 from epochcast.regressor import Catalog, Gpu, Profile, load_catalog, load_corpus
-from epochcast.regressor.latency_completion import LatencyCompletion
 from epochcast.regressor.pairs import Pair, make_pairs, target_seconds
 from epochcast.regressor.recipes.baselines import PairMedian, SpecificationRatio
 from epochcast.regressor.recipes.latency_only import LatencyOnlyRecipe

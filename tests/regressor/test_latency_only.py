@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from latency_completion import LatencyCompletion
 
 from epochcast.regressor import Catalog, InputError, Profile
 from epochcast.regressor.evaluation import evaluate
-from epochcast.regressor.latency_completion import LatencyCompletion
 from epochcast.regressor.pairs import make_pairs, target_seconds
 from epochcast.regressor.recipes.baselines import PairMedian
 from epochcast.regressor.recipes.latency_only import LatencyOnlyRecipe

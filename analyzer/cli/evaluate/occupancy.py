@@ -106,8 +106,8 @@ def occupancy(
 
     \b
     Example: epochcast evaluate occupancy --data points.csv
-             epochcast evaluate occupancy --data data/h200/occupancy_bench \\
-                 --recipe dnn-occu --folds 5 --plot occupancy.png
+             epochcast evaluate occupancy --data points.csv --recipe dnn-occu \\
+                 --folds 5 --plot occupancy.png
              epochcast evaluate occupancy --data points.csv --protocol paper \\
                  --recipe all
              epochcast evaluate occupancy --train old.csv --test new.csv

@@ -81,13 +81,13 @@ def occupancy(
 ) -> int:
     """Fit a predictor of GPU occupancy to measured networks.
 
-    Reads tables of `epochcast benchmark occupancy`, and occupancy.csv, sweep.csv and ncu.csv of the project's own GPU
-    measurements. PyTorch exports each network once, for its graph.
+    Reads tables that `epochcast benchmark occupancy` writes, in files or in folders. PyTorch exports each network once, for its
+    graph.
 
     \b
     Example: epochcast train occupancy --data points.csv --out my-gpu
-             epochcast train occupancy --data data/h200/occupancy_bench \\
-                 --model dnn-occu --epochs 50 --out h200
+             epochcast train occupancy --data points.csv --model dnn-occu \\
+                 --epochs 50 --out my-gpu
     """
     began = time.monotonic()
     catalog = load_catalog(gpus)

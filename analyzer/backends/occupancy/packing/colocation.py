@@ -30,7 +30,7 @@ def read_colocation(path: str | Path) -> pd.DataFrame:
         InputError: the file is no such table, or fewer than 10 pairs in it ran.
     """
     if not Path(path).is_file():
-        raise InputError(f"there is no file {str(path)!r}; give a colocation.csv of occupancy_bench.py")
+        raise InputError(f"there is no file {str(path)!r}; give a table of jobs measured side by side")
     table = parse_csv(read_text(path), str(path), as_text=("key_a", "key_b", "status"))
     columns = {
         "job": "key_{}",
@@ -40,7 +40,9 @@ def read_colocation(path: str | Path) -> pd.DataFrame:
     }
     needed = ["status", *(column.format(side) for column in columns.values() for side in _SIDES)]
     if missing := [name for name in needed if name not in table]:
-        raise InputError(f"{str(path)!r} lacks the column {missing[0]!r}; give a colocation.csv of occupancy_bench.py")
+        raise InputError(
+            f"{str(path)!r} lacks the column {missing[0]!r}; a table of jobs measured side by side has {', '.join(needed)}"
+        )
     table = table[table["status"] == "ok"]
     own = [table[[column.format(side) for column in columns.values()]].set_axis(list(columns), axis=1) for side in _SIDES]
     views = [

@@ -1,10 +1,8 @@
-"""Makes made_jobs.py importable by these tests: import mode importlib puts no folder on the path."""
+"""Makes made_jobs.py and a benchmark's module importable by these tests."""
 
-import importlib.util
-import sys
 from pathlib import Path
 
-_spec = importlib.util.spec_from_file_location("made_jobs", Path(__file__).with_name("made_jobs.py"))
-assert _spec is not None and _spec.loader is not None
-sys.modules["made_jobs"] = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(sys.modules["made_jobs"])
+from ....loose_modules import make_importable
+
+make_importable(Path(__file__).with_name("made_jobs.py"))
+make_importable(Path(__file__).parents[4] / "benchmarks" / "occupancy" / "pair_experiment.py")

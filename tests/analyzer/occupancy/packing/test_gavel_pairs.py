@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from made_jobs import job
+from pair_experiment import measured_slowdown, pair_policies, pair_streams
 
 from epochcast.analyzer.backends.occupancy.packing import interference
 from epochcast.analyzer.backends.occupancy.packing.experiment import Cluster, compare
@@ -20,7 +21,6 @@ from epochcast.analyzer.backends.occupancy.packing.interference import (
     score,
 )
 from epochcast.analyzer.backends.occupancy.packing.job_stream import StreamShape
-from epochcast.analyzer.backends.occupancy.packing.pair_experiment import measured_slowdown, pair_policies, pair_streams
 from epochcast.analyzer.errors import InputError
 
 TYPES = {f"{model} (batch size {batch})": (model, 20.0 / batch) for model in ("A", "B", "C") for batch in (1, 2, 4)}

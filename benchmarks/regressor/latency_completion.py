@@ -14,8 +14,7 @@ from sklearn.metrics import pairwise_distances_argmin
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from .errors import InputError
-from .gpus import Gpu
+from epochcast.regressor import Gpu, InputError
 
 _LENGTH, _NOISE = 2.5, 0.003
 _LENGTHS, _NOISES = (1.5, 3.0, 6.0), (0.0003, 0.001, 0.003)

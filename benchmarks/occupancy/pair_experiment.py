@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from .experiment import BASELINE
-from .gavel_pairs import GavelPairs
-from .interference import left_out, pair_slowdown
-from .job import Job
-from .job_kinds import JobKind
-from .job_stream import StreamShape, job_stream
-from .policies import POLICIES, Policy, by_gain, random_pair
-from .slowdown import Slowdown
+from epochcast.analyzer.backends.occupancy.packing.experiment import BASELINE
+from epochcast.analyzer.backends.occupancy.packing.gavel_pairs import GavelPairs
+from epochcast.analyzer.backends.occupancy.packing.interference import left_out, pair_slowdown
+from epochcast.analyzer.backends.occupancy.packing.job import Job
+from epochcast.analyzer.backends.occupancy.packing.job_kinds import JobKind
+from epochcast.analyzer.backends.occupancy.packing.job_stream import StreamShape, job_stream
+from epochcast.analyzer.backends.occupancy.packing.policies import POLICIES, Policy, by_gain, random_pair
+from epochcast.analyzer.backends.occupancy.packing.slowdown import Slowdown
 
 
 def pair_streams(pairs: GavelPairs, shape: StreamShape, runs: int, seed: int) -> list[Sequence[Job]]:
