@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from .. import words
 from ..files import write_whole
-from ..service import page
+from ..style import style_sheet
 
 _FILTERS = ("seconds", "usd", "share", "times", "clock", "count", "number")
 
@@ -32,10 +32,10 @@ def write_report(summary: Mapping[str, Any], out: Path) -> Path:
     environment.filters |= {name: getattr(words, name) for name in _FILTERS} | {"hours": _hours, "duration": words.length}
     files = resources.files(__package__)
     template = environment.from_string(files.joinpath("report.html").read_text(encoding="utf-8"))
-    styles = [resources.files(page.__package__).joinpath("static/page.css"), files.joinpath("report.css")]
+    styles = [style_sheet(), files.joinpath("report.css").read_text(encoding="utf-8")]
     text = template.render(
         **summary,
-        style=Markup("\n".join(style.read_text(encoding="utf-8") for style in styles)),
+        style=Markup("\n".join(styles)),
         found_bars=_found(summary["found"]),
         length_bars=_lengths(summary["epoch_lengths"]),
     )

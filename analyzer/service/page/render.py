@@ -16,9 +16,10 @@ from markupsafe import Markup, escape
 from .... import __version__
 from ... import words
 from ...jobs.answers import RecommendationAnswer
+from ...style import style_sheet
 
 STATIC = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
-"""Files of ``static/`` that are served, with their media types."""
+"""The style sheet and files of ``static/`` that are served, with their media types."""
 
 
 def page(request: Request, template: str, *, status: int = 200, live: bool = False, **values: Any) -> HTMLResponse:
@@ -39,7 +40,7 @@ def static(name: str) -> bytes:
 
 @functools.cache
 def _content(name: str) -> bytes:
-    return files(__package__).joinpath("static", name).read_bytes()
+    return style_sheet().encode() if name == "page.css" else files(__package__).joinpath("static", name).read_bytes()
 
 
 @functools.cache
