@@ -43,6 +43,7 @@ def same_as_before(request: pytest.FixtureRequest) -> Callable[..., None]:
             path.parent.mkdir(exist_ok=True)
             path.write_text(text(answer) + "\n", encoding="utf-8")
         assert path.is_file(), f"no {path.name}: pytest tests/golden --write-golden writes it"
-        assert list(differences(json.loads(path.read_text(encoding="utf-8")), answer, rel)) == []
+        found = list(differences(json.loads(path.read_text(encoding="utf-8")), answer, rel))
+        assert not found, f"{len(found)} differ from {path.name}:\n" + "\n".join(found[:20])
 
     return check
