@@ -24,7 +24,7 @@ VOLATILE = {
     "epochcast-agent": {"sources", "problems"},
 }
 # Not there while the shipped prices are young.
-STALE = re.compile(r"\d+ of \d+ prices are older than ")
+STALE = re.compile(r"\d+ of \d+ prices? (are|is) older than ")
 # Unix times: what lies before the last whole 100 000 s is dropped, as a millionth of it would be half an hour.
 TIMES = {"start", "end", "first_sample"}
 
