@@ -101,10 +101,11 @@ def test_nothing_heavy_is_loaded(tmp_path: Path) -> None:
         "import sys, threading\n"
         "from pathlib import Path, PosixPath\n"
         "from epochcast.analyzer.node import cli, process\n"
-        "from epochcast.analyzer.node.config import load\n"
+        "from epochcast.analyzer.node.config import NodeConfig\n"
+        "from epochcast.common.settings_file import load\n"
         "stop = threading.Event()\n"
         "threading.Timer(1.0, stop.set).start()\n"
-        f"process.run(load(None, {settings!r}), stop)\n"
+        f"process.run(load(NodeConfig, None, {settings!r}), stop)\n"
         f"heavy = {HEAVY!r} & set(sys.modules)\n"
         "sys.exit(f'loaded: {heavy}' if heavy else 0)"
     )
