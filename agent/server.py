@@ -16,6 +16,7 @@ from wsgiref.headers import Headers
 from wsgiref.simple_server import ServerHandler, WSGIRequestHandler, WSGIServer
 from wsgiref.types import WSGIApplication, WSGIEnvironment
 
+from ..common.authentication import guarded
 from .auth import BasicAuth, tls
 from .config import Config
 from .errors import InputError
@@ -69,7 +70,7 @@ class Server(WSGIServer):
 
     def set_app(self, application: WSGIApplication | None) -> None:
         """Answer with this application from the next request on, to those who may ask."""
-        super().set_app(application if self._auth is None or application is None else self._auth.guard(application))
+        super().set_app(application if self._auth is None or application is None else guarded(application, self._auth))
 
     def server_bind(self) -> None:
         """Bind, without asking DNS for the machine's name as `HTTPServer` does: that can take seconds."""

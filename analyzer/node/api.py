@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hmac
 import json
 import logging
 import math
 import sqlite3
 from collections.abc import Callable, Iterable
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs
 from wsgiref.types import StartResponse, WSGIEnvironment
@@ -47,15 +45,10 @@ class Answer(NamedTuple):
 class Api:
     """``/metrics``, ``/api/v1/reports``, ``/api/v1/epochs?gpu=&since=&limit=`` and ``/healthz`` (does detection run?)."""
 
-    def __init__(self, watcher: Watcher, store: StateStore, token_file: Path | None = None) -> None:
-        """Answer from these; whoever asks for more than ``/healthz`` must bear the token, if there is one.
-
-        Raises:
-            InputError: the token cannot be read, or is empty.
-        """
+    def __init__(self, watcher: Watcher, store: StateStore) -> None:
+        """Answer from these."""
         self._watcher = watcher
         self._store = store
-        self._token = None if token_file is None else _token(token_file)
         self._registry = CollectorRegistry()
         self._registry.register(DetectionMetrics(lambda: View(watcher.reports, watcher.sources, watcher.health)))
         ProcessCollector(registry=self._registry)
@@ -82,9 +75,6 @@ class Api:
             return Answer(HTTPStatus.OK, "text/plain", b"", (("Allow", METHODS),))
         if method not in ("GET", "HEAD"):
             return _error(HTTPStatus.METHOD_NOT_ALLOWED, f"{path} is read with GET, not {method:.20}", ("Allow", METHODS))
-        if path != "/healthz" and not self._may_ask(environ.get("HTTP_AUTHORIZATION", "")):
-            said = "this node wants a token; send it as 'Authorization: Bearer TOKEN'"
-            return _error(HTTPStatus.UNAUTHORIZED, said, ("WWW-Authenticate", "Bearer"))
         try:
             return handler(parse_qs(environ.get("QUERY_STRING", ""), keep_blank_values=True), environ)
         except LookupError as error:
@@ -96,13 +86,6 @@ class Api:
             return _error(
                 HTTPStatus.SERVICE_UNAVAILABLE, f"the state cannot be read now ({error}); ask again", ("Retry-After", "5")
             )
-
-    def _may_ask(self, authorization: str) -> bool:
-        if self._token is None:
-            return True
-        scheme, _, token = authorization.partition(" ")
-        sent = token.strip().encode("utf-8", "replace")
-        return hmac.compare_digest(sent, self._token) and scheme.lower() == "bearer"
 
     def _metrics(self, _: Query, environ: WSGIEnvironment) -> Answer:
         encode, kind = choose_encoder(environ.get("HTTP_ACCEPT", ""))
@@ -133,16 +116,6 @@ class Api:
         if turned > _LONGEST_TURN_S:
             return _json({"status": "detection hangs", **state}, HTTPStatus.SERVICE_UNAVAILABLE)
         return _json({"status": "ok", **state})
-
-
-def _token(path: Path) -> bytes:
-    try:
-        token = path.read_bytes().strip()
-    except OSError as error:
-        raise InputError(f"token_file {str(path)!r} cannot be read: {error.strerror}") from error
-    if not token:
-        raise InputError(f"token_file {str(path)!r} is empty; write a long random text into it, or leave the setting out")
-    return token
 
 
 def _number(query: Query, name: str, default: float) -> float:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Sequence
+from wsgiref.types import WSGIApplication
 
+from ...common.authentication import BearerToken, guarded
 from ...regressor import load_catalog
 from ..files import write_whole
 from ..live.state_lock import alone_with
@@ -18,6 +20,10 @@ from .config import NodeConfig
 from .server import listen
 
 log = logging.getLogger(__name__)
+
+# Whoever restarts a node by it has no token, and it tells nothing but whether detection runs.
+OPEN_PATHS = frozenset({"/healthz"})
+REFUSAL = "this node wants a token; send it as 'Authorization: Bearer TOKEN'"
 
 
 def run(config: NodeConfig, stop: threading.Event) -> None:
@@ -36,7 +42,10 @@ def _run(config: NodeConfig, sources: Sequence[TelemetrySource], stop: threading
     store = StateStore(config.state, check=True)
     try:
         watcher = Watcher(sources, store, catalog=load_catalog(config.gpus), keep_days=config.keep_days)
-        with listen(config.host, config.port, Api(watcher, store, config.token_file)) as server:
+        app: WSGIApplication = Api(watcher, store)
+        if config.token_file is not None:
+            app = guarded(app, BearerToken(config.token_file, OPEN_PATHS, REFUSAL))
+        with listen(config.host, config.port, app) as server:
             serving = threading.Thread(target=server.serve_forever, name="server", daemon=True)
             serving.start()
             log.info("listening on %s port %d, asking %s", config.host, server.server_port, config.agent)

@@ -12,15 +12,16 @@ from typing import Any
 
 import pytest
 
-from epochcast.agent import auth, server
+from epochcast.agent import server
 from epochcast.agent.config import Config, Web
 from epochcast.agent.errors import InputError
 from epochcast.agent.server import listen
+from epochcast.common import authentication
 
 
 @pytest.fixture
 def pair(make_certificate: Callable[[str], tuple[Path, Path]], monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
-    monkeypatch.setattr(auth, "LOOK_INTERVAL_S", 0.0)
+    monkeypatch.setattr(authentication, "LOOK_INTERVAL_S", 0.0)
     return make_certificate("agent")
 
 

@@ -90,7 +90,8 @@ def test_without_an_agent_it_waits_and_says_so(start_process: Start, tmp_path: P
         assert "token" in error["error"]
     status, error = node.refused("/api/v1/epochs", Authorization="Bearer secret")
     assert (status, error["error"]) == (400, "gpu is missing; name one by its UUID: none is known yet")
-    assert node.refused("/nothing")[0] == 404
+    assert node.refused("/nothing")[0] == 401
+    assert node.refused("/nothing", Authorization="Bearer secret")[0] == 404
     assert node.stop()[0] == 0
 
 
