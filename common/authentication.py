@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import hmac
-import json
 import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
+from http import HTTPStatus
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from .errors import InputError
+from .routes import refusal
 
 log = logging.getLogger(__name__)
 
@@ -52,14 +53,11 @@ def guarded(app: WSGIApplication, authentication: Authentication) -> WSGIApplica
         if admitted:
             return app(environ, start_response)
         if admitted is None:
-            status, why = "429 Too Many Requests", ("Retry-After", "1")
             said = "too many passwords are being checked; try again in a second"
+            refused = refusal(HTTPStatus.TOO_MANY_REQUESTS, said, ("Retry-After", "1"))
         else:
-            status, why, said = "401 Unauthorized", ("WWW-Authenticate", authentication.challenge), authentication.refusal
-        body = json.dumps({"error": said}).encode()
-        head = [("Content-Type", "application/json"), ("Content-Length", str(len(body))), ("Cache-Control", "no-store")]
-        start_response(status, [*head, why])
-        return [b"" if environ["REQUEST_METHOD"] == "HEAD" else body]
+            refused = refusal(HTTPStatus.UNAUTHORIZED, authentication.refusal, ("WWW-Authenticate", authentication.challenge))
+        return refused.give(environ, start_response)
 
     return answer
 

@@ -39,7 +39,7 @@ def ask() -> Ask:
         environ: dict[str, Any] = {"PATH_INFO": path, "REQUEST_METHOD": method, "HTTP_AUTHORIZATION": authorization}
         setup_testing_defaults(environ)
         head: list[Any] = []
-        body = b"".join(guarded(app, way)(environ, lambda *told: head.extend(told)))  # type: ignore[arg-type, return-value]
+        body = b"".join(guarded(app, way)(environ, lambda *told: head.extend(told)))
         return int(head[0].split()[0]), dict(head[1]), body
 
     return one
