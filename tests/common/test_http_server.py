@@ -8,6 +8,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterable
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ import pytest
 
 from epochcast.common.authentication import BearerToken
 from epochcast.common.errors import InputError
+from epochcast.common.routes import Answer, Routes
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
@@ -124,8 +126,29 @@ def test_a_client_that_does_not_take_its_answer_is_cut_off(serve: Any, fetch: An
     assert fetch(listening)[0] == 200
 
 
-def test_a_body_that_nobody_reads_does_not_cost_the_client_its_answer(serve: Any, fetch: Any) -> None:
-    assert fetch(serve(), "/x", method="POST", body=b"x" * 60_000)[2] == b"hello /x"
+def test_an_answer_has_time_of_its_own(serve: Any, fetch: Any, hello: Any) -> None:
+    def slow(environ: Any, start_response: Any) -> Iterable[bytes]:
+        time.sleep(1.2)  # connections are looked at twice a second
+        return hello(environ, start_response)
+
+    assert fetch(serve(slow, request_s=0.2))[0] == 200
+
+
+def test_a_body_that_nobody_reads_does_not_cost_the_client_its_answer(serve: Any) -> None:
+    with socket.create_connection(serve().server_address[:2], timeout=10) as client:
+        client.sendall(b"POST /x HTTP/1.0\r\nContent-Length: 60000\r\n\r\n")
+        for _ in range(3):  # to a connection that has been closed this would raise
+            time.sleep(0.1)
+            client.sendall(b"x" * 20_000)
+        answer = b"".join(iter(lambda: client.recv(4096), b""))
+    assert answer.endswith(b"hello /x")
+
+
+def test_the_head_of_a_streamed_answer_says_no_length(serve: Any, fetch: Any) -> None:
+    routes = Routes({"/x": lambda *_: Answer(HTTPStatus.OK, "text/csv", iter([b"a,b\n", b"1,2\n"]))})
+    status, headers, body = fetch(serve(routes), "/x", method="HEAD")
+    assert (status, headers["Content-Type"], body) == (200, "text/csv", b"")
+    assert "Content-Length" not in headers
 
 
 def test_resets_nonsense_and_endless_lines_leave_no_traceback(serve: Any, caplog: pytest.LogCaptureFixture, fetch: Any) -> None:
