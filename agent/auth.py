@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-from ..common.authentication import Reloaded
+from ..common.authentication import Authentication, Reloaded
 from ..extras import how_to_install
 from .config import Web
 from .errors import InputError
@@ -27,6 +27,8 @@ LONGEST_PASSWORD = 72
 HASH = re.compile(r"\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}")
 # One more doubles the time of a check: 14 is about a second.
 HIGHEST_COST = 14
+# Whoever restarts or drains a node by these has no password, and they tell nothing but whether samples flow.
+OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 
 
 def tls(web: Web) -> Reloaded[ssl.SSLContext] | None:
@@ -118,27 +120,21 @@ class Users:
         return False if digest in self._refused else None
 
 
-class BasicAuth:
-    """Asks for a user name and password of a file. Raises InputError for a file that cannot be used."""
+def basic_authentication(file: Path) -> Authentication:
+    """Ask for a user name of a file and its password; raises InputError for a file that cannot be used."""
+    users = Reloaded(lambda: Users(read_users(file)), [file])
 
-    # Whoever restarts or drains a node by these has no password, and they tell nothing but whether samples flow.
-    open_paths = frozenset({"/healthz", "/readyz"})
-    challenge = 'Basic realm="epochcast-agent", charset="UTF-8"'
-    refusal = "this agent answers only those who give a user name and its password"
-
-    def __init__(self, users: Path) -> None:
-        self._users = Reloaded(lambda: Users(read_users(users)), [users])
-
-    def admits(self, scheme: str, credentials: str) -> bool | None:
-        """Whether these are a user's name and password; None when too many are being checked to tell now."""
-        if scheme != "basic":
-            return False
+    def admits(scheme: str, credentials: str) -> bool | None:
         try:
             sent, colon, password = base64.b64decode(credentials, validate=True).partition(b":")
             name = sent.decode()
         except ValueError:  # not base64, or a name that is not UTF-8
             return False
-        return bool(colon) and self._users.get().admit(name, password)
+        return scheme == "basic" and bool(colon) and users.get().admit(name, password)
+
+    challenge = 'Basic realm="epochcast-agent", charset="UTF-8"'
+    sentence = "this agent answers only those who give a user name and its password"
+    return Authentication(admits, challenge, sentence, OPEN_PATHS)
 
 
 def read_users(path: Path) -> dict[str, bytes]:

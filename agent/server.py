@@ -3,7 +3,7 @@
 from wsgiref.types import WSGIApplication
 
 from ..common.http_server import Limits, Server
-from .auth import BasicAuth, tls
+from .auth import basic_authentication, tls
 from .config import Config
 from .ticks_first import ticks_first
 
@@ -19,7 +19,7 @@ def listen(config: Config, app: WSGIApplication) -> Server:
         name="epochcast-agent",
         # An answer may be all samples of eight GPUs, on a slow line.
         limits=Limits(web.connections, waiting=256, request_s=10.0, answer_s=120.0, silence_s=120.0),
-        authentication=None if web.users is None else BasicAuth(web.users),
+        authentication=None if web.users is None else basic_authentication(web.users),
         tls=None if certificates is None else certificates.get,
         before_answer=ticks_first.wait,
     )

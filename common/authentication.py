@@ -7,9 +7,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from .errors import InputError
@@ -23,58 +24,46 @@ T = TypeVar("T")
 LOOK_INTERVAL_S = 1.0
 
 
-class Authentication(Protocol):
-    """A way to tell who may ask.
+@dataclass(frozen=True)
+class Authentication:
+    """A way to tell who may ask, and what is said to the others.
 
-    ``open_paths``: what anybody may ask, as a watchdog does. ``challenge``: what a refusal says in ``WWW-Authenticate``;
-    ``refusal``: its sentence.
+    ``admits``: whether scheme (in lower case) and credentials of a header ``Authorization`` come from somebody who may ask;
+    None when too many are being checked to tell now. ``challenge``: what a refusal says in ``WWW-Authenticate``;
+    ``sentence``: what it says in words. ``open_paths``: what anybody may ask, as a watchdog does.
     """
 
-    open_paths: frozenset[str]
+    admits: Callable[[str, str], bool | None]
     challenge: str
-    refusal: str
+    sentence: str
+    open_paths: frozenset[str]
 
-    def admits(self, scheme: str, credentials: str) -> bool | None:
-        """Whether these come from somebody who may ask; None when too many are being checked to tell now.
+    def guard(self, app: WSGIApplication) -> WSGIApplication:
+        """Return ``app`` behind a door: who may not ask gets 401 and learns nothing else, not even which paths there are."""
 
-        ``scheme``: the first word of the header ``Authorization``, in lower case; ``credentials``: the rest.
-        """
-        ...
+        def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+            scheme, _, credentials = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
+            admitted = environ.get("PATH_INFO") in self.open_paths or self.admits(scheme.lower(), credentials.strip())
+            if admitted:
+                return app(environ, start_response)
+            if admitted is None:
+                said = "too many passwords are being checked; try again in a second"
+                refused = refusal(HTTPStatus.TOO_MANY_REQUESTS, said, ("Retry-After", "1"))
+            else:
+                refused = refusal(HTTPStatus.UNAUTHORIZED, self.sentence, ("WWW-Authenticate", self.challenge))
+            return refused.give(environ, start_response)
 
-
-def guarded(app: WSGIApplication, authentication: Authentication) -> WSGIApplication:
-    """Return ``app`` behind a door: who may not ask gets 401 and learns nothing else, not even which paths there are."""
-
-    def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        scheme, _, credentials = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
-        if environ.get("PATH_INFO") in authentication.open_paths:
-            return app(environ, start_response)
-        admitted = authentication.admits(scheme.lower(), credentials.strip())
-        if admitted:
-            return app(environ, start_response)
-        if admitted is None:
-            said = "too many passwords are being checked; try again in a second"
-            refused = refusal(HTTPStatus.TOO_MANY_REQUESTS, said, ("Retry-After", "1"))
-        else:
-            refused = refusal(HTTPStatus.UNAUTHORIZED, authentication.refusal, ("WWW-Authenticate", authentication.challenge))
-        return refused.give(environ, start_response)
-
-    return answer
+        return answer
 
 
-class BearerToken:
-    """Asks for the token in a file. Raises InputError for a file that cannot be used."""
+def bearer_token(file: Path, sentence: str, open_paths: frozenset[str]) -> Authentication:
+    """Ask for the token in a file; raises InputError for a file that cannot be used."""
+    token = Reloaded(lambda: _token(file), [file])
 
-    challenge = "Bearer"
+    def admits(scheme: str, credentials: str) -> bool:
+        return hmac.compare_digest(credentials.encode("utf-8", "replace"), token.get()) and scheme == "bearer"
 
-    def __init__(self, file: Path, open_paths: frozenset[str], refusal: str) -> None:
-        self.open_paths = open_paths
-        self.refusal = refusal
-        self._token = Reloaded(lambda: _token(file), [file])
-
-    def admits(self, scheme: str, credentials: str) -> bool:
-        """Whether this is the token."""
-        return hmac.compare_digest(credentials.encode("utf-8", "replace"), self._token.get()) and scheme == "bearer"
+    return Authentication(admits, "Bearer", sentence, open_paths)
 
 
 def _token(file: Path) -> bytes:

@@ -20,7 +20,7 @@ from wsgiref.headers import Headers
 from wsgiref.simple_server import ServerHandler, WSGIRequestHandler, WSGIServer
 from wsgiref.types import WSGIApplication, WSGIEnvironment
 
-from .authentication import Authentication, guarded
+from .authentication import Authentication
 from .errors import InputError
 
 log = logging.getLogger(__name__)
@@ -98,7 +98,7 @@ class Server(WSGIServer):
     def set_app(self, application: WSGIApplication | None) -> None:
         """Answer with this application from the next request on, to those who may ask."""
         if application is not None and self._authentication is not None:
-            application = guarded(application, self._authentication)
+            application = self._authentication.guard(application)
         super().set_app(application)
 
     def server_bind(self) -> None:

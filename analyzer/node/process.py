@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Sequence
 
-from ...common.authentication import BearerToken
+from ...common.authentication import bearer_token
 from ...common.http_server import Limits, Server
 from ...regressor import load_catalog
 from ..files import write_whole
@@ -59,5 +59,5 @@ def _run(config: NodeConfig, sources: Sequence[TelemetrySource], stop: threading
 
 
 def _listen(config: NodeConfig, api: Api) -> Server:
-    token = None if config.token_file is None else BearerToken(config.token_file, OPEN_PATHS, REFUSAL)
+    token = None if config.token_file is None else bearer_token(config.token_file, REFUSAL, OPEN_PATHS)
     return Server(config.host, config.port, api, name="epochcast-node", limits=LIMITS, authentication=token)

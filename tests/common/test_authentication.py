@@ -10,7 +10,7 @@ from wsgiref.util import setup_testing_defaults
 import pytest
 
 from epochcast.common import authentication
-from epochcast.common.authentication import BearerToken, guarded
+from epochcast.common.authentication import Authentication, bearer_token
 from epochcast.common.errors import InputError
 
 Ask = Callable[..., tuple[int, dict[str, str], bytes]]
@@ -31,7 +31,9 @@ def token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def ask() -> Ask:
     """Ask what is behind a door, without a network."""
 
-    def one(way: Any, authorization: str = "", path: str = "/x", method: str = "GET") -> tuple[int, dict[str, str], bytes]:
+    def one(
+        way: Authentication, authorization: str = "", path: str = "/x", method: str = "GET"
+    ) -> tuple[int, dict[str, str], bytes]:
         def app(environ: Any, start_response: Any) -> list[bytes]:
             start_response("200 OK", [])
             return [b"hello"]
@@ -39,7 +41,7 @@ def ask() -> Ask:
         environ: dict[str, Any] = {"PATH_INFO": path, "REQUEST_METHOD": method, "HTTP_AUTHORIZATION": authorization}
         setup_testing_defaults(environ)
         head: list[Any] = []
-        body = b"".join(guarded(app, way)(environ, lambda *told: head.extend(told)))
+        body = b"".join(way.guard(app)(environ, lambda *told: head.extend(told)))
         return int(head[0].split()[0]), dict(head[1]), body
 
     return one
@@ -49,16 +51,16 @@ def ask() -> Ask:
     "authorization", ["", "Bearer", "Bearer wrong", "Basic secret", "secret", "Bearer secret2", "Bearer \xff", "Bearer \udcff"]
 )
 def test_who_does_not_bear_the_token_learns_nothing(token: Path, ask: Ask, authorization: str) -> None:
-    status, headers, body = ask(BearerToken(token, OPEN, REFUSAL), authorization)
+    status, headers, body = ask(bearer_token(token, REFUSAL, OPEN), authorization)
     assert (status, json.loads(body)) == (401, {"error": REFUSAL})
     assert (headers["WWW-Authenticate"], headers["Cache-Control"]) == ("Bearer", "no-store")
     assert int(headers["Content-Length"]) == len(body)
-    status, headers, nothing = ask(BearerToken(token, OPEN, REFUSAL), authorization, method="HEAD")
+    status, headers, nothing = ask(bearer_token(token, REFUSAL, OPEN), authorization, method="HEAD")
     assert (status, int(headers["Content-Length"]), nothing) == (401, len(body), b"")
 
 
 def test_who_bears_it_is_answered_and_what_is_open_needs_none(token: Path, ask: Ask) -> None:
-    way = BearerToken(token, OPEN, REFUSAL)
+    way = bearer_token(token, REFUSAL, OPEN)
     for authorization in ("Bearer secret", "bearer  secret "):
         assert ask(way, authorization)[::2] == (200, b"hello")
     assert ask(way, path="/healthz")[0] == 200
@@ -66,14 +68,10 @@ def test_who_bears_it_is_answered_and_what_is_open_needs_none(token: Path, ask: 
 
 
 def test_when_it_cannot_be_told_now_it_says_try_again(ask: Ask) -> None:
-    class Busy:
-        open_paths = OPEN
-        challenge = refusal = ""
-
-        def admits(self, scheme: str, credentials: str) -> None:
-            assert (scheme, credentials) == ("basic", "YTpi")
-
-    status, headers, body = ask(Busy(), "Basic YTpi")
+    seen = []
+    busy = Authentication(lambda *sent: seen.append(sent), "Basic", REFUSAL, OPEN)
+    status, headers, body = ask(busy, "Basic YTpi")
+    assert seen == [("basic", "YTpi")]
     assert (status, headers["Retry-After"]) == (429, "1")
     assert "try again" in json.loads(body)["error"]
 
@@ -81,7 +79,7 @@ def test_when_it_cannot_be_told_now_it_says_try_again(ask: Ask) -> None:
 def test_a_token_that_changes_is_read_anew_and_an_empty_file_locks_nobody_out(
     token: Path, ask: Ask, caplog: pytest.LogCaptureFixture
 ) -> None:
-    way = BearerToken(token, OPEN, REFUSAL)
+    way = bearer_token(token, REFUSAL, OPEN)
     token.write_text("")
     assert ask(way, "Bearer secret")[0] == 200
     (warning,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
@@ -93,7 +91,7 @@ def test_a_token_that_changes_is_read_anew_and_an_empty_file_locks_nobody_out(
 
 def test_a_token_that_cannot_be_read_or_is_empty_is_one_sentence(token: Path) -> None:
     with pytest.raises(InputError, match=r"^token_file '.*nowhere' cannot be read: No such file or directory$"):
-        BearerToken(token.with_name("nowhere"), OPEN, REFUSAL)
+        bearer_token(token.with_name("nowhere"), REFUSAL, OPEN)
     token.write_text(" \n")
     with pytest.raises(InputError, match=r"^token_file '.*token' is empty; write a long random text into it"):
-        BearerToken(token, OPEN, REFUSAL)
+        bearer_token(token, REFUSAL, OPEN)

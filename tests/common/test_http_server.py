@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from epochcast.common.authentication import BearerToken
+from epochcast.common.authentication import bearer_token
 from epochcast.common.errors import InputError
 from epochcast.common.routes import Answer, Routes
 
@@ -216,7 +216,7 @@ def test_the_answer_waits_for_what_comes_first(serve: Any, fetch: Any) -> None:
 
 def test_who_may_not_ask_is_refused_by_whatever_application(serve: Any, fetch: Any, hello: Any, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("secret")
-    listening = serve(authentication=BearerToken(tmp_path / "token", frozenset({"/healthz"}), "send the token"))
+    listening = serve(authentication=bearer_token(tmp_path / "token", "send the token", frozenset({"/healthz"})))
     bearing = {"Authorization": "Bearer secret"}
     for _ in range(2):
         assert [fetch(listening, path)[0] for path in ("/x", "/healthz")] == [401, 200]
