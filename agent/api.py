@@ -1,18 +1,16 @@
 """The HTTP interface: a WSGI application over what the node reads now."""
 
-import json
 import math
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from http import HTTPStatus
-from typing import NamedTuple
-from urllib.parse import parse_qs
-from wsgiref.types import StartResponse, WSGIEnvironment
+from wsgiref.types import WSGIEnvironment
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import gzip_accepted
 
+from ..common.routes import Answer, Query, Routes, json_answer, only_known, refusal
 from .catalog import catalog
 from .errors import InputError
 from .node import Node
@@ -24,22 +22,9 @@ from .ticks_first import ticks_first
 
 # Seconds without a sample after which a source is no longer healthy, whatever it promises itself.
 SILENCE_S = 5.0
-PARAMETERS = ("from", "to", "gpu", "metric", "format")
-METHODS = "GET, HEAD, OPTIONS"
-
-Query = dict[str, list[str]]
 
 
-class Answer(NamedTuple):
-    """An answer: its status, the type and the pieces of its body, and what else goes into its head."""
-
-    status: HTTPStatus
-    content_type: str
-    body: Iterable[bytes]
-    headers: tuple[tuple[str, str], ...] = ()
-
-
-class Api:
+class Api(Routes):
     """The WSGI application: ``/metrics``, ``/api/v1/*``, ``/healthz`` (do samples flow?), ``/readyz`` (of every GPU?).
 
     ``processes`` sees what uses the GPUs; None while nobody looks.
@@ -49,43 +34,17 @@ class Api:
         self._node = node
         self._watcher = processes
         self._page = MetricsPage(node, registry)
-        self._routes: dict[str, Callable[[Query, WSGIEnvironment], Answer]] = {
-            "/metrics": self._metrics_page,
-            "/api/v1/samples": self._samples,
-            "/api/v1/metrics": self._catalog,
-            "/api/v1/gpus": self._gpus,
-            "/api/v1/processes": self._processes,
-            "/healthz": self._health,
-            "/readyz": self._readiness,
-        }
-
-    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        """Answer one request."""
-        answer = self._answer(environ)
-        body: Iterable[bytes] = answer.body
-        headers = [("Content-Type", answer.content_type), ("Cache-Control", "no-store"), *answer.headers]
-        if environ["REQUEST_METHOD"] == "HEAD":
-            if isinstance(body, list):
-                headers.append(("Content-Length", str(sum(map(len, body)))))
-            # Not a list: its length would be taken for that of the body.
-            body = iter([b""])
-        start_response(f"{answer.status.value} {answer.status.phrase}", headers)
-        return body
-
-    def _answer(self, environ: WSGIEnvironment) -> Answer:
-        path, method = environ.get("PATH_INFO", "/"), environ["REQUEST_METHOD"]
-        handler = self._routes.get(path)
-        if handler is None:
-            return _json({"error": f"no such path {path!r}; known: {', '.join(self._routes)}"}, HTTPStatus.NOT_FOUND)
-        if method == "OPTIONS":
-            return Answer(HTTPStatus.OK, "text/plain", [b""], (("Allow", METHODS),))
-        if method not in ("GET", "HEAD"):
-            error = {"error": f"{path} is read with GET, not {method}"}
-            return _json(error, HTTPStatus.METHOD_NOT_ALLOWED, (("Allow", METHODS),))
-        try:
-            return handler(parse_qs(environ.get("QUERY_STRING", ""), keep_blank_values=True), environ)
-        except InputError as problem:
-            return _json({"error": str(problem)}, HTTPStatus.BAD_REQUEST)
+        super().__init__(
+            {
+                "/metrics": self._metrics_page,
+                "/api/v1/samples": self._samples,
+                "/api/v1/metrics": self._catalog,
+                "/api/v1/gpus": self._gpus,
+                "/api/v1/processes": self._processes,
+                "/healthz": self._health,
+                "/readyz": self._readiness,
+            }
+        )
 
     def _metrics_page(self, query: Query, environ: WSGIEnvironment) -> Answer:
         zipped = gzip_accepted(environ.get("HTTP_ACCEPT_ENCODING", ""))
@@ -94,9 +53,7 @@ class Api:
         return Answer(HTTPStatus.OK, kind, [page], _encoding(zipped))
 
     def _samples(self, query: Query, environ: WSGIEnvironment) -> Answer:
-        unknown = sorted(set(query) - set(PARAMETERS))
-        if unknown:
-            raise InputError(f"unknown parameter {unknown[0]!r}; known: {', '.join(PARAMETERS)}")
+        only_known(query, "from", "to", "gpu", "metric", "format")
         start, stop = _moment(query, "from", -math.inf), _moment(query, "to", math.inf)
         if start > stop:
             raise InputError(f"'from' ({start}) lies after 'to' ({stop}); swap them")
@@ -123,7 +80,7 @@ class Api:
     def _catalog(self, _: Query, __: WSGIEnvironment) -> Answer:
         measured = {metric.name: metric for store in self._node.stores for metric in store.device.metrics}
         rows = [asdict(metric) | {"measured": metric.name in measured} for metric in (catalog() | measured).values()]
-        return _json({"schema": "epochcast.metrics/v1", "metrics": rows})
+        return json_answer({"schema": "epochcast.metrics/v1", "metrics": rows})
 
     def _gpus(self, _: Query, __: WSGIEnvironment) -> Answer:
         choices = {choice.uuid: choice for choice in self._node.choices}
@@ -140,13 +97,13 @@ class Api:
             if choice := choices.get(store.device.uuid):
                 row |= {"why": choice.why, "refused": dict(choice.refused)}
             rows.append(row)
-        return _json({"schema": "epochcast.gpus/v1", "gpus": rows})
+        return json_answer({"schema": "epochcast.gpus/v1", "gpus": rows})
 
     def _processes(self, _: Query, __: WSGIEnvironment) -> Answer:
         if self._watcher is None:
             error = "which processes use the GPUs is not looked at; set processes = 1 (seconds) in the configuration"
-            return _json({"error": error}, HTTPStatus.NOT_FOUND)
-        return _json(
+            return refusal(HTTPStatus.NOT_FOUND, error)
+        return json_answer(
             {"schema": "epochcast.processes/v1", "processes": [asdict(process) for process in self._watcher.processes()]}
         )
 
@@ -160,14 +117,14 @@ class Api:
             "missed_ticks": sum(sampler.missed_ticks for sampler in samplers),
         }
         if self._node.finished:
-            return _json({"status": "replay finished"} | state)
+            return json_answer({"status": "replay finished"} | state)
         if not any(age <= patience for _, age, patience in self._ages(now)):
-            return _json({"status": "no samples"} | state, HTTPStatus.SERVICE_UNAVAILABLE)
-        return _json({"status": "ok"} | state)
+            return json_answer({"status": "no samples"} | state, HTTPStatus.SERVICE_UNAVAILABLE)
+        return json_answer({"status": "ok"} | state)
 
     def _readiness(self, _: Query, __: WSGIEnvironment) -> Answer:
         if self._node.finished:
-            return _json({"status": "replay finished", "missing": [], "unanswering": 0})
+            return json_answer({"status": "replay finished", "missing": [], "unanswering": 0})
         ages = self._ages(self._node.clock.monotonic())
         missing = [
             {"gpu": store.device.label, "uuid": store.device.uuid, "name": store.device.name, "reason": _reason(age)}
@@ -178,8 +135,8 @@ class Api:
         answer = {"missing": missing, "unanswering": self._node.unanswering}
         if not ages or missing or self._node.unanswering:
             status = "samples missing" if ages else "no GPU"
-            return _json({"status": status} | answer, HTTPStatus.SERVICE_UNAVAILABLE)
-        return _json({"status": "ready"} | answer)
+            return json_answer({"status": status} | answer, HTTPStatus.SERVICE_UNAVAILABLE)
+        return json_answer({"status": "ready"} | answer)
 
     def _ages(self, now: float) -> list[tuple[DeviceStore, float, float]]:
         """Return each device with the age of its newest sample and how old that may be (seconds of the monotonic clock)."""
@@ -193,10 +150,6 @@ class Api:
 
 def _reason(age: float) -> str:
     return f"no sample for {age:.1f} s" if math.isfinite(age) else "no sample yet"
-
-
-def _json(value: object, status: HTTPStatus = HTTPStatus.OK, headers: tuple[tuple[str, str], ...] = ()) -> Answer:
-    return Answer(status, "application/json", [json.dumps(value, allow_nan=False).encode()], headers)
 
 
 def _encoding(zipped: bool) -> tuple[tuple[str, str], ...]:

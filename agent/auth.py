@@ -1,33 +1,23 @@
 """Who may ask: TLS certificates and basic authentication, both read anew when their files change."""
 
 import base64
-import binascii
 import hashlib
 import hmac
-import logging
 import os
 import re
 import secrets
 import ssl
 import threading
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Generic, TypeVar
-from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
+from ..common.authentication import Authentication, Reloaded
 from ..extras import how_to_install
 from .config import Web
 from .errors import InputError
 
-log = logging.getLogger(__name__)
-
-T = TypeVar("T")
-
-# Seconds between two looks at whether a file changed.
-LOOK_INTERVAL_S = 1.0
 # Refused passwords that are remembered: a scraper with a wrong one must not cost a bcrypt check (0.1 s of CPU) per second.
 REMEMBERED_REFUSALS = 256
 # A check that cannot start within this long (others are waiting too) is put off: guessing passwords must not fill the server.
@@ -39,50 +29,6 @@ HASH = re.compile(r"\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}")
 HIGHEST_COST = 14
 # Whoever restarts or drains a node by these has no password, and they tell nothing but whether samples flow.
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
-
-
-class Reloaded(Generic[T]):
-    """What ``load`` makes of files, made anew when one of them changed; the old one stays while the new files are wrong."""
-
-    def __init__(self, load: Callable[[], T], files: Iterable[Path]) -> None:
-        self._load = load
-        self._files = tuple(files)
-        self._state = self._look()
-        self._value = load()
-        self._looked = time.monotonic()
-        self._lock = threading.Lock()
-
-    def get(self) -> T:
-        """Return the present value."""
-        with self._lock:
-            now = time.monotonic()
-            if now - self._looked >= LOOK_INTERVAL_S:
-                self._looked = now
-                state = self._look()
-                if state != self._state:
-                    self._state = state
-                    self._reload()
-            return self._value
-
-    def _reload(self) -> None:
-        try:
-            self._value = self._load()
-        except InputError as problem:
-            # Certificate and key are rarely replaced in one go: the second one's change leads here again.
-            log.warning("going on with what was read before: %s", problem)
-        else:
-            log.info("read %s anew", ", ".join(map(str, self._files)))
-
-    def _look(self) -> list[object]:
-        return [_state(path) for path in self._files]
-
-
-def _state(path: Path) -> object:
-    try:
-        found = path.stat()
-    except OSError as error:
-        return error.errno
-    return found.st_mtime_ns, found.st_ino, found.st_size
 
 
 def tls(web: Web) -> Reloaded[ssl.SSLContext] | None:
@@ -174,44 +120,21 @@ class Users:
         return False if digest in self._refused else None
 
 
-class BasicAuth:
-    """Asks for a user name and password of a file. Raises InputError for a file that cannot be used."""
+def basic_authentication(file: Path) -> Authentication:
+    """Ask for a user name of a file and its password; raises InputError for a file that cannot be used."""
+    users = Reloaded(lambda: Users(read_users(file)), [file])
 
-    def __init__(self, users: Path) -> None:
-        self._users = Reloaded(lambda: Users(read_users(users)), [users])
+    def admits(scheme: str, credentials: str) -> bool | None:
+        try:
+            sent, colon, password = base64.b64decode(credentials, validate=True).partition(b":")
+            name = sent.decode()
+        except ValueError:  # not base64, or a name that is not UTF-8
+            return False
+        return scheme == "basic" and bool(colon) and users.get().admit(name, password)
 
-    def guard(self, app: WSGIApplication) -> WSGIApplication:
-        """Return ``app`` such that who has no name and password gets 401, but for the health endpoints."""
-
-        def guarded(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-            if environ.get("PATH_INFO") in OPEN_PATHS:
-                return app(environ, start_response)
-            credentials = _credentials(environ.get("HTTP_AUTHORIZATION", ""))
-            admitted = False if credentials is None else self._users.get().admit(*credentials)
-            return app(environ, start_response) if admitted else _refusal(admitted, start_response)
-
-        return guarded
-
-
-def _refusal(admitted: bool | None, start_response: StartResponse) -> Iterable[bytes]:
-    headers = [("Content-Type", "application/json"), ("Cache-Control", "no-store")]
-    if admitted is None:
-        start_response("429 Too Many Requests", [*headers, ("Retry-After", "1")])
-        return [b'{"error": "too many passwords are being checked; try again in a second"}']
-    start_response("401 Unauthorized", [*headers, ("WWW-Authenticate", 'Basic realm="epochcast-agent", charset="UTF-8"')])
-    return [b'{"error": "this agent answers only those who give a user name and its password"}']
-
-
-def _credentials(header: str) -> tuple[str, bytes] | None:
-    """Return user name and password of an Authorization header, None where it is none of basic authentication."""
-    scheme, _, token = header.partition(" ")
-    if scheme.lower() != "basic":
-        return None
-    try:
-        name, colon, password = base64.b64decode(token.strip(), validate=True).partition(b":")
-        return (name.decode(), password) if colon else None
-    except (binascii.Error, ValueError):
-        return None
+    challenge = 'Basic realm="epochcast-agent", charset="UTF-8"'
+    sentence = "this agent answers only those who give a user name and its password"
+    return Authentication(admits, challenge, sentence, OPEN_PATHS)
 
 
 def read_users(path: Path) -> dict[str, bytes]:

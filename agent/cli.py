@@ -12,8 +12,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NoReturn
 
+from ..common.settings_file import load
 from .check import report, text
-from .config import AUTO, Config, load
+from .config import AUTO, Config
 from .daemon import Daemon
 from .errors import InputError
 from .install import add_commands, install, uninstall
@@ -89,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             unheeded = [name for name in settings if name not in ("source", "replay", "speed")]
             if unheeded:
                 parser.error(f"check takes no --{unheeded[0].replace('_', '-')}")
-            found = report(load(path, settings))
+            found = report(load(Config, path, settings))
             columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
             sys.stdout.write((json.dumps(found, indent=2) if as_json else text(found, columns)) + "\n")
             return 0
@@ -102,7 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 0
         if settings.pop("while_stdin", False):
             threading.Thread(target=_end_with_stdin, daemon=True).start()
-        Daemon(lambda: load(path, settings)).run()
+        Daemon(lambda: load(Config, path, settings)).run()
     except InputError as problem:
         sys.stderr.write(f"epochcast-agent: {problem}\n")
         return 2

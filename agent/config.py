@@ -1,14 +1,11 @@
 """The agent's settings: defaults, then a TOML file, then the command line."""
 
-import math
-import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import UnionType
-from typing import Any, cast, get_args, get_type_hints
-from urllib.parse import urlsplit
+from typing import cast
 
+from ..common.settings_file import check_address, whole_url
 from .catalog import Metric, Tier, catalog
 from .errors import InputError
 from .sources import SOURCES
@@ -80,7 +77,7 @@ class Push:
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.url and not _is_whole(self.url):
+        if self.url and whole_url(self.url) is None:
             raise InputError(f"push.url is {self.url!r}; give the whole address, as in http://prometheus:9090/api/v1/write")
         if not 0.5 <= self.interval <= 60:
             raise InputError(f"push.interval is {self.interval} s; give 0.5 to 60 seconds")
@@ -151,10 +148,7 @@ class Config:
             raise InputError(f"pid is {self.pid}; give the number of a process, or 0 for none")
         if self.pid and self.cgroup is not None:
             raise InputError(f"pid ({self.pid}) and cgroup ({self.cgroup}) exclude each other; drop one")
-        if not self.host:  # to the system it means every address, which nobody asks for by leaving a variable empty
-            raise InputError(f"host is empty; give an address, as in {Config.host}, or 0.0.0.0 for all of this machine's")
-        if not 0 <= self.port <= 65535:
-            raise InputError(f"port is {self.port}; give one from 0 (a free one) to 65535")
+        check_address(self.host, self.port)
         if not 1 <= self.retention <= LONGEST_RETENTION_S:
             raise InputError(f"retention is {self.retention} s; give 1 to {LONGEST_RETENTION_S:.0f} seconds")
         if not 1 <= self.window <= 3600:
@@ -167,7 +161,7 @@ class Config:
             raise InputError(f"processes is {self.processes} s; give 0 (off) or 1 to 3600 seconds: the driver is slow to tell")
         if self.log_format not in ("text", "json"):
             raise InputError(f"log_format is {self.log_format!r}; choose text or json")
-        if not _is_whole(self.exporter):
+        if whole_url(self.exporter) is None:
             raise InputError(f"exporter is {self.exporter!r}; give the whole address, as in {Config.exporter}")
         for name, tier in self.tiers.items():
             if name not in catalog():
@@ -189,71 +183,3 @@ class Config:
         """Return the catalogue with ``tiers`` applied, without the metrics that are off."""
         tiers = {name: cast(Tier, self.tiers.get(name, metric.tier)) for name, metric in catalog().items()}
         return {name: replace(metric, tier=tiers[name]) for name, metric in catalog().items() if tiers[name] != OFF}
-
-
-def _is_whole(address: str) -> bool:
-    """Whether a URL names a scheme of HTTP and a host, and its port, if any, is one."""
-    try:
-        parts = urlsplit(address)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # brackets that are not closed, a port that is no number or too large
-        return False
-
-
-def load(path: Path | None, overrides: dict[str, Any]) -> Config:
-    """Return the settings of the TOML file at ``path`` (None: the defaults) with ``overrides`` by name on top.
-
-    Raises InputError for a file that cannot be read, an unknown setting or a value of the wrong type or range.
-    """
-    settings = {} if path is None else _read(path)
-    return Config(**(settings | overrides))
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"cannot read the configuration {path}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:  # also a number of thousands of digits, thousands of brackets
-        raise InputError(f"the configuration {path} is not TOML: {error}") from error
-    return _settings(f"the configuration {path}", Config, table, "")
-
-
-def _settings(where: str, kind: type[Any], table: dict[str, Any], prefix: str) -> dict[str, Any]:
-    """Return a TOML table as keyword arguments of the dataclass ``kind``; ``prefix`` is the table's own name and a dot."""
-    hints = get_type_hints(kind)
-    settings = {}
-    for name, value in table.items():
-        if name not in hints:
-            known = ", ".join(prefix + field.name for field in fields(kind))
-            raise InputError(f"{where} has the unknown setting {prefix + name!r}; known: {known}")
-        settings[name] = _value(where, hints[name], value, prefix + name)
-    return settings
-
-
-def _value(where: str, kind: Any, value: Any, name: str) -> Any:
-    if isinstance(kind, UnionType):  # Path | None; TOML has no null
-        (kind,) = (choice for choice in get_args(kind) if choice is not type(None))
-    if isinstance(kind, type) and is_dataclass(kind):
-        if not isinstance(value, dict):
-            raise InputError(f"{where} sets {name} to {value!r}; it must be a table")
-        return kind(**_settings(where, kind, value, f"{name}."))
-    accepted, wanted = _ACCEPTED.get(kind, _TABLE)
-    if not isinstance(value, accepted) or isinstance(value, bool) != (kind is bool):
-        raise InputError(f"{where} sets {name} to {value!r}; it must be {wanted}")
-    if isinstance(value, str) and "\0" in value:
-        raise InputError(f"{where} sets {name} to {value!r}; it must not hold a NUL character")
-    if isinstance(value, float) and not math.isfinite(value):
-        raise InputError(f"{where} sets {name} to {value!r}; it must be finite")
-    return Path(str(value)) if kind is Path else value
-
-
-# What a TOML value of each type may be, and how a sentence calls it.
-_ACCEPTED: dict[Any, tuple[tuple[type, ...], str]] = {
-    str: ((str,), "text"),
-    Path: ((str,), "a path"),
-    int: ((int,), "a whole number"),
-    float: ((int, float), "a number"),
-    bool: ((bool,), "true or false"),
-}
-_TABLE: tuple[tuple[type, ...], str] = ((dict,), "a table")

@@ -1,5 +1,5 @@
 """The one error that this room raises for what a user handed in."""
 
+from ..common.errors import InputError
 
-class InputError(ValueError):
-    """Something a user handed in cannot be used: one sentence naming what, the value seen and the remedy."""
+__all__ = ["InputError"]

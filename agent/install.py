@@ -16,8 +16,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from ..common.settings_file import load
 from ..extras import how_to_install
-from .config import load
+from .config import Config
 from .errors import InputError
 
 NAME = "epochcast-agent"
@@ -150,7 +151,7 @@ def _shipped(name: str) -> str:
 
 def _checked(config: Path) -> str:
     """Return the text of a configuration file; raise InputError when the agent would not start with it."""
-    load(config, {})
+    load(Config, config, {})
     return config.read_text(encoding="utf-8")
 
 

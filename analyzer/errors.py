@@ -1,8 +1,8 @@
 """What can go wrong and is said in one sentence; the command line turns it into that sentence and an exit code."""
 
+from ..common.errors import InputError
 
-class InputError(ValueError):
-    """Bad input: the message says what, the value seen, and the remedy, in one sentence. Exit code 2."""
+__all__ = ["AgentError", "InputError"]
 
 
 class AgentError(ConnectionError):

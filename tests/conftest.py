@@ -1,12 +1,15 @@
 """Fixtures shared by all rooms' tests."""
 
 import gc
+import http.client
 import os
 import shutil
+import ssl
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
 from functools import partial
 from itertools import count
@@ -101,6 +104,83 @@ def start_process(tmp_path: Path) -> Iterator[Callable[..., Process]]:
 def start_agent(start_process: Callable[..., Process]) -> Callable[..., Process]:
     """Start agents on free ports, each ready to be asked."""
     return partial(start_process, "-m", "epochcast.agent")
+
+
+def _hello(environ: Any, start_response: Any) -> Iterable[bytes]:
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    return iter([b"hello ", environ["PATH_INFO"].encode()])  # no list: no Content-Length, the end must be told otherwise
+
+
+@pytest.fixture(scope="session")
+def hello() -> Callable[..., Iterable[bytes]]:
+    """An application that greets the path it is asked for."""
+    return _hello
+
+
+@pytest.fixture
+def running() -> Iterator[Callable[[Any], Any]]:
+    """Run servers of WSGI applications until the test ends."""
+    with ExitStack() as stack:
+
+        def start(listening: Any) -> Any:
+            thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.05})
+            thread.start()
+            stack.callback(thread.join, timeout=10)
+            stack.callback(listening.server_close)
+            stack.callback(listening.shutdown)
+            return listening
+
+        yield start
+
+
+@pytest.fixture(scope="session")
+def fetch() -> Callable[..., tuple[int, dict[str, str], bytes]]:
+    """Make one request; what comes back is (status, headers, body)."""
+
+    def request(
+        listening: Any, path: str = "/", context: ssl.SSLContext | None = None, method: str = "GET", **options: Any
+    ) -> tuple[int, dict[str, str], bytes]:
+        host, port = listening.server_address[:2]
+        connection: http.client.HTTPConnection
+        if context is None:
+            connection = http.client.HTTPConnection(str(host), int(port), timeout=10)
+        else:
+            connection = http.client.HTTPSConnection(str(host), int(port), timeout=10, context=context)
+        try:
+            connection.request(method, path, **options)
+            answer = connection.getresponse()
+            return answer.status, dict(answer.getheaders()), answer.read()
+        finally:
+            connection.close()
+
+    return request
+
+
+@pytest.fixture
+def make_certificate(tmp_path: Path) -> Callable[[str], tuple[Path, Path]]:
+    """Make a self-signed certificate of this machine; what comes back is its file and its key's."""
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl: no certificates to test with")
+
+    def make(name: str) -> tuple[Path, Path]:
+        paths = tmp_path / f"{name}.pem", tmp_path / f"{name}.key"
+        command = [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+            "-nodes",
+            "-days",
+            "2",
+        ]
+        command += ["-subj", f"/CN={name}", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+        subprocess.run([*command, "-out", paths[0], "-keyout", paths[1]], check=True, capture_output=True)
+        return paths
+
+    return make
 
 
 @pytest.fixture(scope="session")

@@ -19,16 +19,15 @@ import yaml
 
 from epochcast.agent.cli import main as agent_command
 from epochcast.agent.config import Config
-from epochcast.agent.config import load as load_agent
 from epochcast.analyzer.node.cli import _parser as node_parser
 from epochcast.analyzer.node.config import NodeConfig
-from epochcast.analyzer.node.config import load as load_node
 from epochcast.analyzer.service.config import Settings, load_settings
+from epochcast.common.settings_file import load
 
 PORTS = {"agent": Config().port, "node": NodeConfig().port, "http": Settings().port}
 LOADERS = {
-    "agent.toml": lambda path: load_agent(path, {}),
-    "node.toml": lambda path: load_node(path, {}),
+    "agent.toml": lambda path: load(Config, path, {}),
+    "node.toml": lambda path: load(NodeConfig, path, {}),
     "analyzer.toml": load_settings,
 }
 # The oldest that is still cared for when this was written, and the newest known to the validator.
@@ -76,7 +75,7 @@ def test_every_settings_file_is_taken_by_the_program_that_reads_it(deploy: Path)
 
 def test_the_base_listens_for_others_and_asks_them_for_a_token(deploy: Path) -> None:
     settings = deploy / "kubernetes" / "base" / "settings"
-    node, service = load_node(settings / "node.toml", {}), load_settings(settings / "analyzer.toml")
+    node, service = load(NodeConfig, settings / "node.toml", {}), load_settings(settings / "analyzer.toml")
     assert node.host == service.host == "0.0.0.0"
     assert node.token_file is not None and service.token_file is not None and service.read_only
     (source,) = service.sources
@@ -84,8 +83,8 @@ def test_the_base_listens_for_others_and_asks_them_for_a_token(deploy: Path) -> 
 
 
 def test_attribution_is_the_base_with_processes(deploy: Path) -> None:
-    plain = load_agent(deploy / "kubernetes" / "base" / "settings" / "agent.toml", {})
-    looking = load_agent(deploy / "kubernetes" / "attribution" / "agent.toml", {})
+    plain = load(Config, deploy / "kubernetes" / "base" / "settings" / "agent.toml", {})
+    looking = load(Config, deploy / "kubernetes" / "attribution" / "agent.toml", {})
     changed = {name for name in vars(plain) if getattr(plain, name) != getattr(looking, name)}
     assert changed == {"processes"}
     assert looking.processes > 0
@@ -167,7 +166,10 @@ def test_the_service_asks_where_the_node_analyzers_answer(base: dict[tuple[str, 
 
 def test_tokens_are_mounted_where_the_settings_look(base: dict[tuple[str, str], dict[str, Any]], deploy: Path) -> None:
     settings = deploy / "kubernetes" / "base" / "settings"
-    wanted = {"node-analyzer": load_node(settings / "node.toml", {}), "analyzer": load_settings(settings / "analyzer.toml")}
+    wanted = {
+        "node-analyzer": load(NodeConfig, settings / "node.toml", {}),
+        "analyzer": load_settings(settings / "analyzer.toml"),
+    }
     for name, config in wanted.items():
         assert config.token_file is not None
         folders = {Path(mount["mountPath"]) for mount in container(base, name)["volumeMounts"]}

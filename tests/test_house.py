@@ -10,8 +10,14 @@ from pathlib import Path
 
 import pytest
 
-# room -> the rooms it may import (design: agent, detector and regressor stand alone; the analyzer talks to the agent over HTTP)
-ALLOWED = {"agent": set(), "detector": set(), "regressor": set(), "analyzer": {"detector", "regressor"}}
+# room -> the rooms it may import (design: detector and regressor stand alone; the analyzer talks to the agent over HTTP)
+ALLOWED = {
+    "agent": {"common"},
+    "detector": set(),
+    "regressor": set(),
+    "analyzer": {"common", "detector", "regressor"},
+    "common": set(),
+}
 # room -> third-party packages it may import at module level
 AT_IMPORT = {
     "agent": {"numpy", "prometheus_client", "pynvml"},
@@ -35,6 +41,7 @@ AT_IMPORT = {
         ),
         "yaml",
     },
+    "common": set(),
 }
 # folder -> what its modules may import beyond their room's
 ALSO_AT_IMPORT = {
@@ -81,11 +88,13 @@ def test_rooms_import_only_what_the_architecture_allows(root: Path, room: str) -
                 assert parts[1] == room or parts[1] in ALLOWED[room], f"{path.relative_to(root)} imports {name}"
 
 
-def test_what_is_beside_the_rooms_imports_nothing_but_the_standard_library(root: Path) -> None:
-    for path in (root / "src" / "epochcast").glob("*.py"):
+def test_what_rooms_share_imports_nothing_but_the_standard_library(root: Path) -> None:
+    """Neither at its top nor when it is used: the agent and the ``node`` extra have it, and no package for it."""
+    common = _modules(root, "common")
+    for path in (*(root / "src" / "epochcast").glob("*.py"), *common):
         tops = {name.split(".")[0] for name in _imports(path, root)[0]}
         # `import epochcast` offers notebooks the analyzer's answers, loaded when they are used.
-        own = {"epochcast"} if path.name == "__init__.py" else set()
+        own = {"epochcast"} if path.name == "__init__.py" or path in common else set()
         assert tops <= set(sys.stdlib_module_names) | own, f"{path.name} imports {tops}"
 
 

@@ -13,11 +13,12 @@ import pytest
 from prometheus_client import generate_latest
 
 from epochcast.agent.catalog import catalog
-from epochcast.agent.config import Config, Push, load
+from epochcast.agent.config import Config, Push
 from epochcast.agent.exposition import registry
 from epochcast.agent.node import Node
 from epochcast.agent.push import PushCollector, Pusher
-from epochcast.analyzer.node.config import load as load_node
+from epochcast.analyzer.node.config import NodeConfig
+from epochcast.common.settings_file import load
 
 UNITS = ("epochcast-agent.service", "epochcast-analyzer.service", "epochcast-node.service")
 # Most exposure that the units may have, in tenths of the score of `systemd-analyze security`.
@@ -128,14 +129,14 @@ def test_the_agent_takes_the_example_settings_as_they_stand(root: Path, tmp_path
     for number, other in enumerate(("token_file", "user|password_file")):
         path = tmp_path / f"{number}.toml"
         path.write_text(re.sub(rf"^({other}) = .*$", "", text, flags=re.MULTILINE), encoding="utf-8")
-        assert load(path, {}).push.url
+        assert load(Config, path, {}).push.url
 
 
 def test_the_example_settings_of_a_node_name_every_setting_with_its_default(root: Path, tmp_path: Path) -> None:
     text = (root / "systemd" / "node.toml").read_text(encoding="utf-8")
     assert tomllib.loads(text) == {}
     (tmp_path / "node.toml").write_text(re.sub(r"^#(?=[a-z])", "", text, flags=re.MULTILINE), encoding="utf-8")
-    shown, defaults = load_node(tmp_path / "node.toml", {}), load_node(root / "systemd" / "node.toml", {})
+    shown, defaults = load(NodeConfig, tmp_path / "node.toml", {}), load(NodeConfig, root / "systemd" / "node.toml", {})
     table = tomllib.loads((tmp_path / "node.toml").read_text(encoding="utf-8"))
     assert set(table) == {field.name for field in dataclasses.fields(defaults)}
     for name in table:

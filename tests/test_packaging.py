@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import pytest
 
-ROOMS = ("agent", "analyzer", "detector", "regressor", "systemd")
+ROOMS = ("agent", "analyzer", "common", "detector", "regressor", "systemd")
 PROJECT_FILES = ("LICENSE", "MANIFEST.in", "README.md", "pyproject.toml")
 # What Python and its tools leave behind in folders that they have seen.
 LEFT_BEHIND = ("__pycache__", "*.egg-info", "*.pyc", "catboost_info")

@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from ...common.settings_file import load
 from ...extras import how_to_install
 from ..errors import InputError
-from .config import NodeConfig, load
+from .config import NodeConfig
 
 EPILOG = """examples:
   epochcast serve --node
@@ -78,7 +79,7 @@ def main(arguments: Sequence[str]) -> int:
         signal.signal(number, lambda *_: stop.set())
     logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
     try:
-        run(load(settings.pop("config", None), settings), stop)
+        run(load(NodeConfig, settings.pop("config", None), settings), stop)
     except (InputError, CatalogueError) as error:
         sys.stderr.write(f"epochcast serve --node: {error}\n")
         return 2

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import fields
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ...common.settings_file import read_toml, remedy
 from ..errors import InputError
 from ..telemetry.settings import AgentSettings, FilesSettings, NodeSettings, PrometheusSettings, SourceSettings
 
@@ -104,12 +103,7 @@ def load_settings(path: Path | None) -> Settings:
     """
     if path is None:
         return Settings()
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"cannot read the configuration {path}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:  # also a number of thousands of digits, thousands of brackets
-        raise InputError(f"the configuration {path} is not TOML: {error}") from error
+    table = read_toml(path)
     try:
         return Settings.model_validate(table)
     except ValidationError as error:
@@ -122,10 +116,7 @@ def _first(error: ValidationError) -> str:
     place = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in first["loc"]).removeprefix(".")
     seen = f"{first['input']!r:.60}"
     if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-        known = _known(first["loc"][:-1])
-        close = get_close_matches(str(first["loc"][-1]), known, n=1)
-        remedy = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
-        return f"has the unknown setting {place!r}; {remedy}"
+        return f"has the unknown setting {place!r}; {remedy(str(first['loc'][-1]), _known(first['loc'][:-1]))}"
     if first["type"] == "missing":
         return f"lacks {place}, which is required"
     message = (

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 
 from fastapi import Request
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
+
+from ...common.settings_file import remedy
 
 
 def only_known(request: Request) -> None:
@@ -17,9 +18,8 @@ def only_known(request: Request) -> None:
     known = sorted(_names(route.dependant))
     for name in request.query_params:
         if name not in known:
-            close = get_close_matches(name, known, n=1)
-            remedy = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}" if known else "it takes none"
-            raise HTTPException(422, f"{request.url.path:.300} does not know the query parameter {name!r:.60}; {remedy}")
+            what = remedy(name, known) if known else "it takes none"
+            raise HTTPException(422, f"{request.url.path:.300} does not know the query parameter {name!r:.60}; {what}")
 
 
 def _names(dependant: Dependant) -> Iterator[str]:

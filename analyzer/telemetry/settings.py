@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import ClassVar
 from urllib.parse import urlsplit
 
+from ...common.settings_file import whole_url
 from ..errors import InputError
 
 _STRICT = {"extra": "forbid"}  # for pydantic, where a configuration is read by it: an unknown key is a mistake
@@ -45,12 +46,8 @@ class Access:
     ca: Path | None = None
 
     def __post_init__(self) -> None:
-        try:
-            parts = urlsplit(self.url)
-            whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        except ValueError:  # brackets that are not closed, a port that is no number
-            whole = False
-        if not whole or parts.query or parts.fragment:
+        parts = whole_url(self.url)
+        if parts is None or parts.query or parts.fragment:
             raise InputError(f"url is {self.url!r}; give a whole address, as in http://gpu-node-1:9911")
         if parts.username is not None:
             raise InputError("url holds a user name; give user and password_file instead")

@@ -4,8 +4,8 @@
     job = epochcast.read("run.parquet")
     job.epochs, job.predict(), job.recommend(deadline="10h")
 
-The four rooms stand at the top level of the repository (``agent/``, ``detector/``, ``regressor/``, ``analyzer/``) and are
-linked here, so that they import as ``epochcast.agent`` and so on (``docs/decisions/0001-layout.md``).
+The rooms stand at the top level of the repository (``agent/``, ``analyzer/``, ``common/``, ``detector/``, ``regressor/``) and
+are linked here, so that they import as ``epochcast.agent`` and so on (``docs/decisions/0001-layout.md``).
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,8 +1,6 @@
 """Fixtures of the agent's tests: clocks that only tests move, and what the stub NVML is like."""
 
 import ctypes
-import shutil
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -138,32 +136,5 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[FakeSource]]:
 
         monkeypatch.setattr(choosing, "open_source", open_source)
         return opened
-
-    return make
-
-
-@pytest.fixture
-def make_certificate(tmp_path: Path) -> Callable[[str], tuple[Path, Path]]:
-    """Make a self-signed certificate of this machine; what comes back is its file and its key's."""
-    if shutil.which("openssl") is None:
-        pytest.skip("no openssl: no certificates to test with")
-
-    def make(name: str) -> tuple[Path, Path]:
-        paths = tmp_path / f"{name}.pem", tmp_path / f"{name}.key"
-        command = [
-            "openssl",
-            "req",
-            "-x509",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:prime256v1",
-            "-nodes",
-            "-days",
-            "2",
-        ]
-        command += ["-subj", f"/CN={name}", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
-        subprocess.run([*command, "-out", paths[0], "-keyout", paths[1]], check=True, capture_output=True)
-        return paths
 
     return make

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from epochcast.agent import install as module
-from epochcast.agent.config import load
+from epochcast.agent.config import Config
 from epochcast.agent.errors import InputError
 from epochcast.agent.install import add_commands, install, running_command, uninstall
+from epochcast.common.settings_file import load
 
 COMMAND = Path("/opt/epochcast/bin/epochcast-agent")
 UNIT = "etc/systemd/system/epochcast-agent.service"
@@ -58,7 +59,7 @@ def test_the_unit_and_its_files_are_placed_for_the_services_user_to_read(root: P
         assert stat.S_IMODE(path.stat().st_mode) == (0o755 if path.is_dir() else 0o644)
     assert [line.split()[0] for line in said[:3]] == ["placed"] * 3
     assert "systemctl enable --now epochcast-agent" in said[3]
-    load(root / "etc/epochcast/agent.toml", {})
+    load(Config, root / "etc/epochcast/agent.toml", {})
 
 
 def test_the_unit_starts_the_command_that_was_named(root: Path) -> None:

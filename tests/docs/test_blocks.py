@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
-from epochcast.agent.config import load as load_agent
+from epochcast.agent.config import Config
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.node.config import load as load_node
+from epochcast.analyzer.node.config import NodeConfig
 from epochcast.analyzer.service.config import load_settings
+from epochcast.common.settings_file import load
 
 KNOWN = ("sh", "bash", "console", "toml", "yaml", "json", "python", "csv", "text", "promql", "ini", "html")
 
@@ -40,9 +41,9 @@ def test_settings_are_accepted(block: Any, tmp_path: Path) -> None:
     path = tmp_path / "settings.toml"
     path.write_text(block.text, encoding="utf-8")
     refused = []
-    for load in (lambda: load_agent(path, {}), lambda: load_node(path, {}), lambda: load_settings(path)):
+    for read in (lambda: load(Config, path, {}), lambda: load(NodeConfig, path, {}), lambda: load_settings(path)):
         try:
-            load()
+            read()
             return
         except (InputError, ValueError) as error:
             refused.append(str(error))

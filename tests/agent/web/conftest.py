@@ -1,22 +1,19 @@
 """A node that stands still, to be shown over HTTP; applications that are served, and requests to them."""
 
-import http.client
 import shutil
-import ssl
 import subprocess
-import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 from epochcast.agent.config import Config, Web
 from epochcast.agent.sampler import Sampler
-from epochcast.agent.server import Server, listen
+from epochcast.agent.server import listen
 from epochcast.agent.sources import Device, Row
 from epochcast.agent.store import DeviceStore
+from epochcast.common.http_server import Server
 
 
 class StillSource:
@@ -96,52 +93,11 @@ def promtool() -> Callable[[str], tuple[int, str]]:
     return check
 
 
-def _hello(environ: Any, start_response: Any) -> Iterable[bytes]:
-    start_response("200 OK", [("Content-Type", "text/plain")])
-    return iter([b"hello ", environ["PATH_INFO"].encode()])  # no list: no Content-Length, the end must be told otherwise
-
-
-@pytest.fixture(scope="session")
-def hello() -> Callable[..., Iterable[bytes]]:
-    """An application that greets the path it is asked for."""
-    return _hello
-
-
 @pytest.fixture
-def serve() -> Iterator[Callable[..., Server]]:
-    """Serve applications on free ports until the test ends."""
-    with ExitStack() as stack:
+def serve(running: Callable[[Server], Server], hello: Any) -> Callable[..., Server]:
+    """Serve applications on free ports as the agent does until the test ends."""
 
-        def start(app: Any = _hello, host: str = "127.0.0.1", **web: Any) -> Server:
-            listening = listen(Config(host=host, port=0, web=Web(**web)), app)
-            thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.05})
-            thread.start()
-            stack.callback(thread.join, timeout=10)
-            stack.callback(listening.server_close)
-            stack.callback(listening.shutdown)
-            return listening
+    def start(app: Any = hello, host: str = "127.0.0.1", **web: Any) -> Server:
+        return running(listen(Config(host=host, port=0, web=Web(**web)), app))
 
-        yield start
-
-
-@pytest.fixture(scope="session")
-def fetch() -> Callable[..., tuple[int, dict[str, str], bytes]]:
-    """Make one request; what comes back is (status, headers, body)."""
-
-    def request(
-        listening: Server, path: str = "/", context: ssl.SSLContext | None = None, method: str = "GET", **options: Any
-    ) -> tuple[int, dict[str, str], bytes]:
-        host, port = listening.server_address[:2]
-        connection: http.client.HTTPConnection
-        if context is None:
-            connection = http.client.HTTPConnection(str(host), int(port), timeout=10)
-        else:
-            connection = http.client.HTTPSConnection(str(host), int(port), timeout=10, context=context)
-        try:
-            connection.request(method, path, **options)
-            answer = connection.getresponse()
-            return answer.status, dict(answer.getheaders()), answer.read()
-        finally:
-            connection.close()
-
-    return request
+    return start

@@ -2,44 +2,28 @@
 
 import http.client
 import logging
-import socket
 import ssl
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from epochcast.agent import auth, server
 from epochcast.agent.config import Config, Web
 from epochcast.agent.errors import InputError
 from epochcast.agent.server import listen
+from epochcast.common import authentication
 
 
 @pytest.fixture
 def pair(make_certificate: Callable[[str], tuple[Path, Path]], monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
-    monkeypatch.setattr(auth, "LOOK_INTERVAL_S", 0.0)
+    monkeypatch.setattr(authentication, "LOOK_INTERVAL_S", 0.0)
     return make_certificate("agent")
 
 
 def trusting(path: Path) -> ssl.SSLContext:
     return ssl.create_default_context(cafile=str(path))
-
-
-def test_tls_tells_where_an_answer_ends(serve: Any, pair: tuple[Path, Path], fetch: Any) -> None:
-    listening = serve(certificate=pair[0], key=pair[1])
-    assert fetch(listening, "/x", trusting(pair[0]))[2] == b"hello /x"
-    with (
-        socket.create_connection(listening.server_address[:2], timeout=10) as raw,
-        trusting(pair[0]).wrap_socket(raw, server_hostname="127.0.0.1", suppress_ragged_eofs=False) as connection,
-    ):
-        connection.sendall(b"GET /x HTTP/1.0\r\n\r\n")
-        answer = b""
-        while piece := connection.recv(1000):  # a ragged end would raise
-            answer += piece
-    assert answer.endswith(b"hello /x")
 
 
 def test_old_versions_of_tls_are_refused(serve: Any, pair: tuple[Path, Path], fetch: Any) -> None:
@@ -51,30 +35,6 @@ def test_old_versions_of_tls_are_refused(serve: Any, pair: tuple[Path, Path], fe
         old.maximum_version = ssl.TLSVersion.TLSv1_1
     with pytest.raises(ssl.SSLError):
         fetch(listening, context=old)
-
-
-def test_plain_http_to_a_tls_port_is_told_so(
-    serve: Any, pair: tuple[Path, Path], caplog: pytest.LogCaptureFixture, fetch: Any
-) -> None:
-    listening = serve(certificate=pair[0], key=pair[1])
-    status, _, body = fetch(listening)
-    assert (status, b"HTTPS only" in body) == (400, True)
-    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
-
-
-def test_a_client_that_never_shakes_hands_keeps_nobody_from_it(
-    serve: Any, pair: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, fetch: Any
-) -> None:
-    monkeypatch.setattr(server, "LONGEST_REQUEST_S", 1.0)
-    listening = serve(certificate=pair[0], key=pair[1], connections=2)
-    with socket.create_connection(listening.server_address[:2], timeout=10) as silent:
-        assert fetch(listening, "/x", trusting(pair[0]))[2] == b"hello /x"
-        assert silent.recv(1) == b""
-    for _ in range(200):  # its thread ends a moment after its connection
-        if not listening._deadlines:
-            break
-        time.sleep(0.01)
-    assert not listening._deadlines
 
 
 def test_a_renewed_certificate_is_used_without_a_restart(

@@ -11,6 +11,7 @@ from epochcast.agent import auth
 from epochcast.agent.config import Config, Web
 from epochcast.agent.errors import InputError
 from epochcast.agent.server import listen
+from epochcast.common import authentication
 
 
 def basic(name: str, password: str) -> dict[str, str]:
@@ -21,7 +22,7 @@ def basic(name: str, password: str) -> dict[str, str]:
 def users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A file with the user ada, password "secret"."""
     bcrypt = pytest.importorskip("bcrypt")
-    monkeypatch.setattr(auth, "LOOK_INTERVAL_S", 0.0)
+    monkeypatch.setattr(authentication, "LOOK_INTERVAL_S", 0.0)
     path = tmp_path / "users"
     path.write_text(f"# who may ask\n\nada:{bcrypt.hashpw(b'secret', bcrypt.gensalt(4)).decode()}\n")
     return path

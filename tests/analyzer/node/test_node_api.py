@@ -16,7 +16,8 @@ from epochcast.analyzer.live.health import SourceStatus, WatcherHealth
 from epochcast.analyzer.live.report import Device, EpochRecord, Report
 from epochcast.analyzer.live.state_store import GpuChange, StateStore
 from epochcast.analyzer.node.api import Api
-from epochcast.analyzer.node.config import NodeConfig, load
+from epochcast.analyzer.node.config import NodeConfig
+from epochcast.common.settings_file import load
 
 REPORT = Report(Device("GPU-1", "0", "Tesla T4", "n"), "answered", "epochs", 10.0, 0.9, 0.0, 2, last_sample=25.0)
 Ask = Callable[..., tuple[int, dict[str, str], Any]]
@@ -104,31 +105,26 @@ def test_health_sees_a_detection_that_hangs(ask: Ask, watcher: SimpleNamespace) 
 def test_settings_of_a_file_and_of_the_command_line(tmp_path: Path) -> None:
     file = tmp_path / "node.toml"
     file.write_text('node = "gpu-7"\ninterval = 5\nport = 1234\nstate = "/tmp/x.db"\nregion = "eu-central-1"\n')
-    config = load(file, {"port": 0})
+    config = load(NodeConfig, file, {"port": 0})
     assert (config.node, config.interval, config.port, config.state) == ("gpu-7", 5, 0, Path("/tmp/x.db"))
     assert (config.source.region, config.source.node, config.source.url) == ("eu-central-1", "gpu-7", NodeConfig.agent)
-    assert load(None, {}) == NodeConfig()
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("prot = 3", "'prot'; known: agent, interval"),
-        ("port = '9912'", "a whole number"),
-        ("port = true", "a whole number"),
-        ("keep_days = inf", "finite"),
+        ("prot = 3", "unknown setting 'prot'; did you mean 'port'"),
         ("keep_days = 0", "keep_days is 0"),
         ("interval = 0.01", "interval is 0.01"),
         ("user = 'me'", "belong together"),
         ("host = ''", "host is empty"),
-        ("a = [", "TOML"),
     ],
 )
 def test_settings_that_are_wrong(tmp_path: Path, text: str, said: str) -> None:
     file = tmp_path / "node.toml"
     file.write_text(text)
     with pytest.raises(InputError, match=said):
-        load(file, {})
+        load(NodeConfig, file, {})
 
 
 def test_every_setting_is_documented() -> None:

@@ -90,7 +90,8 @@ def test_without_an_agent_it_waits_and_says_so(start_process: Start, tmp_path: P
         assert "token" in error["error"]
     status, error = node.refused("/api/v1/epochs", Authorization="Bearer secret")
     assert (status, error["error"]) == (400, "gpu is missing; name one by its UUID: none is known yet")
-    assert node.refused("/nothing")[0] == 404
+    assert node.refused("/nothing")[0] == 401
+    assert node.refused("/nothing", Authorization="Bearer secret")[0] == 404
     assert node.stop()[0] == 0
 
 
@@ -101,10 +102,11 @@ def test_nothing_heavy_is_loaded(tmp_path: Path) -> None:
         "import sys, threading\n"
         "from pathlib import Path, PosixPath\n"
         "from epochcast.analyzer.node import cli, process\n"
-        "from epochcast.analyzer.node.config import load\n"
+        "from epochcast.analyzer.node.config import NodeConfig\n"
+        "from epochcast.common.settings_file import load\n"
         "stop = threading.Event()\n"
         "threading.Timer(1.0, stop.set).start()\n"
-        f"process.run(load(None, {settings!r}), stop)\n"
+        f"process.run(load(NodeConfig, None, {settings!r}), stop)\n"
         f"heavy = {HEAVY!r} & set(sys.modules)\n"
         "sys.exit(f'loaded: {heavy}' if heavy else 0)"
     )

@@ -1,0 +1,97 @@
+"""The door before an application, and the way of a bearer token."""
+
+import json
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from wsgiref.util import setup_testing_defaults
+
+import pytest
+
+from epochcast.common import authentication
+from epochcast.common.authentication import Authentication, bearer_token
+from epochcast.common.errors import InputError
+
+Ask = Callable[..., tuple[int, dict[str, str], bytes]]
+OPEN = frozenset({"/healthz"})
+REFUSAL = "send the token"
+
+
+@pytest.fixture
+def token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file with the token "secret"."""
+    monkeypatch.setattr(authentication, "LOOK_INTERVAL_S", 0.0)
+    path = tmp_path / "token"
+    path.write_text("secret\n")
+    return path
+
+
+@pytest.fixture
+def ask() -> Ask:
+    """Ask what is behind a door, without a network."""
+
+    def one(
+        way: Authentication, authorization: str = "", path: str = "/x", method: str = "GET"
+    ) -> tuple[int, dict[str, str], bytes]:
+        def app(environ: Any, start_response: Any) -> list[bytes]:
+            start_response("200 OK", [])
+            return [b"hello"]
+
+        environ: dict[str, Any] = {"PATH_INFO": path, "REQUEST_METHOD": method, "HTTP_AUTHORIZATION": authorization}
+        setup_testing_defaults(environ)
+        head: list[Any] = []
+        body = b"".join(way.guard(app)(environ, lambda *told: head.extend(told)))
+        return int(head[0].split()[0]), dict(head[1]), body
+
+    return one
+
+
+@pytest.mark.parametrize(
+    "authorization", ["", "Bearer", "Bearer wrong", "Basic secret", "secret", "Bearer secret2", "Bearer \xff", "Bearer \udcff"]
+)
+def test_who_does_not_bear_the_token_learns_nothing(token: Path, ask: Ask, authorization: str) -> None:
+    status, headers, body = ask(bearer_token(token, REFUSAL, OPEN), authorization)
+    assert (status, json.loads(body)) == (401, {"error": REFUSAL})
+    assert (headers["WWW-Authenticate"], headers["Cache-Control"]) == ("Bearer", "no-store")
+    assert int(headers["Content-Length"]) == len(body)
+    status, headers, nothing = ask(bearer_token(token, REFUSAL, OPEN), authorization, method="HEAD")
+    assert (status, int(headers["Content-Length"]), nothing) == (401, len(body), b"")
+
+
+def test_who_bears_it_is_answered_and_what_is_open_needs_none(token: Path, ask: Ask) -> None:
+    way = bearer_token(token, REFUSAL, OPEN)
+    for authorization in ("Bearer secret", "bearer  secret "):
+        assert ask(way, authorization)[::2] == (200, b"hello")
+    assert ask(way, path="/healthz")[0] == 200
+    assert ask(way, path="/healthz/")[0] == 401
+
+
+def test_when_it_cannot_be_told_now_it_says_try_again(ask: Ask) -> None:
+    seen = []
+    busy = Authentication(lambda *sent: seen.append(sent), "Basic", REFUSAL, OPEN)
+    status, headers, body = ask(busy, "Basic YTpi")
+    assert seen == [("basic", "YTpi")]
+    assert (status, headers["Retry-After"]) == (429, "1")
+    assert "try again" in json.loads(body)["error"]
+
+
+def test_a_token_that_changes_is_read_anew_and_an_empty_file_locks_nobody_out(
+    token: Path, ask: Ask, caplog: pytest.LogCaptureFixture
+) -> None:
+    way = bearer_token(token, REFUSAL, OPEN)
+    token.write_text("")
+    assert ask(way, "Bearer secret")[0] == 200
+    (warning,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert "going on with what was read before" in warning
+    token.write_text("other")
+    assert ask(way, "Bearer secret")[0] == 401
+    assert ask(way, "Bearer other")[0] == 200
+
+
+def test_a_token_that_cannot_be_read_or_is_empty_is_one_sentence(token: Path) -> None:
+    with pytest.raises(InputError, match=r"^token_file '.*nowhere' cannot be read: No such file or directory$"):
+        bearer_token(token.with_name("nowhere"), REFUSAL, OPEN)
+    token.write_text(" \n")
+    with pytest.raises(InputError, match=r"^token_file '.*token' is empty; write a long random text into it"):
+        bearer_token(token, REFUSAL, OPEN)

@@ -1,0 +1,272 @@
+"""HTTP: many clients, slow ones, strange ones."""
+
+import concurrent.futures
+import http.client
+import logging
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterable
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from epochcast.common.authentication import bearer_token
+from epochcast.common.errors import InputError
+from epochcast.common.routes import Answer, Routes
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_it_answers_on_both_families(serve: Any, host: str, fetch: Any) -> None:
+    try:
+        listening = serve(host=host)
+    except InputError:
+        if host == "::1":
+            pytest.skip("no IPv6 on this machine")
+        raise
+    status, headers, body = fetch(listening, "/x")
+    assert (status, body, headers["Server"]) == (200, b"hello /x", "some-server")
+
+
+def test_a_port_in_use_and_an_address_of_others_are_one_sentence(serve: Any) -> None:
+    port = serve().server_address[1]
+    with pytest.raises(InputError, match=rf"^port {port} of 127.0.0.1 is in use; choose another with --port"):
+        serve(port=port)
+    with pytest.raises(InputError, match=r"^port 0 of 192.0.2.1 cannot be listened on \(.*\); choose others with --host"):
+        serve(host="192.0.2.1")
+
+
+def test_no_more_requests_at_once_than_threads_and_the_others_wait_their_turn(serve: Any, fetch: Any, hello: Any) -> None:
+    lock = threading.Lock()
+    at_once = most = 0
+
+    def slow(environ: Any, start_response: Any) -> Iterable[bytes]:
+        nonlocal at_once, most
+        with lock:
+            at_once += 1
+            most = max(most, at_once)
+        time.sleep(0.02)
+        with lock:
+            at_once -= 1
+        return hello(environ, start_response)
+
+    listening = serve(slow, connections=3)
+    with concurrent.futures.ThreadPoolExecutor(20) as pool:
+        answers = list(pool.map(lambda _: fetch(listening), range(20)))
+    assert [status for status, _, _ in answers] == [200] * 20
+    assert most == 3
+
+
+def test_beyond_those_who_may_wait_it_says_come_back(serve: Any, fetch: Any, hello: Any) -> None:
+    asked, go_on = threading.Event(), threading.Event()
+
+    def stuck(environ: Any, start_response: Any) -> Iterable[bytes]:
+        asked.set()
+        go_on.wait(10)
+        return hello(environ, start_response)
+
+    listening = serve(stuck, connections=1, waiting=1)
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        first = pool.submit(fetch, listening)
+        assert asked.wait(10)
+        with socket.create_connection(listening.server_address[:2]):  # waits
+            status, headers, _ = fetch(listening)
+            go_on.set()
+        assert (status, headers["Retry-After"]) == (503, "1")
+        assert first.result()[0] == 200
+    # The one that waited has gone; its place is free once the server has seen that.
+    deadline = time.monotonic() + 10
+    while (status := fetch(listening)[0]) == 503 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert status == 200
+
+
+def test_a_client_that_drips_its_request_is_cut_off(serve: Any, fetch: Any) -> None:
+    listening = serve(connections=1, request_s=0.5)
+    with socket.create_connection(listening.server_address[:2], timeout=10) as dripping:
+        dripping.sendall(b"GET / HTTP/1.1\r\n")
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            other = pool.submit(fetch, listening)  # the only thread is taken by the one that drips
+            cut = False
+            for _ in range(200):
+                try:
+                    dripping.sendall(b"X-Drip: 1\r\n")
+                    dripping.settimeout(0.05)
+                    cut = dripping.recv(1) == b""
+                except TimeoutError:
+                    continue
+                except OSError:
+                    cut = True
+                if cut:
+                    break
+            assert cut
+            assert other.result()[0] == 200
+
+
+@pytest.mark.parametrize("limit", ["answer_s", "silence_s"])
+def test_a_client_that_does_not_take_its_answer_is_cut_off(serve: Any, fetch: Any, hello: Any, limit: str) -> None:
+    ended = threading.Event()
+
+    def endless(environ: Any, start_response: Any) -> Iterable[bytes]:
+        start_response("200 OK", [])
+        try:
+            while True:
+                yield b"x" * 100_000
+        finally:
+            ended.set()
+
+    listening = serve(endless, connections=1, request_s=0.4, **{limit: 1.0})
+    with socket.create_connection(listening.server_address[:2], timeout=10) as lazy:
+        lazy.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        assert ended.wait(10)
+    listening.set_app(hello)
+    assert fetch(listening)[0] == 200
+
+
+def test_an_answer_has_time_of_its_own(serve: Any, fetch: Any, hello: Any) -> None:
+    def slow(environ: Any, start_response: Any) -> Iterable[bytes]:
+        time.sleep(1.2)  # connections are looked at twice a second
+        return hello(environ, start_response)
+
+    assert fetch(serve(slow, request_s=0.2))[0] == 200
+
+
+def test_a_body_that_nobody_reads_does_not_cost_the_client_its_answer(serve: Any) -> None:
+    with socket.create_connection(serve().server_address[:2], timeout=10) as client:
+        client.sendall(b"POST /x HTTP/1.0\r\nContent-Length: 60000\r\n\r\n")
+        for _ in range(3):  # to a connection that has been closed this would raise
+            time.sleep(0.1)
+            client.sendall(b"x" * 20_000)
+        answer = b"".join(iter(lambda: client.recv(4096), b""))
+    assert answer.endswith(b"hello /x")
+
+
+def test_the_head_of_a_streamed_answer_says_no_length(serve: Any, fetch: Any) -> None:
+    routes = Routes({"/x": lambda *_: Answer(HTTPStatus.OK, "text/csv", iter([b"a,b\n", b"1,2\n"]))})
+    status, headers, body = fetch(serve(routes), "/x", method="HEAD")
+    assert (status, headers["Content-Type"], body) == (200, "text/csv", b"")
+    assert "Content-Length" not in headers
+
+
+def test_resets_nonsense_and_endless_lines_leave_no_traceback(serve: Any, caplog: pytest.LogCaptureFixture, fetch: Any) -> None:
+    listening = serve()
+    for nonsense in (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"GET / HTTP/9.9\r\n\r\n", b"GET /" + b"x" * 70_000):
+        with socket.create_connection(listening.server_address[:2], timeout=10) as connection:
+            connection.sendall(nonsense)
+    assert fetch(listening)[0] == 200
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def test_a_fault_of_the_application_is_logged_and_costs_one_answer(
+    serve: Any, caplog: pytest.LogCaptureFixture, fetch: Any, hello: Any
+) -> None:
+    def faulty(environ: Any, start_response: Any) -> Iterable[bytes]:
+        if environ["PATH_INFO"] == "/bad":
+            raise ZeroDivisionError
+        return hello(environ, start_response)
+
+    listening = serve(faulty)
+    assert fetch(listening, "/bad")[0] == 500
+    assert fetch(listening, "/good")[0] == 200
+    (record,) = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert "/bad" in record.getMessage()
+    assert record.exc_info is not None
+
+
+def test_an_answer_that_breaks_off_is_not_taken_for_whole(serve: Any, fetch: Any) -> None:
+    def breaking(environ: Any, start_response: Any) -> Iterable[bytes]:
+        start_response("200 OK", [("Content-Type", "text/csv")])
+        yield b"gpu,time\n"
+        raise RuntimeError("the rest is lost")
+
+    with pytest.raises(http.client.IncompleteRead):
+        fetch(serve(breaking))
+
+
+def test_an_old_client_gets_no_chunks(serve: Any) -> None:
+    with socket.create_connection(serve().server_address[:2], timeout=10) as client:
+        client.sendall(b"GET /x HTTP/1.0\r\n\r\n")
+        head, _, body = b"".join(iter(lambda: client.recv(4096), b"")).partition(b"\r\n\r\n")
+    assert b"Transfer-Encoding" not in head and b"Connection: close" in head
+    assert body == b"hello /x"
+
+
+def test_closing_does_not_wait_for_clients(serve: Any, fetch: Any) -> None:
+    listening = serve()
+    with socket.create_connection(listening.server_address[:2], timeout=10) as silent:
+        fetch(listening)
+        listening.shutdown()
+        listening.server_close()
+        assert silent.recv(1) == b""
+
+
+def test_the_answer_waits_for_what_comes_first(serve: Any, fetch: Any) -> None:
+    done = threading.Event()
+    listening = serve(before_answer=lambda: done.wait(10))
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(fetch, listening)
+        with pytest.raises(TimeoutError):
+            waiting.result(timeout=0.3)
+        done.set()
+        assert waiting.result(timeout=10)[0] == 200
+
+
+def test_who_may_not_ask_is_refused_by_whatever_application(serve: Any, fetch: Any, hello: Any, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("secret")
+    listening = serve(authentication=bearer_token(tmp_path / "token", "send the token", frozenset({"/healthz"})))
+    bearing = {"Authorization": "Bearer secret"}
+    for _ in range(2):
+        assert [fetch(listening, path)[0] for path in ("/x", "/healthz")] == [401, 200]
+        assert fetch(listening, "/x", headers=bearing)[2] == b"hello /x"
+        listening.set_app(hello)  # as a reload of settings does
+
+
+class Trust(NamedTuple):
+    """TLS of a server, and of a client that trusts it."""
+
+    server: ssl.SSLContext
+    client: ssl.SSLContext
+
+
+@pytest.fixture
+def trust(make_certificate: Callable[[str], tuple[Path, Path]]) -> Trust:
+    certificate, key = make_certificate("some-server")
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(certificate, key)
+    return Trust(server, ssl.create_default_context(cafile=str(certificate)))
+
+
+def test_tls_tells_where_an_answer_ends(serve: Any, trust: Trust, fetch: Any) -> None:
+    listening = serve(tls=lambda: trust.server)
+    assert fetch(listening, "/x", trust.client)[2] == b"hello /x"
+    with (
+        socket.create_connection(listening.server_address[:2], timeout=10) as raw,
+        trust.client.wrap_socket(raw, server_hostname="127.0.0.1", suppress_ragged_eofs=False) as connection,
+    ):
+        connection.sendall(b"GET /x HTTP/1.0\r\n\r\n")
+        answer = b""
+        while piece := connection.recv(1000):  # a ragged end would raise
+            answer += piece
+    assert answer.endswith(b"hello /x")
+
+
+def test_plain_http_to_a_tls_port_is_told_so(serve: Any, trust: Trust, caplog: pytest.LogCaptureFixture, fetch: Any) -> None:
+    listening = serve(tls=lambda: trust.server)
+    status, _, body = fetch(listening)
+    assert (status, b"HTTPS only" in body) == (400, True)
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def test_a_client_that_never_shakes_hands_keeps_nobody_from_it(serve: Any, trust: Trust, fetch: Any) -> None:
+    listening = serve(tls=lambda: trust.server, connections=2, request_s=1.0)
+    with socket.create_connection(listening.server_address[:2], timeout=10) as silent:
+        assert fetch(listening, "/x", trust.client)[2] == b"hello /x"
+        assert silent.recv(1) == b""
+    for _ in range(200):  # its thread ends a moment after its connection
+        if not listening._deadlines:
+            break
+        time.sleep(0.01)
+    assert not listening._deadlines
