@@ -25,8 +25,8 @@ from .periods import SAME
 from .regimes import DIFFERENT, parts
 from .second_job import drifts, remainder
 
-# "By choice": set by hand while the tracker was made; no sweep was kept. What they find together is measured by
-# benchmarks/detector/comparison.py, and calibrate.py fits the confidence to it.
+# "By choice", or without a word: set by hand while the tracker was made; no sweep was kept. What they find together is measured
+# by benchmarks/detector/comparison.py, and calibrate.py fits the confidence to it.
 
 #: The other clock must be surer by so much. By choice.
 SURER = 0.1

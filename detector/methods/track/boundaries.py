@@ -10,7 +10,7 @@ from ...filters import running_max
 from .periods import autocorrelation, level, pooled
 from .template import Matching, boundary_phase, median_window, seeds, windows
 
-# "By choice": set by hand while the tracker was made; no sweep was kept. "Research notes": the tracker in
+# "By choice", or without a word: set by hand while the tracker was made; no sweep was kept. "Research notes": the tracker in
 # ../shared/research/detector.md, 4, tuned there on simulated traces. What all find together is measured by
 # benchmarks/detector/comparison.py; calibrate.py fits the confidence to it.
 

@@ -18,8 +18,8 @@ from .contrast import stands_out
 from .folding import Folded
 from .grid import Grid
 
-# "By choice": set by hand while the tracker was made; no sweep was kept. What they find together is measured by
-# benchmarks/detector/comparison.py, and calibrate.py fits the confidence to it.
+# "By choice", or without a word: set by hand while the tracker was made; no sweep was kept. What they find together is measured
+# by benchmarks/detector/comparison.py, and calibrate.py fits the confidence to it.
 
 #: Periods whose ratio is this close (in logarithm) to a whole number belong together; to one, they are the same. By choice:
 #: within 5 % a period is right.
@@ -36,8 +36,8 @@ STEPS = float(np.log(5))
 #: share is the standard deviation of a uniform distribution; 1.4 by choice.
 HELD, ANYWHERE = float(np.log(1.4)), float(1 / np.sqrt(12))
 
-#: Evidence further from its mean than so many standard deviations is taken to be there: no trace was ever seen beyond. By
-#: choice.
+#: Evidence further from its mean than so many standard deviations is taken to be there: no trace was ever seen beyond.
+#: By choice.
 FARTHEST = 5.0
 
 

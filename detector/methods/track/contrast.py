@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from ...filters import running_mean
 from .grid import Grid
 
-# "By choice": set by hand while the tracker was made; no sweep was kept. What they find together is measured by
-# benchmarks/detector/comparison.py, and calibrate.py fits the confidence to it.
+# "By choice", or without a word: set by hand while the tracker was made; no sweep was kept. What they find together is measured
+# by benchmarks/detector/comparison.py, and calibrate.py fits the confidence to it.
 
 #: Points in a cycle, and cycles, at most. By choice.
 BINS, CYCLES = 24, 60

@@ -13,7 +13,7 @@ from .folding import Folded, fold
 from .grid import Grid
 from .periods import SAME, candidates
 
-# "By choice": set by hand while the tracker was made; no sweep was kept. "Research notes": the tracker in
+# "By choice", or without a word: set by hand while the tracker was made; no sweep was kept. "Research notes": the tracker in
 # ../shared/research/detector.md, 4, tuned there on simulated traces. What all find together is measured by
 # benchmarks/detector/comparison.py; calibrate.py fits the confidence to it.
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from .grid import Grid
 
-# "By choice": set by hand while the tracker was made; no sweep was kept. What they find together is measured by
-# benchmarks/detector/comparison.py, and calibrate.py fits the confidence to it.
+# "By choice", or without a word: set by hand while the tracker was made; no sweep was kept. What they find together is measured
+# by benchmarks/detector/comparison.py, and calibrate.py fits the confidence to it.
 
 #: Within the cycles samples stay between these percentiles, and beyond by this share of their distance. By choice.
 USUAL, MARGIN = (1.0, 99.0), 0.15

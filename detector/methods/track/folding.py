@@ -16,8 +16,8 @@ from ...filters import running_mean, running_median
 from .grid import Grid
 from .template import boundary_phase
 
-# "By choice": set by hand while the tracker was made; no sweep was kept. What they find together is measured by
-# benchmarks/detector/comparison.py, and calibrate.py fits the confidence to it.
+# "By choice", or without a word: set by hand while the tracker was made; no sweep was kept. What they find together is measured
+# by benchmarks/detector/comparison.py, and calibrate.py fits the confidence to it.
 
 #: Periods that are tried. Decision 0011: fewer than three readings are an alias of anything; 24 by choice.
 SHORTEST, LONGEST = 3.0, 24.0

@@ -13,7 +13,7 @@ from ...clock import ACTIVITY, Clock
 from ...filters import running_mean
 from ...signals import Signals
 
-# "By choice": set by hand while the tracker was made; no sweep was kept. "Research notes": the tracker in
+# "By choice", or without a word: set by hand while the tracker was made; no sweep was kept. "Research notes": the tracker in
 # ../shared/research/detector.md, 4, tuned there on simulated traces. What all find together is measured by
 # benchmarks/detector/comparison.py; calibrate.py fits the confidence to it.
 
@@ -21,8 +21,8 @@ from ...signals import Signals
 #: samples still needs bins to place its boundaries in. By choice.
 OVERSAMPLING, MOST_STEPS = 4, 16_000
 
-#: Times are taken to this share of a sample: what is left of the last digits of unix seconds must not decide anything. By
-#: choice.
+#: Times are taken to this share of a sample: what is left of the last digits of unix seconds must not decide anything.
+#: By choice.
 TIME_DIGITS = 3
 
 #: Busy is a mean above this share of the 90th percentile, over so many samples, or this part of the trace if that is less. A
@@ -44,8 +44,8 @@ DISKS = frozenset({"disk_read", "disk_write", "process_disk_read", "process_disk
 #: Metrics read so much less often than the fastest lag behind what happened. By choice.
 SLOWER = 2.5
 
-#: A device that is active for less than this share of the time does not train, whatever blinks on it. Only ratios tell. By
-#: choice.
+#: A device that is active for less than this share of the time does not train, whatever blinks on it. Only ratios tell.
+#: By choice.
 IDLE = 0.01
 RATIOS = frozenset({"dram_active", *ACTIVITY})
 
