@@ -258,7 +258,7 @@ def interval_cost(ratio: NDArray[np.float64]) -> NDArray[np.float64]:
 
     min(6 ratio^2, .45 + 6 (ratio - ln 2)^2): an interval of two periods (one boundary missed) costs .45.
     """
-    return np.minimum(6 * ratio**2, 0.45 + 6 * (ratio - np.log(2)) ** 2)
+    return np.asarray(np.minimum(6 * ratio**2, 0.45 + 6 * (ratio - np.log(2)) ** 2))
 
 
 def _trimmed(chain: NDArray[np.int64], similarity: NDArray[np.float64]) -> NDArray[np.int64]:
