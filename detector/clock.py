@@ -35,7 +35,8 @@ LEVELS = frozenset(
     }
 )
 
-# An idle stretch still advances the work clock by this share of its mean speed: readings stay strictly increasing.
+# An idle stretch still advances the work clock by this share of its mean speed: readings stay strictly increasing. By choice:
+# small enough to count as rest.
 IDLE_SPEED = 1e-3
 
 

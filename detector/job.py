@@ -12,31 +12,34 @@ from .confidence import ANSWERS
 from .epochs import Detection, Epoch, Job
 from .errors import InputError
 from .methods import track
+from .methods.track.cycles.activity import RESTING
 from .methods.track.periods import SAME
 from .signals import Signals, clean
 
 Array = NDArray[np.float64]
 ClockChoice = Literal["wall", "work", "auto"]
 
+# By choice where nothing else is said, set by hand; benchmarks/detector/jobs.py measures what they find together.
+
 #: The period with most votes needs so many times the votes for all others: of three GPUs two are enough, of two one is not.
+#: Decision 0038.
 MAJORITY = 1.5
 
 #: A GPU is idle that does less than this share of what the others do.
 IDLE = 0.1
 
 #: GPUs of one job begin their cycles together. One lags whose boundaries lie further from the others' than this share of the
-#: period and so many samples; one drifts whose distance from them scatters by that.
+#: period and so many samples; one drifts whose distance from them scatters by that. By choice: the benchmark has lags of 5 to
+#: 20 %.
 LAG, SAMPLES = 0.05, 3.0
 
 #: Traces of one job overlap for this share of the shortest.
 TOGETHER = 0.5
 
 #: A GPU that spins in a collective operation has this utilisation and more, and this share of its highest power and less: H100
-#: that wait for a checkpoint draw 0.27 of it, 0.6 where power is a mean over the second around short steps.
+#: that wait for a checkpoint draw 0.27 of it, 0.6 where power is a mean over the second around short steps. From
+#: ../shared/data/real_traces.
 SPINNING, DRAWN = 0.9, 0.65
-
-#: A GPU rests at this share of its highest utilisation and less.
-RESTING = 0.4
 
 #: Of the GPUs that a job waits for, at most this share; such waits fill this share of a cycle at least.
 FEW, OFTEN = 0.25, 0.02

@@ -39,7 +39,7 @@ from scipy.signal import lfilter
 
 from .errors import InputError
 
-# The package's own constants, luminol/constants.py.
+# The package's own constants, luminol/constants.py; so are the defaults of `scores`.
 WINDOW_SHARE = 0.2 / 16
 MINIMAL_POINTS_IN_WINDOWS = 50
 MAXIMAL_POINTS_IN_WINDOWS = 200

@@ -24,7 +24,7 @@ PREFERENCE = (
 #: Columns that are running totals whatever they look like; others are recognised by their shape (`_is_counter`).
 COUNTERS = frozenset({"energy"})
 
-#: Beyond any measurement, and small enough that squares and their sums stay finite.
+#: Beyond any measurement, and small enough that squares and their sums stay finite. By choice.
 LARGEST = 1e100
 
 #: Unix seconds. Beyond, floats are so far apart that a tenth of a second after a time may be that same time.
@@ -142,6 +142,7 @@ def _fill(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _is_counter(values: NDArray[np.float64]) -> bool:
     steps = np.diff(values)
+    # By choice: a metric that hardly moves, or a short one, says nothing of what it is.
     return bool((steps >= 0).all() and np.mean(steps > 0) > 0.5 and steps.size >= 20)
 
 

@@ -15,6 +15,7 @@ from .intervals import Interval
 from .pairs import Pair, actual_ratio
 
 # From the fewest that help to as many as anyone will measure; the deviation falls with k, so one quantile serves all.
+# By choice.
 _COUNTS = (3, 5, 10, 20)
 
 Side = Literal["into", "out"]

@@ -14,7 +14,7 @@ Shape = tuple[int | str, ...]
 """Lengths of an array's axes; a name stands for any length, the same one wherever it occurs in a file."""
 
 LIMIT = 200_000_000
-"""Most bytes that a file's arrays may take once unpacked; ours take few, and a forged archive could ask for terabytes."""
+"""Most bytes that a file's arrays may take once unpacked, by choice; ours take few, a forged archive could want terabytes."""
 
 
 def save_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:

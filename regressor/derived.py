@@ -28,7 +28,8 @@ _DISTRIBUTION = ("mean", "std", "p25", "p50", "p75", "max")
 _CLOCK = ("mean", "std", "min", "p50")
 _STATIC = ("sm_count", "effective_flops", "memory_bandwidth", "boost_clock", "tdp")
 
-# Logits of utilisations stay finite: nvidia-smi reads whole percents, half of one is its resolution.
+# Logits of utilisations stay finite: nvidia-smi reads whole percents, half of one is its resolution. Traffic counts from a
+# megabyte a second on, by choice.
 _HALF_PERCENT = 0.005
 _MEGABYTE = 1e6
 _RATIO_OF_UTILISATIONS = "memory_per_gpu_utilization_log"
@@ -138,6 +139,7 @@ def _values(profile: Profile, gpu: Gpu, metrics: Sequence[str]) -> dict[str, flo
         else:
             values |= {f"{metric}_{name}_log": float(np.log10(1 + held[name] / _MEGABYTE)) for name in ("mean", "max")}
     if "gpu_utilization_mean" in values and "memory_utilization_mean" in values:
+        # One of nvidia-smi's whole percents, so that idle GPUs have a ratio.
         ratio = (values["memory_utilization_mean"] + 0.01) / (values["gpu_utilization_mean"] + 0.01)
         values[_RATIO_OF_UTILISATIONS] = float(np.log(ratio))
     return values

@@ -10,7 +10,7 @@ from .precision import CODE, likely_precisions
 from .recipes.default import DefaultRecipe
 from .speeds import SHEET_FIGURES
 
-# Of a move into order, log.
+# Of a move into order, log. By choice (docs/decisions/0043).
 _WORTH_SAYING = 0.01
 
 LEFT_OUT = {

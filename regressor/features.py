@@ -16,7 +16,7 @@ from .profile import METRICS, STATISTICS, Profile
 BUSY = ("gpu_utilization", "gr_engine_active", "sm_active")
 
 
-# Below is an idle state, above a clock that no board sustains: a wrong reading or a wrong figure in the catalogue.
+# Below is an idle state, above a clock that no board sustains: a wrong reading or a wrong figure in the catalogue. By choice.
 _CLOCK_SHARES = (0.25, 1.25)
 
 

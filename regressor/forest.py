@@ -12,7 +12,7 @@ from .errors import InputError
 
 _LEAF = -1
 
-# Forests here learn logs of ratios; a leaf beyond a factor of e^20 was forged.
+# Forests here learn logs of ratios; a leaf beyond a factor of e^20 was forged. By choice.
 _LARGEST_LEAF = 20.0
 
 _ARRAYS: dict[str, tuple[type, Shape]] = {

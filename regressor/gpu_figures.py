@@ -15,13 +15,15 @@ class _Range:
     factors: tuple[tuple[str, float], ...] = ()
 
 
+# Bounds by choice, as those of `_RANGES`.
 _CLOCK = _Range(2e8, 3e10, "Hz", (("MHz", 1e6), ("GHz", 1e9), ("kHz", 1e3)))
 _BANDWIDTH = _Range(5e9, 1e14, "bytes/s", (("GB/s", 1e9), ("TB/s", 1e12)))
 _FLOPS = _Range(1e9, 1e18, "FLOP/s", (("TFLOP/s", 1e12), ("GFLOP/s", 1e9)))
 _CACHE = _Range(1024, 1e10, "bytes", (("KiB", 1024), ("MiB", 1_048_576)))
 _NUMBER = _Range(1, 1e6, "")
 
-# Wide enough for the GPUs of the next decade; a figure outside is a slip, and a silent one would shift every answer.
+# Wide enough for the GPUs of the next decade; a figure outside is a slip, and a silent one would shift every answer. All bounds
+# are by choice.
 _RANGES = {
     "compute_capability": _Range(1, 30, "", (("the form 86", 0.1),)),
     "sm_count": _Range(1, 5000, ""),
@@ -73,7 +75,7 @@ def check_lanes(what: str, cuda_cores: int, sm_count: int) -> None:
     """Refuse CUDA cores and SMs that no GPU has together; they are easily swapped.
 
     Raises:
-        InputError: there are not 8 (Tesla, 2006) to 512 cores in an SM.
+        InputError: there are not 8 (Tesla, 2006) to 512 (by choice) cores in an SM.
     """
     if not 8 <= cuda_cores / sm_count <= 512:
         raise InputError(

@@ -49,7 +49,7 @@ _MEMORY = re.compile(r"(.+?)[\s_-]+(\d{1,4})\s*gi?b", re.I)
 _MIG = re.compile(r"\bmig\b|\b\d+g\.\d+gb", re.I)
 
 # Compute capabilities whose 128 FP32 lanes per SM count half of them only when no integer work runs (GA10x, AD10x), or
-# where a unit does either (GB20x).
+# where a unit does either (GB20x). NVIDIA's white papers; what it does to answers: decision 0006.
 _DUAL_ISSUE = (8.6, 8.7, 8.9, 12.0)
 
 
@@ -197,7 +197,8 @@ class Catalog(Mapping[str, Gpu]):
             hint = " (AWS and Google Cloud rent the first)" if names[0] == usual else ""
             raise InputError(f"GPU name {name!r} is ambiguous; write {_either(names)}{hint}")
         inside = [gpu.name for known, gpu in self._by_key.items() if len(key) > 3 and key in known]
-        close = begins + inside or [self._by_key[known].name for known in get_close_matches(key, self._by_key, n=3, cutoff=0.5)]
+        # 0.5 by choice: the library's is 0.6.
+        close = begins + inside or [self._by_key[known].name for known in get_close_matches(key, self._by_key, cutoff=0.5)]
         remedy = f"did you mean {_either(dict.fromkeys(close))}?" if close else "epochcast gpus lists the names"
         own = f"a GPU of your own: --gpus FILE, a TOML file with a table [[gpu]] that has {', '.join(_REQUIRED)}"
         raise InputError(f"unknown GPU {name!r}; {remedy} ({own})")

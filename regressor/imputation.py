@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 # Share of a diagonal covariance mixed in: some dozens of rows make a covariance of twenty-five columns nearly singular.
+# By choice.
 _SHRINKAGE = 0.05
 
 

@@ -14,9 +14,12 @@ from .arrays import Shape
 
 Matrix = NDArray[np.float64]
 
-# Keeps the matrices positive definite; relative to a prior variance of about 1.
+# Keeps the matrices positive definite; relative to a prior variance of about 1. By choice.
 _JITTER = 1e-6
+# Rounds of the outliers' weights (docs/decisions/0013).
 _REWEIGHTINGS = 4
+# Standard deviation of a normal distribution per median absolute deviation.
+_NORMAL_MAD = 1.4826
 
 
 class InducingGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -30,8 +33,9 @@ class InducingGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mi
     likelihood, iterated. In telemetry a stalled run stands among its neighbours like that, and must not bend them.
 
     Hyper-parameters are fixed, not fitted: in columns of unit scale the square root of their number is the typical distance of
-    two rows, and with some hundred rows the marginal likelihood has many flat maxima. The columns are not scaled here: a column
-    that is nearly constant in this process's rows, but not elsewhere, would be blown up to noise.
+    two rows, and with some hundred rows the marginal likelihood has many flat maxima (docs/decisions/0013;
+    `outlier` is by choice). The columns are not scaled here: a column that is nearly constant in this process's rows, but not
+    elsewhere, would be blown up to noise.
 
     Args:
         amplitude: prior standard deviation of the function, in standard deviations of ``y``.
@@ -123,7 +127,7 @@ class InducingGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mi
         for _ in range(_REWEIGHTINGS):
             inverse = np.linalg.inv(kernel + np.diag(self.noise**2 / weights))
             residual = inverse @ target / np.diag(inverse)  # leave-one-out, Rasmussen and Williams 2006, equation 5.12
-            typical = 1.4826 * np.median(np.abs(residual))
+            typical = _NORMAL_MAD * np.median(np.abs(residual))
             if typical == 0:
                 break
             weights = 1 / (1 + (residual / (self.outlier * typical)) ** 2)

@@ -7,6 +7,7 @@ from .estimate import Estimate
 from .prediction import Prediction
 from .profile import Profile
 
+# By choice; what is beyond is a slip.
 MOST_EPOCHS = 10**9
 
 

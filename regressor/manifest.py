@@ -20,6 +20,7 @@ from .telemetry_correction import FILES as CORRECTION_FILES
 SCHEMA = "epochcast.regressor/v5"
 PAPER_SCHEMA = "epochcast.regressor.paper/v1"
 
+# Bounds are by choice, here and below: far above what a training writes; what is beyond was forged.
 Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
 Count = Annotated[int, Field(ge=0, le=10**9)]
 Positive = Annotated[float, Field(gt=0, lt=1e18)]

@@ -20,7 +20,7 @@ _LIBRARIES = ("numpy", "scikit-learn", "scipy")
 
 _RECIPES = {SCHEMA: "default", PAPER_SCHEMA: "paper"}
 
-# Most bytes of one file: the shipped ones take 20 kB and less than 1 MB.
+# Most bytes of one file: the shipped ones take 20 kB and less than 1 MB. By choice.
 _MANIFEST_LIMIT = 10_000_000
 _FILE_LIMIT = 100_000_000
 

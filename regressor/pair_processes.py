@@ -14,11 +14,13 @@ from .inducing_gp import InducingGaussianProcess
 
 Names = NDArray[np.str_]
 
-# A process of fewer rows would be a guess: such a pair of GPUs is answered like one never seen.
+# A process of fewer rows would be a guess: such a pair of GPUs is answered like one never seen. By choice
+# (docs/decisions/0013).
 FEWEST_ROWS = 5
 
 # A process's time grows with the cube of its rows and its file with their square. Some hundred profiles fill the space between
 # them; of more a random choice is taken, and of fewer where many pairs of GPUs share the file: this many numbers in all.
+# By choice (docs/decisions/0013).
 _MOST_ROWS = 500
 _MOST_NUMBERS = 3_000_000
 

@@ -11,7 +11,7 @@ from .errors import InputError
 from .gpus import Catalog, Gpu
 from .profile import Profile
 
-# Of the seconds of one workload on two GPUs; beyond, one of them has a wrong unit.
+# Of the seconds of one workload on two GPUs; beyond, one of them has a wrong unit. By choice.
 _LARGEST_RATIO = 1e6
 
 

@@ -38,14 +38,16 @@ _WORDS: dict[str, Precision] = {
     **dict.fromkeys(("fp8", "transformer-engine"), "fp8"),
 }
 
-_FIRST_WITH_TENSOR_CORES = 7.0  # compute capability of Volta
-_FIRST_WITH_TF32 = 8.0  # of Ampere
+# CUDA programming guide, "Compute Capabilities": 7.0 is Volta, 8.0 Ampere.
+_FIRST_WITH_TENSOR_CORES = 7.0
+_FIRST_WITH_TF32 = 8.0
 
 # Share of the time in which a pipe works. Below it, a library's odd kernel; a network in 16 bits shows 0.05 to 0.5 of the
-# tensor pipe.
+# tensor pipe. By choice.
 _IN_USE = 0.02
 
-# What is taken for likely where nothing is known: one in two jobs on a GPU with tensor cores uses them in 16 bits.
+# What is taken for likely where nothing is known: one in two jobs on a GPU with tensor cores uses them in 16 bits. By choice
+# (docs/decisions/0040).
 _UNKNOWN: Mapping[Precision, float] = {"tf32": 0.5, "mixed": 0.5}
 
 

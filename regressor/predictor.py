@@ -32,7 +32,7 @@ from .scaling import Scaling, growths_in
 from .speeds import batch_growth
 from .typical import typical_by_gpu
 
-# From the middle to either end of a 90 % interval, in standard deviations.
+# From the middle to either end of a 90 % interval, in standard deviations. The 95 % quantile of a normal distribution.
 _TAIL = 1.645
 
 

@@ -48,7 +48,7 @@ METRICS = frozenset(NVML_METRICS + DCGM_METRICS)
 RATIOS = frozenset(name for name in METRICS if name.endswith(("_utilization", "_active", "_occupancy")))
 
 LONGEST_NAME = 200
-"""Letters of the name of a GPU, a workload or a group, as a model file holds it."""
+"""Letters of the name of a GPU, a workload or a group, as a model file holds it. By choice, as the bounds below."""
 
 MOST_GPUS = 100_000
 """Of one job."""
@@ -56,6 +56,7 @@ MOST_GPUS = 100_000
 # No seconds, counts, power, clock, traffic or memory are larger: beyond, sums overflow.
 _LARGEST = 1e18
 
+# By choice: the data sheets of the catalogue end at 1400.
 _MOST_WATTS = 5000
 
 FeatureSet = Literal["nvml", "dcgm", "none"]
@@ -237,7 +238,7 @@ def _check_metric(name: str, statistics: object) -> None:
     for statistic, value in statistics.items():
         if not _is_number(value) or abs(value) > _LARGEST:
             raise InputError(f"{statistic} of {name!r} is {value!r:.60}; it must be a finite number, at most {_LARGEST:g}")
-    # A ratio that reads a hair above one is rounding of the counter, not a percentage.
+    # A ratio that reads a hair above one is rounding of the counter, not a percentage; 1 % by choice.
     if name in RATIOS and not (statistics["min"] >= 0 and statistics["max"] <= 1.01):
         raise InputError(
             f"{name!r} ranges from {statistics['min']} to {statistics['max']}; ratios are 0 to 1 (divide percents by 100)"

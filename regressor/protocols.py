@@ -27,9 +27,10 @@ PROTOCOLS: dict[str, str] = {
     ANCHORED: "P4 with a few workloads measured on the new GPU, tested on all others",
 }
 
+# Of P1 and P2, as in ../shared/research/regressor.md, 1.
 _FOLDS = 5
 # Of P3: where every job is a model of its own, some of them leave together, or a training would take days. The data of the
-# shipped model have 51 groups.
+# shipped model have 51 groups. By choice.
 _MOST_FOLDS = 60
 Rows = NDArray[np.intp]
 

@@ -24,12 +24,13 @@ _PER_WORKLOAD = 0.05
 _PER_PAIR = 0.04
 """Of the noise of one pair."""
 
-_LENGTH = 1.0  # standard deviations, root mean square over the features
+# Standard deviations, root mean square over the features. Others differ by 0.3 points or less (docs/decisions/0015).
+_LENGTH = 1.0
 
 MOST_PAIRS = 1000
-"""Measured pairs that a process takes: its cost grows with their cube, and with so many a new training serves better."""
+"""Measured pairs that a process takes: its cost grows with their cube, with so many a new training serves better. By choice."""
 
-# A feature that hardly moves among the anchors says nothing of how alike they are; its noise must not be blown up.
+# A feature that hardly moves among the anchors says nothing of how alike they are; its noise must not be blown up. By choice.
 _STILL = 1e-3
 
 

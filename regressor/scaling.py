@@ -25,18 +25,20 @@ from .scoring import conformal_quantile
 
 Vector = NDArray[np.float64]
 
-# Bytes/s of one lane of PCI Express 3.0 in both directions, as NVLink's figures count; each generation doubles it.
+# Bytes/s of one lane of PCI Express 3.0 in both directions, as NVLink's figures count; each generation doubles it. 8 GT/s, of
+# which 128 in 130 bits are data.
 _PCIE3_LANE = 2 * 0.985e9
-# Of a GPU of one's own whose data sheet says neither.
+# Of a GPU of one's own whose data sheet says neither. By choice: sixteen lanes of PCI Express 4.0.
 _TYPICAL_LINK = 16 * 2 * _PCIE3_LANE
 
 # The units of link and rate, so that the cost is that of a GPU like a V100 with PCI Express.
 _LINK, _RATE = 1e11, 1e13
 
 # Errors beyond count linearly: some tables hold rates of other settings (BERT on 8 H200 2.5 times as fast as 8 of one).
+# By choice.
 _OUTLIER = 0.05
 
-# Fewer groups of workloads say less than what the public rates said (the defaults below).
+# Fewer groups of workloads say less than what the public rates said (the defaults below). By choice.
 _FEWEST_GROUPS = 5
 
 
@@ -98,6 +100,7 @@ class Scaling:
             tried = cls(*coefficients.tolist())
             return np.array([tried.error(growth) for growth in growths])
 
+        # Bounds by choice: links and rates help, and no more than in proportion.
         start, bounds = [cls.log_cost, cls.link, cls.rate], ([-10, 0, 0], [5, 1, 1])
         found = least_squares(errors, start, bounds=bounds, loss="soft_l1", f_scale=_OUTLIER)
         return cls(*found.x.tolist())
@@ -162,7 +165,10 @@ def growths_in(profiles: Sequence[Profile], catalog: Catalog) -> list[Growth]:
 
 
 def _batch_share(before: Profile, after: Profile) -> float:
-    """1 where a batch is not known, or where the two cannot be of one job (tables count items in more than one way)."""
+    """1 where a batch is not known, or where the two cannot be of one job (tables count items in more than one way).
+
+    It may be cut as far as one batch for all, and an eighth of that (by choice).
+    """
     if before.batch is None or after.batch is None:
         return 1.0
     share = after.batch / before.batch
@@ -179,4 +185,5 @@ def _link(gpu: Gpu) -> float:
         return gpu.nvlink_bandwidth
     if gpu.pcie_gen is None:
         return _TYPICAL_LINK
+    # Sixteen lanes, as every board of the catalogue has.
     return (gpu.pcie_width or 16) * _PCIE3_LANE * 2.0 ** (gpu.pcie_gen - 3)

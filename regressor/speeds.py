@@ -62,17 +62,18 @@ _ARCHITECTURE_OF_JOB = 0.10
 _BATCH = 0.06
 _BATCH_OF_JOB = 0.30
 
-# Of one rate, before an origin's own scatter is known; the least and the most that is believed.
+# Of one rate, before an origin's own scatter is known; the least and the most that is believed. By choice.
 _NOISE = 0.10
 _LEAST_NOISE, _MOST_NOISE = 0.03, 0.30
 # Rates that an origin's scatter is estimated from at least, and how often: noise and coefficients depend on each other.
+# By choice.
 _FEWEST_RATES = 30
 _ROUNDS = 3
 
-# Of a fitted model none is above 1; a file with larger ones was forged.
+# Of a fitted model none is above 1; a file with larger ones was forged. By choice.
 _LARGEST_COEFFICIENT = 10.0
 
-# A work's cost has no prior: a variance far above that of any log rate (e^±30).
+# A work's cost has no prior: a variance far above that of any log rate (e^±30). By choice.
 _FLAT = 1e3
 
 

@@ -11,13 +11,15 @@ from .profile import METRICS, Profile, Unit, feature_set
 from .scoring import LEVEL
 
 # A stall is longer than any scatter of the others explains (five robust standard deviations: of 3 million normal epochs one)
-# and matters by itself: half as long again. The second rule alone holds where epochs are as even as the clock.
+# and matters by itself: half as long again. The second rule alone holds where epochs are as even as the clock. By choice.
 _STALL_DEVIATIONS = 5.0
 _STALL_RATIO = 1.5
 # More than this share of long epochs is how the job goes (layers unfrozen, an evaluation every other epoch), and no stall.
+# By choice.
 _MOST_STALLS = 1 / 3
 
 # A gap of so many samples may hide a boundary: a long epoch with one may be two, so it counts neither as epoch nor as stall.
+# By choice.
 _HOLE_SAMPLES = 10
 
 _NORMAL_MAD = 1.4826  # standard deviation of a normal distribution per median absolute deviation

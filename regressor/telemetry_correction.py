@@ -34,7 +34,7 @@ _FLOOR = 2 * InducingGaussianProcess().noise ** 2
 SCALE_FLOOR = _FLOOR**0.5
 """The smallest scale of a corrected answer."""
 # What a GPU adds that training has not seen, in the unit of the processes' prior variance: errors there are about twice those
-# between known GPUs, and depend little on how well the profile is known.
+# between known GPUs, and depend little on how well the profile is known. By choice (docs/decisions/0014).
 _NEW_GPU = 0.25
 # Beyond this percentile of what left-out models show, a profile counts as unlike the training profiles. The correction helps
 # left-out models on the whole range: at 95 instead of 99 their error is 0.06 points larger.
@@ -237,7 +237,7 @@ def _pairs_seen(pairs: Sequence[Pair]) -> dict[tuple[str, str], PairSeen]:
 
 
 def _outward(log_ratio: float, sign: int) -> float:
-    """The next twentieth: a bound in a model file must not be a single measurement."""
+    """The next twentieth, by choice: a bound in a model file must not be a single measurement."""
     return sign * math.ceil(20 * sign * log_ratio) / 20
 
 
@@ -257,7 +257,10 @@ def _groups(pairs: Sequence[Pair]) -> list[str]:
 def _support_bound(
     X: NDArray[np.float64], y: NDArray[np.float64], sources: NDArray[np.str_], targets: NDArray[np.str_], groups: list[str]
 ) -> float:
-    """How unknown the profiles of a left-out group are to processes fitted on the others, at the percentile ``_INSIDE``."""
+    """How unknown the profiles of a left-out group are to processes fitted on the others, at the percentile ``_INSIDE``.
+
+    Folds, what a single group gets, and the most, which leaves the correction a range to fade over, are by choice.
+    """
     folds = min(len(set(groups)), 10)
     if folds < 2:
         return 0.5

@@ -16,6 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from epochcast.regressor import Gpu, InputError
 
+# Standard deviations of the features, and variances of log seconds. By choice, as are the kernel's below and the defaults of
+# the class; benchmarks/regressor/latency_only.py measures what they bring together.
 _LENGTH, _NOISE = 2.5, 0.003
 _LENGTHS, _NOISES = (1.5, 3.0, 6.0), (0.0003, 0.001, 0.003)
 
@@ -94,6 +96,7 @@ class LatencyCompletion(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             count: clusters; fewer rows come back where two centres share their nearest.
         """
         Z = StandardScaler().fit_transform(self._features(X))
+        # Ten starts by choice.
         centres = KMeans(count, n_init=10, random_state=self.random_state).fit(Z).cluster_centers_
         rows: NDArray[np.intp] = np.unique(pairwise_distances_argmin(centres, Z))
         return rows
@@ -120,7 +123,10 @@ class LatencyCompletion(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _log_speed(gpu: Gpu) -> float:
-    """Return the log of what :func:`~epochcast.regressor.features.prior_log_ratio` compares on a GPU that is always busy."""
+    """Return the log of what :func:`~epochcast.regressor.features.prior_log_ratio` compares on a GPU that is always busy.
+
+    It averages the logs of F and of the root of F·B: three quarters and one.
+    """
     return 0.75 * float(np.log(gpu.effective_flops)) + 0.25 * float(np.log(gpu.memory_bandwidth))
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-#: Most lags that are counted exactly.
+#: Most lags that are counted exactly. By choice: time.
 _LAGS = 400
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from .scores import TraceScore
 
-#: Thresholds of the confidence that are reported.
+#: Thresholds of the confidence that are reported. By choice, as the bins below.
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
 
 

@@ -10,10 +10,10 @@ from ..epochs import Detection
 from .labels import Labels
 from .scores import TOLERANCE
 
-#: A true regime has so many epochs within this share of their median; neighbours differ by more than that.
+#: A true regime has so many epochs within this share of their median; neighbours differ by more than that. By choice.
 EPOCHS, ALIKE, DIFFERENT = 3, 0.10, 0.20
 
-#: An answer is one for the whole if it covers this share of the labelled span.
+#: An answer is one for the whole if it covers this share of the labelled span. By choice.
 WHOLE = 0.6
 
 

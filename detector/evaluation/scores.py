@@ -14,7 +14,7 @@ from ..signals import clean
 from .boundaries import boundary_error, boundary_f1, lagged_boundary_f1
 from .labels import Labels
 
-#: A period is right, and boundaries match, within this share of the true period.
+#: A period is right, and boundaries match, within this share of the true period. From ../shared/research/detector.md, 3.
 TOLERANCE = 0.05
 
 
@@ -131,7 +131,7 @@ def score_trace(
         truths = [_period(clock.at(np.array(starts))) for starts, _ in labels.jobs]
         nearest = 0 if found is None else min(range(len(truths)), key=lambda job: period_error(found, truths[job]))
         true = truths[nearest]
-        baseline = float(clock.reading[-1] - clock.reading[0]) / 10
+        baseline = float(clock.reading[-1] - clock.reading[0]) / 10  # all of the authors' runs have ten epochs
         baseline_error = min(period_error(baseline, period) for period in truths)
         error = None if found is None else period_error(found, true)
         starts, ends_of = labels.jobs[nearest]

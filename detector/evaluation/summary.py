@@ -9,7 +9,7 @@ from ..epochs import ClockName
 from ..errors import InputError
 from .scores import TOLERANCE, TraceScore
 
-#: A period of fewer samples than this cannot be told from noise: such runs must get no answer.
+#: A period of fewer samples than this cannot be told from noise: such runs must get no answer. Decision 0011.
 RESOLVED = 3
 
 Summary = dict[str, float | int | None]

@@ -28,9 +28,9 @@ def detect(
         clock: where the samples stand.
         cost: see `pelt`.
         number: of change points; by default the most likely number up to `most`, see `change_points.most_likely`.
-        most: change points to consider where the number is not given.
+        most: change points to consider where the number is not given; by choice.
         every: a boundary is every so-many-th change point; 2 where an epoch has two (training and validation).
-        most_samples: longer series are averaged down to this length: every sample is tried as a change point, in Python.
+        most_samples: longer series are averaged down to this length (by choice): every sample is tried, in Python.
 
     Raises:
         InputError: a parameter out of bounds, or `ruptures` is not installed.

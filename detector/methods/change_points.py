@@ -19,7 +19,7 @@ from . import one_metric
 
 Cost = Literal["l2", "rbf"]
 
-#: The shortest segment, samples.
+#: The shortest segment, samples. The default of `ruptures`.
 SHORTEST = 2
 
 

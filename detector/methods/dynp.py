@@ -26,9 +26,9 @@ def detect(
         cost: see `pelt`.
         number: of change points. The paper's authors knew it (10 epochs per run); by default the most likely number up to
             `most`, see `change_points.most_likely`.
-        most: change points to consider where the number is not given.
+        most: change points to consider where the number is not given; by choice.
         every: a boundary is every so-many-th change point; 2 where an epoch has two (training and validation).
-        most_samples: longer series are averaged down to this length: time grows with its square.
+        most_samples: longer series are averaged down to this length (by choice): time grows with its square.
 
     Raises:
         InputError: a parameter out of bounds, or `ruptures` is not installed.

@@ -15,7 +15,7 @@ from ..errors import InputError
 from ..signals import Signals
 from . import one_metric
 
-#: Zeros appended, in lengths of the series: few epochs must not round the period to a whole part of the trace.
+#: Zeros appended, in lengths of the series: few epochs must not round the period to a whole part of the trace. By choice.
 PADDING = 7
 
 
@@ -31,7 +31,8 @@ def detect(signals: Signals, clock: Clock, *, harmonics: int = 3) -> Detection:
     Args:
         signals: n samples.
         clock: where the samples stand.
-        harmonics: multiples of the frequency in the product, the frequency itself included.
+        harmonics: multiples of the frequency in the product, the frequency itself included; 3 as in
+            ../shared/research/detector.md, 3.
 
     Returns:
         Verdict `none` where nothing varies. `scores` holds the product, relative to its highest, as `candidate_quality` at the

@@ -30,11 +30,11 @@ def detect(
     Args:
         signals: n samples.
         clock: where the samples stand.
-        classes: of values.
+        classes: of values; 3 as in ../shared/research/detector.md, 3.
         trim_share: idle ends are cut off before the classes are made: samples before the first and after the last one above
-            this share of the metric's 90th percentile. 0 cuts nothing off a metric above 0.
-        most_samples: longer series are thinned to this many values for making the classes, whose time grows with their square;
-            edges are looked for in all samples.
+            this share of the metric's 90th percentile (12 %: there, section 4). 0 cuts nothing off a metric above 0.
+        most_samples: longer series are thinned to this many values (by choice) for making the classes, whose time grows with
+            their square; edges are looked for in all samples.
 
     Raises:
         InputError: a parameter out of bounds, or `jenkspy` is not installed.

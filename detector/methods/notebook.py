@@ -27,6 +27,7 @@ from ..errors import InputError
 from ..signals import Signals
 from . import one_metric
 
+# The notebook's, as ../shared/research/detector.md, 0, describes it.
 WINDOWS = (11, 21, 91, 101, 231)
 
 

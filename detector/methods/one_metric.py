@@ -12,10 +12,10 @@ from ..epochs import Detection, Epoch, Job
 from ..errors import InputError
 from ..signals import Signals
 
-#: Distances of boundaries within this share of their mean are even.
+#: Distances of boundaries within this share of their mean are even. By choice, as wide as in ../shared/research/detector.md, 4.
 EVEN = 0.15
 
-#: Phases that a cycle is divided into, at most, when it is laid over a series.
+#: Phases that a cycle is divided into, at most, when it is laid over a series. By choice.
 MOST_PHASES = 64
 
 

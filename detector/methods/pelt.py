@@ -36,7 +36,7 @@ def detect(
         penalty: price of a change point on the series with mean 0 and variance 1. By default 3 for `rbf`, and 2 s log n for
             `l2`, with s the variance of the noise, told from the differences of neighbours (the Schwarz criterion).
         every: a boundary is every so-many-th change point; 2 where an epoch has two (training and validation).
-        most_samples: longer series are averaged down to this length: time and memory grow with its square.
+        most_samples: longer series are averaged down to this length (by choice): time and memory grow with its square.
 
     Raises:
         InputError: a parameter out of bounds, or `ruptures` is not installed.
@@ -56,6 +56,9 @@ def detect(
 
 
 def _schwarz(values: NDArray[np.float64]) -> float:
-    """2 s log n of a series of variance 1; the noise counts for at least a thousandth of the variance."""
+    """2 s log n of a series of variance 1; the noise counts for at least a thousandth of the variance (by choice).
+
+    Half of a normal distribution lies within 0.6745 standard deviations; differences have the root of two of them.
+    """
     noise = float(np.median(np.abs(np.diff(values)))) / (0.6745 * np.sqrt(2))
     return float(2 * max(noise**2, 1e-3) * np.log(values.size))

@@ -1,4 +1,7 @@
-"""The GPUs that can be simulated: plausible figures, as nvidia-smi and the vendor's data sheets show them."""
+"""The GPUs that can be simulated: plausible figures, as nvidia-smi and the vendor's data sheets show them.
+
+What neither shows is by choice: `hunger`, `pcie_bytes_s`, `power_lag_s`, `kelvin_per_w` and `size`.
+"""
 
 from __future__ import annotations
 

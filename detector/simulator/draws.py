@@ -1,4 +1,7 @@
-"""What all classes draw alike: numbers over decades, a training of a given epoch, what surrounds a job."""
+"""What all classes draw alike: numbers over decades, a training of a given epoch, what surrounds a job.
+
+Ranges are by choice.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A job as `nvidia-smi --loop=1` logs it: one reading a second, of a few metrics."""
+"""A job as `nvidia-smi --loop=1` logs it: one reading a second, of a few metrics.
+
+Ranges are by choice (docs/detector.md, "Simulated classes").
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from .trace import SimulatedTrace
 
 Array = NDArray[np.float64]
 
-_VALIDATION = 0.6  # activity relative to training
+_VALIDATION = 0.6  # activity relative to training, by choice
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,7 @@
-"""Draws of what is not a training: none of these has epochs to be found."""
+"""Draws of what is not a training: none of these has epochs to be found.
+
+Ranges are by choice; the first classes are those of ../shared/research/detector.md, 2.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a device does when it does not train: timelines without epochs, each of about a given length [s]."""
+"""What a device does when it does not train: timelines without epochs, each of about a given length [s].
+
+Lengths and shares are by choice: plausible ones, not measured.
+"""
 
 from __future__ import annotations
 

@@ -17,9 +17,9 @@ from .workload import draw
 Array = NDArray[np.float64]
 
 _NVML = ("gpu_utilization", "memory_utilization", "temperature", "memory_used", "sm_clock", "memory_clock")
-_ASKED_S = 2.0
+_ASKED_S = 2.0  # see `Recording.averaged`
 _SECOND = round(1 / TICK_S)  # ticks
-_ANY_STEP = (0.05, 0.05, 0.30, 0.50, 0.10)
+_ANY_STEP = (0.05, 0.05, 0.30, 0.50, 0.10)  # shares as in `Training.step`; by choice, as are the defaults and noise below
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ from .workload import Workload
 
 Array = NDArray[np.float64]
 
-_SLOW_TICKS = 10  # utilisation, clocks, temperature and memory are read once a second
+# By choice where nothing else is said: plausible figures, not measured, here and in what activities bring about.
+_SLOW_TICKS = 10  # utilisation, clocks, temperature and memory are read once a second, as by the agent (agent/metrics.toml)
 _AMBIENT_C = 36.0
 _WARMING_S = 45.0
 

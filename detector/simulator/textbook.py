@@ -1,4 +1,4 @@
-"""One textbook job on a Tesla T4, every length of which is given: for tests and demonstrations."""
+"""One textbook job on a Tesla T4, every length of which is given: for tests and demonstrations. Defaults are by choice."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-TICK_S = 0.1
+TICK_S = 0.1  # 10 Hz, as in the paper, section III-A
 
 
 class Phase(IntEnum):

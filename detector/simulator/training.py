@@ -1,4 +1,4 @@
-"""A training job as a timeline: epochs of steps, evaluations, saves and gaps."""
+"""A training job as a timeline: epochs of steps, evaluations, saves and gaps. Defaults and scatter are by choice."""
 
 from __future__ import annotations
 

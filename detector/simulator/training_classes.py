@@ -1,4 +1,8 @@
-"""Draws of training jobs: what a class fixes is written here, the rest is left to chance."""
+"""Draws of training jobs: what a class fixes is written here, the rest is left to chance.
+
+Ranges are by choice; the first classes are those of ../shared/research/detector.md, 2, the later ones have what recordings
+of real GPUs have and those lacked (docs/detector.md, "Simulated classes").
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from .scenario import Job, Recording, Scenario
 from .timeline import Phase, join, pause
 from .training import Training, train
 
-_LONGEST_S = 9_400.0  # of all epochs together, unless a class says otherwise
+_LONGEST_S = 9_400.0  # of all epochs together, unless a class says otherwise; by choice
 
 
 def _alone(rng: np.random.Generator, plan: Training, contrast: float = 0.0, **recording: Any) -> Scenario:

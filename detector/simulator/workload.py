@@ -1,4 +1,4 @@
-"""What one process's phases do to each metric: plausible activity levels, not measured ones."""
+"""What one process's phases do to each metric: plausible activity levels, by choice, not measured ones."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from ..methods.track.boundaries import typical
 
 Array = NDArray[np.float64]
 
-#: Boundaries kept; the oldest go first.
+#: Boundaries kept; the oldest go first. By choice: memory.
 KEPT = 1024
 
 

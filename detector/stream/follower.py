@@ -3,21 +3,25 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from ..methods.track import boundaries as track
+from ..methods.track.boundaries import AFTER, BEFORE
+from ..methods.track.grid import BEYOND, COMPRESSION, INSIDE, LONG_TAIL
+from ..methods.track.template import FLAT
 from .pyramid import FACTOR, LEVELS, Pyramid, pooled
 
 Array = NDArray[np.float64]
 
+# By choice where nothing else is said, set by hand; benchmarks/detector/streaming.py measures what they bring together.
+
 #: Bins per period, and boundaries that the template is made of.
 BINS, TAUGHT_BY = 64, 12
-
-#: Template around a boundary, in periods; the tracker's.
-BEFORE, AFTER = 0.45, 0.20
 
 #: The first sample after a change lies one behind it: it averages the interval that ends at its time. As in the tracker's grid.
 LAG = 1.0
 
-#: Where the next boundary is looked for after the last one, in periods; beyond it the job has changed or ended.
-NEAREST, FARTHEST = 0.55, 2.5
+#: Where the next boundary is looked for after the last one, in periods; beyond it the job has changed or ended. The near end is
+#: the tracker's; the far one by choice, two periods and a half.
+NEAREST, FARTHEST = track.SHORTEST, 2.5
 
 #: A match this share of the usual one is a boundary, once SETTLED periods have brought no better one ...
 SURE, SETTLED = 0.7, 0.15
@@ -44,7 +48,7 @@ class Follower:
         """
         self.period = period
         self._pyramid = pyramid
-        # The coarsest level that has 48 bins or more per period: each level then reaches back ten periods.
+        # The coarsest level that has 48 bins or more per period (by choice): each level then reaches back ten periods.
         self._level = int(np.clip(np.log(period / 48) / np.log(FACTOR), 0, LEVELS - 1))
         self._width = FACTOR**self._level * max(1, round(period / BINS / FACTOR**self._level))
         length = period / self._width
@@ -93,7 +97,7 @@ class Follower:
     def _decide(self) -> tuple[float, float] | None:
         position, match = np.array(self._seen).T
         ratio = np.log(np.maximum(position - self._last, 1) / self.period)
-        best = int(np.argmax(match - np.minimum(6 * ratio**2, 0.45 + 6 * (ratio - np.log(2)) ** 2)))
+        best = int(np.argmax(match - track.interval_cost(ratio)))
         waited = (position[-1] - position[best]) / self.period
         late = (position[-1] - self._last) / self.period
         if not (waited >= SETTLED and match[best] >= (SURE if late < OVERDUE else POSSIBLE) * self.usual):
@@ -108,7 +112,7 @@ class Follower:
         The step is looked for in the projection of all metrics on the change that the template shows at its boundary.
         """
         reach = max(self._width, min(2 * self._width, int(self.period / 8)))
-        side = max(2, 2 * round(self.period / 96))
+        side = max(2, 2 * round(self.period / track.BINS))
         level = self._pyramid.finest(max(0, int(position) - reach - side))
         bin_ = FACTOR**level
         first, bins = self._pyramid.window(level, max(0, int(position) - reach - side - bin_))
@@ -130,11 +134,11 @@ class Follower:
     def _learn_scale(self, means: NDArray[np.float32]) -> None:
         """Bounds, mean and deviation per metric, as the tracker's grid has them."""
         means = np.nan_to_num(means.astype(np.float64))
-        low, high = np.percentile(means, [1, 99], axis=1)
-        self._low, self._high = low - 0.25 * (high - low), high + 0.25 * (high - low)
+        low, high = np.percentile(means, INSIDE, axis=1)
+        self._low, self._high = low - BEYOND * (high - low), high + BEYOND * (high - low)
         clipped = np.clip(means, self._low[:, None], self._high[:, None])
         # Long tails (bursts of traffic) are compressed.
-        self._tail = np.where((low >= 0) & (high > 8 * np.median(clipped, axis=1)) & (high > 0), high, np.nan)
+        self._tail = np.where((low >= 0) & (high > LONG_TAIL * np.median(clipped, axis=1)) & (high > 0), high, np.nan)
         self._centre, self._scale = np.zeros(low.size), np.ones(low.size)
         even = self._normalised(means[None])[0]
         deviation = even.std(axis=1)
@@ -146,7 +150,7 @@ class Follower:
         values = np.clip(np.nan_to_num(bins.astype(np.float64)), self._low[:, None], self._high[:, None])
         tail = ~np.isnan(self._tail)
         if tail.any():
-            values[:, tail] = np.log1p(np.maximum(values[:, tail], 0) / self._tail[tail, None] * 100)
+            values[:, tail] = np.log1p(np.maximum(values[:, tail], 0) / self._tail[tail, None] * COMPRESSION)
         return np.asarray((values - self._centre[:, None]) / self._scale[:, None])
 
     def _learn_template(self, channels: Array, starts: NDArray[np.int64]) -> None:
@@ -156,12 +160,13 @@ class Follower:
         template = np.median(around, axis=0)
         template -= template.mean(axis=1, keepdims=True)
         # How much of what a channel does around boundaries is the same each time; one boundary says nothing about that.
+        # The least weight, 0.01, is by choice.
         power = (around**2).sum(axis=(0, 2))
         same = 1 - ((around - template) ** 2).sum(axis=(0, 2)) / np.maximum(power, 1e-12)
         weights = np.where(power > 1e-9, np.clip(same, 0.01, 1) ** 2, 0.0)
         self._gain = np.sqrt(weights / max(weights.sum(), 1e-12))
         self._template = template * self._gain[:, None]
-        self._floor = 0.05 * self._template.shape[1] * float((channels.var(axis=1) * self._gain**2).sum())
+        self._floor = FLAT * self._template.shape[1] * float((channels.var(axis=1) * self._gain**2).sum())
         near = max(1, min(self._before, self._after) // 3)
         at = self._before
         change = self._template[:, at : at + near].mean(axis=1) - self._template[:, at - near : at].mean(axis=1)

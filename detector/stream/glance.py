@@ -9,6 +9,8 @@ from ..peaks import prominent_peaks
 
 Array = NDArray[np.float64]
 
+# By choice where nothing else is said, set by hand; benchmarks/detector/streaming.py measures what they bring together.
+
 #: Bins that the job is looked at in: enough for the longest cycles, which are the ones that shorter looks could not have seen.
 BINS = 384
 
@@ -25,7 +27,7 @@ def cycles(bins: NDArray[np.float32]) -> Array:
     """
     channels = np.nan_to_num(bins.reshape(-1, bins.shape[2]).astype(np.float64))
     n = channels.shape[1]
-    low, high = np.percentile(channels, [2, 98], axis=1)
+    low, high = np.percentile(channels, [2, 98], axis=1)  # outliers, by choice
     channels = np.clip(channels, low[:, None], high[:, None])
     channels = channels - uniform_filter1d(channels, n // 2, axis=1, mode="nearest")
     each = autocorrelation(channels, int(n / FEWEST) + 2)

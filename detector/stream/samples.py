@@ -12,7 +12,7 @@ from .work import hole_s
 Array = NDArray[np.float64]
 
 #: A row this near to a place of the grid, in steps, is its sample; in between, rows are interpolated. Interpolating between all
-#: smooths: of slow readings that drift against the grid by half a step, a cycle of seven was gone.
+#: smooths: of slow readings that drift against the grid by half a step, a cycle of seven was gone. By choice.
 NEAR = 0.5
 
 

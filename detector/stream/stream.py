@@ -24,6 +24,8 @@ from .work import PAUSE_LEAST, PAUSE_MOST, WEAKER, main_metric, parting, usual, 
 
 Array = NDArray[np.float64]
 
+# By choice where nothing else is said, set by hand; benchmarks/detector/streaming.py measures what they bring together.
+
 #: A job is glanced at when it has so many samples, and whenever it is longer by GLANCE; what two glances in a row show is
 #: searched for, unless the job has hardly grown since the last search. Nothing else costs as much as a search.
 FIRST, GLANCE, AGAIN = FEWEST_SAMPLES, 1.1, 1.25
@@ -460,6 +462,7 @@ class Stream:
         marks, matches = self._marks(found)
         # The ends of what was searched are the tracker's guesses, unless the job itself began or ended there.
         inside = np.ones(marks.size, dtype=bool)
+        # A fifth of a period by choice, here and below.
         inside[0] = first - self._start < width or marks[0] - first > 0.2 * period
         ended = self._now - self._busy_until > self._rest_after
         inside[-1] = ended or self._now - marks[-1] > 0.2 * period
@@ -472,7 +475,7 @@ class Stream:
         self._period = period
         self._follower = None
         if found.clock == "wall" and period >= FEWEST_READINGS:
-            begun = marks[marks - self._start > 0.25 * period]
+            begun = marks[marks - self._start > 0.25 * period]  # by choice
             try:
                 self._follower = Follower(self._pyramid, begun if begun.size else marks, period)
             except ValueError:
@@ -485,7 +488,7 @@ class Stream:
 
     def _sharpest(self, mark: float, follower: Follower) -> float:
         """A boundary as it was seen when its samples were still held, else as sharp as it can be seen now."""
-        seen = self._boundaries.near(mark, 0.05 * self._period)
+        seen = self._boundaries.near(mark, 0.05 * self._period)  # within 5 % a boundary is right
         return follower.refined(mark) if seen is None else seen
 
     def _marks(self, found: Detection) -> tuple[Array, Array]:

@@ -22,6 +22,8 @@ from ..methods.track.grid import (
 )
 from ..signals import PREFERENCE, Signals
 
+# By choice where nothing else is said, set by hand; benchmarks/detector/streaming.py measures what they bring together.
+
 #: The tracker sees what comes after a rest, and parts at a fifth of the shorter side; a stream must decide when work begins
 #: again. It parts at a fifth of what came before, in these bounds: 15 s and ten minutes at 10 Hz.
 PAUSE_LEAST, PAUSE_MOST = 150, 6000
@@ -30,7 +32,8 @@ PAUSE_LEAST, PAUSE_MOST = 150, 6000
 #: so for seconds, however often it is read; and so many samples, for what is read less often than every 3 s.
 HOLE_S, HOLE_SAMPLES = 300.0, 100
 
-#: A job whose ratio reaches this share of the threshold of the one before is at work, too: 12 % of what that one did.
+#: A job whose ratio reaches this share of the threshold of the one before is at work, too: 12 % of what that one did, as in
+#: ../shared/research/detector.md, 4.
 WEAKER = 0.4
 
 

@@ -34,7 +34,7 @@ _METRICS = {
 }
 _STATISTICS = {"mean": "mean", "std": "std", "min": "min", "p25": "25", "p50": "50", "p75": "75", "max": "max"}
 _GPUS = {"g4dn": "T4", "g5": "A10G", "p100": "P100 PCIe 16GB", "p3": "V100 SXM2 16GB"}
-_EPOCHS = 10
+_EPOCHS = 10  # see the module
 
 
 def load(path: Path) -> list[Profile]:

@@ -28,6 +28,7 @@ BASELINES = (
 )
 """Recipes that learn next to nothing: what any other is measured beside."""
 
+# Of random anchors, as in ../shared/research/regressor.md, 4.
 _DRAWS = 12
 
 Progress = Callable[[int, int], object]
@@ -54,7 +55,7 @@ def evaluate(
         protocol: P2, P1, P3, P4, P4-anchors, new-workload or new-gpu.
         recipe: a name of :data:`~epochcast.regressor.recipes.RECIPES`, or an unfitted recipe of other hyper-parameters.
         seeds: shuffles of the folds of P1 and P2; 0 to 4 unless given, 0 alone for the paper's models, which take minutes.
-        anchors: workloads measured on the new GPU, of P4-anchors; 0 is P4.
+        anchors: workloads measured on the new GPU, of P4-anchors; 0 is P4. 10 by choice.
         families: equal networks of all origins leave together, of new-workload.
         progress: called with (fits done, fits in all) before each fit.
 

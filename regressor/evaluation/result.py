@@ -146,7 +146,8 @@ def _interval_figures(actual: NDArray[np.float64], run: Run, rows: NDArray[np.bo
     return {"inside": scores.inside, "interval_half_width": scores.half_width, "interval_score": scores.score}
 
 
-# Closer, two GPUs are as good as equal: releases of the same benchmark differ by 4 % (../shared/data/cross_gpu).
+# Closer, two GPUs are as good as equal: releases of the same benchmark differ by 4 % (../shared/data/cross_gpu). The bound by
+# choice.
 _APART = math.log(1.1)
 
 

@@ -41,7 +41,7 @@ class Recipe(Protocol):
 
 
 def _extra_trees() -> Recipe:
-    """One ensemble of trees on the log ratio, what ``default`` has to be worth more than."""
+    """One ensemble of trees on the log ratio, what ``default`` has to be worth more than; as many trees and as large leaves."""
     return LogRatioRecipe(make_pipeline(PairFeatures(), ExtraTreesRegressor(200, min_samples_leaf=2, random_state=0)))
 
 

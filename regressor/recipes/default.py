@@ -34,10 +34,11 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Speeds at equal work for every pair, and on top of them what telemetry adds (docs/decisions/0040, 0013).
 
     Args:
-        trees: extra trees.
+        trees: extra trees; 200 by choice (docs/decisions/0006).
         min_samples_leaf: 2 keeps every leaf an average, so that no training row's latency stands in a model file.
-        forest_share: weight of the trees beside the processes.
-        residual_step: how much of what the trees learnt a new GPU gets; half, fixed a priori.
+        forest_share: weight of the trees beside the processes; a third by choice (docs/decisions/0013).
+        residual_step: how much of what the trees learnt a new GPU gets; half, fixed a priori
+            (docs/decisions/0006).
         random_state: seed of the trees.
 
     Attributes:

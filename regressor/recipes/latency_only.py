@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..pairs import Pair, actual_ratio, source_seconds
 
+# Powers of ten by quarters, eight decades; by choice.
 _ALPHAS = np.logspace(-4, 4, 33)
 
 
@@ -26,7 +27,7 @@ class LatencyOnlyRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     Without ``step_s`` in a profile the training medians stand in.
 
     Args:
-        degree: of the polynomial; a cubic bends twice: where the step is overhead, and where the GPU is full.
+        degree: of the polynomial; a cubic bends twice: where the step is overhead, and where the GPU is full. By choice.
     """
 
     def __init__(self, degree: int = 3) -> None:

@@ -16,7 +16,7 @@ from ..pairs import Pair, origins, source_seconds
 from ..precision import Precision, likely_precisions
 from ..speeds import Comparison, Rate, Speeds
 
-# A job that hardly uses the GPU says nothing of its speed.
+# A job that hardly uses the GPU says nothing of its speed. By choice.
 _LEAST_BUSY = 0.02
 
 

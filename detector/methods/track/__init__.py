@@ -25,23 +25,24 @@ from .periods import SAME
 from .regimes import DIFFERENT, parts
 from .second_job import drifts, remainder
 
-#: The other clock must be surer by so much.
+# "By choice", or without a word: set by hand while the tracker was made; no sweep was kept. What they find together is measured
+# by benchmarks/detector/comparison.py, and calibrate.py fits the confidence to it.
+
+#: The other clock must be surer by so much. By choice.
 SURER = 0.1
 
-#: A cycle this sure on one clock speaks against another cycle on the other.
+#: A cycle this sure on one clock speaks against another cycle on the other. By choice: below `ANSWERS`, so that a cycle that is
+#: no answer itself can still contradict.
 CONTRADICTS = 0.45
 
-#: A second job needs this confidence.
-SECOND = 0.6
-
 #: Candidate periods that are followed of a second job, and where a stream asks while the job runs: with six of them it answers
-#: 30 traces as well, in 1.8 times the time.
+#: 30 traces as well, in 1.8 times the time. Decision 0039.
 FEW = 2
 
-#: Where equal work takes two times, this share of the epochs before and after the change is close to its median.
+#: Where equal work takes two times, this share of the epochs before and after the change is close to its median. By choice.
 STEADY = 0.6
 
-#: Where the period changes, that of the part with more than this share of the time is the trace's.
+#: Where the period changes, that of the part with more than this share of the time is the trace's. By choice (decision 0036).
 MOST = 2 / 3
 
 
@@ -64,7 +65,7 @@ def detect(
         signals: n samples; of the varying metrics those that are read often and written promptly are used, see `grid`.
         clock: the clock to answer on, and to search first; the other one is searched where this one leaves it unsure.
         abstain_below: verdict `none` for a lower confidence, 0..1.
-        shortest_epoch_s: wall seconds; for the verdict only, nothing else depends on it.
+        shortest_epoch_s: wall seconds; for the verdict only, nothing else depends on it. 4 by choice (decision 0004).
         thorough: look for a second job, on the other clock where this one leaves it unsure, and follow all likely periods.
             False takes a quarter of the time.
 
@@ -125,7 +126,7 @@ def detect(
     first = replace(first, epochs=tuple(sorted((*first.epochs, *search.elsewhere(signals)), key=lambda epoch: epoch.start)))
     jobs = [first]
     other = _second(search.grid, cycle) if thorough and len(stretches) == 1 else None
-    if other is not None and other.confidence >= max(abstain_below, SECOND):
+    if other is not None and other.confidence >= max(abstain_below, ANSWERS):
         second = search.job(other, signals)
         jobs += [second] if second.period_s >= shortest_epoch_s else []
     return replace(answer, verdict="epochs", epochs=first.epochs, jobs=tuple(jobs), stretches=stretches)

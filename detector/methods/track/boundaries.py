@@ -10,43 +10,49 @@ from ...filters import running_max
 from .periods import autocorrelation, level, pooled
 from .template import Matching, boundary_phase, median_window, seeds, windows
 
-#: Bins per period in tracking, channels kept, rounds of template and matches.
+# "By choice", or without a word: set by hand while the tracker was made; no sweep was kept. "Research notes": the tracker in
+# ../shared/research/detector.md, 4, tuned there on simulated traces. What all find together is measured by
+# benchmarks/detector/comparison.py; calibrate.py fits the confidence to it.
+
+#: Bins per period in tracking, channels kept, rounds of template and matches. Research notes; 16 by choice.
 BINS, CHANNELS, ROUNDS = 96, 16, 3
 
-#: First templates tried on a trace of at most so many bins; a longer one has many cycles, and any of them will do.
+#: First templates tried on a trace of at most so many bins; a longer one has many cycles, and any of them will do. By choice.
 SEEDS, SHORT = 3, 4000
 
-#: Template around a boundary, in periods.
+#: Template around a boundary, in periods. Research notes.
 BEFORE, AFTER = 0.45, 0.20
 
-#: Intervals between boundaries, in periods.
+#: Intervals between boundaries, in periods. Research notes.
 SHORTEST, LONGEST = 0.55, 2.3
 
-#: Lengths this close to their median, or within so many samples of it, are averaged.
+#: Lengths this close to their median, or within so many samples of it, are averaged. By choice.
 CLOSE, CLOSE_SAMPLES = 0.03, 2
 
-#: A first interval longer than so many usual ones holds setup.
+#: A first interval longer than so many usual ones holds setup. By choice.
 SLOW_FIRST = 1.25
 
-#: Both ends of a length are quantised; with some noise it may be off by so many quanta.
+#: Both ends of a length are quantised; with some noise it may be off by so many quanta. By choice.
 QUANTA = 1.5
 
-#: A boundary at the chain's end that matches less than this share of a good one (the upper quartile) is not one.
+#: A boundary at the chain's end that matches less than this share of a good one (the upper quartile) is not one. By choice.
 WEAK = 0.65
 
-#: What lies between an end of the stretch and the boundary next to it, in periods.
+#: What lies between an end of the stretch and the boundary next to it, in periods. Decision 0004: without such ends traces of
+#: three epochs got no answer.
 EDGE_SHORTEST, EDGE_LONGEST = 0.75, 1.5
 
-#: Intervals this close to their median are even; matches this close to a boundary (in periods) belong to it.
+#: Intervals this close to their median are even; matches this close to a boundary (in periods) belong to it. Evenness: research
+#: notes; `NEAR` by choice.
 EVEN, NEAR = 0.15, 0.15
 
-#: Cycles that may take turns: two kinds of bursts, an evaluation after every k-th epoch.
+#: Cycles that may take turns: two kinds of bursts, an evaluation after every k-th epoch. By choice, as in `cycle.FRACTIONS`.
 TURNS = (2, 3, 4, 5)
 
-#: A metric shows a cycle if its correlation one period on is above that of other lags by so much.
+#: A metric shows a cycle if its correlation one period on is above that of other lags by so much. By choice.
 SHOWN = 0.3
 
-#: Fewest intervals on either side of a change of the period, and most places where it is looked for.
+#: Fewest intervals on either side of a change of the period, and most places where it is looked for. By choice.
 FEWEST, PLACES = 3, 64
 
 
@@ -201,23 +207,24 @@ def _weights(
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], float]:
     """Channels that repeat after one period but not before, their weights (sum 1), and the share of metrics that do so."""
     n = channels.shape[1]
-    lags = min(max(int(0.85 * n), round(length) + 2), n - 1, round(7 * length) + 1)  # beyond, a few samples decide
+    # From 0.3 to 7 periods: research notes. Up to 0.85 of the trace by choice: beyond, a few samples decide.
+    lags = min(max(int(0.85 * n), round(length) + 2), n - 1, round(7 * length) + 1)
     each = autocorrelation(channels, lags)
     lag = min(round(length), lags - 1)
     excess = each[:, max(0, lag - 1) : lag + 2].max(axis=1) - each[:, max(1, round(0.3 * length)) :].mean(axis=1)
     agreeing = float(np.clip(excess.reshape(-1, metrics).max(axis=0) / SHOWN, 0, 1).mean())
     weights = np.maximum(excess, 0.0) ** 2
     kept = np.argsort(-weights, kind="stable")[:CHANNELS]
-    kept = np.sort(kept[weights[kept] > 0.02 * weights.max()])
+    kept = np.sort(kept[weights[kept] > 0.02 * weights.max()])  # by choice
     return kept, weights[kept] / weights[kept].sum() if kept.size else weights[kept], agreeing
 
 
 def best_chain(similarity: NDArray[np.float64], length: float) -> NDArray[np.int64]:
     """Peaks of the similarity that best form a chain of intervals near `length` bins, by dynamic programming.
 
-    Maximises the sum of similarities minus, per interval d, min(6 ln(d/T)^2, .45 + 6 ln(d/2T)^2): an interval of two periods
-    (one boundary missed) costs .45.
+    Maximises the sum of similarities minus the cost of each interval.
     """
+    # Peaks by choice: the highest within 0.08 periods, and hardly above nothing.
     reach = max(1, round(0.08 * length))
     peaks = np.flatnonzero((similarity == running_max(similarity, reach)) & (similarity > 0.05))
     if peaks.size < 2:
@@ -229,8 +236,7 @@ def best_chain(similarity: NDArray[np.float64], length: float) -> NDArray[np.int
     starts = np.concatenate([[0], np.cumsum(counts)])
     later = np.repeat(np.arange(peaks.size), counts)
     earlier = np.arange(starts[-1]) - starts[later] + first[later]
-    ratio = np.log((peaks[later] - peaks[earlier]) / length)
-    penalty = np.minimum(6 * ratio**2, 0.45 + 6 * (ratio - np.log(2)) ** 2).tolist()
+    penalty = interval_cost(np.log((peaks[later] - peaks[earlier]) / length)).tolist()
     gain: list[float] = similarity[peaks].tolist()
     previous = [-1] * peaks.size
     for i, (start, low, count) in enumerate(zip(starts.tolist(), first.tolist(), counts.tolist(), strict=False)):
@@ -245,6 +251,14 @@ def best_chain(similarity: NDArray[np.float64], length: float) -> NDArray[np.int
     while previous[chain[-1]] >= 0:
         chain.append(previous[chain[-1]])
     return np.asarray(peaks[chain[::-1]])
+
+
+def interval_cost(ratio: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What an interval costs a chain by the logarithm of its length in periods, as the research notes have it.
+
+    min(6 ratio^2, .45 + 6 (ratio - ln 2)^2): an interval of two periods (one boundary missed) costs .45.
+    """
+    return np.asarray(np.minimum(6 * ratio**2, 0.45 + 6 * (ratio - np.log(2)) ** 2))
 
 
 def _trimmed(chain: NDArray[np.int64], similarity: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -296,6 +310,7 @@ def _fit(
     even = np.abs(settled / median - 1) <= EVEN
     spread = float(np.median(np.abs(settled - median))) / median
     covered = min(1.0, (marks[-1] - marks[0] + length) / n)
+    # The formula and its constants: research notes.
     quality = max(0.0, alike) * float(np.clip(contrast / 0.4, 0.02, 1)) ** 0.7
     quality *= (1 - np.exp(-intervals.size / 1.6)) * np.exp(-2.5 * spread) * (0.4 + 0.6 * even.mean()) * np.sqrt(covered)
     sizes = (around * rest.mean(axis=0)).sum(axis=(1, 2)) / max(float((rest.mean(axis=0) ** 2).sum()), 1e-12)
@@ -325,6 +340,7 @@ def typical(lengths: NDArray[np.floating], quantum: float = 0.0) -> float:
     """
     median = float(np.median(lengths))
     cycles = np.maximum(1, np.rint(lengths / median))
+    # 90 by choice: a tenth may be of another kind.
     if np.percentile(np.abs(lengths - cycles * median), 90) <= QUANTA * quantum:
         positions, numbers = (np.concatenate([[0.0], np.cumsum(steps)]) for steps in (lengths, cycles))
         return float(np.polyfit(numbers, positions, 1)[0])
@@ -333,7 +349,10 @@ def typical(lengths: NDArray[np.floating], quantum: float = 0.0) -> float:
 
 
 def _nested(values: NDArray[np.floating]) -> float:
-    """The share of their variance that recurs every k values, 2 <= k <= 10, less what k means explain of noise; 0..1."""
+    """The share of their variance that recurs every k values, less what k means explain of noise; 0..1.
+
+    2 <= k <= 10, as far as `confidence.MOST` looks.
+    """
     n = values.size
     apart = values - values.mean() if n else values
     total, best = float((apart**2).sum()), 0.0
@@ -392,7 +411,7 @@ def refined(values: NDArray[np.float64], track: Track, lag: float) -> NDArray[np
     signed = np.zeros(m)
     np.add.at(signed, track.channels % m, change * np.sqrt(track.weights))
     curve = signed @ values
-    # Neighbours are at least 0.55 periods apart: an eighth keeps them in order.
+    # Two bins: research notes. Neighbours are at least 0.55 periods apart: an eighth keeps them in order.
     reach, side = min(2 * track.size, max(1, int(track.samples / 8))), max(2, 2 * track.size)
     total = np.concatenate([[0.0], np.cumsum(curve)])
     moved = []

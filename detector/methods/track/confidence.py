@@ -18,19 +18,26 @@ from .contrast import stands_out
 from .folding import Folded
 from .grid import Grid
 
-#: Periods whose ratio is this close (in logarithm) to a whole number belong together; to one, they are the same.
+# "By choice", or without a word: set by hand while the tracker was made; no sweep was kept. What they find together is measured
+# by benchmarks/detector/comparison.py, and calibrate.py fits the confidence to it.
+
+#: Periods whose ratio is this close (in logarithm) to a whole number belong together; to one, they are the same. By choice:
+#: within 5 % a period is right.
 RELATED = 0.05
 
-#: Ratios beyond are not looked at.
+#: Ratios beyond are not looked at. By choice (decision 0036).
 MOST = 10
 
-#: A cycle of so many others (in logarithm) holds them as its steps.
+#: A cycle of so many others (in logarithm) holds them as its steps. From ../shared/research/detector.md, 4, where a cycle more
+#: than five times longer wins (decision 0004).
 STEPS = float(np.log(5))
 
-#: A cycle that holds others is longer (in logarithm) by this much; places anywhere in a cycle scatter by this share of it.
+#: A cycle that holds others is longer (in logarithm) by this much; places anywhere in a cycle scatter by this share of it. The
+#: share is the standard deviation of a uniform distribution; 1.4 by choice.
 HELD, ANYWHERE = float(np.log(1.4)), float(1 / np.sqrt(12))
 
 #: Evidence further from its mean than so many standard deviations is taken to be there: no trace was ever seen beyond.
+#: By choice.
 FARTHEST = 5.0
 
 
@@ -58,6 +65,7 @@ def of_track(track: Track, tracks: list[Track], folded: Folded | None, grid: Gri
     outer = [other for other, ratio in ratios if ratio >= STEPS]
     holds = max((_held(other, track, other.fit) for other, ratio in ratios if ratio < -HELD), default=(0.0, 0.0))
     held = max((_held(track, other, other.fit) for other, ratio in ratios if ratio > HELD), default=(0.0, 0.0))
+    # Scales and bounds by choice: the network was fitted to what they leave of the evidence.
     return {
         "alike": fit.alike,
         "contrast": fit.contrast,
@@ -120,7 +128,7 @@ def _stands(track: Track) -> float:
 
 
 def _apart(track: Track, over: int) -> float:
-    """How far apart the periods of the two halves are (logarithm), less a sample of the trace, up to 0.2."""
+    """How far apart the periods of the two halves are (logarithm), less a sample of the trace, up to 0.2 (by choice)."""
     periods = [period for period, quality in track.halves if quality > 0]
     if len(periods) < 2:
         return 0.2 if track.halves else 0.0
@@ -176,6 +184,7 @@ def of_fold(folded: Folded, tracks: list[Track], grid: Grid) -> dict[str, float]
     """The evidence for a folded cycle, beside the tracks of the same grid."""
     ratios = [(track, float(np.log(track.samples / grid.over / folded.period))) for track in tracks]
     beyond, predicted, by_part = stands_out(grid, folded.period * grid.over)
+    # Bounds as of a track.
     return {
         "beyond": float(np.clip(beyond, -2, 15)),
         "predicted": float(np.clip(predicted, -0.5, 1)),

@@ -10,19 +10,23 @@ from numpy.typing import NDArray
 from ...filters import running_mean
 from .grid import Grid
 
-#: Points in a cycle, and cycles, at most.
+# "By choice", or without a word: set by hand while the tracker was made; no sweep was kept. What they find together is measured
+# by benchmarks/detector/comparison.py, and calibrate.py fits the confidence to it.
+
+#: Points in a cycle, and cycles, at most. By choice.
 BINS, CYCLES = 24, 60
 
-#: Other periods, none near a simple multiple or fraction.
+#: Other periods, none near a simple multiple or fraction. By choice.
 UNRELATED = (0.62, 0.68, 0.74, 0.8, 0.86, 1.16, 1.25, 1.35, 1.45, 1.6)
 
-#: Parts of the period that may be the cycle, and points in the shortest cycle.
+#: Parts of the period that may be the cycle, and points in the shortest cycle. By choice: three points are the fewest that show
+#: a cycle.
 PARTS, SHORTEST = (2, 3), 3
 
-#: A period is tried this far to either side: it is known to some per cent.
+#: A period is tried this far to either side: it is known to some per cent. By choice.
 NEAR = (-0.03, -0.02, -0.01, 0.0, 0.01, 0.02, 0.03)
 
-#: Fewest of the other periods that fit, and least spread of what they explain.
+#: Fewest of the other periods that fit, and least spread of what they explain. By choice.
 FEWEST, SPREAD = 3, 0.02
 
 
@@ -43,6 +47,7 @@ def stands_out(grid: Grid, period: float) -> tuple[float, float, float]:
     most = int(CYCLES * length)
     if points > most:
         values = values[:, (points - most) // 2 : (points + most) // 2]
+    # 2.2 by choice: two whole cycles and a little.
     others = [length * ratio for ratio in UNRELATED if SHORTEST <= length * ratio < values.shape[1] / 2.2]
     if len(others) < FEWEST or length < SHORTEST:
         return 0.0, 0.0, 0.0

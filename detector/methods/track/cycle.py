@@ -13,34 +13,39 @@ from .folding import Folded, fold
 from .grid import Grid
 from .periods import SAME, candidates
 
-#: An epoch is preferred to its steps if it is this share as likely.
+# "By choice", or without a word: set by hand while the tracker was made; no sweep was kept. "Research notes": the tracker in
+# ../shared/research/detector.md, 4, tuned there on simulated traces. What all find together is measured by
+# benchmarks/detector/comparison.py; calibrate.py fits the confidence to it.
+
+#: An epoch is preferred to its steps if it is this share as likely. By choice.
 LIKELY = 0.5
 
-#: Half of the trace is looked at by itself if it has so many cycles.
+#: Half of the trace is looked at by itself if it has so many cycles. By choice.
 FEWEST_CYCLES = 3
 
-#: So many boundaries are few.
+#: So many boundaries are few. By choice.
 FEW = 3
 
-#: A share of the best quality that is as good.
+#: A share of the best quality that is as good. By choice.
 AS_WELL = 0.8
 
 #: More than so many cycles that fill less than this share of the stretch are the steps of a part of it, and no answer for all.
+#: By choice.
 MANY, FILLED = 60, 0.45
 
-#: A cycle of fewer readings is not followed.
+#: A cycle of fewer readings is not followed. By choice; `boundaries.follow` needs as many bins.
 FEWEST_READINGS = 6
 
-#: The best tracks are also tried as so many epochs in one.
+#: The best tracks are also tried as so many epochs in one. Research notes.
 FRACTIONS = (2, 3, 4, 5)
 
-#: A track of less quality is also tried on running means over so small a part of the period.
+#: A track of less quality is also tried on running means over so small a part of the period. By choice (decision 0036).
 CLEAR, SMOOTHED = 0.6, 16
 
-#: A known cycle needs this quality to be there again.
+#: A known cycle needs this quality to be there again. By choice.
 AGAIN = 0.3
 
-#: Periods of a trace that are followed until a cycle is chosen.
+#: Periods of a trace that are followed until a cycle is chosen. By choice.
 ENOUGH = 200
 
 
@@ -72,7 +77,7 @@ def find(grid: Grid, *, most: int = 6) -> Cycle | None:
 
     Args:
         grid: to search.
-        most: candidate periods to follow.
+        most: candidate periods to follow; 6 by choice, and what the confidence is fitted with.
     """
     folded = fold(grid)
     tracks = followed(grid, most, folded)

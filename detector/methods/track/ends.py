@@ -10,21 +10,24 @@ from numpy.typing import NDArray
 
 from .grid import Grid
 
-#: Within the cycles samples stay between these percentiles, and beyond by this share of their distance.
+# "By choice", or without a word: set by hand while the tracker was made; no sweep was kept. What they find together is measured
+# by benchmarks/detector/comparison.py, and calibrate.py fits the confidence to it.
+
+#: Within the cycles samples stay between these percentiles, and beyond by this share of their distance. By choice.
 USUAL, MARGIN = (1.0, 99.0), 0.15
 
-#: The device rests below this share of the way from its lowest to its usual level.
+#: The device rests below this share of the way from its lowest to its usual level. By choice.
 RESTING = 0.4
 
 #: A rest within a cycle is at most this much longer than the longest usual one, and this share of the period; samples that
-#: leave the range for no longer may be a first epoch's own (a deeper dip), too.
+#: leave the range for no longer may be a first epoch's own (a deeper dip), too. By choice.
 LONGER, SLACK = 1.3, 0.1
 
 #: A first or last epoch has this share of what a cycle has between its rests; a last one lasts at most so many periods, a first
-#: one, which holds setup, so many.
+#: one, which holds setup, so many. By choice.
 SHORTEST, LAST, FIRST = 0.75, 1.25, 4.5
 
-#: What samples and period say of an end is averaged where they differ by up to this share of the period.
+#: What samples and period say of an end is averaged where they differ by up to this share of the period. By choice.
 NEAR = 0.08
 
 
@@ -45,7 +48,7 @@ def with_ends(
     low, high = np.percentile(values[:, inside], USUAL, axis=1)
     margin = MARGIN * (high - low)
     foreign = ((values < (low - margin)[:, None]) | (values > (high + margin)[:, None])).any(axis=0)
-    # The row that moves most between rest and work: its lower part is rest, wherever it lies.
+    # The row that moves most between rest and work (percentiles by choice): its lower part is rest, wherever it lies.
     activity = values[int(np.argmax(np.percentile(values, 95, axis=1) - np.percentile(values, 1, axis=1)))]
     bottom = float(activity.min())
     resting = activity < bottom + RESTING * (float(np.median(activity[inside])) - bottom)
@@ -99,4 +102,5 @@ def _longest_run(wrong: NDArray[np.bool_]) -> float:
     """Length of the runs, but for a tenth that are longer."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], wrong, [False]]).astype(np.int8)))
     lengths = edges[1::2] - edges[::2]
+    # 90 by choice: one rest of another kind is not usual.
     return float(np.percentile(lengths, 90)) if lengths.size else 0.0

@@ -16,30 +16,33 @@ from ...filters import running_mean, running_median
 from .grid import Grid
 from .template import boundary_phase
 
-#: Periods that are tried.
+# "By choice", or without a word: set by hand while the tracker was made; no sweep was kept. What they find together is measured
+# by benchmarks/detector/comparison.py, and calibrate.py fits the confidence to it.
+
+#: Periods that are tried. Decision 0011: fewer than three readings are an alias of anything; 24 by choice.
 SHORTEST, LONGEST = 3.0, 24.0
 
-#: Bins per cycle, most readings folded at once, periods folded at once.
+#: Bins per cycle, most readings folded at once, periods folded at once. By choice.
 BINS, MOST_READINGS, BLOCK = 8, 1200, 256
 
-#: Fewest readings and fewest cycles: in fewer, aliases of faster cycles fold as well by chance.
+#: Fewest readings and fewest cycles: in fewer, aliases of faster cycles fold as well by chance. By choice.
 READINGS, CYCLES = 24, 4
 
 #: The cycle explains this share of the variance, and n times the share is so much; noise reaches 18 or so somewhere in the
-#: range, and what lies between is for the confidence to judge.
+#: range, and what lies between is for the confidence to judge. By choice.
 EXPLAINED, SIGNIFICANT = 0.1, 8.0
 
-#: A fraction of the period that explains this share of what the period does is the cycle itself.
+#: A fraction of the period that explains this share of what the period does is the cycle itself. By choice.
 FRACTION = 0.7
 
 #: Twice or three times the period explains so much more, in bins as wide: the cycles differ by turns, and twice the period is
-#: one.
+#: one. By choice.
 TURNS = 1.6
 
-#: The cycle runs for this share of the readings.
+#: The cycle runs for this share of the readings. By choice.
 COVERED = 0.4
 
-#: The cycle counts as running where readings match it this well over six cycles.
+#: The cycle counts as running where readings match it this well over six cycles. By choice.
 RUNNING, WINDOW_CYCLES = 0.15, 6
 
 
@@ -85,7 +88,7 @@ def fold(grid: Grid) -> Folded | None:
     slowest, fastest = max(1 / LONGEST, CYCLES / span), 1 / SHORTEST
     if slowest >= fastest:
         return None
-    frequencies = np.arange(slowest, fastest, 1 / (4 * span))
+    frequencies = np.arange(slowest, fastest, 1 / (4 * span))  # a quarter by choice
     blocks = [frequencies[i : i + BLOCK] for i in range(0, frequencies.size, BLOCK)]
     share = np.concatenate([_explained(time - time[0], residual, block) for block in blocks], axis=1)
     fused = _fused(share)
@@ -103,7 +106,7 @@ def fold(grid: Grid) -> Folded | None:
         by_turns = {k: share / by_turns[2] for k, share in by_turns.items()}
     turns = max(by_turns.values())
     unrelated = np.ones(frequencies.size, dtype=bool)
-    for ratio in (1 / 3, 1 / 2, 2 / 3, 1, 3 / 2, 2, 3):
+    for ratio in (1 / 3, 1 / 2, 2 / 3, 1, 3 / 2, 2, 3):  # and 3 % around them by choice
         unrelated &= np.abs(frequencies - frequency * ratio) > 2 / span + 0.03 * frequency * ratio
     ahead = explained / max(float(fused[unrelated].max(initial=0.0)), 1e-3)
     if explained < EXPLAINED or explained * time.size < SIGNIFICANT:
@@ -150,7 +153,7 @@ def _residual(values: NDArray[np.float64]) -> NDArray[np.float64]:
     spread = np.median(np.abs(residual), axis=1, keepdims=True)
     spread = np.where(spread > 0, spread, np.abs(residual).mean(axis=1, keepdims=True))  # full but for its dips
     varying = spread[:, 0] > 0
-    residual = np.clip(residual[varying] / spread[varying], -8, 8)
+    residual = np.clip(residual[varying] / spread[varying], -8, 8)  # by choice
     return np.asarray(residual - residual.mean(axis=1, keepdims=True))
 
 
@@ -189,5 +192,6 @@ def _boundaries(
     longest = int(np.argmax(edges[1::2] - edges[::2]))
     first, last = time[edges[2 * longest]], time[edges[2 * longest + 1] - 1]
     origin = time[0] + begin * period
+    # By choice: a boundary may lie a quarter of a cycle outside.
     cycles = np.arange(np.ceil((first - origin) / period - 0.25), np.floor((last - origin) / period + 0.25) + 1)
     return np.asarray(origin + cycles * period), float((edges[2 * longest + 1] - edges[2 * longest]) / time.size)

@@ -13,37 +13,48 @@ from ...clock import ACTIVITY, Clock
 from ...filters import running_mean
 from ...signals import Signals
 
+# "By choice", or without a word: set by hand while the tracker was made; no sweep was kept. "Research notes": the tracker in
+# ../shared/research/detector.md, 4, tuned there on simulated traces. What all find together is measured by
+# benchmarks/detector/comparison.py; calibrate.py fits the confidence to it.
+
 #: Grid steps per sample of the trace, at most, and as many only while the grid has no more than so many steps: a cycle of few
-#: samples still needs bins to place its boundaries in.
+#: samples still needs bins to place its boundaries in. By choice.
 OVERSAMPLING, MOST_STEPS = 4, 16_000
 
 #: Times are taken to this share of a sample: what is left of the last digits of unix seconds must not decide anything.
+#: By choice.
 TIME_DIGITS = 3
 
 #: Busy is a mean above this share of the 90th percentile, over so many samples, or this part of the trace if that is less. A
-#: process that holds the device and does nothing yet raises power by a quarter (GTX 970).
+#: process that holds the device and does nothing yet raises power by a quarter (GTX 970). Samples and part by choice.
 BUSY_SHARE, BUSY_SAMPLES, BUSY_PART = 0.3, 30, 0.01
 
 #: A pause parts the trace if it is longer than this share of the shorter one of the stretches that it parts, and more than so
 #: many times as long as the pause of the given rank, the longest first: what recurs belongs to the job (loading, evaluation).
+#: By choice (decision 0036).
 PAUSE_SHARE, PAUSE_RATIO, PAUSE_RANK = 0.2, 2.0, 4
 
-#: Events are rare if so many percent [of the samples] are near the median.
+#: Events are rare if so many percent [of the samples] are near the median. By choice.
 RARE = 95
 
 #: Traffic of disks: the kernel's flusher moves it (every 5 s), or any other process, as often as the job. A process's own has a
 #: page at its first change after each flush: a job that prints at every step showed epochs of 5.2 s (`beside_lstm_steps`).
 DISKS = frozenset({"disk_read", "disk_write", "process_disk_read", "process_disk_write"})
 
-#: Metrics read so much less often than the fastest lag behind what happened.
+#: Metrics read so much less often than the fastest lag behind what happened. By choice.
 SLOWER = 2.5
 
 #: A device that is active for less than this share of the time does not train, whatever blinks on it. Only ratios tell.
+#: By choice.
 IDLE = 0.01
 RATIOS = frozenset({"dram_active", *ACTIVITY})
 
-#: Fewest samples of work that are searched: noise repeats as well in fewer.
+#: Fewest samples of work that are searched: noise repeats as well in fewer. By choice.
 FEWEST_SAMPLES = 24
+
+#: A metric is clipped to these percentiles and this share of their distance beyond; one whose upper percentile is so many times
+#: its median is compressed as log(1 + 100 x). Research notes; the 100 by choice.
+INSIDE, BEYOND, LONG_TAIL, COMPRESSION = (1, 99), 0.25, 8, 100
 
 
 @dataclass(frozen=True)
@@ -194,12 +205,12 @@ def _normalised(values: NDArray[np.float64]) -> NDArray[np.float64] | None:
     """Outliers clipped, long tails compressed, mean 0, standard deviation 1; None if it does not vary."""
     row = _rare_events(values)
     if row is None:
-        low, high = np.percentile(values, [1, 99])
-        margin = 0.25 * (high - low)
+        low, high = np.percentile(values, INSIDE)
+        margin = BEYOND * (high - low)
         row = np.clip(values, low - margin, high + margin)
-        if low >= 0 and high > 8 * np.median(row):
+        if low >= 0 and high > LONG_TAIL * np.median(row):
             scale = high if high > 0 else 1.0
-            row = np.log1p(np.maximum(row, 0.0) / scale * 100)
+            row = np.log1p(np.maximum(row, 0.0) / scale * COMPRESSION)
     spread = row.std()
     if not spread > 1e-9 * max(1e-300, float(np.abs(row).max())):
         return None
@@ -208,7 +219,7 @@ def _normalised(values: NDArray[np.float64]) -> NDArray[np.float64] | None:
 
 def _rare_events(values: NDArray[np.float64]) -> NDArray[np.float64] | None:
     """A metric that hardly moves but for at least two events (bytes written at a checkpoint): how far it is from its median, on
-    a logarithmic scale; None for any other metric.
+    a logarithmic scale; None for any other metric. What is high and what is nothing beside it is by choice.
     """
     distance = np.abs(values - np.median(values))
     usual = float(np.percentile(distance, RARE))

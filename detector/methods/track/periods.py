@@ -8,16 +8,21 @@ from numpy.typing import NDArray
 from ...filters import quick_length, running_mean, running_median
 from ...peaks import prominent_peaks
 
-#: At every scale the period is looked for where it has 20 to 96 bins; at the finest from 8 samples.
+# "By choice", or without a word: set by hand while the tracker was made; no sweep was kept. "Research notes": the tracker in
+# ../shared/research/detector.md, 4, tuned there on simulated traces. What all find together is measured by
+# benchmarks/detector/comparison.py; calibrate.py fits the confidence to it.
+
+#: At every scale the period is looked for where it has 20 to 96 bins; at the finest from 8 samples. Research notes; they end at
+#: 48, 96 is by choice.
 FEWEST_BINS, MOST_BINS, FINEST_BINS = 20, 96, 8
 
-#: Share of the samples that rare events take at most.
+#: Share of the samples that rare events take at most. By choice.
 RARE = 0.03
 
-#: Blocks in the slow level.
+#: Blocks in the slow level. By choice.
 LEVEL_BLOCKS = 5
 
-#: Periods this close are the same candidate.
+#: Periods this close (logarithm) are the same candidate: 6 %, from ../shared/research/detector.md, 5.
 SAME = 0.06
 
 
@@ -105,7 +110,7 @@ def event_periods(values: NDArray[np.float64]) -> list[float]:
     """
     periods = []
     for row in values:
-        high = row > 0.5 * row.max()
+        high = row > 0.5 * row.max()  # by choice: half of the largest
         if np.count_nonzero(high) > RARE * row.size:
             continue
         samples = np.flatnonzero(high)
@@ -119,12 +124,13 @@ def _at_scale(channels: NDArray[np.float64], size: int) -> list[Candidate]:
     n = channels.shape[1]
     longest = min(MOST_BINS, n // 2)
     trend = level(channels, MOST_BINS)
-    lags = min(6 * MOST_BINS + 1, int(0.85 * n))
+    lags = min(6 * MOST_BINS + 1, int(0.85 * n))  # six multiples: research notes; 0.85 by choice: beyond, a few samples decide
     each = autocorrelation(channels - trend, lags)
-    # The best third at each lag: a cycle need not show in every metric.
+    # The best third at each lag (research notes): a cycle need not show in every metric.
     third = max(1, -(-each.shape[0] // 3))
     fused = np.sort(each, axis=0)[-third:].mean(axis=0)
     shortest = FINEST_BINS if size == 1 else FEWEST_BINS
+    # Research notes: the least prominence (its part for few bins by choice), the score below and its constants.
     peaks = prominent_peaks(fused[: min(longest + 2, lags)], max(0.04, 1 / np.sqrt(n)))
     found = []
     for peak in peaks[(peaks >= shortest) & (peaks <= longest)]:
@@ -154,7 +160,7 @@ def harmonic_product_period(values: NDArray[np.float64], harmonics: int = 3) -> 
 
     Args:
         values: (m, n) normalised channels.
-        harmonics: how many are multiplied (harmonic product spectrum, Schroeder 1968).
+        harmonics: how many are multiplied (harmonic product spectrum, Schroeder 1968); 3 from the research notes, 3.
     """
     n = values.shape[1]
     size = quick_length(2 * n)

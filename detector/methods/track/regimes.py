@@ -10,13 +10,17 @@ from .boundaries import EVEN, follow
 from .cycle import Cycle, find
 from .grid import Grid
 
+# "By choice", or without a word: set by hand while the tracker was made; no sweep was kept. What they find together is measured
+# by benchmarks/detector/comparison.py, and calibrate.py fits the confidence to it.
+
 #: Periods whose logarithms differ by this much are two; by more than that much, one of them is the steps of the other.
+#: By choice; the simulator's class `changing` has 1.3 to 2.5.
 DIFFERENT, APART = float(np.log(1.25)), float(np.log(3.5))
 
-#: The halves of the trace hint at a change if their best cycles have this quality.
+#: The halves of the trace hint at a change if their best cycles have this quality. By choice.
 GOOD = 0.3
 
-#: The end of one part may lie behind the start of the other by this share of the shorter period.
+#: The end of one part may lie behind the start of the other by this share of the shorter period. By choice.
 OVERLAP = 0.15
 
 

@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 
 from .grid import Grid
 
+# All by choice, set by hand; benchmarks/detector/second_jobs.py measures what they find together.
+
 #: Intervals of the first job whose length lies between these shares of the median are taken to be whole cycles.
 SHORTEST, LONGEST = 0.5, 1.5
 
@@ -26,12 +28,12 @@ def remainder(grid: Grid, boundaries: NDArray[np.float64]) -> Grid | None:
         boundaries: (k,) fractional samples of the grid, increasing.
 
     Returns:
-        A grid over the same samples, None where fewer than four cycles leave nothing to tell the jobs apart by.
+        A grid over the same samples, None where too few cycles leave nothing to tell the jobs apart by.
     """
     lengths = np.diff(boundaries)
     usual = float(np.median(lengths))
     whole = np.flatnonzero((lengths > SHORTEST * usual) & (lengths < LONGEST * usual))
-    if whole.size < 4:
+    if whole.size < FEWEST:
         return None
     phase = (np.arange(round(usual)) + 0.5) / round(usual)
     spans = [(boundaries[i], lengths[i]) for i in whole]

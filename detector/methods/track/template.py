@@ -5,8 +5,12 @@ from numpy.typing import NDArray
 
 from ...filters import quick_length
 
-#: Windows tried as the first template.
+#: Windows tried as the first template, from ../shared/research/detector.md, 4.
 SEEDS = 24
+
+#: The least energy of a window, as a share of the mean one. The share by choice; without it and the moving mean
+#: temperature and memory matched everywhere (decision 0004).
+FLAT = 0.05
 
 
 class Matching:
@@ -28,7 +32,7 @@ class Matching:
             rows = len(self.channels)
             sums = self._totals[:, width:] - self._totals[:, :-width]
             energy = (sums[rows:] - sums[:rows] ** 2 / width).sum(axis=0)
-            self._energies[width] = np.maximum(energy, 0.05 * width * self._variance)
+            self._energies[width] = np.maximum(energy, FLAT * width * self._variance)
         return self._energies[width]
 
     def correlate(self, template: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -47,7 +51,7 @@ def seeds(matching: Matching, width: int, most: int) -> list[int]:
     """
     channels, energy = matching.channels, matching.energy(width)
     n = channels.shape[1]
-    slack = max(1, width // 10)
+    slack = max(1, width // 10)  # by choice
     views = np.lib.stride_tricks.sliding_window_view(channels, width, axis=1)
     scored = []
     for start in np.unique(np.linspace(0, n - width, SEEDS).astype(int)).tolist():

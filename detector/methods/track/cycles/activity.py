@@ -9,6 +9,8 @@ from ....signals import Signals
 
 Array = NDArray[np.float64]
 
+# By choice where nothing else is said, set by hand; benchmarks/detector/cycles.py measures what they name together.
+
 #: Shares of the time in which kernels run, the best first; and metrics whose full scale is what is usual at work.
 BUSY, RELATIVE = ("gr_engine_active", "gpu_utilization"), ("sm_active", "process_cpu_utilization", "cpu_utilization", "cpu")
 
@@ -19,7 +21,7 @@ WORKING = 90
 RESTING = 0.4
 
 #: A GPU that draws less than this share of its working power waits, whatever its utilisation: the kernels of a collective
-#: operation spin until the last GPU has come (H100 that wait for a checkpoint: 0.27, utilisation 1).
+#: operation spin until the last GPU has come (H100 that wait for a checkpoint: 0.27, utilisation 1). Decision 0038.
 DRAWN = 0.5
 
 #: What leaves the device, or its process, when a state is saved, the best first [bytes/s]. Disks are moved by anybody.

@@ -10,12 +10,15 @@ from .profile import FLOWS, Profile, circular_runs
 
 Bins = NDArray[np.bool_]
 
+# By choice where nothing else is said, set by hand; benchmarks/detector/cycles.py measures what they name together.
+
 #: Two kinds of work are so many standard deviations apart (the halves of one noise: 2.7), and of what is no traffic the metric
 #: that changes most does so by this much (logarithm).
 APART, CHANGED = 5.5, 0.08
 
 #: So many alike runs that divide the cycle evenly need less, and may be shorter: chance makes none. The longest distance and
-#: the longest run are so many times the shortest, and the shortest distance is longer than so many steps.
+#: the longest run are so many times the shortest, and the shortest distance is longer than so many steps. Decision 0038, the
+#: numbers by choice.
 EVEN_APART, EVEN_RUNS, UNEVEN, EVEN_STEPS = 3.5, 3, 1.8, 3
 
 #: Another kind of work takes so many samples: one sample of less work may be half a rest.

@@ -17,6 +17,8 @@ from .steps import step
 
 Array = NDArray[np.float64]
 
+# By choice where nothing else is said, set by hand; benchmarks/detector/cycles.py measures what they name together.
+
 #: What happens at the end of an epoch takes so much longer than at the evaluations within it, or the device rests for longer
 #: there, by this part of a bin or of a step, and so many samples.
 LONGER, PART, SAMPLES = 1.25, 0.5, 3
@@ -30,7 +32,7 @@ SIMILAR = 0.2
 #: Steps of this autocorrelation are as sure as the cycle around them.
 SURE = 0.8
 
-#: Fewer short cycles may be epochs as well: 12 to 16 of 1 to 4 s are (GTX 970, MNIST).
+#: Fewer short cycles may be epochs as well: 12 to 16 of 1 to 4 s are (GTX 970, MNIST). Decision 0038.
 FEWEST_STEPS = 30
 
 #: Metrics named as evidence, at most; a ratio beyond is of something and nothing.

@@ -14,8 +14,13 @@ from .activity import Activity
 
 Array = NDArray[np.float64]
 
+# By choice where nothing else is said, set by hand; benchmarks/detector/cycles.py measures what they name together.
+
 #: Bins in a cycle, at most, and samples in one, at least. Work is averaged over so many steps, where these show.
 BINS, SAMPLES, STEPS = 192, 2.0, 1.5
+
+#: Fewest bins in a cycle.
+FEWEST_BINS = 6
 
 #: Cycles whose length is this close to the median are averaged.
 USUAL = 0.25
@@ -56,7 +61,7 @@ def profile(signals: Signals, does: Activity, boundaries: Array, step_s: float |
     lengths = np.diff(boundaries)
     period = float(np.median(lengths))
     bins = int(min(BINS, period / (SAMPLES * interval)))
-    if bins < 6:
+    if bins < FEWEST_BINS:
         return None
     middle = time - interval / 2  # a sample is the mean of the interval that ends at its time
     cycle = np.searchsorted(boundaries, middle, side="right") - 1
@@ -77,7 +82,7 @@ def profile(signals: Signals, does: Activity, boundaries: Array, step_s: float |
     many = np.bincount(place[working], minlength=bins)
     seen = (many > 0) & (rests < 0.5)
     names = work_metrics(signals)
-    if np.count_nonzero(seen) < 6 or not names:
+    if np.count_nonzero(seen) < FEWEST_BINS or not names:
         return Profile(bin_samples, step_bins, rests, saves, np.zeros(bins, dtype=bool), 0.0, {})
     table = np.array([_scaled(name, signals.metrics[name]) for name in names])
     width = max(1, round(STEPS * step_bins))
@@ -92,6 +97,7 @@ def profile(signals: Signals, does: Activity, boundaries: Array, step_s: float |
     means = work(table)
     usual = np.median(means, axis=1, keepdims=True)
     spread = np.median(np.abs(means - usual), axis=1, keepdims=True)
+    # By choice: no metric is known to less than 0.3 %, and none outweighs the others.
     spread = np.maximum(spread, 0.003 * np.abs(usual)) + 1e-12
     standard = np.clip((means - usual) / spread, -30, 30)
     curve = np.linalg.svd(standard - standard.mean(axis=1, keepdims=True), full_matrices=False)[2][0]

@@ -8,6 +8,8 @@ from .activity import Activity
 
 Array = NDArray[np.float64]
 
+# By choice where nothing else is said, set by hand; benchmarks/detector/cycles.py measures what they name together.
+
 #: A longer cycle is this much longer at least, and has at most so many of the shorter one.
 LONGER, MOST = 1.5, 10
 
@@ -22,6 +24,9 @@ REGULAR, NEAR, SAME_SAVE = 0.6, 0.15, 0.1
 #: Fewest boundaries.
 FEWEST = 3
 
+#: Standard deviation of a normal distribution per median absolute deviation.
+NORMAL_MAD = 1.48
+
 
 def saves_of(signals: Signals, does: Activity, boundaries: Array) -> Array | None:
     """Ends of the saves [unix s] within cycles; None unless they are regular and further apart than the cycles."""
@@ -32,7 +37,7 @@ def saves_of(signals: Signals, does: Activity, boundaries: Array) -> Array | Non
     edges = np.flatnonzero(np.diff(np.concatenate([[False], does.saves & inside, [False]]).astype(np.int8)))
     begins, ends = signals.time[edges[::2]], signals.time[edges[1::2] - 1]
     ends = ends[np.append(begins[1:] - ends[:-1] > SAME_SAVE * period, True)[: ends.size]]
-    if ends.size < 3:
+    if ends.size < FEWEST:
         return None
     distances = np.diff(ends)
     usual = float(np.median(distances))
@@ -67,7 +72,7 @@ def _turn(values: Array, interval: float) -> slice | None:
         medians = np.array([np.median(values[turn == k]) for k in range(count)])
         first = int(medians.argmax())
         own, others = values[turn == first], values[turn != first]
-        scatter = 1.48 * float(np.median(np.abs(others - np.median(others))))
+        scatter = NORMAL_MAD * float(np.median(np.abs(others - np.median(others))))
         if np.percentile(own, OWN) > np.percentile(others, OTHERS) + max(SAMPLES * interval, CLEAR * scatter):
             return slice(first, None, count)
     return None

@@ -10,6 +10,8 @@ from ..periods import autocorrelation
 
 Array = NDArray[np.float64]
 
+# By choice where nothing else is said, set by hand; benchmarks/detector/cycles.py measures what they name together.
+
 #: A step has so many readings at least, fewer look like a longer one (NVML renews utilisation every 0.2 s, read or not). It is
 #: this share of the cycle around it at most.
 FEWEST, LARGEST = 5, 1 / 6
