@@ -98,7 +98,7 @@ def test_whatever_the_length_of_an_epoch_one_that_differs_as_much_as_it_may_is_l
 
 @pytest.mark.parametrize(("longer", "epochs_later"), [(1.05, 0.0), (1 / 1.05, 0.0), (1.0, 2.5), (1.0, -2.5)])
 def test_what_is_far_from_being_in_step_is_not_looked_at(report: MakeReport, longer: float, epochs_later: float) -> None:
-    """Twice the 2 % by which lengths may differ, or the one epoch by which beginnings may, and more: of thousands few are left."""
+    """More than twice the 2 % or the one epoch by which lengths and beginnings may differ: of thousands few are left."""
     for one, other in _pairs(report, longer, epochs_later):
         candidates = StepCandidates()
         candidates.add(1, one)
