@@ -17,6 +17,8 @@ from epochcast.analyzer.cli import main
 
 torch = pytest.importorskip("torch")
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 NETWORKS = """
 import os
 from torch import nn
@@ -80,14 +82,6 @@ def fails_in_the_second():
 """
 
 GRID = ["--device", "cpu", "--image-size", "32", "--batch", "1", "--batch", "2"]
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture
