@@ -16,6 +16,8 @@ from epochcast.analyzer.trace import Trace, write_trace
 from epochcast.detector.simulator import simulate
 from epochcast.regressor import Profile
 
+from .my_gpu import MY_GPU
+
 TRAIN = """import time
 end = time.monotonic() + 1
 while time.monotonic() < end:
@@ -33,16 +35,6 @@ VMS = """InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,Price,Spo
 g4dn.xlarge,T4,1,4,16,0.526,0.2,us-east-1,us-east-1a
 g5.xlarge,A10G,1,4,16,1.006,0.4,us-east-1,us-east-1a
 p4d.24xlarge,A100,8,96,1152,32.77,12.0,us-east-1,us-east-1a
-"""
-GPU = """[[gpu]]
-name = "My GPU"
-compute_capability = 8.9
-sm_count = 100
-cuda_cores = 12_800
-boost_clock = 2.4e9
-memory = 34_359_738_368
-memory_bandwidth = 9.0e11
-tdp = 300
 """
 RUNS = """model,gpu,seconds,data,tensor,pipeline,micro_batch,global_batch,sequence_length,precision,recomputation
 LLaMA-3.1-8B,H100 SXM5,4.1,2,2,2,1,64,2048,amp-bf16,none
@@ -70,7 +62,7 @@ def write_example_files(folder: Path, root: Path) -> None:
         "train.py": TRAIN,
         "my_models.py": MODULE,
         "vms.csv": VMS,
-        "my-gpus.toml": GPU,
+        "my-gpus.toml": MY_GPU,
         "runs.csv": RUNS,
         "config.json": json.dumps(CONFIG),
         "answer.json": json.dumps(_answer(made.time, made.metrics)),

@@ -152,6 +152,14 @@ def test_whoever_is_not_root_is_told_of_sudo(monkeypatch: pytest.MonkeyPatch, ve
         verb()
 
 
+def test_root_itself_is_not_told_of_sudo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root gets as far as to its settings, which are wrong here: nothing is placed on the machine of the test."""
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    (tmp_path / "bad.toml").write_text("prot = 9922\n")
+    with pytest.raises(InputError, match="unknown setting 'prot'"):
+        install(config=tmp_path / "bad.toml", command=COMMAND)
+
+
 def test_a_masked_unit_is_not_written_over(root: Path) -> None:
     (root / UNIT).parent.mkdir(parents=True)
     (root / UNIT).symlink_to("/dev/null")

@@ -91,6 +91,22 @@ def test_it_has_finished_only_when_all_rows_can_be_read(tmp_path: Path, fake_clo
     assert sampler.finished
 
 
+@pytest.mark.parametrize(
+    ("row_s", "speed", "silent_after"),
+    [
+        (2.0, 1, 6.0),  # three rows
+        (2.0, 4, 1.5),  # which come sooner at a higher speed
+        (0.01, 0.05, 3.0),  # three ticks, of a second each: rows come with them
+        (0.1, 1, 1.0),  # never less than a second
+    ],
+)
+def test_a_replayed_gpu_is_silent_after_three_rows_or_ticks_without_one(
+    tmp_path: Path, row_s: float, speed: float, silent_after: float
+) -> None:
+    source = replay(trace(tmp_path, "time,power\n" + "\n".join(f"{k * row_s},1" for k in range(20))), speed)
+    assert source.silent_after == pytest.approx(silent_after)
+
+
 def test_a_late_tick_hands_over_all_that_became_due(tmp_path: Path) -> None:
     source = replay(trace(tmp_path, "time,power\n1,1\n2,2\n3,3\n4,4\n"))
     assert [row.time for row in source.read(Tick(0, 0.0, True, True))] == [1]

@@ -1,5 +1,7 @@
 """Fixtures shared by the analyzer's tests."""
 
+from collections.abc import Iterator
+
 import pytest
 
 
@@ -10,3 +12,14 @@ def few_trees(monkeypatch: pytest.MonkeyPatch) -> None:
 
     trees, *others = DefaultRecipe.__init__.__defaults__ or ()
     monkeypatch.setattr(DefaultRecipe.__init__, "__defaults__", (trees // 10, *others))
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Torch computes in one thread: two wait for each other, for long where others compute too."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

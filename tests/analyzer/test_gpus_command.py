@@ -10,22 +10,11 @@ from epochcast.analyzer.cli import cli, main
 from epochcast.regressor import load_catalog
 from epochcast.regressor.gpus import FIGURES
 
-MINE = """
-[[gpu]]
-name = "My GPU"
-aliases = ["mine"]
-compute_capability = 8.9
-sm_count = 100
-cuda_cores = 12_800
-boost_clock = 2.4e9
-memory = 34_359_738_368
-memory_bandwidth = 9.0e11
-tdp = 300
-"""
+from ..my_gpu import MY_GPU
 
 
 def test_lists_every_gpu_and_the_users_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "mine.toml").write_text(MINE)
+    (tmp_path / "mine.toml").write_text(MY_GPU + 'aliases = ["mine"]\n')
     assert main(["gpus", "--gpus", str(tmp_path / "mine.toml")]) == 0
     header, *rows, legend = capsys.readouterr().out.splitlines()
     assert legend.startswith("unverified: no source at hand confirms these figures")
@@ -49,7 +38,7 @@ def test_json_holds_every_figure_in_base_units(capsys: pytest.CaptureFixture[str
 
 
 def test_a_bad_file_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "mine.toml").write_text(MINE.replace("2.4e9", "2400"))
+    (tmp_path / "mine.toml").write_text(MY_GPU.replace("2.4e9", "2400"))
     assert main(["gpus", "--gpus", str(tmp_path / "mine.toml")]) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and "boost_clock is 2400 Hz" in error and "multiply by 1e+06" in error

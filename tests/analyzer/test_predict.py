@@ -14,18 +14,10 @@ from epochcast.analyzer.trace import Trace, read_trace, write_trace
 from epochcast.detector.simulator import simulate
 from epochcast.regressor import Profile, load_catalog
 
+from ..my_gpu import MY_GPU
+
 Capture = pytest.CaptureFixture[str]
 
-MY_GPU = """[[gpu]]
-name = "My GPU"
-compute_capability = 8.9
-sm_count = 100
-cuda_cores = 12_800
-boost_clock = 2.4e9
-memory = 34_359_738_368
-memory_bandwidth = 9.0e11
-tdp = 300
-"""
 STATIC: dict[str, Any] = {
     "compute_capability": "8.9",
     "sm_count": 58,

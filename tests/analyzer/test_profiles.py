@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from epochcast.analyzer import profiles
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.profile_of_detection import LEAST_CONFIDENCE, widened
+from epochcast.analyzer.profile_of_detection import LEAST_CONFIDENCE, profile_of_detection, widened
 from epochcast.analyzer.profiles import profile_of, source_of
 from epochcast.analyzer.static_gpu import gpu_of
 from epochcast.analyzer.trace import Trace
@@ -82,6 +82,12 @@ def test_steps_have_seconds_but_no_epochs(catalog: Catalog) -> None:
     assert found.verdict == "steps"
     assert (profile.unit, profile.epoch_s, profile.first_epoch_s) == ("step", found.step_s, None)
     assert profile.epoch_s_low is not None and profile.epoch_s is not None and profile.epoch_s_low < profile.epoch_s
+
+
+def test_without_epochs_the_profile_spans_the_work_and_none_of_the_rest_around_it() -> None:
+    utilization = np.repeat([0.0, 0.9, 0.0], [50, 200, 50])
+    profile = profile_of_detection("T4", np.arange(300.0), {"gpu_utilization": utilization}, None, simulated=True)
+    assert profile.metrics["gpu_utilization"]["min"] == profile.metrics["gpu_utilization"]["max"] == pytest.approx(0.9)
 
 
 @given(st.floats(0.6, 1.0), st.floats(1e-4, 0.5))

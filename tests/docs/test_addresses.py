@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+from .pages import line_at, pages
+
 PORTS = {"9911": "Agent", "9912": "Node analyzer", "9913": "Service"}
 _ADDRESS = re.compile(r"(?:localhost|127\.0\.0\.1):(991[123])(/[^\s'\"`)<>?]*)?")
 _OF_THE_PAGE = ("/try", "/reference", "/openapi.json")
@@ -18,11 +20,22 @@ def served(root: Path) -> dict[str, list[str]]:
     return found
 
 
-def test_addresses_are_answered(page: Path, root: Path) -> None:
-    templates = served(root)
-    for port, path in _ADDRESS.findall(page.read_text(encoding="utf-8")):
-        asked = path.rstrip(".,;/")
-        if (port == "9913" and asked in _OF_THE_PAGE) or not asked:
-            continue
-        known = [re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(template)) for template in templates[port]]
-        assert any(re.fullmatch(pattern, asked) for pattern in known), f"nothing answers {path} on port {port}"
+def test_every_address_on_a_page_is_answered(root: Path) -> None:
+    answered = {
+        port: re.compile("|".join(re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(template)) for template in templates))
+        for port, templates in served(root).items()
+    }
+    wrong, looked_up = [], 0
+    for page in pages():
+        text = page.read_text(encoding="utf-8")
+        for address in _ADDRESS.finditer(text):
+            port, path = address.groups("")
+            asked = path.rstrip(".,;/")
+            if (port == "9913" and asked in _OF_THE_PAGE) or not asked:
+                continue
+            looked_up += 1
+            if not answered[port].fullmatch(asked):
+                where = f"{page.relative_to(root)}:{line_at(text, address.start())}"
+                wrong.append(f"{where}: nothing answers {path} on port {port}")
+    assert not wrong, "\n".join(wrong)
+    assert looked_up > 20

@@ -4,8 +4,8 @@ import ast
 import json
 import re
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -16,28 +16,40 @@ from epochcast.analyzer.node.config import NodeConfig
 from epochcast.analyzer.service.config import load_settings
 from epochcast.common.settings_file import load
 
+from .pages import Block, blocks, pages
+
 KNOWN = ("sh", "bash", "console", "toml", "yaml", "json", "python", "csv", "text", "promql", "ini", "html")
+
+_PARSERS: dict[str, Callable[[str], object]] = {
+    "toml": tomllib.loads,
+    "yaml": lambda text: list(yaml.safe_load_all(text)),
+    "json": json.loads,
+    "python": ast.parse,
+}
 
 # What a TOML block is, by its first table or key where it is no configuration of ours.
 _OTHER_TOML = re.compile(r"^\[\[(gpu|link|workload|overhead)\]\]|^\[build-system\]|^\[backends", re.MULTILINE)
 
 
-def test_a_block_names_its_language_and_is_in_it(block: Any) -> None:
-    where = f"{block.page}:{block.line}"
-    assert block.language in KNOWN, f"{where}: name the block's language, one of {', '.join(KNOWN)}"
-    if block.language == "toml":
-        tomllib.loads(block.text)
-    elif block.language == "yaml":
-        list(yaml.safe_load_all(block.text))
-    elif block.language == "json":
-        json.loads(block.text)
-    elif block.language == "python":
-        ast.parse(block.text)
+def test_every_block_names_its_language_and_is_in_it() -> None:
+    wrong = []
+    for block in blocks():
+        if block.language not in KNOWN:
+            wrong.append(f"{block.where}: name the block's language, one of {', '.join(KNOWN)}")
+        try:
+            _PARSERS.get(block.language, str)(block.text)
+        except (ValueError, SyntaxError, yaml.YAMLError) as error:
+            wrong.append(f"{block.where} is no {block.language}: {error}")
+    assert not wrong, "\n".join(wrong)
 
 
-def test_settings_are_accepted(block: Any, tmp_path: Path) -> None:
-    if block.language != "toml" or _OTHER_TOML.search(block.text):
-        return
+def settings() -> list[Block]:
+    """The blocks that are settings of agent, node or service."""
+    return [one for one in blocks() if one.language == "toml" and not _OTHER_TOML.search(one.text)]
+
+
+@pytest.mark.parametrize("block", settings(), ids=lambda block: block.where)
+def test_settings_are_accepted(block: Block, tmp_path: Path) -> None:
     path = tmp_path / "settings.toml"
     path.write_text(block.text, encoding="utf-8")
     refused = []
@@ -47,11 +59,11 @@ def test_settings_are_accepted(block: Any, tmp_path: Path) -> None:
             return
         except (InputError, ValueError) as error:
             refused.append(str(error))
-    pytest.fail(f"{block.page}:{block.line} is no configuration of agent, node or service: {'; '.join(refused)}")
+    pytest.fail(f"{block.where} is no configuration of agent, node or service: {'; '.join(refused)}")
 
 
-def test_a_page_says_whom_it_is_for(page: Path, root: Path) -> None:
-    place = page.relative_to(root)
-    if place.parts[0] == "docs" and place.parts[1] != "decisions":
-        text = re.sub(r"<!--.*?-->\n", "", page.read_text(encoding="utf-8"))
-        assert re.match(r"# [^\n]+\n+\*For [^\n]+\*\n", text), f"{place}: the line behind the title says whom it is for"
+def test_every_page_says_whom_it_is_for(root: Path) -> None:
+    told = [page for page in pages() if page.is_relative_to(root / "docs") and not page.is_relative_to(root / "docs/decisions")]
+    texts = {page: re.sub(r"<!--.*?-->\n", "", page.read_text(encoding="utf-8")) for page in told}
+    silent = [str(page.relative_to(root)) for page in told if not re.match(r"# [^\n]+\n+\*For [^\n]+\*\n", texts[page])]
+    assert told and not silent, f"the line behind the title says whom a page is for, and does not in {', '.join(silent)}"

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from .pages import line_at, pages
+
 _CODE = re.compile(r"^ *```.*?^ *```[ \t]*$|`[^`\n]*`", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)|(?:src|href|srcset)=\"([^\"]+)\"")
 
@@ -39,33 +41,39 @@ def headings(path: Path) -> frozenset[str]:
     return frozenset(anchors)
 
 
-def links(page: Path) -> list[str]:
-    text = _CODE.sub("", page.read_text(encoding="utf-8"))
-    return [first or second for first, second in _LINK.findall(text)]
+def links(root: Path) -> list[tuple[Path, str, str]]:
+    """Every link of every page: the page, its name with the link's line, the link."""
+    found = []
+    for page in pages():
+        text = _CODE.sub(lambda code: "\n" * code[0].count("\n"), page.read_text(encoding="utf-8"))
+        for link in _LINK.finditer(text):
+            found.append((page, f"{page.relative_to(root)}:{line_at(text, link.start())}", link[1] or link[2]))
+    assert len(found) > 100
+    return found
 
 
-def test_every_link_leads_somewhere(page: Path, root: Path) -> None:
+def test_every_link_leads_somewhere(root: Path) -> None:
     dead = []
-    for link in links(page):
+    for page, where, link in links(root):
         if re.match(r"(https?|mailto):", link):
             continue
         name, _, anchor = link.partition("#")
         target = (page.parent / name).resolve() if name else page
         if not target.exists():
-            dead.append(f"{link}: there is no {target.relative_to(root) if target.is_relative_to(root) else target}")
+            missing = target.relative_to(root) if target.is_relative_to(root) else target
+            dead.append(f"{where}: {link}: there is no {missing}")
         elif not target.is_relative_to(root):
-            dead.append(f"{link}: leads out of the repository")
+            dead.append(f"{where}: {link}: leads out of the repository")
         elif anchor and (target.suffix != ".md" or anchor not in headings(target)):
-            dead.append(f"{link}: {target.name} has no heading of that name")
-    assert not dead, f"{page.relative_to(root)}: " + "; ".join(dead)
+            dead.append(f"{where}: {link}: {target.name} has no heading of that name")
+    assert not dead, "\n".join(dead)
 
 
-def test_addresses_on_the_web_are_of_known_hosts(page: Path, root: Path) -> None:
-    hosts = {found[1] for link in links(page) if (found := re.match(r"https?://([^/:?#]+)", link))}
-    local = {"localhost", "127.0.0.1"}
-    assert hosts <= HOSTS | local, (
-        f"{page.relative_to(root)} links to {hosts - HOSTS - local}: add them to HOSTS if they are meant"
-    )
+def test_addresses_on_the_web_are_of_known_hosts(root: Path) -> None:
+    known = HOSTS | {"localhost", "127.0.0.1"}
+    hosts = [(where, found[1]) for _, where, link in links(root) if (found := re.match(r"https?://([^/:?#]+)", link))]
+    unknown = [f"{where} links to {host}" for where, host in hosts if host not in known]
+    assert not unknown, "\n".join([*unknown, "add hosts that are meant to HOSTS"])
 
 
 @pytest.mark.parametrize(

@@ -17,18 +17,9 @@ from epochcast.regressor.features import prior_log_ratio
 from epochcast.regressor.gpus import FIGURES
 from epochcast.regressor.pairs import Pair
 
+from ..my_gpu import MY_GPU
+
 GPUS = list(load_catalog().values())
-MINE = """
-[[gpu]]
-name = "My GPU"
-compute_capability = 8.9
-sm_count = 100
-cuda_cores = 12_800
-boost_clock = 2.4e9
-memory = 34_359_738_368
-memory_bandwidth = 9.0e11
-tdp = 300
-"""
 
 
 def _disagreements(gpu: Gpu) -> list[str]:
@@ -147,7 +138,7 @@ def test_dual_issue_lanes_give_no_credit(catalog: Catalog) -> None:
 
 def test_user_adds_and_replaces_a_gpu(tmp_path: Path) -> None:
     extra = tmp_path / "mine.toml"
-    extra.write_text(MINE + MINE.replace("My GPU", "T4"))
+    extra.write_text(MY_GPU + MY_GPU.replace("My GPU", "T4"))
     catalog = load_catalog(extra)
     assert catalog.resolve("my-gpu").sm_count == 100
     assert catalog["T4"].sm_count == 100
@@ -160,20 +151,20 @@ def test_user_adds_and_replaces_a_gpu(tmp_path: Path) -> None:
     [
         ("[[gpu", "is not TOML"),
         ("gpu = 3", r"holds no \[\[gpu\]\]"),
-        (MINE.replace("tdp = 300", ""), "lacks tdp"),
-        (MINE.replace("sm_count = 100", "sm_count = 0"), "sm_count is 0; it must be above 0"),
-        (MINE.replace("sm_count = 100", 'sm_count = "100"'), "sm_count is '100'; it must be a number"),
-        (MINE.replace("sm_count = 100", "sm_count = nan"), "sm_count is nan"),
-        (MINE.replace("sm_count = 100", f"sm_count = {10**400}"), "it must be a number in base units"),
-        (MINE + "sm_counts = 3", "unknown key 'sm_counts'; did you mean 'sm_count'"),
-        (MINE + 'aliases = "x"', "aliases is 'x'; it must be a list"),
-        (MINE + 'aliases = ["g5"]', "'g5' stands for both 'A10G' and 'My GPU'"),
-        (MINE + MINE, "holds GPU 'My GPU' twice"),
-        (MINE.replace("My GPU", "NVIDIA"), "the name 'NVIDIA' has no letter"),
-        (MINE + 'aliases = ["显卡"]', "the name '显卡' has no letter"),
-        (MINE.replace("My GPU", "Tesla T4"), "the name 'Tesla T4' stands for both 'T4' and 'Tesla T4'"),
-        (MINE.replace("sm_count = 100", "sm_count = 99.5"), "sm_count is 99.5; it must be a whole number"),
-        (MINE.replace("12_800", "100").replace("sm_count = 100", "sm_count = 4_000"), "an SM has 8 to 512 cores"),
+        (MY_GPU.replace("tdp = 300", ""), "lacks tdp"),
+        (MY_GPU.replace("sm_count = 100", "sm_count = 0"), "sm_count is 0; it must be above 0"),
+        (MY_GPU.replace("sm_count = 100", 'sm_count = "100"'), "sm_count is '100'; it must be a number"),
+        (MY_GPU.replace("sm_count = 100", "sm_count = nan"), "sm_count is nan"),
+        (MY_GPU.replace("sm_count = 100", f"sm_count = {10**400}"), "it must be a number in base units"),
+        (MY_GPU + "sm_counts = 3", "unknown key 'sm_counts'; did you mean 'sm_count'"),
+        (MY_GPU + 'aliases = "x"', "aliases is 'x'; it must be a list"),
+        (MY_GPU + 'aliases = ["g5"]', "'g5' stands for both 'A10G' and 'My GPU'"),
+        (MY_GPU + MY_GPU, "holds GPU 'My GPU' twice"),
+        (MY_GPU.replace("My GPU", "NVIDIA"), "the name 'NVIDIA' has no letter"),
+        (MY_GPU + 'aliases = ["显卡"]', "the name '显卡' has no letter"),
+        (MY_GPU.replace("My GPU", "Tesla T4"), "the name 'Tesla T4' stands for both 'T4' and 'Tesla T4'"),
+        (MY_GPU.replace("sm_count = 100", "sm_count = 99.5"), "sm_count is 99.5; it must be a whole number"),
+        (MY_GPU.replace("12_800", "100").replace("sm_count = 100", "sm_count = 4_000"), "an SM has 8 to 512 cores"),
     ],
 )
 def test_bad_gpu_file(tmp_path: Path, text: str, message: str) -> None:
@@ -202,7 +193,7 @@ def test_bad_gpu_file(tmp_path: Path, text: str, message: str) -> None:
 )
 def test_a_figure_in_another_unit_is_refused_with_the_factor(tmp_path: Path, right: str, wrong: str, remedy: str) -> None:
     extra = tmp_path / "mine.toml"
-    extra.write_text(MINE.replace(right, wrong))
+    extra.write_text(MY_GPU.replace(right, wrong))
     with pytest.raises(InputError) as refusal:
         load_catalog(extra)
     assert remedy in str(refusal.value)
@@ -226,7 +217,7 @@ def test_a_copy_of_a_catalogue_gpu_is_answered_alike(tmp_path: Path, name: str, 
 def test_any_value_of_any_figure_is_taken_or_refused_in_a_sentence(figure: str, value: object) -> None:
     text = {True: "true", False: "false"}[value] if isinstance(value, bool) else json.dumps(value)
     text = text.replace("Infinity", "inf").replace("NaN", "nan").replace("\\ud", "\\u0")
-    lines = [line for line in MINE.splitlines() if not line.startswith(f"{figure} =")]
+    lines = [line for line in MY_GPU.splitlines() if not line.startswith(f"{figure} =")]
     with tempfile.NamedTemporaryFile("w", suffix=".toml", encoding="utf-8") as file:
         file.write("\n".join([*lines, f"{figure} = {text}"]))
         file.flush()

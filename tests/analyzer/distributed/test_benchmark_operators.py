@@ -21,17 +21,10 @@ from epochcast.analyzer.backends.distributed.operator_time.random_operators impo
 from epochcast.analyzer.backends.distributed.precision import PRECISIONS
 from epochcast.regressor import load_catalog
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 MODEL = "gpt2:hidden=16,layers=1,heads=2,vocab=32,positions=8"
 FP32 = PRECISIONS["fp32"]
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Two threads wait for each other, for long where others compute too."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

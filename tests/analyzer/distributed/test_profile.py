@@ -20,16 +20,9 @@ from epochcast.analyzer.backends.distributed.operator_time.profile_cache import 
 from epochcast.analyzer.backends.distributed.operator_time.timing import FEWEST_ROUNDS, CpuClock, time_in_rounds  # noqa: E402
 from epochcast.analyzer.backends.distributed.trace import trace  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 X = Tensor((4, 8), "float32")
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Two threads wait for each other, for long where others compute too."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def operator(name, arguments, outputs=(X,), kind="elementwise", phase="forward"):

@@ -15,7 +15,7 @@ from epochcast.analyzer.fleet.gpu_price import GpuPrices
 from epochcast.analyzer.fleet.jobs_table import SCHEMA, write_jobs
 from epochcast.analyzer.fleet.largest import Largest
 from epochcast.analyzer.fleet.savings import saving_of
-from epochcast.analyzer.fleet.spans_by_start import SpansByStart
+from epochcast.analyzer.fleet.spans_by_start import FleetSpan, SpansByStart
 from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.jobs.grouping import grouped
 from epochcast.analyzer.live.report import Owner
@@ -87,6 +87,32 @@ def test_groups_are_those_of_all_spans_at_once(spans: SpansByStart, most: int) -
     }
     assert found == at_once
     assert {len(own) for own in found.values()} >= {1, 2, 4}
+
+
+def test_a_gpu_that_begins_a_whole_epoch_after_the_others_of_its_job_is_waited_for(spans: SpansByStart) -> None:
+    """Epochs of one job differ by 2 % at most, so by as much more than one epoch may a GPU come later."""
+    first, between, late = (device("n", index) for index in range(3))
+    put(spans, finding(first, span(first, period=30.0)))
+    put(spans, finding(between, span(between, start=BEGAN + 30.2, period=7.0)))
+    joins = span(late, start=BEGAN + 30.5, shift=-0.5, period=30.0)  # its epochs end with those of the first
+    put(spans, finding(late, replace(joins, report=replace(joins.report, period_s=30.5))))
+    assert sorted(len(own) for _, own in groups_of(spans, most=1)) == [1, 2]
+
+
+def test_a_job_is_told_as_soon_as_no_gpu_can_join_it_any_more(spans: SpansByStart) -> None:
+    """Else ever more of a large fleet would be held in memory."""
+    for index, later in enumerate((0.0, 1.05 * 30.0, 5000.0)):
+        of = device("n", index)
+        put(spans, finding(of, span(of, start=BEGAN + later, period=30.0 + 5 * index)))
+    seen: list[str] = []
+
+    def watched() -> Iterator[FleetSpan]:
+        for one in spans:
+            seen.append(one.report.device.label)
+            yield one
+
+    group, _ = next(groups_of(watched(), most=1))
+    assert (group.gpus, seen) == (("GPU-n-0",), ["0", "1"])
 
 
 def test_gpus_of_two_models_in_step_are_two_jobs_unless_owners_say_otherwise(spans: SpansByStart) -> None:

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.fleet import span_finding, span_rows, stretches, trace_rows
+from epochcast.analyzer.fleet import gpu_history, span_finding, span_rows, stretches, trace_rows
 from epochcast.analyzer.fleet.finding import Finding
 from epochcast.analyzer.fleet.finding_json import finding_from_json, finding_to_json
 from epochcast.analyzer.fleet.gpu_history import Looking, finding_of
@@ -27,6 +27,19 @@ from .conftest import square_wave
 
 CATALOG = load_catalog()
 DEVICE = Device("GPU-1", "0", "Tesla V100-SXM2-16GB", "node-1", source="gpm")
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, float]]:
+    """The times of the first and the last row of all that the detector is shown [unix s]."""
+    shown: list[tuple[float, float]] = []
+
+    def watched(time: np.ndarray[Any, Any], *given: Any) -> Detection:
+        shown.append((float(time[0]), float(time[-1])))
+        return detect(time, *given)
+
+    monkeypatch.setattr(span_finding, "detect", watched)
+    return shown
 
 
 def look(path: Path, looking: Looking | None = None, device: Device = DEVICE) -> Finding:
@@ -114,6 +127,45 @@ def test_a_job_that_had_begun_before_loses_its_first_epoch(tmp_path: Path) -> No
     (span,) = look(tmp_path / "a.parquet").spans
     assert span.epochs
     assert span.epochs[0].start >= 1_700_000_018
+
+
+@pytest.mark.parametrize(("row_s", "rests_s", "loses"), [(0.2, 3, True), (0.2, 4, False), (5, 10, True), (5, 15, False)])
+def test_a_job_that_rests_for_hardly_two_bins_of_its_first_rows_may_have_begun_before_them(
+    tmp_path: Path, row_s: float, rests_s: float, loses: bool
+) -> None:
+    """A bin is a second, or as long as rows are apart; means over three seconds show work a second earlier than it begins."""
+    period_s = 30 * max(1.0, row_s)
+    square_wave(10 * period_s, period_s, hertz=1 / row_s, begins=rests_s).to_parquet(tmp_path / "a.parquet")
+    (span,) = look(tmp_path / "a.parquet").spans
+    first = 1 if loses else 0
+    assert span.epochs[0].start == pytest.approx(1_700_000_000 + rests_s + first * period_s, abs=0.3 * period_s)
+
+
+def test_the_detector_sees_half_a_pause_of_rest_around_each_of_two_jobs_and_none_of_it_twice(
+    tmp_path: Path, seen: list[tuple[float, float]]
+) -> None:
+    frame = pd.concat([square_wave(90, 9), square_wave(90, 9)], ignore_index=True)  # the rest between them takes 20 s
+    frame["time"] = 1_700_000_000 + np.arange(len(frame)) / 5
+    frame.to_parquet(tmp_path / "a.parquet")
+    first, second = look(tmp_path / "a.parquet").spans
+    for span, (shown_from, shown_to) in zip((first, second), seen, strict=True):
+        for rest_s in (span.start - shown_from, shown_to - span.end):
+            assert 7.5 <= rest_s <= 9.5  # half of the 15 s that part two jobs; where work ends is known to a bin or two
+    assert seen[0][1] < seen[1][0]
+
+
+@pytest.mark.parametrize("too_many", [False, True])
+def test_a_trace_with_one_job_is_seen_whole_as_by_detect_unless_it_has_too_many_rows(
+    tmp_path: Path, seen: list[tuple[float, float]], monkeypatch: pytest.MonkeyPatch, too_many: bool
+) -> None:
+    frame = square_wave(180, 12, begins=80)
+    frame.to_parquet(tmp_path / "a.parquet")
+    monkeypatch.setattr(gpu_history, "MOST_ROWS", len(frame) - too_many)
+    (span,) = look(tmp_path / "a.parquet").spans
+    ((shown_from, shown_to),) = seen
+    assert (shown_from == frame["time"].iloc[0]) is not too_many
+    assert (shown_to - shown_from < 120) is too_many
+    assert span.start == pytest.approx(1_700_000_080, abs=1)
 
 
 def test_only_the_time_asked_for_counts(tmp_path: Path, write_gpu: Callable[..., Path]) -> None:
@@ -248,6 +300,21 @@ def test_pauses_part_as_the_detector_parts_them() -> None:
         (pytest.approx(801, abs=2), 1000),
     ]
     assert found.idle_s == pytest.approx(200, abs=4)
+
+
+@pytest.mark.parametrize("row_s", [1.0, 2.0, 6.0])
+def test_work_goes_on_over_a_hole_of_300_s_and_a_longer_one_ends_it(row_s: float) -> None:
+    """Or of a hundred rows, where these come more rarely than every three seconds."""
+    longest_s, rows = max(300.0, 100 * row_s), np.arange(0, 600, row_s)
+    for hole_s in (longest_s, longest_s + row_s):
+        after = rows[-1] + hole_s
+        activity = Activity(row_s)
+        activity.add(np.concatenate([rows, after + rows]), np.full(2 * rows.size, 0.5))
+        found = worked(activity, "dram_active", row_s)
+        parts = [(0, after + 600)] if hole_s == longest_s else [(0, 600), (after, after + 600)]
+        assert [(one.start, one.end) for one in found.stretches] == parts
+        assert sum(one.rows for one in found.stretches) == 2 * rows.size
+        assert found.idle_s == 0
 
 
 def test_a_pause_is_long_beside_the_shorter_of_what_it_parts() -> None:

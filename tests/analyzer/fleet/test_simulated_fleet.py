@@ -132,6 +132,12 @@ def test_a_large_fleet_has_every_kind_of_work_and_node() -> None:
     assert sum(slot.straggler is not None for block in drawn for slot in block.slots) > 10
 
 
+@pytest.mark.parametrize(("minutes", "jobs"), [(5.0, 2), (4.9, 1)])
+def test_a_gpu_has_a_second_job_only_from_five_minutes_on(tmp_path: Path, minutes: float, jobs: int) -> None:
+    write_fleet(tmp_path / "fleet", FleetSettings(gpus=1, minutes=minutes, seed=3))  # a seed that draws two for its only GPU
+    assert len(pd.read_parquet(tmp_path / "fleet" / "truth.parquet")) == jobs
+
+
 def test_broken_traces_are_broken_and_told(tmp_path: Path) -> None:
     write_fleet(tmp_path / "broken", FleetSettings(gpus=8, minutes=1, broken=1.0))
     truth = pd.read_parquet(tmp_path / "broken" / "truth.parquet")

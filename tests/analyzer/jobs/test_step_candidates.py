@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from epochcast.analyzer.jobs.grouping import Known, group
-from epochcast.analyzer.jobs.phase import in_step
+from epochcast.analyzer.jobs.phase import MOST_APART, in_step
 from epochcast.analyzer.jobs.step_candidates import StepCandidates
 from epochcast.analyzer.live.report import Report
 
@@ -81,6 +81,39 @@ def test_nothing_in_step_is_left_out(report: MakeReport) -> None:
         assert {number for number, other in enumerate(fleet) if in_step(one, other)} <= set(near)
         assert near == sorted(set(near))
     assert looked_at < 0.5 * len(fleet) ** 2
+
+
+@pytest.mark.parametrize("longer", [1.0, 1 + MOST_APART])
+@pytest.mark.parametrize("epochs_later", [0.0, 0.9999, -0.9999])
+def test_whatever_the_length_of_an_epoch_one_that_differs_as_much_as_it_may_is_looked_at(
+    report: MakeReport, longer: float, epochs_later: float
+) -> None:
+    """By 2 % in its length, and by one epoch in its beginning: `phase.in_step` may say yes up to there."""
+    for one, other in _pairs(report, longer, epochs_later * longer):
+        for put_in, asked in ((one, other), (other, one)):
+            candidates = StepCandidates()
+            candidates.add(1, put_in)
+            assert candidates.near(asked) == [1], f"{one.period_s} s from {one.job_since}, {other.period_s} s"
+
+
+@pytest.mark.parametrize(("longer", "epochs_later"), [(1.05, 0.0), (1 / 1.05, 0.0), (1.0, 2.5), (1.0, -2.5)])
+def test_what_is_far_from_being_in_step_is_not_looked_at(report: MakeReport, longer: float, epochs_later: float) -> None:
+    """More than twice the 2 % or the one epoch by which lengths and beginnings may differ: of thousands few are left."""
+    for one, other in _pairs(report, longer, epochs_later):
+        candidates = StepCandidates()
+        candidates.add(1, one)
+        assert candidates.near(other) == [], f"{one.period_s} s from {one.job_since}, {other.period_s} s"
+
+
+def _pairs(report: MakeReport, longer: float, epochs_later: float) -> Iterator[tuple[Report, Report]]:
+    """GPUs with epochs of a second to a day, each with another whose epochs are longer and that began so many epochs later."""
+    rng = np.random.default_rng(5)
+    like = report(epochs=0, profiled=False)
+    for period, since in zip(np.exp(rng.uniform(0, np.log(86_400), 4000)), BEGAN + rng.uniform(0, 86_400, 4000), strict=True):
+        yield (
+            replace(like, period_s=float(period), job_since=float(since)),
+            replace(like, period_s=float(longer * period), job_since=float(since + epochs_later * period)),
+        )
 
 
 def _members(gpus: Sequence[str], reports: dict[str, Report]) -> dict[str, float]:

@@ -10,25 +10,13 @@ from epochcast.analyzer.errors import InputError
 from epochcast.regressor import load_catalog
 from epochcast.regressor.gpus import Gpu
 
-MINE = """
-[[gpu]]
-name = "My GPU"
-compute_capability = {capability}
-sm_count = 100
-cuda_cores = 12_800
-boost_clock = 2.4e9
-memory = 34_359_738_368
-memory_bandwidth = 9.0e11
-tdp = 300
-{more}
-"""
-
+from ...my_gpu import MY_GPU
 
 NVIDIA = [gpu for gpu in load_catalog().values() if gpu.vendor == "NVIDIA"]
 
 
 def _mine(folder: Path, capability: float = 8.9, more: str = "") -> Gpu:
-    (folder / "mine.toml").write_text(MINE.format(capability=capability, more=more))
+    (folder / "mine.toml").write_text(MY_GPU.replace("8.9", str(capability)) + more)
     return load_catalog(folder / "mine.toml").resolve("my gpu")
 
 

@@ -13,14 +13,13 @@ import sys
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from epochcast.agent.cli import main as agent
 from epochcast.analyzer.cli import main as analyzer
 
-LANGUAGES = ("sh", "bash", "console")
+from ..pages import Block, blocks
 
 # Pages whose commands another test runs, with the files or the hardware that they need.
 RUN_ELSEWHERE = {
@@ -46,25 +45,35 @@ def test_pages_that_are_run_elsewhere_are(root: Path) -> None:
         assert Path(page).name in (root / test).read_text(encoding="utf-8"), f"{test} does not run {page}"
 
 
+def run_here(block: Block) -> list[list[str]]:
+    """The words of each command of a block that is run here: the program's name, its arguments."""
+    if block.page in RUN_ELSEWHERE or block.not_run or not block.is_commands:
+        return []
+    try:
+        commands = [shlex.split(command, comments=True) for command in block.commands]
+    except ValueError as error:
+        raise ValueError(f"{block.where}: {error}") from error
+    commands = [[Path(words[0]).name, *words[1:]] for words in commands]
+    return [words for words in commands if words[0] not in NOT_RUN and not KEEP_RUNNING.match(" ".join(words))]
+
+
+@pytest.mark.parametrize(
+    "block",
+    [pytest.param(one, id=one.where, marks=[pytest.mark.soak] if one.slow else []) for one in blocks() if run_here(one)],
+)
 def test_the_commands_of_a_block_succeed(
-    block: Any, folder_of: Callable[[str], Path], examples: Path, monkeypatch: pytest.MonkeyPatch
+    block: Block, folder_of: Callable[[str], Path], examples: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if block.page in RUN_ELSEWHERE or block.not_run:
-        return
     folder = folder_of(block.page)
     monkeypatch.chdir(folder)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.syspath_prepend(str(folder))
-    for command in block.commands:
-        words = shlex.split(command, comments=True)
-        program = Path(words[0]).name
-        if program in NOT_RUN or KEEP_RUNNING.match(" ".join([program, *words[1:]])):
-            continue
+    for words in run_here(block):
         for name in ("run.parquet", "run.csv"):  # as they were, whatever `record` has written in their place
             if (folder / name).stat().st_size != (examples / name).stat().st_size:
                 (folder / name).write_bytes((examples / name).read_bytes())
-        status, said = _run(program, words[1:])
-        assert status == 0, f"{block.page}:{block.line}: {command!r} ends with {status}: {said[-2000:]}"
+        status, said = _run(words[0], words[1:])
+        assert status == 0, f"{block.where}: {shlex.join(words)!r} ends with {status}: {said[-2000:]}"
 
 
 def _run(program: str, arguments: list[str]) -> tuple[int, str]:

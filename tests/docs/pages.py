@@ -1,4 +1,4 @@
-"""Pages and their fenced blocks, as parameters of the tests here: ``page`` and ``block``.
+"""Pages and their fenced blocks.
 
 A block may have a remark on the line before it: ``<!-- not run: REASON -->`` (nobody can run it here, and why) or
 ``<!-- slow -->`` (`make soak` runs it).
@@ -6,11 +6,9 @@ A block may have a remark on the line before it: ``<!-- not run: REASON -->`` (n
 
 import re
 import subprocess
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*)\n(?P<text>.*?)^(?P=indent)```[ \t]*$", re.DOTALL | re.MULTILINE)
@@ -29,6 +27,16 @@ class Block:
     slow: bool = False
 
     @property
+    def where(self) -> str:
+        """Its page and line."""
+        return f"{self.page}:{self.line}"
+
+    @property
+    def is_commands(self) -> bool:
+        """Whether it is what one types into a shell."""
+        return self.language in ("sh", "bash", "console")
+
+    @property
     def commands(self) -> list[str]:
         """Its commands, a line each; of a ``console`` block those behind ``$``. What continues a line is joined to it."""
         text = re.sub(r"\\\n\s*", " ", self.text)
@@ -37,38 +45,40 @@ class Block:
         return [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
 
 
-def pages() -> list[Path]:
+@cache
+def pages() -> tuple[Path, ...]:
     """Every Markdown file of the repository."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "-co", "--exclude-standard", "*.md"], cwd=ROOT, capture_output=True, check=False
     )
     if listed.returncode == 0:
-        return sorted(path for name in listed.stdout.decode().split("\0") if name and (path := ROOT / name).is_file())
-    return sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("data/**/*.md")])
+        names = filter(None, listed.stdout.decode().split("\0"))
+        return tuple(sorted(path for name in names if (path := ROOT / name).is_file()))
+    return tuple(sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("data/**/*.md")]))
 
 
-def blocks() -> Iterator[Block]:
+@cache
+def blocks() -> tuple[Block, ...]:
     """Every fenced block of every page."""
+    found = []
     for page in pages():
         text = page.read_text(encoding="utf-8")
-        for found in _FENCE.finditer(text):
-            remark = _REMARK.search(text[: found.start()])
+        for fence in _FENCE.finditer(text):
+            remark = _REMARK.search(text[: fence.start()])
             said = remark[1] if remark else ""
-            yield Block(
-                page.relative_to(ROOT).as_posix(),
-                text[: found.start()].count("\n") + 1,
-                found["language"],
-                re.sub(rf"^{found['indent']}", "", found["text"], flags=re.MULTILINE),
-                said.removeprefix("not run: ") if said.startswith("not run") else "",
-                said == "slow",
+            found.append(
+                Block(
+                    page.relative_to(ROOT).as_posix(),
+                    line_at(text, fence.start()),
+                    fence["language"],
+                    re.sub(rf"^{fence['indent']}", "", fence["text"], flags=re.MULTILINE),
+                    said.removeprefix("not run: ") if said.startswith("not run") else "",
+                    said == "slow",
+                )
             )
+    return tuple(found)
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "page" in metafunc.fixturenames:
-        metafunc.parametrize("page", pages(), ids=lambda page: page.relative_to(ROOT).as_posix())
-    if "block" in metafunc.fixturenames:
-        marks = {True: (pytest.mark.soak,), False: ()}
-        of_interest = getattr(metafunc.module, "LANGUAGES", None)
-        chosen = [one for one in blocks() if of_interest is None or one.language in of_interest]
-        metafunc.parametrize("block", [pytest.param(one, id=f"{one.page}:{one.line}", marks=marks[one.slow]) for one in chosen])
+def line_at(text: str, place: int) -> int:
+    """The number of the line in which a character stands, from 1."""
+    return text.count("\n", 0, place) + 1
