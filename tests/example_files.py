@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from epochcast.analyzer.service.questions import example_profile
+from epochcast.analyzer.jobs.questions import example_profile
 from epochcast.analyzer.trace import Trace, write_trace
 from epochcast.detector.simulator import simulate
 from epochcast.regressor import Profile

@@ -88,6 +88,18 @@ def test_rooms_import_only_what_the_architecture_allows(root: Path, room: str) -
                 assert parts[1] == room or parts[1] in ALLOWED[room], f"{path.relative_to(root)} imports {name}"
 
 
+@pytest.mark.parametrize("room", ALLOWED)
+def test_no_two_folders_of_a_room_import_each_other(root: Path, room: str) -> None:
+    arrows = {
+        (path.relative_to(root).parts[1], name.split(".")[2])
+        for path in _modules(root, room)
+        for name in _imports(path, root)[0]
+        if name.startswith(f"epochcast.{room}.") and name.count(".") > 2
+    }
+    both = sorted({tuple(sorted(arrow)) for arrow in arrows if arrow[0] != arrow[1] and arrow[::-1] in arrows})
+    assert not both
+
+
 def test_what_rooms_share_imports_nothing_but_the_standard_library(root: Path) -> None:
     """Neither at its top nor when it is used: the agent and the ``node`` extra have it, and no package for it."""
     common = _modules(root, "common")

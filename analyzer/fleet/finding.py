@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..live.report import Device, EpochRecord, Report
+from ..telemetry.gpu_report import Device, EpochRecord, Report
 
 SIMULATED = "the telemetry is simulated: no hardware was read"
 """What `Quality.problems` say of a simulated trace; it is no fault of the data, and told apart from those."""

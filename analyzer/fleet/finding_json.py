@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-from ..live.report import MOST_EPOCHS, Device, EpochRecord, Report
+from ..telemetry.gpu_report import MOST_EPOCHS, Device, EpochRecord, Report
 from .finding import Finding, Quality, Span
 
 

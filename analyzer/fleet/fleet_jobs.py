@@ -18,9 +18,9 @@ from ..jobs.current_instance import rented
 from ..jobs.grouping import Group, grouped
 from ..jobs.phase import LEAST_EPOCHS, MOST_APART
 from ..jobs.summary import sources_of, summed_up
-from ..live.report import Report
 from ..predictions import comparable
 from ..profiles import Source, slowest_of
+from ..telemetry.gpu_report import Report
 from .savings import Saving, saving_of
 from .spans_by_start import FleetSpan, SpansByStart
 from .stragglers import Straggler, straggler_of

@@ -12,7 +12,7 @@ from ...detector.signals import PREFERENCE
 from ...regressor import Catalog
 from ...regressor.profile import METRICS
 from ..errors import InputError
-from ..live.report import Device
+from ..telemetry.gpu_report import Device
 from .finding import Finding, Span
 from .quality import TraceQuality
 from .span_finding import span_of

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from ..jobs.advisor import Advisor
 from ..jobs.current_instance import rented
-from ..live.report import Device
 from ..static_gpu import gpu_of
+from ..telemetry.gpu_report import Device
 
 
 @dataclass(frozen=True)

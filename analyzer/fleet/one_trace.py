@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from ..csv_text import one_line
-from ..live.report import Device
+from ..telemetry.gpu_report import Device
 from .finding import Failure, Finding
 from .gpu_history import Looking, finding_of
 from .trace_rows import TraceRows

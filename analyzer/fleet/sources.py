@@ -13,7 +13,7 @@ from typing import Any
 import fsspec
 
 from ..errors import InputError
-from ..live.report import Device
+from ..telemetry.gpu_report import Device
 from ..telemetry.settings import Place
 from .one_trace import Trace
 from .trace_rows import TraceRows

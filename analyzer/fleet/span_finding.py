@@ -12,9 +12,9 @@ from ...detector import InputError as DetectorError
 from ...regressor import Catalog
 from ...regressor.profile import METRICS, Profile
 from ..cycles import second_job
-from ..live.report import MOST_EPOCHS, Device, EpochRecord, Report
 from ..profile_of_detection import LEAST_CONFIDENCE, profile_of_detection
 from ..static_gpu import gpu_of
+from ..telemetry.gpu_report import MOST_EPOCHS, Device, EpochRecord, Report
 from .finding import Span
 from .span_rows import SpanRows
 from .stretches import Stretch

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 
-from ..live.report import Report
+from ..telemetry.gpu_report import Report
 from .finding import Span
 
 _TABLE = """

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..errors import InputError
-from ..live.report import Device
 from ..telemetry import TelemetryError
+from ..telemetry.gpu_report import Device
 from ..telemetry.prometheus import PrometheusSource, Way
 from ..telemetry.prometheus import StoredGpu as Found
 from ..telemetry.settings import Place, PrometheusSettings

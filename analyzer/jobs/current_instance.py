@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..instances import Instance, Market
-from ..live.report import Device
+from ..telemetry.gpu_report import Device
 
 if TYPE_CHECKING:  # pydantic, a tenth of a second
     from .answers import JobPlan

@@ -14,7 +14,7 @@ from itertools import chain, count
 from zlib import crc32
 
 from ..cycles import sharing
-from ..live.report import Device, Owner, Report
+from ..telemetry.gpu_report import Device, Owner, Report
 from .answers import Grouping
 from .phase import in_step
 from .step_candidates import StepCandidates

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..live.report import Report
+from ..telemetry.gpu_report import Report
 
 MOST_APART = 0.02
 """The lengths of epochs of one job differ by no more, as a share."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 
-from ..live.report import Report
+from ..telemetry.gpu_report import Report
 from .phase import MOST_APART
 
 # Lengths of epochs that may be of one job lie in one band or in two beside each other; a little wider against rounding.

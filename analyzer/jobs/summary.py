@@ -12,11 +12,11 @@ from ...detector.methods.track.regimes import DIFFERENT
 from ...regressor import Catalog, Profile
 from ..cycles import NO_STEP, throughput
 from ..job_result import said_once
-from ..live.report import Device, Report, Verdict
 from ..predictions import comparable
 from ..profile_of_detection import LEAST_CONFIDENCE
 from ..profiles import Source, notes_on
 from ..static_gpu import gpu_of
+from ..telemetry.gpu_report import Device, Report, Verdict
 from ..words import length, plain
 from .answers import GpuAnswer, JobAnswer, JobPlan, PredictionAnswer, RecommendationAnswer
 from .grouping import Group

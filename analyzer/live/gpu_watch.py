@@ -17,8 +17,8 @@ from ...regressor.profile import METRICS, Profile
 from ..profile_of_detection import LEAST_CONFIDENCE, profile_of_detection
 from ..static_gpu import gpu_of
 from ..telemetry import Rows
+from ..telemetry.gpu_report import MOST_EPOCHS, Device, EpochRecord, Owner, Report
 from .epoch_matching import same, superseded
-from .report import MOST_EPOCHS, Device, EpochRecord, Owner, Report
 from .stream_metrics import PREFERENCE, chosen
 from .thinned_samples import ThinnedSamples
 

@@ -10,9 +10,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from ...detector import Unit
+from ..telemetry.gpu_report import Report
 from .health import SourceStatus, WatcherHealth
 from .metric_catalog import catalog
-from .report import Report
 
 log = logging.getLogger(__name__)
 

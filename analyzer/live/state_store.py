@@ -20,8 +20,8 @@ from typing import Any
 
 from ...regressor.profile import Profile
 from ..errors import InputError
+from ..telemetry.gpu_report import EpochRecord, Report
 from .health import SourceStatus, WatcherHealth
-from .report import EpochRecord, Report
 
 log = logging.getLogger(__name__)
 

@@ -13,11 +13,11 @@ import numpy as np
 
 from ...regressor import Catalog
 from ..telemetry import NodeReport, Rows, TelemetrySource
+from ..telemetry.gpu_report import EpochRecord, Report
 from .epoch_matching import superseded
 from .gpu_watch import KNOWN, GpuWatch, News
 from .health import SourceStatus, WatcherHealth
 from .polling import Polled, Polling
-from .report import EpochRecord, Report
 from .state_store import GpuChange, StateStore
 
 log = logging.getLogger(__name__)

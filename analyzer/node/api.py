@@ -14,9 +14,9 @@ from prometheus_client.exposition import choose_encoder
 from ...common.routes import Answer, Query, Routes, json_answer, only_known, refusal
 from ..errors import InputError
 from ..live.metrics import DetectionMetrics, View
-from ..live.report import epoch_to_json
 from ..live.state_store import StateStore
 from ..live.watcher import Watcher
+from ..telemetry.gpu_report import epoch_to_json
 
 log = logging.getLogger(__name__)
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, ClassVar
 from ..job_json import prediction_answer
 from ..job_result import JobQuestion
 from ..jobs.answers import PredictionAnswer
+from ..jobs.questions import PredictionQuestion
 from ..recommendation import Work
-from ..service.questions import PredictionQuestion
 from . import Settings
 
 if TYPE_CHECKING:

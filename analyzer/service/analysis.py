@@ -24,11 +24,11 @@ from ..jobs.current_instance import Rented, rented
 from ..jobs.grouping import Group, group
 from ..jobs.summary import gpu_answer, sources_of, summed_up
 from ..live.metrics import GONE_S
-from ..live.report import MOST_EPOCHS, Device, Report
 from ..live.state_store import StateStore
 from ..profiles import Source, slowest_of
 from ..recommendation import Limits, Objective, Work
 from ..recommendations import Renting
+from ..telemetry.gpu_report import MOST_EPOCHS, Device, Report
 from . import health
 from .answers import Health
 from .config import Settings

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..jobs.answers import JobAnswer
 from ..jobs.grouping import Known
-from ..live.report import Report
+from ..telemetry.gpu_report import Report
 
 log = logging.getLogger(__name__)
 

@@ -23,12 +23,12 @@ from ..files import write_whole
 from ..jobs.advisor import Advisor
 from ..live.metric_catalog import catalog
 from ..live.metrics import GONE_S, DetectionMetrics, View
-from ..live.report import Report
 from ..live.state_lock import alone_with
 from ..live.state_store import StateStore
 from ..plugins import Settings as PluginSettings
 from ..plugins.registry import Registry
 from ..recommendation import Limits
+from ..telemetry.gpu_report import Report
 from ..telemetry.sources import opened
 from .analysis import Analysis
 from .app import create_app

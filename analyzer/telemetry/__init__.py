@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..live.report import Device, EpochRecord, Owner, Report
+from .gpu_report import Device, EpochRecord, Owner, Report
 
 
 class TelemetryError(ConnectionError):

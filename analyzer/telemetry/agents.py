@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..live.report import Device, Owner
 from . import Rows, TelemetryError
 from .endpoint import Endpoint, RefusedError
+from .gpu_report import Device, Owner
 from .settings import AgentSettings
 
 GPUS, SAMPLES, PROCESSES = "/api/v1/gpus", "/api/v1/samples", "/api/v1/processes"

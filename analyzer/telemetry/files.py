@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import InputError
-from ..live.report import Device
 from . import Rows, TelemetryError
+from .gpu_report import Device
 from .settings import FilesSettings
 
 #: Files given at one poll: what was read waits in memory for the detectors.

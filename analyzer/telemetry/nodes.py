@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ..errors import InputError
-from ..live.report import EpochRecord, Report, epoch_from_json
 from . import NodeReport, TelemetryError
 from .endpoint import Endpoint
+from .gpu_report import EpochRecord, Report, epoch_from_json
 from .settings import NodeSettings
 
 REPORTS, EPOCHS = "/api/v1/reports", "/api/v1/epochs"

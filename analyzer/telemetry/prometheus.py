@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..live.report import Device, Owner
 from . import Rows, TelemetryError
+from .gpu_report import Device, Owner
 from .prometheus_api import PrometheusApi, TooManySamplesError
 from .prometheus_rows import table
 from .series_names import DCGM_EXPORTER, SCRAPED, WRITTEN, Meaning

@@ -18,7 +18,7 @@ from epochcast.analyzer.fleet.simulated.layout import blocks
 from epochcast.analyzer.fleet.simulated.write_fleet import jobs_of
 from epochcast.analyzer.jobs.grouping import grouped
 from epochcast.analyzer.jobs.phase import LEAST_EPOCHS
-from epochcast.analyzer.live.report import MOST_EPOCHS, Device, EpochRecord, Report
+from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, Device, EpochRecord, Report
 
 _ERROR_S = 0.03
 

@@ -21,7 +21,7 @@ from epochcast.analyzer.fleet.answers_of_fleet import write_answers
 from epochcast.analyzer.fleet.finding import Finding, Span
 from epochcast.analyzer.fleet.findings_store import FindingsStore
 from epochcast.analyzer.jobs.advisor import Advisor
-from epochcast.analyzer.live.report import MOST_EPOCHS, Device, EpochRecord
+from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, Device, EpochRecord
 
 _LATEST_S = 3600.0
 

@@ -26,7 +26,7 @@ from epochcast.regressor.protocols import splits
 from epochcast.regressor.recipes import DefaultRecipe
 
 SOURCES = ("T4", "V100 SXM2 16GB", "A100 SXM4 80GB", "H100 SXM5", "RTX 4090")
-EXAMPLE = Path(__file__).parents[2] / "analyzer" / "service" / "example_profile.json"
+EXAMPLE = Path(__file__).parents[2] / "analyzer" / "jobs" / "example_profile.json"
 KINDS = {"an image network": 1.0, "one that waits for its host": 0.25, "no telemetry": None}
 BETTER, SLOWER = 1.1, 1.03
 

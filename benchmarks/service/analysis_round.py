@@ -19,12 +19,12 @@ from pathlib import Path
 import numpy as np
 
 from epochcast.analyzer.jobs.advisor import Advisor
-from epochcast.analyzer.live.report import Device, EpochRecord, Report
+from epochcast.analyzer.jobs.questions import example_profile
 from epochcast.analyzer.live.state_store import StateStore
 from epochcast.analyzer.service import analysis as analysis_module
 from epochcast.analyzer.service.analysis import Analysis
 from epochcast.analyzer.service.config import Settings
-from epochcast.analyzer.service.questions import example_profile
+from epochcast.analyzer.telemetry.gpu_report import Device, EpochRecord, Report
 from epochcast.regressor import Profile
 
 PER_JOB = 4

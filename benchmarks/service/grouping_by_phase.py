@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from epochcast.analyzer.jobs.phase import in_step
-from epochcast.analyzer.live.report import Device, EpochRecord, Report
+from epochcast.analyzer.telemetry.gpu_report import Device, EpochRecord, Report
 from epochcast.detector import detect
 from epochcast.detector.simulator.draws import draw_training, log_uniform, uncropped
 from epochcast.detector.simulator.scenario import Job, Scenario, observe

@@ -15,11 +15,11 @@ from pathlib import Path
 
 from starlette.testclient import TestClient
 
-from epochcast.analyzer.live.report import Device, EpochRecord, Owner, Report
+from epochcast.analyzer.jobs.questions import example_profile
 from epochcast.analyzer.service.app import create_app
 from epochcast.analyzer.service.config import LimitSettings, Settings
 from epochcast.analyzer.service.process import build
-from epochcast.analyzer.service.questions import example_profile
+from epochcast.analyzer.telemetry.gpu_report import Device, EpochRecord, Owner, Report
 from epochcast.regressor import Profile
 
 GPUS, GPUS_PER_JOB, EPOCHS, EPOCH_S, VIEWS = 64, 4, 500, 60.0, 50

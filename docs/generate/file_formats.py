@@ -15,7 +15,7 @@ from epochcast.analyzer import trace
 from epochcast.analyzer.corpus.run import OWN_COLUMNS, Run
 from epochcast.analyzer.instances.price_table import load_instances
 from epochcast.analyzer.jobs.answers import JobAnswer, PredictionAnswer, RecommendationAnswer
-from epochcast.analyzer.live import report
+from epochcast.analyzer.telemetry import gpu_report as report
 from epochcast.detector.evaluation.labels import Labels
 from epochcast.regressor import Gpu, Profile
 from epochcast.regressor.corpora import run_table

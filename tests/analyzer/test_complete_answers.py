@@ -16,10 +16,10 @@ from epochcast.analyzer.job_json import prediction_answer, recommendation_answer
 from epochcast.analyzer.job_result import JobQuestion
 from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.jobs.answers import PredictionAnswer, RecommendationAnswer
+from epochcast.analyzer.jobs.questions import example_profile
 from epochcast.analyzer.profile_of_detection import profile_of_detection
 from epochcast.analyzer.recommendation.memory_fit import GIB
 from epochcast.analyzer.recommendations import Renting
-from epochcast.analyzer.service.questions import example_profile
 from epochcast.analyzer.trace import Trace, write_trace
 from epochcast.detector import Cycle, Detection, Epoch
 from epochcast.regressor import Profile

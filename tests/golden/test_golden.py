@@ -18,7 +18,7 @@ import pytest
 
 from epochcast.agent.cli import main as agent
 from epochcast.analyzer.cli import main as analyzer
-from epochcast.analyzer.service.questions import example_profile
+from epochcast.analyzer.jobs.questions import example_profile
 
 from .answers import EXPECTED, kept, shape
 from .inputs import TINY

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ....detector.confidence import ANSWERS
-from ...live.report import EpochRecord
+from ...telemetry.gpu_report import EpochRecord
 from ...words import count, length, time_unit
 from .axis import axis_around, axis_between, tick_text
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...cycles import waits
 from ...jobs.answers import JobAnswer
-from ...live.report import EpochRecord
+from ...telemetry.gpu_report import EpochRecord
 from . import states
 from .cost_plot import cost_plot
 from .epoch_plot import EpochPlot, epoch_plot

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ....extras import how_to_install
 from ...jobs.answers import GpuAnswer, JobAnswer, JobSummary
-from ...live.report import Report
+from ...telemetry.gpu_report import Report
 from ...words import count
 from . import states
 from .epoch_plot import trend

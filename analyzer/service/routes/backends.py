@@ -11,13 +11,13 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from ...errors import InputError
+from ...jobs.questions import PredictionQuestion
 from ...plugins import asking
 from ...plugins.black_box import BlackBox, predicted
 from ...plugins.registry import Installed, Registry, schema
 from ..json_bodies import JsonRoute
 from ..parts import Parts, Served
 from ..problems import answers
-from ..questions import PredictionQuestion
 
 _BLACK_BOX = f"{BlackBox.__module__}:{BlackBox.__qualname__}"
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from ...jobs.answers import GpuAnswer
-from ...live.report import EpochRecord
+from ...telemetry.gpu_report import EpochRecord
 from ..answers import EpochAnswer
 from ..parts import Parts, Served
 from ..problems import answers

@@ -8,9 +8,9 @@ from fastapi import Depends, Query
 
 from ...instances import Market
 from ...jobs.answers import Objective
+from ...jobs.questions import GpuName
 from ...recommendation import Limits
 from ..parts import Served
-from ..questions import GpuName
 
 _CONFIGURED = "(default: as configured)"
 

@@ -7,13 +7,13 @@ from fastapi import APIRouter
 from ...job_json import recommendation_answer
 from ...job_result import JobQuestion
 from ...jobs.answers import PredictionAnswer, RecommendationAnswer
+from ...jobs.questions import PredictionQuestion, RecommendationQuestion
 from ...plugins.black_box import predicted
 from ...recommendation import Limits, Work
 from ...recommendations import Renting
 from ..json_bodies import JsonRoute
 from ..parts import Served
 from ..problems import answers
-from ..questions import PredictionQuestion, RecommendationQuestion
 
 router = APIRouter(prefix="/api/v1", tags=["Predictions"], route_class=JsonRoute)
 

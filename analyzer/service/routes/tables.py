@@ -10,9 +10,9 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
 from ...instances import Instance
+from ...jobs.questions import GpuName
 from ..parts import Served
 from ..problems import answers
-from ..questions import GpuName
 
 router = APIRouter(prefix="/api/v1", tags=["Tables"])
 

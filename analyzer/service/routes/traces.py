@@ -13,12 +13,12 @@ from ....regressor.precision import Precision
 from ...job_json import prediction_answer, recommendation_answer
 from ...job_result import JobQuestion
 from ...jobs.answers import PredictionAnswer, RecommendationAnswer, Verdict
+from ...jobs.questions import GpuName
 from ...profiles import Source, with_precision
 from ...recommendation import Work
 from ...recommendations import Renting
 from ..parts import Parts, Served
 from ..problems import answers
-from ..questions import GpuName
 from ..uploads import Kind, detection_of_upload, source_of_upload
 from .query import Targets, Wanted, WholeEpochs
 

@@ -7,7 +7,7 @@ import pytest
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.fleet.finding import Failure, Finding, Quality
 from epochcast.analyzer.fleet.findings_store import FindingsStore, alone_in
-from epochcast.analyzer.live.report import Device
+from epochcast.analyzer.telemetry.gpu_report import Device
 
 
 def finding(trace: str, version: str = "v1", idle: float = 1.0) -> Finding:

@@ -18,7 +18,7 @@ from epochcast.analyzer.fleet.savings import saving_of
 from epochcast.analyzer.fleet.spans_by_start import FleetSpan, SpansByStart
 from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.jobs.grouping import grouped
-from epochcast.analyzer.live.report import Owner
+from epochcast.analyzer.telemetry.gpu_report import Owner
 from epochcast.regressor.profile import STATISTICS
 
 from .made_findings import BEGAN, device, finding, fleet, span

@@ -19,7 +19,7 @@ from epochcast.analyzer.fleet.gpu_history import Looking, finding_of
 from epochcast.analyzer.fleet.span_rows import SpanRows
 from epochcast.analyzer.fleet.stretches import Activity, worked
 from epochcast.analyzer.fleet.trace_rows import Piece, TraceRows
-from epochcast.analyzer.live.report import Device
+from epochcast.analyzer.telemetry.gpu_report import Device
 from epochcast.detector import Detection, detect
 from epochcast.regressor import load_catalog
 

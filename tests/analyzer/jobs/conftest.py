@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from epochcast.analyzer.jobs.advisor import Advisor
-from epochcast.analyzer.live.report import Report
+from epochcast.analyzer.telemetry.gpu_report import Report
 
 from . import made_reports
 

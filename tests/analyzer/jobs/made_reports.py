@@ -7,7 +7,7 @@ from dataclasses import replace
 from importlib.resources import files
 from typing import Any
 
-from epochcast.analyzer.live.report import Device, EpochRecord, Owner, Report
+from epochcast.analyzer.telemetry.gpu_report import Device, EpochRecord, Owner, Report
 from epochcast.detector import Cycle, unit_of
 from epochcast.regressor import Profile
 
@@ -16,7 +16,7 @@ BEGAN = 1_700_000_000.0
 
 def profile_of(gpu: str, epoch_s: float | None, unit: str | None = "epoch") -> Profile:
     """The example's profile on another GPU, with another epoch."""
-    example = files("epochcast.analyzer.service").joinpath("example_profile.json")
+    example = files("epochcast.analyzer.jobs").joinpath("example_profile.json")
     profile = Profile.from_json(json.loads(example.read_text(encoding="utf-8")))
     timed = epoch_s is not None
     return replace(

@@ -14,10 +14,10 @@ from epochcast.analyzer.job_result import JobQuestion
 from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.jobs.answers import JobPlan, PredictionAnswer, RecommendationAnswer
 from epochcast.analyzer.jobs.current_instance import rented
-from epochcast.analyzer.live.report import Device
 from epochcast.analyzer.profiles import Source
 from epochcast.analyzer.recommendation import Limits, Work
 from epochcast.analyzer.recommendations import Renting
+from epochcast.analyzer.telemetry.gpu_report import Device
 from epochcast.regressor import Gpu, Profile, load_catalog
 
 from .made_reports import profile_of

@@ -10,7 +10,7 @@ import pytest
 
 from epochcast.analyzer.jobs.grouping import Group, Known, group, grouped
 from epochcast.analyzer.jobs.phase import in_step
-from epochcast.analyzer.live.report import EpochRecord, Owner, Report
+from epochcast.analyzer.telemetry.gpu_report import EpochRecord, Owner, Report
 
 from .conftest import MakeReport
 from .made_reports import BEGAN

@@ -9,7 +9,7 @@ import pytest
 from epochcast.analyzer.jobs.answers import JobAnswer, JobPlan
 from epochcast.analyzer.jobs.grouping import Group
 from epochcast.analyzer.jobs.summary import sources_of, summed_up
-from epochcast.analyzer.live.report import Report
+from epochcast.analyzer.telemetry.gpu_report import Report
 from epochcast.detector import Cycle
 from epochcast.regressor import load_catalog
 

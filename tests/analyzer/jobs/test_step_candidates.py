@@ -11,7 +11,7 @@ import pytest
 from epochcast.analyzer.jobs.grouping import Known, group
 from epochcast.analyzer.jobs.phase import MOST_APART, in_step
 from epochcast.analyzer.jobs.step_candidates import StepCandidates
-from epochcast.analyzer.live.report import Report
+from epochcast.analyzer.telemetry.gpu_report import Report
 
 from .conftest import MakeReport
 from .made_reports import BEGAN

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from epochcast.analyzer.live.gpu_watch import GpuWatch
-from epochcast.analyzer.live.report import Device, EpochRecord, Report
 from epochcast.analyzer.live.state_store import GpuChange, StateStore
 from epochcast.analyzer.telemetry import Rows
+from epochcast.analyzer.telemetry.gpu_report import Device, EpochRecord, Report
 from epochcast.detector import Detection, detect
 from epochcast.detector.simulator import SimulatedTrace, simulate
 from epochcast.detector.stream import search

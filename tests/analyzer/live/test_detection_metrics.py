@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 from epochcast.analyzer.live.health import SourceStatus, WatcherHealth
 from epochcast.analyzer.live.metric_catalog import catalog
 from epochcast.analyzer.live.metrics import DetectionMetrics, View
-from epochcast.analyzer.live.report import EpochRecord, Report
+from epochcast.analyzer.telemetry.gpu_report import EpochRecord, Report
 from epochcast.detector import Cycle
 
 from .conftest import device

@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 
 from epochcast.analyzer.live.gpu_watch import GpuWatch, News
-from epochcast.analyzer.live.report import EpochRecord
 from epochcast.analyzer.profiles import profile_of
 from epochcast.analyzer.telemetry import Rows
+from epochcast.analyzer.telemetry.gpu_report import EpochRecord
 from epochcast.analyzer.trace import Trace
 from epochcast.detector import Detection, Epoch
 from epochcast.detector.simulator import SimulatedTrace, simulate, simulate_class

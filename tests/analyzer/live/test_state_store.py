@@ -9,8 +9,8 @@ import pytest
 
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.live.health import SourceStatus, WatcherHealth
-from epochcast.analyzer.live.report import SCHEMA, EpochRecord, Owner, Report
 from epochcast.analyzer.live.state_store import VERSION, GpuChange, StateStore
+from epochcast.analyzer.telemetry.gpu_report import SCHEMA, EpochRecord, Owner, Report
 from epochcast.regressor.profile import STATISTICS, Profile
 
 from .conftest import device

@@ -13,10 +13,10 @@ import pytest
 
 from epochcast.analyzer.live import polling
 from epochcast.analyzer.live import watcher as module
-from epochcast.analyzer.live.report import EpochRecord, Report
 from epochcast.analyzer.live.state_store import StateStore
 from epochcast.analyzer.live.watcher import Watcher
 from epochcast.analyzer.telemetry import NodeReport, Rows, TelemetryError
+from epochcast.analyzer.telemetry.gpu_report import EpochRecord, Report
 from epochcast.detector.simulator import SimulatedTrace, simulate
 from epochcast.regressor import Catalog
 

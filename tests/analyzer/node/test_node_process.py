@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from epochcast.analyzer.live.report import Report, epoch_from_json
+from epochcast.analyzer.telemetry.gpu_report import Report, epoch_from_json
 from epochcast.analyzer.trace import Trace, write_trace
 from epochcast.detector.simulator import SimulatedTrace, simulate
 

@@ -11,7 +11,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from epochcast.analyzer.jobs.advisor import Advisor
-from epochcast.analyzer.service.questions import example_profile
+from epochcast.analyzer.jobs.questions import example_profile
 
 from .conftest import fitted
 

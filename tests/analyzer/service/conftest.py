@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from starlette.testclient import TestClient
 
 from epochcast.analyzer.jobs.advisor import Advisor
-from epochcast.analyzer.live.report import Device, EpochRecord, Owner, Report
+from epochcast.analyzer.jobs.questions import example_profile
 from epochcast.analyzer.live.state_store import StateStore
 from epochcast.analyzer.plugins import Settings as PluginSettings
 from epochcast.analyzer.plugins.registry import Registry
@@ -18,8 +18,8 @@ from epochcast.analyzer.service.analysis import Analysis
 from epochcast.analyzer.service.app import create_app
 from epochcast.analyzer.service.config import LimitSettings, Settings
 from epochcast.analyzer.service.parts import Parts
-from epochcast.analyzer.service.questions import example_profile
 from epochcast.analyzer.service.workers import Workers
+from epochcast.analyzer.telemetry.gpu_report import Device, EpochRecord, Owner, Report
 from epochcast.regressor import Profile
 
 SLURM_JOB = "slurm-4711"

@@ -19,8 +19,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
+from epochcast.analyzer.jobs.questions import example_profile
 from epochcast.analyzer.service.parts import Parts
-from epochcast.analyzer.service.questions import example_profile
 from epochcast.analyzer.service.uploads import MOST_CELLS
 
 PARQUET = "application/vnd.apache.parquet"

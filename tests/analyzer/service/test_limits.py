@@ -15,11 +15,11 @@ from prometheus_client import CollectorRegistry
 from starlette.testclient import TestClient
 
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.jobs.questions import example_profile
 from epochcast.analyzer.service import limits as limits_module
 from epochcast.analyzer.service.app import create_app
 from epochcast.analyzer.service.auth import read_token
 from epochcast.analyzer.service.parts import Parts
-from epochcast.analyzer.service.questions import example_profile
 from epochcast.regressor.profile import METRICS, STATISTICS
 
 from .test_api import problem

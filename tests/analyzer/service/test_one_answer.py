@@ -14,12 +14,12 @@ from starlette.testclient import TestClient
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.live.gpu_watch import GpuWatch
-from epochcast.analyzer.live.report import Device
 from epochcast.analyzer.plugins.registry import Registry
 from epochcast.analyzer.service.app import create_app
 from epochcast.analyzer.service.config import Settings
 from epochcast.analyzer.service.workers import Workers
 from epochcast.analyzer.telemetry import Rows
+from epochcast.analyzer.telemetry.gpu_report import Device
 from epochcast.analyzer.trace import Trace, write_trace
 from epochcast.detector.simulator import SimulatedTrace, simulate, simulate_class
 

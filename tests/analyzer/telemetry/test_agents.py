@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from epochcast.analyzer.live.report import Owner
 from epochcast.analyzer.telemetry import Rows, TelemetryError, agents, endpoint
 from epochcast.analyzer.telemetry.agents import AgentSource
+from epochcast.analyzer.telemetry.gpu_report import Owner
 from epochcast.analyzer.telemetry.settings import AgentSettings
 
 

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.live.report import Device, Report
 from epochcast.analyzer.telemetry import TelemetryError, endpoint, node_addresses
+from epochcast.analyzer.telemetry.gpu_report import Device, Report
 from epochcast.analyzer.telemetry.node_addresses import NodeAddresses
 from epochcast.analyzer.telemetry.settings import NodeSettings
 from epochcast.analyzer.telemetry.sources import opened

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from epochcast.analyzer.live.report import Device, EpochRecord, Report, epoch_to_json
 from epochcast.analyzer.telemetry import TelemetryError, endpoint
+from epochcast.analyzer.telemetry.gpu_report import Device, EpochRecord, Report, epoch_to_json
 from epochcast.analyzer.telemetry.nodes import NodeSource
 from epochcast.analyzer.telemetry.settings import NodeSettings
 from epochcast.regressor.profile import Profile

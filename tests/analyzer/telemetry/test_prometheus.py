@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from epochcast.analyzer.live.report import Owner
 from epochcast.analyzer.telemetry import Rows, TelemetryError, endpoint, prometheus
+from epochcast.analyzer.telemetry.gpu_report import Owner
 from epochcast.analyzer.telemetry.prometheus import PrometheusSource
 from epochcast.analyzer.telemetry.prometheus_api import PrometheusApi, Series, TooManySamplesError
 from epochcast.analyzer.telemetry.prometheus_rows import table

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from epochcast.analyzer.jobs.advisor import Advisor
-from epochcast.analyzer.live.report import Report
 from epochcast.analyzer.live.state_store import StateStore
 from epochcast.analyzer.service.analysis import Analysis
 from epochcast.analyzer.service.config import Settings
+from epochcast.analyzer.telemetry.gpu_report import Report
 
 from ...jobs import made_reports
 

@@ -15,11 +15,11 @@ from epochcast.analyzer.job_result import JobQuestion, JobResult
 from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.jobs.answers import JobAnswer, JobPlan
 from epochcast.analyzer.live.health import SourceStatus, WatcherHealth
-from epochcast.analyzer.live.report import MOST_EPOCHS, EpochRecord, Owner, Report
 from epochcast.analyzer.live.state_store import StateStore
 from epochcast.analyzer.service import analysis as analysis_module
 from epochcast.analyzer.service.analysis import Analysis
 from epochcast.analyzer.service.config import Settings
+from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, EpochRecord, Owner, Report
 from epochcast.regressor import Profile
 
 from ...jobs.made_reports import BEGAN

@@ -11,9 +11,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from epochcast.analyzer.jobs.answers import JobPlan
 from epochcast.analyzer.live.metric_catalog import catalog
 from epochcast.analyzer.live.metrics import GONE_S
-from epochcast.analyzer.live.report import Owner
 from epochcast.analyzer.service.analysis import Analysis
 from epochcast.analyzer.service.job_metrics import JobMetrics
+from epochcast.analyzer.telemetry.gpu_report import Owner
 from epochcast.detector import Cycle
 
 from ...jobs.made_reports import BEGAN

@@ -7,8 +7,8 @@ import time
 from dataclasses import replace
 
 from epochcast.analyzer.live.health import SourceStatus, WatcherHealth
-from epochcast.analyzer.live.report import Device, EpochRecord, Owner, Report
 from epochcast.analyzer.live.state_store import StateStore
+from epochcast.analyzer.telemetry.gpu_report import Device, EpochRecord, Owner, Report
 from epochcast.detector import Cycle
 from epochcast.regressor.profile import Profile
 

@@ -12,11 +12,11 @@ import pytest
 from starlette.testclient import TestClient
 
 from epochcast.analyzer.jobs.answers import Savings
+from epochcast.analyzer.jobs.questions import example_profile
 from epochcast.analyzer.live.health import SourceStatus, WatcherHealth
-from epochcast.analyzer.live.report import Device, EpochRecord, Report
 from epochcast.analyzer.live.state_store import StateStore
 from epochcast.analyzer.service.analysis import Analysis
-from epochcast.analyzer.service.questions import example_profile
+from epochcast.analyzer.telemetry.gpu_report import Device, EpochRecord, Report
 from epochcast.detector import Cycle
 from epochcast.regressor import Profile
 
