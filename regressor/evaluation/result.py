@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
 from ..pairs import Pair, source_seconds, target_seconds
 from ..scoring import LEVEL, absolute_percentage_errors, score
@@ -190,4 +191,6 @@ def _without_nan(value: Any) -> Any:
         return {key: _without_nan(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_without_nan(item) for item in value]
+    if isinstance(value, BaseEstimator):  # a part of a recipe, among its parameters
+        return str(value)
     return None if isinstance(value, float) and math.isnan(value) else value

@@ -74,6 +74,13 @@ def test_one_corpus_for_each_gpu_is_as_good_as_one_of_all(
     assert apart["mape"] == pytest.approx(whole["mape"])
 
 
+def test_a_recipe_whose_parameters_are_estimators_answers_as_json(
+    table: pd.DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = answer(capsys, "--data", csv(table, tmp_path / "a.csv"), "--recipe", "extra-trees", "--seeds", "1")
+    assert found["n"] > 0 and "ExtraTreesRegressor(" in str(found["settings"]["parameters"])
+
+
 def test_all_recipes_that_cost_nothing_agree_with_themselves(
     table: pd.DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
