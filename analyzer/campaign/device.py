@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..agent_process import agent_process
 from ..errors import InputError
+from ..recording.agent_process import agent_process
 
 
 @dataclass(frozen=True)

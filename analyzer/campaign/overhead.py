@@ -22,11 +22,11 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 from scipy.stats import t as student
 
-from ..agent_client import AgentClient
-from ..agent_process import agent_process
 from ..errors import InputError
 from ..files import write_whole
-from ..record import DAEMON_URL
+from ..recording.agent_client import AgentClient
+from ..recording.agent_process import agent_process
+from ..recording.record import DAEMON_URL
 from .plan import Overhead
 from .recording import RunError, Training
 from .trainer_process import reason_of, trainer_command

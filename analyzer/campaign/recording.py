@@ -14,7 +14,7 @@ from typing import IO, Any
 from ..corpus import append_run
 from ..errors import AgentError, InputError
 from ..files import write_whole
-from ..record import Recording, record
+from ..recording.record import Recording, record
 from ..trace import read_trace
 from .device import Device
 from .plan import Workload

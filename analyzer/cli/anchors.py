@@ -11,8 +11,8 @@ from ...regressor import Predictor, load_catalog
 from ...regressor.anchors import Anchor, anchor_order, expected_seconds
 from ...regressor.calibration import FEWEST
 from ...regressor.pairs import make_pairs
+from ..corpus.training_data import load_training_data
 from ..errors import InputError
-from ..training_data import load_training_data
 from . import terminal
 from .tables import seconds_text, table
 

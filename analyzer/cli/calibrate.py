@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from ...regressor import Predictor, load_catalog
-from ..training_data import load_training_data
+from ..corpus.training_data import load_training_data
 from . import terminal
 from .calibrate_distributed import calibrate_distributed, is_distributed
 

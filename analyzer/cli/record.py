@@ -10,8 +10,8 @@ from pathlib import Path
 
 import click
 
-from ..record import NoSampleError
-from ..record import record as run_recorded
+from ..recording.record import NoSampleError
+from ..recording.record import record as run_recorded
 from . import terminal
 
 

@@ -15,7 +15,7 @@ from ..errors import InputError
 from ..labels import read_labels
 from ..profiles import profile_of
 from ..trace import Trace, read_trace
-from ..workloads import Workload, read_workload
+from .workloads import Workload, read_workload
 
 Device = Literal["gpu", "cpu"]
 

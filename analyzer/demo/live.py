@@ -13,8 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..agent_process import agent_process
 from ..errors import AgentError
+from ..recording.agent_process import agent_process
 from ..trace import Trace, write_trace
 
 _LEAD_S = 1.5  # sampled before the trainer starts and after it ends, so that the trace shows both

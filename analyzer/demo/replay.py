@@ -12,10 +12,10 @@ import pandas as pd
 
 from ...detector.evaluation import Labels
 from ...detector.simulator import simulate
-from ..agent_process import agent_process
 from ..errors import AgentError
 from ..files import write_whole
 from ..labels import labelled_traces
+from ..recording.agent_process import agent_process
 from ..trace import Trace, write_trace
 
 SPEED = 60.0

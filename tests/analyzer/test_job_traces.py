@@ -13,13 +13,13 @@ import pytest
 from epochcast.analyzer import job_traces, profiles
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.corpus.run import NoEpochsError, profile_beside
+from epochcast.analyzer.corpus.workloads import Workload
 from epochcast.analyzer.cycles import NO_STEP
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.instances import load_instances
 from epochcast.analyzer.job_traces import APART, read_job, usd_per_hour
 from epochcast.analyzer.profiles import profile_of
 from epochcast.analyzer.trace import Trace, read_trace, write_trace
-from epochcast.analyzer.workloads import Workload
 from epochcast.detector import Cycle, Detection, Job, JobDetection, detect
 from epochcast.detector.simulator.devices import DEVICES
 from epochcast.detector.simulator.draws import draw_training, uncropped

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from epochcast.analyzer.cli import main
+from epochcast.analyzer.corpus.training_data import load_training_data
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.trace import Trace, write_trace
-from epochcast.analyzer.training_data import load_training_data
 from epochcast.detector.simulator import simulate
 from epochcast.regressor import Catalog, load_catalog
 

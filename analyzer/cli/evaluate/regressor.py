@@ -80,7 +80,7 @@ def regressor(
     from ....regressor import RECIPES, Evaluation, evaluate, evaluate_split, load_catalog
     from ....regressor import InputError as RegressorInputError
     from ....regressor.evaluation import BASELINES
-    from ...training_data import load_training_data
+    from ...corpus.training_data import load_training_data
 
     if bool(data) == bool(train) or bool(train) != bool(test):
         raise InputError("give either --data PATH or both --train PATH and --test PATH")

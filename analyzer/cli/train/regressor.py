@@ -12,7 +12,7 @@ import click
 
 from ....regressor import PaperPredictor, Predictor, load_catalog
 from ....regressor.precision import Precision
-from ...training_data import load_training_data
+from ...corpus.training_data import load_training_data
 from .. import progress, terminal
 from ..precision import precision_option
 from ..recipe import Recipe, recipe_option

@@ -9,7 +9,6 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from epochcast.analyzer.agent_client import AgentClient
 from epochcast.analyzer.campaign import overhead as overhead_module
 from epochcast.analyzer.campaign import recording
 from epochcast.analyzer.campaign.device import Device
@@ -17,7 +16,8 @@ from epochcast.analyzer.campaign.overhead import MeasuredOverhead, append_overhe
 from epochcast.analyzer.campaign.plan import Overhead, Workload
 from epochcast.analyzer.campaign.recording import RunError, Training
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.record import Recording
+from epochcast.analyzer.recording.agent_client import AgentClient
+from epochcast.analyzer.recording.record import Recording
 from epochcast.analyzer.trace import Trace, write_trace
 
 GPU = Device("cuda:0", "Tesla T4", "GPU-b", "nvml")

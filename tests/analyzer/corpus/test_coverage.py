@@ -8,7 +8,7 @@ import pytest
 
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.corpus import append_run
-from epochcast.analyzer.training_data import load_training_data
+from epochcast.analyzer.corpus.training_data import load_training_data
 from epochcast.regressor import load_catalog, load_corpus
 
 RecordRun = Callable[..., tuple[Path, Path]]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..regressor import Catalog, Profile, load_corpus
-from ..regressor.corpora.run_table import table_file
-from .corpus.run import Run, profile_beside
-from .corpus.selection import on_known_gpus, union
-from .corpus.table import read_runs
-from .errors import InputError
-from .trace import read_trace
+from ...regressor import Catalog, Profile, load_corpus
+from ...regressor.corpora.run_table import table_file
+from ..errors import InputError
+from ..trace import read_trace
+from .run import Run, profile_beside
+from .selection import on_known_gpus, union
+from .table import read_runs
 from .workloads import read_workload
 
 _SUFFIXES = (".parquet", ".csv.gz", ".csv")

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .errors import InputError
-from .labels import read_label_file
+from ..errors import InputError
+from ..labels import read_label_file
 
 _MOST = 2**62  # what a table's whole numbers hold, with room
 

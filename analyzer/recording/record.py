@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
+from ..errors import AgentError, InputError
+from ..trace import Trace, write_trace
 from .agent_client import AgentClient, without_samples
 from .agent_process import agent_process
-from .errors import AgentError, InputError
 from .growing_trace import GrowingTrace
-from .trace import Trace, write_trace
 
 HOST = "host"  # the source of the machine's own trace
 DAEMON_URL = "http://127.0.0.1:9911"  # where a daemon of the default configuration listens

@@ -13,9 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from .errors import InputError
-from .files import write_whole
-from .trace import Trace, trace_of_csv
+from ..errors import InputError
+from ..files import write_whole
+from ..trace import Trace, trace_of_csv
 
 
 class _OnDisk(NamedTuple):

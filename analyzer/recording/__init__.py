@@ -1,0 +1,1 @@
+"""`epochcast record`: a command is run while an agent samples, and a trace of it written."""
