@@ -32,7 +32,7 @@ class JobQuestion:
 
     Attributes:
         targets: any names of GPUs; None: all of the catalogue.
-        work: the whole job, to answer for that too; left out, with a note, where no epochs were found.
+        work: the whole job, to answer for that too.
         gpus: of the job; None: as many as have a source, or as a profile says.
         target_gpus, batch_may_grow, need: as `predict_job` has them.
         samples_per_step, tokens_per_step: of all GPUs together, for the throughput.
@@ -128,7 +128,8 @@ def answer_job(
         of_job: sentences on how the sources came to be.
 
     Raises:
-        InputError: no source, all of them idle, not comparable, a GPU that is not known, or limits that cannot be kept.
+        InputError: no source, all of them idle, not comparable, a GPU that is not known, limits that cannot be kept, or a whole
+            job without seconds of an epoch.
     """
     if not read:
         raise InputError("a prediction needs the profile of at least one GPU; send one")
@@ -142,8 +143,10 @@ def answer_job(
     notes = [*said_once([(source.name, note) for source in sources for note in source.notes], len(read)), *of_job, *doubts]
     notes += [NO_STEP] if rate is None and any(per_step) else []
     if work is not None and slowest.profile.epoch_s is None:
-        notes.append(f"the time of the whole job is not known: {slowest.no_seconds}, so there are only ratios")
-        work = None
+        raise InputError(
+            f"{slowest.no_seconds}, so there are only ratios, and the time of the whole job needs seconds: record more of the "
+            "job, or leave the number of epochs out"
+        )
     names = None if question.targets is None else [catalog.resolve(name).name for name in question.targets]
     epochs = None if work is None else work.epochs
     grows = question.batch_may_grow

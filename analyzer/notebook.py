@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ from .profiles import Source, read_sources, with_precision
 from .recommendation import Limits, Objective, Work
 from .recommendations import Recommended, Renting
 from .trace import Trace, read_trace
-from .words import plain
+from .words import length, plain
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -39,8 +40,9 @@ class _Result(ABC):
         """Return a row for each thing that the result is about."""
 
     def _repr_html_(self) -> str:
+        first, *_ = repr(self).split("\n")
         table: str = self.to_frame().to_html(index=False, float_format="{:.4g}".format)
-        return table
+        return f"<p><b>{escape(first)}</b></p>{table}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -117,7 +119,7 @@ class Predictions(_Result):
         """Draw the ratio on every GPU with its 90 % interval."""
         from .figures import predictions_figure
 
-        answers = [answer.prediction for answer in self.result.answers]
+        answers = [answer.prediction for answer in self.result.answers if answer.fits is not False]
         return predictions_figure(answers, self.result.slowest.profile.gpu)
 
 
@@ -161,7 +163,7 @@ class Recommendations(_Result):
         return cost_figure(self.found.ranking.recommendations)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Job:
     """A job that was recorded on one GPU or several.
 
@@ -172,6 +174,16 @@ class Job:
 
     sources: tuple[Source, ...]
     notes: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        """A line on each GPU: where it was read from, its model, and what was found."""
+
+        def line(source: Source) -> str:
+            profile = source.profile
+            found = source.no_seconds if profile.epoch_s is None else f"{length(profile.epoch_s)} per {profile.unit}"
+            return f"{source.name}: {profile.gpu}{' (simulated)' * profile.simulated}, {found}"
+
+        return plain("\n".join(map(line, self.sources)))
 
     @property
     def epochs(self) -> Epochs:

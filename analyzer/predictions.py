@@ -30,6 +30,9 @@ _IDLE, _LITTLE = 0.005, 0.1
 # What `likely_precisions` assumes of FP32 code.
 _TF32 = "FP32 code counts as TF32 from Ampere on, the frameworks' default (TF32 off: --precision fp32)"
 
+# GPUs that a sentence names; of more it says how many, as each answer says whether it fits.
+_MOST_NAMED = 8
+
 _UNITS = ("epoch", "cycle", "step", None)  # from what says most
 
 
@@ -211,9 +214,10 @@ def of_memory(sources: Sequence[Source], answers: Sequence[Answer], need: Memory
     small, used = [answer.prediction.gpu for answer in answers if answer.fits is False], most_memory(sources)
     if not small:
         return []
+    gpus = ", ".join(small[:_MOST_NAMED]) + f" and {len(small) - _MOST_NAMED} more" * (len(small) > _MOST_NAMED)
     if need is not None or used is None:  # the user knows what it is
-        return [f"the job does not fit into {', '.join(small)}"]
-    return [f"the job has {used.bytes / GIB:.3g} GiB in use on a GPU and does not fit into {', '.join(small)}"]
+        return [f"the job does not fit into {gpus}"]
+    return [f"the job has {used.bytes / GIB:.3g} GiB in use on a GPU and does not fit into {gpus}"]
 
 
 def _answer(

@@ -138,8 +138,10 @@ def recommend_job(
     if on.instance is not None:
         as_it_is = [answer.prediction for answer in answers]
         now = recommend(as_it_is, [on.instance], predictor.catalog, job_of=job, limits=Limits(market=on.market), gpus=gpus)
-        current = now.cheapest and replace(now.cheapest, usd_per_hour=on.share * now.cheapest.usd_per_hour)
-    what = verdict(decision, current, objective, unit or "epoch", limits)
+        gpu = predictor.catalog[on.instance.gpu]
+        fits = None if need is None else need.fits(gpu, here=any(source.gpu == gpu for source in sources))
+        current = now.cheapest and replace(now.cheapest, usd_per_hour=on.share * now.cheapest.usd_per_hour, fits=fits)
+    what = verdict(decision, current, objective, unit or "epoch", limits, ranking.recommendations)
     notes = _notes(sources, ranking, need, on, limits, unit)
     old = stale(_decisive(decision, current), date.today())
     return Recommended(renting, ranking, decision, need, gpus, on, current, what, (*notes, *([old] if old else [])))

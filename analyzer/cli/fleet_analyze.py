@@ -175,7 +175,8 @@ def analyze(
         click.echo(json.dumps({**told, "out": str(out), "report": str(out / "report.html")}, indent=2))
     else:
         over = f", of which {run['taken_over']} were taken over from an earlier run" if run["taken_over"] else ""
-        terminal.say(f"{told['gpus']} GPUs, {told['jobs']} jobs, {told['failed']} of {run['traces']} traces failed{over}")
+        failed = f"{told['failed']} of {count(run['traces'], 'trace')} could not be analysed"
+        terminal.say(f"{count(told['gpus'], 'GPU')}, {count(told['jobs'], 'job')}, {failed}{over}")
         terminal.say(f"report: {out / 'report.html'}")
     return 1 if told["failed"] >= run["traces"] else 0
 

@@ -99,7 +99,6 @@ def predict(
         ),
         of_job=of_job,
     )
-    needs_seconds(result, epochs)
     explanations = _explanations(result) if explain else None
     if plot is not None:
         from ..figures import predictions_figure, save_figure
@@ -115,14 +114,6 @@ def predict(
         terminal.say(sentences(result, explanations, in_full=bool(targets)))
         terminal.notes(result.prediction_notes)
     return 0 if any(answer.fits is not False for answer in result.answers) else 1
-
-
-def needs_seconds(result: JobResult, epochs: int | None) -> None:
-    """Refuse ``--epochs`` where only ratios are known, with an InputError."""
-    if epochs is not None and result.profile.epoch_s is None:
-        raise InputError(
-            f"{result.slowest.no_seconds}, so there are only ratios, and --epochs needs seconds: record more of the job"
-        )
 
 
 def _explanations(result: JobResult) -> dict[str, list[Effect]]:

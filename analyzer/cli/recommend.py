@@ -22,7 +22,6 @@ from .batch import batch_may_grow_option
 from .old_names import spot_option
 from .per_step import per_step
 from .precision import precision_option
-from .predict import needs_seconds
 from .quantities import Duration, MemorySize
 from .recipe import Recipe, load_predictor, recipe_option
 from .recommend_text import job_title, recommend_text
@@ -156,7 +155,6 @@ def recommend(
         ),
         of_job=[*of_job, *of_prices],
     )
-    needs_seconds(result, epochs)
     found = result.recommended
     assert found is not None
     rows = found.ranking.recommendations

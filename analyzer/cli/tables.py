@@ -10,7 +10,8 @@ from ..words import TimeUnit, number, time_unit
 from .terminal import width
 
 _BETWEEN = 2
-_FIRST_TO_GO = ("priced", "cloud", "power", "energy per epoch", "rests on", "90 % interval")  # where there is no room for all
+# Where there is no room for all; what an answer costs and rests on stays longest.
+_FIRST_TO_GO = ("priced", "region", "cloud", "power", "energy per epoch", "energy", "per hour", "90 % interval", "rests on")
 _NARROWEST = 16  # of a column of prose
 
 

@@ -70,7 +70,7 @@ class FleetJob:
     @property
     def sure(self) -> bool:
         """Whether moving it is sure to save something."""
-        return self.whole and self.saving is not None and self.saving.sure
+        return self.whole and self.answer.epoch_s is not None and self.saving is not None and self.saving.sure
 
     @property
     def advice(self) -> VerdictAnswer | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from ..basis import by_data_sheet
-from .experiment import Decision
-from .rank import Limits, Objective, cost_of, missed, time_of
+from .experiment import Decision, Rival
+from .rank import Limits, Objective, Reason, cost_of, missed, time_of
 from .recommendation import Recommendation
 
 Action = Literal["stay", "move", "measure", "choose", "none"]
@@ -18,6 +19,9 @@ LEAST_SAVING = 0.05
 
 # By choice: a verdict says what it costs by the other objective from here on.
 _MUCH = 1.2
+
+# By choice, as our intervals hold nine of ten: a limit is kept with some certainty.
+_LIKELY = 0.9
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,12 @@ class Verdict:
 
 
 def verdict(
-    decision: Decision | None, now: Recommendation | None, objective: Objective, unit: str, limits: Limits | None = None
+    decision: Decision | None,
+    now: Recommendation | None,
+    objective: Objective,
+    unit: str,
+    limits: Limits | None = None,
+    rows: Sequence[Recommendation] = (),
 ) -> Verdict:
     """Weigh the best instance against what the job runs on now.
 
@@ -50,18 +59,19 @@ def verdict(
         objective: cost or time.
         unit: epoch, step or cycle, of a run that would decide.
         limits: that what it runs on now may break.
+        rows: all instances that qualify, best first.
     """
     if decision is None:
         return Verdict("none", "No instance qualifies", "each one breaks a limit or is too small; loosen a limit")
     best, better = decision.first, "cheaper" if objective == "cost" else "faster"
     if now is None:
         superlative = "cheapest" if objective == "cost" else "fastest"
-        return Verdict("choose", f"{_name(best)} is the {superlative}", "what the job runs on now has no price to compare with")
+        probably = "" if decision.sure else "probably "
+        why = "what the job runs on now has no price to compare with"
+        return Verdict("choose", f"{_name(best)} is {probably}the {superlative}", why)
     broken = None if limits is None else missed(now, limits)
     if broken is not None:
-        chance = best.deadline_chance if broken == "deadline" else best.budget_chance
-        keeps = f"it keeps the {broken} with a chance of {_percent(chance or 0.0)} %"
-        return Verdict("move", f"Move to {_name(best)}: {_name(now)} breaks the {broken}", keeps)
+        return _instead(best, now, broken, rows)
     low, high = _saved(best, now, objective)
     experiment = decision.experiment
     tests = [run for run in experiment.runs if run.recommendation.hardware != now.hardware] if experiment else []
@@ -70,19 +80,23 @@ def verdict(
         why = _no_better(decision, now, better)
         if experiment is not None and experiment.worth and tests:
             return Verdict("measure", f"Cannot tell yet: {first} first", f"{why}, and a test run saves more than it costs")
-        return Verdict("stay", f"Stay on {_name(now)}", why)
+        stay = "Stay" if _rival(decision, now) is None else "Probably stay"
+        return Verdict("stay", f"{stay} on {_name(now)}", why)
     if best.fits is None:
         doubt = "if the job fits into its memory, which is not known"
         return Verdict("measure", f"Cannot tell yet: try {_name(best)} first", f"{_range(low, high, objective)}, {doubt}")
     sheet = "; that rests on its data sheet, as nothing was measured there" * by_data_sheet(best.prediction.route)
+    if low > 0 and now.seconds is None:
+        why = f"by the ratio alone, {_range(low, high, objective)}{sheet}"
+        return Verdict("measure", "Cannot tell yet: record until epochs show", why)
     if low > 0:
         ratio, price = best.prediction.ratio, best.usd_per_hour / now.usd_per_hour
         same = best.instance.place == now.instance.place
         do = f"Use all GPUs of {_name(best)}" if same else f"Move to {_name(best)}"
         return Verdict(
             "move",
-            f"{do}: {_percent(low)} to {_percent(high)} % {better}{_price_of_it(best, now, objective)}",
-            f"the job takes {_times(ratio)} the time there, at {_times(price)} the price{sheet}",
+            f"{do}: {_saving(low, high, objective)}{_price_of_it(best, now, objective)}",
+            f"the job takes {_times(ratio)} the time there, at {_times(price)} the price per hour{sheet}",
         )
     if experiment is not None and not experiment.worth:
         why = f"{_range(low, high, objective)}{sheet}; a test run would cost more than it saves"
@@ -93,20 +107,51 @@ def verdict(
     return Verdict("measure", f"Cannot tell yet: {first} first", f"{_range(low, high, objective)}{sheet}")
 
 
+def _instead(best: Recommendation, now: Recommendation, broken: Reason, rows: Sequence[Recommendation]) -> Verdict:
+    """What to do where the job cannot stay: the best that keeps the limit with some certainty, not by half a chance."""
+    if broken not in ("deadline", "budget"):
+        why = "the job needs more than a GPU there has"
+        return Verdict("move", f"Move to {_name(best)}: {_name(now)} has too little memory", why)
+    keeps = "finishing in time" if broken == "deadline" else "staying within the budget"
+    breaks = f"{_name(now)} would {'miss the deadline' if broken == 'deadline' else 'exceed the budget'}"
+
+    def chance(row: Recommendation) -> float:
+        return (row.deadline_chance if broken == "deadline" else row.budget_chance) or 0.0
+
+    safe = next((row for row in (best, *rows) if chance(row) >= _LIKELY), None)
+    if safe is None:
+        why = f"{breaks}, and there the chance of {keeps} is {_percent(chance(best))} %"
+        return Verdict("measure", f"Cannot tell yet: measure {_name(best)} first", why)
+    why = f"the chance of {keeps} there is {_percent(chance(safe))} %"
+    if _place(safe) != _place(best):
+        why += f"; on {_name(best)} it is {_percent(chance(best))} %"
+    return Verdict("move", f"Move to {_name(safe)}: {breaks}", why)
+
+
+def _saving(low: float, high: float, objective: Objective) -> str:
+    share = f"{_percent(low)} to {_percent(high)} %"
+    return f"{share} cheaper" if objective == "cost" else f"takes {share} less time"
+
+
 def _price_of_it(best: Recommendation, now: Recommendation, objective: Objective) -> str:
     """What is lost by the other objective, where that is much: nobody wants a job that is cheaper and never ends."""
-    other, what = (time_of, "in {} the time") if objective == "cost" else (cost_of, "for {} the cost")
+    other, what = (time_of, "in {} the time") if objective == "cost" else (cost_of, "at {} the cost")
     factor = other(best) / other(now)
     return f", {what.format(_times(factor))}" if factor >= _MUCH else ""
 
 
 def _no_better(decision: Decision, now: Recommendation, better: str) -> str:
     """Why to stay, and what has a chance to be better all the same."""
-    rival = next((one for one in decision.rivals if one.recommendation.hardware != now.hardware), None)
+    rival = _rival(decision, now)
     if rival is None:
         return f"nothing else is more than {_percent(LEAST_SAVING)} % {better}"
     chance = f"{_name(rival.recommendation)} has a chance of {_percent(rival.chance)} %"
     return f"nothing else is expected to be more than {_percent(LEAST_SAVING)} % {better}, though {chance} to be {better}"
+
+
+def _rival(decision: Decision, now: Recommendation) -> Rival | None:
+    """What has a chance to be better than the first, on other hardware than now."""
+    return next((one for one in decision.rivals if one.recommendation.hardware != now.hardware), None)
 
 
 def _saved(best: Recommendation, now: Recommendation, objective: Objective) -> tuple[float, float]:

@@ -294,6 +294,9 @@ class Analysis:
         try:
             renting = replace(self._advisor.renting, machines=question.machines, on=question.on)
             asked = replace(_planned(question.plan), gpus=question.gpus, renting=renting)
+            if asked.work is not None and slowest_of(question.sources).profile.epoch_s is None:
+                asked = replace(asked, work=None)
+                notes.append("the time of the whole job is not known as long as its epochs are not")
             result = self._advisor.answer(question.sources, asked)
             prediction, recommendation = prediction_answer(result), recommendation_answer(result)
         except ValueError as error:  # the InputError of any room

@@ -20,6 +20,10 @@ _OF_NOTEBOOKS = ("Epochs", "Job", "Predictions", "Recommendations", "detect", "r
 __all__ = ["Epochs", "Job", "Predictions", "Recommendations", "__version__", "detect", "read"]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def __getattr__(name: str) -> Any:
     if name in _OF_NOTEBOOKS:  # with pandas and more, which `epochcast --help` can do without
         from .analyzer import notebook

@@ -29,7 +29,7 @@ def test_no_line_of_a_table_is_wider_than_the_terminal(columns: int, monkeypatch
 def test_columns_are_left_out_in_order_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
     _wide(monkeypatch, 40)
     assert tables.table(HEADER, [ROW]) == (
-        "instance     region     time  USD\ng4dn.xlarge  us-east-1  6 s   0.000877\n(no room for: cloud, 90 % interval)"
+        "instance     time  USD\ng4dn.xlarge  6 s   0.000877\n(no room for: cloud, region, 90 %\ninterval)"
     )
 
 

@@ -75,7 +75,8 @@ def test_a_job_of_26_gib_fits_neither_a_t4_nor_a_k80(file: Callable[[Profile], s
     fits = {one["gpu"]: one["fits"] for one in answer["predictions"]}
     assert not fits["T4"] and not fits["K80"] and fits["A100 SXM4 40GB"] and fits["H100 SXM5"]
     (said,) = (one for one in answer["notes"] if one.startswith(note))
-    assert {"T4", "K80"} <= set(said.removeprefix(note).split(", ")) == {gpu for gpu, yes in fits.items() if yes is False}
+    small = [gpu for gpu, yes in fits.items() if yes is False]
+    assert said == f"{note}{', '.join(small[:8])} and {len(small) - 8} more"
     assert main(["predict", path]) == 0
     table = capsys.readouterr().out.partition("\ngpu ")[2]
     assert "\nH100 SXM5 " in table and "\nT4 " not in table and "\nK80 " not in table, "no seconds where it does not run"

@@ -37,14 +37,14 @@ def said(
 def test_moves_where_all_of_the_interval_saves() -> None:
     answer = said(row("A10G", 0.5, 1.0))
     assert (answer.action, answer.text) == ("move", "Move to aws with-A10G (A10G): 40 to 58 % cheaper")
-    assert answer.why == "the job takes 0.5 times the time there, at 1 times the price"
-    assert said(row("A10G", 0.5, 2.0), objective="time").text == "Move to aws with-A10G (A10G): 40 to 58 % faster"
+    assert answer.why == "the job takes 0.5 times the time there, at 1 times the price per hour"
+    assert said(row("A10G", 0.5, 2.0), objective="time").text == "Move to aws with-A10G (A10G): takes 40 to 58 % less time"
 
 
 def test_what_it_costs_by_the_other_objective_is_said_with_it() -> None:
     slow, dear = said(row("K80", 3.0, 0.2)), said(row("A10G", 0.5, 4.0), objective="time")
     assert slow.text == "Move to aws with-K80 (K80): 28 to 50 % cheaper, in 3 times the time"
-    assert dear.text == "Move to aws with-A10G (A10G): 40 to 58 % faster, for 2 times the cost"
+    assert dear.text == "Move to aws with-A10G (A10G): takes 40 to 58 % less time, at 2 times the cost"
 
 
 def test_what_rests_on_a_data_sheet_says_so() -> None:
@@ -61,7 +61,7 @@ def test_stays_where_nothing_saves_enough(others: tuple[Recommendation, ...]) ->
 
 def test_staying_names_what_may_be_better_all_the_same() -> None:
     answer = said(row("A10G", 1.1, 1.0, width=1.5))
-    assert (answer.action, answer.text) == ("stay", "Stay on aws with-T4 (T4)")
+    assert (answer.action, answer.text) == ("stay", "Probably stay on aws with-T4 (T4)")
     assert answer.why.startswith(
         "nothing else is expected to be more than 5 % cheaper, though aws with-A10G (A10G) has a chance of 3"
     )
@@ -96,16 +96,33 @@ def test_what_stays_is_no_saving_and_is_not_uncertain() -> None:
     assert said(best).text == "Move to aws with-A10G (A10G): 20 to 29 % cheaper"
 
 
-def test_what_breaks_a_limit_now_has_to_move() -> None:
-    dearer = replace(row("A10G", 0.5, 4.0), deadline_chance=0.55)
-    decision = decide([dearer], "cost")
-    answer = verdict(decision, NOW, "cost", "epoch", Limits(deadline_s=60.0))
+def test_what_misses_a_limit_moves_to_what_keeps_it_with_some_certainty() -> None:
+    half = replace(row("A10G", 0.5, 4.0), deadline_chance=0.55)
+    likely = replace(row("L40S", 0.3, 8.0), deadline_chance=0.96)
+    limits = Limits(deadline_s=60.0)
+    answer = verdict(decide([half, likely], "cost"), NOW, "cost", "epoch", limits, [half, likely])
     assert answer == Verdict(
         "move",
-        "Move to aws with-A10G (A10G): aws with-T4 (T4) breaks the deadline",
-        "it keeps the deadline with a chance of 55 %",
+        "Move to aws with-L40S (L40S): aws with-T4 (T4) would miss the deadline",
+        "the chance of finishing in time there is 96 %; on aws with-A10G (A10G) it is 55 %",
     )
-    assert verdict(decision, NOW, "cost", "epoch", Limits(deadline_s=200.0)).action == "stay"
+    alone = verdict(decide([half], "cost"), NOW, "cost", "epoch", limits, [half])
+    assert (alone.action, alone.text) == ("measure", "Cannot tell yet: measure aws with-A10G (A10G) first")
+    assert "would miss the deadline, and there the chance of finishing in time is 55 %" in alone.why
+    assert verdict(decide([half], "cost"), NOW, "cost", "epoch", Limits(deadline_s=200.0)).action == "stay"
+
+
+def test_a_job_that_does_not_fit_where_it_runs_does_not_stay() -> None:
+    larger = row("A100", 0.9, 3.0)
+    answer = verdict(decide([larger], "cost"), replace(NOW, fits=False), "cost", "epoch", Limits(), [larger])
+    assert answer.text == "Move to aws with-A100 (A100): aws with-T4 (T4) has too little memory"
+
+
+def test_a_ratio_alone_moves_nobody() -> None:
+    ratios = [replace(one, seconds=None) for one in (NOW, row("A10G", 0.5, 1.0))]
+    answer = verdict(decide([ratios[1], ratios[0]], "cost"), ratios[0], "cost", "epoch")
+    assert (answer.action, answer.text) == ("measure", "Cannot tell yet: record until epochs show")
+    assert answer.why == "by the ratio alone, there the job would cost 40 to 58 % less"
 
 
 def test_more_gpus_of_the_same_instance() -> None:

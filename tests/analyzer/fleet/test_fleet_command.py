@@ -63,4 +63,4 @@ def test_nothing_that_could_be_analysed_is_exit_1(tmp_path: Path, capsys: pytest
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.csv").write_text("no,trace\n1,2\n")
     assert main(["fleet", "analyze", str(tmp_path / "in"), "--out", str(tmp_path / "out"), "--processes", "1"]) == 1
-    assert "1 of 1 traces failed" in capsys.readouterr().out
+    assert "1 of 1 trace could not be analysed" in capsys.readouterr().out

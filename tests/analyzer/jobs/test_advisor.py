@@ -117,8 +117,9 @@ def test_no_instance_qualifies_and_why(advisor: Advisor) -> None:
 
 def test_epochs_of_a_job_without_seconds_are_not_silently_dropped(advisor: Advisor) -> None:
     ratio_only = profile_of("T4", None)
-    assert any("only ratios" in note for note in predicted(advisor, [ratio_only], work=Work(9)).notes)
-    assert any("only ratios" in note for note in recommended(advisor, [ratio_only], work=Work(9)).notes)
+    for asked in (predicted, recommended):
+        with pytest.raises(InputError, match="only ratios, and the time of the whole job needs seconds"):
+            asked(advisor, [ratio_only], work=Work(9))
 
 
 def test_settings_that_no_instance_fits_are_refused_at_the_start(advisor: Advisor) -> None:
