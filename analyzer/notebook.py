@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import pandas as pd
 
@@ -210,7 +210,7 @@ class Job:
         Raises:
             InputError: a GPU is not known, or there is nothing to predict from.
         """
-        names = [targets] if isinstance(targets, str) else targets
+        names = None if targets is None else _several(targets)
         result = answer_job(
             self.sources,
             _predictor(),
@@ -232,8 +232,8 @@ class Job:
         epochs: int | None = None,
         deadline: float | str | None = None,
         budget: float | None = None,
-        clouds: Sequence[str] = (),
-        regions: Sequence[str] = (),
+        clouds: str | Sequence[str] = (),
+        regions: str | Sequence[str] = (),
         spot: bool = False,
         data_parallel: bool = False,
     ) -> Recommendations:
@@ -244,7 +244,11 @@ class Job:
         Raises:
             InputError: a limit that cannot be kept or read.
         """
-        limits = Limits(_seconds(deadline), budget, regions, clouds, "spot" if spot else "on-demand")
+        if objective not in get_args(Objective):
+            raise InputError(f"the objective is {objective!r}; choose from {', '.join(get_args(Objective))}")
+        if budget is not None and not isinstance(budget, int | float):
+            raise InputError(f"the budget is {budget!r}; give USD as a number")
+        limits = Limits(_seconds(deadline), budget, _several(regions), _several(clouds), "spot" if spot else "on-demand")
         question = JobQuestion(
             work=None if epochs is None else Work(epochs), renting=Renting(objective, limits, data_parallel=data_parallel)
         )
@@ -261,6 +265,9 @@ def read(*paths: str | Path, gpu: str | None = None, precision: Precision | None
     """
     if not paths:
         raise InputError("read needs the path of a trace or a profile")
+    for path in paths:
+        if not isinstance(path, str | Path):
+            raise InputError(f"read takes paths, and this is a {type(path).__name__}; a table goes to epochcast.detect")
     sources, notes = read_sources([str(path) for path in paths], load_catalog(), gpu)
     return Job(tuple(with_precision(source, precision) for source in sources), tuple(notes))
 
@@ -278,6 +285,10 @@ def detect(telemetry: pd.DataFrame | str | Path) -> Epochs:
     else:
         trace = read_trace(str(telemetry))
     return Epochs(find_epochs(trace.time, trace.metrics()), trace)
+
+
+def _several(names: str | Sequence[str]) -> Sequence[str]:
+    return [names] if isinstance(names, str) else names
 
 
 @cache

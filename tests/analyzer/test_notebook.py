@@ -87,3 +87,20 @@ def test_bad_input_is_one_sentence(trace: Path) -> None:
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = epochcast.nothing
     assert os.fspath(trace)
+
+
+def test_what_it_cannot_take_is_one_sentence(trace: Path) -> None:
+    job = epochcast.read(trace)
+    assert {row.instance.cloud for row in job.recommend(clouds="aws").found.ranking.recommendations} == {"aws"}
+    for objective, budget, says in (("money", None, "choose from cost, time"), ("cost", "5 USD", "give USD as a number")):
+        with pytest.raises(ValueError, match=says):
+            job.recommend(objective=objective, budget=budget)  # type: ignore[arg-type]
+    for path in (pd.DataFrame(), [str(trace)]):
+        with pytest.raises(ValueError, match="read takes paths"):
+            epochcast.read(path)  # type: ignore[arg-type]
+
+
+def test_a_job_shows_what_it_is(trace: Path) -> None:
+    assert repr(epochcast.read(trace)) == f"{trace}: T4 (simulated), 6.13 s per epoch"
+    assert {"read", "detect"} <= set(dir(epochcast))
+    assert "<b>" in epochcast.read(trace).recommend()._repr_html_()
