@@ -39,7 +39,7 @@ class Limits:
     """What clients may take.
 
     ``connections``: requests that are answered at once, each by a thread. ``waiting``: connections that may wait for a thread;
-    the next one is told to come back. ``request_s``: seconds for a connection's request (handshake and headers), however slowly
+    the next one gets 503. ``request_s``: seconds for a connection's request (handshake and headers), however slowly
     they drip; waiting for a thread does not count. ``answer_s``: seconds for its answer, however slowly it is taken.
     ``silence_s``: seconds in which not one byte is taken.
     """
@@ -263,7 +263,7 @@ class _AnswerHandler(ServerHandler):
     headers: Headers
     request_handler: WSGIRequestHandler
     http_version = "1.1"
-    # An answer of unknown length goes in chunks: its end must be told from being cut off.
+    # An answer of unknown length goes in chunks: its end must differ from a cut.
     _chunked = False
 
     def cleanup_headers(self) -> None:

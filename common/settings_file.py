@@ -37,7 +37,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def remedy(name: str, known: Sequence[str], prefix: str = "") -> str:
-    """The end of a sentence about a name that nobody knows; ``prefix`` stands before each of the ``known``."""
+    """The end of a sentence about an unknown name; ``prefix`` precedes each of the ``known``."""
     from difflib import get_close_matches  # a program that starts well does not load it
 
     close = get_close_matches(name, known, n=1)

@@ -17,7 +17,7 @@ from .largest import Largest
 
 _HOURS_PER_MONTH = 730.0
 
-# A month is told of a day at least, and where traces cover this share of the GPUs' time; else it would be made of gaps.
+# A month is shown only for a day or more, and where traces cover this share of the GPUs' time; else it would be made of gaps.
 _LEAST_HOURS = 24.0
 _LEAST_COVERAGE = 0.5
 

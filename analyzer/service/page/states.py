@@ -76,7 +76,7 @@ def of_source(source: Mapping[str, Any]) -> State:
 
 
 def of_service(health: Health, gpus: Iterable[GpuAnswer], now: float) -> State:
-    """The service itself; without telemetry of now it is not well, whatever its processes say."""
+    """The service itself; without telemetry of now it is not well, even if its processes run."""
     if health.status == "ok" and (said := no_telemetry(gpus, now)):
         return State("quiet", "no telemetry", said)
     words: dict[str, tuple[Kind, str]] = {
