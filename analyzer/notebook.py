@@ -19,13 +19,13 @@ from ..detector import Detection
 from ..detector import detect as find_epochs
 from ..regressor import Predictor, load_catalog
 from ..regressor.precision import Precision
+from .answers.job_result import JobQuestion, JobResult, answer_job
+from .answers.recommendations import Recommended, Renting
+from .answers.sources import Source, read_sources, with_precision
 from .errors import InputError
 from .instances import Instance, load_instances
-from .job_result import JobQuestion, JobResult, answer_job
-from .profiles import Source, read_sources, with_precision
 from .recommendation import Limits, Objective, Work
-from .recommendations import Recommended, Renting
-from .trace import Trace, read_trace
+from .traces.trace import Trace, read_trace
 from .words import length, plain
 
 if TYPE_CHECKING:

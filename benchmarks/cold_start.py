@@ -19,7 +19,7 @@ from statistics import median
 import pandas as pd
 from docs_page import Page, markdown_table
 
-from epochcast.analyzer.trace import Trace, write_trace
+from epochcast.analyzer.traces.trace import Trace, write_trace
 from epochcast.detector.simulator import simulate
 
 SAMPLES = 6000

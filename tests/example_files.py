@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from epochcast.analyzer.jobs.questions import example_profile
-from epochcast.analyzer.trace import Trace, write_trace
+from epochcast.analyzer.answers.question_schema import example_profile
+from epochcast.analyzer.traces.trace import Trace, write_trace
 from epochcast.detector.simulator import simulate
 from epochcast.regressor import Profile
 

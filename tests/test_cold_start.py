@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from epochcast.analyzer.trace import Trace, write_trace
+from epochcast.analyzer.traces.trace import Trace, write_trace
 
 HEAVY = (
     *("numpy", "pandas", "pyarrow", "scipy", "sklearn", "catboost", "matplotlib", "torch", "pydantic", "requests", "jinja2"),

@@ -15,9 +15,9 @@ import pandas as pd
 
 from ..csv_text import parse_csv
 from ..errors import InputError
-from ..timestamps import unix_seconds
 from .device_table import DeviceTable
 from .labelled_series import tables_of_series
+from .timestamps import unix_seconds
 
 _EXCEL = re.compile(r"^sep=.\r?\n")  # the first line of a download for Excel
 _HEADER = re.compile(r'^"?Time"?\s*,')

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from ..csv_text import parse_csv
 from ..errors import InputError
-from ..timestamps import unix_seconds
 from .device_table import DeviceTable
+from .timestamps import unix_seconds
 
 MIB = 2.0**20
 

@@ -15,7 +15,7 @@ from ..corpus import append_run
 from ..errors import AgentError, InputError
 from ..files import write_whole
 from ..recording.record import Recording, record
-from ..trace import read_trace
+from ..traces.trace import read_trace
 from .device import Device
 from .plan import Workload
 from .trainer_process import reason_of, trainer_command

@@ -13,12 +13,12 @@ import click
 from ...detector import METHODS, Detection, Epoch, JobDetection, Stretch
 from ...detector import detect as find_epochs
 from ...detector.confidence import SURE
-from ..cycles import NO_STEP, Throughput, cycle_lines, second_job, throughput, waits
-from ..cycles import rates as rates_of
+from ..answers.cycles import NO_STEP, Throughput, cycle_lines, second_job, throughput, waits
+from ..answers.cycles import rates as rates_of
+from ..answers.reasons import REASONS, no_answer
 from ..errors import InputError
-from ..job_traces import APART, detect_together, read_job, shows, usd_of
-from ..reasons import REASONS, no_answer
-from ..trace import Trace, path_of
+from ..traces.job_traces import APART, detect_together, read_job, shows, usd_of
+from ..traces.trace import Trace, path_of
 from ..words import clock as utc
 from ..words import count, number
 from . import terminal

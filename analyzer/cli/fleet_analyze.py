@@ -139,13 +139,13 @@ def analyze(
     if until is not None and until > time.time() and path.startswith(("http://", "https://")):
         # What comes until then would be missing from the answer, and a later run would take that over.
         raise InputError(f"--to {until:.0f} is still to come; give a time that has passed")
+    from ..answers.advisor import Advisor
     from ..fleet.analyze import analyze as analyze_fleet
     from ..fleet.execution import FleetError
     from ..fleet.findings_store import alone_in
     from ..fleet.gpu_history import Looking
     from ..fleet.places import read_places
     from ..fleet.traces_of import traces_of
-    from ..jobs.advisor import Advisor
     from ..recommendation import Limits
 
     limits = Limits(None, None, regions, clouds, "spot" if spot else "on-demand")

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..backends.occupancy.counted_occupancy import OCCUPANCY, counted_span, counted_timeline, utilisation_metric
 from ..backends.occupancy.launch.timeline import bin_edges
-from ..trace import SCHEMA, read_trace
+from ..traces.trace import SCHEMA, read_trace
 from .tables import seconds_text
 
 _BEGINS = (b"PAR1", f'# {{"schema": "{SCHEMA}"'.encode())

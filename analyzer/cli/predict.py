@@ -10,10 +10,10 @@ from ...regressor import Predictor, load_catalog
 from ...regressor.explain import Effect
 from ...regressor.explain import explain as explain_ratio
 from ...regressor.precision import Precision
+from ..answers.job_result import JobQuestion, JobResult, answer_job
+from ..answers.sources import read_sources, with_precision
 from ..errors import InputError
 from ..instances import load_instances
-from ..job_result import JobQuestion, JobResult, answer_job
-from ..profiles import read_sources, with_precision
 from ..recommendation import Work
 from . import terminal
 from .batch import batch_may_grow_option
@@ -107,7 +107,7 @@ def predict(
         figure = predictions_figure(fitting, result.profile.gpu)
         save_figure(figure, plot, simulated=result.simulated)
     if as_json:
-        from ..job_json import prediction_answer
+        from ..answers.job_json import prediction_answer
 
         click.echo(prediction_answer(result, explanations).model_dump_json(indent=2))
     else:

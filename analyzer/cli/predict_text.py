@@ -8,11 +8,11 @@ from ...regressor import Prediction, Profile
 from ...regressor.estimate import Estimate
 from ...regressor.explain import DATA_SHEETS, Effect
 from ...regressor.job import Job
-from ..basis import basis
-from ..cycles import RATES, Throughput, rates
-from ..job_result import JobResult
-from ..predictions import Answer
-from ..profiles import Source
+from ..answers.cycles import RATES, Throughput, rates
+from ..answers.job_result import JobResult
+from ..answers.predictions import Answer
+from ..answers.sources import Source
+from ..recommendation.basis import basis
 from ..words import TimeUnit, number, time_unit
 from .tables import interval_text, seconds_text, table, with_prefix
 

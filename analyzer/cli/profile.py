@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from ...regressor import load_catalog
+from ..answers.sources import read_source
 from ..files import write_whole
-from ..profiles import read_source
 from . import terminal
 
 

@@ -9,14 +9,14 @@ import click
 
 from ...regressor import load_catalog
 from ...regressor.precision import Precision
+from ..answers.job_result import JobQuestion, answer_job
+from ..answers.recommendations import Renting
+from ..answers.sources import read_sources, with_precision
 from ..errors import InputError
 from ..instances import load_instances
-from ..job_result import JobQuestion, answer_job
-from ..profiles import read_sources, with_precision
 from ..recommendation import Limits, MemoryNeed, Objective, Work
 from ..recommendation.memory_fit import GIB
 from ..recommendation.skypilot import resources_yaml
-from ..recommendations import Renting
 from . import terminal
 from .batch import batch_may_grow_option
 from .old_names import spot_option
@@ -168,7 +168,7 @@ def recommend(
 
         save_figure(relative_figure(rows, result.profile.gpu), plot_relative, simulated=result.simulated)
     if as_json:
-        from ..job_json import recommendation_answer
+        from ..answers.job_json import recommendation_answer
 
         click.echo(recommendation_answer(result).model_dump_json(indent=2))
         return 0 if rows else 1

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ..trace import path_of, read_traces, write_trace
+from ..traces.trace import path_of, read_traces, write_trace
 from . import terminal
 
 

@@ -17,8 +17,8 @@ from ...regressor import Catalog
 from ..adapters import tensorboard_events, wandb_run
 from ..adapters.logged_run import LoggedRun
 from ..errors import InputError
-from ..labels import TRACES
-from ..trace import Trace, read_traces, traces_of_tables, write_trace
+from ..traces.labels import TRACES
+from ..traces.trace import Trace, read_traces, traces_of_tables, write_trace
 from .merge import copy_file, make_folder
 from .run import NoEpochsError, Run, read_run
 from .table import add_run

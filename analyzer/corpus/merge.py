@@ -14,7 +14,7 @@ from pathlib import Path
 from ...regressor.corpora.run_table import FILE_NAME, table_file
 from ..errors import InputError
 from ..files import write_whole
-from ..labels import TRACES
+from ..traces.labels import TRACES
 from .run import Run
 from .selection import union
 from .table import locked, read_runs, write_runs

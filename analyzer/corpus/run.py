@@ -11,10 +11,10 @@ from ...regressor import Catalog, Profile
 from ...regressor.corpora.run_table import profile_row, row_profile
 from ...regressor.precision import precision_of
 from ...regressor.summary import summarise
+from ..answers.sources import profile_of
 from ..errors import InputError
-from ..labels import read_labels
-from ..profiles import profile_of
-from ..trace import Trace, read_trace
+from ..traces.labels import read_labels
+from ..traces.trace import Trace, read_trace
 from .workloads import Workload, read_workload
 
 Device = Literal["gpu", "cpu"]

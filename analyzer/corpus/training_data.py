@@ -8,7 +8,7 @@ from pathlib import Path
 from ...regressor import Catalog, Profile, load_corpus
 from ...regressor.corpora.run_table import table_file
 from ..errors import InputError
-from ..trace import read_trace
+from ..traces.trace import read_trace
 from .run import Run, profile_beside
 from .selection import on_known_gpus, union
 from .table import read_runs

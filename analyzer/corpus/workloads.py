@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from ..labels import read_label_file
+from ..traces.labels import read_label_file
 
 _MOST = 2**62  # what a table's whole numbers hold, with room
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from ...detector import Detection
 from ...detector.evaluation import TOLERANCE, Labels, period_error, score_trace
-from ..reasons import REASONS
-from ..trace import Trace
+from ..answers.reasons import REASONS
+from ..traces.trace import Trace
 
 
 def compare(trace: Trace, labels: Labels, found: Detection) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from ..errors import AgentError
 from ..recording.agent_process import agent_process
-from ..trace import Trace, write_trace
+from ..traces.trace import Trace, write_trace
 
 _LEAD_S = 1.5  # sampled before the trainer starts and after it ends, so that the trace shows both
 _SETTLE_S = 0.3  # the last ticks are in the agent's ring three ticks later at the latest

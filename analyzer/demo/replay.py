@@ -14,9 +14,9 @@ from ...detector.evaluation import Labels
 from ...detector.simulator import simulate
 from ..errors import AgentError
 from ..files import write_whole
-from ..labels import labelled_traces
 from ..recording.agent_process import agent_process
-from ..trace import Trace, write_trace
+from ..traces.labels import labelled_traces
+from ..traces.trace import Trace, write_trace
 
 SPEED = 60.0
 _SEED = 7

@@ -18,14 +18,14 @@ from ...detector import InputError as DetectorInputError
 from ...detector import detect
 from ...regressor import InputError as RegressorInputError
 from ...regressor import Prediction, Predictor, load_catalog
+from ..answers.job_result import JobQuestion, answer_job
+from ..answers.recommendations import Renting
+from ..answers.sources import Source, source_of
 from ..errors import AgentError, InputError
 from ..figures import cost_figure, detection_figure, predictions_figure
 from ..files import write_whole
 from ..instances import load_instances
-from ..job_result import JobQuestion, answer_job
-from ..labels import read_labels
-from ..profiles import Source, source_of
-from ..recommendations import Renting
+from ..traces.labels import read_labels
 from .comparison import compare
 from .live import TrainerError, record_training
 from .replay import SPEED, gpu_trace, replay_trace

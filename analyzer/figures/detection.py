@@ -21,8 +21,8 @@ from matplotlib.ticker import EngFormatter
 from numpy.typing import NDArray
 
 from ...detector import Detection, Epoch, Job, Stretch
-from ..reasons import no_answer
-from ..trace import Trace
+from ..answers.reasons import no_answer
+from ..traces.trace import Trace
 from ..words import length as in_words
 from .scores import candidates_panel, has_candidates, has_template, score_panels, template_panel
 from .series import draw_series

@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ..answers.advisor import Advisor
 from ..errors import InputError
-from ..jobs.advisor import Advisor
 from .answers_of_fleet import write_answers
 from .execution import Workers, in_batches, worked_on
 from .finding import Failure, Finding

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from ... import __version__
+from ..answers.advisor import Advisor
 from ..errors import InputError
 from ..files import write_whole
-from ..jobs.advisor import Advisor
 from ..plain_json import plain, plain_json
 from .finding import Failure, Finding
 from .fleet_jobs import FleetJob, jobs_of

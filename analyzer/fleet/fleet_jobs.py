@@ -1,6 +1,6 @@
 """The jobs of a fleet: which GPUs worked together, and what is predicted of each job.
 
-The same grouping, prediction and recommendation as the service's (``analyzer/jobs``), over history instead of the present.
+The same grouping, prediction and recommendation as the service's (`jobs`, `answers`), over history instead of the present.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from ..job_json import prediction_answer, recommendation_answer
-from ..job_result import JobQuestion, JobResult
-from ..jobs.advisor import Advisor
-from ..jobs.answers import JobAnswer, JobPlan, VerdictAnswer
-from ..jobs.current_instance import rented
+from ..answers.advisor import Advisor
+from ..answers.answer_schema import JobAnswer, JobPlan, VerdictAnswer
+from ..answers.job_json import prediction_answer, recommendation_answer
+from ..answers.job_result import JobQuestion, JobResult
+from ..answers.predictions import comparable
+from ..answers.sources import Source, slowest_of
+from ..instances.rented import rented
 from ..jobs.grouping import Group, grouped
 from ..jobs.phase import LEAST_EPOCHS, MOST_APART
 from ..jobs.summary import sources_of, summed_up
-from ..predictions import comparable
-from ..profiles import Source, slowest_of
 from ..telemetry.gpu_report import Report
 from .savings import Saving, saving_of
 from .spans_by_start import FleetSpan, SpansByStart

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..jobs.advisor import Advisor
-from ..jobs.current_instance import rented
-from ..static_gpu import gpu_of
+from ..answers.advisor import Advisor
+from ..instances.rented import rented
 from ..telemetry.gpu_report import Device
+from ..traces.static_gpu import gpu_of
 
 
 @dataclass(frozen=True)

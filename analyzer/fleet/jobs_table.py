@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...detector import cycle_of
-from ..cycles import waits
-from ..jobs.answers import JobAnswer
+from ..answers.answer_schema import JobAnswer
+from ..answers.cycles import waits
 from .fleet_jobs import FleetJob
 
 

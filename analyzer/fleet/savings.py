@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..jobs.answers import InstanceAnswer, RecommendationAnswer
+from ..answers.answer_schema import InstanceAnswer, RecommendationAnswer
 from ..recommendation.verdict import LEAST_SAVING
 
 _HOUR_S = 3600.0

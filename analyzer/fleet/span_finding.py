@@ -11,10 +11,10 @@ from ...detector import Detection, detect
 from ...detector import InputError as DetectorError
 from ...regressor import Catalog
 from ...regressor.profile import METRICS, Profile
-from ..cycles import second_job
-from ..profile_of_detection import LEAST_CONFIDENCE, profile_of_detection
-from ..static_gpu import gpu_of
+from ..answers.cycles import second_job
+from ..answers.detected_profile import LEAST_CONFIDENCE, profile_of_detection
 from ..telemetry.gpu_report import MOST_EPOCHS, Device, EpochRecord, Report
+from ..traces.static_gpu import gpu_of
 from .finding import Span
 from .span_rows import SpanRows
 from .stretches import Stretch

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ..csv_text import numeric_column, one_line
 from ..errors import InputError
-from ..trace import PANDAS_INDEX, PARQUET_KEY, parse_metadata, table_of_csv
+from ..traces.trace import PANDAS_INDEX, PARQUET_KEY, parse_metadata, table_of_csv
 
 Array = NDArray[np.float64]
 

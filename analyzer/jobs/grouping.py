@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from itertools import chain, count
 from zlib import crc32
 
-from ..cycles import sharing
+from ..answers.answer_schema import Grouping
+from ..answers.cycles import sharing
 from ..telemetry.gpu_report import Device, Owner, Report
-from .answers import Grouping
 from .phase import in_step
 from .step_candidates import StepCandidates
 

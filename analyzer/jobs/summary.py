@@ -10,15 +10,15 @@ from ...detector import elected
 from ...detector.confidence import ANSWERS
 from ...detector.methods.track.regimes import DIFFERENT
 from ...regressor import Catalog, Profile
-from ..cycles import NO_STEP, throughput
-from ..job_result import said_once
-from ..predictions import comparable
-from ..profile_of_detection import LEAST_CONFIDENCE
-from ..profiles import Source, notes_on
-from ..static_gpu import gpu_of
+from ..answers.answer_schema import GpuAnswer, JobAnswer, JobPlan, PredictionAnswer, RecommendationAnswer
+from ..answers.cycles import NO_STEP, throughput
+from ..answers.detected_profile import LEAST_CONFIDENCE
+from ..answers.job_result import said_once
+from ..answers.predictions import comparable
+from ..answers.sources import Source, notes_on
 from ..telemetry.gpu_report import Device, Report, Verdict
+from ..traces.static_gpu import gpu_of
 from ..words import length, plain
-from .answers import GpuAnswer, JobAnswer, JobPlan, PredictionAnswer, RecommendationAnswer
 from .grouping import Group
 
 # Of GPUs that keep pace, one whose epochs take so much longer than the others' stands out.

@@ -14,10 +14,10 @@ from ...detector.stream import Stream
 from ...detector.stream.work import hole_s
 from ...regressor import Catalog
 from ...regressor.profile import METRICS, Profile
-from ..profile_of_detection import LEAST_CONFIDENCE, profile_of_detection
-from ..static_gpu import gpu_of
+from ..answers.detected_profile import LEAST_CONFIDENCE, profile_of_detection
 from ..telemetry import Rows
 from ..telemetry.gpu_report import MOST_EPOCHS, Device, EpochRecord, Owner, Report
+from ..traces.static_gpu import gpu_of
 from .epoch_matching import same, superseded
 from .stream_metrics import PREFERENCE, chosen
 from .thinned_samples import ThinnedSamples

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from ..job_json import prediction_answer
-from ..job_result import JobQuestion
-from ..jobs.answers import PredictionAnswer
-from ..jobs.questions import PredictionQuestion
+from ..answers.answer_schema import PredictionAnswer
+from ..answers.job_json import prediction_answer
+from ..answers.job_result import JobQuestion
+from ..answers.question_schema import PredictionQuestion
 from ..recommendation import Work
 from . import Settings
 
 if TYPE_CHECKING:
-    from ..jobs.advisor import Advisor
+    from ..answers.advisor import Advisor
 
 
 class BlackBox:
@@ -35,7 +35,7 @@ class BlackBox:
     def answer(self, question: PredictionQuestion) -> PredictionAnswer:
         """Answer as ``POST /api/v1/predictions`` does; raises InputError."""
         if self._advisor is None:
-            from ..jobs.advisor import Advisor
+            from ..answers.advisor import Advisor
 
             own = self._settings
             self._advisor = Advisor.load(model=own.model, gpus=own.gpus, prices=own.prices)

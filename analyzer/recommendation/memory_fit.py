@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ...regressor import Gpu, Profile
-
-if TYPE_CHECKING:
-    from ..profiles import Source
 
 GIB = 2.0**30
 
@@ -50,9 +45,3 @@ def memory_need(profile: Profile, gpu: Gpu) -> MemoryNeed | None:
     free = profile.metrics.get("memory_free")
     whole = gpu.memory if free is None else used["max"] + free["min"]
     return MemoryNeed(used["max"], reserved=used["max"] >= _RESERVED * whole)
-
-
-def most_memory(sources: Sequence[Source]) -> MemoryNeed | None:
-    """What the job takes on the GPU that it fills most; None where no source tells."""
-    needs = [need for source in sources if (need := memory_need(source.profile, source.gpu)) is not None]
-    return max(needs, key=lambda need: need.bytes, default=None)

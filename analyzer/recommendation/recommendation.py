@@ -7,8 +7,8 @@ from typing import Any
 
 from ...regressor import Prediction
 from ...regressor.estimate import Estimate
-from ..basis import by_data_sheet
 from ..instances import Instance, Market
+from .basis import by_data_sheet
 from .whole_job import WholeJob
 
 _HOUR_S = 3600.0

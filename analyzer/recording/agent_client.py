@@ -12,7 +12,7 @@ from requests.adapters import HTTPAdapter
 from urllib3.util import Retry
 
 from ..errors import AgentError, InputError
-from ..trace import Trace
+from ..traces.trace import Trace
 
 SAMPLES_SCHEMA = "epochcast.samples/v1"
 GPUS_SCHEMA = "epochcast.gpus/v1"

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ..errors import InputError
 from ..files import write_whole
-from ..trace import Trace, trace_of_csv
+from ..traces.trace import Trace, trace_of_csv
 
 
 class _OnDisk(NamedTuple):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ..errors import AgentError, InputError
-from ..trace import Trace, write_trace
+from ..traces.trace import Trace, write_trace
 from .agent_client import AgentClient, without_samples
 from .agent_process import agent_process
 from .growing_trace import GrowingTrace

@@ -14,25 +14,25 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
+from ..answers.advisor import Advisor
+from ..answers.answer_schema import GpuAnswer, JobAnswer, JobPlan, PredictionAnswer, RecommendationAnswer
+from ..answers.job_json import prediction_answer, recommendation_answer
+from ..answers.job_result import JobQuestion
+from ..answers.recommendations import Renting
+from ..answers.sources import Source, slowest_of
 from ..errors import InputError
 from ..instances import Market
-from ..job_json import prediction_answer, recommendation_answer
-from ..job_result import JobQuestion
-from ..jobs.advisor import Advisor
-from ..jobs.answers import GpuAnswer, JobAnswer, JobPlan, PredictionAnswer, RecommendationAnswer
-from ..jobs.current_instance import Rented, rented
+from ..instances.rented import Rented, rented
 from ..jobs.grouping import Group, group
 from ..jobs.summary import gpu_answer, sources_of, summed_up
 from ..live.metrics import GONE_S
 from ..live.state_store import StateStore
-from ..profiles import Source, slowest_of
 from ..recommendation import Limits, Objective, Work
-from ..recommendations import Renting
 from ..telemetry.gpu_report import MOST_EPOCHS, Device, Report
 from . import health
-from .answers import Health
 from .config import Settings
 from .job_record import JobRecord
+from .schema import Health
 
 log = logging.getLogger(__name__)
 

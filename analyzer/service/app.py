@@ -10,7 +10,6 @@ from starlette.middleware import Middleware
 
 from ... import __version__
 from . import problems
-from .answers import Problem
 from .auth import Auth
 from .known_parameters import only_known
 from .limits import Limits
@@ -18,6 +17,7 @@ from .page.routes import router as page
 from .parts import Parts
 from .request_metrics import Counted, RequestMetrics
 from .routes import backends, gpus, jobs, operation, questions, tables, traces
+from .schema import Problem
 from .security_headers import SecurityHeaders
 
 _DESCRIPTION = """How long a training job would take on every other GPU, and what it would cost, from hardware telemetry alone.

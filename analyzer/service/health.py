@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from ... import __version__
 from ..live.health import SourceStatus, WatcherHealth
-from .answers import Health
+from .schema import Health
 
 # The watcher tells every second how it is.
 _LATE_S = 60.0

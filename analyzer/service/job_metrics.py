@@ -10,7 +10,7 @@ from prometheus_client import Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from ..jobs.answers import InstanceAnswer, JobAnswer
+from ..answers.answer_schema import InstanceAnswer, JobAnswer
 from ..live.metric_catalog import catalog
 from .analysis import Analysis, Snapshot
 

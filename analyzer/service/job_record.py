@@ -7,7 +7,7 @@ import logging
 from dataclasses import dataclass
 from typing import Any
 
-from ..jobs.answers import JobAnswer
+from ..answers.answer_schema import JobAnswer
 from ..jobs.grouping import Known
 from ..telemetry.gpu_report import Report
 

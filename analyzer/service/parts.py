@@ -17,7 +17,7 @@ from .config import Settings
 from .workers import Workers
 
 if TYPE_CHECKING:
-    from ..jobs.advisor import Advisor
+    from ..answers.advisor import Advisor
     from .analysis import Analysis
 
 

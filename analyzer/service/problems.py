@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Match
 
-from .answers import Problem
+from .schema import Problem
 from .workers import WorkersBusyError
 
 log = logging.getLogger(__name__)

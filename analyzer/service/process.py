@@ -18,9 +18,9 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from ..answers.advisor import Advisor
 from ..errors import InputError
 from ..files import write_whole
-from ..jobs.advisor import Advisor
 from ..live.metric_catalog import catalog
 from ..live.metrics import GONE_S, DetectionMetrics, View
 from ..live.state_lock import alone_with

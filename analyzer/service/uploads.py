@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 
 from ...detector import detect
 from ...regressor import load_catalog
+from ..answers.sources import Source, source_of
 from ..csv_text import one_line
 from ..errors import InputError
-from ..profiles import Source, source_of
-from ..trace import Trace, trace_of_csv, trace_of_table
+from ..traces.trace import Trace, trace_of_csv, trace_of_table
 
 Kind = Literal["parquet", "csv"]
 

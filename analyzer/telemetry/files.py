@@ -67,7 +67,7 @@ class FilesSource:
 
     def _read(self, path: Path) -> Rows | None:
         # pandas and pyarrow: only where files are read.
-        from ..trace import read_trace
+        from ..traces.trace import read_trace
 
         trace = read_trace(path)
         time = trace.time

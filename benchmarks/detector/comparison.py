@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from epochcast.analyzer.files import write_whole
-from epochcast.analyzer.labels import labelled_traces, mlperf_runs
+from epochcast.analyzer.traces.labels import labelled_traces, mlperf_runs
 from epochcast.detector import METHODS
 from epochcast.detector.evaluation import RESOLVED, Labels, TraceScore, evaluate_trace, macro_average, period_error, summarise
 from epochcast.detector.simulator import CLASSES, simulate, simulate_class

@@ -23,8 +23,8 @@ from matplotlib.figure import Figure
 from epochcast.analyzer.figures import detection_figure
 from epochcast.analyzer.figures.series import draw_series
 from epochcast.analyzer.figures.style import BLUE, GREEN, ORANGE, drawing
-from epochcast.analyzer.labels import labelled_traces, read_labels
-from epochcast.analyzer.trace import Trace, read_trace
+from epochcast.analyzer.traces.labels import labelled_traces, read_labels
+from epochcast.analyzer.traces.trace import Trace, read_trace
 from epochcast.detector import Detection, InputError, detect
 from epochcast.detector.confidence import ANSWERS
 from epochcast.detector.evaluation import Labels, TraceScore, score_trace

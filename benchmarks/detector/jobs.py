@@ -33,7 +33,7 @@ from comparison import SHARED
 from numpy.typing import NDArray
 
 from epochcast import detector
-from epochcast.analyzer.labels import labelled_traces, read_label_file
+from epochcast.analyzer.traces.labels import labelled_traces, read_label_file
 from epochcast.detector import detect
 from epochcast.detector.confidence import ANSWERS
 from epochcast.detector.evaluation import TOLERANCE, boundary_f1

@@ -7,7 +7,7 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from epochcast.analyzer.labels import labelled_traces
+from epochcast.analyzer.traces.labels import labelled_traces
 from epochcast.detector.evaluation.run import evaluate_trace
 from epochcast.detector.evaluation.scores import TraceScore
 

@@ -19,7 +19,7 @@ import pandas as pd
 from comparison import SHARED
 from numpy.typing import NDArray
 
-from epochcast.analyzer.labels import labelled_traces
+from epochcast.analyzer.traces.labels import labelled_traces
 from epochcast.detector import detect
 from epochcast.detector.evaluation import Labels, score_trace
 from epochcast.detector.simulator import CLASSES, simulate_class

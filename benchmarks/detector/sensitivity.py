@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from scipy.signal import find_peaks
 
 from epochcast.analyzer.figures.style import BLUE, GREEN, ORANGE, drawing
-from epochcast.analyzer.labels import mlperf_runs
+from epochcast.analyzer.traces.labels import mlperf_runs
 from epochcast.detector import InputError, detect
 from epochcast.detector.evaluation import Labels, evaluate_trace
 from epochcast.detector.simulator import CLASSES, simulate, simulate_class

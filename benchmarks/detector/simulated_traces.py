@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 
 from epochcast.analyzer.files import write_whole
-from epochcast.analyzer.trace import Trace, write_trace
+from epochcast.analyzer.traces.trace import Trace, write_trace
 from epochcast.detector.simulator import CLASSES, SimulatedTrace, simulate_class
 
 

@@ -10,8 +10,8 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from epochcast.analyzer.labels import labelled_traces
-from epochcast.analyzer.trace import write_trace
+from epochcast.analyzer.traces.labels import labelled_traces
+from epochcast.analyzer.traces.trace import write_trace
 
 EVERY = (2, 4, 8)
 

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
+from epochcast.analyzer.answers.advisor import Advisor
 from epochcast.analyzer.fleet.answers_of_fleet import write_answers
 from epochcast.analyzer.fleet.finding import Finding, Span
 from epochcast.analyzer.fleet.findings_store import FindingsStore
-from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, Device, EpochRecord
 
 _LATEST_S = 3600.0

@@ -10,10 +10,10 @@ import argparse
 
 import numpy as np
 
+from epochcast.analyzer.answers.detected_profile import profile_of_detection
 from epochcast.analyzer.fleet.simulated.gpu_trace import draw_recording, readings
 from epochcast.analyzer.fleet.simulated.job_timelines import draw_job, on_gpu
 from epochcast.analyzer.fleet.stragglers import straggler_of
-from epochcast.analyzer.profile_of_detection import profile_of_detection
 from epochcast.analyzer.telemetry.gpu_report import Device, Report
 from epochcast.detector.simulator.devices import DEVICES
 from epochcast.regressor import load_catalog

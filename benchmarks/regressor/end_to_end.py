@@ -18,7 +18,7 @@ import pandas as pd
 from public_pairs import DATA, SEED, header, line, report
 from simulated_rows import AMBIGUOUS, SLOW, TELEMETRY, SimulatedRow, simulate_row
 
-from epochcast.analyzer.profiles import profile_of
+from epochcast.analyzer.answers.sources import profile_of
 from epochcast.detector.simulator import CLASSES
 from epochcast.regressor import Catalog, Predictor, Profile, load_catalog, load_corpus
 from epochcast.regressor.pairs import Pair, actual_ratio, make_pairs

@@ -12,8 +12,8 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 
-from epochcast.analyzer.profiles import profile_of
-from epochcast.analyzer.trace import Trace
+from epochcast.analyzer.answers.sources import profile_of
+from epochcast.analyzer.traces.trace import Trace
 from epochcast.detector.simulator import CLASSES, simulate_class
 from epochcast.regressor import Catalog, load_catalog
 

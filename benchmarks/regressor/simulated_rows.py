@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from epochcast.analyzer.trace import Trace, make_trace
+from epochcast.analyzer.traces.trace import Trace, make_trace
 from epochcast.detector.simulator import CLASSES
 from epochcast.detector.simulator.scenario import Job, Scenario, observe
 from epochcast.detector.simulator.trace import SimulatedTrace

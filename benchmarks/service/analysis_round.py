@@ -18,8 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from epochcast.analyzer.jobs.advisor import Advisor
-from epochcast.analyzer.jobs.questions import example_profile
+from epochcast.analyzer.answers.advisor import Advisor
+from epochcast.analyzer.answers.question_schema import example_profile
 from epochcast.analyzer.live.state_store import StateStore
 from epochcast.analyzer.service import analysis as analysis_module
 from epochcast.analyzer.service.analysis import Analysis

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from starlette.testclient import TestClient
 
-from epochcast.analyzer.jobs.questions import example_profile
+from epochcast.analyzer.answers.question_schema import example_profile
 from epochcast.analyzer.service.app import create_app
 from epochcast.analyzer.service.config import LimitSettings, Settings
 from epochcast.analyzer.service.process import build

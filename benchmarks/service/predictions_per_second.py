@@ -27,7 +27,7 @@ from typing import Any
 import httpx2
 import numpy as np
 
-from epochcast.analyzer.jobs.questions import example_profile
+from epochcast.analyzer.answers.question_schema import example_profile
 from epochcast.regressor import Profile, load_catalog
 
 PATH = "/api/v1/predictions"

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from epochcast.analyzer.trace import Trace, write_trace
+from epochcast.analyzer.traces.trace import Trace, write_trace
 from epochcast.detector.simulator import SimulatedTrace, simulate
 
 HOURS = 2.0

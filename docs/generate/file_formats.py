@@ -11,11 +11,11 @@ from markdown import code, head, prose, table
 from pydantic import BaseModel
 from type_names import type_name
 
-from epochcast.analyzer import trace
+from epochcast.analyzer.answers.answer_schema import JobAnswer, PredictionAnswer, RecommendationAnswer
 from epochcast.analyzer.corpus.run import OWN_COLUMNS, Run
 from epochcast.analyzer.instances.price_table import load_instances
-from epochcast.analyzer.jobs.answers import JobAnswer, PredictionAnswer, RecommendationAnswer
 from epochcast.analyzer.telemetry import gpu_report as report
+from epochcast.analyzer.traces import trace
 from epochcast.detector.evaluation.labels import Labels
 from epochcast.regressor import Gpu, Profile
 from epochcast.regressor.corpora import run_table

@@ -11,8 +11,8 @@ import pytest
 
 from epochcast.analyzer.adapters import mlperf_power
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.labels import labelled_traces, mlperf_runs
-from epochcast.analyzer.trace import Trace, read_trace
+from epochcast.analyzer.traces.labels import labelled_traces, mlperf_runs
+from epochcast.analyzer.traces.trace import Trace, read_trace
 
 MIB = 2.0**20
 

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from epochcast.analyzer.answers.reasons import REASONS
 from epochcast.analyzer.cli import main
-from epochcast.analyzer.reasons import REASONS
-from epochcast.analyzer.trace import Trace, write_trace
+from epochcast.analyzer.traces.trace import Trace, write_trace
 from epochcast.detector import Detection, Epoch, Reason, Stretch
 from epochcast.detector.simulator import simulate
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from epochcast.analyzer.cli import main
-from epochcast.analyzer.trace import Trace, write_trace
+from epochcast.analyzer.traces.trace import Trace, write_trace
 from epochcast.detector.simulator import simulate
 
 

@@ -10,17 +10,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from epochcast.analyzer.answers.advisor import Advisor
+from epochcast.analyzer.answers.answer_schema import PredictionAnswer, RecommendationAnswer
+from epochcast.analyzer.answers.detected_profile import profile_of_detection
+from epochcast.analyzer.answers.job_json import prediction_answer, recommendation_answer
+from epochcast.analyzer.answers.job_result import JobQuestion
+from epochcast.analyzer.answers.question_schema import example_profile
+from epochcast.analyzer.answers.recommendations import Renting
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.job_json import prediction_answer, recommendation_answer
-from epochcast.analyzer.job_result import JobQuestion
-from epochcast.analyzer.jobs.advisor import Advisor
-from epochcast.analyzer.jobs.answers import PredictionAnswer, RecommendationAnswer
-from epochcast.analyzer.jobs.questions import example_profile
-from epochcast.analyzer.profile_of_detection import profile_of_detection
 from epochcast.analyzer.recommendation.memory_fit import GIB
-from epochcast.analyzer.recommendations import Renting
-from epochcast.analyzer.trace import Trace, write_trace
+from epochcast.analyzer.traces.trace import Trace, write_trace
 from epochcast.detector import Cycle, Detection, Epoch
 from epochcast.regressor import Profile
 from epochcast.regressor.profile import RATIOS, STATISTICS

@@ -18,7 +18,7 @@ from epochcast.analyzer.demo.report import write_report
 from epochcast.analyzer.figures import cost_figure, detection_figure, page_svg, predictions_figure
 from epochcast.analyzer.instances import load_instances
 from epochcast.analyzer.recommendation import recommend
-from epochcast.analyzer.trace import Trace
+from epochcast.analyzer.traces.trace import Trace
 from epochcast.detector import Detection, Epoch
 from epochcast.detector.evaluation import Labels
 from epochcast.regressor import Prediction, load_catalog

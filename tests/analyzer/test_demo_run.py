@@ -16,8 +16,8 @@ from epochcast.analyzer.demo import live, replay, run
 from epochcast.analyzer.demo.live import TrainerError, record_training
 from epochcast.analyzer.demo.replay import find_gpu_recording, gpu_trace, replay_trace
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.labels import read_labels
-from epochcast.analyzer.trace import Trace, read_trace, write_trace
+from epochcast.analyzer.traces.labels import read_labels
+from epochcast.analyzer.traces.trace import Trace, read_trace, write_trace
 from epochcast.detector.evaluation import Labels
 from epochcast.detector.simulator import simulate
 

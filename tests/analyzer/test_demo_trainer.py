@@ -10,7 +10,7 @@ import pytest
 
 from epochcast.analyzer.demo import cnn_numpy, images, trainer
 from epochcast.analyzer.demo.cnn_numpy import NumpyNetwork, initial_parameters
-from epochcast.analyzer.labels import read_labels
+from epochcast.analyzer.traces.labels import read_labels
 
 
 def doubles(size: int, seed: int) -> NumpyNetwork:

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from epochcast.analyzer.profiles import profile_of
-from epochcast.analyzer.trace import Trace
+from epochcast.analyzer.answers.sources import profile_of
+from epochcast.analyzer.traces.trace import Trace
 from epochcast.detector.simulator import simulate_class
 from epochcast.regressor import Catalog, Predictor, load_catalog, load_corpus
 from epochcast.regressor.intervals import Interval

@@ -14,7 +14,7 @@ import pytest
 
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.trace import Trace, read_traces
+from epochcast.analyzer.traces.trace import Trace, read_traces
 
 Read = Callable[[str], list[Trace]]
 START = 1_700_000_000.0

@@ -15,7 +15,7 @@ from epochcast.analyzer.cli import main
 from epochcast.analyzer.figures import detection_figure, save_figure
 from epochcast.analyzer.figures.scores import score_panels
 from epochcast.analyzer.figures.series import draw_series
-from epochcast.analyzer.trace import Trace, write_trace
+from epochcast.analyzer.traces.trace import Trace, write_trace
 from epochcast.detector import Detection, Epoch, Job, Stretch, detect
 
 

@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 
 from epochcast.analyzer.cli import main
-from epochcast.analyzer.trace import read_trace
+from epochcast.analyzer.traces.trace import read_trace
 
 from ..processes import Process
 

@@ -10,16 +10,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from epochcast.analyzer import job_traces, profiles
+from epochcast.analyzer.answers import sources
+from epochcast.analyzer.answers.cycles import NO_STEP
+from epochcast.analyzer.answers.sources import profile_of
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.corpus.run import NoEpochsError, profile_beside
 from epochcast.analyzer.corpus.workloads import Workload
-from epochcast.analyzer.cycles import NO_STEP
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.instances import load_instances
-from epochcast.analyzer.job_traces import APART, read_job, usd_per_hour
-from epochcast.analyzer.profiles import profile_of
-from epochcast.analyzer.trace import Trace, read_trace, write_trace
+from epochcast.analyzer.traces import job_traces
+from epochcast.analyzer.traces.job_traces import APART, read_job, usd_per_hour
+from epochcast.analyzer.traces.trace import Trace, read_trace, write_trace
 from epochcast.detector import Cycle, Detection, Job, JobDetection, detect
 from epochcast.detector.simulator.devices import DEVICES
 from epochcast.detector.simulator.draws import draw_training, uncropped
@@ -99,7 +100,7 @@ def found(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
     true = detect(trace.time, trace.metrics())
 
     def changed(**changes: object) -> Path:
-        for place in ("profiles.detect", "cli.detect.find_epochs"):
+        for place in ("answers.sources.detect", "cli.detect.find_epochs"):
             monkeypatch.setattr(f"epochcast.analyzer.{place}", lambda *_, **__: replace(true, **changes))
         return folder / "run.gpu0.parquet"
 
@@ -140,13 +141,13 @@ def test_predictions_are_of_the_gpus_that_do_the_job(folder: Path, run: Run) -> 
 
 def test_each_gpu_gets_the_cycle_of_the_job(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two GPUs that are alone too unsure to give seconds give those of the job, which is sure."""
-    together = profiles.detect_together
+    together = sources.detect_together
 
     def unsure(named: Any) -> JobDetection:
         found = together(named)
         return replace(found, gpus=tuple(replace(one, confidence=0.65, cycles=()) for one in found.gpus))
 
-    monkeypatch.setattr(profiles, "detect_together", unsure)
+    monkeypatch.setattr(sources, "detect_together", unsure)
     answer = run("predict", folder, "--target", "A10G")
     assert [one["epoch_s"] for one in answer["gpus"]] == pytest.approx([12.0, 12.0], rel=0.05)
 

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 import epochcast
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.trace import Trace, write_trace
+from epochcast.analyzer.traces.trace import Trace, write_trace
 from epochcast.detector.simulator import simulate
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "use-from-python.md"

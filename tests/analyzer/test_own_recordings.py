@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from epochcast.analyzer.labels import labelled_traces, read_labels
-from epochcast.analyzer.trace import read_trace
+from epochcast.analyzer.traces.labels import labelled_traces, read_labels
+from epochcast.analyzer.traces.trace import read_trace
 from epochcast.detector import detect
 from epochcast.detector.evaluation import TOLERANCE, TraceScore, evaluate_trace, period_error, score_trace
 

@@ -10,9 +10,9 @@ import joblib
 import pandas as pd
 import pytest
 
+from epochcast.analyzer.answers.sources import profile_of
 from epochcast.analyzer.cli import main
-from epochcast.analyzer.profiles import profile_of
-from epochcast.analyzer.trace import Trace, write_trace
+from epochcast.analyzer.traces.trace import Trace, write_trace
 from epochcast.detector.simulator import simulate
 from epochcast.regressor import load_catalog
 from epochcast.regressor.model_files import SHIPPED

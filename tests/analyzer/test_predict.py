@@ -8,9 +8,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from epochcast.analyzer.answers.sources import profile_of
 from epochcast.analyzer.cli import main
-from epochcast.analyzer.profiles import profile_of
-from epochcast.analyzer.trace import Trace, read_trace, write_trace
+from epochcast.analyzer.traces.trace import Trace, read_trace, write_trace
 from epochcast.detector.simulator import simulate
 from epochcast.regressor import Profile, load_catalog
 

@@ -24,7 +24,7 @@ from epochcast.analyzer.recording.agent_client import AgentClient
 from epochcast.analyzer.recording.agent_process import agent_process
 from epochcast.analyzer.recording.growing_trace import GrowingTrace
 from epochcast.analyzer.recording.record import _Collected, record
-from epochcast.analyzer.trace import Trace, read_trace, write_trace
+from epochcast.analyzer.traces.trace import Trace, read_trace, write_trace
 
 BUSY = "import time; end = time.monotonic() + 1.2\nwhile time.monotonic() < end: sum(range(1000))"
 

@@ -10,7 +10,7 @@ import pytest
 
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.trace import read_trace, read_traces
+from epochcast.analyzer.traces.trace import read_trace, read_traces
 from epochcast.detector import Detection, JobDetection
 
 #: Field of nvidia-smi -> its cell, of GPU ``gpu`` at ``tick``.
@@ -187,7 +187,7 @@ def found(monkeypatch: pytest.MonkeyPatch) -> None:
         return JobDetection(gpus[0], gpus, {7: "is idle"} if len(gpus) == 8 else {})
 
     monkeypatch.setattr("epochcast.analyzer.cli.detect.find_epochs", answer)
-    monkeypatch.setattr("epochcast.analyzer.job_traces.detect_job", of_job)
+    monkeypatch.setattr("epochcast.analyzer.traces.job_traces.detect_job", of_job)
 
 
 @pytest.mark.usefixtures("found")

@@ -34,7 +34,7 @@ def mine(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def job() -> Profile:
-    return Profile.from_json(json.loads((ROOT / "analyzer" / "jobs" / "example_profile.json").read_text("utf-8")))
+    return Profile.from_json(json.loads((ROOT / "analyzer" / "answers" / "example_profile.json").read_text("utf-8")))
 
 
 def test_both_templates_hold_what_a_gpu_needs_and_no_more(mine: Path) -> None:

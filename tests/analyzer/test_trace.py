@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.trace import Trace, read_trace, write_trace
+from epochcast.analyzer.traces.trace import Trace, read_trace, write_trace
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.corpus.training_data import load_training_data
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.trace import Trace, write_trace
+from epochcast.analyzer.traces.trace import Trace, write_trace
 from epochcast.detector.simulator import simulate
 from epochcast.regressor import Catalog, load_catalog
 

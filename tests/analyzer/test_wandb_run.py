@@ -12,15 +12,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from epochcast.analyzer import profiles
 from epochcast.analyzer.adapters import wandb_run
 from epochcast.analyzer.adapters.logged_run import Epochs
 from epochcast.analyzer.adapters.wandb_log import read_records
+from epochcast.analyzer.answers import sources
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.corpus import read_runs
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.labels import labelled_traces
-from epochcast.analyzer.trace import Trace, read_trace, read_traces, write_trace
+from epochcast.analyzer.traces.labels import labelled_traces
+from epochcast.analyzer.traces.trace import Trace, read_trace, read_traces, write_trace
 from epochcast.detector import Detection, JobDetection, detect
 
 from . import wandb_logs as logs
@@ -234,7 +234,7 @@ class TestImport:
     ) -> None:
         run = _two_gpus(tmp_path / "run", logs.run_record(lr=0.1), busy_gpus=(0,))
         # Such slow readings do not say that the cycle is an epoch.
-        monkeypatch.setattr(profiles, "detect", lambda *given: replace(detect(*given), cycles=()))
+        monkeypatch.setattr(sources, "detect", lambda *given: replace(detect(*given), cycles=()))
         assert main(["corpus", "import", str(run), "--out", str(tmp_path / "corpus")]) == 0
         (row,) = read_runs(tmp_path / "corpus")
         assert row.marks == "detected"

@@ -25,7 +25,7 @@ import pandas as pd
 import psutil
 import pytest
 
-from epochcast.analyzer.trace import Trace, write_trace
+from epochcast.analyzer.traces.trace import Trace, write_trace
 from epochcast.detector.simulator import SimulatedTrace, simulate
 
 from ..processes import Program, free_port

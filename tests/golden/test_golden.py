@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from epochcast.agent.cli import main as agent
+from epochcast.analyzer.answers.question_schema import example_profile
 from epochcast.analyzer.cli import main as analyzer
-from epochcast.analyzer.jobs.questions import example_profile
 
 from .answers import EXPECTED, kept, shape
 from .inputs import TINY

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import InputError
-from ...trace import Trace
+from ...traces.trace import Trace
 from .launch.timeline import Timeline
 
 OCCUPANCY = "sm_occupancy"

@@ -12,8 +12,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from ....extras import how_to_install
-from ...cache_folder import cache_folder
 from ...errors import InputError
+from ..cache_folder import cache_folder
 from .configuration import Configuration
 from .graph.computation_graph import ComputationGraph
 from .graph.from_onnx import graph_of_onnx

@@ -27,7 +27,7 @@ from ....detector.evaluation import (
 )
 from ...errors import InputError
 from ...plain_json import plain_json
-from ...trace import Trace
+from ...traces.trace import Trace
 from .. import progress, terminal
 from ..old_names import method_option
 from .detector_report import compared, labels_report, mlperf_report, regimes_report, skipped
@@ -125,7 +125,7 @@ def detector(
 
 
 def _traces(data: Sequence[Path], events: Path | None, protocol: str) -> Iterator[tuple[str, _Load]]:
-    from ...labels import held, labelled_files, mlperf_runs
+    from ...traces.labels import held, labelled_files, mlperf_runs
 
     if protocol == "labels":
         if events is not None:
@@ -169,7 +169,7 @@ def _usable(
 
 
 def _regimes(folder: Path, method: str, clock: Literal["auto", "wall", "work"]) -> dict[str, Any]:
-    from ...labels import labelled_files
+    from ...traces.labels import labelled_files
 
     def found(name: str, trace: Trace, labels: Labels) -> tuple[str, tuple[Detection, Labels]]:
         return name, (find_epochs(trace.time, trace.metrics(), method=method, clock=clock), labels)

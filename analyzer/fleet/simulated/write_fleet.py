@@ -32,7 +32,7 @@ import pyarrow.parquet as pq
 
 from ...errors import InputError
 from ...files import write_whole
-from ...trace import Trace, write_trace
+from ...traces.trace import Trace, write_trace
 from .gpu_trace import draw_recording, faults, readings
 from .job_timelines import JobDrawn, draw_job, idle_seconds, on_gpu
 from .layout import Block, Node, Slot, blocks

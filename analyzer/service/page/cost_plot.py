@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...jobs.answers import CurrentInstance, InstanceAnswer, RecommendationAnswer
+from ...answers.answer_schema import CurrentInstance, InstanceAnswer, RecommendationAnswer
 from ...words import length, number, time_unit
 from .axis import Axis, axis_from_zero, tick_text
 

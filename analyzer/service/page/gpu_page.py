@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ....regressor.profile import RATIOS, Profile
-from ...jobs.answers import GpuAnswer
+from ...answers.answer_schema import GpuAnswer
 from ...words import count, number
 from . import states
 from .epoch_plot import epoch_plot

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...cycles import waits
-from ...jobs.answers import JobAnswer
+from ...answers.answer_schema import JobAnswer
+from ...answers.cycles import waits
 from ...telemetry.gpu_report import EpochRecord
 from . import states
 from .cost_plot import cost_plot

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ....extras import how_to_install
-from ...jobs.answers import GpuAnswer, JobAnswer, JobSummary
+from ...answers.answer_schema import GpuAnswer, JobAnswer, JobSummary
 from ...telemetry.gpu_report import Report
 from ...words import count
 from . import states

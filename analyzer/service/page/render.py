@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 
 from .... import __version__
 from ... import words
-from ...jobs.answers import RecommendationAnswer
+from ...answers.answer_schema import RecommendationAnswer
 from ...style import style_sheet
 
 STATIC = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}

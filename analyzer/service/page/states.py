@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ....detector.confidence import SURE
-from ...jobs.answers import GpuAnswer, JobSummary
+from ...answers.answer_schema import GpuAnswer, JobSummary
 from ...words import length
-from ..answers import Health
+from ..schema import Health
 
 Kind = Literal["good", "wait", "quiet", "bad"]
 

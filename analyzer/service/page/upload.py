@@ -10,10 +10,10 @@ from fastapi import Request
 from starlette.datastructures import UploadFile
 
 from ....regressor.profile import Profile
+from ...answers.job_json import prediction_answer, recommendation_answer
+from ...answers.job_result import JobQuestion
+from ...answers.sources import Source
 from ...errors import InputError
-from ...job_json import prediction_answer, recommendation_answer
-from ...job_result import JobQuestion
-from ...profiles import Source
 from ..json_bodies import crowded
 from ..parts import Parts
 from ..uploads import source_of_upload

@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from ...answers.question_schema import PredictionQuestion
 from ...errors import InputError
-from ...jobs.questions import PredictionQuestion
 from ...plugins import asking
 from ...plugins.black_box import BlackBox, predicted
 from ...plugins.registry import Installed, Registry, schema

@@ -8,11 +8,11 @@ from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
-from ...jobs.answers import GpuAnswer
+from ...answers.answer_schema import GpuAnswer
 from ...telemetry.gpu_report import EpochRecord
-from ..answers import EpochAnswer
 from ..parts import Parts, Served
 from ..problems import answers
+from ..schema import EpochAnswer
 
 router = APIRouter(prefix="/api/v1/gpus", tags=["GPUs"])
 

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
-from ...jobs.answers import JobAnswer, JobPlan, JobSummary, PredictionAnswer, RecommendationAnswer
+from ...answers.answer_schema import JobAnswer, JobPlan, JobSummary, PredictionAnswer, RecommendationAnswer
 from ..json_bodies import JsonRoute
 from ..parts import Served
 from ..problems import answers

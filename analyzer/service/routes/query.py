@@ -6,9 +6,9 @@ from typing import Annotated, NamedTuple
 
 from fastapi import Depends, Query
 
+from ...answers.answer_schema import Objective
+from ...answers.question_schema import GpuName
 from ...instances import Market
-from ...jobs.answers import Objective
-from ...jobs.questions import GpuName
 from ...recommendation import Limits
 from ..parts import Served
 

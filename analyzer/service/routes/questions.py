@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from ...job_json import recommendation_answer
-from ...job_result import JobQuestion
-from ...jobs.answers import PredictionAnswer, RecommendationAnswer
-from ...jobs.questions import PredictionQuestion, RecommendationQuestion
+from ...answers.answer_schema import PredictionAnswer, RecommendationAnswer
+from ...answers.job_json import recommendation_answer
+from ...answers.job_result import JobQuestion
+from ...answers.question_schema import PredictionQuestion, RecommendationQuestion
+from ...answers.recommendations import Renting
 from ...plugins.black_box import predicted
 from ...recommendation import Limits, Work
-from ...recommendations import Renting
 from ..json_bodies import JsonRoute
 from ..parts import Served
 from ..problems import answers

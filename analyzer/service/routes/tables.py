@@ -9,8 +9,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
+from ...answers.question_schema import GpuName
 from ...instances import Instance
-from ...jobs.questions import GpuName
 from ..parts import Served
 from ..problems import answers
 

@@ -10,13 +10,13 @@ from starlette.exceptions import HTTPException
 
 from ....detector import Cycle, Reason, Unit
 from ....regressor.precision import Precision
-from ...job_json import prediction_answer, recommendation_answer
-from ...job_result import JobQuestion
-from ...jobs.answers import PredictionAnswer, RecommendationAnswer, Verdict
-from ...jobs.questions import GpuName
-from ...profiles import Source, with_precision
+from ...answers.answer_schema import PredictionAnswer, RecommendationAnswer, Verdict
+from ...answers.job_json import prediction_answer, recommendation_answer
+from ...answers.job_result import JobQuestion
+from ...answers.question_schema import GpuName
+from ...answers.recommendations import Renting
+from ...answers.sources import Source, with_precision
 from ...recommendation import Work
-from ...recommendations import Renting
 from ..parts import Parts, Served
 from ..problems import answers
 from ..uploads import Kind, detection_of_upload, source_of_upload

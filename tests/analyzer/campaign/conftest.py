@@ -17,7 +17,7 @@ from epochcast.analyzer.campaign.device import Device
 from epochcast.analyzer.campaign.plan import Plan, Workload
 from epochcast.analyzer.campaign.recording import Training
 from epochcast.analyzer.corpus import append_run
-from epochcast.analyzer.trace import Trace, write_trace
+from epochcast.analyzer.traces.trace import Trace, write_trace
 
 CPU = Device("cpu", "Some CPU", "host-here", "host")
 EPOCH_S = 5.0

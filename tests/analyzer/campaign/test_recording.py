@@ -18,7 +18,7 @@ from epochcast.analyzer.campaign.recording import RunError, Training
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.recording.agent_client import AgentClient
 from epochcast.analyzer.recording.record import Recording
-from epochcast.analyzer.trace import Trace, write_trace
+from epochcast.analyzer.traces.trace import Trace, write_trace
 
 GPU = Device("cuda:0", "Tesla T4", "GPU-b", "nvml")
 WORKLOAD = Workload(network="Net", batch_size=16, image_size=32, samples=100)

@@ -25,8 +25,8 @@ from epochcast.analyzer.campaign.trainer_process import reason_of
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.corpus import read_runs
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.labels import read_labels
-from epochcast.analyzer.trace import read_trace
+from epochcast.analyzer.traces.labels import read_labels
+from epochcast.analyzer.traces.trace import read_trace
 
 pytest.importorskip("torch", reason="the extra 'torch' is not installed")
 

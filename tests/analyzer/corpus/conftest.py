@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from epochcast.analyzer.trace import Trace, write_trace
+from epochcast.analyzer.traces.trace import Trace, write_trace
 
 EPOCHS = 4
 

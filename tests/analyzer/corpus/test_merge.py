@@ -15,7 +15,7 @@ from epochcast.analyzer.corpus import Run, append_run, read_runs, table
 from epochcast.analyzer.corpus.merge import merge
 from epochcast.analyzer.corpus.table import write_runs
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.labels import labelled_traces
+from epochcast.analyzer.traces.labels import labelled_traces
 from epochcast.regressor import Profile
 
 RecordRun = Callable[..., tuple[Path, Path]]

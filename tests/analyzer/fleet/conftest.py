@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from epochcast.analyzer.trace import Trace, write_trace
+from epochcast.analyzer.traces.trace import Trace, write_trace
 
 
 def square_wave(seconds: float, period_s: float, *, hertz: float = 5.0, begins: float = 10.0, seed: int = 0) -> pd.DataFrame:

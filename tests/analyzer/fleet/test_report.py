@@ -15,13 +15,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from epochcast.analyzer.answers.advisor import Advisor
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.fleet.answers_of_fleet import write_answers
 from epochcast.analyzer.fleet.finding import SIMULATED, Failure, Finding, Quality
 from epochcast.analyzer.fleet.jobs_table import SCHEMA as JOBS
 from epochcast.analyzer.fleet.result_tables import SCHEMAS
 from epochcast.analyzer.fleet.spans_by_start import SpansByStart
-from epochcast.analyzer.jobs.advisor import Advisor
 
 from .made_findings import WHOLE, device, finding, fleet, span
 

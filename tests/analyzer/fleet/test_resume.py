@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from epochcast.analyzer.cli import main
-from epochcast.analyzer.trace import Trace, write_trace
+from epochcast.analyzer.traces.trace import Trace, write_trace
 
 from .conftest import square_wave
 

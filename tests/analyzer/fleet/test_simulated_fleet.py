@@ -13,8 +13,8 @@ from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.fleet.simulated import FleetSettings, write_fleet
 from epochcast.analyzer.fleet.simulated.job_timelines import SPIN, draw_job, idle_seconds, on_gpu, window
 from epochcast.analyzer.fleet.simulated.layout import blocks
-from epochcast.analyzer.labels import read_labels
-from epochcast.analyzer.trace import read_trace
+from epochcast.analyzer.traces.labels import read_labels
+from epochcast.analyzer.traces.trace import read_trace
 from epochcast.detector.simulator.devices import DEVICES
 from epochcast.detector.simulator.timeline import Phase, Timeline
 

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from epochcast.analyzer.answers.advisor import Advisor
 from epochcast.analyzer.fleet import gpu_tally, jobs_table
 from epochcast.analyzer.fleet.finding import Failure, Finding, Span
 from epochcast.analyzer.fleet.fleet_jobs import FleetJob, jobs_of
@@ -20,8 +21,7 @@ from epochcast.analyzer.fleet.jobs_table import row_of, write_jobs
 from epochcast.analyzer.fleet.savings import Saving
 from epochcast.analyzer.fleet.spans_by_start import SpansByStart
 from epochcast.analyzer.fleet.stragglers import straggler_of
-from epochcast.analyzer.jobs.advisor import Advisor
-from epochcast.analyzer.jobs.current_instance import rented
+from epochcast.analyzer.instances.rented import rented
 
 from .made_findings import BEGAN, WHOLE, device, finding, span
 

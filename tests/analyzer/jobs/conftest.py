@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from epochcast.analyzer.jobs.advisor import Advisor
+from epochcast.analyzer.answers.advisor import Advisor
 from epochcast.analyzer.telemetry.gpu_report import Report
 
 from . import made_reports

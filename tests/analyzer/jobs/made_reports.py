@@ -16,7 +16,7 @@ BEGAN = 1_700_000_000.0
 
 def profile_of(gpu: str, epoch_s: float | None, unit: str | None = "epoch") -> Profile:
     """The example's profile on another GPU, with another epoch."""
-    example = files("epochcast.analyzer.jobs").joinpath("example_profile.json")
+    example = files("epochcast.analyzer.answers").joinpath("example_profile.json")
     profile = Profile.from_json(json.loads(example.read_text(encoding="utf-8")))
     timed = epoch_s is not None
     return replace(

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
+from epochcast.analyzer.answers.advisor import Advisor
+from epochcast.analyzer.answers.answer_schema import JobPlan, PredictionAnswer, RecommendationAnswer
+from epochcast.analyzer.answers.job_json import prediction_answer, recommendation_answer
+from epochcast.analyzer.answers.job_result import JobQuestion
+from epochcast.analyzer.answers.recommendations import Renting
+from epochcast.analyzer.answers.sources import Source
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.job_json import prediction_answer, recommendation_answer
-from epochcast.analyzer.job_result import JobQuestion
-from epochcast.analyzer.jobs.advisor import Advisor
-from epochcast.analyzer.jobs.answers import JobPlan, PredictionAnswer, RecommendationAnswer
-from epochcast.analyzer.jobs.current_instance import rented
-from epochcast.analyzer.profiles import Source
+from epochcast.analyzer.instances.rented import rented
 from epochcast.analyzer.recommendation import Limits, Work
-from epochcast.analyzer.recommendations import Renting
 from epochcast.analyzer.telemetry.gpu_report import Device
 from epochcast.regressor import Gpu, Profile, load_catalog
 

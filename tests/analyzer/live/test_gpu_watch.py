@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from epochcast.analyzer.answers.sources import profile_of
 from epochcast.analyzer.live.gpu_watch import GpuWatch, News
-from epochcast.analyzer.profiles import profile_of
 from epochcast.analyzer.telemetry import Rows
 from epochcast.analyzer.telemetry.gpu_report import EpochRecord
-from epochcast.analyzer.trace import Trace
+from epochcast.analyzer.traces.trace import Trace
 from epochcast.detector import Detection, Epoch
 from epochcast.detector.simulator import SimulatedTrace, simulate, simulate_class
 from epochcast.regressor import Catalog

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from epochcast.analyzer.telemetry.gpu_report import Report, epoch_from_json
-from epochcast.analyzer.trace import Trace, write_trace
+from epochcast.analyzer.traces.trace import Trace, write_trace
 from epochcast.detector.simulator import SimulatedTrace, simulate
 
 from ...processes import Process

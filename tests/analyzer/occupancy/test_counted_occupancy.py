@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from epochcast.analyzer.backends.occupancy.counted_occupancy import bin_means
 from epochcast.analyzer.cli import main
-from epochcast.analyzer.trace import make_trace, write_trace
+from epochcast.analyzer.traces.trace import make_trace, write_trace
 
 NAN = float("nan")
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from epochcast.analyzer.jobs.advisor import Advisor
-from epochcast.analyzer.jobs.questions import example_profile
+from epochcast.analyzer.answers.advisor import Advisor
+from epochcast.analyzer.answers.question_schema import example_profile
 
 from .conftest import fitted
 

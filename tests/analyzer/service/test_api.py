@@ -12,12 +12,12 @@ import pytest
 from starlette.testclient import TestClient
 
 from epochcast import __version__
-from epochcast.analyzer.jobs.questions import example_profile
-from epochcast.analyzer.profiles import read_source
+from epochcast.analyzer.answers.question_schema import example_profile
+from epochcast.analyzer.answers.sources import read_source
 from epochcast.analyzer.service.app import create_app
 from epochcast.analyzer.service.parts import Parts
 from epochcast.analyzer.service.uploads import detection_of_upload
-from epochcast.analyzer.trace import Trace, write_trace
+from epochcast.analyzer.traces.trace import Trace, write_trace
 from epochcast.detector.simulator import simulate
 from epochcast.regressor import Predictor, Profile, load_catalog
 

@@ -14,8 +14,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 from starlette.testclient import TestClient
 
+from epochcast.analyzer.answers.question_schema import example_profile
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.jobs.questions import example_profile
 from epochcast.analyzer.service import limits as limits_module
 from epochcast.analyzer.service.app import create_app
 from epochcast.analyzer.service.auth import read_token

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from starlette.testclient import TestClient
 
+from epochcast.analyzer.answers.advisor import Advisor
 from epochcast.analyzer.cli import main
-from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.live.gpu_watch import GpuWatch
 from epochcast.analyzer.plugins.registry import Registry
 from epochcast.analyzer.service.app import create_app
@@ -20,7 +20,7 @@ from epochcast.analyzer.service.config import Settings
 from epochcast.analyzer.service.workers import Workers
 from epochcast.analyzer.telemetry import Rows
 from epochcast.analyzer.telemetry.gpu_report import Device
-from epochcast.analyzer.trace import Trace, write_trace
+from epochcast.analyzer.traces.trace import Trace, write_trace
 from epochcast.detector.simulator import SimulatedTrace, simulate, simulate_class
 
 from .conftest import UNLIMITED, made

@@ -20,7 +20,7 @@ from epochcast.analyzer.cli import main
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.service.config import Settings
 from epochcast.analyzer.service.process import build, listening
-from epochcast.analyzer.trace import Trace, write_trace
+from epochcast.analyzer.traces.trace import Trace, write_trace
 from epochcast.detector.simulator import simulate
 
 COMMAND = (sys.executable, "-m", "epochcast.analyzer", "serve")

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from epochcast.analyzer.answers.sources import read_source
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.profiles import read_source
 from epochcast.analyzer.service.uploads import (
     MOST_CELLS,
     MOST_COLUMNS,
@@ -21,7 +21,7 @@ from epochcast.analyzer.service.uploads import (
     read_upload,
     source_of_upload,
 )
-from epochcast.analyzer.trace import Trace, write_trace
+from epochcast.analyzer.traces.trace import Trace, write_trace
 from epochcast.detector.simulator import simulate
 from epochcast.regressor import load_catalog
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
 
-from ....cache_folder import cache_folder
 from ....errors import InputError
+from ...cache_folder import cache_folder
 from .timing import Timing
 
 _TABLE = """CREATE TABLE IF NOT EXISTS operator_times (

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from epochcast.analyzer.answers.advisor import Advisor
+from epochcast.analyzer.answers.answer_schema import JobAnswer, JobPlan
+from epochcast.analyzer.answers.job_result import JobQuestion, JobResult
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.job_result import JobQuestion, JobResult
-from epochcast.analyzer.jobs.advisor import Advisor
-from epochcast.analyzer.jobs.answers import JobAnswer, JobPlan
 from epochcast.analyzer.live.health import SourceStatus, WatcherHealth
 from epochcast.analyzer.live.state_store import StateStore
 from epochcast.analyzer.service import analysis as analysis_module

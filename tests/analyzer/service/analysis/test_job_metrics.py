@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from epochcast.analyzer.jobs.answers import JobPlan
+from epochcast.analyzer.answers.answer_schema import JobPlan
 from epochcast.analyzer.live.metric_catalog import catalog
 from epochcast.analyzer.live.metrics import GONE_S
 from epochcast.analyzer.service.analysis import Analysis

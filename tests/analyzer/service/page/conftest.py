@@ -18,7 +18,7 @@ import uvicorn
 from prometheus_client import CollectorRegistry
 from starlette.testclient import TestClient
 
-from epochcast.analyzer.jobs.advisor import Advisor
+from epochcast.analyzer.answers.advisor import Advisor
 from epochcast.analyzer.live.state_store import StateStore
 from epochcast.analyzer.plugins.registry import Registry
 from epochcast.analyzer.service.analysis import Analysis

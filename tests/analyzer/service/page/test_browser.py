@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from epochcast.analyzer.jobs.questions import example_profile
+from epochcast.analyzer.answers.question_schema import example_profile
 
 from .conftest import Service
 from .test_words import read_length

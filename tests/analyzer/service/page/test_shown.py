@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from epochcast.analyzer.jobs.answers import Savings
-from epochcast.analyzer.jobs.questions import example_profile
+from epochcast.analyzer.answers.answer_schema import Savings
+from epochcast.analyzer.answers.question_schema import example_profile
 from epochcast.analyzer.live.health import SourceStatus, WatcherHealth
 from epochcast.analyzer.live.state_store import StateStore
 from epochcast.analyzer.service.analysis import Analysis

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
-from ..detector import Cycle, Detection
-from ..detector.confidence import SURE
-from ..regressor.profile import Profile
-from ..regressor.summary import summarise
+from ...detector import Cycle, Detection
+from ...detector.confidence import SURE
+from ...regressor.profile import Profile
+from ...regressor.summary import summarise
 
 LEAST_CONFIDENCE = SURE
 """Epochs that the detector is less sure of give no seconds: a wrong length is worse than the ratio alone."""

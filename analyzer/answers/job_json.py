@@ -1,4 +1,4 @@
-"""A `JobResult` as JSON: the documents of `jobs.answers`, the same from the commands, HTTP, the service and a fleet."""
+"""A `JobResult` as JSON: the documents of `answer_schema`, the same from the commands, HTTP, the service and a fleet."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from ..detector import Detection
-from ..regressor import Predictor
-from ..regressor.explain import Effect
-from ..regressor.precision import likely_precisions
-from .basis import by_data_sheet
+from ...detector import Detection
+from ...regressor import Predictor
+from ...regressor.explain import Effect
+from ...regressor.precision import likely_precisions
+from ..instances.rented import Rented
+from ..recommendation import Recommendation
+from ..recommendation.basis import by_data_sheet
+from ..recommendation.rank import cost_of, time_of
+from .answer_schema import PredictionAnswer, RecommendationAnswer
 from .cycles import rates
 from .job_result import JobResult
-from .jobs.answers import PredictionAnswer, RecommendationAnswer
-from .jobs.current_instance import Rented
 from .predictions import Answer
-from .profiles import Source
-from .recommendation import Recommendation
-from .recommendation.rank import cost_of, time_of
+from .sources import Source
 
 # Of the profile, as it has them.
 _OF_PROFILE = ("epoch_s", "epoch_s_low", "epoch_s_high", "unit", "epochs", "first_epoch_s", "stalls", "stall_s", "feature_set")

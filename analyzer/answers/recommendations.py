@@ -8,13 +8,11 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import TYPE_CHECKING
 
-from ..regressor import Prediction, Predictor
-from ..regressor.profile import Unit
-from .instances import Instance, stale
-from .jobs.current_instance import Rented, rented
-from .predictions import Answer, of_equal_work
-from .profiles import Source, slowest_of
-from .recommendation import (
+from ...regressor import Prediction, Predictor
+from ...regressor.profile import Unit
+from ..instances import Instance, stale
+from ..instances.rented import Rented, rented
+from ..recommendation import (
     Decision,
     Limits,
     MemoryNeed,
@@ -28,13 +26,14 @@ from .recommendation import (
     trial_run,
     whole_job,
 )
-from .recommendation.experiment import Run
-from .recommendation.memory_fit import most_memory
-from .recommendation.rank import MISSED
-from .recommendation.verdict import Verdict, verdict
+from ..recommendation.experiment import Run
+from ..recommendation.rank import MISSED
+from ..recommendation.verdict import Verdict, verdict
+from .predictions import Answer, of_equal_work
+from .sources import Source, most_memory, slowest_of
 
 if TYPE_CHECKING:
-    from ..regressor import PaperPredictor
+    from ...regressor import PaperPredictor
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What the service tells beside jobs (``jobs/answers``): errors, epochs, its own health."""
+"""What the service tells beside jobs (`answers.answer_schema`): errors, epochs, its own health."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from ..jobs.answers import AnswerModel
+from ..answers.answer_schema import AnswerModel
 
 
 class Problem(AnswerModel):

@@ -1,6 +1,6 @@
 """The answer to a job, in one place: the sources of its GPUs in, everything that commands, HTTP, service and fleet show out.
 
-Telemetry becomes sources in `profiles` (a command, an upload) or `jobs.summary` (the live service and a fleet, which stream);
+Telemetry becomes sources in `sources` (a command, an upload) or `jobs.summary` (the live service and a fleet, which stream);
 `job_json` makes JSON of the result. What is shown of it, and how, is each caller's own.
 """
 
@@ -11,19 +11,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ..detector import Detection
-from ..regressor import Catalog, Predictor, Profile
+from ...detector import Detection
+from ...regressor import Catalog, Predictor, Profile
+from ..errors import InputError
+from ..instances import Instance
+from ..recommendation import MemoryNeed, Work
+from ..words import plain
 from .cycles import NO_STEP, Throughput
-from .errors import InputError
-from .instances import Instance
 from .predictions import Answer, comparable, of_gpus_and_batch, of_memory, of_precision, of_sensors, predict_job
-from .profiles import Source, on_gpus, slowest_of, throughput_of, waits_of, with_own
-from .recommendation import MemoryNeed, Work
 from .recommendations import Recommended, Renting, recommend_job
-from .words import plain
+from .sources import Source, on_gpus, slowest_of, throughput_of, waits_of, with_own
 
 if TYPE_CHECKING:
-    from ..regressor import PaperPredictor
+    from ...regressor import PaperPredictor
 
 
 @dataclass(frozen=True)

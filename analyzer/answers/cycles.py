@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..detector import Cycle, Detection
-from .words import length, money, number
+from ...detector import Cycle, Detection
+from ..words import length, money, number
 
 # An idle share below this is not worth a sentence.
 _LEAST_IDLE = 0.01

@@ -5,13 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from ..instances import Instance, Market
-from ..telemetry.gpu_report import Device
+from . import Instance, Market
 
-if TYPE_CHECKING:  # pydantic, a tenth of a second
-    from .answers import JobPlan
+
+class Place(Protocol):
+    """Where something runs, as far as it is known: a job's plan, or a GPU's node."""
+
+    @property
+    def instance(self) -> str | None:
+        """Name of what is rented; None or empty where it is not known, as the others."""
+
+    @property
+    def cloud(self) -> str | None:
+        """Its cloud."""
+
+    @property
+    def region(self) -> str | None:
+        """Its region."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +50,8 @@ def rented(
     gpus: int,
     instances: Sequence[Instance],
     *,
-    plan: JobPlan | None = None,
-    devices: Sequence[Device] = (),
+    plan: Place | None = None,
+    devices: Sequence[Place] = (),
     machines: int = 1,
     market: Market = "on-demand",
 ) -> Rented:
@@ -48,7 +60,7 @@ def rented(
     ``plan`` wins over what the ``devices`` tell. Cloud and region narrow the search also where no instance is named. What is
     assumed has its GPUs in no more than ``machines``; without such an instance nothing is.
     """
-    places: list[JobPlan | Device] = [*([] if plan is None else [plan]), *devices]
+    places = [*([] if plan is None else [plan]), *devices]
     told = [place for place in places if place.instance]
     cloud = next((one.cloud for one in places if one.cloud), "")
     region = next((one.region for one in places if one.region), "")

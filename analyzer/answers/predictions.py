@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..regressor import Catalog, Prediction, Predictor
-from ..regressor.energy import Energy, has_sparse_sensor, predict_energy
-from ..regressor.estimate import Estimate
-from ..regressor.features import busy_share
-from ..regressor.job import Job, estimate_job
-from ..regressor.precision import CODE, likely_precisions
-from ..regressor.profile import Unit
-from .errors import InputError
-from .profiles import Source
-from .recommendation.memory_fit import GIB, MemoryNeed, most_memory
+from ...regressor import Catalog, Prediction, Predictor
+from ...regressor.energy import Energy, has_sparse_sensor, predict_energy
+from ...regressor.estimate import Estimate
+from ...regressor.features import busy_share
+from ...regressor.job import Job, estimate_job
+from ...regressor.precision import CODE, likely_precisions
+from ...regressor.profile import Unit
+from ..errors import InputError
+from ..recommendation.memory_fit import GIB, MemoryNeed
+from .sources import Source, most_memory
 
 if TYPE_CHECKING:
-    from ..regressor import PaperPredictor
+    from ...regressor import PaperPredictor
 
 # GPUs that train together wait for each other, so their epochs differ by no more than the detector errs: it calls lengths
 # within 15 % of each other even.

@@ -11,10 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..detector.evaluation import Labels
-from .adapters import mlperf_power, record_epochs
-from .csv_text import parse_csv, read_text
-from .errors import InputError
+from ...detector.evaluation import Labels
+from ..adapters import mlperf_power, record_epochs
+from ..csv_text import parse_csv, read_text
+from ..errors import InputError
 from .trace import Trace, make_trace, read_trace
 
 TRACES = "traces"

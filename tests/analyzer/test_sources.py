@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epochcast.analyzer import profiles
+from epochcast.analyzer.answers import sources
+from epochcast.analyzer.answers.detected_profile import LEAST_CONFIDENCE, profile_of_detection, widened
+from epochcast.analyzer.answers.sources import profile_of, source_of
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.profile_of_detection import LEAST_CONFIDENCE, profile_of_detection, widened
-from epochcast.analyzer.profiles import profile_of, source_of
-from epochcast.analyzer.static_gpu import gpu_of
-from epochcast.analyzer.trace import Trace
+from epochcast.analyzer.traces.static_gpu import gpu_of
+from epochcast.analyzer.traces.trace import Trace
 from epochcast.detector import Detection
 from epochcast.detector.simulator import SimulatedTrace, simulate, simulate_class
 from epochcast.regressor import Catalog, Profile, load_catalog
@@ -144,11 +144,11 @@ def test_epochs_that_are_too_unsure_give_no_seconds(
 ) -> None:
     made, sure, found = paper
     trace = _trace(made)
-    monkeypatch.setattr(profiles, "detect", lambda time, metrics: replace(found, confidence=LEAST_CONFIDENCE - 0.01))
+    monkeypatch.setattr(sources, "detect", lambda time, metrics: replace(found, confidence=LEAST_CONFIDENCE - 0.01))
     unsure, _ = profile_of(trace, catalog)
     assert sure.epoch_s is not None and (unsure.epoch_s, unsure.unit, unsure.epoch_s_low) == (None, None, None)
     assert unsure.metrics == sure.metrics and unsure.epochs == sure.epochs
-    monkeypatch.setattr(profiles, "detect", lambda time, metrics: replace(found, confidence=LEAST_CONFIDENCE))
+    monkeypatch.setattr(sources, "detect", lambda time, metrics: replace(found, confidence=LEAST_CONFIDENCE))
     assert profile_of(trace, catalog)[0].epoch_s == sure.epoch_s
 
 
@@ -156,7 +156,7 @@ def test_a_prediction_without_epochs_notes_why(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch, paper: tuple[SimulatedTrace, Profile, Detection]
 ) -> None:
     silent = Detection("none", None, None, (), 0.4, "track", "wall", reason="no_cycle")
-    monkeypatch.setattr(profiles, "detect", lambda time, metrics: silent)
+    monkeypatch.setattr(sources, "detect", lambda time, metrics: silent)
     assert source_of(_trace(paper[0]), "run", catalog).notes == ("no epochs found: no cycle stands out.",)
 
 

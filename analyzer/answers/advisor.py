@@ -11,11 +11,11 @@ from pathlib import Path
 
 from ...regressor import Catalog, Predictor, Profile, load_catalog
 from ..instances import Instance, load_instances
-from ..job_result import JobQuestion, JobResult, answer_job
-from ..profiles import Source
 from ..recommendation import Limits, Objective
 from ..recommendation import recommend as rank
-from ..recommendations import Renting
+from .job_result import JobQuestion, JobResult, answer_job
+from .recommendations import Renting
+from .sources import Source
 
 log = logging.getLogger(__name__)
 

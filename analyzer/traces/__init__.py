@@ -1,0 +1,1 @@
+"""Recorded telemetry: a trace is read, its clock, its labels, its GPU, and the ranks of one job."""
