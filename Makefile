@@ -5,29 +5,29 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 
 # What `make bench` measures. The other scripts beside them record, fit or draw.
-MEASURED := cold_start agent/cost agent/process_tree agent/outage agent/peers agent/scrapers detector/luminol_speed detector/comparison \
-	detector/simulated_hardness detector/streaming detector/sensitivity detector/cycles detector/jobs detector/second_jobs \
-	regressor/accuracy regressor/unseen_jobs \
-	regressor/latency_only regressor/calibration regressor/end_to_end regressor/off_support regressor/epoch_interval \
-	regressor/energy regressor/speed regressor/leak regressor/ablation_features regressor/ablation_stacking \
-	regressor/source_gpus regressor/regret regressor/regret_rates regressor/decision regressor/speeds regressor/scaling regressor/order \
-	distributed/all_reduce \
-	convmeter/timm_steps convmeter/torchvision_steps convmeter/cpu_phases convmeter/cpu convmeter/blocks convmeter/batches \
-	convmeter/one_network convmeter/scaling convmeter/weighing occupancy/kineto occupancy/packing_interference \
-	service/steady_state service/predictions_per_second service/analysis_round service/grouping_by_phase service/page_rendering \
-	service/prometheus_reads service/memory fleet/throughput fleet/grouping_at_scale fleet/stragglers
+MEASURED := cold_start agent.cost agent.process_tree agent.outage agent.peers agent.scrapers detector.luminol_speed detector.comparison \
+	detector.simulated_hardness detector.streaming detector.sensitivity detector.cycles detector.jobs detector.second_jobs \
+	regressor.accuracy regressor.unseen_jobs \
+	regressor.latency_only regressor.calibration regressor.end_to_end regressor.off_support regressor.epoch_interval \
+	regressor.energy regressor.speed regressor.leak regressor.ablation_features regressor.ablation_stacking \
+	regressor.source_gpus regressor.regret regressor.regret_rates regressor.decision regressor.speeds regressor.scaling regressor.order \
+	distributed.all_reduce \
+	convmeter.timm_steps convmeter.torchvision_steps convmeter.cpu_phases convmeter.cpu convmeter.blocks convmeter.batches \
+	convmeter.one_network convmeter.scaling convmeter.weighing occupancy.kineto occupancy.packing_interference \
+	service.steady_state service.predictions_per_second service.analysis_round service.grouping_by_phase service.page_rendering \
+	service.prometheus_reads service.memory fleet.throughput fleet.grouping_at_scale fleet.stragglers
 # Those that trace models need torch: make bench EXTRAS=analyzer,torch,dev
 ifneq (,$(findstring torch,$(EXTRAS)))
-MEASURED += distributed/runs distributed/precision_blindness distributed/operators distributed/search distributed/cpu_iterations \
-	distributed/gloo regressor/paleo
+MEASURED += distributed.runs distributed.precision_blindness distributed.operators distributed.search distributed.cpu_iterations \
+	distributed.gloo regressor.paleo
 endif
 ifneq (,$(findstring convnets,$(EXTRAS)))
-MEASURED += convmeter/speed convmeter/memory
+MEASURED += convmeter.speed convmeter.memory
 endif
 # The table of modelled labels comes first: the others read it.
 ifneq (,$(findstring occupancy,$(EXTRAS)))
-MEASURED += occupancy/modelled_table occupancy/export occupancy/modelled_kernels occupancy/accuracy occupancy/learning occupancy/recorded_predictions \
-	occupancy/latency_head occupancy/packing_table_vi occupancy/packing_error occupancy/training_speed
+MEASURED += occupancy.modelled_table occupancy.export occupancy.modelled_kernels occupancy.accuracy occupancy.learning occupancy.recorded_predictions \
+	occupancy.latency_head occupancy.packing_table_vi occupancy.packing_error occupancy.training_speed
 endif
 
 # The tests' asserts are rewritten once, and not in every run by every worker.
@@ -64,7 +64,7 @@ lint: $(VENV)/.installed-$(EXTRAS)
 	$(BIN)/mypy
 
 bench: $(VENV)/.installed-$(EXTRAS)
-	@for script in $(MEASURED); do echo "== $$script"; $(BIN)/python benchmarks/$$script.py || exit 1; done
+	@for script in $(MEASURED); do echo "== $$script"; $(BIN)/python -m benchmarks.$$script || exit 1; done
 
 # The reference is written from the code first; the site is in site/, to be opened as it lies.
 docs: $(VENV)/.installed-$(EXTRAS)

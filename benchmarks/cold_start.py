@@ -1,6 +1,6 @@
 """How long commands take from start to end, in fresh processes with a warm disk cache, beside Python itself and pandas.
 
-    python benchmarks/cold_start.py [--rounds 20] [--no-docs]
+    python -m benchmarks.cold_start [--rounds 20] [--no-docs]
 
 Each round runs every command once, so that what else the machine does falls on all of them alike. Wall time is what a user
 waits on this machine as busy as it is; CPU time (user and system, of the process and its children) depends less on the others.
@@ -17,10 +17,11 @@ from pathlib import Path
 from statistics import median
 
 import pandas as pd
-from docs_page import Page, markdown_table
 
 from epochcast.analyzer.traces.trace import Trace, write_trace
 from epochcast.detector.simulator import simulate
+
+from .page import Page, markdown_table
 
 SAMPLES = 6000
 WAIT_S = 120.0

@@ -1,6 +1,6 @@
 """What the agent costs at eight GPUs: CPU, memory and tick time of a real agent on the stub libnvidia-ml.
 
-    python benchmarks/agent/cost.py [--seconds 60]
+    python -m benchmarks.agent.cost [--seconds 60]
 
 Once with the default tiers, once with every metric fast, once with the source ``host``. The stub answers at once: a real
 driver's own time comes on top. Prints JSON.
@@ -12,10 +12,10 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from stubbed import Agent, measured, running_agent, show, stubbed_driver
-
 from epochcast.agent.catalog import catalog
 from epochcast.agent.sampler import Histogram
+
+from .stubbed import Agent, measured, running_agent, show, stubbed_driver
 
 WARM_UP_S = 5.0
 EVERYTHING_FAST = "[tiers]\n" + "".join(f'{metric.name} = "fast"\n' for metric in catalog().values() if metric.scope == "gpu")

@@ -1,6 +1,6 @@
 """Remote write to a Prometheus that is stopped for a minute: what arrives, what is dropped, what is counted.
 
-    python benchmarks/agent/outage.py [--down 60]
+    python -m benchmarks.agent.outage [--down 60]
 
 A real agent on eight GPUs of the stub, a real Prometheus (Debian's). Twice: with the default queue, which outlasts the outage,
 and with one that does not. Every sample that the agent kept must be in Prometheus, or in a count. Prints JSON.
@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from stubbed import Agent, running_agent, show, stubbed_driver
+from .stubbed import Agent, running_agent, show, stubbed_driver
 
 PORT = 19190
 URL = f"http://127.0.0.1:{PORT}"

@@ -1,6 +1,6 @@
 """CPU per new driver value, beside other tools that watch GPUs through NVML, each at its fastest rate.
 
-    python benchmarks/agent/peers.py [--seconds 30]
+    python -m benchmarks.agent.peers [--seconds 30]
 
 All watch the same eight GPUs of the stub libnvidia-ml, which counts each value that it hands out and that differs from the one
 handed out before: reading a slow counter again is no news. Ours keeps what it reads; the others mostly show the newest. The
@@ -22,8 +22,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from cost import EVERYTHING_FAST
-from stubbed import ROOT, running_agent, show, stubbed_driver, usage
+from .cost import EVERYTHING_FAST
+from .stubbed import ROOT, running_agent, show, stubbed_driver, usage
 
 WARM_UP_S = 5.0
 VENV = ROOT / ".venv-peers"

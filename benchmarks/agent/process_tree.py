@@ -1,6 +1,6 @@
 """What sampling a tree of 50 processes costs at 10 Hz, beside psutil reading the same counters of the same processes.
 
-    python benchmarks/agent/process_tree.py [--seconds 30]
+    python -m benchmarks.agent.process_tree [--seconds 30]
 
 Twice: every process works a little 50 times a second (a loader's workers, say), and all of them sleep. Prints JSON.
 """

@@ -1,6 +1,6 @@
 """What a hundred scrapers do to the sampler: page times and tick lateness of a real agent on the stub libnvidia-ml.
 
-    python benchmarks/agent/scrapers.py [--seconds 20] [--scrapers 100]
+    python -m benchmarks.agent.scrapers [--seconds 20] [--scrapers 100]
 
 Eight GPUs, every metric fast, the page compressed as Prometheus asks for it. Nobody, one scraper a second, all scrapers once a
 second, and all as fast as they are answered (which takes a whole core: more than any number of Prometheus servers will ask).
@@ -14,8 +14,8 @@ import time
 from typing import Any
 from urllib.parse import urlsplit
 
-from cost import EVERYTHING_FAST, spread
-from stubbed import Agent, running_agent, show, stubbed_driver
+from .cost import EVERYTHING_FAST, spread
+from .stubbed import Agent, running_agent, show, stubbed_driver
 
 REQUEST = (
     b"GET /metrics HTTP/1.1\r\nHost: agent\r\nAccept-Encoding: gzip\r\nConnection: close\r\n"

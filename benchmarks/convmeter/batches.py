@@ -1,6 +1,6 @@
 """Throughput against batch of networks that were never fitted on, also for batches larger than any that was (Fig. 9).
 
-Run: python benchmarks/convmeter/batches.py [--write]      (fills docs/convmeter.md, part batches; one thread of a CPU)
+Run: python -m benchmarks.convmeter.batches [--write]      (fills docs/convmeter.md, part batches; one thread of a CPU)
 """
 
 from collections.abc import Sequence
@@ -8,12 +8,13 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from one_network import POINTS
-from public_tables import PAGE, write_part
-from scaling import FORMS, Seconds, left_out, mean_error, step_errors
 
 from epochcast.analyzer.backends.convmeter.points import read_points
 from epochcast.analyzer.figures.scaling import ScalingCurve, scaling_figure
+
+from .one_network import POINTS
+from .public_tables import PAGE, write_part
+from .scaling import FORMS, Seconds, left_out, mean_error, step_errors
 
 IMAGE_SIZE = 128
 NETWORKS = 8

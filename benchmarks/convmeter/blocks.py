@@ -1,6 +1,6 @@
 """Blocks of networks that were never fitted on (section 4.1.2), on one thread of a CPU; part `blocks` of docs/convmeter.md.
 
-Run: python benchmarks/convmeter/blocks.py [--write]
+Run: python -m benchmarks.convmeter.blocks [--write]
 
 The points are `data/convmeter_cpu/points.csv.gz`. A block is predicted by a fit without its network and without other blocks
 of it: on the whole networks that are left, on the blocks that are left, and on both.
@@ -12,13 +12,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from public_tables import markdown_table, write_part
 
 from epochcast.analyzer.backends.convmeter.evaluation.answers import Answers
 from epochcast.analyzer.backends.convmeter.forms import FORMS
 from epochcast.analyzer.backends.convmeter.known_metrics import known_metrics
 from epochcast.analyzer.backends.convmeter.points import read_points
 from epochcast.analyzer.backends.convmeter.predictor import fit_predict
+
+from .public_tables import markdown_table, write_part
 
 POINTS = Path(__file__).parents[2] / "data" / "convmeter_cpu" / "points.csv.gz"
 PHASES = ("inference", "step")

@@ -1,6 +1,6 @@
 """Our own measurements on one thread of a CPU: phases of networks that were left out; part `cpu` of docs/convmeter.md.
 
-Run: python benchmarks/convmeter/cpu.py [--write]
+Run: python -m benchmarks.convmeter.cpu [--write]
 
 The points are `data/convmeter_cpu/points.csv.gz`, whole networks only; `blocks.py` is about the blocks. Some were measured a
 second time (`repeated.csv.gz`): no prediction can be better than these agree.
@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
-from public_tables import PAGE, left_out, markdown_table, write_part
 
 from epochcast.analyzer.backends.convmeter.evaluation.answers import Answers
 from epochcast.analyzer.backends.convmeter.forms import BASELINES, FORMS
 from epochcast.analyzer.backends.convmeter.points import KEYS, PHASES, TIMES, read_points
 from epochcast.analyzer.figures.step_scatter import Panel, step_figure
 from epochcast.regressor.scoring import absolute_percentage_errors
+
+from .public_tables import PAGE, left_out, markdown_table, write_part
 
 DATA = Path(__file__).parents[2] / "data" / "convmeter_cpu"
 

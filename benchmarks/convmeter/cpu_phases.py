@@ -1,15 +1,15 @@
 """Phases of 17 torchvision networks on one thread of a CPU; part `cpu_phases` of docs/convmeter.md.
 
-Run: EPOCHCAST_SHARED=../shared python benchmarks/convmeter/cpu_phases.py [--write]
+Run: EPOCHCAST_SHARED=../shared python -m benchmarks.convmeter.cpu_phases [--write]
 """
 
 from collections.abc import Iterator
 
-from public_tables import PAGE, RECIPES, left_out, markdown_table, points_of, write_part
-
 from epochcast.analyzer.backends.convmeter.evaluation.answers import figures
 from epochcast.analyzer.backends.convmeter.points import PHASES
 from epochcast.analyzer.figures.step_scatter import Panel, step_figure
+
+from .public_tables import PAGE, RECIPES, left_out, markdown_table, points_of, write_part
 
 TRAINING = ("forward", "backward", "update")
 

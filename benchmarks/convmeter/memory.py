@@ -1,6 +1,6 @@
 """How much of what torchvision's networks read and write is kept for the backward pass, by torch's saved tensors.
 
-Run: python benchmarks/convmeter/memory.py    (needs torch and torchvision; nothing is computed, all is on the meta device)
+Run: python -m benchmarks.convmeter.memory    (needs torch and torchvision; nothing is computed, all is on the meta device)
 """
 
 import sys

@@ -1,6 +1,6 @@
 """What a network's own points are worth: coefficients tuned to it alone (section 4.3), or its points among all others.
 
-Run: python benchmarks/convmeter/one_network.py [--write]      (fills docs/convmeter.md, part one_network; about a minute)
+Run: python -m benchmarks.convmeter.one_network [--write]      (fills docs/convmeter.md, part one_network; about a minute)
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from public_tables import write_part
 
 from epochcast.analyzer.backends.convmeter.points import read_points
 from epochcast.analyzer.backends.convmeter.predictor import fit_predict
 from epochcast.analyzer.cli.train.convmeter import FEWEST_OF_ONE
 from epochcast.analyzer.errors import InputError
+
+from .public_tables import write_part
 
 POINTS = Path(__file__).parents[2] / "data/convmeter_cpu/points.csv.gz"
 PHASES = ("inference", "step")

@@ -9,15 +9,14 @@ from pathlib import Path
 
 import pandas as pd
 
-sys.path.append(str(Path(__file__).parents[1]))
-from docs_page import CONVMETER
-from docs_page import markdown_table as markdown_table
-
 from epochcast.analyzer.backends.convmeter.adapters import read_any
 from epochcast.analyzer.backends.convmeter.evaluation.answers import Answers
 from epochcast.analyzer.backends.convmeter.evaluation.cross_validation import cross_validate
 from epochcast.analyzer.backends.convmeter.forms import BASELINES, FORMS
 from epochcast.analyzer.backends.convmeter.predictor import fit_predict
+
+from ..page import CONVMETER
+from ..page import markdown_table as markdown_table
 
 PAGE = CONVMETER
 RECIPES = (*FORMS, *BASELINES)

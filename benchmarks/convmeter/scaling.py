@@ -1,6 +1,6 @@
 """Steps on several devices of networks that were never fitted on, and whether the turning points are found.
 
-Run: EPOCHCAST_SHARED=../shared python benchmarks/convmeter/scaling.py [--write]      (fills docs/convmeter.md, part scaling)
+Run: EPOCHCAST_SHARED=../shared python -m benchmarks.convmeter.scaling [--write]      (fills docs/convmeter.md, part scaling)
 
 No public table of ConvNets on several nodes is at hand. What there is: torchvision's networks on 1 to 4 GPUs of one machine
 under torch's DataParallel (one process that copies weights, images and gradients), and DistributedDataParallel with gloo
@@ -15,13 +15,14 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
-from public_tables import PAGE, points_of, write_part
 
 from epochcast.analyzer.backends.convmeter.adapters import read_any
 from epochcast.analyzer.backends.convmeter.predictor import fit_predict
 from epochcast.analyzer.backends.convmeter.scalability import Scaling
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.figures.scaling import ScalingCurve, scaling_figure
+
+from .public_tables import PAGE, points_of, write_part
 
 GLOO = Path(__file__).parents[2] / "data/convmeter_cpu/data_parallel.csv.gz"
 FORMS = ("paper", "relative", "layers", "default")

@@ -1,6 +1,6 @@
 """How long fitting, counting and predicting take, counting beside torch's own FLOP counter; part `speed` of docs/convmeter.md.
 
-Run: OMP_NUM_THREADS=1 EPOCHCAST_SHARED=../shared python benchmarks/convmeter/speed.py [--write]      (needs torch, torchvision)
+Run: OMP_NUM_THREADS=1 EPOCHCAST_SHARED=../shared python -m benchmarks.convmeter.speed [--write]      (needs torch, torchvision)
 """
 
 import os
@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
-from public_tables import markdown_table, points_of, write_part
 from torch.utils.flop_counter import FlopCounterMode
 
 from epochcast.analyzer.backends.convmeter.counting import count
@@ -21,6 +20,8 @@ from epochcast.analyzer.backends.convmeter.find_network import find_network
 from epochcast.analyzer.backends.convmeter.known_metrics import known_metrics
 from epochcast.analyzer.backends.convmeter.points import read_points
 from epochcast.analyzer.backends.convmeter.predictor import Predictor
+
+from .public_tables import markdown_table, points_of, write_part
 
 REPEATS = 7
 OWN = Path(__file__).parents[2] / "data/convmeter_cpu/points.csv.gz"

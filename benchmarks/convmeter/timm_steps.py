@@ -1,15 +1,16 @@
 """Steps of timm's ConvNets on an RTX 3090 and a CPU, every form on the same rows; part `timm` of docs/convmeter.md.
 
-Run: EPOCHCAST_SHARED=../shared python benchmarks/convmeter/timm_steps.py [--write]
+Run: EPOCHCAST_SHARED=../shared python -m benchmarks.convmeter.timm_steps [--write]
 """
 
 from collections.abc import Iterator
 
 import numpy as np
-from public_tables import PAGE, RECIPES, left_out, markdown_table, points_of, write_part
 
 from epochcast.analyzer.backends.convmeter.evaluation.answers import Answers
 from epochcast.analyzer.figures.step_scatter import Panel, step_figure
+
+from .public_tables import PAGE, RECIPES, left_out, markdown_table, points_of, write_part
 
 TABLES = {
     "3090 inference, nchw, PyTorch 2.4": "infer-amp-nchw-pt240-cu124-rtx3090",

@@ -1,15 +1,16 @@
 """Steps of 32 torchvision networks on three GPUs, by precision; part `torchvision` of docs/convmeter.md.
 
-Run: EPOCHCAST_SHARED=../shared python benchmarks/convmeter/torchvision_steps.py [--write]
+Run: EPOCHCAST_SHARED=../shared python -m benchmarks.convmeter.torchvision_steps [--write]
 """
 
 from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
-from public_tables import RECIPES, left_out, markdown_table, points_of, write_part
 
 from epochcast.analyzer.backends.convmeter.evaluation.answers import Answers
+
+from .public_tables import RECIPES, left_out, markdown_table, points_of, write_part
 
 PHASES = ("step", "inference")
 PRECISIONS = ("fp16", "fp32")

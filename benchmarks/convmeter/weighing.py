@@ -1,6 +1,6 @@
 """Why `default` weighs two forms: beside either alone, the better one by inner cross-validation, a weight blind to novelty.
 
-Run: EPOCHCAST_SHARED=../shared python benchmarks/convmeter/weighing.py [--write]      (part `weighing` of docs/convmeter.md)
+Run: EPOCHCAST_SHARED=../shared python -m benchmarks.convmeter.weighing [--write]      (part `weighing` of docs/convmeter.md)
 """
 
 from collections.abc import Sequence
@@ -8,11 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from public_tables import markdown_table, points_of, write_part
 
 from epochcast.analyzer.backends.convmeter.evaluation.answers import figures
 from epochcast.analyzer.backends.convmeter.evaluation.protocols import folds_of
 from epochcast.analyzer.backends.convmeter.forms.default import Default
+
+from .public_tables import markdown_table, points_of, write_part
 
 Array = NDArray[np.float64]
 

@@ -1,6 +1,6 @@
 """Fit the tracker's confidence: writes the weights that stand in detector/methods/track/confidence.json.
 
-Run: EPOCHCAST_SHARED=../shared python benchmarks/detector/calibrate.py [--first 3000] [--traces 24] [--out FILE]
+Run: EPOCHCAST_SHARED=../shared python -m benchmarks.detector.calibrate [--first 3000] [--traces 24] [--out FILE]
 
 Rows: every track and every folded cycle of simulated traces of every class but `few` (of two or three epochs the true one is
 a matter of opinion), of the real traces of `../shared/data/real_traces`, and of every second MLPerf run (where the data is).

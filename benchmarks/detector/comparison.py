@@ -1,6 +1,6 @@
 """All detection methods on the same traces, by two protocols: the honest one and the paper's own.
 
-Run: EPOCHCAST_SHARED=../shared python benchmarks/detector/comparison.py [--seed 1000] [--per-class 2] [--methods track,paper]
+Run: EPOCHCAST_SHARED=../shared python -m benchmarks.detector.comparison [--seed 1000] [--per-class 2] [--methods track,paper]
      [--markdown comparison.md] [--json comparison.json]
 
 Honest: traces as they were recorded or simulated, uncropped, with any number of epochs; the truth is the median distance of the

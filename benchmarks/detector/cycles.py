@@ -1,6 +1,6 @@
 """Which cycles of a job are named, and how: steps, checkpoints, evaluations and epochs of simulated jobs, and idle shares.
 
-Run: OMP_NUM_THREADS=1 python benchmarks/detector/cycles.py [--seed 25000] [--jobs 200] [--processes 1] [--dump DIR]
+Run: OMP_NUM_THREADS=1 python -m benchmarks.detector.cycles [--seed 25000] [--jobs 200] [--processes 1] [--dump DIR]
 
 Families of jobs, mixed at fixed shares; most are read at 10 Hz with all metrics, every seventh or so as NVML's rows of a
 second:
@@ -49,7 +49,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from simulated_traces import write
 
 from epochcast.detector import Detection, detect
 from epochcast.detector.evaluation import TOLERANCE
@@ -58,6 +57,8 @@ from epochcast.detector.simulator.draws import draw_training, log_uniform, uncro
 from epochcast.detector.simulator.scenario import Job, Recording, Scenario, observe
 from epochcast.detector.simulator.timeline import Phase, Timeline, join, pause
 from epochcast.detector.simulator.training import Training, evaluate, train
+
+from .simulated_traces import write
 
 Indices = NDArray[np.int64]
 

@@ -1,6 +1,6 @@
 """Pictures of what the detector does: where it is right, where it abstains, and where it is wrong.
 
-Run: EPOCHCAST_SHARED=../shared python benchmarks/detector/gallery.py [--seed 7000] [--write]
+Run: EPOCHCAST_SHARED=../shared python -m benchmarks.detector.gallery [--seed 7000] [--write]
 
 Nothing is picked by its outcome except the failures, which are searched for: shown are the real and recorded traces named
 below, the first seed's trace of each simulated class, and up to `--failures` traces that `track` answers confidently and
@@ -9,15 +9,12 @@ Captions are made from the scores. `--write` puts pictures and text into docs/de
 """
 
 import argparse
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from comparison import ROOT, SHARED
 from matplotlib.figure import Figure
 
 from epochcast.analyzer.figures import detection_figure
@@ -30,8 +27,8 @@ from epochcast.detector.confidence import ANSWERS
 from epochcast.detector.evaluation import Labels, TraceScore, score_trace
 from epochcast.detector.simulator import CLASSES, simulate_class
 
-sys.path.append(str(Path(__file__).parents[1]))
-from docs_page import DETECTOR
+from ..page import DETECTOR
+from .comparison import ROOT, SHARED
 
 #: Traces of real GPUs (`EPOCHCAST_SHARED`), one of each kind, and what they are.
 REAL = {
@@ -263,9 +260,7 @@ def main() -> None:
         print(line, flush=True)
         lines.append(line)
     if options.write:
-        DETECTOR.fill(
-            "gallery", [f"`python benchmarks/detector/{Path(__file__).name} --seed {options.seed} --write`", "", *lines]
-        )
+        DETECTOR.fill("gallery", [f"`python -m benchmarks.detector.gallery --seed {options.seed} --write`", "", *lines])
 
 
 if __name__ == "__main__":

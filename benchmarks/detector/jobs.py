@@ -1,6 +1,6 @@
 """One answer for the GPUs of one job: simulated jobs of 2 to 64 GPUs, one of which may be odd, and the real jobs.
 
-Run: EPOCHCAST_SHARED=../shared OMP_NUM_THREADS=1 python benchmarks/detector/jobs.py [--seed 26000] [--jobs 6] [--gpus N]...
+Run: EPOCHCAST_SHARED=../shared OMP_NUM_THREADS=1 python -m benchmarks.detector.jobs [--seed 26000] [--jobs 6] [--gpus N]...
 
 A simulated job is one timeline read on GPUs of one device kind, each with noise of its own and slightly other levels. Kinds:
 
@@ -29,7 +29,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from comparison import SHARED
 from numpy.typing import NDArray
 
 from epochcast import detector
@@ -45,6 +44,8 @@ from epochcast.detector.simulator.telemetry import measure
 from epochcast.detector.simulator.timeline import TICK_S, Phase, Timeline, join, pause
 from epochcast.detector.simulator.training import Training, train
 from epochcast.detector.simulator.workload import Workload, draw
+
+from .comparison import SHARED
 
 GPUS = (2, 3, 4, 8, 16, 64)
 KINDS = {

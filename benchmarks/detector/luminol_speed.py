@@ -1,6 +1,6 @@
 """How long the detector takes: Luminol's scores against the package, score only, and the tracker on an hour of telemetry.
 
-Run: python benchmarks/detector/luminol_speed.py [--repeats 5] [--longest 600000]
+Run: python -m benchmarks.detector.luminol_speed [--repeats 5] [--longest 600000]
 
 CPU seconds of this process, the best of the repeats, the worst in brackets. The package needs 9 s and 1 GB at 600000 samples:
 lengths from 60000 on are repeated twice only. The simulated hour is one job of four metrics at 10 Hz.

@@ -1,6 +1,6 @@
 """Which of the counters of a recording show the epochs: the processes' own, those without what is written, the machine's.
 
-Run: python benchmarks/detector/process_counters.py [--data data/process_training]
+Run: python -m benchmarks.detector.process_counters [--data data/process_training]
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """Record every training of ``trainings.toml`` with the product's own recorder: a trace and its true epoch marks each.
 
-Run on an otherwise idle machine: python benchmarks/detector/record_trainings.py [--out data] [--only NAME]
+Run on an otherwise idle machine: python -m benchmarks.detector.record_trainings [--out data] [--only NAME]
 
 Each trace starts before the process does (imports and the making of data are in it) and goes on after its end. A run whose
 trace and labels are both there is skipped; nothing is ever cut, chosen or repeated by what a detector says of it.
@@ -12,15 +12,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from trainings import BUSY, Run, plan
+from .trainings import BUSY, Run, plan
 
 LEAD_S, TAIL_S = 2, 5
-TRAININGS = Path(__file__).with_name("trainings.py")
 
 
 def record(name: str, run: Run, trace: Path, labels: Path) -> bool:
     """Record one run beside its busy loops; whether it succeeded."""
-    training = shlex.join([sys.executable, str(TRAININGS), name, "--labels", str(labels)])
+    training = shlex.join([sys.executable, "-m", "benchmarks.detector.trainings", name, "--labels", str(labels)])
     command = ["sh", "-c", f"sleep {LEAD_S} && {training} && sleep {TAIL_S}"]
     recorder = [sys.executable, "-m", "epochcast.analyzer", "record", "--source", "host", "--out", str(trace), "--"]
     loops = [subprocess.Popen([sys.executable, "-c", BUSY.format(start=0, lasts=3600)]) for _ in range(run.others)]

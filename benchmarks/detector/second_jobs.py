@@ -1,6 +1,6 @@
 """Second jobs on one device: how many traces of one job get a second one, and how many of two jobs get both.
 
-Run: EPOCHCAST_SHARED=../shared OMP_NUM_THREADS=1 python benchmarks/detector/second_jobs.py [--traces 100] [--two 20]
+Run: EPOCHCAST_SHARED=../shared OMP_NUM_THREADS=1 python -m benchmarks.detector.second_jobs [--traces 100] [--two 20]
 
 One job: simulated traces of all visible classes with a single job, in turn: at 0.1 s with all metrics, thinned to one row of
 ten, and of the metrics of NVML alone, also thinned; then all real traces of one job, those of 0.05 and 0.1 s also thinned to
@@ -16,13 +16,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from comparison import SHARED
 from numpy.typing import NDArray
 
 from epochcast.analyzer.traces.labels import labelled_traces
 from epochcast.detector import detect
 from epochcast.detector.evaluation import Labels, score_trace
 from epochcast.detector.simulator import CLASSES, simulate_class
+
+from .comparison import SHARED
 
 NVML = ("gpu_utilization", "memory_utilization", "power", "power_average", "temperature", "memory_used", "sm_clock")
 READ = ("0.1 s", "1 s", "1 s, NVML")

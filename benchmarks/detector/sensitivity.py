@@ -1,6 +1,6 @@
 """How far the answer of the paper's recipe (section III-B) depends on its constants, and on GPU, model and metric.
 
-Run: EPOCHCAST_SHARED=../shared python benchmarks/detector/sensitivity.py [--seed 3000] [--traces 36] [--write]
+Run: EPOCHCAST_SHARED=../shared python -m benchmarks.detector.sensitivity [--seed 3000] [--traces 36] [--write]
 
 The paper shows the smoothing divisor in Fig. 10 (samples / 40 is best), the number of passes in Fig. 5 (more than three neither
 harm nor help, III-B.3), GPUs in Table II (MAPE 7.59 to 11.66 %), models in Fig. 9 (4.46 to 13.1 %), and says that DRAMA was the
@@ -16,16 +16,13 @@ that stand out by 30 % of the last score's range, the kindest simple reading tha
 
 import argparse
 import json
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
-from pathlib import Path
 
 import numpy as np
-from comparison import ROOT, SHARED, LabelledTrace, cropped, recorded
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 from numpy.typing import NDArray
@@ -37,8 +34,8 @@ from epochcast.detector import InputError, detect
 from epochcast.detector.evaluation import Labels, evaluate_trace
 from epochcast.detector.simulator import CLASSES, simulate, simulate_class
 
-sys.path.append(str(Path(__file__).parents[1]))
-from docs_page import DETECTOR
+from ..page import DETECTOR
+from .comparison import ROOT, SHARED, LabelledTrace, cropped, recorded
 
 DIVISORS = (10, 20, 30, 40, 50, 60, 70, 80)
 PASSES = (1, 2, 3, 4, 5)
@@ -351,7 +348,7 @@ def main() -> None:
         print(line, flush=True)
         lines.append(line)
     if options.write:
-        command = f"python benchmarks/detector/{Path(__file__).name} --seed {options.seed} --traces {options.traces} --write"
+        command = f"python -m benchmarks.detector.sensitivity --seed {options.seed} --traces {options.traces} --write"
         DETECTOR.fill("sensitivity", [f"`{command}`", "", *lines])
 
 

@@ -2,7 +2,7 @@
 
 Classes without that metric (`logged`, `sparse`) are left out.
 
-Run: python benchmarks/detector/simulated_hardness.py [--traces 10] [--seed 0]
+Run: python -m benchmarks.detector.simulated_hardness [--traces 10] [--seed 0]
 
 A class on which an autocorrelation is right shows little about a tracker. Wanted over all classes whose epochs can be seen: at
 most 65 % of the traces within 5 % for the autocorrelation, 80 % for the harmonic product spectrum. An abstention is a miss.

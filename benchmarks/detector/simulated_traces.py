@@ -1,6 +1,6 @@
 """Write a folder of simulated traces with their labels, for `epochcast evaluate detector --data DIR`.
 
-Run: python benchmarks/detector/simulated_traces.py --out DIR [--traces 10] [--seed 0] [--cls NAME]...
+Run: python -m benchmarks.detector.simulated_traces --out DIR [--traces 10] [--seed 0] [--cls NAME]...
 
 Each is CLASS-SEED.parquet with CLASS-SEED.json beside it. The same options write the same traces.
 """

@@ -1,6 +1,6 @@
 """Detection while the job runs, beside detection on the whole trace: cost, delay, agreement.
 
-Run: OMP_NUM_THREADS=1 python benchmarks/detector/streaming.py [--seed 0] [--traces 0] [--minutes 30]
+Run: OMP_NUM_THREADS=1 python -m benchmarks.detector.streaming [--seed 0] [--traces 0] [--minutes 30]
 
 Cost is CPU time of this process over simulated time: eight GPUs, five metrics each at 10 Hz, one update a second. Agreement is
 that of 30 traces, real ones (`EPOCHCAST_SHARED`) at 20 Hz to one sample in 30 s and simulated ones; with `--traces`, also of so

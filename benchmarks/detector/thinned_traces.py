@@ -1,6 +1,6 @@
 """Write every second, fourth and eighth sample of labelled traces, for `epochcast evaluate detector --data DIR`.
 
-Run: python benchmarks/detector/thinned_traces.py --data DIR [--prefix NAME]... --out DIR
+Run: python -m benchmarks.detector.thinned_traces --data DIR [--prefix NAME]... --out DIR
 
 Each is NAME-EVERY.parquet with the labels of NAME beside it.
 """

@@ -1,6 +1,6 @@
 """Small real trainings on the CPU, and one batch inference, as ``trainings.toml`` lists them: what gets recorded.
 
-Run one without recording it: python benchmarks/detector/trainings.py NAME --labels NAME.json
+Run one without recording it: python -m benchmarks.detector.trainings NAME --labels NAME.json
 
 Data is synthetic (the machine may be offline) but learnable: the loss of every epoch goes into the labels. The marks are taken
 where a user would put them: an epoch starts before its first batch is asked for and ends after validation and checkpoint.

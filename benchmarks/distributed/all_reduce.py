@@ -3,7 +3,7 @@
 Each octave of sizes (1-2 MiB, 2-4 MiB, ...) is predicted from the others: by interpolation in the table, and by latency
 and bandwidth fitted to it (``communication/measured.py``); the link's data sheet alone is the baseline.
 
-    python benchmarks/distributed/all_reduce.py            # the errors, and the fits as TOML with --fits
+    python -m benchmarks.distributed.all_reduce            # the errors, and the fits as TOML with --fits
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """Real training iterations on this CPU against the sum of their profiled operators.
 
-    python benchmarks/distributed/cpu_iterations.py [--out FILE.csv] [--clock wall] [--threads 1] [--blocks 3] [--report]
+    python -m benchmarks.distributed.cpu_iterations [--out FILE.csv] [--clock wall] [--threads 1] [--blocks 3] [--report]
 
 Every cell (model x batch size x precision) is trained by a plain loop in another process; in turn with it, every unique
 operator of its traced graph is profiled here, so that whatever else the machine does disturbs both. Measured: the median over
@@ -27,13 +27,14 @@ from pathlib import Path
 
 import pandas as pd
 import torch
-from small_models import SMALL_MODELS
-from training_loop import CLOCKS, Cell, Trainer, trainer
 
 from epochcast.analyzer.backends.distributed.operator_time.profile import ProfiledTimes, cpu_name
 from epochcast.analyzer.backends.distributed.operator_time.timing import CpuClock
 from epochcast.analyzer.backends.distributed.precision import precision_named
 from epochcast.analyzer.backends.distributed.trace import trace
+
+from .small_models import SMALL_MODELS
+from .training_loop import CLOCKS, Cell, Trainer, trainer
 
 PRECISIONS = ("fp32", "bf16", "amp-bf16")
 OUT = Path(__file__).resolve().parents[2] / "data" / "distributed_cpu" / "iterations.csv"

@@ -1,6 +1,6 @@
 """Fit the coefficients that come with Epochcast on vTrain's measured runs, and write them beside the code with ``--write``.
 
-Usage: EPOCHCAST_SHARED=../shared python benchmarks/distributed/fit_coefficients.py [--write]
+Usage: EPOCHCAST_SHARED=../shared python -m benchmarks.distributed.fit_coefficients [--write]
 """
 
 import os

@@ -1,6 +1,6 @@
 """Fit the shipped operator model to NeuSight's five public GPUs and write it beside the code.
 
-Run: EPOCHCAST_SHARED=../shared python benchmarks/distributed/fit_operators.py [--out FOLDER]
+Run: EPOCHCAST_SHARED=../shared python -m benchmarks.distributed.fit_operators [--out FOLDER]
 """
 
 import argparse

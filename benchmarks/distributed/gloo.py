@@ -1,6 +1,6 @@
 """Real data, tensor and pipeline parallelism of two processes over loopback (gloo) against the product's pieces put together.
 
-    python benchmarks/distributed/gloo.py [--out FILE.csv] [--report]
+    python -m benchmarks.distributed.gloo [--out FILE.csv] [--report]
 
 Each process has one thread. Both measure at the same time, as both compute at the same time: all-reduces and transfers of 4 KiB
 to 16 MiB give latency and bandwidth; each cell's operators are profiled between two blocks of its iterations. Predicted:
@@ -26,7 +26,6 @@ import pandas as pd
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
-from gloo_training import RANKS, Mlp, data_parallel, pipeline, tensor_parallel
 
 from epochcast.analyzer.backends.distributed.communication import AllReduceTable, fit_all_reduce
 from epochcast.analyzer.backends.distributed.graph import Block, Operator, Weight
@@ -34,6 +33,8 @@ from epochcast.analyzer.backends.distributed.operator_time.profile import Profil
 from epochcast.analyzer.backends.distributed.precision import precision_named
 from epochcast.analyzer.backends.distributed.schedule import StageTimes, simulate
 from epochcast.analyzer.backends.distributed.trace import trace
+
+from .gloo_training import RANKS, Mlp, data_parallel, pipeline, tensor_parallel
 
 OUT = Path(__file__).resolve().parents[2] / "data" / "distributed_cpu" / "gloo.csv"
 FP32 = precision_named("fp32")

@@ -1,6 +1,6 @@
 """What gloo takes between processes of this machine, to predict CPU runs with: all-reduces as a table, a transfer as a link.
 
-    python benchmarks/distributed/gloo_loopback.py --processes 2 --out gloo.csv
+    python -m benchmarks.distributed.gloo_loopback --processes 2 --out gloo.csv
 
 ``read_all_reduces("gloo.csv")`` is what a ``Cluster`` takes as ``measured``; the [[link]] printed is for ``load_links``.
 Times are medians; on a busy machine they tell of its load.

@@ -1,21 +1,17 @@
 """Operators and whole models on GPUs that the operator model never saw, beside NeuSight's published predictions.
 
-Run: EPOCHCAST_SHARED=../shared python benchmarks/distributed/operators.py [--probe 20] [--write]    (needs torch)
+Run: EPOCHCAST_SHARED=../shared python -m benchmarks.distributed.operators [--probe 20] [--write]    (needs torch)
 """
 
 import argparse
-import sys
 from collections.abc import Iterator
-from pathlib import Path
-
-from fit_operators import DATA, public_operators
 
 from epochcast.analyzer.backends.distributed.evaluation.by_gpu import GpuEvaluation, evaluate_by_gpu, read_end_to_end
 from epochcast.analyzer.backends.distributed.evaluation.neusight_workloads import NAMES, operators_of
 from epochcast.regressor import load_catalog
 
-sys.path.append(str(Path(__file__).parents[1]))
-from docs_page import Page
+from ..page import Page
+from .fit_operators import DATA, public_operators
 
 METHODS = {"zero": "ours, GPU left out", "probe": "ours, with a probe", "roofline": "roofline", "neusight": "NeuSight"}
 

@@ -9,7 +9,7 @@ dtype, bytes over the memory's bandwidth, kernels. Every figure leaves the model
 - unseen: fitted on FP32 steps, the FP16 graph told for FP16;
 - aware: fitted on both, FLOPs of each precision a term of their own.
 
-Usage: EPOCHCAST_SHARED=../shared python benchmarks/distributed/precision_blindness.py [--write]
+Usage: EPOCHCAST_SHARED=../shared python -m benchmarks.distributed.precision_blindness [--write]
 """
 
 import os
@@ -21,9 +21,6 @@ import pandas as pd
 import torch
 from scipy.optimize import nnls
 
-sys.path.append(str(Path(__file__).parents[1]))
-from docs_page import DISTRIBUTED
-
 from epochcast.analyzer.backends import networks
 from epochcast.analyzer.backends.distributed.graph import Graph
 from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
@@ -31,6 +28,8 @@ from epochcast.analyzer.backends.distributed.job import Job
 from epochcast.analyzer.backends.distributed.precision import peak_flops, precision_named
 from epochcast.analyzer.backends.distributed.trace import trace
 from epochcast.regressor import load_catalog
+
+from ..page import DISTRIBUTED
 
 GPUS = {"A100-SXM4-40GB": "A100 SXM4 40GB", "GeForce RTX 2080 Ti": "RTX 2080 Ti", "TITAN Xp": "TITAN Xp"}
 RESNETS = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152")

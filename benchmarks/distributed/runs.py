@@ -1,6 +1,6 @@
 """Predicted against measured iterations of vTrain's runs (64 to 512 A100), every recipe on the same rows.
 
-Run: EPOCHCAST_SHARED=../shared python benchmarks/distributed/runs.py [--write]
+Run: EPOCHCAST_SHARED=../shared python -m benchmarks.distributed.runs [--write]
 """
 
 import argparse
@@ -12,14 +12,13 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.append(str(Path(__file__).parents[1]))
-from docs_page import DISTRIBUTED
-
 from epochcast.analyzer.backends.distributed.communication import cluster_for
 from epochcast.analyzer.backends.distributed.evaluation.by_runs import Answers, RunEvaluator, by_rows, by_size, strategy
 from epochcast.analyzer.backends.distributed.iteration import prepare
 from epochcast.analyzer.backends.distributed.recipes import RECIPES
 from epochcast.analyzer.backends.distributed.runs import Run, read_runs
+
+from ..page import DISTRIBUTED
 
 DISTURBED = 10
 """Percent: a run so much slower than the model that was fitted on it and all others is called disturbed."""

@@ -1,6 +1,6 @@
 """How long predictions take: one of GPT-3 175B, in process and as a command, and a search over all ways to use 512 GPUs.
 
-Run: python benchmarks/distributed/search.py    (one core: OMP_NUM_THREADS=1; needs torch)
+Run: python -m benchmarks.distributed.search    (one core: OMP_NUM_THREADS=1; needs torch)
 """
 
 import os

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
 import torch
-from small_models import SMALL_MODELS
 
 from epochcast.analyzer.backends.distributed.precision import precision_named
+
+from .small_models import SMALL_MODELS
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """What the analysis of a simulated fleet found, beside what is true of it.
 
-Run: python benchmarks/fleet/against_truth.py FLEET FINDINGS [--json FILE]
+Run: python -m benchmarks.fleet.against_truth FLEET FINDINGS [--json FILE]
 
 FLEET is a folder of `epochcast fleet simulate`, FINDINGS what `epochcast fleet analyze FLEET/traces` made of it. GPUs of one
 job show the same epochs: a table counts jobs beside GPUs.

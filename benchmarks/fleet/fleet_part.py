@@ -1,18 +1,16 @@
 """Put what `throughput.py` measured into docs/fleet.md, between its markers.
 
-Run: python benchmarks/fleet/fleet_part.py RESULT.json...       (what `throughput.py --json RESULT.json` wrote; the first one's
+Run: python -m benchmarks.fleet.fleet_part RESULT.json...       (what `throughput.py --json RESULT.json` wrote; the first one's
 runs are shown, of the others what a trace takes and what was found)
 """
 
 import argparse
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
-sys.path.append(str(Path(__file__).parents[1]))
-from against_truth import lines_of
-from docs_page import FLEET, markdown_table
+from ..page import FLEET, markdown_table
+from .against_truth import lines_of
 
 FLEET_GPUS = 10_000
 
@@ -37,7 +35,7 @@ def lines(told: dict[str, Any]) -> list[str]:
     written = [told["simulate"]["cpu_s"] / told["gpus"], told["simulate"]["bytes"] / told["gpus"] / 1e6]
     found = [
         f"*Simulated*: {told['gpus']} GPUs for {told['minutes']:g} minutes each, 26 metrics at 10 Hz, on a machine of "
-        f"{told['cores']} cores (`python benchmarks/fleet/throughput.py`). Where others used it (its load), the seconds that "
+        f"{told['cores']} cores (`python -m benchmarks.fleet.throughput`). Where others used it (its load), the seconds that "
         "passed are theirs too; processor seconds count.",
         "",
         *markdown_table(("", *(_RUNS[run] for run in runs)), rows),

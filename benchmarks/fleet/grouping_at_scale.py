@@ -1,6 +1,6 @@
 """Whether the jobs of ten thousand GPUs are told apart: by the ends of their epochs alone, in ten minutes of them.
 
-Run: OMP_NUM_THREADS=1 python benchmarks/fleet/grouping_at_scale.py [--gpus 10000] [--minutes 10]
+Run: OMP_NUM_THREADS=1 python -m benchmarks.fleet.grouping_at_scale [--gpus 10000] [--minutes 10]
 
 The jobs are those of `epochcast fleet simulate`; no telemetry is written. In its place each GPU tells the true ends of its
 epochs with an error of 0.03 s (standard deviation), with which two GPUs of one job differ about as much as what the detector

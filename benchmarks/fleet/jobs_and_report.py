@@ -1,6 +1,6 @@
 """What comes after the traces, at scale: processor time, memory and bytes of jobs, predictions and report of many GPUs.
 
-Run: OMP_NUM_THREADS=1 python benchmarks/fleet/jobs_and_report.py DIR [--gpus 10000]
+Run: OMP_NUM_THREADS=1 python -m benchmarks.fleet.jobs_and_report DIR [--gpus 10000]
 
 DIR is the result of `epochcast fleet analyze`. What was found there is taken as often as needed, each time on other GPUs and up
 to an hour later, so that copies of a job are not in step with it. The measurement is of this one process, without the traces.

@@ -1,6 +1,6 @@
 """Whether the GPU that its job's others wait for is told: simulated jobs with and without one, their epochs taken as known.
 
-Run: OMP_NUM_THREADS=1 python benchmarks/fleet/stragglers.py [--jobs 30] [--seed 0] [--minutes 10]
+Run: OMP_NUM_THREADS=1 python -m benchmarks.fleet.stragglers [--jobs 30] [--seed 0] [--minutes 10]
 
 Jobs of three GPUs to a node's eight, trainings alone. Only the profile of each GPU is looked at, as the fleet's analysis does;
 that their epochs were found and put together is not what is measured here.

@@ -1,6 +1,6 @@
 """What the analysis of a whole fleet costs: GPU-hours per core-hour, memory, and whether every way to run it tells the same.
 
-Run: OMP_NUM_THREADS=1 python benchmarks/fleet/throughput.py [--gpus 256] [--minutes 10] [--runs one,two,dask,killed,loop]
+Run: OMP_NUM_THREADS=1 python -m benchmarks.fleet.throughput [--gpus 256] [--minutes 10] [--runs one,two,dask,killed,loop]
 
 Simulated telemetry (`epochcast fleet simulate`, one trace in fifty broken). The same traces are analysed by one process, by
 two, by a Dask cluster (scheduler and two workers, processes of their own on the loopback), and by a run that is killed
@@ -24,8 +24,9 @@ from typing import Any
 
 import pandas as pd
 import pyarrow.parquet as pq
-from against_truth import compared, lines_of
-from watched_run import Watched, cpu_seconds, watched
+
+from .against_truth import compared, lines_of
+from .watched_run import Watched, cpu_seconds, watched
 
 TABLES = ("gpus", "spans", "epochs", "jobs", "failures")
 _FLEET = 10_000

@@ -6,13 +6,12 @@ Networks of PyTorch learn for minutes per fit: what each says of each protocol i
 by the labels and features of all rows, and not computed again, so that several processes can share the work (`--model`) and
 `--write` fills the page from what is there. After a change to a model `--anew` computes its answers again.
 
-Run: python benchmarks/occupancy/modelled_table.py
-     python benchmarks/occupancy/accuracy.py [--data FILE] [--model NAME]… [--write]
+Run: python -m benchmarks.occupancy.modelled_table
+     python -m benchmarks.occupancy.accuracy [--data FILE] [--model NAME]… [--write]
 """
 
 import argparse
 import hashlib
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,10 +19,6 @@ from functools import partial
 from pathlib import Path
 
 import pandas as pd
-from modelled_table import RESULTS
-
-sys.path.append(str(Path(__file__).parents[1]))
-from docs_page import OCCUPANCY, markdown_table
 
 from epochcast.analyzer.backends.occupancy.evaluation.answers import Answers
 from epochcast.analyzer.backends.occupancy.evaluation.cross_validation import cross_validate
@@ -34,6 +29,9 @@ from epochcast.analyzer.backends.occupancy.labelled_samples import LabelledSampl
 from epochcast.analyzer.backends.occupancy.models import MODELS, make
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import load_catalog
+
+from ..page import OCCUPANCY, markdown_table
+from .modelled_table import RESULTS
 
 ANSWERS = RESULTS.parent / "occupancy_answers"
 

@@ -1,6 +1,6 @@
 """Graphs of the thirty networks: their size, their FLOPs, and the time that each takes; part `export` of docs/occupancy.md.
 
-Run: python benchmarks/occupancy/export.py [--write] [NETWORK]…      (a few minutes)
+Run: python -m benchmarks.occupancy.export [--write] [NETWORK]…      (a few minutes)
 """
 
 import argparse
@@ -13,9 +13,6 @@ from typing import TypeVar
 
 import numpy as np
 
-sys.path.append(str(Path(__file__).parents[1]))
-from docs_page import OCCUPANCY, markdown_table
-
 from epochcast.analyzer.backends.occupancy.configuration import Configuration
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph
 from epochcast.analyzer.backends.occupancy.graph.from_module import graph_as_given, graph_of_module
@@ -23,6 +20,8 @@ from epochcast.analyzer.backends.occupancy.graph.graph_file import read_graph, w
 from epochcast.analyzer.backends.occupancy.graph.operator_work import PRODUCTS, RECURRENT
 from epochcast.analyzer.backends.occupancy.networks import NETWORKS, complete
 from epochcast.analyzer.backends.occupancy.networks.build_network import build_network
+
+from ..page import OCCUPANCY, markdown_table
 
 Answer = TypeVar("Answer")
 

@@ -1,6 +1,6 @@
 """Launch-config occupancy against Kineto's estimate on public profiler traces; part `kineto` of docs/occupancy.md.
 
-Run: EPOCHCAST_SHARED=../shared python benchmarks/occupancy/kineto.py [--write]
+Run: EPOCHCAST_SHARED=../shared python -m benchmarks.occupancy.kineto [--write]
 """
 
 import argparse
@@ -12,9 +12,6 @@ from pathlib import Path
 
 import pandas as pd
 
-sys.path.append(str(Path(__file__).parents[1]))
-from docs_page import OCCUPANCY, markdown_table
-
 from epochcast.analyzer.backends.occupancy.kernel_files import KernelFile, read_any
 from epochcast.analyzer.backends.occupancy.kernel_files.profile_occupancy import occupancy_rows
 from epochcast.analyzer.backends.occupancy.launch.calculator import Launch, Occupancy, occupancy
@@ -22,6 +19,8 @@ from epochcast.analyzer.backends.occupancy.launch.gpu_limits import GpuLimits
 from epochcast.analyzer.backends.occupancy.launch.kernel_table import busiest, summarise
 from epochcast.analyzer.figures.kernel_occupancy import kernel_occupancy_figure
 from epochcast.regressor import load_catalog
+
+from ..page import OCCUPANCY, markdown_table
 
 FILE = Path(os.environ.get("EPOCHCAST_SHARED", "../shared")) / "data/occupancy/kineto_kernels.csv.gz"
 

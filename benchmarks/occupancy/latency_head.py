@@ -4,22 +4,17 @@ compares itself with one; part `latency` of docs/occupancy.md.
 Whole families are left out, in five groups; all models see the same rows. The graph networks train once per group, which takes
 about twenty minutes on one core: that is why of timm's networks every twelfth is taken.
 
-Run: EPOCHCAST_SHARED=../shared python benchmarks/occupancy/latency_head.py [--write]
+Run: EPOCHCAST_SHARED=../shared python -m benchmarks.occupancy.latency_head [--write]
 """
 
 import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-
-sys.path += [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "convmeter")]
-from docs_page import OCCUPANCY, markdown_table
-from public_tables import points_of
 
 from epochcast.analyzer.backends.convmeter.predictor import fit_predict
 from epochcast.analyzer.backends.occupancy.configuration import Configuration
@@ -28,6 +23,9 @@ from epochcast.analyzer.backends.occupancy.models import make
 from epochcast.analyzer.backends.occupancy.sample import Sample
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import load_catalog
+
+from ..convmeter.public_tables import points_of
+from ..page import OCCUPANCY, markdown_table
 
 GROUPS = 5
 EVERY = 12

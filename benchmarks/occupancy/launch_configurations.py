@@ -1,6 +1,6 @@
 """Launch configurations of each class of kernels, from the public profiler traces: what the modelled kernels rest on.
 
-Run: python benchmarks/occupancy/launch_configurations.py [--write]
+Run: python -m benchmarks.occupancy.launch_configurations [--write]
     (prints the table, with how many launches each row rests on; --write puts it where the modelled kernels read it. The traces
     are `occupancy/kineto_kernels.csv.gz` in the data folder of EPOCHCAST_SHARED)
 

@@ -2,20 +2,14 @@
 
 Labels are those of modelled_table.py unless another table is given.
 
-Run: python benchmarks/occupancy/modelled_table.py
-     python benchmarks/occupancy/learning.py [--data FILE] [--write]
+Run: python -m benchmarks.occupancy.modelled_table
+     python -m benchmarks.occupancy.learning [--data FILE] [--write]
 """
 
 import argparse
-import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-
-from modelled_table import RESULTS
-
-sys.path.append(str(Path(__file__).parents[1]))
-from docs_page import OCCUPANCY, markdown_table
 
 from epochcast.analyzer.backends.occupancy.evaluation.learning_curve import CurvePoint, learning_curve
 from epochcast.analyzer.backends.occupancy.evaluation.splits import PROTOCOLS
@@ -23,6 +17,9 @@ from epochcast.analyzer.backends.occupancy.label_files import read_any
 from epochcast.analyzer.backends.occupancy.labelled_samples import LabelledSamples, labelled_samples
 from epochcast.analyzer.backends.occupancy.models import make
 from epochcast.regressor import load_catalog
+
+from ..page import OCCUPANCY, markdown_table
+from .modelled_table import RESULTS
 
 MODELS = ("operator-mean", "boosting", "nearest")
 FOLDS = 3

@@ -5,19 +5,12 @@ column "without its trace" has configurations from the other traces alone. What 
 its graph. Nothing was fitted to occupancies. The recorded kernel lists were looked at when the rules were written (which
 kernels an operator launches, how a grid follows from sizes, that persistent kernels balance their waves).
 
-Run: EPOCHCAST_SHARED=../shared python benchmarks/occupancy/modelled_kernels.py [--write]
+Run: EPOCHCAST_SHARED=../shared python -m benchmarks.occupancy.modelled_kernels [--write]
 """
 
 import argparse
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from statistics import fmean
-
-sys.path.append(str(Path(__file__).parents[1]))
-from docs_page import OCCUPANCY, markdown_table
-from launch_configurations import read_traces, table_text
-from recorded_workloads import Recorded, recorded
 
 from epochcast.analyzer.backends.occupancy.configuration import Configuration
 from epochcast.analyzer.backends.occupancy.graph_of import graph_of
@@ -26,6 +19,10 @@ from epochcast.analyzer.backends.occupancy.launch.kernel_table import summarise,
 from epochcast.analyzer.backends.occupancy.modelled_kernels import kernels_of, occupancy_of
 from epochcast.analyzer.backends.occupancy.modelled_kernels.launch_configurations import launch_configurations
 from epochcast.regressor import load_catalog
+
+from ..page import OCCUPANCY, markdown_table
+from .launch_configurations import read_traces, table_text
+from .recorded_workloads import Recorded, recorded
 
 SWEPT = {
     "resnet50": Configuration("resnet50", 1, channels=3, image_size=224),

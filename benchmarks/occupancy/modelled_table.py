@@ -1,6 +1,6 @@
 """A table of modelled occupancies: random configurations of Table II's networks, for when there are no measured ones.
 
-Run: python benchmarks/occupancy/modelled_table.py [--out FILE] [--per-network 18] [--gpu "H200 SXM"]… [--seed 0]
+Run: python -m benchmarks.occupancy.modelled_table [--out FILE] [--per-network 18] [--gpu "H200 SXM"]… [--seed 0]
 
 Each configuration is drawn once and modelled on every GPU; those that do not fit into a GPU's memory are left out there. The
 labels are `modelled`: nothing is measured, and a predictor that is fitted on them learns the model of the launches. Columns are

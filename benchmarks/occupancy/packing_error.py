@@ -1,6 +1,6 @@
 """What errors of predicted occupancy cost packing: gains over slot-packing where predictions are off by 0 to 50 % on average.
 
-Run: python benchmarks/occupancy/packing_error.py [--configurations CSV] [--gpu NAME] [--write]
+Run: python -m benchmarks.occupancy.packing_error [--configurations CSV] [--gpu NAME] [--write]
     (fills docs/occupancy.md, part packing_error)
 """
 
@@ -8,11 +8,12 @@ import argparse
 from collections.abc import Sequence
 
 import numpy as np
-from packing_parts import GPUS, PAGE, RUNS, SEED, curves, markdown_table, with_interval, workload, write_part
 
 from epochcast.analyzer.backends.occupancy.packing.experiment import Cluster, Mean, chosen, compare, streams, summarise
 from epochcast.analyzer.backends.occupancy.packing.job_stream import StreamShape
 from epochcast.analyzer.figures.packing import gain_figure
+
+from .packing_parts import GPUS, PAGE, RUNS, SEED, curves, markdown_table, with_interval, workload, write_part
 
 ERRORS = (0.0, 0.1, 0.2, 0.5)
 POLICIES = ("occu", "interference")

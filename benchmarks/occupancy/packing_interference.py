@@ -1,6 +1,6 @@
 """Rules that predict how much measured pairs of jobs slow down, and packing by them (Gavel's pairs: K80, P100; no occupancy).
 
-Run: EPOCHCAST_SHARED=../shared python benchmarks/occupancy/packing_interference.py [--write]
+Run: EPOCHCAST_SHARED=../shared python -m benchmarks.occupancy.packing_interference [--write]
     (fills docs/occupancy.md, part interference)
 """
 
@@ -8,13 +8,13 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from packing_parts import GAVEL, GPUS, RUNS, SEED, markdown_table, with_interval, write_part
-from pair_experiment import measured_slowdown, pair_policies, pair_streams
-
 from epochcast.analyzer.backends.occupancy.packing.experiment import Cluster, compare, summarise
 from epochcast.analyzer.backends.occupancy.packing.gavel_pairs import GavelPairs, read_gavel_pairs
 from epochcast.analyzer.backends.occupancy.packing.interference import PROTOCOLS, RULES, left_out, score
 from epochcast.analyzer.backends.occupancy.packing.job_stream import StreamShape
+
+from .packing_parts import GAVEL, GPUS, RUNS, SEED, markdown_table, with_interval, write_part
+from .pair_experiment import measured_slowdown, pair_policies, pair_streams
 
 LONG = 200
 LONG_RUNS = 30

@@ -7,15 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parents[1]))
-from docs_page import OCCUPANCY
-from docs_page import markdown_table as markdown_table
-
 from epochcast.analyzer.backends.occupancy.packing.colocation import MeasuredSlowdown, read_colocation
 from epochcast.analyzer.backends.occupancy.packing.experiment import Mean
 from epochcast.analyzer.backends.occupancy.packing.job_kinds import JobKind, job_kinds
 from epochcast.analyzer.backends.occupancy.packing.slowdown import ASSUMED, Slowdown
 from epochcast.regressor import load_catalog
+
+from ..page import OCCUPANCY
+from ..page import markdown_table as markdown_table
 
 PAGE = OCCUPANCY
 ROOT = Path(__file__).parents[2]

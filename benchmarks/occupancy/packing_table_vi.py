@@ -1,6 +1,6 @@
 """Table VI of the DNN-occu paper: makespan and NVML utilisation by packing policy, for each slowdown that sharing may cost.
 
-Run: python benchmarks/occupancy/packing_table_vi.py [--configurations CSV] [--gpu NAME] [--write]
+Run: python -m benchmarks.occupancy.packing_table_vi [--configurations CSV] [--gpu NAME] [--write]
     (fills docs/occupancy.md, part packing)
 """
 
@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from packing_parts import GPUS, PAGE, RUNS, SEED, Workload, curves, markdown_table, with_interval, workload, write_part
 
 from epochcast.analyzer.backends.occupancy.packing.experiment import (
     Cluster,
@@ -25,6 +24,8 @@ from epochcast.analyzer.backends.occupancy.packing.job_kinds import JobKind
 from epochcast.analyzer.backends.occupancy.packing.job_stream import StreamShape
 from epochcast.analyzer.backends.occupancy.packing.policies import PAPER, POLICIES
 from epochcast.analyzer.figures.packing import packing_figure
+
+from .packing_parts import GPUS, PAGE, RUNS, SEED, Workload, curves, markdown_table, with_interval, workload, write_part
 
 LOADS = (0.5, 0.8, 1.2)
 """Of Poisson arrivals: alone-seconds that arrive per GPU-second."""

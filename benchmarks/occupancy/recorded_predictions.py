@@ -4,22 +4,15 @@ docs/occupancy.md.
 The labels here are real: launch-config occupancies of recorded kernels. The predictors saw none of these networks, and nothing
 but modelled rows on the same GPUs at the same precisions.
 
-Run: EPOCHCAST_SHARED=../shared python benchmarks/occupancy/recorded_predictions.py [--model NAME]… [--write]
+Run: EPOCHCAST_SHARED=../shared python -m benchmarks.occupancy.recorded_predictions [--model NAME]… [--write]
 """
 
 import argparse
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from modelled_table import configurations, modelled_rows
-from recorded_workloads import recorded
-
-sys.path.append(str(Path(__file__).parents[1]))
-from docs_page import OCCUPANCY, markdown_table
 
 from epochcast.analyzer.backends.occupancy.configuration import Configuration
 from epochcast.analyzer.backends.occupancy.labelled_samples import labelled_samples
@@ -29,6 +22,10 @@ from epochcast.analyzer.backends.occupancy.networks import NETWORKS
 from epochcast.analyzer.backends.occupancy.points import COLUMNS, check_points
 from epochcast.analyzer.backends.occupancy.sample import Sample
 from epochcast.regressor import Gpu, load_catalog
+
+from ..page import OCCUPANCY, markdown_table
+from .modelled_table import configurations, modelled_rows
+from .recorded_workloads import recorded
 
 PER_NETWORK = 6
 

@@ -3,7 +3,7 @@
 The graphs are those of all networks that ``networks/`` knows, each at as many batch sizes as make 600. Labels are random: only
 time is looked at. It is the processor time of one thread, so that nothing else that runs counts; on a GPU it is the clock's.
 
-Run: python benchmarks/occupancy/training_speed.py [--write] [--model NAME]...      (needs torch, torch-geometric, the networks)
+Run: python -m benchmarks.occupancy.training_speed [--write] [--model NAME]...      (needs torch, torch-geometric, the networks)
 """
 
 import argparse
@@ -12,14 +12,10 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from random import Random
 
 import numpy as np
 import torch
-
-sys.path.append(str(Path(__file__).parents[1]))
-from docs_page import OCCUPANCY, markdown_table
 
 from epochcast.analyzer.backends.occupancy.configuration import Configuration
 from epochcast.analyzer.backends.occupancy.graph_of import graph_of
@@ -27,6 +23,8 @@ from epochcast.analyzer.backends.occupancy.models import EPOCHS, MODELS, make
 from epochcast.analyzer.backends.occupancy.networks import NETWORKS, complete
 from epochcast.analyzer.backends.occupancy.sample import Sample
 from epochcast.regressor import load_catalog
+
+from ..page import OCCUPANCY, markdown_table
 
 GRAPHS = 600
 TIMED_EPOCHS = 1

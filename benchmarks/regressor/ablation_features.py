@@ -1,6 +1,6 @@
 """The paper's Table V: dynamic features (the source's metrics), static ones (source/target ratios of attributes), or all.
 
-Run: EPOCHCAST_SHARED=../shared python benchmarks/regressor/ablation_features.py [--keep DIR] [--write]
+Run: EPOCHCAST_SHARED=../shared python -m benchmarks.regressor.ablation_features [--keep DIR] [--write]
 
 The paper does not say whether the source latency, its third kind of input, stands beside each set; shown is both. The stack
 takes minutes for each set and protocol, the random forest seconds.
@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
 
-from public_pairs import FIGURES, PROTOCOLS, PublicPairs, header, line, options, report
-
 from epochcast.regressor.exclusion import UNAVAILABLE, exclude
 from epochcast.regressor.features import paper_features
 from epochcast.regressor.recipes import DefaultRecipe, PaperRecipe, RandomForestRecipe
 from epochcast.regressor.recipes.raw_seconds import Features
+
+from .public_pairs import FIGURES, PROTOCOLS, PublicPairs, header, line, options, report
 
 FEATURES: tuple[Features, ...] = ("dynamic", "static", "all")
 

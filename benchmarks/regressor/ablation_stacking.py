@@ -1,6 +1,6 @@
 """The paper's Fig. 12: its stack against random forest, CatBoost and HistGradientBoosting alone, on the same folds.
 
-Run: EPOCHCAST_SHARED=../shared python benchmarks/regressor/ablation_stacking.py [--keep DIR] [--write]
+Run: EPOCHCAST_SHARED=../shared python -m benchmarks.regressor.ablation_stacking [--keep DIR] [--write]
 
 Beside them the plain mean of the stack's two members, and the default recipe. "The stack's MAPE beside it" is the change that
 stacking brings, with a 90 % bootstrap interval over workloads: pairs of one workload are not independent.
@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from public_pairs import FIGURES, PROTOCOLS, PublicPairs, header, line, options, report
 
 from epochcast.regressor.recipes import RECIPES, PaperRecipe
+
+from .public_pairs import FIGURES, PROTOCOLS, PublicPairs, header, line, options, report
 
 STACK = "paper"
 MODELS = (STACK, "random-forest", "catboost", "hist-gradient-boosting", "forest-catboost-mean", "default")

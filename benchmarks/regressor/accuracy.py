@@ -1,6 +1,6 @@
 """Accuracy on the public data by every protocol, beside the trivial baselines, as Markdown tables.
 
-    EPOCHCAST_SHARED=../shared python benchmarks/regressor/accuracy.py [--recipe NAME]... [--protocol NAME]... [--write]
+    EPOCHCAST_SHARED=../shared python -m benchmarks.regressor.accuracy [--recipe NAME]... [--protocol NAME]... [--write]
 
 By default all recipes but the paper's models, which take minutes for one shuffle and stand in the ablations' tables, and all
 protocols but those of rates, which are P3 and P4 here; P4-anchors runs with 5, 10 and 20 anchors. The column "took" is CPU
@@ -12,12 +12,13 @@ import time
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from public_pairs import DATA, header, line, report
 
 from epochcast.regressor import RECIPES, Evaluation, evaluate, load_catalog, load_corpus
 from epochcast.regressor.pairs import make_pairs
 from epochcast.regressor.protocols import ANCHORED, PROTOCOLS
 from epochcast.regressor.recipes.raw_seconds import RawSecondsRecipe
+
+from .public_pairs import DATA, header, line, report
 
 ANCHORS = (5, 10, 20)
 BY_DEFAULT = [name for name in PROTOCOLS if name not in ("new-workload", "new-gpu")]

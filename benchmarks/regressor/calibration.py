@@ -1,6 +1,6 @@
 """What k anchor workloads measured on a new GPU bring: protocol P4 on the public pairs, each GPU left out in turn.
 
-    EPOCHCAST_SHARED=../shared python benchmarks/regressor/calibration.py [--write]
+    EPOCHCAST_SHARED=../shared python -m benchmarks.regressor.calibration [--write]
 
 Errors are over the pairs into the new GPU whose workload is no anchor. The process's hyper-parameters were fixed before any of
 these figures were seen (regressor/residual_process.py).
@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from public_pairs import PublicPairs, header, line, options, report
 
 from epochcast.regressor.anchored import Anchoring, chosen_anchors, with_anchors
 from epochcast.regressor.answers import Answers
@@ -19,6 +18,8 @@ from epochcast.regressor.features import prior_log_ratio
 from epochcast.regressor.protocols import out_of_fold
 from epochcast.regressor.recipes import DefaultRecipe
 from epochcast.regressor.reliability import from_new_gpus
+
+from .public_pairs import PublicPairs, header, line, options, report
 
 COUNTS = (3, 5, 10, 20, 40)
 DRAWS = 12

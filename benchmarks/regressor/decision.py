@@ -1,6 +1,6 @@
 """Whether "sure" is sure, and what the run that is proposed in doubt is worth: stated against realised, on public data.
 
-Run: EPOCHCAST_SHARED=../shared python benchmarks/regressor/decision.py [--write]
+Run: EPOCHCAST_SHARED=../shared python -m benchmarks.regressor.decision [--write]
 
 The questions of regret.py, asked as a user does: a predictor is trained without the fold (with intervals of its own), and
 `recommend` and `decide` rank the GPUs that the workload was measured on. The job takes ten hours on its source; what the
@@ -13,14 +13,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from public_pairs import SEED, PublicPairs, header, line, options, report
-from regret import OBJECTIVES, Asked, PublicQuestions
 
 from epochcast.analyzer.instances import Instance, load_instances
 from epochcast.analyzer.recommendation import Decision, Objective, Ranking, Work, decide, recommend, trial_run, whole_job
 from epochcast.analyzer.recommendation.rank import cost_of, time_of
 from epochcast.regressor import Catalog, Prediction, Predictor, Profile, load_catalog
 from epochcast.regressor.protocols import splits
+
+from .public_pairs import SEED, PublicPairs, header, line, options, report
+from .regret import OBJECTIVES, Asked, PublicQuestions
 
 PROTOCOLS = {"P2": "new workload", "P3": "new architecture"}
 JOB_S = 36_000.0

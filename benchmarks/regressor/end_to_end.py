@@ -1,6 +1,6 @@
 """From a simulated trace to the answer: the detector's epochs against the true ones, on the same rows.
 
-Run: EPOCHCAST_SHARED=../shared python benchmarks/regressor/end_to_end.py [--rows 240] [--write]     (a quarter of an hour)
+Run: EPOCHCAST_SHARED=../shared python -m benchmarks.regressor.end_to_end [--rows 240] [--write]     (a quarter of an hour)
 
 For public rows, drawn evenly over source GPUs and epoch lengths, a job is simulated that has the row's epoch length and its
 statistics (`simulated_rows.py`). Its trace goes the product's own way: detector, profile, prediction by a model that was fitted
@@ -15,8 +15,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-from public_pairs import DATA, SEED, header, line, report
-from simulated_rows import AMBIGUOUS, SLOW, TELEMETRY, SimulatedRow, simulate_row
 
 from epochcast.analyzer.answers.sources import profile_of
 from epochcast.detector.simulator import CLASSES
@@ -24,6 +22,9 @@ from epochcast.regressor import Catalog, Predictor, Profile, load_catalog, load_
 from epochcast.regressor.pairs import Pair, actual_ratio, make_pairs
 from epochcast.regressor.protocols import splits
 from epochcast.regressor.summary import summarise
+
+from .public_pairs import DATA, SEED, header, line, report
+from .simulated_rows import AMBIGUOUS, SLOW, TELEMETRY, SimulatedRow, simulate_row
 
 BANDS = {"under 1.5 s": 1.5, "1.5 to 4 s": 4.0, "4 to 10 s": 10.0, "over 10 s": np.inf}
 _SURE = 0.8  # confidence of the detector

@@ -1,6 +1,6 @@
 """How wrong predicted power and energy are on the public pairs, beside simpler rules, as a Markdown table.
 
-    EPOCHCAST_SHARED=../shared python benchmarks/regressor/energy.py
+    EPOCHCAST_SHARED=../shared python -m benchmarks.regressor.energy
 
 ``true ratio`` isolates the rule for power: both latencies measured. P2, P3 and P4 take the ratio that ``default`` predicts for
 a workload, model or GPU left out of its training. Measured energy is mean power times epoch seconds.

@@ -1,6 +1,6 @@
 """How often the true epoch lies in a profile's 90 % interval, on simulated traces, as a Markdown table; minutes.
 
-    python benchmarks/regressor/epoch_interval.py [--seeds 10] [--first-seed 2000]
+    python -m benchmarks.regressor.epoch_interval [--seeds 10] [--first-seed 2000]
 
 Every class of training traces counts, the ones that a detector need not solve too; the seeds are none that the tracker's
 confidence was fitted on. True epoch: median difference of the true starts. Traces without an answer have no interval.

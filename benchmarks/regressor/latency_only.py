@@ -1,6 +1,6 @@
 """Accuracy where only latencies are known, on PROFET's data: one source GPU, several, and a new GPU with a few anchors.
 
-    EPOCHCAST_SHARED=../shared python benchmarks/regressor/latency_only.py [--write]
+    EPOCHCAST_SHARED=../shared python -m benchmarks.regressor.latency_only [--write]
 
 Every figure is the mean over pairs of GPUs or over targets of their MAPE, as in the research notes (section 7), on the
 workloads that ran on every GPU. Features and the form of the kernel were settled on the same data with shuffle 0 in view:
@@ -12,15 +12,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
-from latency_completion import LatencyCompletion
 from numpy.typing import NDArray
-from public_pairs import header, line, options, report
 from sklearn.model_selection import KFold, LeaveOneGroupOut
 
 from epochcast.regressor import Catalog, Gpu, Profile, load_catalog, load_corpus
 from epochcast.regressor.pairs import Pair, make_pairs, target_seconds
 from epochcast.regressor.recipes.baselines import PairMedian, SpecificationRatio
 from epochcast.regressor.recipes.latency_only import LatencyOnlyRecipe
+
+from .latency_completion import LatencyCompletion
+from .public_pairs import header, line, options, report
 
 DATA = Path(os.environ.get("EPOCHCAST_SHARED", "../shared")) / "data" / "black_box" / "profet_epoch_latency.csv.gz"
 SEEDS = range(5)

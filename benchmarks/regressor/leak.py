@@ -1,6 +1,6 @@
 """Why random rows (P1) say nothing: a look-up that has no model at all answers them without error.
 
-Run: EPOCHCAST_SHARED=../shared python benchmarks/regressor/leak.py [--write]
+Run: EPOCHCAST_SHARED=../shared python -m benchmarks.regressor.leak [--write]
 
 A workload that ran on four GPUs makes twelve pairs. With random rows most of its other pairs stand in training, and they name
 the answer: the latency on the source GPU, which is a feature, occurs there beside the latency on the target. The look-up joins
@@ -12,12 +12,13 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from public_pairs import PROTOCOLS, SEED, PublicPairs, header, line, options, report
 from sklearn.base import BaseEstimator, RegressorMixin
 
 from epochcast.regressor.pairs import Pair
 from epochcast.regressor.protocols import splits
 from epochcast.regressor.scoring import score
+
+from .public_pairs import PROTOCOLS, SEED, PublicPairs, header, line, options, report
 
 Measurement = tuple[str, float]
 

@@ -1,6 +1,6 @@
 """What the regressor says of jobs unlike those it was trained on: how much support it claims, and how wide its intervals get.
 
-Run: EPOCHCAST_SHARED=../shared python benchmarks/regressor/off_support.py [--write]        (about 3 minutes on a core)
+Run: EPOCHCAST_SHARED=../shared python -m benchmarks.regressor.off_support [--write]        (about 3 minutes on a core)
 
 Trained on all public rows (convolutional networks on four GPUs), and asked about public rows whose telemetry is scaled to an
 extreme, and about simulated jobs of each class of the detector's simulator on those GPUs: trainings, language-model steps,
@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-from public_pairs import DATA, SEED, header, line, report
 
 from epochcast.detector.simulator import CLASSES, simulate_class
 from epochcast.detector.simulator.trace import SimulatedTrace
@@ -26,6 +25,8 @@ from epochcast.regressor.protocols import out_of_fold
 from epochcast.regressor.recipes import DefaultRecipe
 from epochcast.regressor.reliability import Reliability
 from epochcast.regressor.summary import summarise
+
+from .public_pairs import DATA, SEED, header, line, report
 
 _TRACES = 12  # of each class, on GPUs that training knows
 _ROWS = 60  # public rows that are scaled

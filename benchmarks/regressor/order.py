@@ -1,22 +1,20 @@
 """Whether a better GPU is ever predicted slower, and what preventing that costs, as tables.
 
-    EPOCHCAST_SHARED=../shared python benchmarks/regressor/order.py [--write]
+    EPOCHCAST_SHARED=../shared python -m benchmarks.regressor.order [--write]
 
 A GPU is better where its arithmetic rate in every likely precision and its memory bandwidth are 10 % higher; it must not be
 predicted more than 3 % slower. Asked are five GPUs in every precision: with the telemetry of an image network, of one whose GPU
 waits for its host, and with none. The second table scores answers in order beside those that the recipe gives. Five minutes.
 """
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import permutations, product
-from pathlib import Path
 
 import numpy as np
-from public_pairs import DATA, RATES, header, line, options, report
 
+from epochcast.analyzer.answers.question_schema import example_profile
 from epochcast.regressor import Catalog, Gpu, Predictor, Profile, load_catalog, load_corpus
 from epochcast.regressor.order import in_order
 from epochcast.regressor.pairs import Pair, actual_ratio, make_pairs
@@ -25,8 +23,9 @@ from epochcast.regressor.profile import RATIOS
 from epochcast.regressor.protocols import splits
 from epochcast.regressor.recipes import DefaultRecipe
 
+from .public_pairs import DATA, RATES, header, line, options, report
+
 SOURCES = ("T4", "V100 SXM2 16GB", "A100 SXM4 80GB", "H100 SXM5", "RTX 4090")
-EXAMPLE = Path(__file__).parents[2] / "analyzer" / "jobs" / "example_profile.json"
 KINDS = {"an image network": 1.0, "one that waits for its host": 0.25, "no telemetry": None}
 BETTER, SLOWER = 1.1, 1.03
 
@@ -34,7 +33,7 @@ BETTER, SLOWER = 1.1, 1.03
 def lines() -> Iterator[str]:
     """The tables, line by line as the figures come."""
     predictor, catalog = Predictor.load(), load_catalog()
-    example = Profile.from_json(json.loads(EXAMPLE.read_text("utf-8")))
+    example = Profile.from_json(example_profile())
     yield from header("asked from", "pairs in which the better one is predicted slower, by the recipe", "worst", "in order")
     for kind, busy in KINDS.items():
         found: dict[bool, list[float]] = {False: [], True: []}

@@ -1,6 +1,6 @@
 """The paper's Table VI: Paleo, which is given the architecture, beside the black box, which is not, on the same rows.
 
-Run: EPOCHCAST_SHARED=../shared python benchmarks/regressor/paleo.py [--keep DIR] [--write]    (needs torch)
+Run: EPOCHCAST_SHARED=../shared python -m benchmarks.regressor.paleo [--keep DIR] [--write]    (needs torch)
 """
 
 import csv
@@ -10,9 +10,7 @@ from functools import cache
 
 import numpy as np
 import torch
-from latency_only import DATA as PROFET_DATA
 from numpy.typing import NDArray
-from public_pairs import DATA, SEED, PublicPairs, header, line, options, report
 
 from epochcast.analyzer.backends.networks import NETWORKS, build
 from epochcast.analyzer.backends.paleo.layer import Layer
@@ -28,6 +26,9 @@ from epochcast.regressor.pairs import source_seconds
 from epochcast.regressor.protocols import splits
 from epochcast.regressor.recipes import RECIPES
 from epochcast.regressor.scoring import score
+
+from .latency_only import DATA as PROFET_DATA
+from .public_pairs import DATA, SEED, PublicPairs, header, line, options, report
 
 Floats = NDArray[np.float64]
 

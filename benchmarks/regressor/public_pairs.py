@@ -7,7 +7,6 @@ import argparse
 import hashlib
 import json
 import os
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,8 +26,8 @@ from epochcast.regressor.recipes import Recipe
 from epochcast.regressor.recipes.raw_seconds import RawSecondsRecipe
 from epochcast.regressor.scoring import Scores, score
 
-sys.path.append(str(Path(__file__).parents[1]))
-from docs_page import REGRESSOR, Page
+from ..page import REGRESSOR, Page, publish
+from ..page import options as page_options
 
 DATA = Path(os.environ.get("EPOCHCAST_SHARED", "../shared")) / "data" / "black_box" / "cloud_hw_trainpred.csv"
 RATES = DATA.parents[1] / "cross_gpu" / "rates.csv.gz"
@@ -119,18 +118,11 @@ def line(*cells: str) -> str:
 
 def options(description: str) -> argparse.Namespace:
     """The options that the scripts have in common."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="put the part into its page of docs/")
+    parser = page_options(description)
     parser.add_argument("--keep", type=Path, metavar="DIR", help="folder for predictions, so that each is made once")
     return parser.parse_args()
 
 
 def report(part: str, lines: Iterable[str], chosen: argparse.Namespace, page: str = REGRESSOR.name) -> None:
     """Print the lines as they come, and put them between the markers of ``part`` of docs/``page``.md if asked to."""
-    told = []
-    for text in lines:
-        print(text, flush=True)
-        told.append(text)
-    if chosen.write:
-        command = f"`python benchmarks/regressor/{Path(sys.argv[0]).name} --write`"
-        Page(page).fill(part, [command, "", *told])
+    publish(Page(page), part, lines, write=chosen.write)

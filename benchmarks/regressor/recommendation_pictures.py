@@ -1,24 +1,20 @@
 """Pictures of a recommendation as `epochcast recommend --plot` draws it, and the paper's Fig. 1 from predictions.
 
-Run: EPOCHCAST_SHARED=../shared python benchmarks/regressor/recommendation_pictures.py
+Run: EPOCHCAST_SHARED=../shared python -m benchmarks.regressor.recommendation_pictures
 
 Writes docs/images/recommendation/*.png and prints the lines that show them. They are pictures of the output, not of accuracy:
 the shipped model was trained on these workloads. How good its advice is for new ones: regret.py.
 """
 
-import sys
 from functools import partial
-from pathlib import Path
-
-from public_pairs import DATA
 
 from epochcast.analyzer.figures import cost_figure, relative_figure
 from epochcast.analyzer.instances import load_instances
 from epochcast.analyzer.recommendation import Work, recommend, whole_job
 from epochcast.regressor import Predictor, load_catalog, load_corpus
 
-sys.path.append(str(Path(__file__).parents[1]))
-from docs_page import RECOMMENDATION
+from ..page import RECOMMENDATION
+from .public_pairs import DATA
 
 SOURCE = "T4"
 EPOCHS = 90

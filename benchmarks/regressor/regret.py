@@ -1,6 +1,6 @@
 """What following a recommendation costs above the best choice, beside choices that need no prediction.
 
-Run: EPOCHCAST_SHARED=../shared python benchmarks/regressor/regret.py [--keep DIR] [--write]
+Run: EPOCHCAST_SHARED=../shared python -m benchmarks.regressor.regret [--keep DIR] [--write]
 
 One question per measured profile: on which of the GPUs that its workload was measured on is the job cheapest, or fastest? The
 profile's own GPU is one of them, and its latency is known. Prices are of the shipped table: AWS in us-east-1, where the data's
@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from public_pairs import PublicPairs, header, line, options, report
 
 from epochcast.analyzer.instances import Instance, Market, load_instances
 from epochcast.analyzer.recommendation import Objective
@@ -21,6 +20,8 @@ from epochcast.regressor import load_catalog
 from epochcast.regressor.evaluation.questions import Question, questions
 from epochcast.regressor.protocols import out_of_fold
 from epochcast.regressor.recipes import DefaultRecipe, PaperRecipe, PriorRecipe
+
+from .public_pairs import PublicPairs, header, line, options, report
 
 OBJECTIVES: tuple[Objective, ...] = ("cost", "time")
 SEEDS = range(5)

@@ -1,6 +1,6 @@
 """What following a recommendation for a kind of job that training has never seen costs, on the rates of equal work.
 
-Run: EPOCHCAST_SHARED=../shared python benchmarks/regressor/regret_rates.py [--keep DIR] [--write]
+Run: EPOCHCAST_SHARED=../shared python -m benchmarks.regressor.regret_rates [--keep DIR] [--write]
 
 The questions of regret.py, of the rates: on which of the GPUs that its work was measured on is the job cheapest, or fastest?
 Predictions are of recipes fitted without its group (protocol new-workload). A price is the least per GPU of the shipped table,
@@ -14,11 +14,12 @@ from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
-from public_pairs import RATES, PublicPairs, header, line, options, report
-from regret import DRAWS, OBJECTIVES, PublicQuestions, setting
 
 from epochcast.analyzer.recommendation import Objective
 from epochcast.regressor.recipes import RECIPES
+
+from .public_pairs import RATES, PublicPairs, header, line, options, report
+from .regret import DRAWS, OBJECTIVES, PublicQuestions, setting
 
 # By launch: 2024, 2022, 2022, 2021, 2020, 2020, 2017, 2016, 2014.
 NEWEST_FIRST = (

@@ -1,6 +1,6 @@
 """More GPUs in one machine: what ``regressor/scaling.py`` says of jobs that it never saw, as tables.
 
-    EPOCHCAST_SHARED=../shared python benchmarks/regressor/scaling.py [--write]
+    EPOCHCAST_SHARED=../shared python -m benchmarks.regressor.scaling [--write]
 
 Each group of workloads is left out in turn. The first table moves a job from one GPU to several of the same kind, the second
 from one GPU to several of another kind, by the speeds of GPUs that were learnt without the group. Two minutes.
@@ -9,7 +9,6 @@ from one GPU to several of another kind, by the speeds of GPUs that were learnt 
 from collections.abc import Iterator
 
 import numpy as np
-from public_pairs import RATES, header, line, options, report
 
 from epochcast.regressor import Catalog, Profile, load_catalog, load_corpus
 from epochcast.regressor.evaluation.interval_scores import score_intervals
@@ -18,6 +17,8 @@ from epochcast.regressor.protocols import out_of_fold
 from epochcast.regressor.recipes import SpeedsRecipe
 from epochcast.regressor.scaling import Growth, Scaling, growths_in
 from epochcast.regressor.scoring import conformal_quantile
+
+from .public_pairs import RATES, header, line, options, report
 
 COLUMNS = ("to", "n", "MAPE %", "median %", "mean over groups %", "inside %", "half-width %")
 

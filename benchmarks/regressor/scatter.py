@@ -1,6 +1,6 @@
 """The paper's Fig. 11: predicted against measured seconds by source GPU, of the paper's stack and of the default recipe.
 
-Run: EPOCHCAST_SHARED=../shared python benchmarks/regressor/scatter.py [--keep DIR] [--write]
+Run: EPOCHCAST_SHARED=../shared python -m benchmarks.regressor.scatter [--keep DIR] [--write]
 
 Without `--write` nothing is drawn; printed is the share of pairs within 10 and 20 % of the measured seconds, and how far long
 epochs are off.
@@ -9,10 +9,11 @@ epochs are off.
 from collections.abc import Iterator
 
 import numpy as np
-from public_pairs import REGRESSOR, PublicPairs, header, line, options, report
 
 from epochcast.analyzer.figures import scatter_figure
 from epochcast.regressor.recipes import RECIPES
+
+from .public_pairs import REGRESSOR, PublicPairs, header, line, options, report
 
 MODELS = ("paper", "default")
 LONG_S = 30.0

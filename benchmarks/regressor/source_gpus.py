@@ -1,15 +1,16 @@
 """The paper's Table IV: error by source GPU, of the paper's stack and of the default recipe.
 
-Run: EPOCHCAST_SHARED=../shared python benchmarks/regressor/source_gpus.py [--keep DIR] [--write]
+Run: EPOCHCAST_SHARED=../shared python -m benchmarks.regressor.source_gpus [--keep DIR] [--write]
 """
 
 from collections.abc import Iterator
 
 import numpy as np
-from public_pairs import PROTOCOLS, PublicPairs, header, line, options, report
 
 from epochcast.regressor.recipes import RECIPES
 from epochcast.regressor.scoring import score
+
+from .public_pairs import PROTOCOLS, PublicPairs, header, line, options, report
 
 MODELS = ("paper", "default")
 

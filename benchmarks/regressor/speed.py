@@ -1,6 +1,6 @@
 """How long training, loading and predicting take, how large the shipped model is, and the forest beside scikit-learn's own.
 
-    EPOCHCAST_SHARED=../shared python benchmarks/regressor/speed.py [--calls 400] [--write]
+    EPOCHCAST_SHARED=../shared python -m benchmarks.regressor.speed [--calls 400] [--write]
 
 Times are of one process, wall clock with CPU time beside it: on a busy machine they part, and the second is ours. A prediction
 is one profile for all GPUs of the catalogue, without --explain; every call has another profile of cloud-hw-trainpred. Without
@@ -17,7 +17,6 @@ from pathlib import Path
 
 import numpy as np
 import sklearn
-from public_pairs import DATA, RATES, header, line, report
 from sklearn.ensemble import ExtraTreesRegressor
 
 from epochcast.regressor import Predictor, load_catalog, load_corpus
@@ -25,6 +24,8 @@ from epochcast.regressor.derived import static_features
 from epochcast.regressor.forest import Forest
 from epochcast.regressor.model_files import SHIPPED
 from epochcast.regressor.pairs import actual_ratio, make_pairs
+
+from .public_pairs import DATA, RATES, header, line, report
 
 WARM_UP = 5
 LOADS = 10

@@ -1,6 +1,6 @@
 """Where the standard deviations of ``regressor/speeds.py`` come from, and what each part of the model brings, as tables.
 
-    EPOCHCAST_SHARED=../shared python benchmarks/regressor/speeds.py [--write]
+    EPOCHCAST_SHARED=../shared python -m benchmarks.regressor.speeds [--write]
 
 The first table maximises the marginal likelihood of the measured rates. The second leaves a part out (its standard deviation
 nearly 0; slopes then stay those of the roofline) and scores both protocols. The third says what a job's precision and telemetry
@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
-from public_pairs import RATES, header, line, options, report
 from scipy.optimize import minimize
 
 from epochcast.regressor import Profile, evaluate, load_catalog, load_corpus, speeds
@@ -26,6 +25,8 @@ from epochcast.regressor.recipes import DefaultRecipe, SpeedsRecipe
 from epochcast.regressor.recipes.speeds import rates_of
 from epochcast.regressor.reliability import SecondQuestion, both, new_jobs_without_telemetry
 from epochcast.regressor.speeds import Rate, Speeds
+
+from .public_pairs import RATES, header, line, options, report
 
 SCALES = {
     "_SLOPE": "slopes of the data-sheet figures",

@@ -1,6 +1,6 @@
 """A model fitted on some jobs, asked about others, as a user's is: architectures and workloads that it has never seen, mixed.
 
-    EPOCHCAST_SHARED=../shared python benchmarks/regressor/unseen_jobs.py [--write]
+    EPOCHCAST_SHARED=../shared python -m benchmarks.regressor.unseen_jobs [--write]
 
 Each split leaves two architectures and a quarter of the other workloads out; intervals are those that the predictor gives,
 measured on the training side alone. Two minutes in all.
@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from itertools import combinations
 
 import numpy as np
-from public_pairs import DATA, header, line, options, report
 
 from epochcast.regressor import evaluate_split, load_catalog, load_corpus
+
+from .public_pairs import DATA, header, line, options, report
 
 _SPLITS = 10
 _SEED = 0

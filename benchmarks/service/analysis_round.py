@@ -1,6 +1,6 @@
 """What one round of the analysis takes: many GPUs in jobs of four, each with a hundred epochs; the first round, and later ones.
 
-    python benchmarks/service/analysis_round.py [--gpus 64] [--rounds 10]
+    python -m benchmarks.service.analysis_round [--gpus 64] [--rounds 10]
 
 Every later round finds one more epoch on every GPU, and new profiles in every eighth job: as many as end an epoch of 30 s
 between two rounds 4 s apart. CPU seconds of this process, which is the service without HTTP; its memory is told at the end.

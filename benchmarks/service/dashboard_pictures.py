@@ -1,4 +1,4 @@
-"""Draw what the dashboards' panels show: ``python benchmarks/service/dashboard_pictures.py [--out docs/images/dashboards]``.
+"""Draw what the dashboards' panels show: ``python -m benchmarks.service.dashboard_pictures [--out docs/images/dashboards]``.
 
 The numbers are a real Prometheus's answers to the panels' own queries; the Prometheus holds the history of the modelled fleet.
 The drawings are Matplotlib's, laid out by the dashboards' grid: no Grafana had a part in them.
@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import matplotlib as mpl
-from filled_prometheus import Prometheus, filled_prometheus
 from matplotlib.figure import Figure
-from modelled_fleet import agent_series, analyzer_series, fleet, write_history
-from panel_drawings import BACKGROUND, KINDS, MUTED, PANEL, TEXT, Answer, Frame
+
+from .filled_prometheus import Prometheus, filled_prometheus
+from .modelled_fleet import agent_series, analyzer_series, fleet, write_history
+from .panel_drawings import BACKGROUND, KINDS, MUTED, PANEL, TEXT, Answer, Frame
 
 ROOT = Path(__file__).resolve().parents[2]
 STEP_S = 30.0

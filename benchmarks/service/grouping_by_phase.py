@@ -1,6 +1,6 @@
 """How well epochs alone tell which GPUs train together: ranks of one job against equal jobs that one script started together.
 
-    python benchmarks/service/grouping_by_phase.py [--pairs 30] [--first-seed 100] [--json FILE]
+    python -m benchmarks.service.grouping_by_phase [--pairs 30] [--first-seed 100] [--json FILE]
 
 Simulated telemetry. One job: two GPUs show one timeline, each with devices and noise of its own. Two jobs: the same training is
 drawn twice, from the same first epoch on, the second on a device whose steps take longer by a normally distributed share (half

@@ -1,6 +1,6 @@
 """How much memory a real `epochcast serve` takes that watches 64 GPUs, process by process.
 
-Run: python benchmarks/service/memory.py [--gpus 64] [--minutes 15]
+Run: python -m benchmarks.service.memory [--gpus 64] [--minutes 15]
 
 The stand-ins for agents of `steady_state.py` hold so many minutes of samples, which the service reads at once, as after a
 restart; the memory is read when all of them are taken in and every job has been predicted. *Resident* counts what two
@@ -19,7 +19,7 @@ import urllib.request
 from contextlib import suppress
 from pathlib import Path
 
-from steady_state import AGENTS, HERTZ, serve_agents
+from .steady_state import AGENTS, HERTZ, serve_agents
 
 
 def processes(parent: int) -> list[int]:

@@ -1,6 +1,6 @@
 """What a view of the page costs: CPU seconds and bytes per page, with 64 GPUs in 16 jobs of 500 epochs each.
 
-    python benchmarks/service/page_rendering.py
+    python -m benchmarks.service.page_rendering
 
 The answers come from the real application in this process, without a socket. An open page asks for itself every 5 s.
 """

@@ -6,11 +6,12 @@ from itertools import pairwise
 from math import ceil, log2, nan
 from typing import Any, NamedTuple
 
-from grafana_units import formatted
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 from matplotlib.ticker import FuncFormatter, MaxNLocator, MultipleLocator
+
+from .grafana_units import formatted
 
 BACKGROUND, PANEL, TEXT, MUTED, LINE = "#111217", "#181b1f", "#d8d9da", "#8e9099", "#2c3235"
 SERIES = ("#73bf69", "#f2cc0c", "#8ab8ff", "#ff780a", "#f2495c", "#5794f2", "#b877d9", "#96d98d")

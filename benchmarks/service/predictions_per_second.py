@@ -1,6 +1,6 @@
 """How many predictions of distinct profiles the service answers, and how long each takes: a real `epochcast serve`, over HTTP.
 
-    python benchmarks/service/predictions_per_second.py [--seconds 30] [--rates 50 100] [--callers 1 2 4 8]
+    python -m benchmarks.service.predictions_per_second [--seconds 30] [--rates 50 100] [--callers 1 2 4 8]
 
 Open loop: requests leave at even intervals whether or not the ones before are answered, and an answer's time counts from when
 its request was due, so that a queue shows. Closed loop: so many callers, each asking again as soon as it is answered. Every

@@ -1,6 +1,6 @@
 """What reading every 10 Hz sample of GPUs back from a Prometheus costs the reader: CPU per second of telemetry.
 
-Run: OMP_NUM_THREADS=1 python benchmarks/service/prometheus_reads.py [--gpus 16] [--seconds 60]
+Run: OMP_NUM_THREADS=1 python -m benchmarks.service.prometheus_reads [--gpus 16] [--seconds 60]
 
 promtool writes the past of a real Prometheus: all metrics that the agent has of a GPU, random values at 10 Hz. The service's
 source then reads it in pieces of five seconds, as it does in life, but as fast as it can. The CPU time is that of this process

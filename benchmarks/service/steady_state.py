@@ -1,6 +1,6 @@
 """What watching 64 GPUs costs: CPU per second of telemetry, and memory.
 
-Run: OMP_NUM_THREADS=1 python benchmarks/service/steady_state.py [--gpus 64] [--minutes 20]
+Run: OMP_NUM_THREADS=1 python -m benchmarks.service.steady_state [--gpus 64] [--minutes 20]
 
 Eight stand-ins for agents, in a process of their own, answer the analyzer's HTTP questions with simulated telemetry (all
 metrics of a T4, 10 Hz, jobs with epochs of 5 to 200 s, all begun at once). The watcher of `epochcast serve` polls them as in

@@ -1,15 +1,12 @@
 """From a trace to seconds on another GPU: simulated jobs of public rows, by the parts of benchmarks/regressor/end_to_end.py."""
 
-import sys
-from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from benchmarks.regressor import end_to_end, simulated_rows
 
 from epochcast.analyzer.answers.sources import profile_of
 from epochcast.analyzer.traces.trace import Trace
@@ -25,23 +22,6 @@ from epochcast.regressor.scaling import Scaling
 GPUS = ("T4", "A10G")
 # Class of the simulator and seconds of an epoch, about; the seeds are the numbers of the jobs.
 JOBS = (("paper", 8), ("gap", 15), ("unfreezing", 12), ("validation", 20))
-
-
-@pytest.fixture(scope="module")
-def end_to_end(shared_data: Path, root: Path) -> Iterator[ModuleType]:
-    """The benchmark, which is a script beside others and no package."""
-    before, loaded = [*sys.path], set(sys.modules)
-    sys.path.insert(0, str(root / "benchmarks" / "regressor"))
-    yield import_module("end_to_end")
-    sys.path[:] = before
-    for name in ("end_to_end", "simulated_rows", "public_pairs", "docs_page"):
-        if name not in loaded:
-            sys.modules.pop(name, None)
-
-
-@pytest.fixture(scope="module")
-def simulated_rows(end_to_end: ModuleType) -> ModuleType:
-    return sys.modules["simulated_rows"]
 
 
 @pytest.fixture(scope="module")
@@ -66,9 +46,7 @@ def fold(shared_data: Path, catalog: Catalog) -> tuple[Predictor, list[Pair]]:
 
 
 @pytest.fixture(scope="module")
-def cases(
-    end_to_end: ModuleType, simulated_rows: ModuleType, fold: tuple[Predictor, list[Pair]], catalog: Catalog
-) -> list[Any]:
+def cases(fold: tuple[Predictor, list[Pair]], catalog: Catalog) -> list[Any]:
     """A simulated job of each class, of the row left out whose epochs are nearest to the length."""
     found = []
     for seed, (cls, epoch_s) in enumerate(JOBS):
@@ -95,9 +73,7 @@ def test_simulated_traces_have_the_statistics_and_the_epochs_of_their_rows(cases
             assert wanted["min"] <= readings.min() <= readings.max() <= wanted["max"]
 
 
-def test_detected_epochs_cost_next_to_nothing(
-    cases: list[Any], end_to_end: ModuleType, fold: tuple[Predictor, list[Pair]]
-) -> None:
+def test_detected_epochs_cost_next_to_nothing(cases: list[Any], fold: tuple[Predictor, list[Pair]]) -> None:
     records = [record for case in cases for record in end_to_end.outcomes(case, fold[0])]
     records = [record for record in records if record["unit"] == "epoch"]
     assert len(records) >= 3, f"the detector found the epochs of {len(records)} of {len(cases)} jobs"
@@ -107,9 +83,7 @@ def test_detected_epochs_cost_next_to_nothing(
     assert np.mean(true) < 0.25, "nor is the answer far off"
 
 
-def test_a_trace_without_epochs_gives_ratios(
-    fold: tuple[Predictor, list[Pair]], simulated_rows: ModuleType, catalog: Catalog
-) -> None:
+def test_a_trace_without_epochs_gives_ratios(fold: tuple[Predictor, list[Pair]], catalog: Catalog) -> None:
     predictor, (pair, *_) = fold
     drawn = simulate_class("random_walk", 0)
     metrics = simulated_rows.with_statistics(drawn, pair.source.metrics, np.random.default_rng(0))

@@ -3,15 +3,14 @@
 import json
 import re
 import shutil
-import sys
 import time
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple, TextIO
 
 import pytest
+from benchmarks.service import modelled_fleet
+from benchmarks.service.filled_prometheus import filled_prometheus
 
 # A range begins after its oldest moment in Prometheus 3, and with it in Prometheus 2: a second more makes both take the sample
 # of a minute ago.
@@ -53,17 +52,6 @@ def queries(boards: dict[str, Any]) -> list[Query]:
     ]
 
 
-@pytest.fixture(scope="session")
-def model(root: Path) -> Iterator[ModuleType]:
-    """benchmarks/service/modelled_fleet.py, which is a script's part and no package; filled_prometheus.py is beside it."""
-    before = [*sys.path]
-    sys.path.insert(0, str(root / "benchmarks" / "service"))
-    yield import_module("modelled_fleet")
-    sys.path[:] = before
-    for name in ("modelled_fleet", "filled_prometheus"):
-        sys.modules.pop(name, None)
-
-
 class Prometheus:
     """A running Prometheus, asked as of ``now``."""
 
@@ -80,19 +68,18 @@ class Prometheus:
 
 
 @pytest.fixture(scope="session")
-def prometheus(model: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
     """A Prometheus with an hour of the fleet's jobs, and six minutes of its GPUs' metrics, up to a whole minute."""
     for program in ("prometheus", "promtool"):
         if shutil.which(program) is None:
             pytest.skip(f"no {program} on this machine (Debian: apt install prometheus)")
     now = time.time() // 60 * 60.0
-    jobs = model.fleet(now)
+    jobs = modelled_fleet.fleet(now)
 
     def write(file: TextIO) -> None:
-        for series, minutes in ((model.agent_series(jobs, now), 6), (model.analyzer_series(jobs, now), 61)):
-            steps = round(minutes * 60 / model.SCRAPE_S)
-            model.write_history(series, [now - step * model.SCRAPE_S for step in range(steps, -1, -1)], file)
+        for series, minutes in ((modelled_fleet.agent_series(jobs, now), 6), (modelled_fleet.analyzer_series(jobs, now), 61)):
+            steps = round(minutes * 60 / modelled_fleet.SCRAPE_S)
+            modelled_fleet.write_history(series, [now - step * modelled_fleet.SCRAPE_S for step in range(steps, -1, -1)], file)
 
-    filled = import_module("filled_prometheus").filled_prometheus
-    with filled(write, tmp_path_factory.mktemp("prometheus")) as running:
+    with filled_prometheus(write, tmp_path_factory.mktemp("prometheus")) as running:
         yield Prometheus(running, now)

@@ -3,10 +3,10 @@
 import re
 from collections import defaultdict
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
+from benchmarks.service import modelled_fleet
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -91,11 +91,11 @@ def _check(expressions: list[str], exported: dict[str, set[str]]) -> set[str]:
     return used
 
 
-def test_the_modelled_fleet_exports_what_the_real_ones_do(model: ModuleType, exported: dict[str, set[str]]) -> None:
+def test_the_modelled_fleet_exports_what_the_real_ones_do(exported: dict[str, set[str]]) -> None:
     now = 1_700_000_000.0
-    jobs = model.fleet(now)
+    jobs = modelled_fleet.fleet(now)
     modelled: dict[str, set[str]] = defaultdict(set)
-    for one in (*model.agent_series(jobs, now), *model.analyzer_series(jobs, now)):
+    for one in (*modelled_fleet.agent_series(jobs, now), *modelled_fleet.analyzer_series(jobs, now)):
         modelled[one.name] |= set(one.labels)
     assert set(modelled) <= set(exported)
     differing = {name: labels ^ exported[name] for name, labels in modelled.items() if labels != exported[name]}

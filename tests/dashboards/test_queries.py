@@ -6,10 +6,10 @@ What is expected is computed from the jobs and GPUs of the model, and never from
 import json
 import re
 from collections.abc import Callable, Iterable
-from types import ModuleType
 from typing import Any
 
 import pytest
+from benchmarks.service import modelled_fleet
 
 CHOICES = {"node": ".+", "instance": ".+", "gpu": "GPU-gpu-a-3", "training_job": "slurm-4711"}
 Answers = dict[tuple[str, ...], float]
@@ -31,10 +31,11 @@ def of(labels: str, answers: dict[Any, float]) -> Expected:
 class Truth:
     """What each panel has to show at a moment, by dashboard and title: a list of one expectation for each query."""
 
-    def __init__(self, model: ModuleType, now: float) -> None:
-        self.model, self.now = model, now
-        self.jobs = {job.id: job for job in model.fleet(now)}
-        self.gpus = {gpu.uuid: gpu for gpu in (*(gpu for job in self.jobs.values() for gpu in job.gpus), model.spare(now))}
+    def __init__(self, now: float) -> None:
+        self.now = now
+        self.jobs = {job.id: job for job in modelled_fleet.fleet(now)}
+        gpus = (gpu for job in self.jobs.values() for gpu in job.gpus)
+        self.gpus = {gpu.uuid: gpu for gpu in (*gpus, modelled_fleet.spare(now))}
 
     def panels(self, choices: dict[str, str]) -> dict[tuple[str, str], list[Expected]]:
         boards = {
@@ -128,7 +129,7 @@ class Truth:
             return of("uuid", {mine: gpu.level(column, now)})
 
         def extreme(pick: Callable[..., float], factor: float, column: str) -> Expected:
-            scrapes = [now - k * self.model.SCRAPE_S for k in range(5)]
+            scrapes = [now - k * modelled_fleet.SCRAPE_S for k in range(5)]
             return if_scraped(factor * pick(gpu.level(column, moment) for moment in scrapes))
 
         def window(column: str) -> Expected:
@@ -187,7 +188,7 @@ class Truth:
         def by_target(place: int, factor: float | None) -> Expected:
             if factor is None:
                 return of("target_gpu", {})
-            return of("target_gpu", {target: job.ratio(target)[place] * factor for target in self.model.RATIOS})
+            return of("target_gpu", {target: job.ratio(target)[place] * factor for target in modelled_fleet.RATIOS})
 
         def newest(gpu: Any) -> float | None:
             done = gpu.ended(now)
@@ -252,7 +253,7 @@ class Truth:
             ("central:9913", "prometheus", "metrics.example.org"): False,
         }
         polled = {key: up for key, up in polled.items() if key[0] in here}
-        low, high = self.model.TICK
+        low, high = modelled_fleet.TICK
 
         def agents(value: float) -> Expected:
             return of("instance", dict.fromkeys(agents_here, value))
@@ -311,8 +312,8 @@ class Truth:
 
 
 @pytest.fixture(scope="module")
-def truth(model: ModuleType, prometheus: Any) -> Truth:
-    return Truth(model, prometheus.now)
+def truth(prometheus: Any) -> Truth:
+    return Truth(prometheus.now)
 
 
 # The four-GPU job with a straggler, the job that has steps only, the one of which only a ratio is known; a GPU without a job.

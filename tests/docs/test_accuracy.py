@@ -8,8 +8,9 @@ MAKEFILE = Path(__file__).resolve().parents[2] / "Makefile"
 
 def measured() -> list[str]:
     """What ``make bench`` runs with all extras, as ``room/script`` or ``script``."""
-    text = re.sub(r"\\\n", " ", MAKEFILE.read_text(encoding="utf-8"))
-    return [name for line in re.findall(r"^MEASURED \+?:?= *(.*)$", text, re.MULTILINE) for name in line.split()]
+    text = MAKEFILE.read_text(encoding="utf-8").replace("\\\n", " ")
+    lists = re.findall(r"^MEASURED \+?:?= *(.*)$", text, re.MULTILINE)
+    return [name.replace(".", "/") for names in lists for name in names.split()]
 
 
 def test_the_list_is_read() -> None:
@@ -18,7 +19,7 @@ def test_the_list_is_read() -> None:
 
 def test_every_measurement_is_on_a_page(root: Path) -> None:
     told = "\n".join((root / "docs" / page).read_text(encoding="utf-8") for page in ("accuracy.md", "measurements.md"))
-    missing = [name for name in measured() if f"{Path(name).name}.py" not in told]
+    missing = [name for name in measured() if not re.search(rf"\b{Path(name).name}(\.py)?\b", told)]
     assert not missing, f"measured, and named neither by accuracy.md nor by measurements.md: {', '.join(missing)}"
 
 
@@ -30,6 +31,9 @@ def test_every_script_that_is_named_exists(root: Path) -> None:
         for name in names:
             path = name if "/" in name else f"{room}/{name}"
             assert (root / "benchmarks" / path).is_file(), f"no benchmarks/{path}"
+    for page in (root / "docs").rglob("*.md"):
+        for module in re.findall(r"python -m (benchmarks[\w.]+\w)", page.read_text(encoding="utf-8")):
+            assert (root / module.replace(".", "/")).with_suffix(".py").is_file(), f"{page.name} names {module}"
 
 
 def test_the_headline_figures_of_the_readme_are_those_of_the_page(root: Path) -> None:

@@ -13,10 +13,6 @@ from epochcast.regressor.features import prior_log_ratio
 from epochcast.regressor.pairs import Pair
 from epochcast.regressor.recipes import DefaultRecipe
 
-from ..loose_modules import make_importable
-
-make_importable(Path(__file__).parents[2] / "benchmarks" / "regressor" / "latency_completion.py")
-
 SHARED = Path(os.environ.get("EPOCHCAST_SHARED", Path(__file__).parents[2] / ".." / "shared"))
 PUBLIC = SHARED / "data" / "black_box" / "cloud_hw_trainpred.csv"
 PROFET = PUBLIC.with_name("profet_epoch_latency.csv.gz")

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from latency_completion import LatencyCompletion
+from benchmarks.regressor.latency_completion import LatencyCompletion
 
 from epochcast.regressor import Catalog, InputError, Profile
 from epochcast.regressor.evaluation import evaluate

@@ -1,13 +1,8 @@
 """The look-up of benchmarks/regressor/leak.py: it answers from what training pairs say, and knows nothing of a new workload."""
 
-import sys
-from collections.abc import Iterator
-from importlib import import_module
-from pathlib import Path
-from types import ModuleType
-
 import numpy as np
 import pytest
+from benchmarks.regressor import leak
 
 from epochcast.regressor import Catalog, Profile
 from epochcast.regressor.pairs import Pair, make_pairs, target_seconds
@@ -15,18 +10,11 @@ from epochcast.regressor.protocols import out_of_fold
 
 
 @pytest.fixture(scope="module")
-def leak(root: Path) -> Iterator[ModuleType]:
-    sys.path.insert(0, str(root / "benchmarks" / "regressor"))
-    yield import_module("leak")
-    sys.path.remove(str(root / "benchmarks" / "regressor"))
-
-
-@pytest.fixture(scope="module")
 def pairs(made_up_profiles: list[Profile], catalog: Catalog) -> list[Pair]:
     return make_pairs(made_up_profiles, catalog)
 
 
-def test_two_pairs_name_a_third(leak: ModuleType, pairs: list[Pair]) -> None:
+def test_two_pairs_name_a_third(pairs: list[Pair]) -> None:
     workload = [pair for pair in pairs if pair.source.workload == pairs[0].source.workload]
     by_gpus = {(pair.source_gpu.name, pair.target_gpu.name): pair for pair in workload}
     look_up = leak.LookUp().fit([by_gpus["T4", "A10G"], by_gpus["V100 SXM2 16GB", "A10G"]])
@@ -34,7 +22,7 @@ def test_two_pairs_name_a_third(leak: ModuleType, pairs: list[Pair]) -> None:
     assert np.array_equal(look_up.predict(asked), target_seconds(asked))
 
 
-def test_random_rows_leak_and_grouped_ones_do_not(leak: ModuleType, pairs: list[Pair]) -> None:
+def test_random_rows_leak_and_grouped_ones_do_not(pairs: list[Pair]) -> None:
     actual = target_seconds(pairs)
     random = out_of_fold(pairs, "P1", leak.LookUp())[0]
     answered = np.isfinite(random)

@@ -5,4 +5,3 @@ from pathlib import Path
 from ....loose_modules import make_importable
 
 make_importable(Path(__file__).with_name("made_jobs.py"))
-make_importable(Path(__file__).parents[4] / "benchmarks" / "occupancy" / "pair_experiment.py")

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from benchmarks.occupancy.pair_experiment import measured_slowdown, pair_policies, pair_streams
 from made_jobs import job
-from pair_experiment import measured_slowdown, pair_policies, pair_streams
 
 from epochcast.analyzer.backends.occupancy.packing import interference
 from epochcast.analyzer.backends.occupancy.packing.experiment import Cluster, compare

@@ -1,15 +1,17 @@
-"""The generated parts of pages in docs/: text between markers, and pictures beside it.
+"""What every measurement shares: public data, options, tables, and the parts of pages in docs/ that it writes.
 
-Run: python benchmarks/docs_page.py regressor [accuracy accuracy.md]     (puts the file between the markers of that name;
-without a name it lists the parts of the page and their lengths)
+    python -m benchmarks.regressor.accuracy [--write]     measure; with --write, put the tables into the page too
+    python -m benchmarks.page regressor [accuracy accuracy.md]     put a file there by hand, or list the parts of a page
 
-A part stands between `<!-- NAME:begin -->` and `<!-- NAME:end -->`; what lies outside the markers is written by hand.
-A script in a folder below appends this one to `sys.path` before it imports the page that it writes to.
+A measurement is a module with its data, its protocol and its targets, a function that yields lines of Markdown, and a last line
+that calls :func:`publish`. A part stands between `<!-- NAME:begin -->` and `<!-- NAME:end -->`; the rest is written by hand.
 """
 
 import argparse
 import io
+import os
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +22,10 @@ from PIL import Image
 from epochcast.analyzer.figures.style import drawing
 from epochcast.analyzer.files import write_whole
 
-DOCS = Path(__file__).parents[1] / "docs"
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+SHARED = Path(os.environ.get("EPOCHCAST_SHARED", ROOT.parent / "shared")) / "data"
+"""Public data, which is not part of the product."""
 
 _DPI = 75
 _COLOURS = 64
@@ -75,6 +80,29 @@ PAGES = (DETECTOR, REGRESSOR, RECOMMENDATION, DISTRIBUTED, CONVMETER, OCCUPANCY,
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """First column left, the others right."""
     return [f"| {' | '.join(row)} |" for row in (header, ("---", *["---:"] * (len(header) - 1)), *rows)]
+
+
+def options(module_doc: str | None) -> argparse.ArgumentParser:
+    """The parser of a measurement, which may add options of its own."""
+    parser = argparse.ArgumentParser(description=module_doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", help="put the part into its page of docs/")
+    return parser
+
+
+def publish(page: Page, part: str, lines: Iterable[str], *, write: bool) -> None:
+    """Print the lines as they come; with ``write`` put them into the part, below the command that made them."""
+    printed = []
+    for line in lines:
+        print(line, flush=True)
+        printed.append(line)
+    if write:
+        page.fill(part, [f"`{_command()}`", "", *printed])
+
+
+def _command() -> str:
+    """How this process was started, as a reader would start it."""
+    module = sys.modules["__main__"].__spec__.name
+    return " ".join(["python", "-m", module, *sys.argv[1:]])
 
 
 def main() -> None:
