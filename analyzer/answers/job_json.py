@@ -8,11 +8,11 @@ from typing import Any
 
 from ...detector import Detection
 from ...regressor import Predictor
+from ...regressor.basis import by_data_sheet
 from ...regressor.explain import Effect
 from ...regressor.precision import likely_precisions
 from ..instances.rented import Rented
 from ..recommendation import Recommendation
-from ..recommendation.basis import by_data_sheet
 from ..recommendation.rank import cost_of, time_of
 from .answer_schema import PredictionAnswer, RecommendationAnswer
 from .cycles import rates

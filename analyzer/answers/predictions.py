@@ -14,8 +14,8 @@ from ...regressor.job import Job, estimate_job
 from ...regressor.precision import CODE, likely_precisions
 from ...regressor.profile import Unit
 from ..errors import InputError
-from ..recommendation.memory_fit import GIB, MemoryNeed
-from .sources import Source, most_memory
+from ..recommendation.memory_fit import GIB, MemoryNeed, memory_need
+from .sources import Source
 
 if TYPE_CHECKING:
     from ...regressor import PaperPredictor
@@ -218,6 +218,12 @@ def of_memory(sources: Sequence[Source], answers: Sequence[Answer], need: Memory
     if need is not None or used is None:  # the user knows what it is
         return [f"the job does not fit into {gpus}"]
     return [f"the job has {used.bytes / GIB:.3g} GiB in use on a GPU and does not fit into {gpus}"]
+
+
+def most_memory(sources: Sequence[Source]) -> MemoryNeed | None:
+    """What the job takes on the GPU that it fills most; None where no source tells."""
+    needs = [need for source in sources if (need := memory_need(source.profile, source.gpu)) is not None]
+    return max(needs, key=lambda need: need.bytes, default=None)
 
 
 def _answer(

@@ -29,8 +29,8 @@ from ..recommendation import (
 from ..recommendation.experiment import Run
 from ..recommendation.rank import MISSED
 from ..recommendation.verdict import Verdict, verdict
-from .predictions import Answer, of_equal_work
-from .sources import Source, most_memory, slowest_of
+from .predictions import Answer, most_memory, of_equal_work
+from .sources import Source, slowest_of
 
 if TYPE_CHECKING:
     from ...regressor import PaperPredictor

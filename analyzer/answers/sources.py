@@ -14,7 +14,6 @@ from ...regressor.precision import Precision
 from ..adapters import prometheus_json
 from ..errors import InputError
 from ..instances import Instance
-from ..recommendation.memory_fit import MemoryNeed, memory_need
 from ..traces.job_traces import APART, detect_together, read_job, shows, usd_per_hour
 from ..traces.static_gpu import gpu_of
 from ..traces.trace import Trace, read_trace
@@ -273,9 +272,3 @@ def notes_on(found: Detection) -> list[str]:
         notes.append(f"seconds and cost are of one cycle, whose kind is {kind}{why}")
     shared = second_job(found)
     return [*notes, *([shared] if shared else [])]
-
-
-def most_memory(sources: Sequence[Source]) -> MemoryNeed | None:
-    """What the job takes on the GPU that it fills most; None where no source tells."""
-    needs = [need for source in sources if (need := memory_need(source.profile, source.gpu)) is not None]
-    return max(needs, key=lambda need: need.bytes, default=None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ...regressor import Prediction, Profile
+from ...regressor.basis import basis
 from ...regressor.estimate import Estimate
 from ...regressor.explain import DATA_SHEETS, Effect
 from ...regressor.job import Job
@@ -12,7 +13,6 @@ from ..answers.cycles import RATES, Throughput, rates
 from ..answers.job_result import JobResult
 from ..answers.predictions import Answer
 from ..answers.sources import Source
-from ..recommendation.basis import basis
 from ..words import TimeUnit, number, time_unit
 from .tables import interval_text, seconds_text, table, with_prefix
 

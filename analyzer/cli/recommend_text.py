@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
+from ...regressor.basis import by_data_sheet
 from ..answers.job_result import JobResult
 from ..recommendation import Decision, Objective, Ranking, Recommendation
-from ..recommendation.basis import by_data_sheet
 from ..recommendation.experiment import Experiment
 from ..recommendation.memory_fit import GIB
 from ..recommendation.rank import MISSED

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from ...regressor import Prediction
-from ..recommendation.basis import by_data_sheet
+from ...regressor.basis import by_data_sheet
 from .style import BLUE, ORANGE, drawing
 
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...regressor import Prediction
+from ...regressor.basis import by_data_sheet
 from ...regressor.estimate import Estimate
 from ..instances import Instance, Market
-from .basis import by_data_sheet
 from .whole_job import WholeJob
 
 _HOUR_S = 3600.0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ....regressor.basis import basis
 from ...answers.answer_schema import PredictionAnswer, TargetAnswer
-from ...recommendation.basis import basis
 from ...words import TimeUnit, time_unit
 from .axis import axis_from_zero, tick_text
 
