@@ -12,22 +12,21 @@ MEASURED := cold_start agent.cost agent.process_tree agent.outage agent.peers ag
 	regressor.energy regressor.speed regressor.leak regressor.ablation_features regressor.ablation_stacking \
 	regressor.source_gpus regressor.regret regressor.regret_rates regressor.decision regressor.speeds regressor.scaling regressor.order \
 	distributed.all_reduce \
-	convmeter.timm_steps convmeter.torchvision_steps convmeter.cpu_phases convmeter.cpu convmeter.blocks convmeter.batches \
-	convmeter.one_network convmeter.scaling convmeter.weighing occupancy.kineto occupancy.packing_interference \
+	convmeter.steps convmeter.blocks convmeter.batches convmeter.one_network convmeter.scaling convmeter.weighing \
+	occupancy.kineto occupancy.packing_interference \
 	service.steady_state service.predictions_per_second service.analysis_round service.grouping_by_phase service.page_rendering \
 	service.prometheus_reads service.memory fleet.throughput fleet.grouping_at_scale fleet.stragglers
 # Those that trace models need torch: make bench EXTRAS=analyzer,torch,dev
 ifneq (,$(findstring torch,$(EXTRAS)))
-MEASURED += distributed.runs distributed.precision_blindness distributed.operators distributed.search distributed.cpu_iterations \
+MEASURED += distributed.runs distributed.precision_blindness distributed.operators distributed.cpu_iterations \
 	distributed.gloo regressor.paleo
 endif
 ifneq (,$(findstring convnets,$(EXTRAS)))
-MEASURED += convmeter.speed convmeter.memory
+MEASURED += convmeter.memory
 endif
 # The table of modelled labels comes first: the others read it.
 ifneq (,$(findstring occupancy,$(EXTRAS)))
-MEASURED += occupancy.modelled_table occupancy.export occupancy.modelled_kernels occupancy.accuracy occupancy.learning occupancy.recorded_predictions \
-	occupancy.latency_head occupancy.packing_table_vi occupancy.packing_error occupancy.training_speed
+MEASURED += occupancy.modelled_table occupancy.modelled_kernels occupancy.accuracy occupancy.latency_head occupancy.packing model_speed
 endif
 
 # The tests' asserts are rewritten once, and not in every run by every worker.

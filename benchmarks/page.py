@@ -82,10 +82,19 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list
     return [f"| {' | '.join(row)} |" for row in (header, ("---", *["---:"] * (len(header) - 1)), *rows)]
 
 
-def options(module_doc: str | None) -> argparse.ArgumentParser:
-    """The parser of a measurement, which may add options of its own."""
+def public(name: str) -> Path:
+    """A file of the public data by its path there; a process without it ends with a sentence."""
+    path = SHARED / name
+    if not path.exists():
+        sys.exit(f"{path} is not there; EPOCHCAST_SHARED names the folder with the public data")
+    return path
+
+
+def options(module_doc: str | None, write: str | None = "put the part into its page of docs/") -> argparse.ArgumentParser:
+    """The parser of a measurement, which may add options of its own; ``write``: what ``--write`` does, None: there is none."""
     parser = argparse.ArgumentParser(description=module_doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="put the part into its page of docs/")
+    if write is not None:
+        parser.add_argument("--write", action="store_true", help=write)
     return parser
 
 

@@ -1,66 +1,58 @@
-"""Throughput against batch of networks that were never fitted on, also for batches larger than any that was (Fig. 9).
+"""Throughput against batch of networks that were never fitted on, also for batches larger than any that was; part `batches`.
 
-Run: python -m benchmarks.convmeter.batches [--write]      (fills docs/convmeter.md, part batches; one thread of a CPU)
+Run: python -m benchmarks.convmeter.batches [--write]      (Fig. 9 of the paper, on one thread of a CPU)
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 
-import numpy as np
-import pandas as pd
 from matplotlib.figure import Figure
 
-from epochcast.analyzer.backends.convmeter.points import read_points
+from epochcast.analyzer.backends.convmeter.evaluation.answers import Answers
 from epochcast.analyzer.figures.scaling import ScalingCurve, scaling_figure
 
-from .one_network import POINTS
-from .public_tables import PAGE, write_part
-from .scaling import FORMS, Seconds, left_out, mean_error, step_errors
+from ..page import CONVMETER, markdown_table, options, publish
+from .public_tables import FEW, left_out, whole_networks
 
 IMAGE_SIZE = 128
 NETWORKS = 8
 
 
-def main() -> None:
-    """Print the table; --write puts it and the picture into docs/convmeter.md."""
-    write_part("batches", __doc__, part)
-
-
-def part(draw: bool) -> Sequence[str]:
-    """Markdown of the part; ``draw`` also writes its picture."""
-    points = read_points(POINTS)
-    points = points[(points["block"] == "") & (points["step_seconds"] > 0)].reset_index(drop=True)
+def lines(draw: bool) -> Iterator[str]:
+    """The table; ``draw`` also writes the picture."""
+    points = whole_networks()
     largest = points["batch"].max()
-    smaller = (points["batch"] < largest).to_numpy()
-    lines = [
+    yield (
         f"Steps of {points['network'].nunique()} networks on one thread of a CPU, each network left out, batch "
-        f"{largest:.0f}; MAPE in per cent:",
-        "",
-        "| form | other networks up to this batch | other networks at smaller batches alone |",
-        "|---|---|---|",
-    ]
-    predicted: Seconds = np.full(len(points), np.nan)
-    for form in FORMS:
-        predicted, beyond = left_out(points, form), left_out(points, form, smaller)
-        figures = [mean_error(step_errors(points, one)[~smaller]) for one in (predicted, beyond)]
-        lines.append(f"| {form} | " + " | ".join(figures) + " |")
+        f"{largest:.0f}; MAPE in per cent:"
+    )
+    yield ""
+    rows = []
+    for form in FEW:
+        answer = left_out(points, "step", form)
+        beyond = left_out(points, "step", form, seen=lambda train: (train["batch"] < largest).to_numpy())
+        asked = (answer.points["batch"] == largest).to_numpy()
+        rows.append((form, *(f"{one.only(asked).figures.mape:.1f}" for one in (answer, beyond))))
+    yield from markdown_table(("form", "other networks up to this batch", "other networks at smaller batches alone"), rows)
     if draw:
-        link = PAGE.save_picture(picture(points, predicted), "batches")
-        lines += ["", f"![Throughput of {NETWORKS} networks by batch, measured and predicted by {FORMS[-1]}]({link})"]
-    return lines
+        yield ""
+        link = CONVMETER.save_picture(picture(answer), "batches")
+        yield f"![Throughput of {NETWORKS} networks by batch, measured and predicted by {form}]({link})"
 
 
-def picture(points: pd.DataFrame, predicted: Seconds) -> Figure:
+def picture(answer: Answers) -> Figure:
     """Networks with the most batches at one size of the image, in the order of their names."""
-    own = points.assign(predicted=predicted)[points["image_size"] == IMAGE_SIZE].sort_values(["network", "batch"])
+    points = answer.points.assign(measured=answer.measured, predicted=answer.predicted)
+    own = points[points["image_size"] == IMAGE_SIZE].sort_values(["network", "batch"])
     most = own.groupby("network")["batch"].nunique().sort_values(ascending=False, kind="stable").index[:NETWORKS]
     curves = []
     for name in sorted(most):
         rows = own[own["network"] == name]
         batch = rows["batch"].to_numpy()
-        measured, guess = (batch / rows[column].to_numpy() for column in ("step_seconds", "predicted"))
-        curves.append(ScalingCurve(name, batch, guess, measured=measured))
+        measured, predicted = (batch / rows[column].to_numpy() for column in ("measured", "predicted"))
+        curves.append(ScalingCurve(name, batch, predicted, measured=measured))
     return scaling_figure(curves, "batch")
 
 
 if __name__ == "__main__":
-    main()
+    write = options(__doc__).parse_args().write
+    publish(CONVMETER, "batches", lines(write), write=write)

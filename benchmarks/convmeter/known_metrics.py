@@ -4,19 +4,20 @@ Run: python -m benchmarks.convmeter.known_metrics --write        (writes known_m
 torchvision, about 40 s. Without --write it says in which rows the table differs from what would be counted now.)
 """
 
-import argparse
 import gzip
-import io
+from collections.abc import Iterator
 
 import pandas as pd
 
 from epochcast.analyzer.backends.convmeter.counting import count, count_blocks
 from epochcast.analyzer.backends.convmeter.find_network import block_names, find_network
 from epochcast.analyzer.backends.convmeter.known_metrics import TABLE, known_metrics
-from epochcast.analyzer.backends.convmeter.metrics import COLUMNS, NetworkMetrics
+from epochcast.analyzer.backends.convmeter.metrics import COLUMNS
 from epochcast.analyzer.backends.convmeter.torchvision_import import import_torchvision
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.files import write_whole
+
+from ..page import options
 
 IMAGE_SIZES = (32, 64, 128, 224)
 OWN_IMAGE_SIZES = {"inception_v3": 299}
@@ -40,39 +41,26 @@ BLOCKS = {
 }
 
 
-def row(metrics: NetworkMetrics, family: str, block_name: str) -> dict[str, object]:
-    """A row of the table."""
-    return {
-        "network": metrics.network,
-        "family": family,
-        "block": metrics.block,
-        "block_name": block_name,
-        "image_size": metrics.image_size,
-        **{column: metrics.values[column] for column in COLUMNS},
-    }
-
-
-def rows_of(name: str, image_size: int, family: str) -> list[dict[str, object]]:
+def rows_of(name: str, image_size: int, family: str) -> Iterator[dict[str, object]]:
     """The rows of one network at one size; none if its image is too small."""
     network, inputs = find_network(f"torchvision:{name}", image_size)
     try:
-        rows = [row(count(network, inputs, name, image_size), family, "")]
+        counted = {"": count(network, inputs, name, image_size)}
     except InputError as error:
         print(f"{name} at {image_size} px: {error}")
-        return []
+        return
+    names = {"": "", **block_names(network)}
     if name in BLOCKS:
-        names = block_names(network)
         blocks = count_blocks(network, inputs, name, image_size)
-        rows += [row(blocks[path], family, names[path]) for path in blocks if names[path] == BLOCKS[name]]
-    return rows
+        counted |= {path: one for path, one in blocks.items() if names[path] == BLOCKS[name]}
+    for path, metrics in counted.items():
+        named = {"network": metrics.network, "family": family, "block": metrics.block, "block_name": names[path]}
+        yield {**named, "image_size": metrics.image_size, **{column: metrics.values[column] for column in COLUMNS}}
 
 
 def main() -> None:
     """Count, then write or compare."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="write the table")
-    options = parser.parse_args()
-    models = import_torchvision().models
+    write, models = options(__doc__, "write the table").parse_args().write, import_torchvision().models
     rows: list[dict[str, object]] = []
     for name in models.list_models(module=models):
         family = models.get_model_builder(name).__module__.rpartition(".")[2]
@@ -80,10 +68,9 @@ def main() -> None:
             for size in sorted({*IMAGE_SIZES, OWN_IMAGE_SIZES.get(name, IMAGE_SIZES[0])}):
                 rows += rows_of(name, size, family)
     table = pd.DataFrame(rows)
-    if options.write:
-        text = io.StringIO()
-        table.to_csv(text, index=False, float_format="%.0f")
-        write_whole(TABLE, lambda file: file.write(gzip.compress(text.getvalue().encode(), mtime=0)))
+    if write:
+        text = table.to_csv(index=False, float_format="%.0f")
+        write_whole(TABLE, lambda file: file.write(gzip.compress(text.encode(), mtime=0)))
         print(f"{len(table)} rows of {table['network'].nunique()} networks")
         return
     both = table.merge(known_metrics(), how="outer", on=list(table.columns), indicator=True)

@@ -13,12 +13,15 @@ from epochcast.analyzer.backends.convmeter.known_metrics import known_metrics
 from epochcast.analyzer.backends.convmeter.metrics import KINDS
 from epochcast.analyzer.backends.convmeter.training_memory import KEPT
 
+from ..page import options
+
 IMAGE_SIZE = 224
 BATCHES = (2, 8)
 
 
 def main() -> None:
     """Print the share of each network, and those out of the range that is assumed."""
+    options(__doc__, write=None).parse_args()
     table = known_metrics()
     whole = table[(table["block"] == "") & (table["image_size"] == IMAGE_SIZE)]
     shares = {}

@@ -1,9 +1,9 @@
 """Why `default` weighs two forms: beside either alone, the better one by inner cross-validation, a weight blind to novelty.
 
-Run: EPOCHCAST_SHARED=../shared python -m benchmarks.convmeter.weighing [--write]      (part `weighing` of docs/convmeter.md)
+Run: python -m benchmarks.convmeter.weighing [--write]      (part `weighing` of docs/convmeter.md)
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
@@ -13,61 +13,43 @@ from epochcast.analyzer.backends.convmeter.evaluation.answers import figures
 from epochcast.analyzer.backends.convmeter.evaluation.protocols import folds_of
 from epochcast.analyzer.backends.convmeter.forms.default import Default
 
-from .public_tables import markdown_table, points_of, write_part
-
-Array = NDArray[np.float64]
+from ..page import CONVMETER, markdown_table, options, publish
+from .public_tables import points_of
 
 WAYS = ("pooled", "corrected", "relative", "the better one", "weighed", "weighed by novelty: `default`")
 TIMM = {
-    "RTX 3090 inference": ("benchmark-infer-amp-nchw-pt240-cu124-rtx3090.csv", "inference"),
-    "RTX 3090 training": ("benchmark-train-amp-nchw-pt112-cu113-rtx3090.csv", "step"),
+    "timm, RTX 3090 inference": ("benchmark-infer-amp-nchw-pt240-cu124-rtx3090.csv", "inference"),
+    "timm, RTX 3090 training": ("benchmark-train-amp-nchw-pt112-cu113-rtx3090.csv", "step"),
 }
 
 
-def main() -> None:
-    """Print the table; --write puts it into docs/convmeter.md."""
-    write_part("weighing", __doc__, lambda _: lines())
-
-
-def lines() -> Sequence[str]:
-    """Markdown of the part: MAPE of each way on the same rows."""
+def lines() -> Iterator[str]:
+    """MAPE of each way on the same rows."""
     rows = []
-    for protocol, told in (("family", "family"), ("architecture", "architecture")):
+    for protocol in ("family", "architecture"):
         for name, (table, phase) in TIMM.items():
-            found = _mapes(points_of(table), phase, protocol)
-            rows.append((f"timm, {name}", told, "1", *(f"{one:.1f}" for one in found)))
-    table = points_of("torchvision_step_times.csv.gz")
-    one_gpu = table[table["devices"] == 1]
-    for protocol, told in (("family", "family"), ("model", "network")):
-        cells = [
-            _mapes(cell, phase, protocol)
-            for _, cell in one_gpu.groupby(["device", "precision"])
-            for phase in ("inference", "step")
-        ]
-        rows.append(
-            (
-                f"torchvision, 1 GPU, {len(cells)} cells",
-                told,
-                str(len(cells)),
-                *(f"{one:.1f}" for one in np.mean(cells, axis=0)),
-            )
-        )
-    header = ("MAPE %", "left out", "cells", *WAYS)
-    return markdown_table(header, [tuple(row) for row in rows])
+            rows.append((name, protocol, "1", *(f"{one:.1f}" for one in mapes(points_of(table), phase, protocol))))
+    points = points_of("torchvision_step_times.csv.gz")
+    cells = points[points["devices"] == 1].groupby(["device", "precision"])
+    for protocol, left in (("family", "family"), ("model", "network")):
+        errors = [mapes(cell, phase, protocol) for _, cell in cells for phase in ("inference", "step")]
+        name, count = f"torchvision, 1 GPU, {len(errors)} cells", str(len(errors))
+        rows.append((name, left, count, *(f"{one:.1f}" for one in np.mean(errors, axis=0))))
+    yield from markdown_table(("MAPE %", "left out", "cells", *WAYS), rows)
 
 
-def _mapes(points: pd.DataFrame, phase: str, protocol: str) -> list[float]:
+def mapes(points: pd.DataFrame, phase: str, protocol: str) -> list[float]:
     """The mean error of each way over one table, every fold predicted by fits on the others."""
     asked = points[points[f"{phase}_seconds"] > 0].reset_index(drop=True)
     seconds, folds = asked[f"{phase}_seconds"].to_numpy(dtype=float), folds_of(asked, protocol)
     predicted = np.full((len(WAYS), len(asked)), np.nan)
-    for fold in sorted(set(folds.tolist())):
+    for fold in set(folds.tolist()):
         out = folds == fold
-        predicted[:, out] = _ways(Default(phase).fit(asked[~out], seconds[~out]), asked[out])
+        predicted[:, out] = ways(Default(phase).fit(asked[~out], seconds[~out]), asked[out])
     return [figures(seconds, one).mape for one in predicted]
 
 
-def _ways(fitted: Default, asked: pd.DataFrame) -> Array:
+def ways(fitted: Default, asked: pd.DataFrame) -> NDArray[np.float64]:
     """Seconds by each of WAYS, from one fit; shape (ways, n)."""
     corrected = fitted.corrected.predict(asked)
     relative = corrected if fitted.relative is None else fitted.relative.predict(asked)
@@ -77,4 +59,4 @@ def _ways(fitted: Default, asked: pd.DataFrame) -> Array:
 
 
 if __name__ == "__main__":
-    main()
+    publish(CONVMETER, "weighing", lines(), write=options(__doc__).parse_args().write)

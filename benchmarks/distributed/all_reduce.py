@@ -3,13 +3,10 @@
 Each octave of sizes (1-2 MiB, 2-4 MiB, ...) is predicted from the others: by interpolation in the table, and by latency
 and bandwidth fitted to it (``communication/measured.py``); the link's data sheet alone is the baseline.
 
-    python -m benchmarks.distributed.all_reduce            # the errors, and the fits as TOML with --fits
+    python -m benchmarks.distributed.all_reduce [--fits]
 """
 
-import argparse
-import os
-import sys
-from pathlib import Path
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -23,19 +20,27 @@ from epochcast.analyzer.backends.distributed.communication import (
 )
 from epochcast.regressor import load_catalog
 
+from ..page import markdown_table, options, public
+
 SETS = {"a100": ("A100 SXM4 80GB", "NVLink 3"), "v100": ("V100 SXM2 32GB", "NVLink 2")}
 
 
-def _from_data_sheet(table: AllReduceTable, gpus: int, gpu: str, link: str) -> np.ndarray:
+def tables() -> Iterator[tuple[str, int, AllReduceTable]]:
+    """Name of the set, number of GPUs, and measured times."""
+    path = public("distributed/nccl_all_reduce.csv.gz")
+    for name in SETS:
+        for gpus, table in read_all_reduces(path, name).items():
+            yield name, gpus, table
+
+
+def predicted(name: str, gpus: int, table: AllReduceTable) -> dict[str, np.ndarray]:
+    """Seconds of every size: from the data sheet, and from the other octaves, by name of the way."""
+    gpu, link = SETS[name]
     cluster = Cluster(load_catalog()[gpu], gpus, link_named(link), intra_efficiency=1.0)
-    return np.array([all_reduce_seconds(cluster, nbytes, gpus) for nbytes in table.nbytes])
-
-
-def _left_out(table: AllReduceTable, gpus: int) -> dict[str, np.ndarray]:
-    """Predictions of every size from the other octaves, by name of the way."""
-    octave = np.floor(np.log2(table.nbytes)).astype(int)
+    sheet = np.array([all_reduce_seconds(cluster, nbytes, gpus) for nbytes in table.nbytes])
+    ways = {"interpolated": np.zeros_like(sheet), "latency and bandwidth": np.zeros_like(sheet), "data sheet": sheet}
+    octave = np.floor(np.log2(table.nbytes))
     octave = np.minimum(octave, octave.max() - 1)  # the last size, 1 GiB, alone is no octave
-    ways = {name: np.zeros_like(table.measured) for name in ("interpolated", "latency and bandwidth")}
     for one in np.unique(octave):
         out = octave == one
         rest = AllReduceTable(table.nbytes[~out], table.measured[~out])
@@ -44,43 +49,31 @@ def _left_out(table: AllReduceTable, gpus: int) -> dict[str, np.ndarray]:
     return ways
 
 
-def _mape(predicted: np.ndarray, table: AllReduceTable) -> tuple[float, float]:
-    """Mean absolute percentage error, each octave counting alike, and that of the worst octave."""
-    error = 100 * np.abs(predicted / table.measured - 1)
-    octave = np.floor(np.log2(table.nbytes))
-    means = [error[octave == one].mean() for one in np.unique(octave)]
-    return float(np.mean(means)), float(np.max(means))
+def mape(seconds: np.ndarray, table: AllReduceTable) -> float:
+    """Mean absolute percentage error, each octave counting alike."""
+    error, octave = 100 * np.abs(seconds / table.measured - 1), np.floor(np.log2(table.nbytes))
+    return float(np.mean([error[octave == one].mean() for one in np.unique(octave)]))
 
 
-def main() -> None:
-    """Print the errors, or the fits."""
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--fits", action="store_true", help="print the fits to all sizes as TOML")
-    fits = arguments.parse_args().fits
-    path = Path(os.environ.get("EPOCHCAST_SHARED", "../shared")) / "data/distributed/nccl_all_reduce.csv.gz"
-    if not path.exists():
-        sys.exit(f"{path} is not there; EPOCHCAST_SHARED names the folder with the public measurements")
-    if not fits:
-        print("mean (worst octave) absolute error in %, octaves counting alike; all but the data sheet leave the octave out")
-    every: dict[str, list[float]] = {}
-    for name, (gpu, link) in SETS.items():
-        for gpus, table in read_all_reduces(path, name).items():
-            fit = fit_all_reduce(table, gpus)
-            if fits:
-                print(f"# {name}, {len(table.nbytes)} sizes, mean error {_mape(fit.seconds(table.nbytes), table)[0]:.1f} %")
-                print("[[measured.fit]]")
-                print(f"gpus = {gpus}\nlatency = {fit.latency:.4g}\nbandwidth = {fit.bandwidth:.4g}\n")
-                continue
-            ways = {"data sheet": _from_data_sheet(table, gpus, gpu, link), **_left_out(table, gpus)}
-            errors = {way: _mape(predicted, table) for way, predicted in ways.items()}
-            for way, (mean, _) in errors.items():
-                every.setdefault(way, []).append(mean)
-            cells = "   ".join(f"{way} {mean:5.1f} ({worst:5.1f})" for way, (mean, worst) in errors.items())
-            print(f"{name} x{gpus}  n={len(table.nbytes)}  {cells}")
-    for way, means in every.items():
-        spread = f"sd over {len(means)} tables {np.std(means):4.1f}  worst {np.max(means):5.1f}"
-        print(f"{way:22s} mean {np.mean(means):5.1f}  {spread}")
+def errors() -> Iterator[str]:
+    """By way: mean, standard deviation over the tables, and the worst table."""
+    by_way: dict[str, list[float]] = {}
+    for name, gpus, table in tables():
+        for way, seconds in predicted(name, gpus, table).items():
+            by_way.setdefault(way, []).append(mape(seconds, table))
+    rows = [(way, *(f"{of(own):.1f}" for of in (np.mean, np.std, np.max))) for way, own in by_way.items()]
+    yield from markdown_table((f"MAPE %, {len(by_way['data sheet'])} tables", "mean", "sd", "worst"), rows)
+
+
+def fits() -> Iterator[str]:
+    """The fits to all sizes, as ``measured_links.toml`` has them."""
+    for name, gpus, table in tables():
+        fit = fit_all_reduce(table, gpus)
+        yield f"# {name}, {len(table.nbytes)} sizes, mean error {mape(fit.seconds(table.nbytes), table):.1f} %"
+        yield f"[[measured.fit]]\ngpus = {gpus}\nlatency = {fit.latency:.4g}\nbandwidth = {fit.bandwidth:.4g}\n"
 
 
 if __name__ == "__main__":
-    main()
+    parser = options(__doc__, write=None)
+    parser.add_argument("--fits", action="store_true", help="print the fits to all sizes as TOML")
+    print("\n".join(fits() if parser.parse_args().fits else errors()))

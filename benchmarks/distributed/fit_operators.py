@@ -1,10 +1,8 @@
-"""Fit the shipped operator model to NeuSight's five public GPUs and write it beside the code.
+"""Fit the shipped operator model to NeuSight's five public GPUs.
 
-Run: EPOCHCAST_SHARED=../shared python -m benchmarks.distributed.fit_operators [--out FOLDER]
+Run: python -m benchmarks.distributed.fit_operators [--out FOLDER]
 """
 
-import argparse
-import os
 from pathlib import Path
 
 import pandas as pd
@@ -14,21 +12,23 @@ from epochcast.analyzer.backends.distributed.operator_time.fitting import fit_op
 from epochcast.analyzer.backends.distributed.operator_time.model_file import SHIPPED, save_model
 from epochcast.regressor import load_catalog
 
-DATA = Path(os.environ.get("EPOCHCAST_SHARED", Path(__file__).parents[3] / "shared")) / "data" / "distributed"
+from ..page import options, public
+
+FAMILIES = ("bmm", "elem", "linear", "ln", "softmax")
 
 
 def public_operators() -> pd.DataFrame:
     """The measured operators of all five files, 78 479 rows."""
     catalog = load_catalog()
-    return pd.concat([read_corpus(file, catalog) for file in sorted(DATA.glob("neusight_ops_*.csv.gz"))], ignore_index=True)
+    files = [public(f"distributed/neusight_ops_{family}.csv.gz") for family in FAMILIES]
+    return pd.concat([read_corpus(file, catalog) for file in files], ignore_index=True)
 
 
 def main() -> None:
     """Fit and save."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=SHIPPED)
-    out = parser.parse_args().out
-    corpus = public_operators()
+    parser = options(__doc__, write=None)
+    parser.add_argument("--out", type=Path, default=SHIPPED, help="[default: beside the code]")
+    out, corpus = parser.parse_args().out, public_operators()
     save_model(fit_operators(corpus, load_catalog()), out)
     print(f"{len(corpus)} operators of {corpus['gpu'].nunique()} GPUs, {sum(f.stat().st_size for f in out.iterdir())} bytes")
 

@@ -9,16 +9,15 @@ dtype, bytes over the memory's bandwidth, kernels. Every figure leaves the model
 - unseen: fitted on FP32 steps, the FP16 graph told for FP16;
 - aware: fitted on both, FLOPs of each precision a term of their own.
 
-Usage: EPOCHCAST_SHARED=../shared python -m benchmarks.distributed.precision_blindness [--write]
+Run: python -m benchmarks.distributed.precision_blindness [--write]
 """
 
-import os
-import sys
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pandas as pd
 import torch
+from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from epochcast.analyzer.backends import networks
@@ -27,15 +26,46 @@ from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
 from epochcast.analyzer.backends.distributed.job import Job
 from epochcast.analyzer.backends.distributed.precision import peak_flops, precision_named
 from epochcast.analyzer.backends.distributed.trace import trace
-from epochcast.regressor import load_catalog
+from epochcast.regressor import Gpu, load_catalog
 
-from ..page import DISTRIBUTED
+from ..page import DISTRIBUTED, markdown_table, options, public, publish
 
 GPUS = {"A100-SXM4-40GB": "A100 SXM4 40GB", "GeForce RTX 2080 Ti": "RTX 2080 Ti", "TITAN Xp": "TITAN Xp"}
 RESNETS = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152")
-NETWORKS = {"vgg11": "VGG11", "vgg13": "VGG13", "vgg16": "VGG16", "vgg19": "VGG19", "mobilenet_v2": "MobileNetV2"}
+OTHERS = {"vgg11": "VGG11", "vgg13": "VGG13", "vgg16": "VGG16", "vgg19": "VGG19", "mobilenet_v2": "MobileNetV2"}
+NAMES = (*RESNETS, *OTHERS)
+PRECISIONS = {"fp32": "float", "fp16": "half"}
 BATCH, SIDE = 12, 224
 GUESSES = ("blind", "unseen", "aware")
+
+Floats = NDArray[np.float64]
+Steps = Mapping[str, Mapping[str, Floats]]
+"""By precision, then by network."""
+
+
+def lines() -> Iterator[str]:
+    """Errors by GPU and precision."""
+    table = pd.read_csv(public("convnets/torchvision_step_times.csv.gz")).query("kind == 'train' and ngpu == 1")
+    measured = table.groupby(["dev", "prec", "model"])["ms"].median()
+    graphs = {precision: {name: graph_of(name, precision) for name in NAMES} for precision in PRECISIONS}
+    errors = []
+    for device, name in GPUS.items():
+        gpu = load_catalog()[name]
+        terms = {
+            precision: {one: terms_of(graph, gpu, precision) for one, graph in by.items()} for precision, by in graphs.items()
+        }
+        for precision, word in PRECISIONS.items():
+            for network in NAMES:
+                guesses = guesses_of(network, precision, terms, measured[device])
+                truth = measured[device, word, network]
+                errors.append((name, precision.upper(), *(100 * np.abs(guesses / truth - 1))))
+    result = pd.DataFrame(errors, columns=["gpu", "precision", *GUESSES])
+    rows = []
+    for keys, own in [*result.groupby(["gpu", "precision"]), *result.assign(gpu="all").groupby(["gpu", "precision"])]:
+        rows.append((", ".join(keys), str(len(own)), *(f"{own[one].mean():.1f} ({own[one].median():.1f})" for one in GUESSES)))
+    yield from markdown_table(("steps", "n", *GUESSES), rows)
+    yield ""
+    yield "MAPE and median in percent."
 
 
 def graph_of(name: str, precision: str) -> Graph:
@@ -43,70 +73,47 @@ def graph_of(name: str, precision: str) -> Graph:
     if name in RESNETS:
         return ModelGraphs.of(name).graph(Job(micro_batch=BATCH, global_batch=BATCH, precision=precision))
     with torch.device("meta"):
-        module = networks.build(NETWORKS[name], SIDE, 1000)
+        module = networks.build(OTHERS[name], SIDE, 1000)
         images = torch.empty(BATCH, 3, SIDE, SIDE)
     return trace(module, (images,), precision_named(precision), "cuda", None, name)
 
 
-def terms(graph: Graph, gpu, precision: str) -> list[float]:
-    """Seconds that FLOPs and bytes would take at the data sheet's figures, and kernels."""
+def terms_of(graph: Graph, gpu: Gpu, precision: str) -> Floats:
+    """Seconds that FLOPs and bytes would take at the data sheet's figures, and kernels, shape (3,)."""
     operators = [one for block in (graph.before, *graph.blocks, graph.after) for one in block.operators]
-    tf32 = precision_named(precision).tf32
+    tf32 = precision == "fp32" and bool(gpu.tf32_tensor_flops)
     computing = sum(one.flops / peak_flops(gpu, one.dtype, tf32) for one in operators if one.flops)
-    return [computing, sum(one.bytes for one in operators) / gpu.memory_bandwidth, len(operators)]
+    return np.array([computing, sum(one.bytes for one in operators) / gpu.memory_bandwidth, len(operators)])
 
 
-def told(train: np.ndarray, seconds: np.ndarray, row: np.ndarray) -> float:
-    """Seconds of a row of terms, from the terms (n, k) and seconds (n,) of others."""
+def guesses_of(name: str, precision: str, terms: Steps, measured: pd.Series) -> Floats:
+    """Milliseconds of a network's step by each of GUESSES, from the other networks' ``measured`` ones, shape (3,)."""
+    others = [other for other in NAMES if other != name]
+    single = np.array([terms["fp32"][other] for other in others])
+    milliseconds = {word: measured[word][others].to_numpy(dtype=float) for word in PRECISIONS.values()}
+    apart = {one: {other: _apart(row, one) for other, row in by.items()} for one, by in terms.items()}
+    both = np.array([apart[one][other] for one in PRECISIONS for other in others])
+    return np.array(
+        [
+            told(single, milliseconds["float"], terms["fp32"][name]),
+            told(single, milliseconds["float"], terms[precision][name]),
+            told(both, np.concatenate(list(milliseconds.values())), apart[precision][name]),
+        ]
+    )
+
+
+def _apart(row: Floats, precision: str) -> Floats:
+    """The FLOPs of each precision as a term of their own."""
+    return np.array([*(row[0] * (precision == one) for one in PRECISIONS), *row[1:]])
+
+
+def told(train: Floats, measured: Floats, row: Floats) -> float:
+    """What is measured of a row of terms, from the terms (n, k) and what was measured (n,) of others."""
     scale = train.max(axis=0)
     scale[scale == 0] = 1.0
-    coefficients, _ = nnls(train / scale / seconds[:, None], np.ones(len(seconds)))
+    coefficients, _ = nnls(train / scale / measured[:, None], np.ones(len(measured)))
     return float(row / scale @ coefficients)
 
 
-def main() -> None:
-    """Print every row and the errors by GPU and precision."""
-    path = Path(os.environ.get("EPOCHCAST_SHARED", "../shared")) / "data/convnets/torchvision_step_times.csv.gz"
-    if not path.exists():
-        sys.exit(f"{path} is not there; set EPOCHCAST_SHARED")
-    table = pd.read_csv(path).query("kind == 'train' and ngpu == 1 and prec != 'double'")
-    measured = table.groupby(["dev", "model", "prec"])["ms"].median() / 1e3
-    names, catalog = [*RESNETS, *NETWORKS], load_catalog()
-    graphs = {(name, precision): graph_of(name, precision) for name in names for precision in ("fp32", "fp16")}
-    rows = []
-    for device, gpu_name in GPUS.items():
-        gpu = catalog[gpu_name]
-        single = "tf32" if gpu.tf32_tensor_flops else "fp32"
-        x = {(name, "float"): np.array(terms(graphs[name, "fp32"], gpu, single)) for name in names}
-        x |= {(name, "half"): np.array(terms(graphs[name, "fp16"], gpu, "fp16")) for name in names}
-        y = {key: float(measured[device, *key]) for key in x}
-        apart = {key: np.array([row[0] * (key[1] == "float"), row[0] * (key[1] == "half"), *row[1:]]) for key, row in x.items()}
-        for name in names:
-            others = [other for other in names if other != name]
-            singles = [(other, "float") for other in others]
-            both = singles + [(other, "half") for other in others]
-            train, seconds = np.array([x[key] for key in singles]), np.array([y[key] for key in singles])
-            blind = told(train, seconds, x[name, "float"])
-            unseen = told(train, seconds, x[name, "half"])
-            known = np.array([apart[key] for key in both]), np.array([y[key] for key in both])
-            for precision, guesses in (
-                ("FP32", (blind, blind, told(*known, apart[name, "float"]))),
-                ("FP16", (blind, unseen, told(*known, apart[name, "half"]))),
-            ):
-                truth = y[name, "float" if precision == "FP32" else "half"]
-                rows.append((gpu_name, name, precision, 1e3 * truth, *(100 * abs(guess / truth - 1) for guess in guesses)))
-    result = pd.DataFrame(rows, columns=["gpu", "model", "precision", "ms", *GUESSES])
-    print(result.round(1).to_string(index=False))
-    lines = [f"| steps | n | {' | '.join(GUESSES)} |", "|---|---|---|---|---|"]
-    for keys, own in [*result.groupby(["gpu", "precision"]), *result.groupby("precision")]:
-        label = ", ".join(keys) if isinstance(keys, tuple) else f"all, {keys}"
-        errors = " | ".join(f"{own[one].mean():.1f} ({own[one].median():.1f})" for one in GUESSES)
-        lines.append(f"| {label} | {len(own)} | {errors} |")
-    lines += ["", "MAPE and median in percent."]
-    print("\n".join(lines))
-    if "--write" in sys.argv:
-        DISTRIBUTED.fill("PRECISION", lines)
-
-
 if __name__ == "__main__":
-    main()
+    publish(DISTRIBUTED, "PRECISION", lines(), write=options(__doc__).parse_args().write)

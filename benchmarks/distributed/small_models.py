@@ -1,8 +1,10 @@
-"""The small models that are trained for real on a CPU, so that an iteration takes 20 ms to 2 s."""
+"""The small models that are trained for real on a CPU, so that an iteration takes 20 ms to 2 s, and their training loop."""
 
 from __future__ import annotations
 
 import itertools
+import resource
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -12,7 +14,7 @@ from torch import Tensor, nn
 
 from epochcast.analyzer.backends.distributed.models.building import build, example_inputs
 from epochcast.analyzer.backends.distributed.models.named import from_text
-from epochcast.analyzer.backends.distributed.precision import Precision
+from epochcast.analyzer.backends.distributed.precision import Precision, precision_named
 
 
 class WithLoss(nn.Module):
@@ -43,14 +45,8 @@ def _cnn() -> nn.Module:
 
 @dataclass(frozen=True)
 class SmallModel:
-    """A model, the batch sizes that it trains at, and its optimizer.
+    """Batch sizes that a model trains at, its optimizer, and what makes the FP32 module and a batch on a device."""
 
-    Attributes:
-        build: makes the module on a device, FP32.
-        inputs: makes inputs and targets of a batch on a device.
-    """
-
-    name: str
     batches: Sequence[int]
     optimizer: Literal["adam", "sgd"]
     build: Callable[[str], nn.Module]
@@ -59,41 +55,83 @@ class SmallModel:
     def ready(self, batch: int, precision: Precision, device: str) -> tuple[nn.Module, tuple[Tensor, Tensor]]:
         """Module and inputs in the precision's dtype; integers stay."""
         dtype = getattr(torch, precision.weights)
-        inputs, targets = self.inputs(batch, device)
-        return self.build(device).to(dtype), (inputs.to(dtype) if inputs.is_floating_point() else inputs, targets)
+        with torch.device(device):
+            module, (inputs, targets) = self.build(device), self.inputs(batch, device)
+        return module.to(dtype), (inputs.to(dtype) if inputs.is_floating_point() else inputs, targets)
 
 
-def _built_in(name: str, text: str, batches: Sequence[int], sequence: int = 128, eager: bool = False) -> SmallModel:
+def _built_in(text: str, batches: Sequence[int], attention: str = "fused") -> SmallModel:
     architecture = from_text(text)
     return SmallModel(
-        name,
         batches,
         "sgd" if architecture.style == "resnet" else "adam",
-        lambda device: build(architecture, "eager" if eager else "fused", device=device),
-        lambda batch, device: example_inputs(architecture, batch, sequence, device),
+        lambda device: build(architecture, attention, device=device),
+        lambda batch, device: example_inputs(architecture, batch, 128, device),
     )
 
 
-def _plain(
-    name: str, shape: tuple[int, ...], classes: int, batches: Sequence[int], make: Callable[[], nn.Module]
-) -> SmallModel:
-    def on(device: str) -> nn.Module:
-        with torch.device(device):
-            return make()
-
-    def inputs(batch: int, device: str) -> tuple[Tensor, Tensor]:
-        return torch.randn(batch, *shape, device=device), torch.randint(classes, (batch,), device=device)
-
-    return SmallModel(name, batches, "sgd", on, inputs)
+def _classifier(shape: tuple[int, ...], classes: int, batches: Sequence[int], build: Callable[[], nn.Module]) -> SmallModel:
+    return SmallModel(
+        batches,
+        "sgd",
+        lambda device: build(),
+        lambda batch, device: (torch.randn(batch, *shape), torch.randint(classes, (batch,))),
+    )
 
 
-SMALL_MODELS = (
-    _built_in("gpt2", "gpt2:hidden=256,layers=4,heads=4,vocab=8192", (2, 8)),
-    _built_in("llama", "llama:hidden=256,layers=4,heads=8,kv_heads=4,ffn=688,vocab=8192", (2, 8)),
-    _built_in("bert-eager", "bert:hidden=256,layers=4,heads=4,vocab=8192", (2, 8), eager=True),
-    _built_in("opt", "opt:hidden=192,layers=6,heads=6,vocab=4096", (2, 8)),
-    _built_in("vit", "vit:hidden=192,layers=6,heads=3,image_size=64,patch=8,classes=100", (4, 16)),
-    _built_in("resnet18", "resnet:stages=2-2-2-2,image_size=64,classes=100", (4, 16)),
-    _plain("cnn", (3, 32, 32), 100, (32, 128), _cnn),
-    _plain("mlp", (784,), 10, (256, 1024), _mlp),
-)
+SMALL_MODELS = {
+    "gpt2": _built_in("gpt2:hidden=256,layers=4,heads=4,vocab=8192", (2, 8)),
+    "llama": _built_in("llama:hidden=256,layers=4,heads=8,kv_heads=4,ffn=688,vocab=8192", (2, 8)),
+    "bert-eager": _built_in("bert:hidden=256,layers=4,heads=4,vocab=8192", (2, 8), attention="eager"),
+    "opt": _built_in("opt:hidden=192,layers=6,heads=6,vocab=4096", (2, 8)),
+    "vit": _built_in("vit:hidden=192,layers=6,heads=3,image_size=64,patch=8,classes=100", (4, 16)),
+    "resnet18": _built_in("resnet:stages=2-2-2-2,image_size=64,classes=100", (4, 16)),
+    "cnn": _classifier((3, 32, 32), 100, (32, 128), _cnn),
+    "mlp": _classifier((784,), 10, (256, 1024), _mlp),
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One training configuration."""
+
+    model: str
+    batch: int
+    precision: str
+
+
+CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
+
+_training: dict[Cell, Callable[[], None]] = {}
+"""The cell that this process trains, and its iteration."""
+
+
+def train(cell: Cell, iterations: int, clock: str) -> list[tuple[float, int]]:
+    """Seconds and page faults of each iteration; the same cell trains on."""
+    if cell not in _training:
+        _training.clear()  # frees the last model first
+        _training[cell] = _iteration(cell)
+    now, answer = CLOCKS[clock], []
+    for _ in range(iterations):
+        faults, begin = resource.getrusage(resource.RUSAGE_SELF).ru_minflt, now()
+        _training[cell]()
+        answer.append((now() - begin, resource.getrusage(resource.RUSAGE_SELF).ru_minflt - faults))
+    return answer
+
+
+def _iteration(cell: Cell) -> Callable[[], None]:
+    model, precision = SMALL_MODELS[cell.model], precision_named(cell.precision)
+    module, inputs = model.ready(cell.batch, precision, "cpu")
+    if model.optimizer == "adam":
+        optimizer: torch.optim.Optimizer = torch.optim.AdamW(module.parameters(), lr=1e-4)
+    else:
+        optimizer = torch.optim.SGD(module.parameters(), lr=1e-3, momentum=0.9)
+
+    def iteration() -> None:
+        with torch.autocast("cpu", torch.bfloat16, enabled=precision.autocast is not None):
+            loss = module(*inputs)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return iteration

@@ -4,10 +4,9 @@ compares itself with one; part `latency` of docs/occupancy.md.
 Whole families are left out, in five groups; all models see the same rows. The graph networks train once per group, which takes
 about twenty minutes on one core: that is why of timm's networks every twelfth is taken.
 
-Run: EPOCHCAST_SHARED=../shared python -m benchmarks.occupancy.latency_head [--write]
+Run: python -m benchmarks.occupancy.latency_head [--model NAME]… [--write]
 """
 
-import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -23,130 +22,83 @@ from epochcast.analyzer.backends.occupancy.models import make
 from epochcast.analyzer.backends.occupancy.sample import Sample
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import load_catalog
+from epochcast.regressor.scoring import score
 
 from ..convmeter.public_tables import points_of
-from ..page import OCCUPANCY, markdown_table
+from ..page import OCCUPANCY, markdown_table, options, publish
 
 GROUPS = 5
 EVERY = 12
 CONVMETER = ("paper", "default")
 GRAPHS = ("dnn-occu", "dnnperf", "brp-nas", "operator-mean", "boosting", "nearest", "mean")
-Floats = NDArray[np.float64]
 
 
-def main() -> None:
-    """Print the tables; --write puts them into docs/occupancy.md."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="fill docs/occupancy.md")
-    parser.add_argument("--model", action="append", choices=GRAPHS, help="only these graph models (repeatable)")
-    parser.add_argument("--table", action="append", choices=list(TABLES), help="only this table (repeatable)")
-    options = parser.parse_args()
-    lines: list[str] = []
-    for name in options.table or TABLES:
-        lines += [*_table(*TABLES[name](), options.model or GRAPHS), ""]
-    print("\n".join(lines))
-    if options.write:
-        OCCUPANCY.fill("latency", lines)
-
-
-def _torchvision() -> tuple[str, pd.DataFrame, str]:
-    """Title, rows, GPU."""
+def lines(models: Sequence[str]) -> Iterator[str]:
+    """Both tables."""
     points = points_of("torchvision_step_times.csv.gz")
-    chosen = (points["devices"] == 1) & points["device"].str.startswith("A100") & (points["precision"] != "fp64")
-    return "torchvision, inference, A100, fp32 and fp16", points[chosen].reset_index(drop=True), "A100 SXM4 40GB"
+    points = points[(points["devices"] == 1) & points["device"].str.startswith("A100") & (points["precision"] != "fp64")]
+    yield from table("torchvision, inference, A100, fp32 and fp16", points, "A100 SXM4 40GB", models)
+    yield ""
+    points = points_of("benchmark-infer-amp-nchw-pt240-cu124-rtx3090.csv").sort_values("network").iloc[::EVERY]
+    yield from table("timm, inference, RTX 3090, AMP", points, "RTX 3090", models)
 
 
-def _timm() -> tuple[str, pd.DataFrame, str]:
-    """Title, rows, GPU."""
-    points = points_of("benchmark-infer-amp-nchw-pt240-cu124-rtx3090.csv").sort_values("network")
-    return "timm, inference, RTX 3090, AMP", points.iloc[::EVERY].reset_index(drop=True), "RTX 3090"
+def table(title: str, points: pd.DataFrame, gpu: str, models: Sequence[str]) -> Iterator[str]:
+    """Graph models and ConvMeter's forms, which are fitted on each precision apart."""
+    points = with_samples(points, gpu)
+    measured, groups = points["inference_seconds"].to_numpy(float), groups_of(points["family"])
 
+    def graph_model(name: str, train: pd.DataFrame, test: pd.DataFrame) -> NDArray[np.float64]:
+        model = make(name, target="seconds").fit(list(train["sample"]), train["inference_seconds"].to_numpy(float))
+        return model.predict(list(test["sample"]))
 
-TABLES = {"torchvision": _torchvision, "timm": _timm}
+    def convmeter(form: str, train: pd.DataFrame, test: pd.DataFrame) -> NDArray[np.float64]:
+        predicted = pd.Series(np.nan, test.index)
+        for precision, own in test.groupby("precision"):
+            predicted[own.index] = fit_predict(train[train["precision"] == precision], own, "inference", form)
+        return predicted.to_numpy()
 
-
-def _table(title: str, points: pd.DataFrame, gpu: str, models: Sequence[str]) -> Iterator[str]:
-    samples, kept = _samples(points, gpu)
-    points = points[kept].reset_index(drop=True)
-    measured = points["inference_seconds"].to_numpy(float)
-    groups = _groups(points["family"])
+    asked: list[tuple[str, str, Callable[[str, pd.DataFrame, pd.DataFrame], NDArray[np.float64]]]]
+    asked = [*((name, name, graph_model) for name in models), *((f"ConvMeter `{form}`", form, convmeter) for form in CONVMETER)]
     rows = []
-    for name in models:
-        began = time.process_time()
-        predicted = _left_out(groups, lambda train, test, name=name: _graph_model(name, samples, measured, train, test))
-        rows.append((name, *_figures(predicted, measured, groups), f"{(time.process_time() - began) / GROUPS:.0f}"))
-    for name in CONVMETER:
-        began = time.process_time()
-        predicted = _left_out(groups, lambda train, test, name=name: _convmeter(name, points, train, test))
-        rows.append(
-            (f"ConvMeter `{name}`", *_figures(predicted, measured, groups), f"{(time.process_time() - began) / GROUPS:.0f}")
-        )
-    lacking = int((~kept).sum())
-    families = points["family"].nunique()
-    yield from markdown_table(
-        (f"{title} (n = {len(points)}, {families} families)", "MAPE %", "median %", "R2", "sd of groups", "CPU s per fit"), rows
-    )
-    if lacking:
-        yield f"\n{lacking} networks more could not be exported."
+    for called, name, answer in asked:
+        began, predicted = time.process_time(), np.full(len(points), np.nan)
+        for group in range(GROUPS):
+            predicted[groups == group] = answer(name, points[groups != group], points[groups == group])
+        seconds = (time.process_time() - began) / GROUPS
+        scores = score(measured, predicted)
+        spread = np.std([score(measured[groups == one], predicted[groups == one]).mape for one in range(GROUPS)], ddof=1)
+        figures = (f"{scores.mape:.1f}", f"{scores.median_ape:.1f}", f"{scores.r2:.3f}", f"{spread:.1f}", f"{seconds:.0f}")
+        rows.append((called, *figures))
+    title = f"{title} (n = {len(points)}, {points['family'].nunique()} families)"
+    yield from markdown_table((title, "MAPE %", "median %", "R2", "sd of groups", "CPU s per fit"), rows)
 
 
-def _samples(points: pd.DataFrame, gpu: str) -> tuple[list[Sample], NDArray[np.bool_]]:
-    """A sample per row that has a graph, and which rows have one."""
-    on = load_catalog().resolve(gpu)
-    samples, kept = [], np.zeros(len(points), dtype=bool)
-    for place, row in enumerate(points.itertuples()):
-        asked = Configuration(
-            str(row.network), int(row.batch), 3, int(row.image_size), precision="fp32" if row.precision == "fp32" else "fp16"
-        )
+def with_samples(points: pd.DataFrame, gpu: str) -> pd.DataFrame:
+    """Rows of networks that can be exported, with their ``sample``."""
+    on, samples = load_catalog().resolve(gpu), []
+    for row in points.itertuples():
+        precision = "fp32" if row.precision == "fp32" else "fp16"
+        asked = Configuration(str(row.network), int(row.batch), 3, int(row.image_size), precision=precision)
         try:
             samples.append(Sample(asked, graph_of(asked), on))
-            kept[place] = True
         except InputError as error:
-            print(f"{row.network}: {error}", file=sys.stderr)
-    return samples, kept
+            print(f"{row.network} is left out: {error}", file=sys.stderr)
+            samples.append(None)
+    return points.assign(sample=samples).dropna(subset="sample").reset_index(drop=True)
 
 
-def _groups(families: pd.Series) -> NDArray[np.int64]:
+def groups_of(families: pd.Series) -> NDArray[np.int64]:
     """Families dealt to groups, the largest first to the group with the fewest rows."""
-    sizes = [0] * GROUPS
-    group = {}
+    sizes, group = [0] * GROUPS, {}
     for family, count in families.value_counts(sort=True).items():
         group[family] = int(np.argmin(sizes))
         sizes[group[family]] += count
     return families.map(group).to_numpy(np.int64)
 
 
-def _left_out(groups: NDArray[np.int64], answer: Callable[[NDArray[np.int64], NDArray[np.int64]], Floats]) -> Floats:
-    predicted = np.full(len(groups), np.nan)
-    for group in range(GROUPS):
-        test = np.flatnonzero(groups == group)
-        predicted[test] = answer(np.flatnonzero(groups != group), test)
-    return predicted
-
-
-def _graph_model(
-    name: str, samples: list[Sample], seconds: Floats, train: NDArray[np.int64], test: NDArray[np.int64]
-) -> Floats:
-    model = make(name, target="seconds").fit([samples[one] for one in train], seconds[train])
-    return model.predict([samples[one] for one in test])
-
-
-def _convmeter(form: str, points: pd.DataFrame, train: NDArray[np.int64], test: NDArray[np.int64]) -> Floats:
-    """It is fitted on each precision apart."""
-    predicted = np.full(len(points), np.nan)
-    for precision in points["precision"].unique():
-        own = (points["precision"] == precision).to_numpy()
-        seen, left = train[own[train]], test[own[test]]
-        predicted[left] = fit_predict(points.iloc[seen], points.iloc[left], "inference", form)
-    return predicted[test]
-
-
-def _figures(predicted: Floats, measured: Floats, groups: NDArray[np.int64]) -> tuple[str, ...]:
-    error = 100 * np.abs(predicted / measured - 1)
-    r2 = 1 - ((predicted - measured) ** 2).sum() / ((measured - measured.mean()) ** 2).sum()
-    spread = np.std([error[groups == group].mean() for group in range(GROUPS)], ddof=1)
-    return f"{error.mean():.1f}", f"{np.median(error):.1f}", f"{r2:.3f}", f"{spread:.1f}"
-
-
 if __name__ == "__main__":
-    main()
+    parser = options(__doc__)
+    parser.add_argument("--model", action="append", choices=GRAPHS, help="only these graph models (repeatable)")
+    chosen = parser.parse_args()
+    publish(OCCUPANCY, "latency", lines(chosen.model or GRAPHS), write=chosen.write)

@@ -1,8 +1,7 @@
 """Launch configurations of each class of kernels, from the public profiler traces: what the modelled kernels rest on.
 
 Run: python -m benchmarks.occupancy.launch_configurations [--write]
-    (prints the table, with how many launches each row rests on; --write puts it where the modelled kernels read it. The traces
-    are `occupancy/kineto_kernels.csv.gz` in the data folder of EPOCHCAST_SHARED)
+    (prints the table, with how many launches each row rests on; --write puts it where the modelled kernels read it)
 
 The configuration of a class is the one that most of its launches have: block, registers per thread, shared memory. Kernels
 that cut their answer into tiles (matrix products, convolutions) have one row per tile. Beside them stand figures of each
@@ -10,20 +9,31 @@ GPU: the median time of kernels of one block, and the shares of the memory bandw
 copies reach, whose sizes follow from their grids.
 """
 
-from __future__ import annotations
-
-import argparse
-import json
-import os
+from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
+from epochcast.analyzer.backends.occupancy.kernel_files import KernelFile, read_any
+from epochcast.analyzer.backends.occupancy.modelled_kernels.launch_configurations import MEASURED
 from epochcast.regressor import load_catalog
 
-TRACES = Path(os.environ.get("EPOCHCAST_SHARED", "shared")) / "data" / "occupancy" / "kineto_kernels.csv.gz"
-TABLE = Path(str(files("epochcast.analyzer") / "backends/occupancy/modelled_kernels/launch_configurations.toml"))
+from ..page import options, public
+
+TABLE = Path(str(files("epochcast.analyzer.backends.occupancy.modelled_kernels"))) / MEASURED
+
+HEADER = """\
+# Launch configurations of classes of kernels, per architecture (compute capability): the one that most launches
+# have in the public profiler traces of PyTorch on V100, A100 and H100. `launches` is how many have it, `of` how many
+# there are. Block in threads, registers per thread, shared memory in bytes per block; `shortest`: seconds of the
+# shortest launch with at most two blocks per SM, 0 where there are few.
+# Made by benchmarks/occupancy/launch_configurations.py --write; assumed_configurations.toml has what no trace shows."""
+
+SOLD_AS = {"NVIDIA A100-PG509-200": "A100 SXM4 40GB"}
+"""A driver name of the traces that no shop has."""
 
 CLASSES = {
     "elementwise": r"vectorized_elementwise_kernel<",
@@ -87,149 +97,103 @@ LEAST_LAUNCHES = 3
 """A tile that was seen less often is left out."""
 
 
-def main() -> None:
-    """Print the table, or write it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true")
-    options = parser.parse_args()
-    text = table_text(read_traces())
-    if options.write:
-        TABLE.write_text(text, encoding="utf-8")
-    else:
-        print(text, end="")
+@cache
+def traces() -> KernelFile:
+    """The public traces."""
+    return read_any(public("occupancy/kineto_kernels.csv.gz"))
 
 
-def table_text(launches: pd.DataFrame) -> str:
+def launches() -> pd.DataFrame:
+    """All launches of a known GPU as a kernel table, with ``architecture`` (compute capability) and ``sms`` of the GPU."""
+    table, limits = traces().table, traces().limits
+    table = table[table["gpu"].isin(list(limits))].reset_index(drop=True)
+    return table.assign(
+        architecture=table["gpu"].map({name: gpu.compute_capability for name, gpu in limits.items()}),
+        sms=table["gpu"].map({name: gpu.sm_count for name, gpu in limits.items()}),
+    )
+
+
+def table_text(rows: pd.DataFrame) -> str:
     """The TOML table of these launches."""
-    return "\n".join([*header(), *figures(launches), *classes(launches), *softmaxes(launches), *tiles(launches), ""])
+    return "\n".join([HEADER, *gpus(rows), *kernels(rows), *tiles(rows), ""])
 
 
-def read_traces(path: Path = TRACES) -> pd.DataFrame:
-    """All launches of a known GPU, with ``architecture`` (compute capability)."""
-    table = pd.read_csv(path, dtype={"cc": str})
-    table = table[table["device"].notna()].reset_index(drop=True)
-    return table.assign(architecture=table["cc"].astype(float))
-
-
-def header() -> list[str]:
-    """What the file says of itself."""
-    return [
-        "# Launch configurations of classes of kernels, per architecture (compute capability): the one that most launches",
-        "# have in the public profiler traces of PyTorch on V100, A100 and H100. `launches` is how many have it, `of` how many",
-        "# there are. Block in threads, registers per thread, shared memory in bytes per block; `shortest`: seconds of the",
-        "# shortest launch with at most two blocks per SM, 0 where there are few.",
-        "# Made by benchmarks/occupancy/launch_configurations.py --write; assumed_configurations.toml has what no trace shows.",
-    ]
-
-
-def figures(launches: pd.DataFrame) -> list[str]:
-    """The shortest kernel, and the bandwidth of large elementwise ones, per GPU."""
-    lines = []
-    for architecture, rows in launches.groupby("architecture"):
-        plain = rows[rows["kernel"].str.contains(CLASSES["elementwise"])]
+def gpus(rows: pd.DataFrame) -> Iterator[str]:
+    """The shortest kernel, and the bandwidth of large elementwise ones, per architecture."""
+    for architecture, own in rows.groupby("architecture"):
+        plain = own[own["kernel"].str.contains(CLASSES["elementwise"])]
         single = plain[plain["grid_x"] == 1]
         is_addition = plain["kernel"].str.contains(r"CUDAFunctor_add<(?:float|c10::BFloat16)> ?[,>]")
         additions = plain[is_addition & (plain["grid_x"] >= LARGE_GRID)]
         width = additions["kernel"].str.contains("BFloat16").map({True: 2, False: 4})
-        added = bandwidth_share(additions, 3 * 512 * additions["grid_x"] * width)
-        apart = rows[rows["kernel"].str.contains(CLASSES["elementwise_strided"]) & rows["kernel"].str.contains("direct_copy")]
+        apart = own[own["kernel"].str.contains(CLASSES["elementwise_strided"]) & own["kernel"].str.contains("direct_copy")]
         copies = apart[apart["grid_x"] >= LARGE_GRID]
-        # a thread takes two elements of four bytes or four of two: it reads eight bytes and writes eight
-        copied = bandwidth_share(copies, 2 * 8 * 128 * copies["grid_x"])
-        lines += [
+        # a thread of a copy takes two elements of four bytes or four of two: it reads eight bytes and writes eight
+        added, copied = bandwidth_share(additions, 3 * 512 * width), bandwidth_share(copies, 2 * 8 * 128)
+        yield from (
             "",
             "[[gpu]]",
             f"architecture = {architecture}",
-            f"shortest_kernel = {single['dur_us'].median() * 1e-6:.2e}  # s; of one block; {len(single)} launches",
+            f"shortest_kernel = {single['duration'].median():.2e}  # s; of one block; {len(single)} launches",
             f"bandwidth_share = {added:.2f}  # of additions of {LARGE_GRID} blocks and more; {len(additions)} launches",
             f"strided_bandwidth_share = {copied:.2f}  # of copies of {LARGE_GRID} blocks and more; {len(copies)} launches",
-        ]
-    return lines
+        )
 
 
-def bandwidth_share(launches: pd.DataFrame, moved: pd.Series) -> float:
-    """Median share of the memory bandwidth of launches that move so many bytes."""
-    bandwidth = launches["device"].map(lambda name: load_catalog().resolve(catalogue_name(name)).memory_bandwidth)
-    return float((moved / (launches["dur_us"] * 1e-6) / bandwidth).median())
+def bandwidth_share(rows: pd.DataFrame, block_bytes: pd.Series | float) -> float:
+    """Median share of the memory bandwidth of launches whose blocks move so many bytes."""
+    bandwidth = rows["gpu"].map(lambda name: load_catalog().resolve(SOLD_AS.get(name, name)).memory_bandwidth)
+    return float((block_bytes * rows["grid_x"] / rows["duration"] / bandwidth).median())
 
 
-def catalogue_name(device: str) -> str:
-    """Of a driver name: the traces have one that no shop sells."""
-    return {"NVIDIA A100-PG509-200": "A100 SXM4 40GB"}.get(device, device)
-
-
-def classes(launches: pd.DataFrame) -> list[str]:
-    """One table per class and architecture."""
-    lines = []
+def kernels(rows: pd.DataFrame) -> Iterator[str]:
+    """A table per class and architecture; softmax by a warp per row has one per power of two that the row fits into."""
     for name, pattern in CLASSES.items():
-        for architecture, rows in launches[launches["kernel"].str.contains(pattern)].groupby("architecture"):
-            lines += ["", "[[kernel]]", f'class = "{name}"', f"architecture = {architecture}", *configuration(rows)]
-    return lines
+        for architecture, own in rows[rows["kernel"].str.contains(pattern)].groupby("architecture"):
+            yield from entry("kernel", {"class": f'"{name}"', "architecture": architecture}, own)
+    power = rows["kernel"].str.extract(r"softmax_warp_forward<[^>]*?, (\d+), (?:true|false)")[0].astype(float)
+    for (architecture, exponent), own in rows.groupby(["architecture", power]):
+        yield from entry("kernel", {"class": f'"softmax_of_a_warp_{2 ** int(exponent)}"', "architecture": architecture}, own)
 
 
-def softmaxes(launches: pd.DataFrame) -> list[str]:
-    """A warp per row: one table per power of two that the row fits into."""
-    power = launches["kernel"].str.extract(r"softmax_warp_forward<[^>]*?, (\d+), (?:true|false)")[0]
-    lines = []
-    for (architecture, exponent), rows in launches.groupby(["architecture", power.astype(float)]):
-        lines += ["", "[[kernel]]", f'class = "softmax_of_a_warp_{2 ** int(exponent)}"', f"architecture = {architecture}"]
-        lines += configuration(rows)
-    return lines
-
-
-def tiles(launches: pd.DataFrame) -> list[str]:
-    """One table per tile, architecture and kind of product."""
-    lines = []
+def tiles(rows: pd.DataFrame) -> Iterator[str]:
+    """A table per tile, architecture and kind of product."""
     for (kind, arithmetic), pattern in TILES.items():
-        found = launches["kernel"].str.extract(pattern)
-        for (architecture, name), rows in launches.groupby(["architecture", found["name"]]):
-            if len(rows) < LEAST_LAUNCHES:
+        parts = rows["kernel"].str.extract(pattern)
+        for (architecture, name), own in rows.groupby(["architecture", parts["name"]]):
+            if len(own) < LEAST_LAUNCHES:
                 continue
-            shape = found.loc[rows.index[0]]
-            lines += [
-                "",
-                "[[tile]]",
-                f'class = "{kind}"',
-                f'arithmetic = "{arithmetic}"',
-                f"architecture = {architecture}",
-                f'name = "{name}"',
-                f"rows = {shape['second' if kind == 'product' else 'first']}",
-                f"columns = {shape['first' if kind == 'product' else 'second']}",
-                f"alignments = {alignments(rows, str(name))}",
-                *configuration(rows),
-            ]
-    return lines
+            sides = ("second", "first") if kind == "product" else ("first", "second")
+            shape = {what: parts.loc[own.index[0], side] for what, side in zip(("rows", "columns"), sides, strict=True)}
+            # elements that sides must be multiples of, by variant; the tensor memory accelerator takes 16 bytes
+            seen = own["kernel"].str.extract(r"_align(\d+)")[0].dropna().astype(int)
+            aligned = [8] if "xmma_gemm" in str(name) else sorted(set(seen)) or [1]
+            known = {"class": f'"{kind}"', "arithmetic": f'"{arithmetic}"', "architecture": architecture, "name": f'"{name}"'}
+            yield from entry("tile", {**known, **shape, "alignments": aligned}, own)
 
 
-def alignments(rows: pd.DataFrame, name: str) -> list[int]:
-    """Elements that sides of the matrices must be multiples of, one for each variant that was seen."""
-    if "xmma_gemm" in name:  # the tensor memory accelerator takes 16 bytes
-        return [8]
-    seen = rows["kernel"].str.extract(r"_align(\d+)")[0].dropna().astype(int)
-    return sorted(set(seen)) or [1]
-
-
-def shortest(rows: pd.DataFrame) -> float:
-    """Seconds of the shortest launch among those with up to two blocks per SM; 0 where they are too few to tell."""
-    blocks = rows["grid_x"] * rows["grid_y"] * rows["grid_z"]
-    few = rows[blocks <= 2 * rows["sms"]]
-    return 0.0 if len(few) < LEAST_SHORT else float(few["dur_us"].min()) * 1e-6
-
-
-def configuration(rows: pd.DataFrame) -> list[str]:
-    """The most frequent one, and how many launches have it of how many."""
-    columns = ["block_x", "block_y", "block_z", "regs_per_thread", "shared_mem"]
+def entry(table: str, known: Mapping[str, Any], rows: pd.DataFrame) -> Iterator[str]:
+    """A table of the most frequent configuration, with how many launches have it, and the shortest of a few blocks."""
+    columns = ["block_x", "block_y", "block_z", "registers_per_thread", "shared_memory"]
     counted = rows.groupby(columns).size().sort_values(ascending=False, kind="stable")
     x, y, z, registers, shared = map(int, counted.index[0])
-    return [
-        f"block = {json.dumps([x, y, z])}",
-        f"registers_per_thread = {registers}",
-        f"shared_memory = {shared}",
-        f"shortest = {shortest(rows):.2e}",
-        f"launches = {int(counted.iloc[0])}",
-        f"of = {len(rows)}",
-    ]
+    few = rows[rows["grid_x"] * rows["grid_y"] * rows["grid_z"] <= 2 * rows["sms"]]
+    shortest = 0.0 if len(few) < LEAST_SHORT else float(few["duration"].min())
+    figures = {
+        **known,
+        "block": [x, y, z],
+        "registers_per_thread": registers,
+        "shared_memory": shared,
+        "shortest": f"{shortest:.2e}",
+        "launches": int(counted.iloc[0]),
+        "of": len(rows),
+    }
+    yield from ("", f"[[{table}]]", *(f"{name} = {value}" for name, value in figures.items()))
 
 
 if __name__ == "__main__":
-    main()
+    text = table_text(launches())
+    if options(__doc__, "put it where the modelled kernels read it").parse_args().write:
+        TABLE.write_text(text, encoding="utf-8")
+    else:
+        print(text, end="")

@@ -1,27 +1,35 @@
-"""Modelled kernels held against recorded ones, and by batch size; part `modelled` of docs/occupancy.md.
+"""Modelled kernels, and predictors fitted on them, held against recorded ones; parts `modelled` and `recorded`.
 
 The launch configurations of the model come from the public traces, and so do the workloads here: there are no others. The
 column "without its trace" has configurations from the other traces alone. What the model then still knows of a workload is
 its graph. Nothing was fitted to occupancies. The recorded kernel lists were looked at when the rules were written (which
 kernels an operator launches, how a grid follows from sizes, that persistent kernels balance their waves).
 
-Run: EPOCHCAST_SHARED=../shared python -m benchmarks.occupancy.modelled_kernels [--write]
+The predictors saw none of these networks, and nothing but modelled rows on the same GPUs at the same precisions.
+
+Run: python -m benchmarks.occupancy.modelled_kernels [--write]
 """
 
-import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from statistics import fmean
+
+import numpy as np
 
 from epochcast.analyzer.backends.occupancy.configuration import Configuration
 from epochcast.analyzer.backends.occupancy.graph_of import graph_of
+from epochcast.analyzer.backends.occupancy.labelled_samples import labelled_samples
 from epochcast.analyzer.backends.occupancy.launch.gpu_limits import limits_of
 from epochcast.analyzer.backends.occupancy.launch.kernel_table import summarise, with_occupancy
 from epochcast.analyzer.backends.occupancy.modelled_kernels import kernels_of, occupancy_of
 from epochcast.analyzer.backends.occupancy.modelled_kernels.launch_configurations import launch_configurations
+from epochcast.analyzer.backends.occupancy.models import make
+from epochcast.analyzer.backends.occupancy.sample import Sample
 from epochcast.regressor import load_catalog
 
-from ..page import OCCUPANCY, markdown_table
-from .launch_configurations import read_traces, table_text
+from ..page import OCCUPANCY, markdown_table, options, publish
+from .launch_configurations import launches, table_text
+from .modelled_table import GPU, configurations, modelled
 from .recorded_workloads import Recorded, recorded
 
 SWEPT = {
@@ -31,66 +39,50 @@ SWEPT = {
     "lstm": Configuration("lstm", 1, sequence=64, hidden=256, layers=1),
 }
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
-GPU = "H200 SXM"
+PREDICTORS = ("operator-mean", "boosting", "nearest", "mean")
+PER_NETWORK = 6
 
 
-def main() -> None:
-    """Print the part; --write puts it into docs/occupancy.md."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="fill docs/occupancy.md")
-    write = parser.parse_args().write
-    content = [*against_recorded(), "", *by_batch()]
-    if write:
-        OCCUPANCY.fill("modelled", content)
-    print("\n".join(content))
-
-
-def against_recorded() -> Iterator[str]:
+def against_recorded(workloads: Sequence[Recorded]) -> Iterator[str]:
     """One row per recorded workload."""
-    rows, errors, errors_without = [], [], []
-    for one in recorded():
-        step = occupancy_of(one.graph, one.gpu, one.workload.precision)
-        mean_without = _without_its_trace(one)
-        errors.append(abs(step.mean / one.mean - 1))
-        errors_without.append(abs(mean_without / one.mean - 1))
-        busy = step.step_s * step.nvml_utilisation
+    rows, errors = [], []
+    for one in workloads:
+        step, summary = occupancy_of(one.graph, one.gpu, one.workload.precision), one.summary
+        means = (summary.grid.mean, step.mean, without_its_trace(one))
+        errors.append([abs(mean / summary.grid.mean - 1) for mean in means[1:]])
         rows.append(
             (
-                one.workload.name,
-                f"{one.launches:.0f} / {step.kernels}",
-                f"{100 * one.mean:.1f}",
-                f"{100 * step.mean:.1f}",
-                f"{100 * mean_without:.1f}",
-                f"{100 * one.time_mean:.1f} / {100 * step.time_mean:.1f}",
-                f"{1e3 * one.seconds:.2f} / {1e3 * busy:.2f}",
+                one.name,
+                f"{summary.launches:.0f} / {step.kernels}",
+                *(f"{100 * mean:.1f}" for mean in means),
+                f"{100 * summary.grid.time_mean:.1f} / {100 * step.time_mean:.1f}",
+                f"{1e3 * summary.seconds:.2f} / {1e3 * step.step_s * step.nvml_utilisation:.2f}",
             )
         )
     header = ("workload", "launches", "mean %", "modelled", "without its trace", "time mean %", "GPU ms")
     yield from markdown_table(header, rows)
     yield ""
-    error, error_without = (100 * fmean(ones) for ones in (errors, errors_without))
+    error, error_without = (100 * fmean(own) for own in zip(*errors, strict=True))
     yield (
         f"Two figures are recorded / modelled. Mean relative error of the mean over {len(rows)} workloads: {error:.1f} %, "
         f"without the workload's own trace {error_without:.1f} %."
     )
 
 
-def _without_its_trace(one: Recorded) -> float:
+def without_its_trace(one: Recorded) -> float:
     """The mean occupancy by launch configurations of all other traces."""
-    launches = read_traces()
-    own = launches["trace"].str.contains(one.workload.trace, regex=False)
+    rows = launches()
+    own = rows["workload"].str.contains(one.workload.trace, regex=False)
     if one.workload.trace == "alexnet":  # the file beside it holds the same kernels
-        own |= launches["trace"].str.contains("simple_add", regex=False)
+        own |= rows["workload"].str.contains("simple_add", regex=False)
     limits = limits_of(one.gpu)
-    configurations = launch_configurations(limits, table_text(launches[~own]))
-    table = kernels_of(one.graph, one.gpu, one.workload.precision, configurations)
+    table = kernels_of(one.graph, one.gpu, one.workload.precision, launch_configurations(limits, table_text(rows[~own])))
     return summarise(with_occupancy(table, {one.gpu.name: limits})).grid.mean
 
 
 def by_batch() -> Iterator[str]:
-    """Mean occupancy and NVML utilisation of four networks by batch."""
-    gpu = load_catalog().resolve(GPU)
-    rows = []
+    """Mean occupancy and NVML utilisation of four networks by batch (Fig. 6 of the paper)."""
+    gpu, rows = load_catalog().resolve(GPU), []
     for name, configuration in SWEPT.items():
         graph = graph_of(configuration)
         steps = [occupancy_of(graph.at_batch(batch), gpu, "fp32") for batch in BATCHES]
@@ -98,6 +90,33 @@ def by_batch() -> Iterator[str]:
     yield f"By batch on an {GPU}, fp32: modelled mean occupancy %, in brackets modelled NVML utilisation %:"
     yield ""
     yield from markdown_table(("network", *map(str, BATCHES)), rows)
+
+
+def predictors(workloads: Sequence[Recorded]) -> Iterator[str]:
+    """What predictors that were fitted on modelled rows say of the recorded workloads."""
+    places = sorted({(one.gpu, one.workload.precision) for one in workloads}, key=lambda place: (place[0].name, place[1]))
+    asked = [(replace(one, precision=of), gpu) for gpu, of in places for one in configurations(PER_NETWORK)]
+    data = labelled_samples(modelled(asked), load_catalog())
+    samples = [
+        Sample(Configuration(one.name, one.graph.batch, precision=one.workload.precision), one.graph, one.gpu)
+        for one in workloads
+    ]
+    measured = np.array([one.summary.grid.mean for one in workloads])
+    rows = [("**recorded**", *(f"{100 * value:.1f}" for value in measured), "")]
+    for name in PREDICTORS:
+        predicted = make(name).fit(data.samples, data.occupancies("mean")).predict(samples)
+        error = 100 * np.abs(predicted / measured - 1).mean()
+        rows.append((f"`{name}`", *(f"{100 * value:.1f}" for value in predicted), f"{error:.1f}"))
+    yield f"Fitted on {len(data.samples)} modelled rows of {data.points['network'].nunique()} networks."
+    yield ""
+    yield from markdown_table(("mean occupancy %", *(one.name for one in workloads), "MRE %"), rows)
+
+
+def main() -> None:
+    """Both parts."""
+    write, workloads = options(__doc__).parse_args().write, recorded()
+    publish(OCCUPANCY, "modelled", [*against_recorded(workloads), "", *by_batch()], write=write)
+    publish(OCCUPANCY, "recorded", predictors(workloads), write=write)
 
 
 if __name__ == "__main__":

@@ -1,17 +1,14 @@
 """A table of modelled occupancies: random configurations of Table II's networks, for when there are no measured ones.
 
-Run: python -m benchmarks.occupancy.modelled_table [--out FILE] [--per-network 18] [--gpu "H200 SXM"]… [--seed 0]
+Run: python -m benchmarks.occupancy.modelled_table [--out FILE]
 
-Each configuration is drawn once and modelled on every GPU; those that do not fit into a GPU's memory are left out there. The
-labels are `modelled`: nothing is measured, and a predictor that is fitted on them learns the model of the launches. Columns are
-those of `points.py`; `epochcast train|evaluate occupancy` and `epochcast simulate-packing` read it.
+Eighteen configurations of each network are drawn once and modelled on an H200. The labels are `modelled`: nothing is measured,
+and a predictor that is fitted on them learns the model of the launches. Columns are those of `points.py`; `epochcast
+train|evaluate occupancy` and `epochcast simulate-packing` read it.
 """
 
-from __future__ import annotations
-
-import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -28,45 +25,27 @@ from epochcast.analyzer.backends.occupancy.points import COLUMNS, check_points
 from epochcast.analyzer.backends.occupancy.table_ii import different
 from epochcast.regressor import Gpu, load_catalog
 
-RESULTS = Path(__file__).parents[1] / "results" / "modelled_occupancies.csv.gz"
+from ..page import ROOT, options
+
+RESULTS = ROOT / "benchmarks" / "results" / "modelled_occupancies.csv.gz"
+PER_NETWORK = 18
+GPU = "H200 SXM"
 
 
-def main() -> None:
-    """Model all rows and write them."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=RESULTS, help="CSV or .csv.gz [default: %(default)s]")
-    parser.add_argument("--per-network", type=int, default=18, help="configurations [default: %(default)s]")
-    parser.add_argument("--gpu", action="append", help="of the catalogue, several times for several [default: H200 SXM]")
-    parser.add_argument("--seed", type=int, default=0, help="of the draw [default: %(default)s]")
-    options = parser.parse_args()
-    gpus = [load_catalog().resolve(name) for name in options.gpu or ["H200 SXM"]]
-    table = modelled_table(gpus, options.per_network, options.seed)
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    table.to_csv(options.out, index=False)
-    print(f"{len(table)} modelled rows of {table['network'].nunique()} networks on {len(gpus)} GPU(s): {options.out}")
+def configurations(per_network: int) -> Iterator[Configuration]:
+    """So many different random ones of each network; the draw depends on the network alone."""
+    for network in NETWORKS:
+        yield from different(network, per_network, Random(f"0/{network}"))
 
 
-def modelled_table(gpus: list[Gpu], per_network: int, seed: int) -> pd.DataFrame:
-    """Rows of :data:`COLUMNS`."""
-    rows = [
-        row
-        for network in NETWORKS
-        for configuration in configurations(network, per_network, seed)
-        for row in modelled_rows(configuration, gpus)
-    ]
-    return check_points(pd.DataFrame(rows, columns=list(COLUMNS)), "the modelled table")
+def modelled(asked: Iterable[tuple[Configuration, Gpu]]) -> pd.DataFrame:
+    """A row of :data:`COLUMNS` for each that fits into its GPU's memory."""
+    return check_points(pd.DataFrame(list(_rows(asked)), columns=list(COLUMNS)), "the modelled table")
 
 
-def configurations(network: str, count: int, seed: int) -> list[Configuration]:
-    """So many different random configurations; the draw depends on the seed and the network alone."""
-    return different(network, count, Random(f"{seed}/{network}"))
-
-
-def modelled_rows(configuration: Configuration, gpus: list[Gpu]) -> Iterator[dict[str, Any]]:
-    """One for each GPU whose memory holds it."""
-    graph = graph_of(configuration)
-    for gpu in gpus:
-        step = occupancy_of(graph, gpu, configuration.precision)
+def _rows(asked: Iterable[tuple[Configuration, Gpu]]) -> Iterator[dict[str, Any]]:
+    for configuration, gpu in asked:
+        step = occupancy_of(graph_of(configuration), gpu, configuration.precision)
         if step.memory_bytes > gpu.memory:
             print(f"{configuration} does not fit into {gpu.name}", file=sys.stderr)
             continue
@@ -74,6 +53,17 @@ def modelled_rows(configuration: Configuration, gpus: list[Gpu]) -> Iterator[dic
             **label_row(configuration, gpu.name, "modelled", Aggregate(step.mean, step.time_mean, step.max), step.kernels),
             **{name: getattr(step, name) for name in ("step_s", "nvml_utilisation", "memory_bytes")},
         }
+
+
+def main() -> None:
+    """Model all rows and write them."""
+    parser = options(__doc__, write=None)
+    parser.add_argument("--out", type=Path, default=RESULTS, help="CSV or .csv.gz [default: %(default)s]")
+    out, gpu = parser.parse_args().out, load_catalog().resolve(GPU)
+    table = modelled((one, gpu) for one in configurations(PER_NETWORK))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    table.to_csv(out, index=False)
+    print(f"{len(table)} modelled rows of {table['network'].nunique()} networks on an {gpu.name}: {out}")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from benchmarks.occupancy.pair_experiment import measured_slowdown, pair_policies, pair_streams
+from benchmarks.occupancy.packing_interference import measured_slowdown, pair_policies, pair_streams
 from made_jobs import job
 
 from epochcast.analyzer.backends.occupancy.packing import interference
