@@ -1,5 +1,5 @@
 """Errors of all predictors of occupancy, by the paper's protocols and with whole networks left out; parts `accuracy`,
-`transformers`, `sizes` and `learning` of docs/occupancy.md.
+`transformers` and `sizes` of docs/occupancy.md.
 
 Labels are those of the table given; by default the one of modelled_table.py, of which no claim for hardware follows.
 Networks of PyTorch learn for minutes per fit: what was answered is kept in benchmarks/results, so that several processes can
@@ -18,7 +18,6 @@ from joblib import Memory
 
 from epochcast.analyzer.backends.occupancy.evaluation.answers import Answers
 from epochcast.analyzer.backends.occupancy.evaluation.cross_validation import cross_validate
-from epochcast.analyzer.backends.occupancy.evaluation.learning_curve import CurvePoint, learning_curve
 from epochcast.analyzer.backends.occupancy.evaluation.splits import PROTOCOLS
 from epochcast.analyzer.backends.occupancy.label_files import read_any
 from epochcast.analyzer.backends.occupancy.labelled_samples import LabelledSamples, labelled_samples
@@ -37,8 +36,6 @@ EPOCHS = 100
 """Of the paper's networks: the paper gives no number, and 50, the default, are few steps for a table of this size."""
 QUICK = ("mean", "nearest", "boosting", "operator-mean")
 """Those that can be fitted once for each network left out."""
-CURVES = ("operator-mean", "boosting", "nearest")
-DRAWS = 2
 SEED = 0
 
 Table = Mapping[str, Mapping[str, tuple[Answers, float]]]
@@ -107,26 +104,6 @@ def by(table: Table, protocol: str, what: str, title: str) -> Iterator[str]:
     yield ""
 
 
-def learning(data: LabelledSamples) -> Iterator[str]:
-    """How the error on networks that were left out falls with more to learn from."""
-    splits = PROTOCOLS["model"](data.points, FOLDS, SEED)
-    curves = {name: learning_curve(data, "mean", partial(make, name, seed=SEED), splits, DRAWS, SEED)[0] for name in CURVES}
-    yield (
-        f"Labels: {data.labels}; {len(data.samples)} rows, {FOLDS} groups of networks left out, {DRAWS} draws per size. MRE % "
-        "and its standard deviation over draws:"
-    )
-    for what in ("configurations", "networks"):
-        cells = {name: {str(one.size): _cell(one) for one in curve if one.by == what} for name, curve in curves.items()}
-        sizes = list(next(iter(cells.values())))
-        yield ""
-        rows = [(f"`{name}`", *(own.get(size, "") for size in sizes)) for name, own in cells.items()]
-        yield from markdown_table((f"{what} fitted on", *sizes), rows)
-
-
-def _cell(point: CurvePoint) -> str:
-    return f"{point.mre:.1f}" + (f" ± {point.spread:.1f}" if point.draws > 1 else "")
-
-
 def main() -> None:
     """Compute what is not there yet, and all parts."""
     parser = options(__doc__)
@@ -139,7 +116,6 @@ def main() -> None:
         "accuracy": accuracy(data, table),
         "transformers": [*by(table, "transformers", "network", "Table V"), *by(table, "clip", "network", "Table IV")],
         "sizes": [*by(table, "groups", "nodes", "nodes"), *by(table, "groups", "edges", "edges")],  # Fig. 5
-        "learning": learning(data),
     }
     for part, lines in parts.items():
         publish(OCCUPANCY, part, lines, write=chosen.write)
