@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from .style import BLUE, GREEN, ORANGE, drawing
 
@@ -32,36 +31,6 @@ def packing_figure(makespan: Bars, nvml_utilisation: Bars) -> Figure:
         lower.set_xlabel("slowdown of co-located jobs")
         handles, labels = upper.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 4))
-        return figure
-
-
-def gain_figure(errors: Sequence[float], gains: Mapping[str, Mapping[str, NDArray[np.float64]]]) -> Figure:
-    """Gain in makespan over slot-packing against the error of prediction (ratios), a panel per curve, a line per policy.
-
-    Arrays have the shape (errors, 3): mean, low and high end of its interval.
-    """
-    with drawing():
-        figure = Figure(figsize=(1.0 + 2.6 * len(gains), 2.9), layout="constrained")
-        for axes, (curve, policies) in zip(figure.subplots(1, len(gains), squeeze=False)[0], gains.items(), strict=True):
-            for number, (policy, values) in enumerate(policies.items()):
-                mean, low, high = 100 * values.T
-                axes.errorbar(
-                    100 * np.asarray(errors),
-                    mean,
-                    yerr=np.abs(np.stack([mean - low, high - mean])),
-                    color=_COLORS[number % len(_COLORS)],
-                    marker="os^Dv<"[number % len(_COLORS)],
-                    markersize=3.5,
-                    linewidth=1.2,
-                    capsize=2,
-                    label=policy,
-                )
-            axes.axhline(0, color="#888888", linewidth=0.8, linestyle=":")
-            axes.set_title(curve, parse_math=False)
-            axes.set_xlabel("error of prediction, %")
-        figure.supylabel("shorter than slot-packing by, %", fontsize="medium")
-        handles, labels = figure.axes[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=4)
         return figure
 
 

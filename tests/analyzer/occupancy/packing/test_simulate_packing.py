@@ -9,7 +9,6 @@ import pytest
 from made_occupancies import made_points
 
 from epochcast.analyzer.cli import main
-from epochcast.analyzer.figures.packing import gain_figure
 
 Capture = pytest.CaptureFixture[str]
 
@@ -165,12 +164,3 @@ def test_one_sentence_and_exit_2(capsys: Capture, jobs: str, arguments: list[str
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
-
-
-def test_gains_are_drawn_by_curve_with_their_intervals() -> None:
-    values = np.array([[0.2, 0.15, 0.25], [0.1, 0.05, 0.15]])
-    figure = gain_figure([0.0, 0.5], {"none": {"occu": values}, "fig7": {"occu": values, "oracle": values / 2}})
-    assert [axes.get_title() for axes in figure.axes] == ["none", "fig7"]
-    line = figure.axes[1].get_lines()[0]
-    assert list(line.get_xdata()) == [0, 50]
-    assert list(line.get_ydata()) == pytest.approx([20, 10])
