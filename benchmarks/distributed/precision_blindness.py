@@ -12,7 +12,7 @@ dtype, bytes over the memory's bandwidth, kernels. Every figure leaves the model
 Run: python -m benchmarks.distributed.precision_blindness [--write]
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
@@ -39,26 +39,32 @@ BATCH, SIDE = 12, 224
 GUESSES = ("blind", "unseen", "aware")
 
 Floats = NDArray[np.float64]
-Steps = Mapping[str, Mapping[str, Floats]]
-"""By precision, then by network."""
 
 
 def lines() -> Iterator[str]:
     """Errors by GPU and precision."""
     table = pd.read_csv(public("convnets/torchvision_step_times.csv.gz")).query("kind == 'train' and ngpu == 1")
     measured = table.groupby(["dev", "prec", "model"])["ms"].median()
-    graphs = {precision: {name: graph_of(name, precision) for name in NAMES} for precision in PRECISIONS}
+    graphs = [[graph_of(name, precision) for name in NAMES] for precision in PRECISIONS]
     errors = []
-    for device, name in GPUS.items():
-        gpu = load_catalog()[name]
-        terms = {
-            precision: {one: terms_of(graph, gpu, precision) for one, graph in by.items()} for precision, by in graphs.items()
-        }
-        for precision, word in PRECISIONS.items():
-            for network in NAMES:
-                guesses = guesses_of(network, precision, terms, measured[device])
-                truth = measured[device, word, network]
-                errors.append((name, precision.upper(), *(100 * np.abs(guesses / truth - 1))))
+    for device, called in GPUS.items():
+        gpu = load_catalog()[called]
+        # of each precision: measured steps, their terms, and these with FLOPs of each precision apart
+        steps = [measured[device, word][list(NAMES)].to_numpy(dtype=float) for word in PRECISIONS.values()]
+        terms = [
+            np.array([terms_of(graph, gpu, precision) for graph in own])
+            for precision, own in zip(PRECISIONS, graphs, strict=True)
+        ]
+        apart = [np.insert(terms[0], 1, 0.0, axis=1), np.insert(terms[1], 0, 0.0, axis=1)]
+        for place in range(len(NAMES)):
+            others = np.arange(len(NAMES)) != place
+            single = terms[0][others], steps[0][others]
+            both = np.concatenate([one[others] for one in apart]), np.concatenate([one[others] for one in steps])
+            blind = told(*single, terms[0][place])
+            for number, precision in enumerate(PRECISIONS):
+                guesses = (blind, told(*single, terms[number][place]), told(*both, apart[number][place]))
+                off = (100 * abs(guess / steps[number][place] - 1) for guess in guesses)
+                errors.append((called, precision.upper(), *off))
     result = pd.DataFrame(errors, columns=["gpu", "precision", *GUESSES])
     rows = []
     for keys, own in [*result.groupby(["gpu", "precision"]), *result.assign(gpu="all").groupby(["gpu", "precision"])]:
@@ -84,27 +90,6 @@ def terms_of(graph: Graph, gpu: Gpu, precision: str) -> Floats:
     tf32 = precision == "fp32" and bool(gpu.tf32_tensor_flops)
     computing = sum(one.flops / peak_flops(gpu, one.dtype, tf32) for one in operators if one.flops)
     return np.array([computing, sum(one.bytes for one in operators) / gpu.memory_bandwidth, len(operators)])
-
-
-def guesses_of(name: str, precision: str, terms: Steps, measured: pd.Series) -> Floats:
-    """Milliseconds of a network's step by each of GUESSES, from the other networks' ``measured`` ones, shape (3,)."""
-    others = [other for other in NAMES if other != name]
-    single = np.array([terms["fp32"][other] for other in others])
-    milliseconds = {word: measured[word][others].to_numpy(dtype=float) for word in PRECISIONS.values()}
-    apart = {one: {other: _apart(row, one) for other, row in by.items()} for one, by in terms.items()}
-    both = np.array([apart[one][other] for one in PRECISIONS for other in others])
-    return np.array(
-        [
-            told(single, milliseconds["float"], terms["fp32"][name]),
-            told(single, milliseconds["float"], terms[precision][name]),
-            told(both, np.concatenate(list(milliseconds.values())), apart[precision][name]),
-        ]
-    )
-
-
-def _apart(row: Floats, precision: str) -> Floats:
-    """The FLOPs of each precision as a term of their own."""
-    return np.array([*(row[0] * (precision == one) for one in PRECISIONS), *row[1:]])
 
 
 def told(train: Floats, measured: Floats, row: Floats) -> float:
