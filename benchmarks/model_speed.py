@@ -134,7 +134,7 @@ def command(*arguments: str) -> float:
 
 
 if __name__ == "__main__":
-    options(__doc__, write=None).parse_args()
+    options(__doc__, page=False).parse_args()
     torch.set_num_threads(1)
     print(f"load (1, 5, 15 min): {' '.join(f'{load:.1f}' for load in os.getloadavg())}, {os.cpu_count()} cores")
     for measure in (distributed, convnets, occupancy):

@@ -90,11 +90,11 @@ def public(name: str) -> Path:
     return path
 
 
-def options(module_doc: str | None, write: str | None = "put the part into its page of docs/") -> argparse.ArgumentParser:
-    """The parser of a measurement, which may add options of its own; ``write``: what ``--write`` does, None: there is none."""
+def options(module_doc: str | None, *, page: bool = True) -> argparse.ArgumentParser:
+    """The parser of a measurement, which may add options of its own; ``page``: whether it writes a part of one."""
     parser = argparse.ArgumentParser(description=module_doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    if write is not None:
-        parser.add_argument("--write", action="store_true", help=write)
+    if page:
+        parser.add_argument("--write", action="store_true", help="put the part into its page of docs/")
     return parser
 
 

@@ -60,7 +60,9 @@ def rows_of(name: str, image_size: int, family: str) -> Iterator[dict[str, objec
 
 def main() -> None:
     """Count, then write or compare."""
-    write, models = options(__doc__, "write the table").parse_args().write, import_torchvision().models
+    parser = options(__doc__, page=False)
+    parser.add_argument("--write", action="store_true", help="write the table")
+    write, models = parser.parse_args().write, import_torchvision().models
     rows: list[dict[str, object]] = []
     for name in models.list_models(module=models):
         family = models.get_model_builder(name).__module__.rpartition(".")[2]

@@ -21,7 +21,7 @@ BATCHES = (2, 8)
 
 def main() -> None:
     """Print the share of each network, and those out of the range that is assumed."""
-    options(__doc__, write=None).parse_args()
+    options(__doc__, page=False).parse_args()
     table = known_metrics()
     whole = table[(table["block"] == "") & (table["image_size"] == IMAGE_SIZE)]
     shares = {}

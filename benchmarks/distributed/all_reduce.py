@@ -74,6 +74,6 @@ def fits() -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    parser = options(__doc__, write=None)
+    parser = options(__doc__, page=False)
     parser.add_argument("--fits", action="store_true", help="print the fits to all sizes as TOML")
     print("\n".join(fits() if parser.parse_args().fits else errors()))

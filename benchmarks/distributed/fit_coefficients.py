@@ -15,7 +15,9 @@ from ..page import options, public
 
 def main() -> None:
     """Print what was fitted beside what is believed; --write puts it beside the code."""
-    write = options(__doc__, "write them beside the code").parse_args().write
+    parser = options(__doc__, page=False)
+    parser.add_argument("--write", action="store_true", help="write them beside the code")
+    write = parser.parse_args().write
     runs, evaluator = read_runs(public("distributed/vtrain_multi_node.csv")), RunEvaluator()
     fitted = evaluator.fit(runs)
     for name, value in asdict(fitted).items():

@@ -26,7 +26,7 @@ def public_operators() -> pd.DataFrame:
 
 def main() -> None:
     """Fit and save."""
-    parser = options(__doc__, write=None)
+    parser = options(__doc__, page=False)
     parser.add_argument("--out", type=Path, default=SHIPPED, help="[default: beside the code]")
     out, corpus = parser.parse_args().out, public_operators()
     save_model(fit_operators(corpus, load_catalog()), out)

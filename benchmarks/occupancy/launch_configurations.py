@@ -192,8 +192,10 @@ def entry(table: str, known: Mapping[str, Any], rows: pd.DataFrame) -> Iterator[
 
 
 if __name__ == "__main__":
-    text = table_text(launches())
-    if options(__doc__, "put it where the modelled kernels read it").parse_args().write:
+    parser = options(__doc__, page=False)
+    parser.add_argument("--write", action="store_true", help="put it where the modelled kernels read it")
+    write, text = parser.parse_args().write, table_text(launches())
+    if write:
         TABLE.write_text(text, encoding="utf-8")
     else:
         print(text, end="")

@@ -57,7 +57,7 @@ def _rows(asked: Iterable[tuple[Configuration, Gpu]]) -> Iterator[dict[str, Any]
 
 def main() -> None:
     """Model all rows and write them."""
-    parser = options(__doc__, write=None)
+    parser = options(__doc__, page=False)
     parser.add_argument("--out", type=Path, default=RESULTS, help="CSV or .csv.gz [default: %(default)s]")
     out, gpu = parser.parse_args().out, load_catalog().resolve(GPU)
     table = modelled((one, gpu) for one in configurations(PER_NETWORK))
