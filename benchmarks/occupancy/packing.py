@@ -42,11 +42,12 @@ LONG = 200
 def table_vi(path: Path, draw: bool) -> Iterator[str]:
     """Policies under each curve, and whether the paper's order holds; ``draw`` also writes the picture."""
     gpu = load_catalog().resolve(GPU)
-    kinds = [kind for kind in job_kinds(path, load_catalog(), gpu).kinds if kind.memory <= gpu.memory]
+    table = job_kinds(path, load_catalog(), gpu)
+    kinds = [kind for kind in table.kinds if kind.memory <= gpu.memory]
     occupancy, nvml = (_deciles([getattr(kind, name) for kind in kinds]) for name in ("occupancy", "nvml_utilisation"))
     yield (
-        f"{RUNS} streams of {StreamShape().jobs} jobs that arrive at once on {GPUS} GPUs; {len(kinds)} configurations on "
-        f"{GPU}. Their occupancy is {occupancy} (10th, 50th, 90th percentile), their NVML utilisation {nvml}. Predictions are "
+        f"{RUNS} streams of {StreamShape().jobs} jobs that arrive at once on {GPUS} GPUs; {len(kinds)} configurations with "
+        f"{table.labels} occupancies on {GPU}. Their occupancy is {occupancy} (10th, 50th, 90th percentile), their NVML utilisation {nvml}. Predictions are "
         "right."
     )
     yield ""
