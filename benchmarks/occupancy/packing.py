@@ -47,8 +47,8 @@ def table_vi(path: Path, draw: bool) -> Iterator[str]:
     occupancy, nvml = (_deciles([getattr(kind, name) for kind in kinds]) for name in ("occupancy", "nvml_utilisation"))
     yield (
         f"{RUNS} streams of {StreamShape().jobs} jobs that arrive at once on {GPUS} GPUs; {len(kinds)} configurations with "
-        f"{table.labels} occupancies on {GPU}. Their occupancy is {occupancy} (10th, 50th, 90th percentile), their NVML utilisation {nvml}. Predictions are "
-        "right."
+        f"{table.labels} occupancies on {GPU}. Their occupancy is {occupancy} (10th, 50th, 90th percentile), their NVML "
+        f"utilisation {nvml}. Predictions are right."
     )
     yield ""
     policies = chosen([name for name in POLICIES if name != "oracle"])  # with right predictions `interference` is the oracle
