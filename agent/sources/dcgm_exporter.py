@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from prometheus_client.parser import text_string_to_metric_families
 
-from ...dcgm_exporter_names import BLANK, ENERGY_BLANK, NAMES, ONCE_PERCENT, PERCENT
+from ...dcgm_names import BLANK, ENERGY_BLANK, NAMES, ONCE_PERCENT, PERCENT
 from ..catalog import Metric
 from ..config import Config
 from ..errors import InputError
