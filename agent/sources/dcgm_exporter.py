@@ -22,7 +22,7 @@ from ..catalog import Metric
 from ..config import Config
 from ..errors import InputError
 from . import Attribute, Device, Row, Tick
-from .dcgm_table import NO_FIELD
+from .dcgm_values import NO_FIELD
 from .mig import MigUuids, mig_uuid, mig_uuids
 
 TIMEOUT_S = 2.0
