@@ -15,10 +15,9 @@ from .....regressor import Catalog, Gpu
 from ....gpu_scripts.occupancy_bench import KERNELS, device_name, measured_configurations
 from ....gpu_scripts.occupancy_bench import has_configurations as recognises
 from .. import kernel_files
-from ..kernel_files.profile_occupancy import occupancy_rows
+from ..kernel_files.kernel_file import occupancy_rows
 from ..launch.kernel_table import summarise
-from ..points import TARGETS
-from .reading import Reading
+from ..points import TARGETS, Reading
 
 __all__ = ["NAME", "read", "recognises"]
 

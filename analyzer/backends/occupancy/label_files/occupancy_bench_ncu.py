@@ -14,11 +14,10 @@ from ....csv_text import parse_csv
 from ....errors import InputError
 from ....gpu_scripts.occupancy_bench import CONFIGURATIONS
 from .. import kernel_files
-from ..kernel_files.profile_occupancy import occupancy_rows
+from ..kernel_files.kernel_file import occupancy_rows
 from ..launch.kernel_table import summarise
-from ..points import TARGETS, table_text
+from ..points import TARGETS, Reading, table_text
 from . import occupancy_bench
-from .reading import Reading
 
 NAME = "ncu.csv of occupancy_bench.py"
 
