@@ -16,8 +16,8 @@ from ..errors import InputError
 from ..telemetry.settings import Place, PrometheusSettings
 from .gpu_history import Looking
 from .one_trace import Trace
-from .sources import TraceFolder
 from .stored_gpus import Store
+from .trace_folder import TraceFolder
 
 # Counts up with each change of what a trace's finding is made of: findings of another number are made anew.
 _ANALYSIS = 2

@@ -19,7 +19,7 @@ from ..graph.computation_graph import ComputationGraph
 from ..graph_of import graph_of
 from ..launch.gpu_limits import limits_of
 from ..launch.kernel_table import Aggregate
-from ..modelled_kernels.occupancy_of import occupancy_of
+from ..modelled_kernels.modelled_step import occupancy_of
 from .points_file import Measured, label_row
 from .running import RunningNetworks
 from .steady_loop import run_steadily
