@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,9 +11,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...backends.convmeter.adapters import Reading, read_all
-from ...backends.convmeter.evaluation.answers import Answers, Figures, cell_names
-from ...backends.convmeter.evaluation.cross_validation import cross_validate, measured_phases, train_and_test
-from ...backends.convmeter.evaluation.protocols import PROTOCOLS
+from ...backends.convmeter.evaluation import (
+    PROTOCOLS,
+    Answers,
+    Figures,
+    cell_names,
+    cross_validate,
+    measured_phases,
+    train_and_test,
+)
 from ...backends.convmeter.forms import BASELINES, FORMS
 from ...backends.convmeter.points import PHASES
 from ...backends.convmeter.predictor import fit_predict
@@ -149,7 +155,7 @@ def _figures(answers: Mapping[str, Answers], told: str, asked: _Asked) -> dict[s
     one = whole[told]
     scores = asdict(one.figures)
     by = {
-        "device": one.by_cell(),
+        "device": one.by(cell_names(one.points)),
         "phase": {phase: those.figures for phase, those in whole.items()},
         **{column: one.by(column) for column in ("batch", "image_size", "devices", "family", "network")},
         "block": _blocks(answers[told]),
@@ -172,7 +178,7 @@ def _blocks(answers: Answers) -> Mapping[str, Figures]:
     """Figures of each block, by its network and path."""
     blocks = answers.only((answers.points["block"] != "").to_numpy())
     named = blocks.points["network"] + " " + blocks.points["block"]
-    return replace(blocks, points=blocks.points.assign(named=named)).by("named")
+    return blocks.by(named)
 
 
 def _figure(answers: Mapping[str, Mapping[str, Answers]], recipe: str, phases: Sequence[str]) -> Figure:

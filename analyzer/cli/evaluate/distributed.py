@@ -14,7 +14,7 @@ from ....regressor import load_catalog
 from ....regressor.scoring import score
 from ...backends.distributed.question import require_torch
 from ...backends.distributed.recipes import RECIPES
-from ...backends.distributed.runs import Run, read_runs
+from ...backends.distributed.runs import read_runs
 from ...errors import InputError
 from ...plain_json import plain_json
 from .. import progress, terminal
@@ -22,7 +22,7 @@ from .data_or_split import check_data_or_split
 from .distributed_report import by_gpu_report, compared, report
 
 if TYPE_CHECKING:
-    from ...backends.distributed.evaluation.by_runs import Answers
+    from ...backends.distributed.evaluation import Answers
 
 _PATH = click.Path(path_type=Path)
 _ROWS = 10
@@ -117,7 +117,7 @@ def _by_runs(
     plot: Path | None,
     as_json: bool,
 ) -> int:
-    from ...backends.distributed.evaluation.by_runs import RunEvaluator, by_rows, by_size, by_split
+    from ...backends.distributed.evaluation import RunEvaluator, by_rows, by_size, by_split
 
     fitted, *others = ([run for path in paths for run in read_runs(path)] for paths in (data, train, test) if paths)
     evaluator = RunEvaluator(progress.show)
@@ -153,13 +153,14 @@ def _by_runs(
 
 def _figures(answers: Answers, settings: Mapping[str, int]) -> dict[str, Any]:
     """The contract's keys, by model size and by the kinds of parallelism that are mixed."""
-    from ...backends.distributed.evaluation.by_runs import strategy
+    from ...backends.distributed.evaluation import regret
 
-    by = {"size": answers.by(lambda run: run.group), "parallelism": answers.by(strategy)}
+    by = {key: answers.by(key) for key in ("size", "parallelism")}
+    draws = list(answers.by_test().values()) if settings.get("rows") else []
     return {
-        **asdict(answers.scores),
-        "spread": list(answers.spread),
-        "regret": dict(answers.regret()) if not answers.spread else None,
+        **asdict(answers.figures),
+        "spread": [draw.mape for draw in draws],
+        "regret": None if draws else regret(answers),
         "by": {key: {name: asdict(scores) for name, scores in groups.items()} for key, groups in by.items()},
         "settings": dict(settings),
     }
@@ -167,18 +168,17 @@ def _figures(answers: Answers, settings: Mapping[str, int]) -> dict[str, Any]:
 
 def _errors(answers: Answers) -> dict[tuple[str, tuple[int, int, int]], float]:
     """MAPE by precision and (data, tensor, pipeline)."""
-
-    def key(run: Run) -> tuple[str, tuple[int, int, int]]:
-        return run.job.precision, (run.job.data, run.job.tensor, run.job.pipeline)
-
-    keys = {str(key(run)): key(run) for run in answers.runs}
-    return {keys[name]: scores.mape for name, scores in answers.by(lambda run: str(key(run))).items()}
+    points = answers.points
+    degrees = zip(points["data"], points["tensor"], points["pipeline"], strict=True)
+    keys = list(zip(points["precision"], degrees, strict=True))
+    by = answers.by([str(key) for key in keys])
+    return {key: by[str(key)].mape for key in keys}
 
 
 def _by_gpu(data: tuple[Path, ...], operators: Path, probe: int, gpus: Path | None, as_json: bool) -> int:
-    from ...backends.distributed.evaluation.by_gpu import evaluate_by_gpu, read_end_to_end
-    from ...backends.distributed.evaluation.neusight_workloads import NAMES, operators_of
     from ...backends.distributed.operator_time.corpus import read_corpus
+    from ...backends.distributed.operator_time.evaluation import evaluate_by_gpu, read_end_to_end
+    from ...backends.distributed.operator_time.neusight_workloads import NAMES, operators_of
 
     if len(data) != 1:
         raise InputError(f"--protocol gpu reads one table of models measured end to end, not {len(data)}; give --data once")

@@ -12,17 +12,16 @@ import click
 import pandas as pd
 
 from ....regressor import Catalog, Gpu, load_catalog
-from ...backends.occupancy.evaluation.answers import Answers
-from ...backends.occupancy.evaluation.cross_validation import Make, cross_validate, train_and_test
-from ...backends.occupancy.evaluation.learning_curve import FOLDS, CurvePoint, learning_curve
-from ...backends.occupancy.evaluation.splits import PROTOCOLS, Split, missing
+from ...backends.occupancy.evaluation import PROTOCOLS, Answers, Make, cross_validate, figures_by, missing, train_and_test
 from ...backends.occupancy.label_files import Reading, read_all
 from ...backends.occupancy.labelled_samples import LabelledSamples, labelled_samples, of_one_kind
+from ...backends.occupancy.learning_curve import FOLDS, CurvePoint, learning_curve
 from ...backends.occupancy.modelled_launches import ModelledLaunches
 from ...backends.occupancy.models import EPOCHS, MODELS
 from ...backends.occupancy.points import CONFIGURATION, LABELS, TARGETS
 from ...backends.occupancy.predictor import DEFAULT_MODEL, unfitted
 from ...errors import InputError
+from ...evaluation import Split
 from ...plain_json import plain_json
 from .. import progress, terminal
 from ..choices import one_of_many
@@ -279,7 +278,7 @@ def _figures(told: _Told, asked: _Asked) -> dict[str, Any]:
     """The contract's keys, and figures of each test and by what the rows differ in."""
     answers = told.answers
     scores = asdict(answers.figures)
-    by = {"test": answers.by_test(), **answers.by()}
+    by = figures_by(answers)
     return {
         **scores,
         "coverage": scores["n"] / (len(answers.points) + asked.test.labelled.lacking),

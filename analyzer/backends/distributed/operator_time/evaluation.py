@@ -18,11 +18,11 @@ from .....regressor import Catalog
 from .....regressor import InputError as RegressorInputError
 from ....errors import InputError
 from ..graph import Operator
-from ..operator_time.fitting import fit_operators
-from ..operator_time.learned import LearnedTimes
-from ..operator_time.probe import choose_probe, correct
-from ..operator_time.roofline import Roofline
-from ..operator_time.shapes import places_by, shapes_of
+from .fitting import fit_operators
+from .learned import LearnedTimes
+from .probe import choose_probe, correct
+from .roofline import Roofline
+from .shapes import places_by, shapes_of
 
 DRAWS = 10
 """Probes per GPU, seeds 0 to 9."""
@@ -152,7 +152,7 @@ def evaluate_by_gpu(
     """Leave each GPU out of the corpus and predict it.
 
     Args:
-        corpus: measured operators, :mod:`..operator_time.corpus`.
+        corpus: measured operators, :mod:`.corpus`.
         measured: models measured end to end; of those on GPUs without operators only the prediction without a probe is known.
         operators_of: what runs for (model, batch, sequence length, training).
         catalog: of GPUs.

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ....errors import InputError
-from ..labelled_samples import LabelledSamples, Progress
-from .answers import Answers
-from .cross_validation import Make, cross_validate
-from .splits import Split
+from ...errors import InputError
+from ...evaluation import Progress, Split
+from .evaluation import Answers, Make, cross_validate
+from .labelled_samples import LabelledSamples
 
 FOLDS = 5
 """Groups of networks that leave together where nothing else is asked for; each size takes so many fits per draw."""
@@ -59,7 +58,7 @@ def learning_curve(
         data: all rows.
         target: one of ``points.TARGETS``.
         make: the predictor.
-        splits: by networks, as of :func:`.splits.leave_models_out`.
+        splits: by networks, as of :func:`.evaluation.leave_models_out`.
         draws: random choices per size.
         seed: of the choices.
         progress: told the fit at work.
