@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import compress, pairwise
 
 import numpy as np
@@ -161,14 +162,17 @@ def leave_models_out(points: pd.DataFrame, folds: int | None, seed: int) -> list
     return leave_each_out(networks if folds is None or folds >= len(names) else random_folds(networks, folds, seed))
 
 
-def seen_and_unseen(points: pd.DataFrame, folds: int | None, seed: int) -> list[Split]:
-    """Section V: 80 % of the seen networks' rows are fitted on; the rest of them, and the unseen networks, are tested.
+def seen_and_unseen(
+    points: pd.DataFrame, folds: int | None, seed: int, *, where: str, seen: Mapping[str, str], unseen: Mapping[str, str]
+) -> list[Split]:
+    """Section V and Table IV: fitted on 80 % of the seen networks' rows; the rest of them, and the unseen ones, are tested.
 
     The seen rows lie between rows of the same network with a little smaller and larger batch: they are no test of new networks.
+    The networks that section V saw are fitted on in Table IV too.
     """
-    train = _some_of(points, SEEN.values(), seed)
-    tests = {"seen": _of(points, SEEN.values()) & ~train, "unseen": _of(points, UNSEEN.values())}
-    _check("section V", tests, SEEN.values(), UNSEEN.values())
+    train = _some_of(points, {**SEEN, **seen}.values(), seed)
+    tests = {"seen": _of(points, seen.values()) & ~train, "unseen": _of(points, unseen.values())}
+    _check(where, tests, seen.values(), unseen.values())
     return [Split(train, tests)]
 
 
@@ -181,20 +185,11 @@ def transformers(points: pd.DataFrame, folds: int | None, seed: int) -> list[Spl
     return [Split(own, tests)]
 
 
-def clip(points: pd.DataFrame, folds: int | None, seed: int) -> list[Split]:
-    """Table IV: two CLIP networks seen, a third unseen; those of section V are fitted on too, as in :func:`seen_and_unseen`."""
-    seen, unseen = [*SEEN.values(), *CLIP_SEEN.values()], list(CLIP_UNSEEN.values())
-    train = _some_of(points, seen, seed)
-    tests = {"seen": _of(points, CLIP_SEEN.values()) & ~train, "unseen": _of(points, unseen)}
-    _check("Table IV", tests, CLIP_SEEN.values(), unseen)
-    return [Split(train, tests)]
-
-
 PROTOCOLS: Mapping[str, Callable[[pd.DataFrame, int | None, int], list[Split]]] = {
     "model": leave_models_out,
-    "paper": seen_and_unseen,
+    "paper": partial(seen_and_unseen, where="section V", seen=SEEN, unseen=UNSEEN),
     "transformers": transformers,
-    "clip": clip,
+    "clip": partial(seen_and_unseen, where="Table IV", seen=CLIP_SEEN, unseen=CLIP_UNSEEN),
 }
 """By name: points, folds (for ``model`` alone) and seed to fits; the first is the headline."""
 
