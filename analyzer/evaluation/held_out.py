@@ -42,7 +42,7 @@ class HeldOut(Generic[FiguresT]):
     @property
     def spread(self) -> float:
         """Standard deviation of the tests' MAPE, percent; NaN with less than two."""
-        known = [one.mape for one in self.by_test().values() if np.isfinite(one.mape)]
+        known = [test.mape for test in self.by_test().values() if np.isfinite(test.mape)]
         return float(np.std(known, ddof=1)) if len(known) > 1 else float("nan")
 
     def by_test(self) -> dict[str, FiguresT]:
@@ -85,5 +85,5 @@ class HeldOut(Generic[FiguresT]):
             "coverage": figures["n"] / (len(self.points) + lacking),
             "spread": self.spread,
             "unanswered": self.reason,
-            "by": {key: {name: asdict(one) for name, one in groups.items()} for key, groups in by.items()},
+            "by": {key: {name: asdict(group) for name, group in groups.items()} for key, groups in by.items()},
         }

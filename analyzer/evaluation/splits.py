@@ -94,12 +94,12 @@ def hold_out(
             reasons.append(str(error))
             predicted.append(np.full(len(rows[-1]), np.nan))
     order = np.argsort(np.concatenate(rows), kind="stable")
-    asked, answers = np.concatenate(rows)[order], np.concatenate(predicted)[order]
+    places, answers = np.concatenate(rows)[order], np.concatenate(predicted)[order]
     if not np.isfinite(answers).any():
-        raise InputError(reasons[0] if reasons else f"none of the {len(asked)} rows could be predicted; give more to fit on")
+        raise InputError(reasons[0] if reasons else f"none of the {len(places)} rows could be predicted; give more to fit on")
     return HeldOut(
-        points.iloc[asked].reset_index(drop=True),
-        measured[asked],
+        points.iloc[places].reset_index(drop=True),
+        measured[places],
         answers,
         np.concatenate(tests)[order].astype(np.str_),
         figures_of,

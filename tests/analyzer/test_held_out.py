@@ -3,16 +3,17 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.evaluation import HeldOut, Split, hold_out, leave_each_out, random_folds
 from epochcast.regressor.scoring import score
 
-GROUPS = st.lists(st.sampled_from("abcdefgh"), min_size=2, max_size=40).filter(lambda names: len(set(names)) > 1)
+GROUPS = st.lists(st.sampled_from("abcdefgh"), max_size=40).map(lambda names: ["a", "b", *names])
 
 
+@settings(deadline=None)  # a busy machine is no error
 @given(GROUPS, st.integers(2, 12), st.integers(0, 3))
 def test_folds_hold_whole_groups_and_about_equally_many(names: list[str], count: int, seed: int) -> None:
     groups = np.array(names)
@@ -24,6 +25,7 @@ def test_folds_hold_whole_groups_and_about_equally_many(names: list[str], count:
     assert (folds == random_folds(groups, count, seed)).all()
 
 
+@settings(deadline=None)  # a busy machine is no error
 @given(GROUPS)
 def test_each_row_is_tested_once_by_a_fit_on_the_other_groups(names: list[str]) -> None:
     groups = np.array(names)

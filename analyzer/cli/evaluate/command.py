@@ -99,5 +99,5 @@ def say_figures(
         terminal.say(text(list(figures.values()), recipe != ALL))
         return
     listed = list(figures.values())
-    others = {name: one for name, one in figures.items() if name != recipe}
+    others = {name: line for name, line in figures.items() if name != recipe}
     terminal.say(plain_json(listed if recipe == ALL else figures[recipe] | {"baselines": others}), as_is=True)

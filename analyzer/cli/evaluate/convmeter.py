@@ -100,13 +100,13 @@ def convmeter(
     shown = phase or ("step" if "step" in phases else phases[0])
 
     def measure(name: str) -> dict[str, Answers]:
-        """By phase; of what a single recipe is compared with the one that is shown is enough."""
+        """By phase; of baselines only the phase that is shown is needed."""
         form = partial(fit_predict, form=name)
-        asked = phases if recipe in (ALL, name) else [shown]
+        needed = phases if recipe in (ALL, name) else [shown]
         if fitted is not None:
-            return {one: train_and_test(fitted.points, tested.points, one, form) for one in asked}
+            return {phase: train_and_test(fitted.points, tested.points, phase, form) for phase in needed}
         tell = lambda line: progress.show(f"{name}, {line}")  # noqa: E731
-        return {one: cross_validate(tested.points, one, form, protocol or "family", tell) for one in asked}
+        return {phase: cross_validate(tested.points, phase, form, protocol or "family", tell) for phase in needed}
 
     answers = each_recipe(recipe, _RECIPES, [name for name in _RECIPES if name not in _PARTS], measure)
     if plot is not None:
@@ -120,24 +120,24 @@ def convmeter(
         "left_out": dict(tested.left_out),
         **({} if fitted is None else {"train_rows": len(fitted.points)}),
     }
-    asked = {"protocol": None if fitted is not None else protocol or "family", "phase": shown, "settings": settings}
-    figures = {name: {"recipe": name, **asked, **_figures(one, shown, tested.lacking)} for name, one in answers.items()}
+    common = {"protocol": None if fitted is not None else protocol or "family", "phase": shown, "settings": settings}
+    figures = {name: {"recipe": name, **common, **_figures(by, shown, tested.lacking)} for name, by in answers.items()}
     say_figures(recipe, figures, as_json, _text)
     return 0
 
 
 def _figures(answers: Mapping[str, Answers], shown: str, lacking: int) -> dict[str, Any]:
     """Of whole networks, if any are there, in the phase that is shown, and by what they differ in."""
-    whole = {phase: _whole(one) for phase, one in answers.items()}
-    one = whole[shown]
+    whole = {phase: _whole(rows) for phase, rows in answers.items()}
+    subject = whole[shown]
     blocks = answers[shown].only((answers[shown].points["block"] != "").to_numpy())
     by = {
-        "device": one.by(cell_names(one.points)),
-        "phase": {phase: those.figures for phase, those in whole.items()},
-        **{column: one.by(column) for column in ("batch", "image_size", "devices", "family", "network")},
+        "device": subject.by(cell_names(subject.points)),
+        "phase": {phase: rows.figures for phase, rows in whole.items()},
+        **{column: subject.by(column) for column in ("batch", "image_size", "devices", "family", "network")},
         "block": blocks.by(blocks.points["network"] + " " + blocks.points["block"]),
     }
-    return one.to_json(by, lacking)
+    return subject.to_json(by, lacking)
 
 
 def _whole(answers: Answers) -> Answers:
@@ -152,16 +152,16 @@ def _figure(answers: Mapping[str, Mapping[str, Answers]], phases: Sequence[str])
     """
     from ...figures.step_scatter import Panel, step_figure
 
-    names = [name for name, one in answers.items() if set(phases) <= set(one)]
+    names = [name for name, by in answers.items() if set(phases) <= set(by)]
 
     def panel(name: str, phase: str) -> Panel:
-        one = _whole(answers[name][phase])
-        return Panel(name, phase, one.measured, one.predicted, cell_names(one.points))
+        rows = _whole(answers[name][phase])
+        return Panel(name, phase, rows.measured, rows.predicted, cell_names(rows.points))
 
     rows = [[panel(name, phase) for name in names] for phase in phases]
     if min(len(phases), len(names)) > 1:
         return step_figure(rows)
-    panels = [one for row in rows for one in row]
+    panels = [panel for row in rows for panel in row]
     return step_figure([panels[begin : begin + _PANELS] for begin in range(0, len(panels), _PANELS)])
 
 
@@ -170,12 +170,12 @@ def _text(answers: Sequence[Line], detailed: bool) -> str:
     first = answers[0]
     settings = first["settings"]
     size = f"{first['n']} rows of {settings['networks']} networks in {settings['families']} families"
-    asked = {
+    heading = {
         None: f"fitted on {settings.get('train_rows')} rows, tested on {size}",
         "family": f"family: {size}, each family predicted by a fit on all others",
         "architecture": f"architecture: {size}, each twelfth of the architectures predicted by a fit on the others",
         "model": f"model: {size}, each network predicted by a fit on all others",
     }[first["protocol"]]
     left_out = "; ".join(f"{count} rows left out: {reason}" for reason, count in settings["left_out"].items())
-    asked += f"; {first['phase']} time" + (f" ({left_out})" if left_out else "")
-    return report(asked, answers, _COLUMNS, first["by"] if detailed else {}, _GROUPS)
+    heading += f"; {first['phase']} time" + (f" ({left_out})" if left_out else "")
+    return report(heading, answers, _COLUMNS, first["by"] if detailed else {}, _GROUPS)

@@ -162,8 +162,8 @@ def _confidence_and_cost(answer: Line) -> list[str]:
 def _bins(calibrations: Mapping[str, Line]) -> str:
     """The share of right answers beside the stated confidence, in bins; of each group under what its lines begin with."""
     columns = {"answers": number("n"), "stated": percent("confidence"), "right": percent("right")}
-    bins = [(begin, one) for begin, calibration in calibrations.items() for one in calibration["bins"]]
-    return lines("confidence", columns, [(f"{begin}{one['low']:.1f} to {one['high']:.1f}", one) for begin, one in bins])
+    bins = [(begin, line) for begin, calibration in calibrations.items() for line in calibration["bins"]]
+    return lines("confidence", columns, [(f"{begin}{line['low']:.1f} to {line['high']:.1f}", line) for begin, line in bins])
 
 
 def _refusals(scores: Mapping[str, Sequence[TraceScore]]) -> str:

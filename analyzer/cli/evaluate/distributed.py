@@ -138,13 +138,14 @@ def _by_runs(
     else:
         measure = lambda name: by_size(evaluator, tested, name)  # noqa: E731
     answers = each_recipe(recipe, list(RECIPES), list(RECIPES), measure)
-    asked = {"protocol": None if train else protocol, "settings": settings}
-    figures = {name: {"recipe": name, **asked, **_figures(one, settings.get("rows", 0))} for name, one in answers.items()}
+    drawn = settings.get("rows", 0)
+    common = {"protocol": None if train else protocol, "settings": settings}
+    figures = {name: {"recipe": name, **common, **_figures(rows, drawn)} for name, rows in answers.items()}
     if plot is not None:
         from ...figures import save_figure
         from ...figures.errors_by_configuration import errors_figure
 
-        save_figure(errors_figure({name: _errors(one) for name, one in answers.items()}), plot)
+        save_figure(errors_figure({name: _errors(rows) for name, rows in answers.items()}), plot)
     say_figures(recipe, figures, as_json, _text)
     return 0
 
@@ -152,7 +153,7 @@ def _by_runs(
 def _figures(answers: Answers, rows: int) -> dict[str, Any]:
     """The contract's keys, by model size and by the kinds of parallelism that are mixed.
 
-    Fits on a few ``rows`` test the same runs under several draws: what following a prediction costs is not told of those.
+    Fits on a few ``rows`` test the same runs under several draws: what following a prediction costs is not known of those.
     """
     from ...backends.distributed.evaluation import regret
 
@@ -182,11 +183,11 @@ def _text(answers: Sequence[Line], detailed: bool) -> str:
         sizes = {size: {**line, "regret": costs.get(size)} for size, line in first["by"]["size"].items()}
         by = {"size": sizes, "parallelism": first["by"]["parallelism"]}
     legend = "regret: how much longer the configuration predicted to be fastest takes than the fastest, where it is worst"
-    worst = [{**one, "regret": max(one["regret"].values()) if one["regret"] else None} for one in answers]
-    return report(_asked(first), worst, _COLUMNS, by, _GROUPS, legend=legend if first["regret"] else "")
+    worst = [{**line, "regret": max(line["regret"].values()) if line["regret"] else None} for line in answers]
+    return report(_heading(first), worst, _COLUMNS, by, _GROUPS, legend=legend if first["regret"] else "")
 
 
-def _asked(answer: Line) -> str:
+def _heading(answer: Line) -> str:
     settings, spread = answer["settings"], answer["spread"]
     if "train_runs" in settings:
         return f"fitted on {settings['train_runs']} runs, tested on {settings['runs']} others"
@@ -210,9 +211,9 @@ def _by_gpu(data: tuple[Path, ...], operators: Path, probe: int, gpus: Path | No
     catalog = load_catalog(gpus)
     measured = read_end_to_end(data[0], catalog, NAMES)
     progress.show("fitting one operator model per GPU")
-    found = evaluate_by_gpu(read_corpus(operators, catalog), measured, operators_of, catalog, probe)
+    evaluation = evaluate_by_gpu(read_corpus(operators, catalog), measured, operators_of, catalog, probe)
     progress.clear()
-    answer = {"protocol": "gpu", "probe": probe, **found.summary()}
+    answer = {"protocol": "gpu", "probe": probe, **evaluation.summary()}
     terminal.say(plain_json(answer) if as_json else by_gpu_text(answer), as_is=as_json)
     return 0
 

@@ -170,7 +170,7 @@ def occupancy(
         from ...figures import save_figure
 
         save_figure(_figure(measured, protocol, kind), plot)
-    asked = {
+    common = {
         "labels": kind,
         "train_labels": kind if fitted is None else fitted.labelled.labels,
         "protocol": protocol,
@@ -188,7 +188,7 @@ def occupancy(
         },
     }
     lacking = tested.labelled.lacking
-    figures = {name: {"recipe": name, **asked, **one.figures(lacking)} for name, one in measured.items()}
+    figures = {name: {"recipe": name, **common, **answer.figures(lacking)} for name, answer in measured.items()}
     say_figures(recipe, figures, as_json, _text)
     return 0
 
@@ -223,8 +223,8 @@ class _Measured:
 def _notes(tested: _Table, fitted: _Table | None) -> list[str]:
     """What the user should know of the tables."""
     tables = [tested, *([] if fitted is None else [fitted])]
-    left_out = {name: reason for one in tables for name, reason in one.labelled.left_out.items()}
-    said = [note for one in tables for note in one.reading.notes]
+    left_out = {name: reason for table in tables for name, reason in table.labelled.left_out.items()}
+    said = [note for table in tables for note in table.reading.notes]
     known = [] if fitted is None else _known(tested.labelled, fitted.labelled)
     return [*dict.fromkeys(said), *known, *(f"left out: {name}: {reason}" for name, reason in left_out.items())]
 
@@ -250,13 +250,13 @@ def _figure(measured: Mapping[str, _Measured], protocol: str | None, labels: str
     if protocol == _CURVE:
         from ...figures.learning_curve import learning_curve_figure
 
-        return learning_curve_figure({name: list(one.curve) for name, one in measured.items()})
+        return learning_curve_figure({name: list(answer.curve) for name, answer in measured.items()})
     from ...figures.ratio_scatter import RatioPanel, ratio_scatter_figure
 
     return ratio_scatter_figure(
         [
-            RatioPanel(name, one.answers.measured, one.answers.predicted, one.answers.points["family"].to_numpy(dtype=str))
-            for name, one in measured.items()
+            RatioPanel(name, rows.measured, rows.predicted, rows.points["family"].to_numpy(dtype=str))
+            for name, rows in ((name, answer.answers) for name, answer in measured.items())
         ],
         "modelled" if labels == "modelled" else "measured",
     )
@@ -273,31 +273,31 @@ def _text(answers: Sequence[Line], detailed: bool) -> str:
     by = dict(first["by"]) if detailed else {}
     if detailed and list(by["test"]) == list(by["network"]):
         del by["test"]
-    asked = f"{labels_text(first['labels'])}\n{_asked(first)}"
-    return report(asked, answers, _COLUMNS, by, _GROUPS, beside=beside)
+    heading = f"{labels_text(first['labels'])}\n{_heading(first)}"
+    return report(heading, answers, _COLUMNS, by, _GROUPS, beside=beside)
 
 
-def _asked(answer: Line) -> str:
+def _heading(answer: Line) -> str:
     settings, protocol = answer["settings"], answer["protocol"]
     size = f"{settings['rows']} rows of {settings['networks']} networks on {', '.join(settings['gpus'])}"
     if protocol is None:
-        asked = f"{size}, fitted on {settings['train_rows']} other rows"
+        heading = f"{size}, fitted on {settings['train_rows']} other rows"
         if answer["train_labels"] != answer["labels"]:
-            asked += f" with labels {answer['train_labels']}"
+            heading += f" with labels {answer['train_labels']}"
     else:
         groups = f", in {settings['folds']} groups" if settings["folds"] else ""
-        asked = f"{protocol}: {size}, {_PROTOCOLS[protocol]}{groups}"
-    asked += f"; {TARGETS_TEXT[answer['target']]}"
+        heading = f"{protocol}: {size}, {_PROTOCOLS[protocol]}{groups}"
+    heading += f"; {TARGETS_TEXT[answer['target']]}"
     if settings["missing"]:
-        asked += f"\nof the protocol's networks these are not in the table: {', '.join(settings['missing'])}"
+        heading += f"\nof the protocol's networks these are not in the table: {', '.join(settings['missing'])}"
     if settings["left_out"]:
-        asked += "\nrows left out: " + ", ".join(f"{count} {reason}" for reason, count in settings["left_out"].items())
-    return asked
+        heading += "\nrows left out: " + ", ".join(f"{count} {reason}" for reason, count in settings["left_out"].items())
+    return heading
 
 
 def _tests(answers: Sequence[Line]) -> str:
     """MRE and rows of each test, a column per recipe."""
-    tests = {one["recipe"]: one["by"]["test"] for one in answers}
+    tests = {line["recipe"]: line["by"]["test"] for line in answers}
     columns = {name: within(name, number("mre")) for name in tests}
     rows = [
         (test, {"n": figures["n"], **{name: by.get(test) for name, by in tests.items()}})
@@ -308,7 +308,7 @@ def _tests(answers: Sequence[Line]) -> str:
 
 def _curves(answers: Sequence[Line]) -> str:
     """MRE by what was fitted on, a column per recipe, with the spread of draws."""
-    curves = {one["recipe"]: {(point["by"], point["size"]): point for point in one["curve"]} for one in answers}
+    curves = {line["recipe"]: {(point["by"], point["size"]): point for point in line["curve"]} for line in answers}
     sizes = sorted({key for points in curves.values() for key in points})
     rows = [(f"{size} {by}", {name: points.get((by, size)) for name, points in curves.items()}) for by, size in sizes]
     return lines("MRE %, fitted on", {name: within(name, _point) for name in curves}, rows)

@@ -133,7 +133,7 @@ def regressor(
     figures = each_recipe(recipe, list(RECIPES), BASELINES, measure)
     say_figures(recipe, figures, as_json, _text)
     subjects = figures.values() if recipe == ALL else [figures[recipe]]
-    return 0 if any(one["n"] for one in subjects) else 1  # a recipe may have no answer for a protocol
+    return 0 if any(line["n"] for line in subjects) else 1  # a recipe may have no answer for a protocol
 
 
 def _recipe_for(profiles: Sequence[Profile]) -> str:
@@ -149,10 +149,10 @@ def _text(answers: Sequence[Line], detailed: bool) -> str:
     detailed = detailed and bool(first["n"])
     by = {title: first["by"][key] for key, title in _BY.items()} if detailed else {}
     beside = [_bias(first), _interval(first)] if detailed else []
-    return report(_asked(first), answers, _COLUMNS, by, _GROUPS, legend=_LEGEND, beside=beside)
+    return report(_heading(first), answers, _COLUMNS, by, _GROUPS, legend=_LEGEND, beside=beside)
 
 
-def _asked(answer: Line) -> str:
+def _heading(answer: Line) -> str:
     """What was trained on, what was tested, and what was passed over."""
     settings = answer["settings"]
     alone = settings["workloads_on_one_gpu"]
@@ -175,8 +175,8 @@ def _asked(answer: Line) -> str:
         if drawn
         else ""
     )
-    asked = f"{answer['protocol']}{anchors}: {settings['pairs']} pairs among {settings['profiles']} profiles"
-    return asked + spread + drawn_text + skipped
+    heading = f"{answer['protocol']}{anchors}: {settings['pairs']} pairs among {settings['profiles']} profiles"
+    return heading + spread + drawn_text + skipped
 
 
 def _bias(answer: Line) -> str:

@@ -60,7 +60,7 @@ def lines(first: str, columns: Columns, rows: Iterable[tuple[str, Line]]) -> str
 
 
 def report(
-    asked: str,
+    heading: str,
     answers: Sequence[Line],
     recipes: Columns,
     by: Mapping[str, Mapping[str, Line]],
@@ -72,7 +72,7 @@ def report(
     """All of an evaluation.
 
     Args:
-        asked: what was fitted on and what was tested.
+        heading: what was fitted on and what was tested.
         answers: of the recipes, the first of which is the subject.
         recipes: columns of the table of recipes.
         by: figures of the subject's groups, by what they are grouped by; empty where several recipes are only compared.
@@ -81,7 +81,7 @@ def report(
         beside: what is said between the table of recipes and those of groups; empty texts are passed over.
     """
     compared = lines("recipe", recipes, [(answer["recipe"], answer) for answer in answers])
-    parts = [asked, "\n".join([compared, legend] if legend else [compared]), *beside]
+    parts = [heading, "\n".join([compared, legend] if legend else [compared]), *beside]
     if by and answers[0].get("unanswered"):
         parts.append(f"without an answer: {answers[0]['unanswered']}")
     parts += [
@@ -100,4 +100,4 @@ def paragraphs(*parts: str) -> str:
 def _ordered(key: str, named: Mapping[str, Line]) -> list[tuple[str, Line]]:
     if key not in _WORST_FIRST:
         return list(named.items())
-    return sorted(named.items(), key=lambda one: one[1]["mape"] if one[1]["n"] else 0, reverse=True)
+    return sorted(named.items(), key=lambda line: line[1]["mape"] if line[1]["n"] else 0, reverse=True)
