@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from epochcast.analyzer.backends.distributed import coefficients
-from epochcast.analyzer.backends.distributed.evaluation.by_runs import RunEvaluator
+from epochcast.analyzer.backends.distributed.evaluation import RunEvaluator
 from epochcast.analyzer.backends.distributed.runs import read_runs
 
 table = Path(os.environ.get("EPOCHCAST_SHARED", "../shared")) / "data/distributed/vtrain_multi_node.csv"
