@@ -1,14 +1,17 @@
 """What following a recommendation costs above the best choice, beside choices that need no prediction.
 
-Run: EPOCHCAST_SHARED=../shared python -m benchmarks.regressor.regret [--keep DIR] [--write]
+    EPOCHCAST_SHARED=../shared python -m benchmarks.regressor.regret [PART]... [--write]
 
 One question per measured profile: on which of the GPUs that its workload was measured on is the job cheapest, or fastest? The
-profile's own GPU is one of them, and its latency is known. Prices are of the shipped table: AWS in us-east-1, where the data's
-authors measured, or the cheapest instance elsewhere. The paper's stack takes ten minutes; all else a minute.
+profile's own GPU is one of them, and its latency is known. Part `regret` asks about the public pairs, at prices of AWS in
+us-east-1, where the data's authors measured, or the cheapest instance elsewhere. Part `regret_rates` asks about kinds of jobs
+that training has never seen, on the rates of equal work; a price is the least per GPU of the shipped table, whole or as a share
+of an instance with more of them, and a work on several GPUs costs that many times as much on every candidate. The paper's stack
+takes ten minutes, all else three.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,18 +22,34 @@ from epochcast.analyzer.recommendation import Objective
 from epochcast.regressor import load_catalog
 from epochcast.regressor.evaluation.questions import Question, questions
 from epochcast.regressor.protocols import out_of_fold
-from epochcast.regressor.recipes import DefaultRecipe, PaperRecipe, PriorRecipe
+from epochcast.regressor.recipes import RECIPES, DefaultRecipe, PaperRecipe, PriorRecipe
 
-from .public_pairs import PublicPairs, header, line, options, report
+from ..page import RECOMMENDATION, markdown_table, part_options, publish_parts
+from .public_pairs import RATES, PublicPairs
 
 OBJECTIVES: tuple[Objective, ...] = ("cost", "time")
 SEEDS = range(5)
 DRAWS = 200
+COLUMNS = ("mean %", "over shuffles", "mean over groups %", "median %", "P90 %", "largest %", "right")
 
-# By year: A10G 2021, T4 2018, V100 2017, P100 2016.
-NEWEST_FIRST = ("A10G", "T4", "V100 SXM2 16GB", "P100 PCIe 16GB")
+# By launch: 2024, 2022, 2022, 2021, 2020, 2020, 2021, 2018, 2017, 2016, 2014.
+NEWEST_FIRST = (
+    "H200 SXM",
+    "H100 SXM5",
+    "H100 PCIe",
+    "A100 PCIe 80GB",
+    "A100 SXM4 80GB",
+    "A100 SXM4 40GB",
+    "A10G",
+    "T4",
+    "V100 SXM2 16GB",
+    "P100 PCIe 16GB",
+    "K80",
+)
 
 Choose = Callable[["Asked", Objective], int]
+Predicted = Mapping[str, Sequence[NDArray[np.float64]]]
+"""Seconds of all public pairs by name of the prediction, one array for each shuffle."""
 
 
 @dataclass(frozen=True)
@@ -112,25 +131,22 @@ class PublicQuestions:
         """Choose the first of ``order`` that the workload was measured on, whatever the job."""
         return lambda asked, _: min(range(len(asked.question.gpus)), key=lambda k: order.index(asked.question.gpus[k]))
 
-    def best_order(
-        self, objective: Objective, first: Sequence[str] = (), weights: NDArray[np.float64] | None = None
-    ) -> tuple[str, ...]:
-        """Of all orders that begin with ``first`` the one of least mean regret: known in hindsight alone.
+    def best_order(self, objective: Objective, among: NDArray[np.bool_]) -> tuple[str, ...]:
+        """Of all orders of the GPUs the one of least mean regret over the questions ``among``: known in hindsight alone.
 
         What a GPU adds behind others depends on which these are, not on their order, so subsets take the place of orders.
         """
         gpus = list(self.instances)
         regrets = np.full((len(self.asked), len(gpus)), np.nan)
-        for row, one in enumerate(self.asked):
-            for choice, gpu in enumerate(one.question.gpus):
-                regrets[row, gpus.index(gpu)] = one.regret(choice, objective)
-        weighed = regrets if weights is None else regrets * weights[:, None]
-        best = {frozenset(first): (0.0, tuple(first))}
-        for _ in range(len(gpus) - len(first)):
+        for row in np.flatnonzero(among).tolist():
+            for choice, gpu in enumerate(self.asked[row].question.gpus):
+                regrets[row, gpus.index(gpu)] = self.asked[row].regret(choice, objective)
+        best: dict[frozenset[str], tuple[float, tuple[str, ...]]] = {frozenset(): (0.0, ())}
+        for _ in gpus:
             longer: dict[frozenset[str], tuple[float, tuple[str, ...]]] = {}
             for held, (regret, order) in best.items():
                 left = np.isnan(regrets[:, [gpus.index(gpu) for gpu in order]]).all(axis=1)
-                added = np.nansum(weighed[left], axis=0).tolist()
+                added = np.nansum(regrets[left], axis=0).tolist()
                 for gpu, more in zip(gpus, added, strict=True):
                     if gpu not in held:
                         one_longer = (regret + more, (*order, gpu))
@@ -146,72 +162,6 @@ def price_per_gpu(instance: Instance, market: Market) -> float:
 
 def _preference(instance: Instance, market: Market) -> tuple[bool, bool, float]:
     return instance.cloud != "aws", instance.region != "us-east-1", price_per_gpu(instance, market)
-
-
-COLUMNS = ("mean %", "over shuffles", "median %", "P90 %", "largest %", "right")
-
-
-def figures(runs: Sequence[NDArray[np.float64]]) -> list[str]:
-    """The cells of :data:`COLUMNS`: each the mean over runs of shape (n,)."""
-    percent = 100 * np.array(runs)
-    means = percent.mean(axis=1)
-    spread = f"{means.min():.2f}–{means.max():.2f}" if len(means) > 1 else "one order"
-    median, p90, largest = (float(np.quantile(percent, q, axis=1).mean()) for q in (0.5, 0.9, 1.0))
-    right = f"{np.mean(percent == 0):.1%}"
-    return [f"{means.mean():.2f}", spread, f"{median:.2f}", f"{p90:.2f}", f"{largest:.1f}", right]
-
-
-def table(data: PublicQuestions, objective: Objective, default: Sequence[NDArray[np.float64]]) -> Iterator[str]:
-    """One line per way to choose; then the target and what came of it. ``default`` is what ours predicts, by shuffle."""
-    public = data.public
-    extra = "extra cost" if objective == "cost" else "extra time"
-    yield from header(f"{extra} above the best choice", *COLUMNS)
-    ours = _runs(data, default, objective)
-    yield line("**predicted best, `default`**", *figures(ours))
-    for name, recipe in (("`paper`", PaperRecipe()), ("`prior`, no training", PriorRecipe())):
-        yield line(f"predicted best, {name}", *figures(_runs(data, [public.predicted(recipe, "P2")], objective)))
-    for protocol, what in (("P3", "new architecture"), ("P4", "new GPU")):
-        predicted = [public.predicted(DefaultRecipe(), protocol)]
-        yield line(f"predicted best, `default`, {what} ({protocol})", *figures(_runs(data, predicted, objective)))
-    newest = data.regrets(data.in_order(NEWEST_FIRST), objective)
-    yield line("always the newest GPU", *figures([newest]))
-    cheapest = data.regrets(lambda asked, _: int(np.argmin(asked.usd_per_hour)), objective)
-    yield line("always the cheapest per hour", *figures([cheapest]))
-    constants = {"newest": newest, "cheapest": cheapest}
-    for gpu in data.instances:
-        order = data.best_order(objective, [gpu])
-        constants[gpu] = data.regrets(data.in_order(order), objective)
-        yield line(f"always {', else '.join(order)}", *figures([constants[gpu]]))
-    yield line("stay on the source", *figures([data.regrets(lambda asked, _: 0, objective)]))
-    draw = np.random.default_rng(0)
-    at_random = [data.regrets(lambda asked, _: int(draw.integers(len(asked.seconds))), objective) for _ in range(DRAWS)]
-    yield line(f"at random, {DRAWS} draws", *figures(at_random))
-    yield ""
-    yield _verdict(np.array(ours), constants)
-    yield _worst(data, np.array(ours))
-
-
-def _runs(data: PublicQuestions, predicted: Sequence[NDArray[np.float64]], objective: Objective) -> list[NDArray[np.float64]]:
-    return [data.regrets(data.following(seconds), objective) for seconds in predicted]
-
-
-def _verdict(ours: NDArray[np.float64], constants: dict[str, NDArray[np.float64]]) -> str:
-    best = 100 * min(float(regrets.mean()) for regrets in constants.values())
-    mean, median = 100 * float(ours.mean()), 100 * float(np.median(ours, axis=1).mean())
-    kept = "kept" if median == 0 and mean <= best / 2 else "missed"
-    return (
-        f"Target (median 0 %, mean at most half of the best constant choice's): {kept}; "
-        f"median {median:.2f} %, mean {mean:.2f} % beside {best:.2f} %, {mean / best:.2f} of it."
-    )
-
-
-def _worst(data: PublicQuestions, ours: NDArray[np.float64]) -> str:
-    """How much of the mean is one workload's."""
-    of_question, workloads = ours.mean(axis=0), np.array([one.question.source.workload for one in data.asked])
-    worst = max(sorted(set(workloads)), key=lambda name: float(of_question[workloads == name].sum()))
-    here = workloads == worst
-    rest = 100 * float(of_question[~here].mean())
-    return f"The workload that loses most is {worst}: without its {here.sum()} questions the mean is {rest:.2f} %."
 
 
 def setting(data: PublicQuestions, market: Market) -> Iterator[str]:
@@ -233,18 +183,90 @@ def setting(data: PublicQuestions, market: Market) -> Iterator[str]:
     yield ""
 
 
-def lines(public: PublicPairs) -> Iterator[str]:
-    """Cost and time, and the cost at spot prices."""
-    default = [out_of_fold(public.pairs, "P2", DefaultRecipe(), seed)[0] for seed in SEEDS]
-    on_demand, spot = PublicQuestions.of(public), PublicQuestions.of(public, "spot")
-    yield from setting(on_demand, "on-demand")
+def table(data: PublicQuestions, objective: Objective, predicted: Predicted) -> Iterator[str]:
+    """One line per way to choose; then the target and what came of it. The first prediction is ours."""
+    groups = np.array([one.question.source.group for one in data.asked])
+    order = data.best_order(objective, np.full(len(groups), True))
+    constant = data.regrets(data.in_order(order), objective)
+    draw = np.random.default_rng(0)
+    at_random = [data.regrets(lambda asked, _: int(draw.integers(len(asked.seconds))), objective) for _ in range(DRAWS)]
+    ways = {what: [data.regrets(data.following(one), objective) for one in runs] for what, runs in predicted.items()}
+    ours = np.array(next(iter(ways.values())))
+    ways |= {
+        f"best constant choice, in hindsight: {', else '.join(order)}": [constant],
+        "best constant choice of the other groups": [_of_other_groups(data, objective, groups)],
+        "always the newest GPU": [data.regrets(data.in_order(NEWEST_FIRST), objective)],
+        "always the cheapest per hour": [data.regrets(lambda asked, _: int(np.argmin(asked.usd_per_hour)), objective)],
+        "stay on the source": [data.regrets(lambda asked, _: 0, objective)],
+        f"at random, {DRAWS} draws": at_random,
+    }
+    rows = [(what, *figures(runs, groups)) for what, runs in ways.items()]
+    yield from markdown_table((f"extra {objective} above the best choice", *COLUMNS), rows)
+    yield ""
+    best, mean, median = (100 * float(value) for value in (constant.mean(), ours.mean(), np.median(ours, axis=1).mean()))
+    yield (
+        f"Target (median 0 %, mean at most half of the best constant choice's): "
+        f"{'kept' if median == 0 and mean <= best / 2 else 'missed'}; "
+        f"median {median:.2f} %, mean {mean:.2f} % beside {best:.2f} %, {mean / best:.2f} of it."
+    )
+    of_question, workloads = 100 * ours.mean(axis=0), np.array([one.question.source.workload for one in data.asked])
+    worst = max(sorted(set(workloads)), key=lambda name: float(of_question[workloads == name].sum()))
+    here = workloads == worst
+    rest = of_question[~here].mean()
+    yield f"The workload that loses most is {worst}: without its {here.sum()} questions the mean is {rest:.2f} %."
+    yield ""
+
+
+def figures(runs: Sequence[NDArray[np.float64]], groups: NDArray[np.str_]) -> list[str]:
+    """The cells of :data:`COLUMNS`: each the mean over runs of shape (n,)."""
+    percent = 100 * np.array(runs)
+    means = percent.mean(axis=1)
+    spread = f"{means.min():.2f}–{means.max():.2f}" if len(means) > 1 else "one order"
+    of_groups = np.mean([percent[:, groups == group].mean() for group in np.unique(groups)])
+    median, p90, largest = (float(np.quantile(percent, q, axis=1).mean()) for q in (0.5, 0.9, 1.0))
+    right = f"{np.mean(percent == 0):.1%}"
+    return [f"{means.mean():.2f}", spread, f"{of_groups:.2f}", f"{median:.2f}", f"{p90:.2f}", f"{largest:.1f}", right]
+
+
+def _of_other_groups(data: PublicQuestions, objective: Objective, groups: NDArray[np.str_]) -> NDArray[np.float64]:
+    """Regrets of the order that is best for the questions of all other groups, which needs no hindsight; shape (n,)."""
+    regrets = np.empty(len(groups))
+    for group in np.unique(groups).tolist():
+        here = groups == group
+        regrets[here] = data.regrets(data.in_order(data.best_order(objective, ~here)), objective)[here]
+    return regrets
+
+
+def regret() -> Iterator[str]:
+    """Seven CNNs on four GPUs: cost and time, and the cost at spot prices."""
+    public = PublicPairs.load()
+    predicted = {
+        "**predicted best, `default`**": [out_of_fold(public.pairs, "P2", DefaultRecipe(), seed)[0] for seed in SEEDS],
+        "predicted best, `paper`": [public.predicted(PaperRecipe(), "P2")],
+        "predicted best, `prior`, no training": [public.predicted(PriorRecipe(), "P2")],
+        "predicted best, `default`, new architecture (P3)": [public.predicted(DefaultRecipe(), "P3")],
+        "predicted best, `default`, new GPU (P4)": [public.predicted(DefaultRecipe(), "P4")],
+    }
+    markets: dict[Market, tuple[Objective, ...]] = {"on-demand": OBJECTIVES, "spot": ("cost",)}
+    for market, objectives in markets.items():
+        data = PublicQuestions.of(public, market)
+        yield from setting(data, market)
+        for objective in objectives:
+            yield from table(data, objective, predicted)
+
+
+def regret_rates() -> Iterator[str]:
+    """Rates of equal work, each group of jobs left out of training."""
+    public = PublicPairs.load(RATES)
+    data = PublicQuestions.of(public, share=True)
+    names = {"**predicted best, `default`**": "default"} | {
+        f"predicted best, `{peer}`": peer for peer in ("data-sheet-ridge", "geometric-mean")
+    }
+    predicted = {what: [public.predicted(RECIPES[name](), "new-workload")] for what, name in names.items()}
+    yield from setting(data, "on-demand")
     for objective in OBJECTIVES:
-        yield from table(on_demand, objective, default)
-        yield ""
-    yield from setting(spot, "spot")
-    yield from table(spot, "cost", default)
+        yield from table(data, objective, predicted)
 
 
 if __name__ == "__main__":
-    chosen = options(__doc__ or "")
-    report("regret", lines(PublicPairs.load(chosen.keep)), chosen, page="recommendation")
+    publish_parts(RECOMMENDATION, {"regret": regret(), "regret_rates": regret_rates()}, part_options(__doc__))
