@@ -16,11 +16,12 @@ import pandas as pd
 from epochcast.analyzer.recommendation import Objective, Work, decide, recommend, trial_run, whole_job
 from epochcast.analyzer.recommendation.rank import cost_of, time_of
 from epochcast.regressor import Predictor, load_catalog
+from epochcast.regressor.evaluation.questions import Question
 from epochcast.regressor.protocols import splits
 
 from ..page import RECOMMENDATION, markdown_table, options, publish
 from .public_pairs import SEED, PublicPairs
-from .regret import OBJECTIVES, Asked, PublicQuestions
+from .regret import OBJECTIVES, PublicQuestions
 
 PROTOCOLS = {"P2": "new workload", "P3": "new architecture"}
 JOB_S = 36_000.0
@@ -28,7 +29,7 @@ STARTUP_S = 300.0
 CHANCES = (0.0, 0.5, 0.8, 0.95, 0.999, 1.0)
 
 
-def outcome(asked: Asked, predictor: Predictor, objective: Objective) -> dict[str, float]:
+def outcome(data: PublicQuestions, question: Question, predictor: Predictor, objective: Objective) -> dict[str, float]:
     """Ask as the command does, and compare with what was measured.
 
     Stated are ``sure``, ``chance`` and ``stated``, the expected regret, and of the proposed ``runs`` whether they are ``worth``
@@ -36,12 +37,12 @@ def outcome(asked: Asked, predictor: Predictor, objective: Objective) -> dict[st
     ``spent`` on them, and the ``effort``: regret and expense of measuring where it is worth it, and following elsewhere. All
     regrets and expenses are shares of what the first place was expected to cost or take.
     """
-    profile = asked.question.source
+    profile = question.source
     assert profile.epoch_s is not None
     work = Work(epochs=math.ceil(JOB_S / profile.epoch_s), startup_s=STARTUP_S)
     ranking = recommend(
-        predictor.predict(profile, asked.question.gpus),
-        asked.instances,
+        predictor.predict(profile, question.gpus),
+        [data.instances[gpu] for gpu in question.gpus],
         predictor.catalog,
         job_of=lambda prediction: whole_job(profile, prediction, work),
         objective=objective,
@@ -52,8 +53,10 @@ def outcome(asked: Asked, predictor: Predictor, objective: Objective) -> dict[st
     assert decision is not None
     value = cost_of if objective == "cost" else time_of
     known = {row.instance.gpu: value(row) for row in ranking.recommendations}
-    weighed = asked.weighed(asked.seconds * work.epochs + STARTUP_S, objective) / (3600 if objective == "cost" else 1)
-    true = dict(zip(asked.question.gpus, weighed.tolist(), strict=True))
+    seconds = question.seconds(data.public.actual[data.rows]) * work.epochs + STARTUP_S
+    true = dict(zip(question.gpus, seconds.tolist(), strict=True))
+    if objective == "cost":
+        true = {gpu: whole_s / 3600 * data.usd_per_hour[gpu] for gpu, whole_s in true.items()}
     least, first, share = min(true.values()), decision.first.instance.gpu, value(decision.first)
     runs = [] if decision.experiment is None else list(decision.experiment.runs)
     known |= {run.recommendation.instance.gpu: true[run.recommendation.instance.gpu] for run in runs}
@@ -83,9 +86,9 @@ def outcomes(data: PublicQuestions, protocol: str) -> dict[Objective, pd.DataFra
         profiles = {id(public.pairs[row].source): public.pairs[row].source for row in train.tolist()}
         predictor = Predictor.fit(list(profiles.values()), load_catalog())
         tested = set(public.workloads[test].tolist())
-        for asked, objective in product(data.asked, OBJECTIVES):
-            if asked.question.source.workload in tested:
-                records[objective].append(outcome(asked, predictor, objective))
+        for question, objective in product(data.asked, OBJECTIVES):
+            if question.source.workload in tested:
+                records[objective].append(outcome(data, question, predictor, objective))
     return {objective: pd.DataFrame(some) for objective, some in records.items()}
 
 

@@ -10,14 +10,14 @@ The precision is the row's, declared: the simulator's tensor cores know nothing 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
 from epochcast.analyzer.answers.sources import profile_of
 from epochcast.detector.simulator import CLASSES
-from epochcast.regressor import Catalog, Predictor, Profile, load_catalog
+from epochcast.regressor import Catalog, Predictor, load_catalog
 from epochcast.regressor.pairs import Pair, actual_ratio
 from epochcast.regressor.protocols import splits
 from epochcast.regressor.summary import summarise
@@ -32,32 +32,6 @@ ERRORS = ("true epoch", "detected", "difference", "held, true", "held, detected"
 _RIGHT = 0.05
 _SHORTEST_S = 4.0  # what is shorter is a step to the detector, whatever it is to the user
 _RESAMPLES = 2000
-
-
-@dataclass(frozen=True)
-class Case:
-    """A public row with what is asked of it, its simulated trace, and the two profiles of that.
-
-    Attributes:
-        pairs: the row as a source, with each GPU that its workload was measured on.
-        simulated: the trace and the truth about it.
-        true: profile over the true epochs, with the row's measured length.
-        found: the product's own profile.
-    """
-
-    pairs: Sequence[Pair]
-    simulated: SimulatedRow
-    true: Profile
-    found: Profile
-
-    @classmethod
-    def of(cls, pairs: Sequence[Pair], simulated: SimulatedRow, catalog: Catalog) -> "Case":
-        """Make both profiles of a trace."""
-        trace, row = simulated.trace, pairs[0].source
-        marked = summarise(row.gpu, trace.time, trace.metrics(), simulated.spans, simulated=True)
-        true = replace(marked, epoch_s=row.epoch_s, epoch_s_low=None, epoch_s_high=None, precision=row.precision)
-        found, _ = profile_of(trace, catalog)
-        return cls(pairs, simulated, true, replace(found, precision=row.precision))
 
 
 def band_of(epoch_s: float) -> str:
@@ -78,15 +52,15 @@ def choose(pairs: Sequence[Pair], count: int) -> list[list[Pair]]:
     return [rows[i] for _, rows in sorted(strata.items()) for i in rng.permutation(len(rows))[:each]]
 
 
-def simulate(rows: Sequence[Sequence[Pair]], catalog: Catalog) -> Iterator[Case]:
-    """A case per row; classes and telemetry take turns, a class only where its epochs are about as long as the row's."""
+def simulate(rows: Sequence[Sequence[Pair]]) -> Iterator[tuple[Sequence[Pair], SimulatedRow]]:
+    """A job per row; classes and telemetry take turns, a class only where its epochs are about as long as the row's."""
     classes = [name for name, spec in CLASSES.items() if spec.training and name not in AMBIGUOUS + SLOW]
     rng = np.random.default_rng([SEED, 1])
     for number, pairs in enumerate(rows):
         for name in rng.permutation(classes):
             simulated = simulate_row(pairs[0].source, str(name), TELEMETRY[number % len(TELEMETRY)], int(rng.integers(2**31)))
             if simulated is not None:
-                yield Case.of(pairs, simulated, catalog)
+                yield pairs, simulated
                 break
 
 
@@ -100,15 +74,21 @@ def predictors(pairs: Sequence[Pair], catalog: Catalog) -> dict[str, Predictor]:
     return by_workload
 
 
-def outcomes(case: Case, predictor: Predictor) -> Iterator[dict[str, object]]:
-    """One record per target GPU: relative errors with the true epoch and with the detected one, and what was found."""
-    row, found = case.pairs[0].source, case.found
+def outcomes(pairs: Sequence[Pair], simulated: SimulatedRow, predictor: Predictor) -> Iterator[dict[str, object]]:
+    """One record per target GPU: relative errors with the true epoch and with the detected one, and what was found.
+
+    ``pairs`` are the row as a source, with each GPU that its workload was measured on.
+    """
+    row, trace = pairs[0].source, simulated.trace
     assert row.epoch_s is not None
-    gpus = [pair.target_gpu.name for pair in case.pairs]
-    public, true, detected = (predictor.predict(profile, gpus) for profile in (row, case.true, found))
-    by_gpu = [{answer.gpu: answer for answer in answers} for answers in (public, true, detected)]
-    for pair, actual in zip(case.pairs, actual_ratio(case.pairs), strict=True):
-        own, marked, ours = (answers[pair.target_gpu.name] for answers in by_gpu)
+    marked = summarise(row.gpu, trace.time, trace.metrics(), simulated.spans, simulated=True)
+    true = replace(marked, epoch_s=row.epoch_s, epoch_s_low=None, epoch_s_high=None, precision=row.precision)
+    found = replace(profile_of(trace, predictor.catalog)[0], precision=row.precision)
+    gpus = [pair.target_gpu.name for pair in pairs]
+    answers_to = [predictor.predict(profile, gpus) for profile in (row, true, found)]
+    by_gpu = [{answer.gpu: answer for answer in answers} for answers in answers_to]
+    for pair, actual in zip(pairs, actual_ratio(pairs), strict=True):
+        own, by_true, ours = (answers[pair.target_gpu.name] for answers in by_gpu)
         seconds, low, high = (ratio * row.epoch_s for ratio in (ours.ratio, ours.ratio_low, ours.ratio_high))
         if found.unit == "epoch" and ours.seconds is not None and ours.low is not None and ours.high is not None:
             seconds, low, high = ours.seconds, ours.low, ours.high
@@ -116,16 +96,16 @@ def outcomes(case: Case, predictor: Predictor) -> Iterator[dict[str, object]]:
         yield {
             "workload": row.workload,
             "source": pair.source_gpu.name,
-            "cls": case.simulated.cls,
-            "telemetry": case.simulated.telemetry,
+            "cls": simulated.cls,
+            "telemetry": simulated.telemetry,
             "band": band_of(row.epoch_s),
             "epoch_s": row.epoch_s,
             "unit": found.unit or "none",
             "length": np.nan if found.epoch_s is None else found.epoch_s / row.epoch_s - 1,
             "public": abs(own.ratio / actual - 1),
-            "true": abs(marked.ratio / actual - 1),
+            "true": abs(by_true.ratio / actual - 1),
             "found": abs(seconds / target_s - 1),
-            "true_held": marked.ratio_low <= actual <= marked.ratio_high,
+            "true_held": by_true.ratio_low <= actual <= by_true.ratio_high,
             "found_held": low <= target_s <= high,
         }
 
@@ -158,12 +138,10 @@ def lines(count: int) -> Iterator[str]:
     """All figures as Markdown."""
     pairs, catalog = PublicPairs.load().pairs, load_catalog()
     by_workload = predictors(pairs, catalog)
-    cases = list(simulate(choose(pairs, count), catalog))
-    table = pd.DataFrame(
-        [record for case in cases for record in outcomes(case, by_workload[case.pairs[0].source.workload or ""])]
-    )
+    jobs = list(simulate(choose(pairs, count)))
+    table = pd.DataFrame([record for job in jobs for record in outcomes(*job, by_workload[job[0][0].source.workload or ""])])
     yield (
-        f"Simulated traces of {len(cases)} public rows, {len(table)} pairs, {table.workload.nunique()} workloads; measured "
+        f"Simulated traces of {len(jobs)} public rows, {len(table)} pairs, {table.workload.nunique()} workloads; measured "
         "seconds. Errors in percent: mean (median); held: share of pairs inside the 90 % interval. No recorded trace counts "
         "here: the recordings at hand are of CPUs, whose telemetry has no GPU metric, so nothing can be predicted from them."
     )

@@ -11,7 +11,7 @@ takes ten minutes, all else three.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,35 +47,7 @@ NEWEST_FIRST = (
     "K80",
 )
 
-Choose = Callable[["Asked", Objective], int]
-Predicted = Mapping[str, Sequence[NDArray[np.float64]]]
-"""Seconds of all public pairs by name of the prediction, one array for each shuffle."""
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A question with its answer.
-
-    Attributes:
-        question: the profile and its candidates.
-        instances: one for each candidate, shape (k,).
-        usd_per_hour: of each.
-        seconds: measured per epoch on each.
-    """
-
-    question: Question
-    instances: tuple[Instance, ...]
-    usd_per_hour: NDArray[np.float64]
-    seconds: NDArray[np.float64]
-
-    def weighed(self, seconds: NDArray[np.float64], objective: Objective) -> NDArray[np.float64]:
-        """What is to be least: seconds, or seconds x price, shape (k,)."""
-        return seconds * self.usd_per_hour if objective == "cost" else seconds
-
-    def regret(self, choice: int, objective: Objective) -> float:
-        """What the choice costs or takes above the best, as a share of the best."""
-        truth = self.weighed(self.seconds, objective)
-        return float(truth[choice] / truth.min() - 1)
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -86,13 +58,15 @@ class PublicQuestions:
         public: all pairs; recipes learn from all of them.
         rows: those pairs that the questions' own rows count.
         instances: one for each GPU.
+        usd_per_hour: of each GPU.
         asked: the questions, of two candidates or more.
     """
 
     public: PublicPairs
     rows: NDArray[np.intp]
     instances: dict[str, Instance]
-    asked: list[Asked]
+    usd_per_hour: dict[str, float]
+    asked: list[Question]
 
     @classmethod
     def of(cls, public: PublicPairs, market: Market = "on-demand", share: bool = False) -> "PublicQuestions":
@@ -101,35 +75,38 @@ class PublicQuestions:
         It is the price of an instance with one of it, AWS's before others', or with ``share`` the least price per GPU of all
         instances with any number of it.
         """
+
+        def preference(instance: Instance) -> tuple[bool, bool, float]:
+            elsewhere = (not share and instance.cloud != "aws", not share and instance.region != "us-east-1")
+            return *elsewhere, _price_per_gpu(instance, market)
+
         rented: dict[str, Instance] = {}
-        prices: dict[str, float] = {}
-        preference = price_per_gpu if share else _preference
-        for instance in sorted(load_instances(None, load_catalog())[0], key=lambda one: preference(one, market)):
-            price = price_per_gpu(instance, market)
-            if price < np.inf and (share or instance.count == 1) and instance.gpu not in rented:
-                rented[instance.gpu], prices[instance.gpu] = instance, price
-        known = list(prices)
-        rows = np.flatnonzero(np.isin(public.sources, known) & np.isin(public.targets, known))
-        asked = []
-        for question in questions([public.pairs[row] for row in rows.tolist()]):
-            instances = tuple(rented[gpu] for gpu in question.gpus)
-            usd_per_hour = np.array([prices[gpu] for gpu in question.gpus])
-            asked.append(Asked(question, instances, usd_per_hour, question.seconds(public.actual[rows])))
-        used = sorted({gpu for one in asked for gpu in one.question.gpus})
-        return cls(public, rows, {gpu: rented[gpu] for gpu in used}, asked)
+        for instance in sorted(load_instances(None, load_catalog())[0], key=preference):
+            if _price_per_gpu(instance, market) < np.inf and (share or instance.count == 1):
+                rented.setdefault(instance.gpu, instance)
+        rows = np.flatnonzero(np.isin(public.sources, list(rented)) & np.isin(public.targets, list(rented)))
+        asked = questions([public.pairs[row] for row in rows.tolist()])
+        used = sorted({gpu for question in asked for gpu in question.gpus})
+        prices = {gpu: _price_per_gpu(rented[gpu], market) for gpu in used}
+        return cls(public, rows, {gpu: rented[gpu] for gpu in used}, prices, asked)
 
-    def following(self, predicted: NDArray[np.float64]) -> Choose:
-        """Choose what is predicted to be best, from the seconds of all public pairs; of equals the source."""
-        of_rows = predicted[self.rows]
-        return lambda asked, objective: int(np.argmin(asked.weighed(asked.question.seconds(of_rows), objective)))
+    def weighed(self, question: Question, seconds: Array, objective: Objective) -> Array:
+        """What is to be least on each candidate, shape (k,): seconds, or seconds x price; from those of all public pairs."""
+        on_candidates = question.seconds(seconds[self.rows])
+        return on_candidates * [self.usd_per_hour[gpu] for gpu in question.gpus] if objective == "cost" else on_candidates
 
-    def regrets(self, choose: Choose, objective: Objective) -> NDArray[np.float64]:
-        """Of every question, shape (n,)."""
-        return np.array([one.regret(choose(one, objective), objective) for one in self.asked])
+    def regrets(self, objective: Objective) -> list[Array]:
+        """What each candidate of each question costs or takes above the best, as shares of the best, shape (k,) each."""
+        truths = (self.weighed(question, self.public.actual, objective) for question in self.asked)
+        return [truth / truth.min() - 1 for truth in truths]
 
-    def in_order(self, order: Sequence[str]) -> Choose:
-        """Choose the first of ``order`` that the workload was measured on, whatever the job."""
-        return lambda asked, _: min(range(len(asked.question.gpus)), key=lambda k: order.index(asked.question.gpus[k]))
+    def following(self, seconds: Array, objective: Objective) -> list[int]:
+        """What is predicted to be best, from the seconds of all public pairs; of equals the source."""
+        return [int(np.argmin(self.weighed(question, seconds, objective))) for question in self.asked]
+
+    def in_order(self, order: Sequence[str]) -> list[int]:
+        """The first GPU of ``order`` that the workload was measured on, whatever the job."""
+        return [int(np.argmin([order.index(gpu) for gpu in question.gpus])) for question in self.asked]
 
     def best_order(self, objective: Objective, among: NDArray[np.bool_]) -> tuple[str, ...]:
         """Of all orders of the GPUs the one of least mean regret over the questions ``among``: known in hindsight alone.
@@ -138,9 +115,8 @@ class PublicQuestions:
         """
         gpus = list(self.instances)
         regrets = np.full((len(self.asked), len(gpus)), np.nan)
-        for row in np.flatnonzero(among).tolist():
-            for choice, gpu in enumerate(self.asked[row].question.gpus):
-                regrets[row, gpus.index(gpu)] = self.asked[row].regret(choice, objective)
+        for row, of_question in enumerate(self.regrets(objective)):
+            regrets[row, [gpus.index(gpu) for gpu in self.asked[row].gpus]] = of_question if among[row] else np.nan
         best: dict[frozenset[str], tuple[float, tuple[str, ...]]] = {frozenset(): (0.0, ())}
         for _ in gpus:
             longer: dict[frozenset[str], tuple[float, tuple[str, ...]]] = {}
@@ -155,49 +131,57 @@ class PublicQuestions:
         return next(iter(best.values()))[1]
 
 
-def price_per_gpu(instance: Instance, market: Market) -> float:
+def _price_per_gpu(instance: Instance, market: Market) -> float:
     """USD per hour; infinite where it is not known."""
     return (instance.price(market) or np.inf) / instance.count
 
 
-def _preference(instance: Instance, market: Market) -> tuple[bool, bool, float]:
-    return instance.cloud != "aws", instance.region != "us-east-1", price_per_gpu(instance, market)
-
-
 def setting(data: PublicQuestions, market: Market) -> Iterator[str]:
     """The questions and the prices."""
-    by_count = Counter(len(one.question.gpus) for one in data.asked)
+    by_count = Counter(len(question.gpus) for question in data.asked)
     counts = ", ".join(f"{number} with {count} GPUs" for count, number in sorted(by_count.items()))
-    workloads = len({one.question.source.workload for one in data.asked})
+    workloads = len({question.source.workload for question in data.asked})
     yield f"{len(data.asked)} questions about {workloads} workloads: {counts}. Prices, USD/h {market}: " + ", ".join(
-        f"{gpu} {price_per_gpu(instance, market):.4g} ({instance.cloud} {instance.name}, {instance.date.isoformat()})"
+        f"{gpu} {data.usd_per_hour[gpu]:.4g} ({instance.cloud} {instance.name}, {instance.date.isoformat()})"
         for gpu, instance in data.instances.items()
     )
     unpriced = sorted(set(data.public.sources) - set(data.instances))
     if unpriced:
         yield f"Left out, for want of a price: {', '.join(unpriced)}."
-    for objective in OBJECTIVES:
-        best = Counter(one.question.gpus[int(np.argmin(one.weighed(one.seconds, objective)))] for one in data.asked)
-        said = ", ".join(f"{gpu} {number / len(data.asked):.0%}" for gpu, number in best.most_common())
-        yield f"Truly {'cheapest' if objective == 'cost' else 'fastest'}: {said}."
+    for objective, what in zip(OBJECTIVES, ("cheapest", "fastest"), strict=True):
+        choices = data.following(data.public.actual, objective)
+        best = Counter(question.gpus[choice] for question, choice in zip(data.asked, choices, strict=True))
+        shares = ", ".join(f"{gpu} {number / len(data.asked):.0%}" for gpu, number in best.most_common())
+        yield f"Truly {what}: {shares}."
     yield ""
 
 
-def table(data: PublicQuestions, objective: Objective, predicted: Predicted) -> Iterator[str]:
-    """One line per way to choose; then the target and what came of it. The first prediction is ours."""
-    groups = np.array([one.question.source.group for one in data.asked])
-    order = data.best_order(objective, np.full(len(groups), True))
-    constant = data.regrets(data.in_order(order), objective)
+def table(data: PublicQuestions, objective: Objective, predicted: Mapping[str, Sequence[Array]]) -> Iterator[str]:
+    """One line per way to choose; then the target and what came of it.
+
+    ``predicted`` are seconds of all public pairs by name of the prediction, one array for each shuffle; the first is ours.
+    """
+    by_question = data.regrets(objective)
+    groups = np.array([question.source.group for question in data.asked])
+
+    def regrets(choices: Sequence[int]) -> Array:
+        return np.array([of_question[choice] for of_question, choice in zip(by_question, choices, strict=True)])
+
+    order, without = data.best_order(objective, np.full(len(groups), True)), np.empty(len(groups))
+    for group in np.unique(groups).tolist():
+        here = groups == group
+        without[here] = regrets(data.in_order(data.best_order(objective, ~here)))[here]
+    ways = {what: [regrets(data.following(seconds, objective)) for seconds in runs] for what, runs in predicted.items()}
+    ours, constant = np.array(next(iter(ways.values()))), regrets(data.in_order(order))
+    cheapest = [int(np.argmin([data.usd_per_hour[gpu] for gpu in question.gpus])) for question in data.asked]
     draw = np.random.default_rng(0)
-    at_random = [data.regrets(lambda asked, _: int(draw.integers(len(asked.seconds))), objective) for _ in range(DRAWS)]
-    ways = {what: [data.regrets(data.following(one), objective) for one in runs] for what, runs in predicted.items()}
-    ours = np.array(next(iter(ways.values())))
+    at_random = [regrets([int(draw.integers(len(question.gpus))) for question in data.asked]) for _ in range(DRAWS)]
     ways |= {
         f"best constant choice, in hindsight: {', else '.join(order)}": [constant],
-        "best constant choice of the other groups": [_of_other_groups(data, objective, groups)],
-        "always the newest GPU": [data.regrets(data.in_order(NEWEST_FIRST), objective)],
-        "always the cheapest per hour": [data.regrets(lambda asked, _: int(np.argmin(asked.usd_per_hour)), objective)],
-        "stay on the source": [data.regrets(lambda asked, _: 0, objective)],
+        "best constant choice of the other groups": [without],
+        "always the newest GPU": [regrets(data.in_order(NEWEST_FIRST))],
+        "always the cheapest per hour": [regrets(cheapest)],
+        "stay on the source": [regrets([0] * len(groups))],
         f"at random, {DRAWS} draws": at_random,
     }
     rows = [(what, *figures(runs, groups)) for what, runs in ways.items()]
@@ -209,7 +193,7 @@ def table(data: PublicQuestions, objective: Objective, predicted: Predicted) -> 
         f"{'kept' if median == 0 and mean <= best / 2 else 'missed'}; "
         f"median {median:.2f} %, mean {mean:.2f} % beside {best:.2f} %, {mean / best:.2f} of it."
     )
-    of_question, workloads = 100 * ours.mean(axis=0), np.array([one.question.source.workload for one in data.asked])
+    of_question, workloads = 100 * ours.mean(axis=0), np.array([question.source.workload for question in data.asked])
     worst = max(sorted(set(workloads)), key=lambda name: float(of_question[workloads == name].sum()))
     here = workloads == worst
     rest = of_question[~here].mean()
@@ -217,7 +201,7 @@ def table(data: PublicQuestions, objective: Objective, predicted: Predicted) -> 
     yield ""
 
 
-def figures(runs: Sequence[NDArray[np.float64]], groups: NDArray[np.str_]) -> list[str]:
+def figures(runs: Sequence[Array], groups: NDArray[np.str_]) -> list[str]:
     """The cells of :data:`COLUMNS`: each the mean over runs of shape (n,)."""
     percent = 100 * np.array(runs)
     means = percent.mean(axis=1)
@@ -226,15 +210,6 @@ def figures(runs: Sequence[NDArray[np.float64]], groups: NDArray[np.str_]) -> li
     median, p90, largest = (float(np.quantile(percent, q, axis=1).mean()) for q in (0.5, 0.9, 1.0))
     right = f"{np.mean(percent == 0):.1%}"
     return [f"{means.mean():.2f}", spread, f"{of_groups:.2f}", f"{median:.2f}", f"{p90:.2f}", f"{largest:.1f}", right]
-
-
-def _of_other_groups(data: PublicQuestions, objective: Objective, groups: NDArray[np.str_]) -> NDArray[np.float64]:
-    """Regrets of the order that is best for the questions of all other groups, which needs no hindsight; shape (n,)."""
-    regrets = np.empty(len(groups))
-    for group in np.unique(groups).tolist():
-        here = groups == group
-        regrets[here] = data.regrets(data.in_order(data.best_order(objective, ~here)), objective)[here]
-    return regrets
 
 
 def regret() -> Iterator[str]:

@@ -108,8 +108,8 @@ def scored(what: str, profiles: list[Profile]) -> tuple[str, ...]:
     workload, gpu = (
         evaluate(profiles, load_catalog(), protocol=protocol, recipe=SpeedsRecipe()) for protocol in ("new-workload", "new-gpu")
     )
-    errors = (f"{result.mape:.1f}, {result.median_ape:.1f}" for result in (workload, gpu))
-    return what, next(errors), f"{workload.mape_by_group:.1f}", next(errors)
+    of_workload, of_gpu = (f"{result.mape:.1f}, {result.median_ape:.1f}" for result in (workload, gpu))
+    return what, of_workload, f"{workload.mape_by_group:.1f}", of_gpu
 
 
 def asked_otherwise(pairs: list[Pair]) -> Iterator[str]:
@@ -133,9 +133,9 @@ def asked_otherwise(pairs: list[Pair]) -> Iterator[str]:
         error, before = (100 * np.abs(np.expm1(of.log_ratio - truth)) for of in (answers, known))
         changed = answers.log_ratio != known.log_ratio
         scores = score_intervals(answers.log_ratio - truth, half)
-        both_errors = f"{before[changed].mean():.1f}, {error[changed].mean():.1f}" if changed.any() else "–"
+        before_after = f"{before[changed].mean():.1f}, {error[changed].mean():.1f}" if changed.any() else "–"
         errors = f"{error.mean():.1f}, {np.median(error):.1f}"
-        rows.append((what, errors, f"{scores.inside:.1%}", f"{scores.half_width:.0f}", f"{changed.sum()}", both_errors))
+        rows.append((what, errors, f"{scores.inside:.1%}", f"{scores.half_width:.0f}", f"{changed.sum()}", before_after))
     header = ("", "new workload: MAPE, median %", "in 90 % interval", "half-width %", "pairs it changes")
     yield from markdown_table((*header, "their MAPE before, after %"), rows)
 

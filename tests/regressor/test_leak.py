@@ -1,4 +1,4 @@
-"""The look-up of benchmarks/regressor/paper.py: it answers from what training pairs say, and knows nothing of a new workload."""
+"""The look-up of benchmarks/regressor/paper.py answers from what training pairs say, and knows nothing of a new workload."""
 
 import numpy as np
 import pytest
