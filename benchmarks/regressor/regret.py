@@ -197,7 +197,7 @@ def table(data: PublicQuestions, objective: Objective, predicted: Mapping[str, S
     worst = max(sorted(set(workloads)), key=lambda name: float(of_question[workloads == name].sum()))
     here = workloads == worst
     rest = of_question[~here].mean()
-    yield f"The workload that loses most is {worst}: without its {here.sum()} questions the mean is {rest:.2f} %."
+    yield f"The workload that loses most is `{worst}`: without its {here.sum()} questions the mean is {rest:.2f} %."
     yield ""
 
 
