@@ -16,7 +16,7 @@ import pandas as pd
 from epochcast.analyzer.recommendation import Objective, Work, decide, recommend, trial_run, whole_job
 from epochcast.analyzer.recommendation.rank import cost_of, time_of
 from epochcast.regressor import Predictor, load_catalog
-from epochcast.regressor.evaluation.questions import Question
+from epochcast.regressor.evaluation.fastest_gpu import Question
 from epochcast.regressor.protocols import splits
 
 from ..page import RECOMMENDATION, markdown_table, options, publish
