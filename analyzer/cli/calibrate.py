@@ -1,4 +1,4 @@
-"""``epochcast calibrate``."""
+"""``epochcast calibrate``, and ``epochcast calibrate distributed``."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from pathlib import Path
 import click
 
 from ...regressor import Predictor, load_catalog
+from ..backends.distributed.coefficients import Coefficients
 from ..corpus.training_data import load_training_data
 from . import terminal
-from .calibrate_distributed import calibrate_distributed, is_distributed
+from .train.distributed import fit_runs, fitted_text
 
 
 @click.command()
@@ -35,8 +36,8 @@ def calibrate(model: str, data: tuple[Path, ...], out: Path, gpus: Path | None, 
                  --data anchors-on-l4/ --out my-model
              epochcast calibrate distributed --data my-runs.csv --out my-cluster
     """
-    if is_distributed(model):
-        return calibrate_distributed(model, data, out, as_json)
+    if _is_distributed(model):
+        return _calibrate_distributed(model, data, out, as_json)
     # A folder of that name is meant by ./default.
     predictor = Predictor.load(None if model == "default" else Path(model), load_catalog(gpus))
     profiles, left_out = load_training_data(data, predictor.catalog)
@@ -51,4 +52,20 @@ def calibrate(model: str, data: tuple[Path, ...], out: Path, gpus: Path | None, 
         return 0
     for one in new:
         terminal.say(f"{out}: answers for {one.gpu} are corrected by {one.workloads} workloads measured on it")
+    return 0
+
+
+def _is_distributed(model: str) -> bool:
+    """Whether MODEL of `epochcast calibrate` means the white-box model of distributed training."""
+    return model == "distributed" or (Path(model) / "coefficients.json").is_file()
+
+
+def _calibrate_distributed(model: str, data: tuple[Path, ...], out: Path, as_json: bool) -> int:
+    """Fit the coefficients of MODEL anew on measured runs, held by what they are in it; the folder may be the same."""
+    belief = Coefficients.shipped() if model == "distributed" else Coefficients.load(Path(model))
+    answer = fit_runs(data, belief, out)
+    if as_json:
+        click.echo(json.dumps(answer))
+        return 0
+    terminal.say(fitted_text(answer, out, belief))
     return 0

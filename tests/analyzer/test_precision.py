@@ -11,6 +11,7 @@ from epochcast.analyzer.recommendation.basis import basis
 
 from epochcast.analyzer.cli import main
 from epochcast.regressor import Predictor, Profile, load_catalog
+from epochcast.regressor.basis import basis
 from epochcast.regressor.calibration import ROUTE as CALIBRATED
 from epochcast.regressor.profile import feature_set
 
