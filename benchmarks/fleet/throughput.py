@@ -21,6 +21,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import pandas as pd
@@ -70,7 +71,7 @@ class Run:
 def run_command(
     arguments: Sequence[object], folder: Path, *, stop: Callable[[], bool] = lambda: False, beside: Sequence[int] = ()
 ) -> Run:
-    """Run ``epochcast`` in a folder; kill it (SIGKILL) once ``stop`` says so, else it must succeed.
+    """Run ``epochcast`` in a folder; kill it (SIGKILL) once ``stop`` says so.
 
     Memory and processor time of the processes ``beside`` (a cluster's, by their ids) count as its own.
     """
@@ -92,8 +93,6 @@ def run_command(
             time.sleep(0.05)
     _, status, usage = ended
     process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode > 0:
-        raise SystemExit(f"{' '.join(command)} ended with {process.returncode}: {(folder / 'errors').read_text()}")
     wall_s, cpu_s = time.monotonic() - began, usage.ru_utime + usage.ru_stime + cpu_seconds(*beside) - cpu_before
     return Run(process.returncode, wall_s, cpu_s, os.getloadavg()[0], *most, (folder / "output").read_text())
 
@@ -130,7 +129,10 @@ class Fleet:
         """Analyse all traces into the folder ``name``."""
         nodes, out = self.folder / "nodes.csv", self.base / name
         command = ["fleet", "analyze", self.folder / "traces", "--nodes", nodes, "--out", out, "--json", *more]
-        return run_command(command, self.base, **watching)
+        done = run_command(command, self.base, **watching)
+        if done.status > 0:
+            raise SystemExit(f"the analysis ended with {done.status}: {(self.base / 'errors').read_text()}")
+        return done
 
     def by_dask(self) -> Run:
         """Analyse on the cluster."""
@@ -162,12 +164,11 @@ class Fleet:
         return found
 
     def looped(self) -> float:
-        """Processor seconds of `epochcast detect` for each of a few traces, one process after the other; broken ones aside."""
-        broken = set(pd.read_parquet(self.base / "1 process" / "failures.parquet")["trace"])
-        traces = self.folder / "traces"
-        whole = [path for path in sorted(traces.rglob("*.parquet")) if path.relative_to(traces).as_posix() not in broken]
-        chosen = whole[:: max(1, len(whole) // LOOPED)][:LOOPED]
-        return sum(run_command(["detect", path, "--json"], self.base).cpu_s for path in chosen) / len(chosen)
+        """Processor seconds of `epochcast detect` for each of a few traces that it answers, one process after the other."""
+        traces = sorted((self.folder / "traces").rglob("*.parquet"))
+        chosen = traces[:: max(1, len(traces) // LOOPED)][:LOOPED]
+        runs = [run_command(["detect", path, "--json"], self.base) for path in chosen]
+        return mean(run.cpu_s for run in runs if run.status == 0)
 
     def trace_cpu_s(self, name: str) -> float:
         """Processor seconds of a trace in its worker."""

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from epochcast.analyzer.recommendation.basis import basis
 
 from epochcast.analyzer.cli import main
 from epochcast.regressor import Predictor, Profile, load_catalog
