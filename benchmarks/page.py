@@ -55,11 +55,11 @@ class Page:
         filled = marked.sub(lambda found: f"{found[1]}{content}\n{found[2]}", text)
         write_whole(self.path, lambda file: file.write(filled.encode()))
 
-    def save_picture(self, figure: Figure, name: str) -> str:
+    def save_picture(self, figure: Figure, name: str, *, dpi: int = _DPI, background: str = "white") -> str:
         """Write the figure as a small PNG (few colours) and return the path that the page links to."""
         buffer = io.BytesIO()
         with drawing():
-            figure.savefig(buffer, format="png", dpi=_DPI, facecolor="white")
+            figure.savefig(buffer, format="png", dpi=dpi, facecolor=background)
         picture = Image.open(buffer).convert("RGB").quantize(_COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
         link = Path("images") / self.name / f"{name}.png"
         (self.docs / link).parent.mkdir(parents=True, exist_ok=True)
@@ -74,7 +74,9 @@ DISTRIBUTED = Page("distributed")
 CONVMETER = Page("convmeter")
 OCCUPANCY = Page("occupancy")
 FLEET = Page("fleet")
-PAGES = (DETECTOR, REGRESSOR, RECOMMENDATION, DISTRIBUTED, CONVMETER, OCCUPANCY, FLEET)
+MEASUREMENTS = Page("measurements")
+ANALYZER = Page("analyzer")
+PAGES = (DETECTOR, REGRESSOR, RECOMMENDATION, DISTRIBUTED, CONVMETER, OCCUPANCY, FLEET, MEASUREMENTS, ANALYZER)
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:

@@ -11,6 +11,7 @@ from ...regressor import Predictor, load_catalog
 from ..backends.distributed.coefficients import Coefficients
 from ..corpus.training_data import load_training_data
 from . import terminal
+from .shared_options import gpus_option, json_option, model_out_option
 from .train.distributed import fit_runs, fitted_text
 
 
@@ -25,9 +26,9 @@ from .train.distributed import fit_runs, fitted_text
     help="Anchors measured on the new GPU and on one the model knows (repeatable): corpus, CSV, profiles or traces; for "
     "`distributed`, measured runs (CSV).",
 )
-@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Folder to write the model to.")
-@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="TOML file with GPUs of your own.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@model_out_option
+@gpus_option
+@json_option
 def calibrate(model: str, data: tuple[Path, ...], out: Path, gpus: Path | None, as_json: bool) -> int:
     """Sharpen MODEL (a folder, or the built-in `default` or `distributed`) with a few measurements.
 

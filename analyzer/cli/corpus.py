@@ -21,6 +21,7 @@ from ..errors import InputError
 from ..words import count
 from . import terminal
 from .group import Group
+from .shared_options import gpus_option, json_option
 from .tables import interval_text, seconds_text, table
 
 _CORPORA = click.argument("corpora", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="CORPUS...")
@@ -36,8 +37,8 @@ def corpus() -> None:
 
 @corpus.command(short_help="Show what corpora cover and what is missing to train on them.")
 @_CORPORA
-@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="TOML file with GPUs of your own.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@gpus_option
+@json_option
 def report(corpora: tuple[Path, ...], gpus: Path | None, as_json: bool) -> int:
     """Show what corpora cover together, and what is missing to train on them: which workload on which GPU, the shortest first.
 
@@ -54,7 +55,7 @@ def report(corpora: tuple[Path, ...], gpus: Path | None, as_json: bool) -> int:
 @corpus.command(short_help="Merge several corpora into one.")
 @_CORPORA
 @click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Corpus folder to write to.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@json_option
 def merge(corpora: tuple[Path, ...], out: Path, as_json: bool) -> int:
     """Merge several corpora into one: each recording once, with its trace and labels. What is already in it stays.
 
@@ -91,7 +92,7 @@ def merge(corpora: tuple[Path, ...], out: Path, as_json: bool) -> int:
     metavar="N",
     help="Steps in an epoch, if the history counts none. [default: the configuration's steps_per_epoch]",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@json_option
 def import_(runs: tuple[Path, ...], out: Path, as_json: bool, **options: Any) -> int:
     """Import wandb runs (run folders or .wandb files, offline ones too) into a corpus, as rows to train on.
 

@@ -24,6 +24,7 @@ from ..words import count, number
 from . import terminal
 from .job_options import per_step
 from .old_names import method_option
+from .shared_options import json_option
 
 
 @click.command()
@@ -49,7 +50,7 @@ from .old_names import method_option
     metavar="FILE",
     help="Draw the trace, its epochs and the method's scores (PNG, SVG, PDF).",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@json_option
 def detect(
     traces: tuple[str, ...],
     method: str,

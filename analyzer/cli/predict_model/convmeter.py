@@ -19,6 +19,7 @@ from ...plain_json import plain_json
 from .. import terminal
 from ..convmeter_text import blocks_text, prediction_text
 from ..quantities import Count
+from ..shared_options import gpus_option, json_option, prices_option
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -63,10 +64,10 @@ _COUNT = Count(10**12)
 @click.option("--dataset-size", type=_COUNT, metavar="N", help="Images in an epoch; adds its time and cost.")
 @click.option("--epochs", type=_COUNT, metavar="N", help="Epochs in the whole job; adds its time and cost.")
 @click.option("--gpu", metavar="NAME", help="GPU the device is, for memory and cost. [default: by the device's name]")
-@click.option("--gpus", type=_FILE, metavar="FILE", help="TOML file with GPUs of your own.")
-@click.option("--prices", type=_FILE, metavar="FILE", help="Your own price table (CSV) instead of the built-in one.")
+@gpus_option
+@prices_option
 @click.option("--plot", type=_FILE, metavar="FILE", help="Draw throughput by number of devices or by batch (PNG, SVG, PDF).")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@json_option
 def convmeter(
     network: str,
     model: Path,

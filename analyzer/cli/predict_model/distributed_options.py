@@ -19,6 +19,7 @@ from ...backends.distributed.question import Question, learned_times, require_to
 from ...backends.distributed.recipes import RECIPES
 from ...errors import InputError
 from .. import progress
+from ..shared_options import gpus_option
 
 if TYPE_CHECKING:
     from ...backends.distributed.operator_time import OperatorTimes
@@ -89,7 +90,7 @@ _CLUSTER = (
         metavar="NAME",
         help="GPU to predict for (repeatable with --search).",
     ),
-    click.option("--gpus", type=_FILE, metavar="FILE", help="TOML file with GPUs of your own."),
+    gpus_option,
     click.option("--gpus-per-node", type=_COUNT, metavar="N", help="Number of GPUs in a host. [default: 8, or all if fewer]"),
     click.option("--intra", metavar="LINK", help="Link within a host, e.g. 'PCIe 4 x16'. [default: the GPU's own]"),
     click.option("--inter", metavar="LINK", help="Link between hosts, e.g. '4x InfiniBand HDR'. [default: usual for the GPU]"),

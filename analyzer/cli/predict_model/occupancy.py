@@ -19,6 +19,7 @@ from ...plain_json import plain_json
 from .. import progress, terminal
 from ..occupancy_text import prediction_text
 from ..quantities import Count
+from ..shared_options import gpus_option
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -59,7 +60,7 @@ _COUNT = Count(LARGEST_BATCH)
     is_flag=True,
     help="Try all powers of two that fit in memory, and name the smallest batch that fills the GPU.",
 )
-@click.option("--gpus", type=_FILE, metavar="FILE", help="TOML file with GPUs of your own.")
+@gpus_option
 @click.option("--plot", type=_FILE, metavar="FILE", help="Draw occupancy and NVML utilisation by batch (PNG, SVG, PDF).")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON; ratios are 0 to 1.")
 def occupancy(

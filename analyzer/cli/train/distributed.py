@@ -18,6 +18,7 @@ from ...backends.distributed.question import require_torch
 from ...backends.distributed.runs import read_runs
 from ...errors import InputError
 from .. import progress, terminal
+from ..shared_options import gpus_option, json_option, model_out_option
 from ..tables import table
 
 _PATH = click.Path(path_type=Path)
@@ -26,9 +27,9 @@ _PATH = click.Path(path_type=Path)
 @click.command()
 @click.option("--data", type=_PATH, multiple=True, metavar="CSV", help="Measured runs on several GPUs (repeatable).")
 @click.option("--operators", type=_PATH, metavar="PATH", help="Operators from `benchmark operators`, a CSV file or a folder.")
-@click.option("--gpus", type=_PATH, metavar="FILE", help="TOML file with GPUs of your own.")
-@click.option("--out", type=_PATH, required=True, metavar="DIR", help="Folder to write the model to.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@gpus_option
+@model_out_option
+@json_option
 def distributed(data: tuple[Path, ...], operators: Path | None, gpus: Path | None, out: Path, as_json: bool) -> int:
     """Fit the white-box model of distributed training to measured runs, measured operators, or both.
 

@@ -21,6 +21,7 @@ from ...plain_json import plain_json
 from .. import progress, terminal
 from ..choices import one_of_many
 from ..occupancy_text import fitted_text, labels_text
+from ..shared_options import gpus_option, json_option, model_out_option
 
 _PATH = click.Path(path_type=Path)
 
@@ -63,9 +64,9 @@ _PATH = click.Path(path_type=Path)
 )
 @click.option("--labels", type=click.Choice(LABELS), help="Use only rows with these labels, if a table has several kinds.")
 @click.option("--gpu", metavar="NAME", help="GPU it was measured on, if the table does not name it.")
-@click.option("--gpus", type=_PATH, metavar="FILE", help="TOML file with GPUs of your own.")
-@click.option("--out", type=_PATH, required=True, metavar="DIR", help="Folder to write the model to.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@gpus_option
+@model_out_option
+@json_option
 def occupancy(
     data: tuple[Path, ...],
     model: str,
