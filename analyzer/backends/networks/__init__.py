@@ -1,34 +1,27 @@
 """The paper's fourteen CNNs (section IV-A) as torch modules, built for an image size; they answer logits, not softmax.
 
-One file per family. Initial weights are PyTorch's: for the time that a step takes they do not matter.
+Initial weights are PyTorch's: for the time that a step takes they do not matter.
 """
 
 import re
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
+from functools import partial
 from importlib import import_module
 
 from torch import nn
 
 from ...errors import InputError
-from .inception import inception_v3
-from .inception_resnet import inception_resnet_v2
-from .mobilenet import mobilenet_v2
-from .resnet import resnet18, resnet34, resnet50, resnet_small
-from .small import cifar10_cnn, lenet5, mnist_cnn
-from .vgg import vgg11, vgg13, vgg16, vgg19
+from .inception import inception_resnet_v2, inception_v3
+from .plain import cifar10_cnn, lenet5, mnist_cnn, vgg
+from .residual import mobilenet_v2, resnet, resnet_small
 
 NETWORKS: Mapping[str, Callable[..., nn.Module]] = {
-    "VGG19": vgg19,
-    "VGG16": vgg16,
-    "VGG13": vgg13,
-    "VGG11": vgg11,
+    **{f"VGG{depth}": partial(vgg, depth) for depth in (19, 16, 13, 11)},
     "MobileNetV2": mobilenet_v2,
     "InceptionV3": inception_v3,
     "InceptionResNetV2": inception_resnet_v2,
-    "ResNet50": resnet50,
-    "ResNet34": resnet34,
-    "ResNet18": resnet18,
+    **{f"ResNet{depth}": partial(resnet, depth) for depth in (50, 34, 18)},
     "ResNetSmall": resnet_small,
     "LeNet5": lenet5,
     "CIFAR10_CNN": cifar10_cnn,
