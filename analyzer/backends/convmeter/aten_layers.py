@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from .layer import Layer, convolution_kind
+from .metrics import Layer, convolution_kind
 
 _FREE = {
     *("empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided", "_unsafe_view", "_reshape_alias", "device"),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
 from typing import Any
 
 import torch
@@ -16,8 +17,7 @@ from ..module_paths import module_paths
 from ..module_state import named_tensors
 from ..untraceable import why_untraceable
 from .aten_layers import layer_of
-from .layer import Layer, metrics_of_layers
-from .metrics import NetworkMetrics
+from .metrics import Layer, NetworkMetrics, metrics_of_layers
 
 
 def count(network: nn.Module, inputs: tuple[Any, ...], name: str, image_size: int, block: str = "") -> NetworkMetrics:
@@ -150,3 +150,50 @@ def _on_meta(network: nn.Module, inputs: tuple[Any, ...]) -> tuple[dict[str, Ten
         return twins[id(tensor)]
 
     return {name: twin(tensor) for name, tensor in named_tensors(network)}, tree_map_only(Tensor, twin, inputs)
+
+
+def block_path(network: nn.Module, text: str) -> str:
+    """Path of a submodule by its path (``layer2.0``) or by its class and number (``Bottleneck4``, as in section 4.1.2).
+
+    Modules of a class are numbered from 0 in the order of definition.
+
+    Raises:
+        InputError: there is none of this name.
+    """
+    named = block_names(network)
+    names: dict[str, str] = {path: path for path in named} | {name: path for path, name in named.items()}
+    if text not in names:
+        close = get_close_matches(text, names, n=3)
+        hint = f"did you mean {' or '.join(close)}?" if close else "give a path such as layer2.0, or a class and its number"
+        raise InputError(f"{type(network).__name__} has no block {text!r}; {hint}")
+    return names[text]
+
+
+def block_names(network: nn.Module) -> dict[str, str]:
+    """Class and number of every submodule, such as ``Bottleneck4``, by its path."""
+    seen: dict[str, int] = {}
+    named = {}
+    for path, module in network.named_modules():
+        kind = type(module).__name__
+        if path:
+            named[path] = f"{kind}{seen.get(kind, 0)}"
+        seen[kind] = seen.get(kind, 0) + 1
+    return named
+
+
+def top_blocks(network: nn.Module) -> list[str]:
+    """Paths of the blocks that a network is a sequence of (section 4.1.2), in their order.
+
+    These are the network's own parts, and instead of a plain sequence or list what it holds. Subclasses of a sequence are
+    blocks: such as torchvision's convolution with its norm and activation.
+    """
+    return list(_top_blocks(network, ""))
+
+
+def _top_blocks(module: nn.Module, path: str) -> Iterator[str]:
+    for name, child in module.named_children():
+        below = f"{path}{name}"
+        if type(child) in (nn.Sequential, nn.ModuleList):
+            yield from _top_blocks(child, f"{below}.")
+        else:
+            yield below

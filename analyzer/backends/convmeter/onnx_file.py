@@ -11,8 +11,7 @@ from typing import Any, NoReturn
 from ...csv_text import one_line
 from ...errors import InputError
 from ..onnx_model import load_onnx
-from .layer import Layer, convolution_kind, metrics_of_layers
-from .metrics import PER_IMAGE, NetworkMetrics
+from .metrics import PER_IMAGE, Layer, NetworkMetrics, convolution_kind, metrics_of_layers
 
 _FREE = {
     *("Identity", "Dropout", "Cast", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Split", "Slice", "Expand"),

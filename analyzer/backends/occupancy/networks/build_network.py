@@ -10,14 +10,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_map_only
 
 from .....extras import how_to_install
 from ....errors import InputError
-from ...convmeter.find_network import built_without_memory, find_network
-from ...convmeter.torchvision_import import import_torchvision
-from ...distributed.models.user_module import import_factory
+from ...networks.find_network import built_without_memory, find_network, import_torchvision
 from ...untraceable import one_line
+from ...user_factory import import_factory, module_and_inputs, type_and_text
 from ..configuration import Configuration
 from .clip import Clip
 from .known_networks import IMAGE, NETWORKS, SIZES, STEPS, complete
@@ -36,7 +35,7 @@ def build_network(configuration: Configuration, device: str = "meta") -> Built:
     On another device the network has weights and buffers, what it is called with lies on the meta device all the same.
 
     Networks are in evaluation mode and have random weights. Their names are those of NETWORKS, the names that
-    :func:`...convmeter.find_network.find_network` knows, or ``package.module:factory``. Such a factory gives (network, inputs),
+    :func:`...networks.find_network.find_network` knows, or ``package.module:factory``. Such a factory gives (network, inputs),
     or the network alone, which is then called with images; sizes that are given are handed to its parameters of these names
     (``batch``, ``channels``, ``image_size``, ``sequence``, ``hidden``, ``layers``). It runs code of that module: take import
     paths from the user's own files alone.
@@ -86,20 +85,11 @@ def _from_factory(configuration: Configuration) -> tuple[nn.Module, tuple[Any, .
             options[parameter] = given
         elif takes[parameter].default is Parameter.empty:
             options[parameter] = _USUAL[size].usual
-    made: Any = factory(**options)
-    network, inputs = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
-    if not isinstance(network, nn.Module):
-        raise InputError(f"the network {name!r} gives a {type(network).__name__}; its factory must return a torch.nn.Module")
-    if isinstance(inputs, Tensor):
-        inputs = (inputs,)
-    if inputs is None:
-        return network, None
+    network, inputs = module_and_inputs(name, factory(**options))
     for size in IMAGE:
-        if getattr(configuration, size) and size not in takes:
+        if inputs is not None and getattr(configuration, size) and size not in takes:
             raise InputError(f"the factory of {name!r} gives inputs of its own, but no parameter {size}; leave out the {size}")
-    if not isinstance(inputs, (tuple, list)) or not any(isinstance(one, Tensor) and one.dim() for one in tree_leaves(inputs)):
-        raise InputError(f"the network {name!r} gives no tensors to call it with; its factory must return (module, inputs)")
-    return network, tuple(inputs)
+    return network, inputs
 
 
 def _samples(tensor: Tensor, batch: int) -> Tensor:
@@ -116,7 +106,7 @@ def _built(name: str, build: Callable[[], _WithOrWithoutInputs], device: str) ->
     except InputError:
         raise
     except (Exception, SystemExit) as error:  # a user's code may raise anything
-        raise InputError(f"the network {name!r} cannot be built: {type(error).__name__}: {one_line(error)}") from error
+        raise InputError(f"the network {name!r} cannot be built: {type_and_text(error)}") from error
 
 
 def _known(configuration: Configuration, device: str) -> nn.Module:
