@@ -13,9 +13,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from ...errors import InputError
-from ..module_paths import module_paths
-from ..module_state import named_tensors
-from ..untraceable import why_untraceable
+from ..reader.failures import why_untraceable
+from ..reader.running_modules import module_paths, named_tensors
 from .aten_layers import layer_of
 from .metrics import Layer, NetworkMetrics, metrics_of_layers
 

@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from ...errors import InputError
-from ..untraceable import one_line
+from ..reader.failures import one_line
 from .graph import Phase
 from .operator_kinds import flops_of, kind_of
 from .recording import Place, Recording

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from ...errors import InputError
-from ..untraceable import why_untraceable
+from ..reader.failures import why_untraceable
 from . import graph as g
 from .fusion import Traffic, fused_bytes
 from .operator_kinds import kind_of

@@ -19,7 +19,7 @@ from torch.utils._pytree import tree_map_only
 
 from ....extras import how_to_install
 from ...errors import InputError
-from ..untraceable import one_line
+from ..reader.failures import one_line
 from ..user_factory import IMPORT_PATH, import_factory, module_and_inputs, needed_arguments, type_and_text
 from . import NETWORKS, build
 

@@ -19,10 +19,10 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from ....errors import InputError
-from ...untraceable import why_untraceable
-from .aten_operators import hyper_parameters
+from ...reader.failures import why_untraceable
 from .computation_graph import ComputationGraph
 from .graph_builder import Delivery, Elements, GraphBuilder
+from .hyper_parameters import Shaped, hyper_parameters
 from .operator_work import RECURRENT
 from .vocabulary import word_of_aten
 
@@ -57,12 +57,12 @@ def graph_of_module(module: nn.Module, inputs: tuple[Any, ...], name: str, batch
         reading = _Reading(_export(fake, many), SAMPLES, name)
     except Exception:  # what holds for its own inputs need not hold for others
         return graph_as_given(module, inputs, name, batch)
-    operators = len(reading.builder.words)
-    if reading.linear and operators < SAMPLES:
+    operators, linear = len(reading.builder.words), reading.builder.linear
+    if linear and operators < SAMPLES:
         return reading.graph().at_batch(batch)
     given = graph_as_given(module, inputs, name, batch)
     of_each_sample = operators - len(given) >= SAMPLES - batch
-    return reading.graph().at_batch(batch) if reading.linear and not of_each_sample else given
+    return reading.graph().at_batch(batch) if linear and not of_each_sample else given
 
 
 def graph_as_given(module: nn.Module, inputs: tuple[Any, ...], name: str, batch: int) -> ComputationGraph:
@@ -167,22 +167,18 @@ class _Reading:
         batch: samples of the export.
         name: of the network.
         every_reached: whether all that the input reaches grows with the batch, rather than what ``batch`` divides.
-
-    Attributes:
-        linear: whether what grows with the batch does so in proportion.
     """
 
     def __init__(self, program: torch.export.ExportedProgram, batch: int, name: str, every_reached: bool = False) -> None:
-        self.batch, self.name, self.every_reached = batch, name, every_reached
-        self.builder = GraphBuilder()
+        self.name = name
+        self.builder = GraphBuilder(batch, every_reached)
         self.memories: dict[int, _Memory] = {}
-        self.linear = True
         self.weight_elements = 0.0
         self._take_all(program.graph_module, set(program.graph_signature.user_inputs))
 
     def graph(self) -> ComputationGraph:
         """What was read."""
-        return self.builder.graph(self.name, self.batch, self.weight_elements)
+        return self.builder.graph(self.name, self.weight_elements)
 
     def _take_all(self, module: fx.GraphModule, inputs: set[str]) -> None:
         for node in module.graph.nodes:
@@ -230,33 +226,23 @@ class _Reading:
         word = word_of_aten(_name(node))
         if word in ("linear", "matmul") and _name(node) != "linear":  # by what is multiplied, however it is called
             word = "linear" if any(memory.weight for memory in memories) else "matmul"
-        hyper = hyper_parameters(word, arguments, answers[0])
-        if any(value and value % self.batch == 0 for value in hyper.values()):
-            self.linear = False
+        hyper = hyper_parameters(word, _multiplied_first(arguments), _shaped(answers[0]), arguments)
         read, weights, deliveries = Elements(), 0.0, []
         for tensor, memory in zip(given, memories, strict=True):
             if memory.weight:
                 weights += _distinct(tensor)
                 continue
-            elements = self._elements(tensor, memory.of_the_input)
+            elements = self.builder.elements(_distinct(tensor), memory.of_the_input)
             read += elements
             if memory.writer is not None:
                 deliveries.append(Delivery(memory.writer, _moved(tensor, memory.written), elements))
         written = Elements()
         for tensor in answers[:1] if word in RECURRENT else answers:
-            written += self._elements(tensor, of_the_input)
+            written += self.builder.elements(_distinct(tensor), of_the_input)
         floating = answers[0].dtype.is_floating_point
         here = self.builder.add(word, _name(node), hyper, read, written, weights, floating, deliveries)
         for tensor in answers:
             self.memories[_place(tensor)] = _Memory(here, tensor, False, of_the_input)
-
-    def _elements(self, tensor: Tensor, of_the_input: bool) -> Elements:
-        elements = _distinct(tensor)
-        if self.every_reached:
-            return Elements(elements, 0.0 if of_the_input else elements)
-        if elements and elements % self.batch**2 == 0:
-            self.linear = False
-        return Elements(elements, elements if elements % self.batch else 0.0)
 
 
 def _name(node: fx.Node) -> str:
@@ -290,6 +276,17 @@ def _arguments(node: fx.Node) -> dict[str, Any]:
     names = [one.name for one in schema.arguments] if schema is not None else []
     values = fx.node.map_arg((node.args, node.kwargs), lambda one: one.meta.get("val"))
     return dict(zip(names, values[0], strict=False)) | dict(values[1])
+
+
+def _multiplied_first(arguments: dict[str, Any]) -> list[Shaped]:
+    """The tensors of an operator in their order, but for what a product adds: it comes after what is multiplied."""
+    tensors = [one for one in tree_leaves(list(arguments.values())) if isinstance(one, Tensor)]
+    multiplied = arguments.get("mat1", arguments.get("batch1"))
+    return [_shaped(one) for one in (tensors if multiplied is None else [multiplied, *tensors])]
+
+
+def _shaped(tensor: Tensor) -> Shaped:
+    return Shaped(tuple(tensor.shape), tensor.is_contiguous())
 
 
 def _is_view(node: fx.Node, given: list[Tensor], answers: list[Tensor]) -> bool:

@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_map_only
 from .....extras import how_to_install
 from ....errors import InputError
 from ...networks.find_network import built_without_memory, find_network, import_torchvision
-from ...untraceable import one_line
+from ...reader.failures import one_line
 from ...user_factory import import_factory, module_and_inputs, type_and_text
 from ..configuration import Configuration
 from .clip import Clip

@@ -18,7 +18,7 @@ from epochcast.analyzer.backends.occupancy.configuration import Configuration  #
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import HYPER_PARAMETERS, ComputationGraph  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph.from_module import graph_of_module  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph.from_onnx import graph_of_onnx  # noqa: E402
-from epochcast.analyzer.backends.occupancy.graph.onnx_values import laid_out, reshaped  # noqa: E402
+from epochcast.analyzer.backends.reader.onnx_values import laid_out, reshaped  # noqa: E402
 
 
 class Convolutional(nn.Module):
