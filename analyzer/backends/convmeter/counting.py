@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -13,10 +14,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from ...errors import InputError
+from ..reader.aten_operators import moving_kind_of, name_of
 from ..reader.failures import why_untraceable
-from ..reader.running_modules import module_paths, named_tensors
-from .aten_layers import layer_of
-from .metrics import Layer, NetworkMetrics, metrics_of_layers
+from ..reader.running_modules import module_paths, named_tensors, storage_of
+from .metrics import Layer, NetworkMetrics, convolution_kind, metrics_of_layers
+
+_PRODUCTS = {"mm": 0, "bmm": 0, "mv": 0, "addmm": 1, "baddbmm": 1, "addbmm": 1}
+"""Matrix products, and the position of their first factor."""
 
 
 def count(network: nn.Module, inputs: tuple[Any, ...], name: str, image_size: int, block: str = "") -> NetworkMetrics:
@@ -78,7 +82,7 @@ class _Calls(TorchDispatchMode):
             self._activations.update((id(tensor), tensor) for tensor in answered)
         else:
             self._made_of_weights += answered
-        layer = layer_of(operator, args, given, answered)
+        layer = _layer_of(operator, args, given, answered)
         if layer is not None:
             for path in dict.fromkeys(self.path):
                 self.layers[path].append(layer)
@@ -91,6 +95,48 @@ class _Calls(TorchDispatchMode):
         if id(tensor) not in self._constants:
             self._constants[id(tensor)] = (tensor, torch.empty_like(tensor, device="meta"))
         return self._constants[id(tensor)][1]
+
+
+def _layer_of(operator: Any, arguments: Sequence[Any], given: Sequence[Tensor], answered: Sequence[Tensor]) -> Layer | None:
+    """The layer that a call is; None for views and allocations, which cost nothing.
+
+    Args:
+        operator: ``OpOverload`` that was called.
+        arguments: positional arguments.
+        given: the activations among the arguments, that is, what follows from the network's inputs.
+        answered: tensors that came out.
+    """
+    name, kind = name_of(operator), moving_kind_of(operator)
+    if kind is None or not answered:
+        return None
+    read = sum(tensor.numel() for tensor in given)
+    # Statistics of normalisations and indices of poolings come after the answer.
+    written = answered[0].numel() if kind in ("normalisation", "pooling") else sum(tensor.numel() for tensor in answered)
+    if given and name in ("convolution", "_convolution"):
+        return _convolution(arguments, written)
+    if given and name in _PRODUCTS:
+        return _product(arguments[_PRODUCTS[name] :][:2], given, read, written)
+    # What is made of weights alone, such as a standardised kernel, is made once however large the batch.
+    return Layer(kind, 0.0, read, written if given else 0)
+
+
+def _convolution(arguments: Sequence[Any], written: int) -> Layer:
+    image, weight = arguments[:2]
+    transposed, groups = bool(arguments[6]), int(arguments[8])
+    # A transposed convolution multiplies each input with its kernel instead of gathering each output from one.
+    flops = 2.0 * (image.numel() if transposed else written) * math.prod(weight.shape[1:])
+    kind = convolution_kind(math.prod(weight.shape[2:]), groups, image.shape[1] // groups)
+    return Layer(kind, flops, image.numel(), written, flops / (2 * written), storage_of(weight), weight.numel())
+
+
+def _product(factors: Sequence[Tensor], given: Sequence[Tensor], read: int, written: int) -> Layer:
+    products = factors[0].shape[-1]
+    flops = 2.0 * products * written
+    activations = {id(tensor) for tensor in given}
+    weight = next((factor for factor in factors if id(factor) not in activations), None)
+    if weight is None:
+        return Layer("attention", flops, read, written, products)
+    return Layer("linear", flops, read, written, products, storage_of(weight), weight.numel())
 
 
 class _Pass:

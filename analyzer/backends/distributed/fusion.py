@@ -10,7 +10,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .graph import Kind, Phase
+from ..reader.aten_operators import Kind
+from .graph import Phase
 
 _CHAINS: frozenset[Kind] = frozenset({"elementwise", "softmax"})
 

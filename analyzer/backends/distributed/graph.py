@@ -12,19 +12,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-Kind = Literal[
-    "matmul",  # mm, addmm, bmm, baddbmm: forward, dgrad and wgrad alike
-    "attention",  # fused scaled dot product attention
-    "convolution",
-    "normalisation",  # layer, RMS, batch and group norm
-    "softmax",  # softmax and log-softmax
-    "embedding",  # gather, and its scattered gradient
-    "loss",
-    "elementwise",  # one pass over memory: add, mul, gelu, dropout, cast
-    "reduction",
-    "copy",  # clone, cat, index: bytes moved and nothing computed
-    "communication",  # what tensor parallelism must exchange at this place
-]
+from ..reader.aten_operators import Kind
+
 Phase = Literal["forward", "backward"]
 
 DTYPE_BYTES = {

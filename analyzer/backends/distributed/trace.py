@@ -12,13 +12,14 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from ...errors import InputError
+from ..reader.aten_operators import Kind, kind_of
 from ..reader.failures import why_untraceable
+from ..reader.running_modules import storage_of
 from . import graph as g
 from .fusion import Traffic, fused_bytes
-from .operator_kinds import kind_of
 from .precision import Precision
 from .recording import Place, Recording, record
-from .replay import Event, Replay, in_core, storage_of
+from .replay import Event, Replay, in_core
 
 
 def trace(
@@ -86,7 +87,7 @@ def _graph(
     events = replay.events.events
     traffic = [
         Traffic(
-            cast("g.Kind", kind_of(event.operator)),
+            cast("Kind", kind_of(event.operator)),
             event.phase,
             tuple(zip(map(storage_of, event.inputs), _read(event), strict=True)),
             tuple((storage_of(tensor), _spec(tensor).bytes) for tensor in event.outputs),

@@ -46,3 +46,8 @@ def named_tensors(root: nn.Module) -> Iterator[tuple[str, Tensor]]:
         for name, tensor in chain(module._parameters.items(), module._buffers.items()):
             if tensor is not None:
                 yield f"{path}.{name}" if path else name, tensor
+
+
+def storage_of(tensor: Tensor) -> int:
+    """What two tensors have in common that show the same memory."""
+    return int(tensor.untyped_storage()._cdata)

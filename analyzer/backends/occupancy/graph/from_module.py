@@ -20,6 +20,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from ....errors import InputError
 from ...reader.failures import why_untraceable
+from ...reader.running_modules import storage_of
 from .computation_graph import ComputationGraph
 from .graph_builder import Delivery, Elements, GraphBuilder
 from .hyper_parameters import Shaped, hyper_parameters
@@ -186,9 +187,9 @@ class _Reading:
                 self._call(node, module)
             elif node.op in ("placeholder", "get_attr"):
                 for tensor in _answers(node):
-                    if _place(tensor) not in self.memories:
+                    if storage_of(tensor) not in self.memories:
                         weight = node.name not in inputs
-                        self.memories[_place(tensor)] = _Memory(None, tensor, weight, not weight)
+                        self.memories[storage_of(tensor)] = _Memory(None, tensor, weight, not weight)
                         self.weight_elements += _distinct(tensor) if weight else 0.0
 
     def _call(self, node: fx.Node, module: fx.GraphModule) -> None:
@@ -208,7 +209,7 @@ class _Reading:
             raise InputError(f"the sizes that {_name(node)} answers in {self.name} depend on values; take it out of forward")
         given = [tensor for one in node.all_input_nodes for tensor in _answers(one)]
         if _name(node) in _IDLE or self._lies_so(_name(node), given):
-            self.memories[_place(answers[0])] = self.memories[_place(given[0])]
+            self.memories[storage_of(answers[0])] = self.memories[storage_of(given[0])]
         elif not _is_view(node, given, answers):
             self._operator(node, given, answers)
 
@@ -216,11 +217,11 @@ class _Reading:
         """Whether this puts heads of attention side by side: on GPUs they lie so, whatever layout the export thinks of."""
         if name not in ("reshape", "flatten", "contiguous", "clone") or given[0].is_contiguous():
             return False
-        writer = self.memories[_place(given[0])].writer
+        writer = self.memories[storage_of(given[0])].writer
         return writer is not None and self.builder.words[writer] == "attention"
 
     def _operator(self, node: fx.Node, given: list[Tensor], answers: list[Tensor]) -> None:
-        memories = [self.memories[_place(tensor)] for tensor in given]
+        memories = [self.memories[storage_of(tensor)] for tensor in given]
         of_the_input = any(memory.of_the_input for memory in memories)
         arguments = _arguments(node)
         word = word_of_aten(_name(node))
@@ -242,7 +243,7 @@ class _Reading:
         floating = answers[0].dtype.is_floating_point
         here = self.builder.add(word, _name(node), hyper, read, written, weights, floating, deliveries)
         for tensor in answers:
-            self.memories[_place(tensor)] = _Memory(here, tensor, False, of_the_input)
+            self.memories[storage_of(tensor)] = _Memory(here, tensor, False, of_the_input)
 
 
 def _name(node: fx.Node) -> str:
@@ -294,13 +295,8 @@ def _is_view(node: fx.Node, given: list[Tensor], answers: list[Tensor]) -> bool:
     schema = getattr(node.target, "_schema", None)
     if schema is not None and schema.is_mutable:
         return False
-    places = {_place(tensor) for tensor in given}
-    return bool(places) and all(_place(tensor) in places for tensor in answers)
-
-
-def _place(tensor: Tensor) -> int:
-    """Of its memory: the same for all views of it."""
-    return int(tensor.untyped_storage()._cdata)
+    places = {storage_of(tensor) for tensor in given}
+    return bool(places) and all(storage_of(tensor) in places for tensor in answers)
 
 
 def _distinct(tensor: Tensor) -> float:
