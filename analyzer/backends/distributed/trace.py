@@ -16,7 +16,6 @@ from ..reader.aten_operators import Kind, kind_of
 from ..reader.failures import why_untraceable
 from ..reader.running_modules import storage_of
 from . import graph as g
-from .fusion import Traffic, fused_bytes
 from .precision import Precision
 from .recording import Place, Recording, record
 from .replay import Event, Replay, in_core
@@ -86,7 +85,7 @@ def _graph(
 ) -> g.Graph:
     events = replay.events.events
     traffic = [
-        Traffic(
+        g.Traffic(
             cast("Kind", kind_of(event.operator)),
             event.phase,
             tuple(zip(map(storage_of, event.inputs), _read(event), strict=True)),
@@ -99,7 +98,7 @@ def _graph(
     names = _block_names(paths, container)
     places = _places(paths, names)
     operators: dict[str, list[g.Operator]] = defaultdict(list)
-    for event, one, fused in zip(events, traffic, fused_bytes(traffic), strict=True):
+    for event, one, fused in zip(events, traffic, g.fused_bytes(traffic), strict=True):
         operators[places[event.call]].append(
             g.Operator(
                 name=_name(event.operator),
