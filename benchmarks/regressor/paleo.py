@@ -13,10 +13,9 @@ import torch
 from numpy.typing import NDArray
 
 from epochcast.analyzer.backends.networks import NETWORKS, build
-from epochcast.analyzer.backends.paleo.layer import Layer
-from epochcast.analyzer.backends.paleo.layers import layers_of
-from epochcast.analyzer.backends.paleo.step_time import (
+from epochcast.analyzer.backends.paleo import (
     PERCENT_OF_PEAK,
+    Layer,
     fit_percent_of_peak,
     predict_forward_seconds,
     predict_step_seconds,
@@ -28,6 +27,7 @@ from epochcast.regressor.recipes import RECIPES
 from epochcast.regressor.scoring import score
 
 from .latency_only import DATA as PROFET_DATA
+from .paleo_layers import layers_of
 from .public_pairs import DATA, SEED, PublicPairs, header, line, options, report
 
 Floats = NDArray[np.float64]

@@ -15,18 +15,38 @@ from torch.utils._pytree import tree_map_only
 from .....extras import how_to_install
 from ....errors import InputError
 from ...networks.find_network import built_without_memory, find_network, import_torchvision
+from ...networks.plain import lenet5
 from ...reader.failures import one_line
 from ...user_factory import import_factory, module_and_inputs, type_and_text
 from ..configuration import Configuration
-from .clip import Clip
 from .known_networks import IMAGE, NETWORKS, SIZES, STEPS, complete
-from .lenet import lenet
 
 Built = tuple[nn.Module, tuple[Any, ...]]
 _WithOrWithoutInputs = tuple[nn.Module, tuple[Any, ...] | None]
 
+_SMALLEST_LENET = 16
+"""Pixels: below, two convolutions and two poolings leave nothing."""
+
 _USUAL = {**STEPS, **IMAGE}
 """What a factory is called with that must have a size, where none is given."""
+
+
+class Clip(nn.Module):
+    """CLIP as the paper runs it: both towers in one step, one after the other, without the product of their answers.
+
+    Args:
+        image_tower: of timm, takes an image, answers features.
+        text_tower: of transformers with its default configuration, takes tokens, answers an object with ``last_hidden_state``.
+    """
+
+    def __init__(self, image_tower: nn.Module, text_tower: nn.Module) -> None:
+        super().__init__()
+        self.image = image_tower
+        self.text = text_tower
+
+    def forward(self, image: Tensor, tokens: Tensor) -> tuple[Any, Any]:
+        """Features of images (batch, channels, side, side) and of tokens (batch, sequence)."""
+        return self.image(image), self.text(tokens).last_hidden_state
 
 
 def build_network(configuration: Configuration, device: str = "meta") -> Built:
@@ -127,7 +147,7 @@ def _builder(configuration: Configuration) -> Callable[[], tuple[nn.Module, None
     """What builds a network of NETWORKS; its libraries are imported when it is called."""
     name, network = configuration.network, NETWORKS[configuration.network]
     builders: dict[str, Callable[[], nn.Module]] = {
-        "": lambda: lenet(configuration.image_size),
+        "": lambda: _lenet(configuration.image_size),
         "torch": lambda: _recurrent(configuration),
         "torchvision": lambda: import_torchvision().models.get_model(name, weights=None),
         "timm": lambda: _timm(name, configuration.image_size),
@@ -135,6 +155,12 @@ def _builder(configuration: Configuration) -> Callable[[], tuple[nn.Module, None
         "timm and transformers": lambda: _clip(network.tower, configuration.image_size),
     }
     return lambda: (builders[network.library](), None)
+
+
+def _lenet(image_size: int) -> nn.Module:
+    if image_size < _SMALLEST_LENET:
+        raise InputError(f"lenet cannot have image size {image_size}; give {_SMALLEST_LENET} or more")
+    return lenet5(image_size, classes=10)
 
 
 def _recurrent(configuration: Configuration) -> nn.Module:

@@ -6,9 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph, join
+from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph, join, read_graph, write_graph
 from epochcast.analyzer.backends.occupancy.graph.graph_builder import Delivery, Elements, GraphBuilder
-from epochcast.analyzer.backends.occupancy.graph.graph_file import read_graph, write_graph
 from epochcast.analyzer.backends.occupancy.graph.vocabulary import VOCABULARY, word_of_aten, word_of_onnx
 from epochcast.analyzer.errors import InputError
 
