@@ -99,15 +99,16 @@ def _layer(path: str, operator: OnnxOperator) -> Layer | None:
     if operator.shapes[0] is None:
         raise InputError(f"the size of what {kind} answers in {path!r} depends on values; export it for a fixed image size")
     read, written = sum(one.size for one in images), math.prod(operator.shapes[0])
+    factors = [one for one in operator.given if one is not None][:2]
     if kind in ("Conv", "ConvTranspose"):
-        return _convolution(operator, written)
+        return _convolution(operator, factors, written)
     if kind in ("MatMul", "Gemm"):
-        return _product(operator, read, written)
+        return _product(operator, factors, read, written)
     return Layer(_KINDS.get(kind, "elementwise"), 0.0, read, written)
 
 
-def _convolution(operator: OnnxOperator, written: int) -> Layer:
-    image, weight = operator.tensors[:2]
+def _convolution(operator: OnnxOperator, factors: Sequence[Value], written: int) -> Layer:
+    image, weight = factors
     groups = int(operator.attributes.get("group", 1))
     made = image.size if operator.call.operator == "ConvTranspose" else written
     flops = 2.0 * made * math.prod(weight.shape[1:])
@@ -115,18 +116,18 @@ def _convolution(operator: OnnxOperator, written: int) -> Layer:
     return Layer(kind, flops, image.size, written, flops / (2 * written), operator.call.inputs[1], weight.size)
 
 
-def _product(operator: OnnxOperator, read: int, written: int) -> Layer:
-    factors: list[tuple[str, Value]] = list(zip(operator.call.inputs, operator.tensors, strict=False))[:2]
-    products = factors[0][1].shape[0 if operator.attributes.get("transA") else -1]
+def _product(operator: OnnxOperator, factors: Sequence[Value], read: int, written: int) -> Layer:
+    products = factors[0].shape[0 if operator.attributes.get("transA") else -1]
     flops = 2.0 * products * written
-    weight = next((factor for factor in factors if not factor[1].of_the_input), None)
-    if weight is None:
+    constants = [(name, one) for name, one in zip(operator.call.inputs, factors, strict=False) if not one.of_the_input]
+    if not constants:
         return Layer("attention", flops, read, written, products)
-    return Layer("linear", flops, read, written, products, weight[0], weight[1].size)
+    name, weight = constants[0]
+    return Layer("linear", flops, read, written, products, name, weight.size)
 
 
 def _set_sizes(path: str, graph: Any, weights: set[str], image_size: int) -> int:
-    """Set the open axes of the inputs, forget what was inferred without them, and tell the batch."""
+    """Set the open axes of the inputs, and tell the batch."""
     images = [one.type.tensor_type.shape.dim for one in graph.input if one.name not in weights]
     if not images or not len(images[0]):
         raise InputError(f"{path!r} takes no tensor; give the file of a network for images")
@@ -140,7 +141,4 @@ def _set_sizes(path: str, graph: Any, weights: set[str], image_size: int) -> int
             f"{path!r} is exported for images of {' x '.join(map(str, wanted))} pixels, not {image_size}; "
             "give that image size, or export it with open axes"
         )
-    del graph.value_info[:]
-    for one in graph.output:
-        one.type.tensor_type.ClearField("shape")
     return int(images[0][0].dim_value)
