@@ -92,6 +92,16 @@ def test_the_same_graph(network: nn.Module, inputs: Any, sizes: dict[str, int], 
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_equal_biases_that_an_export_keeps_once(tmp_path: Path) -> None:
+    network, tokens = nn.Sequential(nn.Linear(8, 16), nn.Linear(16, 16)), torch.zeros(2, 5, 8)
+    for layer in network:
+        nn.init.zeros_(layer.bias)
+    torch.onnx.export(network, (tokens,), str(tmp_path / "net.onnx"), dynamo=False)
+    from_file = graph_of_onnx(tmp_path / "net.onnx", Configuration("net.onnx", 2))
+    assert from_file.words == graph_of_module(network, (tokens,), "net", 2).words == ("linear", "linear")
+
+
+@pytest.mark.filterwarnings("ignore")
 def test_a_recurrent_network_but_for_its_second_state(tmp_path: Path) -> None:
     from_file, from_torch = both(nn.LSTM(8, 16, batch_first=True), torch.zeros(2, 5, 8), tmp_path, 3)
     assert Counter(from_torch.words) - Counter(from_file.words) == {"create": 1}  # one tensor of zeros is both states
