@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
@@ -17,7 +16,7 @@ from ...errors import InputError
 from ..reader.aten_operators import moving_kind_of, name_of
 from ..reader.failures import why_untraceable
 from ..reader.running_modules import module_paths, named_tensors, storage_of
-from .metrics import Layer, NetworkMetrics, convolution_kind, metrics_of_layers
+from .metrics import Layer, NetworkMetrics, convolution, matrix_product, metrics_of_layers
 
 _PRODUCTS = {"mm": 0, "bmm": 0, "mv": 0, "addmm": 1, "baddbmm": 1, "addbmm": 1}
 """Matrix products, and the position of their first factor."""
@@ -113,30 +112,20 @@ def _layer_of(operator: Any, arguments: Sequence[Any], given: Sequence[Tensor], 
     # Statistics of normalisations and indices of poolings come after the answer.
     written = answered[0].numel() if kind in ("normalisation", "pooling") else sum(tensor.numel() for tensor in answered)
     if given and name in ("convolution", "_convolution"):
-        return _convolution(arguments, written)
+        image, weight, transposed, groups = arguments[0], arguments[1], arguments[6], arguments[8]
+        return convolution(image.shape, weight.shape, written, groups, transposed, storage_of(weight))
     if given and name in _PRODUCTS:
         return _product(arguments[_PRODUCTS[name] :][:2], given, read, written)
     # What is made of weights alone, such as a standardised kernel, is made once however large the batch.
     return Layer(kind, 0.0, read, written if given else 0)
 
 
-def _convolution(arguments: Sequence[Any], written: int) -> Layer:
-    image, weight = arguments[:2]
-    transposed, groups = bool(arguments[6]), int(arguments[8])
-    # A transposed convolution multiplies each input with its kernel instead of gathering each output from one.
-    flops = 2.0 * (image.numel() if transposed else written) * math.prod(weight.shape[1:])
-    kind = convolution_kind(math.prod(weight.shape[2:]), groups, image.shape[1] // groups)
-    return Layer(kind, flops, image.numel(), written, flops / (2 * written), storage_of(weight), weight.numel())
-
-
 def _product(factors: Sequence[Tensor], given: Sequence[Tensor], read: int, written: int) -> Layer:
-    products = factors[0].shape[-1]
-    flops = 2.0 * products * written
     activations = {id(tensor) for tensor in given}
     weight = next((factor for factor in factors if id(factor) not in activations), None)
     if weight is None:
-        return Layer("attention", flops, read, written, products)
-    return Layer("linear", flops, read, written, products, storage_of(weight), weight.numel())
+        return matrix_product(factors[0].shape[-1], read, written)
+    return matrix_product(factors[0].shape[-1], read, written, storage_of(weight), weight.numel())
 
 
 class _Pass:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -83,11 +84,24 @@ class Layer:
     weight_elements: int = 0
 
 
-def convolution_kind(kernel_elements: int, groups: int, channels_per_group: int) -> str:
-    """Kind of a convolution by the positions of its kernel, its groups and the input channels in each of them."""
+def convolution(
+    image: Sequence[int], kernel: Sequence[int], written: int, groups: int, transposed: bool, weight: Hashable
+) -> Layer:
+    """A convolution, by the shapes of what it reads and of its kernel and the elements that it writes."""
+    read, channels = math.prod(image), image[1] // groups
+    # A transposed convolution multiplies each input with its kernel instead of gathering each output from one.
+    flops = 2.0 * (read if transposed else written) * math.prod(kernel[1:])
     if groups > 1:
-        return "depthwise" if channels_per_group <= DEPTHWISE else "grouped"
-    return "pointwise" if kernel_elements == 1 else "spatial"
+        kind = "depthwise" if channels <= DEPTHWISE else "grouped"
+    else:
+        kind = "pointwise" if math.prod(kernel[2:]) == 1 else "spatial"
+    return Layer(kind, flops, read, written, flops / (2 * written), weight, math.prod(kernel))
+
+
+def matrix_product(products: int, read: int, written: int, weight: Hashable = None, weight_elements: int = 0) -> Layer:
+    """A dense layer by what it adds up for each element written; of two activations where it has no weight."""
+    kind = "attention" if weight is None else "linear"
+    return Layer(kind, 2.0 * products * written, read, written, products, weight, weight_elements)
 
 
 def metrics_of_layers(layers: Iterable[Layer]) -> dict[str, float]:

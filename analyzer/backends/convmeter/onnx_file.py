@@ -11,7 +11,7 @@ from ...errors import InputError
 from ..reader.onnx_graph import OnnxGraph, OnnxOperator
 from ..reader.onnx_model import load_onnx
 from ..reader.onnx_values import FLOATS, SHAPED, Value
-from .metrics import PER_IMAGE, Layer, NetworkMetrics, convolution_kind, metrics_of_layers
+from .metrics import PER_IMAGE, Layer, NetworkMetrics, convolution, matrix_product, metrics_of_layers
 
 _KINDS = {
     **dict.fromkeys(
@@ -101,29 +101,21 @@ def _layer(path: str, operator: OnnxOperator) -> Layer | None:
     read, written = sum(one.size for one in images), math.prod(operator.shapes[0])
     factors = [one for one in operator.given if one is not None][:2]
     if kind in ("Conv", "ConvTranspose"):
-        return _convolution(operator, factors, written)
+        image, weight = factors
+        groups = int(operator.attributes.get("group", 1))
+        return convolution(image.shape, weight.shape, written, groups, kind == "ConvTranspose", operator.call.inputs[1])
     if kind in ("MatMul", "Gemm"):
         return _product(operator, factors, read, written)
     return Layer(_KINDS.get(kind, "elementwise"), 0.0, read, written)
 
 
-def _convolution(operator: OnnxOperator, factors: Sequence[Value], written: int) -> Layer:
-    image, weight = factors
-    groups = int(operator.attributes.get("group", 1))
-    made = image.size if operator.call.operator == "ConvTranspose" else written
-    flops = 2.0 * made * math.prod(weight.shape[1:])
-    kind = convolution_kind(math.prod(weight.shape[2:]), groups, image.shape[1] // groups)
-    return Layer(kind, flops, image.size, written, flops / (2 * written), operator.call.inputs[1], weight.size)
-
-
 def _product(operator: OnnxOperator, factors: Sequence[Value], read: int, written: int) -> Layer:
     products = factors[0].shape[0 if operator.attributes.get("transA") else -1]
-    flops = 2.0 * products * written
     constants = [(name, one) for name, one in zip(operator.call.inputs, factors, strict=False) if not one.of_the_input]
     if not constants:
-        return Layer("attention", flops, read, written, products)
+        return matrix_product(products, read, written)
     name, weight = constants[0]
-    return Layer("linear", flops, read, written, products, name, weight.size)
+    return matrix_product(products, read, written, name, weight.size)
 
 
 def _set_sizes(path: str, graph: Any, weights: set[str], image_size: int) -> int:
