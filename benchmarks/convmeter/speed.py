@@ -16,10 +16,10 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from epochcast.analyzer.backends.convmeter.counting import count
-from epochcast.analyzer.backends.convmeter.find_network import find_network
 from epochcast.analyzer.backends.convmeter.known_metrics import known_metrics
 from epochcast.analyzer.backends.convmeter.points import read_points
 from epochcast.analyzer.backends.convmeter.predictor import Predictor
+from epochcast.analyzer.backends.networks.find_network import find_network
 
 from .public_tables import markdown_table, points_of, write_part
 

@@ -14,9 +14,8 @@ from typing import TypeVar
 import numpy as np
 
 from epochcast.analyzer.backends.occupancy.configuration import Configuration
-from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph
+from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph, read_graph, write_graph
 from epochcast.analyzer.backends.occupancy.graph.from_module import graph_as_given, graph_of_module
-from epochcast.analyzer.backends.occupancy.graph.graph_file import read_graph, write_graph
 from epochcast.analyzer.backends.occupancy.graph.operator_work import PRODUCTS, RECURRENT
 from epochcast.analyzer.backends.occupancy.networks import NETWORKS, complete
 from epochcast.analyzer.backends.occupancy.networks.build_network import build_network

@@ -12,15 +12,14 @@ import torch
 from numpy.typing import NDArray
 
 from epochcast.analyzer.backends.networks import NETWORKS, build
-from epochcast.analyzer.backends.paleo.layer import Layer
-from epochcast.analyzer.backends.paleo.layers import layers_of
-from epochcast.analyzer.backends.paleo.step_time import PERCENT_OF_PEAK, predict_forward_seconds, predict_step_seconds
+from epochcast.analyzer.backends.paleo import PERCENT_OF_PEAK, Layer, predict_forward_seconds, predict_step_seconds
 from epochcast.regressor import Gpu, load_catalog, load_corpus
 from epochcast.regressor.pairs import source_seconds
 from epochcast.regressor.recipes import RECIPES
 from epochcast.regressor.scoring import Scores, score
 
 from ..page import REGRESSOR, markdown_table, options, publish
+from .paleo_layers import layers_of
 from .public_pairs import PROFET, PublicPairs
 
 PROTOCOLS = ("P2", "P3", "P4")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ....errors import InputError
-from ...failure_reason import failure_reason
+from ...reader.failures import failure_reason
 from ..configuration import Configuration
 from .points_file import KernelsFile, Measured, points_file
 

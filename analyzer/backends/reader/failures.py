@@ -1,12 +1,17 @@
-"""Why a module did not run without values: one sentence with the place in the user's code and what to do."""
+"""Why a network could not be run: without values in one sentence, when many are measured in a few words."""
 
 from __future__ import annotations
 
+import re
 import traceback
 from pathlib import Path
 
-_HERE = Path(__file__).parent
-_TRACERS = {_HERE, _HERE / "distributed", _HERE / "convmeter", _HERE / "occupancy" / "graph"}
+import torch
+
+from ...errors import InputError
+
+_BACKENDS = Path(__file__).parents[1]
+_TRACERS = {_BACKENDS / folder for folder in ("reader", "distributed", "convmeter", "occupancy/graph")}
 
 _NEEDS_VALUES = ("meta tensors", "_local_scalar_dense", "item()", "Meta", "numpy", "nonzero", "data-dependent")
 
@@ -38,3 +43,15 @@ def _remedy(error: Exception, found: bool, otherwise: str) -> str:
     if isinstance(error, TypeError) and not found:
         return "forward is called with the example inputs in order; wrap a module that takes them by name"
     return otherwise
+
+
+def failure_reason(error: Exception) -> str:
+    """A few words that are alike for failures alike, whatever a user's network raises: what is measured in bulk counts them."""
+    if isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error):
+        return "out of memory"
+    text = " ".join(str(error).split())
+    if isinstance(error, InputError):
+        return text
+    if isinstance(error, RuntimeError | ValueError):  # torch's, who goes on with sizes that differ from item to item
+        return re.split(r"[.,;:(]", text)[0][:100] or type(error).__name__
+    return f"{type(error).__name__}: {text}"[:100]

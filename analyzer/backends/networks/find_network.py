@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
-from inspect import Parameter, signature
+from importlib import import_module
+from inspect import signature
+from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_map_only
 
 from ....extras import how_to_install
 from ...errors import InputError
-from .. import networks
-from ..distributed.models.user_module import import_factory
-from ..untraceable import one_line
-from .torchvision_import import import_torchvision
-
-_IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+from ..reader.failures import one_line
+from ..user_factory import IMPORT_PATH, import_factory, module_and_inputs, needed_arguments, type_and_text
+from . import NETWORKS, build
 
 _LIBRARIES = ("torchvision", "timm")
+
+_MISSING = re.compile(r"operator (torchvision::\w+) does not exist")
+_declared: list[Any] = []
 
 LARGEST_IMAGE = 2**16
 """Pixels of a side; sizes of tensors overflow with many more."""
@@ -40,7 +43,7 @@ def find_network(text: str, image_size: int, device: str = "meta") -> tuple[nn.M
     """Build a network, and what it is called with for one image.
 
     Args:
-        text: ``torchvision:NAME``, ``timm:NAME``, or the name alone, which is looked up in :data:`..networks.NETWORKS`,
+        text: ``torchvision:NAME``, ``timm:NAME``, or the name alone, which is looked up in :data:`.NETWORKS`,
             torchvision (classification) and timm, in this order; or ``package.module:factory``. A factory gives the network, or
             (network, inputs), of which the first sample is taken; it may have parameters ``image_size`` and ``batch``. It runs
             code of that module: take import paths from the user's own files alone.
@@ -61,48 +64,19 @@ def find_network(text: str, image_size: int, device: str = "meta") -> tuple[nn.M
     return network.to(device), tree_map_only(Tensor, lambda one: one.to(device), inputs)
 
 
-def block_path(network: nn.Module, text: str) -> str:
-    """Path of a submodule by its path (``layer2.0``) or by its class and number (``Bottleneck4``, as in section 4.1.2).
-
-    Modules of a class are numbered from 0 in the order of definition.
-
-    Raises:
-        InputError: there is none of this name.
-    """
-    named = block_names(network)
-    names: dict[str, str] = {path: path for path in named} | {name: path for path, name in named.items()}
-    if text not in names:
-        close = get_close_matches(text, names, n=3)
-        hint = f"did you mean {' or '.join(close)}?" if close else "give a path such as layer2.0, or a class and its number"
-        raise InputError(f"{type(network).__name__} has no block {text!r}; {hint}")
-    return names[text]
-
-
-def block_names(network: nn.Module) -> dict[str, str]:
-    """Class and number of every submodule, such as ``Bottleneck4``, by its path."""
-    seen: dict[str, int] = {}
-    named = {}
-    for path, module in network.named_modules():
-        kind = type(module).__name__
-        if path:
-            named[path] = f"{kind}{seen.get(kind, 0)}"
-        seen[kind] = seen.get(kind, 0) + 1
-    return named
-
-
 _Built = tuple[nn.Module, tuple[Any, ...] | None]
 
 
 def _builder(text: str, image_size: int) -> Callable[[], _Built]:
     library, _, name = text.rpartition(":")
     if library in _LIBRARIES or not library:
-        if not library and name in networks.NETWORKS:
-            return lambda: (networks.build(name, image_size), None)
+        if not library and name in NETWORKS:
+            return lambda: (build(name, image_size), None)
         for one in (library,) if library else _LIBRARIES:
             if name in _names(one, needed=bool(library)):
                 return lambda: (_from_library(one, name), None)
         raise InputError(_unknown(text, library, name))
-    if not _IMPORT_PATH.fullmatch(text):
+    if not IMPORT_PATH.fullmatch(text):
         raise InputError(f"{text!r} is no network; give a name, torchvision:NAME, timm:NAME or package.module:factory")
     return lambda: _from_factory(text, image_size)
 
@@ -125,6 +99,27 @@ def _names(library: str, needed: bool) -> list[str]:
         return []
 
 
+def import_torchvision() -> ModuleType:
+    """torchvision; ImportError if it is not installed.
+
+    Package indexes serve torchvision compiled for CUDA beside a torch for processors only. Its library is then not loaded, and
+    its Python code stops at the first operator that torch does not know, one for detection that no ConvNet calls. Declared
+    under their names, without a kernel, these operators do not stop it.
+    """
+    while True:
+        try:
+            return import_module("torchvision")
+        except RuntimeError as error:
+            missing = _MISSING.search(str(error))
+            if missing is None:
+                raise
+            library = torch.library.Library("torchvision", "FRAGMENT")
+            library.define(f"{missing[1].removeprefix('torchvision::')}(Tensor x) -> Tensor")
+            _declared.append(library)  # the declaration ends with the library
+            for name in [name for name in sys.modules if name.split(".")[0] == "torchvision"]:
+                del sys.modules[name]  # what was imported halfway
+
+
 def _from_library(library: str, name: str) -> nn.Module:
     if library == "torchvision":
         return import_torchvision().models.get_model(name, weights=None, **_TORCHVISION_OPTIONS.get(name, {}))
@@ -135,7 +130,7 @@ def _from_library(library: str, name: str) -> nn.Module:
 
 def _unknown(text: str, library: str, name: str) -> str:
     names = {one: _names(one, needed=False) for one in _LIBRARIES}
-    known = [*networks.NETWORKS, *names["torchvision"], *names["timm"]] if not library else names[library]
+    known = [*NETWORKS, *names["torchvision"], *names["timm"]] if not library else names[library]
     close = list(dict.fromkeys(get_close_matches(name, known, n=3)))
     missing = [one for one in _LIBRARIES if not names[one]]
     if close:
@@ -149,23 +144,13 @@ def _unknown(text: str, library: str, name: str) -> str:
 
 def _from_factory(path: str, image_size: int) -> _Built:
     factory = import_factory(path)
-    takes = signature(factory).parameters
-    options = {name: value for name, value in _UNASKED.items() if name in takes and takes[name].default is Parameter.empty}
-    if "image_size" in takes:
+    options = needed_arguments(factory, _UNASKED)
+    if "image_size" in signature(factory).parameters:
         options["image_size"] = image_size
-    made: Any = factory(**options)
-    network, inputs = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
-    if not isinstance(network, nn.Module):
-        raise InputError(f"the network {path!r} gives a {type(network).__name__}; its factory must return a torch.nn.Module")
-    if isinstance(inputs, Tensor):
-        inputs = (inputs,)
-    if inputs is None:
-        return network, None
-    if not isinstance(inputs, (tuple, list)) or not any(
-        isinstance(leaf, Tensor) and leaf.dim() for leaf in tree_leaves(inputs)
-    ):
-        raise InputError(f"the network {path!r} gives no tensors to call it with; its factory must return (module, inputs)")
-    return network, tree_map_only(Tensor, lambda one: one[:1] if one.dim() else one, tuple(inputs))
+    network, inputs = module_and_inputs(path, factory(**options))
+    if inputs is not None:
+        inputs = tree_map_only(Tensor, lambda one: one[:1] if one.dim() else one, inputs)
+    return network, inputs
 
 
 def built_without_memory(text: str, build: Callable[[], _Built]) -> _Built:
@@ -186,7 +171,7 @@ def built_without_memory(text: str, build: Callable[[], _Built]) -> _Built:
     except InputError:
         raise
     except (Exception, SystemExit) as error:  # a user's code may raise anything
-        raise InputError(f"the network {text!r} cannot be built: {type(error).__name__}: {one_line(error)}") from error
+        raise InputError(f"the network {text!r} cannot be built: {type_and_text(error)}") from error
 
 
 @contextmanager

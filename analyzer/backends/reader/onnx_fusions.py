@@ -24,6 +24,12 @@ class Call:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
 
+    @property
+    def name(self) -> str:
+        """Its type, of an operator that is not ONNX's own with the domain before it."""
+        domain = self.node.domain if self.operator == self.node.op_type else ""
+        return f"{domain}:{self.operator}" if domain else self.operator
+
 
 def calls_of(graph: Any, weights: Collection[str]) -> Iterator[Call]:
     """The nodes of a GraphProto in their order, with those that belong together as one in the place of the last of them.
@@ -55,7 +61,10 @@ class _Patterns:
     def __init__(self, graph: Any, weights: Collection[str]) -> None:
         self.places = {name: place for place, node in enumerate(graph.node) for name in node.output}
         self.maker = {name: node for node in graph.node for name in node.output}
-        self.constant = set(weights) | {name for node in graph.node if node.op_type == "Constant" for name in node.output}
+        self.constant = set(weights)
+        for node in graph.node:  # exports keep one of weights that are equal, and an Identity of it for each other
+            if node.op_type == "Constant" or (node.input and self.constant.issuperset(node.input)):
+                self.constant.update(node.output)
         self.uses: dict[str, int] = defaultdict(int)
         for node in graph.node:
             for name in node.input:

@@ -1,13 +1,14 @@
-"""Which of a network's modules is running."""
+"""A network while it runs: which of its modules does, and the tensors that it keeps, to run it with others in their place."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.modules import module as hooks
 
 
@@ -33,3 +34,20 @@ def module_paths(root: nn.Module, path: list[str]) -> Iterator[None]:
     finally:
         before.remove()
         after.remove()
+
+
+def named_tensors(root: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """Parameters and buffers by name, each place that holds one exactly once.
+
+    A tensor that two modules share comes twice, those of a module that has two names come once: put in their place by both
+    names, ``torch.func.functional_call`` would leave what was put there.
+    """
+    for path, module in root.named_modules():
+        for name, tensor in chain(module._parameters.items(), module._buffers.items()):
+            if tensor is not None:
+                yield f"{path}.{name}" if path else name, tensor
+
+
+def storage_of(tensor: Tensor) -> int:
+    """What two tensors have in common that show the same memory."""
+    return int(tensor.untyped_storage()._cdata)

@@ -7,12 +7,12 @@ the host is left out too: at 16 GB/s it would take 15 to 98 ms per epoch of the 
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ....regressor import Gpu
-from .layer import Layer
+from ...regressor import Gpu
 
 PERCENT_OF_PEAK = 0.62
 """Platform percent of peak: the share of a GPU's data-sheet speed that the software reaches.
@@ -26,13 +26,32 @@ _UPDATE_TRAFFIC = 3
 """Of each weight: read it, read its gradient, write it."""
 
 
+@dataclass(frozen=True)
+class Layer:
+    """One layer; all figures but ``weights`` are for one image.
+
+    Attributes:
+        kind: class of the torch module, such as ``Conv2d``.
+        flops: floating-point operations of the forward pass; a multiplication and its addition are two.
+        inputs: elements read.
+        outputs: elements written.
+        weights: elements of kernel and bias, 0 where nothing is learnt.
+    """
+
+    kind: str
+    flops: float
+    inputs: int
+    outputs: int
+    weights: int
+
+
 def predict_step_seconds(
     layers: Sequence[Layer], gpu: Gpu, batch: int, dtype_bytes: int = 4, percent_of_peak: float = PERCENT_OF_PEAK
 ) -> float:
     """Predict the seconds of one step of SGD: forward and backward pass over ``batch`` images, and the update of the weights.
 
     Args:
-        layers: the network, from :func:`.layers.layers_of`.
+        layers: the network, from `benchmarks/regressor/paleo_layers.py`, or a sum of layers.
         gpu: its ``effective_flops`` and ``memory_bandwidth`` are the peak. The data sheet's FLOP/s of an A10G count a second
             issue that training does not see (``Gpu.effective_flops``).
         batch: images per step.
