@@ -2,13 +2,12 @@
 
 import math
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from .arrays import Shape, load_arrays, save_arrays
+from .arrays import Arrays, Shape, part
 from .errors import InputError
 from .inducing_gp import InducingGaussianProcess
 
@@ -79,33 +78,33 @@ class PairProcesses:
             unknown[rows[foreign]] = smallest[row_of[foreign]]
         return mean, unknown
 
-    def save(self, path: Path) -> None:
-        """Write every process's arrays; :meth:`load` needs the names in their order."""
-        arrays: dict[str, NDArray[np.float64]] = {}
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return every process's arrays; :meth:`restored` needs the names in their order."""
+        arrays: dict[str, NDArray[Any]] = {}
         for number, process in enumerate(self._processes.values()):
             arrays |= {f"{name}{number}": value for name, value in process.arrays().items()}
-        save_arrays(path, arrays)
+        return arrays
 
     @property
     def names(self) -> list[tuple[str, str]]:
-        """(source, target) of each process, in the order of the file."""
+        """(source, target) of each process, in the order of the arrays."""
         return list(self._processes)
 
     @classmethod
-    def load(cls, path: Path, names: list[tuple[str, str]], features: int) -> Self:
-        """Read what :meth:`save` wrote.
+    def restored(cls, names: list[tuple[str, str]], arrays: Arrays, features: int) -> Self:
+        """Processes of the part ``processes`` of a model's arrays.
 
         Raises:
-            InputError: the file is missing, damaged, or not of these processes.
+            InputError: an array is missing, or not of these processes.
         """
         spec: dict[str, tuple[DTypeLike, Shape]] = {}
         for number in range(len(names)):
             spec |= {f"{name}{number}": kind for name, kind in InducingGaussianProcess.spec(f"m{number}", features).items()}
-        arrays = load_arrays(path, spec)
+        own = part(arrays, "processes", spec)
         parts = [
-            {name: arrays[f"{name}{number}"] for name in InducingGaussianProcess.spec("", features)}
+            {name: own[f"{name}{number}"] for name in InducingGaussianProcess.spec("", features)}
             for number in range(len(names))
         ]
-        if any((np.diag(part["factor"]) <= 0).any() for part in parts):
-            raise InputError(f"the processes in {path.name} are not sound; train the model anew")
-        return cls({pair: InducingGaussianProcess.from_arrays(part) for pair, part in zip(names, parts, strict=True)})
+        if any((np.diag(each["factor"]) <= 0).any() for each in parts):
+            raise InputError("the processes of the model are not sound; train the model anew")
+        return cls({pair: InducingGaussianProcess.from_arrays(each) for pair, each in zip(names, parts, strict=True)})

@@ -21,9 +21,9 @@ from sklearn.ensemble import ExtraTreesRegressor
 
 from epochcast.regressor import Predictor, load_catalog, load_corpus
 from epochcast.regressor.derived import static_features
-from epochcast.regressor.forest import Forest
-from epochcast.regressor.model_files import SHIPPED
 from epochcast.regressor.pairs import actual_ratio, make_pairs
+from epochcast.regressor.predictor import SHIPPED
+from epochcast.regressor.trees import Trees
 
 from .public_pairs import DATA, RATES, header, line, report
 
@@ -79,12 +79,12 @@ def peer(predictor: Predictor, rows: int, calls: int) -> Iterator[str]:
     X = np.c_[recipe.correction_.features_.matrix(pairs), static_features(pairs)]
     model = ExtraTreesRegressor(recipe.trees, min_samples_leaf=recipe.min_samples_leaf, random_state=recipe.random_state)
     model.fit(X, np.log(actual_ratio(pairs)))
-    forest, asked = Forest.from_sklearn(model), X[:: len(X) // rows][:rows]
+    forest, asked = Trees.of_forest(model), X[:: len(X) // rows][:rows]
     apart = np.abs(forest.predict(asked) - model.predict(asked)).max()
     yield f"The trees alone, {recipe.trees} of them and {rows} rows a call; log ratios at most {apart:.0e} apart:"
     yield ""
     yield from header("what", "wall, median", "wall, p99", "CPU, median", "CPU, p99", "target")
-    yield row("arrays (`regressor/forest.py`)", lambda call: forest.predict(asked), calls, "")
+    yield row("arrays (`regressor/trees.py`)", lambda call: forest.predict(asked), calls, "")
     yield row(f"scikit-learn {sklearn.__version__} `ExtraTreesRegressor.predict`", lambda call: model.predict(asked), calls, "")
 
 

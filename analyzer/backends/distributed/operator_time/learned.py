@@ -15,9 +15,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .....regressor import Gpu
+from .....regressor.trees import Trees
 from ....errors import InputError
 from ..graph import Operator
-from .boosting import Boosting
 from .features import Rates, features_of, ideal_of
 from .shapes import PRODUCTS, places_by, shapes_of
 
@@ -49,7 +49,7 @@ def distance(one: Board, other: Board) -> float:
 class FamilyModel:
     """One family of operators: the trees, and the rates of each (GPU, dtype) that was measured."""
 
-    boosting: Boosting
+    trees: Trees
     rates: Mapping[tuple[str, str], Rates]
 
 
@@ -97,7 +97,7 @@ class OperatorModel:
             rows = shapes.iloc[place]
             ideal, rates = ideal_of(rows, gpu, dtype), self.rates(family, gpu, dtype)
             X = features_of(family, rows, gpu, ideal, rates)
-            seconds[place] = rates.bound(ideal) * np.exp(self.families[family].boosting.predict(X))
+            seconds[place] = rates.bound(ideal) * np.exp(self.families[family].trees.predict(X))
         return seconds
 
     def dispatch_seconds(self, shapes: pd.DataFrame, gpu: Gpu) -> NDArray[np.float64]:
