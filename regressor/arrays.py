@@ -84,6 +84,11 @@ def part(arrays: Arrays, name: str, spec: Mapping[str, tuple[DTypeLike, Shape]] 
     return {key: own[key] for key in spec}
 
 
+def parts_of(arrays: Arrays) -> list[str]:
+    """The names that arrays stand :func:`under`, in their order."""
+    return list(dict.fromkeys(name.partition(".")[0] for name in arrays))
+
+
 def _fits(shape: tuple[int, ...], expected: Shape, lengths: dict[str, int]) -> bool:
     """Whether a shape is as expected; ``lengths`` remembers what each axis name has stood for."""
     if len(shape) != len(expected):
