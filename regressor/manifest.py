@@ -6,11 +6,13 @@ from pydantic import AfterValidator, Field, model_validator
 
 from .derived import columns_of
 from .features import PAPER_COLUMNS
+from .intervals import Interval
 from .model_folder import Manifest, Name, Part, Sha256
 from .precision import Kind, Precision
 from .profile import LONGEST_NAME, Profile, feature_set
 from .recipes.default import Route
 from .residual_process import MOST_PAIRS
+from .scaling import Scaling
 from .smooth_features import SMOOTH
 from .speeds import FIGURES
 
@@ -72,25 +74,6 @@ class RecipeState(Part):
     correction: CorrectionState | None
 
 
-class IntervalState(Part):
-    """An :class:`~epochcast.regressor.intervals.Interval`."""
-
-    multiple: Annotated[float, Field(ge=0, le=100)]
-    protocol: Literal["P2", "P3", "P4", "P4-anchors"]
-    n: Annotated[int, Field(ge=1, le=10**9)]
-    by_source: dict[Name, Annotated[float, Field(ge=0, le=100)]]
-    by_origin: dict[Name, Annotated[float, Field(ge=0, le=100)]]
-
-
-class ScalingState(Part):
-    """A :class:`~epochcast.regressor.scaling.Scaling`."""
-
-    log_cost: Annotated[float, Field(ge=-20, le=20)]
-    link: Annotated[float, Field(ge=0, le=1)]
-    rate: Annotated[float, Field(ge=0, le=1)]
-    half_width: Annotated[float, Field(ge=0, le=10)]
-
-
 class Training(Part):
     """What the model was fitted on."""
 
@@ -137,7 +120,7 @@ class AnchoringState(Part):
     """An :class:`~epochcast.regressor.anchored.Anchoring`."""
 
     anchors: Annotated[list[AnchorState], Field(max_length=1000)]
-    interval: IntervalState
+    interval: Interval
     mape: list[tuple[Count, Annotated[float, Field(ge=0)]]]
 
 
@@ -178,8 +161,8 @@ class RegressorManifest(Manifest):
 
     recipe: RecipeState
     parameters: Parameters
-    scaling: ScalingState
-    intervals: Annotated[dict[Route | Literal["calibrated"], IntervalState], Field(min_length=len(get_args(Route)) + 1)]
+    scaling: Scaling
+    intervals: Annotated[dict[Route | Literal["calibrated"], Interval], Field(min_length=len(get_args(Route)) + 1)]
     training: Training
     accuracy: dict[Literal["P2", "P3", "P4"], Accuracy]
     typical: dict[Name, Typical]
@@ -214,6 +197,6 @@ class PaperManifest(Manifest):
     parameters: PaperParameters
     columns: Annotated[list[Name], Field(min_length=1, max_length=1000), AfterValidator(_are_features)]
     seconds: tuple[Positive, Positive]
-    intervals: Annotated[dict[Literal["stack", "new-gpu"], IntervalState], Field(min_length=2)]
+    intervals: Annotated[dict[Literal["stack", "new-gpu"], Interval], Field(min_length=2)]
     training: Training
     accuracy: dict[Literal["P2", "P3", "P4"], Accuracy]

@@ -19,6 +19,7 @@ from typing import Annotated, Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import to_jsonable_python
 
 from .arrays import Arrays, load_arrays, save_arrays
 from .errors import InputError
@@ -103,7 +104,7 @@ def save(folder: Path, kind: type[Manifest], state: Mapping[str, Any], arrays: A
     Args:
         folder: a new or empty one, or of an older model of this kind.
         kind: of the model.
-        state: the keys of ``kind`` that :class:`Manifest` does not have, as JSON values.
+        state: the keys of ``kind`` that :class:`Manifest` does not have, as JSON values or dataclasses; NaN becomes null.
         arrays: of the model, by name.
 
     Raises:
@@ -121,7 +122,7 @@ def save(folder: Path, kind: type[Manifest], state: Mapping[str, Any], arrays: A
             "schema": kind.SCHEMA,
             "command": kind.COMMAND,
             "epochcast": version("epochcast"),
-            **state,
+            **to_jsonable_python(state, inf_nan_mode="null"),
             "libraries": {name: version(name) for name in _LIBRARIES},
             "arrays": hashlib.sha256((fresh / ARRAYS).read_bytes()).hexdigest(),
         }

@@ -5,10 +5,9 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
-from .arrays import Arrays, Shape, part
-from .errors import InputError
+from .arrays import Arrays, under
 from .inducing_gp import InducingGaussianProcess
 
 Names = NDArray[np.str_]
@@ -79,11 +78,9 @@ class PairProcesses:
         return mean, unknown
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return every process's arrays; :meth:`restored` needs the names in their order."""
-        arrays: dict[str, NDArray[Any]] = {}
-        for number, process in enumerate(self._processes.values()):
-            arrays |= {f"{name}{number}": value for name, value in process.arrays().items()}
-        return arrays
+        """Return every process's arrays, numbered; :meth:`restored` needs the names in their order."""
+        numbered = [under(str(number), process.arrays()) for number, process in enumerate(self._processes.values())]
+        return {name: array for arrays in numbered for name, array in arrays.items()}
 
     @property
     def names(self) -> list[tuple[str, str]]:
@@ -97,14 +94,8 @@ class PairProcesses:
         Raises:
             InputError: an array is missing, or not of these processes.
         """
-        spec: dict[str, tuple[DTypeLike, Shape]] = {}
-        for number in range(len(names)):
-            spec |= {f"{name}{number}": kind for name, kind in InducingGaussianProcess.spec(f"m{number}", features).items()}
-        own = part(arrays, "processes", spec)
-        parts = [
-            {name: own[f"{name}{number}"] for name in InducingGaussianProcess.spec("", features)}
-            for number in range(len(names))
-        ]
-        if any((np.diag(each["factor"]) <= 0).any() for each in parts):
-            raise InputError("the processes of the model are not sound; train the model anew")
-        return cls({pair: InducingGaussianProcess.from_arrays(each) for pair, each in zip(names, parts, strict=True)})
+        processes = {
+            pair: InducingGaussianProcess.of_arrays(arrays, f"processes.{number}", features)
+            for number, pair in enumerate(names)
+        }
+        return cls(processes)

@@ -206,7 +206,7 @@ class PaperPredictor:
             "parameters": self.recipe.get_params(),
             "columns": self.recipe.columns_,
             "seconds": self.seconds,
-            "intervals": {route: asdict(interval) for route, interval in self.intervals.items()},
+            "intervals": self.intervals,
             "training": self.training,
             "accuracy": self.accuracy,
         }
@@ -225,7 +225,7 @@ class PaperPredictor:
             load_catalog() if catalog is None else catalog,
             PaperRecipe(**state["parameters"]).restore(state["columns"], arrays),
             state["accuracy"],
-            {route: Interval(**values) for route, values in state["intervals"].items()},
+            {str(route): interval for route, interval in manifest.intervals.items()},
             state["training"],
             state["seconds"],
         )

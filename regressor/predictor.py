@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from .errors import InputError
 from .evidence import why
 from .features import busy_share
 from .gpus import Catalog, Gpu, load_catalog
-from .intervals import Interval, half_widths
+from .intervals import half_widths
 from .manifest import RegressorManifest
 from .model_folder import fingerprint, load, save
 from .order import in_order
@@ -232,10 +232,10 @@ class Predictor:
         state = {
             "recipe": self.recipe.state(),
             "parameters": self.recipe.get_params(),
-            "intervals": {route: asdict(interval) for route, interval in self.reliability.intervals.items()},
+            "intervals": self.reliability.intervals,
             "training": self.training,
             "accuracy": self.reliability.accuracy,
-            "scaling": self.scaling.state(),
+            "scaling": self.scaling,
             "anchoring": None if self.reliability.anchoring is None else self.reliability.anchoring.state(),
             "calibrations": [calibration.state() for calibration in self.calibrations],
             "typical": self.typical,
@@ -258,10 +258,10 @@ class Predictor:
                 recipe=DefaultRecipe(**state["parameters"]).restore(state["recipe"], arrays),
                 reliability=Reliability(
                     state["accuracy"],
-                    {route: Interval(**values) for route, values in state["intervals"].items()},
+                    {str(route): interval for route, interval in manifest.intervals.items()},
                     None if state["anchoring"] is None else Anchoring.from_state(state["anchoring"]),
                 ),
-                scaling=Scaling.of_state(state["scaling"]),
+                scaling=manifest.scaling,
                 training=state["training"],
                 calibrations=tuple(Calibration.from_state(calibration) for calibration in state["calibrations"]),
                 typical=state["typical"],

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,17 +17,6 @@ _LEAF = -1
 
 LARGEST_LOG = 20.0
 """Trees mostly learn logs of ratios; a leaf beyond a factor of e^20 was forged. By choice."""
-
-
-class _Nodes(NamedTuple):
-    """The nodes of one tree as its library keeps them, shape (nodes,) each."""
-
-    leaf: NDArray[np.bool_]
-    left: NDArray[Any]
-    right: NDArray[Any]
-    feature: NDArray[Any]
-    threshold: NDArray[np.float64]
-    value: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -57,11 +46,8 @@ class Trees:
         leaf in float32 is 6e-8 of its value off.
         """
         trees = [estimator.tree_ for estimator in model.estimators_]
-        children = [(tree.children_left, tree.children_right) for tree in trees]
-        nodes = [
-            _Nodes(left == -1, left, right, tree.feature, tree.threshold, tree.value[:, 0, 0])
-            for tree, (left, right) in zip(trees, children, strict=True)
-        ]
+        columns = ("children_left", "children_right", "feature", "threshold")
+        nodes = [[tree.children_left == -1, *(getattr(tree, name) for name in columns), tree.value[:, 0, 0]] for tree in trees]
         return cls._of(nodes, dtype)
 
     @classmethod
@@ -72,11 +58,12 @@ class Trees:
         """
         tables = [predictor.nodes for (predictor,) in model._predictors]
         columns = ("left", "right", "feature_idx", "num_threshold", "value")
-        nodes = [_Nodes(table["is_leaf"] != 0, *(table[name] for name in columns)) for table in tables]
+        nodes = [[table["is_leaf"] != 0, *(table[name] for name in columns)] for table in tables]
         return cls._of(nodes, dtype, float(model._baseline_prediction.item()))
 
     @classmethod
-    def _of(cls, trees: Sequence[_Nodes], dtype: type[np.floating[Any]], start: float | None = None) -> Self:
+    def _of(cls, trees: list[list[Any]], dtype: type[np.floating[Any]], start: float | None = None) -> Self:
+        """From each tree's nodes: whether one is a leaf, its children, feature, threshold and value, shape (nodes,) each."""
         features, skips, values = [], [], []
         for leaf, left, right, feature, threshold, value in trees:
             place = np.arange(len(leaf))

@@ -10,6 +10,7 @@ from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.pipeline import make_pipeline
 
 from epochcast.regressor import Catalog, InputError, Profile
+from epochcast.regressor.arrays import part
 from epochcast.regressor.pair_features import PairFeatures
 from epochcast.regressor.pairs import Pair, actual_ratio, make_pairs, target_seconds
 from epochcast.regressor.protocols import splits
@@ -192,7 +193,8 @@ def test_no_training_target_stands_in_the_trees(fitted: DefaultRecipe, pairs: li
 def test_no_training_profile_stands_among_the_inducing_points(fitted: DefaultRecipe, pairs: list[Pair]) -> None:
     correction = correction_of(fitted)
     rows = (correction.features_.matrix(pairs) - correction.mean_) / correction.scale_
-    points = np.concatenate([array for name, array in fitted.arrays().items() if name.startswith("processes.points")])
+    arrays = part(fitted.arrays(), "processes")
+    points = np.concatenate([array for name, array in arrays.items() if name.endswith(".points")])
     assert len(points) > 50 and cdist(points, rows).min() > 1e-6
 
 

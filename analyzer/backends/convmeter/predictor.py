@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +17,6 @@ from ....regressor.arrays import part, under
 from ....regressor.model_folder import Manifest, Name, Part, load, save
 from ....regressor.scoring import absolute_percentage_errors, conformal_quantile
 from ...errors import InputError
-from ...plain_json import plain
 from .forms import BASELINES, FORMS, Form, KeptForm
 from .forms.default import Default
 from .forms.out_of_fold import out_of_fold
@@ -82,7 +81,7 @@ class _CellState(Part):
 
     device: Name
     precision: Name
-    phases: Annotated[dict[Name, _FitState], Field(min_length=1)]
+    fits: Annotated[dict[Name, _FitState], Field(min_length=1)]
 
 
 class ConvmeterManifest(Manifest):
@@ -207,13 +206,10 @@ class Predictor:
             InputError: the folder holds something else or cannot be written.
         """
         arrays: dict[str, Array] = {}
-        cells = []
         for number, cell in enumerate(self.cells):
-            fits = {phase: plain(asdict(fit)) for phase, fit in cell.fits.items()}
-            cells.append({"device": cell.device, "precision": cell.precision, "phases": fits})
             for phase in cell.fits:
                 arrays |= under(f"{number}.{phase}", self._forms[cell.device, cell.precision, phase].arrays())
-        save(folder, ConvmeterManifest, {"cells": cells}, arrays)
+        save(folder, ConvmeterManifest, {"cells": self.cells}, arrays)
 
     @classmethod
     def load(cls, folder: Path) -> Predictor:
@@ -226,7 +222,7 @@ class Predictor:
         cells, forms = [], {}
         for number, cell in enumerate(manifest.cells):
             fits = {}
-            for phase, kept in cell.phases.items():
+            for phase, kept in cell.fits.items():
                 try:
                     made = FORMS[kept.form](phase).restore(part(arrays, f"{number}.{phase}"))
                     made.predict(_ONE)  # fails if there are too few or too many coefficients

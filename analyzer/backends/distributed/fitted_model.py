@@ -20,7 +20,6 @@ SHIPPED = Path(__file__).with_name("shipped")
 """Efficiencies by `benchmarks/distributed/fit_coefficients.py`, operator times by `benchmarks/distributed/fit_operators.py`."""
 
 _Log = Annotated[float, Field(ge=-60, le=20)]
-_Positive = Annotated[float, Field(gt=0)]
 _Family = Literal["linear", "bmm", "normalisation", "softmax", "elementwise"]
 
 
@@ -48,15 +47,10 @@ class _RatesState(Part):
     dispatch: _Log
 
 
-class _BoardState(Part):
-    tdp: _Positive
-    compute_capability: _Positive
-
-
 class _OperatorsState(Part):
     """An :class:`.operator_time.learned.OperatorModel` but for its trees."""
 
-    boards: dict[Name, _BoardState]
+    boards: dict[Name, Board]
     families: Annotated[dict[_Family, Annotated[list[_RatesState], Field(min_length=1, max_length=1000)]], Field(min_length=1)]
 
     @model_validator(mode="after")
@@ -99,8 +93,8 @@ class FittedModel:
             InputError: the folder holds something else or cannot be written.
         """
         state = {
-            "coefficients": asdict(self.coefficients),
-            "fitted_on": {"runs": self.runs, "gpus": list(self.gpus)},
+            "coefficients": self.coefficients,
+            "fitted_on": {"runs": self.runs, "gpus": self.gpus},
             "operators": None if self.operators is None else _state(self.operators),
         }
         arrays: dict[str, NDArray[Any]] = {}
@@ -124,16 +118,15 @@ class FittedModel:
                     (one.gpu, one.dtype): Rates(one.compute, one.memory, one.dispatch) for one in kept
                 }
                 families[name] = FamilyModel(Trees.of_arrays(arrays, name, width(name), boosted=True), rates)
-            boards = {name: Board(one.tdp, one.compute_capability) for name, one in state.boards.items()}
-            operators = OperatorModel(families, boards)
+            operators = OperatorModel(families, state.boards)
         fitted_on = manifest.fitted_on
         return cls(Coefficients(**manifest.coefficients), operators, fitted_on.runs, tuple(fitted_on.gpus))
 
 
 def _state(model: OperatorModel) -> dict[str, Any]:
-    """The operator model but for its trees, as JSON values."""
+    """The operator model but for its trees."""
     return {
-        "boards": {name: asdict(board) for name, board in model.boards.items()},
+        "boards": model.boards,
         "families": {
             name: [{"gpu": gpu, "dtype": dtype, **asdict(rates)} for (gpu, dtype), rates in sorted(family.rates.items())]
             for name, family in model.families.items()

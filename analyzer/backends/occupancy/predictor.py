@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -134,8 +133,8 @@ class Predictor:
             "target": self.target,
             "labels": self.labels,
             "settings": self.settings,
-            "fitted_on": asdict(self.fitted_on),
-            "reliability": None if self.reliability is None else asdict(self.reliability),
+            "fitted_on": self.fitted_on,
+            "reliability": self.reliability,
             "state": own,
         }
         save(folder, OccupancyManifest, state, arrays)

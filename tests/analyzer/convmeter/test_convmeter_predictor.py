@@ -132,7 +132,7 @@ def test_it_says_what_lies_outside_of_the_measured(fitted: Predictor):
 def _forged(folder: Path, **changes: Any) -> None:
     """The fit of the step with other values."""
     manifest = manifest_of(folder)
-    manifest["cells"][0]["phases"]["step"] |= changes
+    manifest["cells"][0]["fits"]["step"] |= changes
     forge(folder, manifest)
 
 

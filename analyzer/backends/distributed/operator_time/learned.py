@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pydantic import Field
 
 from .....regressor import Gpu
 from .....regressor.trees import Trees
@@ -32,8 +34,8 @@ _OTHER_DTYPE = 1.0
 class Board:
     """A measured GPU, as far as likeness to others goes: W and compute capability."""
 
-    tdp: float
-    compute_capability: float
+    tdp: Annotated[float, Field(gt=0)]
+    compute_capability: Annotated[float, Field(gt=0)]
 
 
 def distance(one: Board, other: Board) -> float:
