@@ -18,8 +18,7 @@ from typing import Annotated, Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic_core import to_jsonable_python
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from .arrays import Arrays, load_arrays, save_arrays
 from .errors import InputError
@@ -122,7 +121,7 @@ def save(folder: Path, kind: type[Manifest], state: Mapping[str, Any], arrays: A
             "schema": kind.SCHEMA,
             "command": kind.COMMAND,
             "epochcast": version("epochcast"),
-            **to_jsonable_python(state, inf_nan_mode="null"),
+            **json.loads(TypeAdapter(Any).dump_json(state)),
             "libraries": {name: version(name) for name in _LIBRARIES},
             "arrays": hashlib.sha256((fresh / ARRAYS).read_bytes()).hexdigest(),
         }

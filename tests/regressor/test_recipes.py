@@ -171,9 +171,9 @@ def test_what_is_restored_answers_alike(fitted: DefaultRecipe, pairs: list[Pair]
     arrays = fitted.arrays()
     again = DefaultRecipe(**fitted.get_params()).restore(fitted.state(), arrays)
     assert np.array_equal(again.predict(pairs), fitted.predict(pairs))
-    for part in ("speeds", "forest", "processes", "columns"):
-        others = {name: array for name, array in arrays.items() if not name.startswith(part)}
-        with pytest.raises(InputError, match=f"lacks the array '{part}"):
+    for lacking in ("speeds", "forest", "processes", "columns"):
+        others = {name: array for name, array in arrays.items() if not name.startswith(lacking)}
+        with pytest.raises(InputError, match=f"lacks the array '{lacking}"):
             DefaultRecipe().restore(fitted.state(), others)
 
 
