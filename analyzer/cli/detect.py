@@ -22,8 +22,8 @@ from ..traces.trace import Trace, path_of
 from ..words import clock as utc
 from ..words import count, number
 from . import terminal
+from .job_options import per_step
 from .old_names import method_option
-from .per_step import per_step
 
 
 @click.command()

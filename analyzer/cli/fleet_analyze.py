@@ -144,8 +144,7 @@ def analyze(
     from ..fleet.execution import FleetError
     from ..fleet.findings_store import alone_in
     from ..fleet.gpu_history import Looking
-    from ..fleet.places import read_places
-    from ..fleet.traces_of import traces_of
+    from ..fleet.traces_of import read_places, traces_of
     from ..recommendation import Limits
 
     limits = Limits(None, None, regions, clouds, "spot" if spot else "on-demand")
@@ -197,7 +196,7 @@ def _workers(scheduler: str | None, processes: int | None) -> Workers:
         from ..fleet.dask_cluster import DaskCluster
 
         return DaskCluster(scheduler)
-    from ..fleet.local_processes import LocalProcesses, cores
+    from ..fleet.execution import LocalProcesses, cores
 
     return LocalProcesses(processes or cores())
 

@@ -13,7 +13,7 @@ import pandas as pd
 
 from ...regressor import load_catalog
 from ..backends.occupancy.kernel_files import KernelFile, read_any
-from ..backends.occupancy.kernel_files.profile_occupancy import occupancy_rows
+from ..backends.occupancy.kernel_files.kernel_file import occupancy_rows
 from ..backends.occupancy.launch.advice import advice
 from ..backends.occupancy.launch.calculator import CONFIGURATION
 from ..backends.occupancy.launch.kernel_table import LAUNCH, busiest, count_skipped, summarise

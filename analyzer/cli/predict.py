@@ -16,9 +16,7 @@ from ..errors import InputError
 from ..instances import load_instances
 from ..recommendation import Work
 from . import terminal
-from .batch import batch_may_grow_option
-from .per_step import per_step
-from .precision import precision_option
+from .job_options import batch_may_grow_option, per_step, precision_option
 from .predict_text import sentences
 from .recipe import Recipe, load_predictor, recipe_option
 

@@ -18,10 +18,8 @@ from ..recommendation import Limits, MemoryNeed, Objective, Work
 from ..recommendation.memory_fit import GIB
 from ..recommendation.skypilot import resources_yaml
 from . import terminal
-from .batch import batch_may_grow_option
+from .job_options import batch_may_grow_option, per_step, precision_option
 from .old_names import spot_option
-from .per_step import per_step
-from .precision import precision_option
 from .quantities import Duration, MemorySize
 from .recipe import Recipe, load_predictor, recipe_option
 from .recommend_text import job_title, recommend_text

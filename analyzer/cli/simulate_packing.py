@@ -12,15 +12,15 @@ import numpy as np
 from click.core import ParameterSource
 
 from ...regressor import Gpu, load_catalog
-from ..backends.occupancy.packing.colocation import MeasuredSlowdown, read_colocation
 from ..backends.occupancy.packing.experiment import Cluster, Ordering, Summary, chosen, compare, orderings, streams, summarise
 from ..backends.occupancy.packing.job import Job, read_jobs
 from ..backends.occupancy.packing.job_kinds import JobKind, JobKinds, job_kinds
 from ..backends.occupancy.packing.job_stream import StreamShape, with_prediction_error
 from ..backends.occupancy.packing.policies import PAPER, POLICIES
-from ..backends.occupancy.packing.slowdown import ASSUMED, Slowdown
+from ..backends.occupancy.packing.slowdown import ASSUMED, MeasuredSlowdown, Slowdown
 from ..backends.occupancy.points import LABELS
 from ..errors import InputError
+from ..gpu_scripts.occupancy_bench import read_colocation
 from ..plain_json import plain_json
 from . import progress, terminal
 from .quantities import Duration, MemorySize

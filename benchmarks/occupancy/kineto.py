@@ -13,7 +13,7 @@ from pathlib import Path
 import pandas as pd
 
 from epochcast.analyzer.backends.occupancy.kernel_files import KernelFile, read_any
-from epochcast.analyzer.backends.occupancy.kernel_files.profile_occupancy import occupancy_rows
+from epochcast.analyzer.backends.occupancy.kernel_files.kernel_file import occupancy_rows
 from epochcast.analyzer.backends.occupancy.launch.calculator import Launch, Occupancy, occupancy
 from epochcast.analyzer.backends.occupancy.launch.gpu_limits import GpuLimits
 from epochcast.analyzer.backends.occupancy.launch.kernel_table import busiest, summarise

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from epochcast.analyzer.backends.occupancy.packing.colocation import MeasuredSlowdown, read_colocation
 from epochcast.analyzer.backends.occupancy.packing.experiment import Mean
 from epochcast.analyzer.backends.occupancy.packing.job_kinds import JobKind, job_kinds
-from epochcast.analyzer.backends.occupancy.packing.slowdown import ASSUMED, Slowdown
+from epochcast.analyzer.backends.occupancy.packing.slowdown import ASSUMED, MeasuredSlowdown, Slowdown
+from epochcast.analyzer.gpu_scripts.occupancy_bench import read_colocation
 from epochcast.regressor import load_catalog
 
 from ..page import OCCUPANCY

@@ -18,7 +18,8 @@ One row per configuration, GPU and kind of label. Columns:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -142,3 +143,18 @@ def _refuse(table: pd.DataFrame, column: str, wrong: pd.Series[Any], name: str, 
     seen = table[column].tolist()[row]  # of Python, not of numpy
     holds = "is empty" if pd.isna(seen) or not str(seen).strip() else f"holds {seen!r}"
     raise InputError(f"column {column!r} of {name!r} {holds} in row {row + 1}; {remedy}")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What was read.
+
+    Attributes:
+        points: usable rows (``points.py``), index from 0.
+        left_out: how many rows were not usable, by the reason.
+        notes: what else the user should know, a sentence each.
+    """
+
+    points: pd.DataFrame
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()

@@ -14,7 +14,7 @@ from ....regressor import PaperPredictor, Predictor, load_catalog
 from ....regressor.precision import Precision
 from ...corpus.training_data import load_training_data
 from .. import progress, terminal
-from ..precision import precision_option
+from ..job_options import precision_option
 from ..recipe import Recipe, recipe_option
 
 _NEW = {"P2": "on a new workload", "P3": "on a new model", "P4": "on a new GPU"}

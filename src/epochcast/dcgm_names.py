@@ -1,7 +1,7 @@
-"""The names that dcgm-exporter prints, of both its generations: their columns in the metric catalogue, and their units.
+"""DCGM's names: those that dcgm-exporter prints, of both its generations, and short ones; their columns and units.
 
-It is beside the rooms because two of them need it that may not import each other: the agent's source `dcgm-exporter` and the
-analyzer's reader of time-series databases.
+The file is beside the rooms because two of them need it that may not import each other: the agent's source `dcgm-exporter`,
+and the analyzer's readers of time-series databases and logs.
 
 Up to 4.8 the exporter's counters file has the fields of DCGM 4.5 by name; 4.9, which comes with DCGM 4.7, has 23 of them by
 new names, eleven in base units. Any file can have any name, so all are known at any time. Sources: ``dcgm_fields.h`` of DCGM
@@ -12,6 +12,25 @@ MIB = 2**20
 MHZ = 1e6
 PERCENT = 1e-2
 MILLI = 1e-3
+
+#: Short name of a field, as `dcgmi dmon` heads its columns -> (column, factor to its base unit).
+SHORT_NAMES: dict[str, tuple[str, float]] = {
+    "GRACT": ("gr_engine_active", 1.0),
+    "SMACT": ("sm_active", 1.0),
+    "SMOCC": ("sm_occupancy", 1.0),
+    "TENSO": ("tensor_active", 1.0),
+    "DRAMA": ("dram_active", 1.0),
+    "FP64A": ("fp64_active", 1.0),
+    "FP32A": ("fp32_active", 1.0),
+    "FP16A": ("fp16_active", 1.0),
+    "PCITX": ("pcie_tx", 1.0),
+    "PCIRX": ("pcie_rx", 1.0),
+    "NVLTX": ("nvlink_tx", 1.0),
+    "NVLRX": ("nvlink_rx", 1.0),
+    "GPUTL": ("gpu_utilization", PERCENT),
+    "MCUTL": ("memory_utilization", PERCENT),
+    "SMCLK": ("sm_clock", MHZ),
+}
 
 #: Older exporters print DCGM's blanks as values: from here on, but a counter of mJ may get there, and its blanks are beyond.
 BLANK, ENERGY_BLANK = 2.0**47, 1e18

@@ -7,7 +7,7 @@ import pytest
 
 from epochcast.agent.catalog import catalog
 from epochcast.agent.compat import FIELDS
-from epochcast.dcgm_exporter_names import NAMES
+from epochcast.dcgm_names import NAMES
 
 # The name up to 4.8 -> the name since, and what one of the old unit is in the new one.
 CHANGED = {
