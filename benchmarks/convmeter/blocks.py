@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from epochcast.analyzer.backends.convmeter.evaluation.answers import Answers
+from epochcast.analyzer.backends.convmeter.evaluation import Answers, figures
 from epochcast.analyzer.backends.convmeter.forms import FORMS
 from epochcast.analyzer.backends.convmeter.known_metrics import known_metrics
 from epochcast.analyzer.backends.convmeter.points import read_points
@@ -86,7 +86,9 @@ def answer(points: pd.DataFrame, phase: str, form: str, fitted_on: NDArray[np.bo
     table = known_metrics().drop_duplicates(["network", "block"]).set_index(["network", "block"])["block_name"]
     blocks = points[asked].reset_index(drop=True)
     called = [f"{table.get((row.network, row.block), row.block)} of {row.network}" for row in blocks.itertuples()]
-    return Answers(blocks.assign(called=called), measured[asked], predicted[asked], blocks["network"].to_numpy(dtype=np.str_))
+    return Answers(
+        blocks.assign(called=called), measured[asked], predicted[asked], blocks["network"].to_numpy(dtype=np.str_), figures
+    )
 
 
 if __name__ == "__main__":

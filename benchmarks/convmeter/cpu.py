@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from epochcast.analyzer.backends.convmeter.evaluation.answers import Answers
+from epochcast.analyzer.backends.convmeter.evaluation import Answers
 from epochcast.analyzer.backends.convmeter.forms import BASELINES, FORMS
 from epochcast.analyzer.backends.convmeter.points import KEYS, PHASES, TIMES, read_points
 from epochcast.analyzer.figures.step_scatter import Panel, step_figure

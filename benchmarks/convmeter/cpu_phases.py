@@ -5,7 +5,7 @@ Run: EPOCHCAST_SHARED=../shared python -m benchmarks.convmeter.cpu_phases [--wri
 
 from collections.abc import Iterator
 
-from epochcast.analyzer.backends.convmeter.evaluation.answers import figures
+from epochcast.analyzer.backends.convmeter.evaluation import figures
 from epochcast.analyzer.backends.convmeter.points import PHASES
 from epochcast.analyzer.figures.step_scatter import Panel, step_figure
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from epochcast.analyzer.backends.convmeter.adapters import read_any
-from epochcast.analyzer.backends.convmeter.evaluation.answers import Answers
-from epochcast.analyzer.backends.convmeter.evaluation.cross_validation import cross_validate
+from epochcast.analyzer.backends.convmeter.evaluation import Answers, cross_validate
 from epochcast.analyzer.backends.convmeter.forms import BASELINES, FORMS
 from epochcast.analyzer.backends.convmeter.predictor import fit_predict
 

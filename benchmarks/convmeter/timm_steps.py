@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from epochcast.analyzer.backends.convmeter.evaluation.answers import Answers
+from epochcast.analyzer.backends.convmeter.evaluation import Answers
 from epochcast.analyzer.figures.step_scatter import Panel, step_figure
 
 from .public_tables import PAGE, RECIPES, left_out, markdown_table, points_of, write_part

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from epochcast.analyzer.backends.convmeter.evaluation.answers import Answers
+from epochcast.analyzer.backends.convmeter.evaluation import Answers, cell_names
 
 from .public_tables import RECIPES, left_out, markdown_table, points_of, write_part
 
@@ -31,7 +31,7 @@ def lines() -> Iterator[str]:
         for phase in PHASES:
             answers = {recipe: left_out(points, phase, recipe, protocol) for recipe in RECIPES}
             default[protocol, phase] = answers["default"]
-            cells = {recipe: one.by_cell() for recipe, one in answers.items()}
+            cells = {recipe: one.by(cell_names(one.points)) for recipe, one in answers.items()}
             rows = [
                 (cell, str(one.n), *(f"{cells[recipe][cell].mape:.1f}" for recipe in RECIPES), f"{one.r2:.3f}")
                 for cell, one in cells["default"].items()

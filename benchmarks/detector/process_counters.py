@@ -8,8 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from epochcast.analyzer.traces.labels import labelled_traces
-from epochcast.detector.evaluation.run import evaluate_trace
-from epochcast.detector.evaluation.scores import TraceScore
+from epochcast.detector.evaluation import TraceScore, evaluate_trace
 
 WRITTEN = ("process_write", "process_disk_write")  # a print or a checkpoint per epoch shows here
 CHOICES: dict[str, Callable[[str], bool]] = {

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from epochcast.analyzer.backends.distributed.coefficients import Coefficients
-from epochcast.analyzer.backends.distributed.evaluation.by_runs import RunEvaluator
+from epochcast.analyzer.backends.distributed.evaluation import RunEvaluator
 from epochcast.analyzer.backends.distributed.fitted_model import SHIPPED, FittedModel
 from epochcast.analyzer.backends.distributed.runs import read_runs
 

@@ -6,8 +6,8 @@ Run: EPOCHCAST_SHARED=../shared python -m benchmarks.distributed.operators [--pr
 import argparse
 from collections.abc import Iterator
 
-from epochcast.analyzer.backends.distributed.evaluation.by_gpu import GpuEvaluation, evaluate_by_gpu, read_end_to_end
-from epochcast.analyzer.backends.distributed.evaluation.neusight_workloads import NAMES, operators_of
+from epochcast.analyzer.backends.distributed.operator_time.evaluation import GpuEvaluation, evaluate_by_gpu, read_end_to_end
+from epochcast.analyzer.backends.distributed.operator_time.neusight_workloads import NAMES, operators_of
 from epochcast.regressor import load_catalog
 
 from ..page import Page

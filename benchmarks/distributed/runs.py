@@ -6,14 +6,13 @@ Run: EPOCHCAST_SHARED=../shared python -m benchmarks.distributed.runs [--write]
 import argparse
 import os
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from epochcast.analyzer.backends.distributed.communication import cluster_for
-from epochcast.analyzer.backends.distributed.evaluation.by_runs import Answers, RunEvaluator, by_rows, by_size, strategy
+from epochcast.analyzer.backends.distributed.evaluation import Answers, RunEvaluator, by_rows, by_size, regret, strategy
 from epochcast.analyzer.backends.distributed.iteration import prepare
 from epochcast.analyzer.backends.distributed.recipes import RECIPES
 from epochcast.analyzer.backends.distributed.runs import Run, read_runs
@@ -50,17 +49,19 @@ def report(runs: list[Run]) -> list[str]:
         "|" + "---|" * (3 + len(sizes) + len({strategy(run) for run in runs})),
     ]
     for name, answer in answers.items():
-        lines.append(f"| {name} | {_figures(answer)} | {_by(answer, lambda run: run.group, sizes)} | {_by(answer, strategy)} |")
+        lines.append(f"| {name} | {_figures(answer)} | {_by(answer, 'size', sizes)} | {_by(answer, 'parallelism')} |")
     default = answers["default"]
-    regret = ", ".join(f"{size} {answers['default'].regret()[size]:.1f}" for size in sizes)
+    costs = regret(default)
+    costs_text = ", ".join(f"{size} {costs[size]:.1f}" for size in sizes)
     lines += [
         "",
-        f"What the configuration predicted to be fastest takes longer than the fastest (default, unseen size): {regret} %.",
+        f"What the configuration predicted to be fastest takes longer than the fastest (default, unseen size): {costs_text} %.",
     ]
     lines += ["", "| learnt from | MAPE | median | over seeds |", "|---|---|---|---|"]
     for rows in (0, 5, 10, 20):
         answer = by_rows(evaluator, runs, rows)
-        spread = f"{min(answer.spread):.1f} to {max(answer.spread):.1f}" if answer.spread else ""
+        draws = [draw.mape for draw in answer.by_test().values()]
+        spread = f"{min(draws):.1f} to {max(draws):.1f}" if rows else ""
         label = "no run: what is believed" if rows == 0 else f"{rows} random runs, 12 seeds"
         lines.append(f"| {label} | {_figures(answer)} | {spread} |")
     fitted = evaluator.predict(runs, evaluator.fit(runs))
@@ -92,11 +93,11 @@ def _fits(evaluator: RunEvaluator, run: Run, recomputation: str) -> bool:
 
 
 def _figures(answer: Answers) -> str:
-    return f"{answer.scores.mape:.1f} | {answer.scores.median_ape:.1f}"
+    return f"{answer.figures.mape:.1f} | {answer.figures.median_ape:.1f}"
 
 
-def _by(answer: Answers, of: Callable[[Run], str], names: list[str] | None = None) -> str:
-    figures = answer.by(of)
+def _by(answer: Answers, key: str, names: list[str] | None = None) -> str:
+    figures = answer.by(key)
     return " | ".join(f"{figures[name].mape:.1f}" for name in names or figures)
 
 

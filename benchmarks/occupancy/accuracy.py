@@ -20,14 +20,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from epochcast.analyzer.backends.occupancy.evaluation.answers import Answers
-from epochcast.analyzer.backends.occupancy.evaluation.cross_validation import cross_validate
-from epochcast.analyzer.backends.occupancy.evaluation.splits import PROTOCOLS, Split
+from epochcast.analyzer.backends.occupancy.evaluation import PROTOCOLS, Answers, cross_validate, figures, figures_by
 from epochcast.analyzer.backends.occupancy.features import edge_features, node_features
 from epochcast.analyzer.backends.occupancy.label_files import read_any
 from epochcast.analyzer.backends.occupancy.labelled_samples import LabelledSamples, labelled_samples
 from epochcast.analyzer.backends.occupancy.models import MODELS, make
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.evaluation import Split
 from epochcast.regressor import load_catalog
 
 from ..page import OCCUPANCY, markdown_table
@@ -99,7 +98,7 @@ def _told(data: LabelledSamples, name: str, target: str, key: str, anew: bool) -
             table.to_csv(kept, index=False)
             print(f"{name}, {protocol}: MRE {answers.figures.mre:.1f} %, {seconds:.0f} CPU s per fit", flush=True)
         table = pd.read_csv(kept)
-        own = Answers(table, *(table[column].to_numpy() for column in ("measured", "predicted", "test")))
+        own = Answers(table, *(table[column].to_numpy() for column in ("measured", "predicted", "test")), figures)
         told[protocol] = Told(own, float(table["seconds"].iloc[0]))
     return told
 
@@ -162,7 +161,7 @@ def _accuracy(data: LabelledSamples, told: Mapping[str, Mapping[str, Told]]) -> 
 
 
 def _by_network(told: Mapping[str, Mapping[str, Told]], protocol: str, where: str) -> Iterator[str]:
-    tables = {name: by[protocol].answers.by()["network"] for name, by in told.items() if protocol in by}
+    tables = {name: figures_by(by[protocol].answers)["network"] for name, by in told.items() if protocol in by}
     networks = list(next(iter(tables.values())))
     rows = [(f"`{name}`", *(f"{table[one].mre:.1f}" for one in networks)) for name, table in tables.items()]
     counts = next(iter(tables.values()))
@@ -172,7 +171,7 @@ def _by_network(told: Mapping[str, Mapping[str, Told]], protocol: str, where: st
 def _sizes(told: Mapping[str, Mapping[str, Told]]) -> Iterator[str]:
     """Fig. 5: rows of networks of which ten left together, by nodes and by edges."""
     for what in ("nodes", "edges"):
-        tables = {name: by["groups"].answers.by()[what] for name, by in told.items()}
+        tables = {name: figures_by(by["groups"].answers)[what] for name, by in told.items()}
         bins = list(next(iter(tables.values())))
         counts: Sequence[int] = [next(iter(tables.values()))[one].n for one in bins]
         rows = [(f"`{name}`", *(f"{table[one].mre:.1f}" for one in bins)) for name, table in tables.items()]

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from epochcast.analyzer.backends.occupancy.evaluation.learning_curve import CurvePoint, learning_curve
-from epochcast.analyzer.backends.occupancy.evaluation.splits import PROTOCOLS
+from epochcast.analyzer.backends.occupancy.evaluation import PROTOCOLS
 from epochcast.analyzer.backends.occupancy.label_files import read_any
 from epochcast.analyzer.backends.occupancy.labelled_samples import LabelledSamples, labelled_samples
+from epochcast.analyzer.backends.occupancy.learning_curve import CurvePoint, learning_curve
 from epochcast.analyzer.backends.occupancy.models import make
 from epochcast.regressor import load_catalog
 

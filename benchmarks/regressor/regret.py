@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from epochcast.analyzer.instances import Instance, Market, load_instances
 from epochcast.analyzer.recommendation import Objective
 from epochcast.regressor import load_catalog
-from epochcast.regressor.evaluation.questions import Question, questions
+from epochcast.regressor.evaluation.fastest_gpu import Question, questions
 from epochcast.regressor.protocols import out_of_fold
 from epochcast.regressor.recipes import DefaultRecipe, PaperRecipe, PriorRecipe
 

@@ -65,7 +65,7 @@ def fit_runs(data: tuple[Path, ...], belief: Coefficients | None) -> tuple[Fitte
     """Fit the coefficients on runs, held by ``belief``; and rows, GPUs and the error on these very rows."""
     runs = [run for path in data for run in read_runs(path)]
     require_torch()
-    from ...backends.distributed.evaluation.by_runs import RunEvaluator
+    from ...backends.distributed.evaluation import RunEvaluator
 
     evaluator = RunEvaluator(progress.show)
     coefficients = evaluator.fit(runs, belief)

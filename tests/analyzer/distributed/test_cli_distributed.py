@@ -265,8 +265,8 @@ def test_evaluation_by_size_and_by_rows(tables: tuple[Path, Path], tmp_path: Pat
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ((), "give either --data CSV"),
-        (("--data", "a.csv", "--train", "a.csv", "--test", "a.csv"), "give either --data CSV"),
+        ((), "give either --data or both"),
+        (("--data", "a.csv", "--train", "a.csv", "--test", "a.csv"), "give either --data or both"),
         (("--train", "a.csv", "--test", "a.csv", "--protocol", "size"), "leave it out"),
         (("--data", "a.csv", "--rows", "3"), "belongs to --protocol rows"),
         (("--data", "a.csv", "--protocol", "gpu"), "--operators PATH"),

@@ -10,7 +10,7 @@ import pytest
 from made_occupancies import REACHES, made_graph, made_network, made_samples
 
 from epochcast.analyzer.backends.occupancy.configuration import Configuration
-from epochcast.analyzer.backends.occupancy.evaluation.splits import leave_models_out
+from epochcast.analyzer.backends.occupancy.evaluation import leave_models_out
 from epochcast.analyzer.backends.occupancy.labelled_samples import LabelledSamples
 from epochcast.analyzer.backends.occupancy.predictor import Predictor
 from epochcast.analyzer.backends.occupancy.reliability import Reliability

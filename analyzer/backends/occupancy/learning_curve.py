@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ....errors import InputError
-from ..labelled_samples import LabelledSamples, Progress
-from .answers import Answers
-from .cross_validation import Make, cross_validate
-from .splits import Split
+from ...errors import InputError
+from ...evaluation import Progress, Rows, Split
+from .evaluation import Answers, Make, cross_validate
+from .labelled_samples import LabelledSamples
 
 FOLDS = 5
 """Groups of networks that leave together where nothing else is asked for; each size takes so many fits per draw."""
@@ -59,7 +59,7 @@ def learning_curve(
         data: all rows.
         target: one of ``points.TARGETS``.
         make: the predictor.
-        splits: by networks, as of :func:`.splits.leave_models_out`.
+        splits: by networks, as of :func:`.evaluation.leave_models_out`.
         draws: random choices per size.
         seed: of the choices.
         progress: told the fit at work.
@@ -71,58 +71,40 @@ def learning_curve(
     Raises:
         InputError: nothing could be fitted on all rows.
     """
-    networks = data.points["network"].to_numpy(dtype=np.str_)
+    units = {
+        "configurations": np.arange(len(data.points)),
+        "networks": data.points["network"].to_numpy(dtype=np.str_),
+    }
     whole = cross_validate(data, target, make, splits, progress)
     curve = []
-    for by, choose in _CHOICES.items():
-        largest = max(choose.count(split.train, networks) for split in splits)
+    for by, unit in units.items():
+        largest = max(len(np.unique(unit[split.train])) for split in splits)
         for size in _sizes(_LEAST[by], largest):
-            told = []
+            drawn = []
             for draw in range(draws):
                 if progress is not None:
                     progress(f"{size} {by}, draw {draw + 1} of {draws}")
                 rng = np.random.default_rng([seed, size, draw])
-                parts = [Split(choose.draw(split.train, networks, size, rng), split.tests) for split in splits]
+                parts = [Split(_some_of(unit, split.train, size, rng), split.tests) for split in splits]
                 try:
                     figures = cross_validate(data, target, make, parts).figures
                 except InputError:  # too few to fit this predictor on; more may do
                     continue
                 if figures.n == whole.figures.n:  # else one of its fits failed, and the error would be of fewer rows
-                    told.append(figures)
-            if told:
-                mres = [one.mre for one in told]
+                    drawn.append(figures)
+            if drawn:
+                mres = [one.mre for one in drawn]
                 spread = float(np.std(mres, ddof=1)) if len(mres) > 1 else float("nan")
-                mse = float(np.mean([one.mse for one in told]))
-                curve.append(CurvePoint(by, size, float(np.mean(mres)), spread, mse, len(told)))
+                mse = float(np.mean([one.mse for one in drawn]))
+                curve.append(CurvePoint(by, size, float(np.mean(mres)), spread, mse, len(drawn)))
         curve.append(CurvePoint(by, largest, whole.figures.mre, float("nan"), whole.figures.mse, 1))
     return curve, whole
 
 
-@dataclass(frozen=True)
-class _Choice:
-    """How many there are among rows (mask) of these networks, and a random part of them."""
-
-    count: Callable[[NDArray[np.bool_], NDArray[np.str_]], int]
-    draw: Callable[[NDArray[np.bool_], NDArray[np.str_], int, np.random.Generator], NDArray[np.bool_]]
-
-
-def _some_rows(train: NDArray[np.bool_], networks: NDArray[np.str_], size: int, rng: np.random.Generator) -> NDArray[np.bool_]:
-    chosen = np.zeros(len(train), dtype=bool)
-    chosen[rng.permutation(np.flatnonzero(train))[:size]] = True
+def _some_of(unit: NDArray[Any], train: Rows, size: int, rng: np.random.Generator) -> Rows:
+    """Rows of ``train`` that belong to ``size`` random units, such as networks; ``unit`` names that of each row."""
+    chosen: Rows = train & np.isin(unit, rng.permutation(np.unique(unit[train]))[:size])
     return chosen
-
-
-def _some_networks(
-    train: NDArray[np.bool_], networks: NDArray[np.str_], size: int, rng: np.random.Generator
-) -> NDArray[np.bool_]:
-    chosen: NDArray[np.bool_] = train & np.isin(networks, rng.permutation(np.unique(networks[train]))[:size])
-    return chosen
-
-
-_CHOICES = {
-    "configurations": _Choice(lambda train, networks: int(train.sum()), _some_rows),
-    "networks": _Choice(lambda train, networks: len(np.unique(networks[train])), _some_networks),
-}
 
 
 def _sizes(least: int, largest: int) -> Iterator[int]:

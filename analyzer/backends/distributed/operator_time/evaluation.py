@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 
 from .....regressor import Catalog
 from .....regressor import InputError as RegressorInputError
+from .....regressor.scoring import absolute_percentage_errors, score
 from ....errors import InputError
 from ..graph import Operator
-from ..operator_time.fitting import fit_operators
-from ..operator_time.learned import LearnedTimes
-from ..operator_time.probe import choose_probe, correct
-from ..operator_time.roofline import Roofline
-from ..operator_time.shapes import places_by, shapes_of
+from .fitting import fit_operators
+from .learned import LearnedTimes
+from .probe import choose_probe, correct
+from .roofline import Roofline
+from .shapes import places_by, shapes_of
 
 DRAWS = 10
 """Probes per GPU, seeds 0 to 9."""
@@ -68,10 +69,16 @@ class GpuEvaluation:
     def summary(self) -> dict[str, object]:
         """Figures by the keys of every evaluation: of the end-to-end rows, with the probe where one was asked for."""
         table = self.end_to_end
-        best = self._figures(table, "probe" if self.probe else "zero")
+        method = "probe" if self.probe else "zero"
+        best = self._figures(table, method)
+        columns = self._columns(method)
+        answered = table.dropna(subset=columns)
+        scores = score(np.tile(answered["seconds"], len(columns)), answered[columns].to_numpy(dtype=float).T.ravel())
         asked = len(table) + sum(self.left_out.values())
         return {
             **best,
+            "rmse": scores.rmse,
+            "r2": scores.r2,
             "coverage": best["n"] / asked if asked else float("nan"),
             "by": {
                 f"{gpu} {mode}": self._by_method(table[(table["gpu"] == gpu) & (table["mode"] == mode)])
@@ -86,13 +93,16 @@ class GpuEvaluation:
         methods = ("zero", *(("probe",) if self.probe else ()), "roofline", "neusight")
         return {method: self._figures(rows, method) for method in methods}
 
+    def _columns(self, method: str) -> list[str]:
+        return [f"probe_{draw}" for draw in range(self.draws)] if method == "probe" else [method]
+
     def _figures(self, rows: pd.DataFrame, method: str) -> dict[str, float]:
         """``n``, ``mape`` and ``median_ape``; with a probe their means over the draws, and ``sd`` of the first over them."""
-        columns = [f"probe_{draw}" for draw in range(self.draws)] if method == "probe" else [method]
+        columns = self._columns(method)
         answered = rows.dropna(subset=columns)
         if answered.empty:
             return {"n": 0, "mape": float("nan"), "median_ape": float("nan")}
-        errors = np.array([_errors(answered[name], answered["seconds"]) for name in columns])
+        errors = np.array([_errors(answered["seconds"], answered[name]) for name in columns])
         mapes = errors.mean(axis=1)
         figures = {"n": len(answered), "mape": float(mapes.mean()), "median_ape": float(np.median(errors, axis=1).mean())}
         return {**figures, "sd": float(mapes.std(ddof=1))} if len(columns) > 1 else figures
@@ -152,7 +162,7 @@ def evaluate_by_gpu(
     """Leave each GPU out of the corpus and predict it.
 
     Args:
-        corpus: measured operators, :mod:`..operator_time.corpus`.
+        corpus: measured operators, :mod:`.corpus`.
         measured: models measured end to end; of those on GPUs without operators only the prediction without a probe is known.
         operators_of: what runs for (model, batch, sequence length, training).
         catalog: of GPUs.
@@ -190,14 +200,14 @@ def _by_family(
     gpu: str, own: pd.DataFrame, zero: LearnedTimes, probes: Sequence[pd.DataFrame], sharpened: Sequence[LearnedTimes]
 ) -> pd.DataFrame:
     """Errors of single operators; a probe's own operators do not count for it."""
-    plain = _errors(zero.measured_seconds_of(own), own["seconds"])
+    plain = _errors(own["seconds"], zero.measured_seconds_of(own))
     table = pd.DataFrame({"family": own["family"].to_numpy(), "error": plain}, index=own.index)
     grouped = table.groupby("family")["error"]
     answer = pd.DataFrame({"n": grouped.size(), "zero_mape": grouped.mean(), "zero_median": grouped.median()})
     drawn = []
     for rows, times in zip(probes, sharpened, strict=True):
         rest = own.drop(index=rows.index)
-        errors = pd.Series(_errors(times.measured_seconds_of(rest), rest["seconds"]), index=rest.index)
+        errors = pd.Series(_errors(rest["seconds"], times.measured_seconds_of(rest)), index=rest.index)
         drawn.append(errors.groupby(rest["family"]).mean())
     if drawn:
         by_draw = pd.concat(drawn, axis=1)
@@ -205,9 +215,8 @@ def _by_family(
     return answer.reset_index().assign(gpu=gpu)
 
 
-def _errors(predicted: pd.Series | NDArray[np.float64], seconds: pd.Series) -> NDArray[np.float64]:
-    errors: NDArray[np.float64] = np.abs(np.asarray(predicted) / seconds.to_numpy(dtype=float) - 1.0) * 100.0
-    return errors
+def _errors(seconds: pd.Series, predicted: pd.Series | NDArray[np.float64]) -> NDArray[np.float64]:
+    return absolute_percentage_errors(seconds.to_numpy(dtype=float), np.asarray(predicted, dtype=float))
 
 
 def _gpu_name(device: str, catalog: Catalog) -> str | None:
