@@ -7,10 +7,8 @@ BIN    := $(VENV)/bin
 # What `make bench` measures. The other scripts beside them record, fit or draw.
 MEASURED := cold_start agent.cost agent.process_tree agent.outage agent.peers agent.scrapers detector.luminol_speed detector.comparison \
 	detector.simulated_hardness detector.streaming detector.sensitivity detector.cycles detector.jobs detector.second_jobs \
-	regressor.accuracy regressor.unseen_jobs \
-	regressor.latency_only regressor.calibration regressor.end_to_end regressor.off_support regressor.epoch_interval \
-	regressor.energy regressor.speed regressor.leak regressor.ablation_features regressor.ablation_stacking \
-	regressor.source_gpus regressor.regret regressor.regret_rates regressor.decision regressor.speeds regressor.scaling regressor.order \
+	regressor.accuracy regressor.calibration regressor.end_to_end regressor.epoch_interval regressor.energy regressor.speed \
+	regressor.paper regressor.regret regressor.decision regressor.speeds regressor.scaling regressor.order \
 	distributed.all_reduce \
 	convmeter.timm_steps convmeter.torchvision_steps convmeter.cpu_phases convmeter.cpu convmeter.blocks convmeter.batches \
 	convmeter.one_network convmeter.scaling convmeter.weighing occupancy.kineto occupancy.packing_interference \

@@ -12,7 +12,7 @@ import io
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,15 +77,16 @@ FLEET = Page("fleet")
 PAGES = (DETECTOR, REGRESSOR, RECOMMENDATION, DISTRIBUTED, CONVMETER, OCCUPANCY, FLEET)
 
 
-def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """First column left, the others right."""
     return [f"| {' | '.join(row)} |" for row in (header, ("---", *["---:"] * (len(header) - 1)), *rows)]
 
 
-def options(module_doc: str | None) -> argparse.ArgumentParser:
-    """The parser of a measurement, which may add options of its own."""
+def options(module_doc: str | None, *, page: bool = True) -> argparse.ArgumentParser:
+    """The parser of a measurement, which may add options of its own; ``page``: whether it writes a part of one."""
     parser = argparse.ArgumentParser(description=module_doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="put the part into its page of docs/")
+    if page:
+        parser.add_argument("--write", action="store_true", help="put the part into its page of docs/")
     return parser
 
 
@@ -97,6 +98,21 @@ def publish(page: Page, part: str, lines: Iterable[str], *, write: bool) -> None
         printed.append(line)
     if write:
         page.fill(part, [f"`{_command()}`", "", *printed])
+
+
+def part_options(module_doc: str | None) -> argparse.Namespace:
+    """The options of a measurement of several parts of a page, for :func:`publish_parts`."""
+    parser = options(module_doc)
+    parser.add_argument("part", nargs="*", help="parts of the page (all)")
+    return parser.parse_args()
+
+
+def publish_parts(page: Page, parts: Mapping[str, Iterable[str]], chosen: argparse.Namespace) -> None:
+    """Publish the parts that were named, or all; the lines of a part are made when they are taken."""
+    if unknown := set(chosen.part) - set(parts):
+        sys.exit(f"no part {', '.join(sorted(unknown))}; there are {', '.join(parts)}")
+    for part in chosen.part or parts:
+        publish(page, part, parts[part], write=chosen.write)
 
 
 def _command() -> str:
