@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from ...regressor import Predictor, load_catalog
-from ..backends.distributed.coefficients import Coefficients
+from ...regressor.model_folder import is_kind
+from ..backends.distributed.fitted_model import DistributedManifest, FittedModel
 from ..corpus.training_data import load_training_data
 from . import terminal
 from .shared_options import gpus_option, json_option, model_out_option
@@ -58,15 +60,17 @@ def calibrate(model: str, data: tuple[Path, ...], out: Path, gpus: Path | None, 
 
 def _is_distributed(model: str) -> bool:
     """Whether MODEL of `epochcast calibrate` means the white-box model of distributed training."""
-    return model == "distributed" or (Path(model) / "coefficients.json").is_file()
+    return model == "distributed" or is_kind(Path(model), DistributedManifest)
 
 
 def _calibrate_distributed(model: str, data: tuple[Path, ...], out: Path, as_json: bool) -> int:
     """Fit the coefficients of MODEL anew on measured runs, held by what they are in it; the folder may be the same."""
-    belief = Coefficients.shipped() if model == "distributed" else Coefficients.load(Path(model))
-    answer = fit_runs(data, belief, out)
+    before = FittedModel.load() if model == "distributed" else FittedModel.load(Path(model))
+    fitted, answer = fit_runs(data, before.coefficients)
+    # The shipped operator times are those of whatever has none of its own.
+    replace(fitted, operators=None if model == "distributed" else before.operators).save(out)
     if as_json:
         click.echo(json.dumps(answer))
         return 0
-    terminal.say(fitted_text(answer, out, belief))
+    terminal.say(fitted_text(answer, out, before.coefficients))
     return 0

@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from epochcast.analyzer.backends.distributed.coefficients import Coefficients
+from epochcast.analyzer.backends.distributed.fitted_model import FittedModel
 from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
 from epochcast.analyzer.backends.distributed.job import Job
 from epochcast.analyzer.backends.distributed.predictor import Predictor
@@ -23,7 +23,7 @@ def one() -> float:
     """Seconds of a process's first prediction."""
     began = time.perf_counter()
     job = Job(data=8, tensor=8, pipeline=8, global_batch=1536, recomputation="full")
-    Predictor(ModelGraphs.of(MODEL), coefficients=Coefficients.shipped()).iteration(load_catalog()[GPU], job)
+    Predictor(ModelGraphs.of(MODEL), coefficients=FittedModel.load().coefficients).iteration(load_catalog()[GPU], job)
     return time.perf_counter() - began
 
 
@@ -43,7 +43,7 @@ def command() -> tuple[float, float]:
 def all_of_512() -> tuple[float, float, int, int]:
     """Seconds of a search, wall clock and CPU, and the configurations that fit and do not."""
     began, before = time.perf_counter(), time.process_time()
-    predictor = Predictor(ModelGraphs.of(MODEL), coefficients=Coefficients.shipped())
+    predictor = Predictor(ModelGraphs.of(MODEL), coefficients=FittedModel.load().coefficients)
     found = search(predictor, Job(global_batch=1536), [(load_catalog()[GPU], 512)], Space())
     return time.perf_counter() - began, time.process_time() - before, len(found.candidates), found.too_large
 

@@ -20,9 +20,9 @@ from sklearn.ensemble import ExtraTreesRegressor
 
 from epochcast.regressor import Predictor, load_catalog, load_corpus
 from epochcast.regressor.derived import static_features
-from epochcast.regressor.forest import Forest
-from epochcast.regressor.model_files import SHIPPED
 from epochcast.regressor.pairs import actual_ratio, make_pairs
+from epochcast.regressor.predictor import SHIPPED
+from epochcast.regressor.trees import Trees
 
 from ..page import REGRESSOR, markdown_table, options, publish
 from .public_pairs import DATA, RATES
@@ -67,13 +67,13 @@ def lines(calls: int) -> Iterator[str]:
     X = np.c_[recipe.correction_.features_.matrix(pairs), static_features(pairs)]
     model = ExtraTreesRegressor(recipe.trees, min_samples_leaf=recipe.min_samples_leaf, random_state=recipe.random_state)
     model.fit(X, np.log(actual_ratio(pairs)))
-    forest, asked = Forest.from_sklearn(model), X[:: len(X) // len(catalog)][: len(catalog)]
+    forest, asked = Trees.of_forest(model), X[:: len(X) // len(catalog)][: len(catalog)]
     apart = np.abs(forest.predict(asked) - model.predict(asked)).max()
     yield f"The trees alone, {recipe.trees} of them and {len(asked)} rows a call; log ratios at most {apart:.0e} apart:"
     yield ""
     peer = f"scikit-learn {sklearn.__version__} `ExtraTreesRegressor.predict`"
     rows = [
-        timed("arrays (`regressor/forest.py`)", lambda call: forest.predict(asked), calls),
+        timed("arrays (`regressor/trees.py`)", lambda call: forest.predict(asked), calls),
         timed(peer, lambda call: model.predict(asked), calls),
     ]
     yield from markdown_table(COLUMNS, rows)

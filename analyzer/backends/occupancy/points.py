@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -32,13 +32,15 @@ from ...errors import InputError
 from .configuration import Configuration
 from .networks.known_networks import PRECISIONS
 
-LABELS = ("launch_config", "modelled", "ncu")
+Labels = Literal["launch_config", "modelled", "ncu"]
+LABELS: tuple[str, ...] = get_args(Labels)
 """``launch_config``: the occupancy calculation over the kernels that a profiler recorded. ``modelled``: the same calculation
 over kernels that a model of the launches thinks would run: no measurement. ``ncu``: warps that the hardware counted."""
 
 SIZES = ("batch", "channels", "image_size", "sequence", "hidden", "layers")
 CONFIGURATION = ("network", *SIZES, "precision")
-TARGETS = ("mean", "time_mean", "max")
+Target = Literal["mean", "time_mean", "max"]
+TARGETS: tuple[str, ...] = get_args(Target)
 COLUMNS = (*CONFIGURATION, "family", "gpu", "labels", *TARGETS, "kernels", "step_s", "nvml_utilisation", "memory_bytes")
 
 TEXTS = ("network", "precision", "family", "gpu", "labels")

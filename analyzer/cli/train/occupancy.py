@@ -10,13 +10,13 @@ from typing import Any
 import click
 
 from ....regressor import load_catalog
+from ....regressor.model_folder import require_place
 from ...backends.occupancy.answer import fitted_json
 from ...backends.occupancy.label_files import read_all
 from ...backends.occupancy.labelled_samples import labelled_samples, of_one_kind
 from ...backends.occupancy.models import EPOCHS, MODELS
 from ...backends.occupancy.points import LABELS, TARGETS
-from ...backends.occupancy.predictor import DEFAULT_MODEL, FOLDS, Predictor
-from ...backends.occupancy.predictor_files import make_folder
+from ...backends.occupancy.predictor import DEFAULT_MODEL, FOLDS, OccupancyManifest, Predictor
 from ...plain_json import plain_json
 from .. import progress, terminal
 from ..choices import one_of_many
@@ -95,7 +95,7 @@ def occupancy(
     progress.show("reading")
     reading = read_all(data, catalog, None if gpu is None else catalog.resolve(gpu))
     labelled = labelled_samples(of_one_kind(reading.points, labels), catalog, progress.show)
-    make_folder(out)  # before a fit that may take an hour
+    require_place(out, OccupancyManifest)  # before a fit that may take an hour
     predictor = Predictor.fit(labelled, model, target, {"seed": seed, "epochs": epochs}, folds, progress.show)
     progress.clear()
     for sentence in (*reading.notes, *(f"left out: {name}: {reason}" for name, reason in labelled.left_out.items())):
