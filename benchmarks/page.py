@@ -82,10 +82,11 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list
     return [f"| {' | '.join(row)} |" for row in (header, ("---", *["---:"] * (len(header) - 1)), *rows)]
 
 
-def options(module_doc: str | None) -> argparse.ArgumentParser:
-    """The parser of a measurement, which may add options of its own."""
+def options(module_doc: str | None, *, page: bool = True) -> argparse.ArgumentParser:
+    """The parser of a measurement, which may add options of its own; ``page``: whether it writes a part of one."""
     parser = argparse.ArgumentParser(description=module_doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="put the part into its page of docs/")
+    if page:
+        parser.add_argument("--write", action="store_true", help="put the part into its page of docs/")
     return parser
 
 
