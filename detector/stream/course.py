@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 from ..epochs import Detection, Epoch, Job
 from ..methods.track.boundaries import EVEN
 from ..methods.track.cycle import FEWEST_READINGS
-from .activity import Activity
 from .boundaries import Boundaries
 from .follower import Follower
 from .heard import Heard
 from .search import Search, close
+from .work import Activity
 
 Array = NDArray[np.float64]
 

@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from ..epochs import Detection
 from ..methods.track.grid import BUSY_SAMPLES, FEWEST_SAMPLES
-from .activity import Activity
 from .boundaries import KEPT
 from .course import Course
 from .glance import BINS as GLANCE_BINS
@@ -15,7 +14,7 @@ from .glance import cycles
 from .heard import Heard
 from .pyramid import FACTOR, pooled
 from .search import MOST_BINS, Search, alike, close
-from .work import parting
+from .work import Activity, parting
 
 # By choice where nothing else is said, set by hand; benchmarks/detector/streaming.py measures what they bring together.
 

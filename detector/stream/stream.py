@@ -9,11 +9,11 @@ from numpy.typing import ArrayLike
 
 from ..epochs import Detection
 from ..errors import InputError
-from .activity import Activity
 from .follower import OVERDUE
 from .heard import Heard
 from .present_job import PresentJob
 from .pyramid import FACTOR
+from .work import Activity
 
 #: Blocks of samples until it is settled anew what working means, at least. By choice, set by hand;
 #: benchmarks/detector/streaming.py measures what it brings with the others.
@@ -33,7 +33,6 @@ class Stream:
     with the searches only. Boundaries of epochs found late are as exact as the pyramid still is, see `pyramid`: to a sample
     within 20 min at 10 Hz, to 8 samples within 55 min. Where readings are means over some samples (see `Heard.quantum`), a
     boundary is put where such a mean shows it on average: as much earlier.
-
     """
 
     def __init__(
@@ -131,7 +130,7 @@ class Stream:
         return self._job.answer
 
     def _begin_anew(self) -> None:
-        self._work = Activity(self._heard)
+        self._work = Activity(self._heard.metrics, self._heard.pyramid)
         self._job = PresentJob(self._heard, self._work)
 
     def _tick(self) -> None:
