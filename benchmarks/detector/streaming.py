@@ -9,7 +9,7 @@ many of every class of the simulator.
 
 import time
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +23,7 @@ from epochcast.detector.simulator import CLASSES, simulate
 from epochcast.detector.stream import Stream
 
 from ..page import options
-from .traces import HIDDEN, REAL, VISIBLE, LabelledTrace, of_simulation, real, simulated
+from .traces import HIDDEN, REAL, VISIBLE, LabelledTrace, real, simulated
 
 METRICS = ("dram_active", "sm_active", "pcie_rx", "power", "memory_used")
 GPUS = 8
@@ -60,10 +60,9 @@ def read(each: LabelledTrace) -> LabelledTrace:
     return replace(each, trace=replace(each.trace, frame=each.trace.frame[["time", *METRICS]]))
 
 
-def chunks(each: LabelledTrace) -> Iterator[Chunk]:
-    """The trace as a service would get it: about every second, or row by row."""
-    times, metrics = each.time, each.metrics
-    rows = max(1, round(1 / each.sample_s))
+def chunks(times: NDArray[np.float64], metrics: Mapping[str, NDArray[np.float64]]) -> Iterator[Chunk]:
+    """A trace as a service would get it: about every second, or row by row."""
+    rows = max(1, round(1 / float(np.median(np.diff(times)))))
     for i in range(0, times.size, rows):
         yield times[i : i + rows], {name: values[i : i + rows] for name, values in metrics.items()}
 
@@ -76,7 +75,7 @@ def show_cost(seed: int, minutes: float) -> None:
         epoch_s = float(np.exp(rng.uniform(np.log(5), np.log(200))))
         settings = {"validation_s": 0.1 * epoch_s, "gap_s": 0.3, "checkpoint_s": 0.02 * epoch_s}
         run = simulate(seed + gpu, epochs=int(60 * minutes / epoch_s) + 1, epoch_s=epoch_s, **settings)
-        feeds.append(list(chunks(read(of_simulation(run, "")))))
+        feeds.append(list(chunks(run.time, {name: run.metrics[name] for name in METRICS})))
     updates = int(60 * minutes)
 
     def fed(count: int) -> tuple[list[Stream], float]:
@@ -109,7 +108,7 @@ def followed(each: LabelledTrace) -> dict[str, Any]:
     """Stream a trace, search the whole of it offline, and compare."""
     true, starts = each.period_s, each.labels.epoch_starts
     stream, last, first, said = Stream(tuple(each.metrics), step_s=each.sample_s), None, np.nan, []
-    for now, values in chunks(each):
+    for now, values in chunks(each.time, each.metrics):
         last = stream.update(now, values)
         if last is not None and last.period_s is not None:
             if np.isnan(first) and last.verdict == "epochs" and starts:
