@@ -282,16 +282,11 @@ def show(rows: list[Row], sure: NDArray[np.float64]) -> None:
         print(f"{title}: {len(part)} traces; Brier score {((part['stated'] - part['right']) ** 2).mean():.4f}")
         tenths = part.groupby((part["stated"] * 10).astype(int).clip(upper=9) / 10)
         print(tenths.agg(n=("right", "size"), stated=("stated", "mean"), right=("right", "mean")).round(3).to_string())
-    wrong = ~best["right"].astype(bool)
-    counts = best.assign(
-        n=1,
-        sure=best["stated"] >= ANSWERS,
-        wrong=wrong & (best["stated"] >= ANSWERS),
-        surer=best["stated"] >= SURE,
-        surer_wrong=wrong & (best["stated"] >= SURE),
-    )
-    columns = ["n", "right", "sure", "wrong", "surer", "surer_wrong"]
-    print(counts.groupby("kind", sort=False)[columns].sum().to_string())
+    counts = {"n": 1, "right": best["right"].astype(int)}
+    for least in (ANSWERS, SURE):
+        sure = best["stated"] >= least
+        counts |= {f"at {least}": sure.astype(int), f"wrong at {least}": (sure & ~best["right"].astype(bool)).astype(int)}
+    print(pd.DataFrame(counts, index=best.index).groupby(best["kind"], sort=False).sum().to_string())
 
 
 def _rounded(value: Any) -> Any:
