@@ -5,17 +5,15 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 
 # What `make bench` measures. The other scripts beside them record, fit or draw.
-MEASURED := cold_start agent.cost agent.process_tree agent.outage agent.peers agent.scrapers detector.luminol_speed detector.comparison \
-	detector.simulated_hardness detector.streaming detector.sensitivity detector.cycles detector.jobs detector.second_jobs \
-	regressor.accuracy regressor.unseen_jobs \
-	regressor.latency_only regressor.calibration regressor.end_to_end regressor.off_support regressor.epoch_interval \
-	regressor.energy regressor.speed regressor.leak regressor.ablation_features regressor.ablation_stacking \
-	regressor.source_gpus regressor.regret regressor.regret_rates regressor.decision regressor.speeds regressor.scaling regressor.order \
+MEASURED := cold_start agent.cost agent.process_tree agent.outage agent.scrapers detector.luminol_speed detector.comparison \
+	detector.streaming detector.sensitivity detector.cycles detector.jobs detector.second_jobs \
+	regressor.accuracy regressor.calibration regressor.end_to_end regressor.epoch_interval regressor.energy regressor.speed \
+	regressor.paper regressor.regret regressor.decision regressor.speeds regressor.scaling regressor.order \
 	distributed.all_reduce \
 	convmeter.steps convmeter.blocks convmeter.batches convmeter.one_network convmeter.scaling convmeter.weighing \
 	occupancy.kineto occupancy.packing_interference \
-	service.steady_state service.predictions_per_second service.analysis_round service.grouping_by_phase service.page_rendering \
-	service.prometheus_reads service.memory fleet.throughput fleet.grouping_at_scale fleet.stragglers
+	service.watching service.predictions_per_second service.rounds_and_pages service.grouping_by_phase \
+	service.prometheus_reads fleet.throughput fleet.grouping_at_scale fleet.stragglers
 # Those that trace models need torch: make bench EXTRAS=analyzer,torch,dev
 ifneq (,$(findstring torch,$(EXTRAS)))
 MEASURED += distributed.runs distributed.precision_blindness distributed.operators distributed.cpu_iterations \

@@ -10,8 +10,8 @@ import threading
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import NoReturn
 
+from ..common.arguments import Parser
 from ..common.settings_file import load
 from .check import report, text
 from .config import AUTO, Config
@@ -28,14 +28,8 @@ EPILOG = """examples:
 """
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        # One line, not argparse's usage block in front of it.
-        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog="epochcast-agent",
         description="Read GPUs at 10 Hz, keep every sample, and export them over HTTP.",
         epilog=EPILOG,
@@ -67,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
         "--retention", type=float, metavar="SECONDS", help=f"seconds to keep samples for (default {Config.retention:g})"
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s, version {version('epochcast')}")
-    commands = parser.add_subparsers(dest="command", title="commands", parser_class=_Parser)
+    commands = parser.add_subparsers(dest="command", title="commands", parser_class=Parser)
     check = commands.add_parser(
         "check",
         help="show what this node can measure, from which source, and why the rest is missing",

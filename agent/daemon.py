@@ -1,18 +1,15 @@
 """The running agent: sampling threads, an HTTP server, what it pushes; reloaded and stopped by signals."""
 
-import contextlib
 import gc
 import logging
-import os
 import signal
 import sys
-import tempfile
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import FrameType
 
+from ..common.files import write_whole
 from . import logs
 from .api import Api
 from .config import Config
@@ -108,8 +105,7 @@ class Daemon:
                 return
             if not sampled and self._node.last_sample_time is not None:
                 sampled = True
-                if self._config.port_file is not None:  # whoever waits for it may ask for samples at once
-                    write_whole(self._config.port_file, f"{self._server.server_address[1]}\n")
+                self._write_port()
             if not ready and (sampled or clock.monotonic() - began > LONGEST_START_S):
                 ready = True
                 self._say_ready()
@@ -117,6 +113,12 @@ class Daemon:
                 self._supervise()
             if watchdog is not None and self._node.ticks_since(clock.monotonic() - LONGEST_TICK_S):
                 notify("WATCHDOG=1")
+
+    def _write_port(self) -> None:
+        """Whoever waits for the file may ask for samples at once."""
+        if self._config.port_file is not None:
+            port = f"{self._server.server_address[1]}\n".encode()
+            write_whole(self._config.port_file, lambda file: file.write(port))
 
     def _supervise(self) -> None:
         try:
@@ -196,19 +198,3 @@ class Daemon:
 
     def _on_signal(self, number: int, _: FrameType | None) -> None:
         self._signals.put(number)
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a small file so that a reader sees all of it or nothing."""
-    try:
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from error
-    try:
-        with os.fdopen(descriptor, "w") as file:
-            file.write(text)
-        Path(temporary).replace(path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            Path(temporary).unlink()
-        raise InputError(f"cannot write {path}: {error.strerror}") from error

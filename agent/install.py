@@ -10,12 +10,12 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import tempfile
 from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
+from ..common.files import write_whole
 from ..common.settings_file import load
 from ..extras import how_to_install
 from .config import Config
@@ -171,17 +171,14 @@ def _placed(path: Path, text: str) -> str:
         path.parent.mkdir(parents=True, exist_ok=True)
         for folder in missing:  # whatever root's umask is
             folder.chmod(0o755)
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
-            Path(temporary).chmod(0o644)
-            Path(temporary).replace(path)
-        except OSError:
-            Path(temporary).unlink(missing_ok=True)
-            raise
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}") from error
+
+    def write(file: BinaryIO) -> None:
+        os.fchmod(file.fileno(), 0o644)
+        file.write(text.encode())
+
+    write_whole(path, write)
     return f"placed {path}"
 
 

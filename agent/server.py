@@ -1,11 +1,40 @@
-"""The agent's HTTP server: whoever may ask is answered, and waits while a sampler reads."""
+"""The agent's HTTP server: who may ask is answered, and waits while a sampler reads.
 
+TLS certificates and basic authentication are read anew when their files change.
+"""
+
+import base64
+import hashlib
+import hmac
+import os
+import re
+import secrets
+import ssl
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
 from wsgiref.types import WSGIApplication
 
+from ..common.authentication import Authentication, Reloaded
 from ..common.http_server import Limits, Server
-from .auth import basic_authentication, tls
-from .config import Config
+from ..extras import how_to_install
+from .config import Config, Web
+from .errors import InputError
 from .ticks_first import ticks_first
+
+# Refused passwords that are remembered: a scraper with a wrong one must not cost a bcrypt check (0.1 s of CPU) per second.
+REMEMBERED_REFUSALS = 256
+# A check that cannot start within this long (others are waiting too) is put off: guessing passwords must not fill the server.
+LONGEST_WAIT_S = 1.0
+# bcrypt takes no more of a password; htpasswd cuts there too.
+LONGEST_PASSWORD = 72
+HASH = re.compile(r"\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}")
+# One more doubles the time of a check: 14 is about a second.
+HIGHEST_COST = 14
+# Whoever restarts or drains a node by these has no password, and they tell nothing but whether samples flow.
+OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 
 
 def listen(config: Config, app: WSGIApplication) -> Server:
@@ -23,3 +52,146 @@ def listen(config: Config, app: WSGIApplication) -> Server:
         tls=None if certificates is None else certificates.get,
         before_answer=ticks_first.wait,
     )
+
+
+def tls(web: Web) -> Reloaded[ssl.SSLContext] | None:
+    """Return the TLS settings of connections, None for plain HTTP; raises InputError for files that cannot be used."""
+    if web.certificate is None or web.key is None:
+        return None
+    files = [path for path in (web.certificate, web.key, web.client_ca) if path is not None]
+    return Reloaded(lambda: _context(web), files)
+
+
+def _context(web: Web) -> ssl.SSLContext:
+    assert web.certificate is not None and web.key is not None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    for path, what in ((web.certificate, "certificate"), (web.key, "key"), (web.client_ca, "client_ca")):
+        if path is not None:
+            _readable(path, f"web.{what}")
+    try:
+        # Without a password OpenSSL would ask the terminal for that of an encrypted key.
+        context.load_cert_chain(web.certificate, web.key, password="")
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"web.certificate {web.certificate} and web.key {web.key} cannot be used ({error}); "
+            "give PEM files that belong together, the key without a passphrase"
+        ) from error
+    if web.client_ca is not None:
+        try:
+            context.load_verify_locations(web.client_ca)
+        except (OSError, ValueError) as error:
+            raise InputError(f"web.client_ca {web.client_ca} cannot be used ({error}); give PEM certificates") from error
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def _readable(path: Path, setting: str) -> None:
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise InputError(
+            f"cannot read {setting} {path}: {error.strerror}; give a file that the agent's user (id {os.geteuid()}) may read"
+        ) from error
+
+
+class Users:
+    """The users of one reading of the file, and what is known of passwords so far.
+
+    ``hashes``: bcrypt hash by name. A password that was checked once is recognised by a digest under a key of this process: a
+    scrape a second costs no bcrypt check a second.
+    """
+
+    def __init__(self, hashes: Mapping[str, bytes]) -> None:
+        self._hashes = hashes
+        self._check: Callable[[bytes, bytes], bool] = _bcrypt().checkpw
+        self._key = secrets.token_bytes(32)
+        self._verified: dict[str, bytes] = {}
+        self._refused: dict[bytes, None] = {}
+        # One check at a time: whoever guesses passwords gets one core at most, not the training's.
+        self._checking = threading.Lock()
+
+    def admit(self, name: str, password: bytes) -> bool | None:
+        """Return whether this is the password of that user, None when too many are being checked to tell now."""
+        digest = hashlib.blake2b(name.encode() + b"\0" + password, key=self._key).digest()
+        if (known := self._known(name, digest)) is not None:
+            return known
+        if not self._checking.acquire(timeout=LONGEST_WAIT_S):
+            return None
+        try:
+            if (known := self._known(name, digest)) is not None:
+                return known
+            # An unknown name takes as long as a known one, so that names cannot be found out by the clock.
+            stored = self._hashes.get(name, next(iter(self._hashes.values())))
+            try:
+                right = self._check(password[:LONGEST_PASSWORD], stored) and name in self._hashes
+            except ValueError:  # a NUL byte, which no stored password has
+                right = False
+            if right:
+                self._verified[name] = digest
+            else:
+                self._refused[digest] = None
+                if len(self._refused) > REMEMBERED_REFUSALS:
+                    del self._refused[next(iter(self._refused))]
+            return right
+        finally:
+            self._checking.release()
+
+    def _known(self, name: str, digest: bytes) -> bool | None:
+        if hmac.compare_digest(self._verified.get(name, b""), digest):
+            return True
+        return False if digest in self._refused else None
+
+
+def basic_authentication(file: Path) -> Authentication:
+    """Ask for a user name of a file and its password; raises InputError for a file that cannot be used."""
+    users = Reloaded(lambda: Users(read_users(file)), [file])
+
+    def admits(scheme: str, credentials: str) -> bool | None:
+        try:
+            sent, colon, password = base64.b64decode(credentials, validate=True).partition(b":")
+            name = sent.decode()
+        except ValueError:  # not base64, or a name that is not UTF-8
+            return False
+        return scheme == "basic" and bool(colon) and users.get().admit(name, password)
+
+    challenge = 'Basic realm="epochcast-agent", charset="UTF-8"'
+    sentence = "this agent answers only those who give a user name and its password"
+    return Authentication(admits, challenge, sentence, OPEN_PATHS)
+
+
+def read_users(path: Path) -> dict[str, bytes]:
+    """Return the bcrypt hash of each user of a file of ``name:hash`` lines (empty ones and ``#`` comments are skipped).
+
+    Raises InputError, which never repeats what stands in the file.
+    """
+    _readable(path, "web.users")
+    try:
+        lines: Sequence[str] = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise InputError(f"web.users {path} is not text in UTF-8; make it with htpasswd -B") from error
+    hashes: dict[str, bytes] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        name, _, stored = line.strip().partition(":")
+        found = HASH.fullmatch(stored)
+        if not name or found is None:
+            raise InputError(f"web.users {path} line {number} is no name:bcrypt-hash; make it with htpasswd -B")
+        if not 4 <= int(found[1]) <= HIGHEST_COST:
+            raise InputError(
+                f"web.users {path} line {number} has bcrypt cost {int(found[1])}; use 4 to {HIGHEST_COST} (htpasswd -B -C 10)"
+            )
+        if name in hashes:
+            raise InputError(f"web.users {path} line {number} names a user for the second time; drop one")
+        hashes[name] = stored.encode()
+    if not hashes:
+        raise InputError(f"web.users {path} names no user, so nobody could ask; add one with htpasswd -B")
+    return hashes
+
+
+def _bcrypt() -> ModuleType:
+    try:
+        return import_module("bcrypt")
+    except ImportError as error:
+        raise InputError(f"web.users needs the package bcrypt; {how_to_install('agent-auth')}") from error

@@ -1,18 +1,18 @@
 """How long commands take from start to end, in fresh processes with a warm disk cache, beside Python itself and pandas.
 
-    python -m benchmarks.cold_start [--rounds 20] [--no-docs]
+    python -m benchmarks.cold_start [--rounds 20] [--write]
 
 Each round runs every command once, so that what else the machine does falls on all of them alike. Wall time is what a user
 waits on this machine as busy as it is; CPU time (user and system, of the process and its children) depends less on the others.
-The traces are simulated: 10 minutes of a Tesla T4 at 10 Hz, 20 metrics. Writes the table into docs/measurements.md.
+The traces are simulated: 10 minutes of a Tesla T4 at 10 Hz, 20 metrics.
 """
 
-import argparse
 import os
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 
@@ -21,7 +21,8 @@ import pandas as pd
 from epochcast.analyzer.traces.trace import Trace, write_trace
 from epochcast.detector.simulator import simulate
 
-from .page import Page, markdown_table
+from .page import MEASUREMENTS, markdown_table, options, publish
+from .processes import machine
 
 SAMPLES = 6000
 WAIT_S = 120.0
@@ -67,42 +68,33 @@ def timed(argv: list[str], folder: Path) -> tuple[float, float]:
     return wall, used
 
 
-def main() -> None:
-    """Measure, print the table, and put it into the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--no-docs", action="store_true", help="leave docs/measurements.md as it is")
-    options = parser.parse_args()
+def measured(rounds: int) -> Iterator[str]:
+    """Yield the table."""
+    took: dict[str, list[tuple[float, float]]] = {command: [] for command in COMMANDS}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_traces(folder)
         for command in COMMANDS:  # the disk cache is warm and the bytecode written
             timed(argv_of(command), folder)
-        took: dict[str, list[tuple[float, float]]] = {command: [] for command in COMMANDS}
-        for _ in range(options.rounds):
+        for _ in range(rounds):
             for command in COMMANDS:
                 took[command].append(timed(argv_of(command), folder))
     rows = []
     for command, times in took.items():
-        wall, used = ([each[k] for each in times] for k in (0, 1))
-        must = f"{MUST_S[command]:g}" if command in MUST_S else ""
-        rows.append(
-            (
-                f"`{command}`",
-                must,
-                *(f"{seconds:.2f}" for seconds in (min(wall), median(wall), max(wall), min(used), median(used))),
-            )
-        )
-    header = ("", "must", "wall s, best", "median", "worst", "CPU s, best", "median")
-    load = ", ".join(f"{load:.1f}" for load in os.getloadavg())
-    lines = [
-        *markdown_table(header, rows),
-        "",
-        f"n = {options.rounds} of each, {os.cpu_count()} cores, load average {load} at the end.",
-    ]
-    print("\n".join(lines))
-    if not options.no_docs:
-        Page("measurements").fill("cold_start", lines)
+        wall, used = zip(*times, strict=True)
+        seconds = (min(wall), median(wall), max(wall), min(used), median(used))
+        rows.append((f"`{command}`", str(MUST_S.get(command, "")), *(f"{each:.2f}" for each in seconds)))
+    yield from markdown_table(("", "must", "wall s, best", "median", "worst", "CPU s, best", "median"), rows)
+    yield ""
+    yield f"n = {rounds} of each, {machine()} at the end."
+
+
+def main() -> None:
+    """Measure; print or write the table."""
+    parser = options(__doc__)
+    parser.add_argument("--rounds", type=int, default=20)
+    arguments = parser.parse_args()
+    publish(MEASUREMENTS, "cold_start", measured(arguments.rounds), write=arguments.write)
 
 
 if __name__ == "__main__":

@@ -20,14 +20,14 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from epochcast.analyzer.backends.convmeter import predictor as convmeter
 from epochcast.analyzer.backends.convmeter.counting import count
-from epochcast.analyzer.backends.convmeter.find_network import find_network
 from epochcast.analyzer.backends.convmeter.known_metrics import known_metrics
 from epochcast.analyzer.backends.convmeter.points import read_points
-from epochcast.analyzer.backends.distributed.coefficients import Coefficients
+from epochcast.analyzer.backends.distributed.fitted_model import FittedModel
 from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
 from epochcast.analyzer.backends.distributed.job import Job
 from epochcast.analyzer.backends.distributed.predictor import Predictor
 from epochcast.analyzer.backends.distributed.search import Space, search
+from epochcast.analyzer.backends.networks.find_network import find_network
 from epochcast.analyzer.backends.occupancy.configuration import Configuration
 from epochcast.analyzer.backends.occupancy.graph.from_module import graph_of_module
 from epochcast.analyzer.backends.occupancy.graph_of import graph_of
@@ -49,7 +49,7 @@ def distributed() -> Iterator[str]:
     """A process's first prediction of a large model, the command, and a search."""
 
     def predictor() -> Predictor:
-        return Predictor(ModelGraphs.of(MODEL), coefficients=Coefficients.shipped())
+        return Predictor(ModelGraphs.of(MODEL), coefficients=FittedModel.load().coefficients)
 
     gpu, job = load_catalog()[GPU], Job(data=8, tensor=8, pipeline=8, global_batch=1536, recomputation="full")
     began = time.perf_counter()

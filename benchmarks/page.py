@@ -12,7 +12,7 @@ import io
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,11 +55,11 @@ class Page:
         filled = marked.sub(lambda found: f"{found[1]}{content}\n{found[2]}", text)
         write_whole(self.path, lambda file: file.write(filled.encode()))
 
-    def save_picture(self, figure: Figure, name: str) -> str:
+    def save_picture(self, figure: Figure, name: str, *, dpi: int = _DPI, background: str = "white") -> str:
         """Write the figure as a small PNG (few colours) and return the path that the page links to."""
         buffer = io.BytesIO()
         with drawing():
-            figure.savefig(buffer, format="png", dpi=_DPI, facecolor="white")
+            figure.savefig(buffer, format="png", dpi=dpi, facecolor=background)
         picture = Image.open(buffer).convert("RGB").quantize(_COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
         link = Path("images") / self.name / f"{name}.png"
         (self.docs / link).parent.mkdir(parents=True, exist_ok=True)
@@ -74,10 +74,12 @@ DISTRIBUTED = Page("distributed")
 CONVMETER = Page("convmeter")
 OCCUPANCY = Page("occupancy")
 FLEET = Page("fleet")
-PAGES = (DETECTOR, REGRESSOR, RECOMMENDATION, DISTRIBUTED, CONVMETER, OCCUPANCY, FLEET)
+MEASUREMENTS = Page("measurements")
+ANALYZER = Page("analyzer")
+PAGES = (DETECTOR, REGRESSOR, RECOMMENDATION, DISTRIBUTED, CONVMETER, OCCUPANCY, FLEET, MEASUREMENTS, ANALYZER)
 
 
-def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """First column left, the others right."""
     return [f"| {' | '.join(row)} |" for row in (header, ("---", *["---:"] * (len(header) - 1)), *rows)]
 
@@ -106,6 +108,21 @@ def publish(page: Page, part: str, lines: Iterable[str], *, write: bool) -> None
         printed.append(line)
     if write:
         page.fill(part, [f"`{_command()}`", "", *printed])
+
+
+def part_options(module_doc: str | None) -> argparse.Namespace:
+    """The options of a measurement of several parts of a page, for :func:`publish_parts`."""
+    parser = options(module_doc)
+    parser.add_argument("part", nargs="*", help="parts of the page (all)")
+    return parser.parse_args()
+
+
+def publish_parts(page: Page, parts: Mapping[str, Iterable[str]], chosen: argparse.Namespace) -> None:
+    """Publish the parts that were named, or all; the lines of a part are made when they are taken."""
+    if unknown := set(chosen.part) - set(parts):
+        sys.exit(f"no part {', '.join(sorted(unknown))}; there are {', '.join(parts)}")
+    for part in chosen.part or parts:
+        publish(page, part, parts[part], write=chosen.write)
 
 
 def _command() -> str:

@@ -1,5 +1,6 @@
-"""Arrays in a file that is checked before it is believed: no pickle, bounded size, the expected types and shapes."""
+"""A model's arrays in a file that is checked before it is believed: no pickle, bounded size, the expected types and shapes."""
 
+import io
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,59 +11,82 @@ from numpy.typing import DTypeLike, NDArray
 
 from .errors import InputError
 
+Arrays = Mapping[str, NDArray[Any]]
+"""Arrays by name; those of a part of a model are named ``PART.NAME``."""
+
 Shape = tuple[int | str, ...]
-"""Lengths of an array's axes; a name stands for any length, the same one wherever it occurs in a file."""
+"""Lengths of an array's axes; a name stands for any length, the same one wherever it occurs in a part."""
 
 LIMIT = 200_000_000
 """Most bytes that a file's arrays may take once unpacked, by choice; ours take few, a forged archive could want terabytes."""
 
 
-def save_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+def save_arrays(path: Path, arrays: Arrays) -> None:
     """Write named arrays as a compressed ``.npz``; the same arrays give the same bytes.
 
     Raises:
         InputError: they take more bytes than :func:`load_arrays` reads.
     """
     if (size := sum(array.nbytes for array in arrays.values())) > LIMIT:
-        raise InputError(f"the model file {path.name} would take {size} bytes, more than {LIMIT}; train on fewer profiles")
+        raise InputError(f"the model file {path.name} would take {size} bytes, more than {LIMIT}; train on less data")
     np.savez_compressed(path, allow_pickle=False, **arrays)
 
 
-def load_arrays(path: Path, spec: Mapping[str, tuple[DTypeLike, Shape]]) -> dict[str, NDArray[Any]]:
-    """Read what :func:`save_arrays` wrote, as ``name -> array`` in the order of ``spec``.
-
-    Args:
-        path: the file.
-        spec: name -> (type, shape) of every array that the file holds.
+def load_arrays(content: bytes, name: str) -> dict[str, NDArray[Any]]:
+    """Read the bytes of a file ``name`` that :func:`save_arrays` wrote.
 
     Raises:
-        InputError: the file is missing or damaged, takes more than :data:`LIMIT` bytes, or an array is missing, unexpected,
-            of another type or shape, or not finite.
+        InputError: it is damaged or takes more than :data:`LIMIT` bytes.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
             unpacked = sum(member.file_size for member in archive.infolist())
         if unpacked <= LIMIT:
-            with np.load(path, allow_pickle=False) as stored:
-                arrays = {name: np.asarray(stored[name]) for name in stored.files}
+            with np.load(io.BytesIO(content), allow_pickle=False) as stored:
+                return {each: np.asarray(stored[each]) for each in stored.files}
     except Exception as error:  # a damaged archive raises a dozen kinds, NotImplementedError and zlib.error among them
-        raise InputError(f"the model file {path.name} cannot be read; train the model anew") from error
-    if unpacked > LIMIT:
-        raise InputError(f"the model file {path.name} unpacks to {unpacked} bytes, more than {LIMIT}; train the model anew")
-    if missing := [name for name in spec if name not in arrays]:
-        raise InputError(f"the model file {path.name} lacks the array {missing[0]!r}; train the model anew")
-    if unexpected := [name for name in arrays if name not in spec]:
-        raise InputError(f"the model file {path.name} holds an unexpected array {unexpected[0]!r:.60}; train the model anew")
+        raise InputError(f"the model file {name} cannot be read; train the model anew") from error
+    raise InputError(f"the model file {name} unpacks to {unpacked} bytes, more than {LIMIT}; train the model anew")
+
+
+def under(name: str, arrays: Arrays) -> dict[str, NDArray[Any]]:
+    """The arrays as those of part ``name`` of a model."""
+    return {f"{name}.{key}": array for key, array in arrays.items()}
+
+
+def part(arrays: Arrays, name: str, spec: Mapping[str, tuple[DTypeLike, Shape]] | None = None) -> dict[str, NDArray[Any]]:
+    """What :func:`under` put under ``name``, checked against ``spec`` and in its order.
+
+    Args:
+        arrays: of a model.
+        name: of the part.
+        spec: name -> (type, shape) of every array that the part has; ``None``: whoever asks checks by itself.
+
+    Raises:
+        InputError: an array is missing, unexpected, of another type or shape, or not finite.
+    """
+    own = {key.removeprefix(f"{name}."): array for key, array in arrays.items() if key.startswith(f"{name}.")}
+    if spec is None:
+        return own
+    if missing := [key for key in spec if key not in own]:
+        raise InputError(f"the model lacks the array '{name}.{missing[0]}'; train the model anew")
+    if unexpected := [key for key in own if key not in spec]:
+        raise InputError(f"the model holds an unexpected array {f'{name}.{unexpected[0]}'!r:.60}; train the model anew")
     lengths: dict[str, int] = {}
-    for name, (dtype, shape) in spec.items():
-        array = arrays[name]
+    for key, (dtype, shape) in spec.items():
+        array = own[key]
         if array.dtype != dtype or not _fits(array.shape, shape, lengths):
             expected = f"{np.dtype(dtype).name} of shape ({', '.join(str(length) for length in shape)})"
             found = f"{array.dtype} of shape {array.shape}"
-            raise InputError(f"{name!r} in the model file {path.name} is {found}, not {expected}; train the model anew")
+            raise InputError(f"'{name}.{key}' in the model is {found}, not {expected}; train the model anew")
         if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise InputError(f"{name!r} in the model file {path.name} holds values that are not finite; train the model anew")
-    return {name: arrays[name] for name in spec}
+            raise InputError(f"'{name}.{key}' in the model holds values that are not finite; train the model anew")
+    return {key: own[key] for key in spec}
+
+
+def parts_of(arrays: Arrays) -> list[str]:
+    """The names that arrays stand :func:`under`, in their order."""
+    return list(dict.fromkeys(name.partition(".")[0] for name in arrays))
 
 
 def _fits(shape: tuple[int, ...], expected: Shape, lengths: dict[str, int]) -> bool:

@@ -1,16 +1,16 @@
 """A smooth regressor that keeps no training row: a Gaussian process on inducing points, deaf to outliers."""
 
-from collections.abc import Mapping
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .arrays import Shape
+from .arrays import Arrays, Shape, part
+from .errors import InputError
 
 Matrix = NDArray[np.float64]
 
@@ -85,7 +85,7 @@ class InducingGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mi
         return mean, np.clip(1 - (known - left) / self.amplitude**2, 0.0, 1.0)
 
     def arrays(self) -> dict[str, NDArray[np.float64]]:
-        """Return the fitted state, as :meth:`spec` describes it."""
+        """Return the fitted state."""
         return {
             "points": self.points_,
             "coefficients": self.coefficients_,
@@ -93,23 +93,25 @@ class InducingGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mi
             "target": np.array([self.center_, self.spread_]),
         }
 
-    @staticmethod
-    def spec(points: str, features: int) -> dict[str, tuple[DTypeLike, Shape]]:
-        """Types and shapes of :meth:`arrays`, the number of inducing points under a name."""
-        return {
-            "points": (np.float64, (points, features)),
-            "coefficients": (np.float64, (points,)),
-            "factor": (np.float64, (points, points)),
+    @classmethod
+    def of_arrays(cls, arrays: Arrays, name: str, features: int) -> Self:
+        """Take the part ``name`` of a model's arrays for rows of ``features`` columns, with default hyper-parameters.
+
+        Raises:
+            InputError: an array is missing or not what it should be.
+        """
+        spec: dict[str, tuple[type, Shape]] = {
+            "points": (np.float64, ("points", features)),
+            "coefficients": (np.float64, ("points",)),
+            "factor": (np.float64, ("points", "points")),
             "target": (np.float64, (2,)),
         }
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[np.float64]]) -> Self:
-        """Build a fitted process from :meth:`arrays`, with default hyper-parameters."""
-        process = cls()
-        process.points_, process.coefficients_, process.factor_ = arrays["points"], arrays["coefficients"], arrays["factor"]
-        process.center_, process.spread_ = arrays["target"].tolist()
-        process.n_features_in_ = process.points_.shape[1]
+        process, own = cls(), part(arrays, name, spec)
+        process.points_, process.coefficients_, process.factor_ = own["points"], own["coefficients"], own["factor"]
+        if (np.diag(process.factor_) <= 0).any():
+            raise InputError(f"the process {name!r} of the model is not sound; train the model anew")
+        process.center_, process.spread_ = own["target"].tolist()
+        process.n_features_in_ = features
         return process
 
     def _kernel(self, a: Matrix, b: Matrix) -> Matrix:

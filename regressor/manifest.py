@@ -1,42 +1,29 @@
-"""What a model's ``model.json`` holds, value by value: a forged or foreign one is refused before anything is built from it."""
+"""What ``model.json`` of both recipes holds, value by value: a forged one is refused before anything is built from it."""
 
-from collections.abc import Mapping
 from typing import Annotated, Literal, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from .derived import columns_of
-from .errors import InputError
 from .features import PAPER_COLUMNS
+from .intervals import Interval
+from .model_folder import Manifest, Name, Part, Sha256
 from .precision import Kind, Precision
 from .profile import LONGEST_NAME, Profile, feature_set
-from .recipes.default import SPEEDS_FILE, Route
+from .recipes.default import Route
 from .residual_process import MOST_PAIRS
+from .scaling import Scaling
 from .smooth_features import SMOOTH
 from .speeds import FIGURES
-from .stack_files import FILES as STACK_FILES
-from .telemetry_correction import FILES as CORRECTION_FILES
-
-SCHEMA = "epochcast.regressor/v5"
-PAPER_SCHEMA = "epochcast.regressor.paper/v1"
 
 # Bounds are by choice, here and below: far above what a training writes; what is beyond was forged.
-Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
 Count = Annotated[int, Field(ge=0, le=10**9)]
 Positive = Annotated[float, Field(gt=0, lt=1e18)]
 LogRatio = Annotated[float, Field(ge=-20, le=20)]
 Share = Annotated[float, Field(ge=0, le=1)]
-Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-FileName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]{0,60}$")]
 
 
-class _Part(BaseModel):
-    """Exactly these keys, of exactly these types (no text for a number), no NaN."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
-
-
-class Parameters(_Part):
+class Parameters(Part):
     """The hyper-parameters of :class:`~epochcast.regressor.recipes.default.DefaultRecipe`, within what makes sense."""
 
     trees: Annotated[int, Field(ge=1, le=10_000)]
@@ -46,7 +33,7 @@ class Parameters(_Part):
     random_state: Count
 
 
-class SpeedsState(_Part):
+class SpeedsState(Part):
     """:meth:`~epochcast.regressor.speeds.Speeds.state`."""
 
     gpus: Annotated[list[Name], Field(max_length=1000)]
@@ -56,7 +43,7 @@ class SpeedsState(_Part):
     measured: dict[Name, dict[Precision, Annotated[list[Count], Field(max_length=100_000)]]]
 
 
-class CorrectionState(_Part):
+class CorrectionState(Part):
     """:meth:`~epochcast.regressor.telemetry_correction.TelemetryCorrection.state`."""
 
     metrics: Annotated[list[Name], Field(min_length=1, max_length=100)]
@@ -80,33 +67,14 @@ class CorrectionState(_Part):
         return self
 
 
-class RecipeState(_Part):
+class RecipeState(Part):
     """:meth:`~epochcast.regressor.recipes.default.DefaultRecipe.state`: what was learnt, but for the arrays."""
 
     speeds: SpeedsState
     correction: CorrectionState | None
 
 
-class IntervalState(_Part):
-    """An :class:`~epochcast.regressor.intervals.Interval`."""
-
-    multiple: Annotated[float, Field(ge=0, le=100)]
-    protocol: Literal["P2", "P3", "P4", "P4-anchors"]
-    n: Annotated[int, Field(ge=1, le=10**9)]
-    by_source: dict[Name, Annotated[float, Field(ge=0, le=100)]]
-    by_origin: dict[Name, Annotated[float, Field(ge=0, le=100)]]
-
-
-class ScalingState(_Part):
-    """A :class:`~epochcast.regressor.scaling.Scaling`."""
-
-    log_cost: Annotated[float, Field(ge=-20, le=20)]
-    link: Annotated[float, Field(ge=0, le=1)]
-    rate: Annotated[float, Field(ge=0, le=1)]
-    half_width: Annotated[float, Field(ge=0, le=10)]
-
-
-class Training(_Part):
+class Training(Part):
     """What the model was fitted on."""
 
     profiles: Count
@@ -116,7 +84,7 @@ class Training(_Part):
     fingerprint: Sha256
 
 
-class Accuracy(_Part):
+class Accuracy(Part):
     """Error figures of one protocol, :class:`~epochcast.regressor.scoring.Scores`."""
 
     mape: Annotated[float, Field(ge=0)]
@@ -137,7 +105,7 @@ def _is_profile(metrics: dict[str, dict[str, float]]) -> dict[str, dict[str, flo
 Typical = Annotated[dict[Name, dict[Name, float]], AfterValidator(_is_profile)]
 
 
-class AnchorState(_Part):
+class AnchorState(Part):
     """An :class:`~epochcast.regressor.anchors.Anchor`."""
 
     workload: Name
@@ -148,15 +116,15 @@ class AnchorState(_Part):
     covered: Share
 
 
-class AnchoringState(_Part):
+class AnchoringState(Part):
     """An :class:`~epochcast.regressor.anchored.Anchoring`."""
 
     anchors: Annotated[list[AnchorState], Field(max_length=1000)]
-    interval: IntervalState
+    interval: Interval
     mape: list[tuple[Count, Annotated[float, Field(ge=0)]]]
 
 
-class ProcessState(_Part):
+class ProcessState(Part):
     """A :class:`~epochcast.regressor.residual_process.ResidualProcess`, its measurements and all."""
 
     X: Annotated[list[list[float]], Field(min_length=1, max_length=MOST_PAIRS)]
@@ -175,7 +143,7 @@ class ProcessState(_Part):
         return self
 
 
-class CalibrationState(_Part):
+class CalibrationState(Part):
     """A :class:`~epochcast.regressor.calibration.Calibration`."""
 
     gpu: Name
@@ -184,33 +152,25 @@ class CalibrationState(_Part):
     out: ProcessState | None
 
 
-class Manifest(_Part):
-    """The whole of ``model.json``; ``epochcast`` is the version that wrote it."""
+class RegressorManifest(Manifest):
+    """The whole of ``model.json`` of recipe ``default``."""
 
-    schema_: Annotated[Literal["epochcast.regressor/v5"], Field(alias="schema")]
-    epochcast: Name
+    SCHEMA = "epochcast.regressor/v6"
+    COMMAND = "epochcast train regressor"
+    OTHERWISE = "name another model, or with `epochcast predict` and `epochcast recommend` the other --recipe"
+
     recipe: RecipeState
     parameters: Parameters
-    scaling: ScalingState
-    intervals: Annotated[dict[Route | Literal["calibrated"], IntervalState], Field(min_length=len(get_args(Route)) + 1)]
+    scaling: Scaling
+    intervals: Annotated[dict[Route | Literal["calibrated"], Interval], Field(min_length=len(get_args(Route)) + 1)]
     training: Training
     accuracy: dict[Literal["P2", "P3", "P4"], Accuracy]
     typical: dict[Name, Typical]
     anchoring: AnchoringState | None
     calibrations: Annotated[list[CalibrationState], Field(max_length=100)]
-    libraries: dict[Name, Name]
-    files: dict[FileName, Sha256]
-    fingerprint: Sha256
-
-    @model_validator(mode="after")
-    def _has_its_files(self) -> "Manifest":
-        needed = {SPEEDS_FILE, *(CORRECTION_FILES if self.recipe.correction else ())}
-        if missing := sorted(needed - set(self.files)):
-            raise ValueError(f"files lacks {missing[0]}")
-        return self
 
 
-class PaperParameters(_Part):
+class PaperParameters(Part):
     """The hyper-parameters of :class:`~epochcast.regressor.recipes.paper.PaperRecipe`."""
 
     features: Literal["all", "dynamic", "static"]
@@ -221,44 +181,22 @@ class PaperParameters(_Part):
     random_state: Count
 
 
-class PaperManifest(_Part):
-    """``model.json`` of the paper's recipe, beside the files of :mod:`~epochcast.regressor.stack_files`."""
+def _are_features(columns: list[str]) -> list[str]:
+    if foreign := sorted(set(columns) - set(PAPER_COLUMNS)):
+        raise ValueError(f"{foreign[0]!r} is no feature of the paper's")
+    return columns
 
-    schema_: Annotated[Literal["epochcast.regressor.paper/v1"], Field(alias="schema")]
-    epochcast: Name
+
+class PaperManifest(Manifest):
+    """The whole of ``model.json`` of the paper's recipe."""
+
+    SCHEMA = "epochcast.regressor.paper/v2"
+    COMMAND = "epochcast train regressor --recipe paper"
+    OTHERWISE = RegressorManifest.OTHERWISE
+
     parameters: PaperParameters
-    columns: Annotated[list[Name], Field(min_length=1, max_length=1000)]
+    columns: Annotated[list[Name], Field(min_length=1, max_length=1000), AfterValidator(_are_features)]
     seconds: tuple[Positive, Positive]
-    intervals: Annotated[dict[Literal["stack", "new-gpu"], IntervalState], Field(min_length=2)]
+    intervals: Annotated[dict[Literal["stack", "new-gpu"], Interval], Field(min_length=2)]
     training: Training
     accuracy: dict[Literal["P2", "P3", "P4"], Accuracy]
-    libraries: dict[Name, Name]
-    files: dict[FileName, Sha256]
-    fingerprint: Sha256
-
-    @model_validator(mode="after")
-    def _is_whole(self) -> "PaperManifest":
-        if missing := sorted({*STACK_FILES} - set(self.files)):
-            raise ValueError(f"files lacks {missing[0]}")
-        if foreign := sorted(set(self.columns) - set(PAPER_COLUMNS)):
-            raise ValueError(f"columns has {foreign[0]!r}, which is no feature of the paper's")
-        return self
-
-
-MANIFESTS: Mapping[str, type[Manifest | PaperManifest]] = {SCHEMA: Manifest, PAPER_SCHEMA: PaperManifest}
-
-
-def checked(text: str | bytes, where: str, schema: str = SCHEMA) -> Manifest | PaperManifest:
-    """Return the manifest of a schema that JSON ``text`` of the file ``where`` holds.
-
-    Raises:
-        InputError: a key is missing or unknown, or a value is of another type or out of its range; the first one is named.
-    """
-    try:
-        return MANIFESTS[schema].model_validate_json(text)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
-        key = ".".join(str(part) for part in first["loc"]) or "the file"
-        seen = "" if first["type"] == "missing" else f" is {first['input']!r:.60}"
-        reason = first["msg"].removeprefix("Value error, ")
-        raise InputError(f"{where}: {key}{seen} ({reason[:1].lower()}{reason[1:200]}); train the model anew") from error

@@ -2,14 +2,12 @@
 
 import math
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
-from .arrays import Shape, load_arrays, save_arrays
-from .errors import InputError
+from .arrays import Arrays, under
 from .inducing_gp import InducingGaussianProcess
 
 Names = NDArray[np.str_]
@@ -79,33 +77,25 @@ class PairProcesses:
             unknown[rows[foreign]] = smallest[row_of[foreign]]
         return mean, unknown
 
-    def save(self, path: Path) -> None:
-        """Write every process's arrays; :meth:`load` needs the names in their order."""
-        arrays: dict[str, NDArray[np.float64]] = {}
-        for number, process in enumerate(self._processes.values()):
-            arrays |= {f"{name}{number}": value for name, value in process.arrays().items()}
-        save_arrays(path, arrays)
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return every process's arrays, numbered; :meth:`restored` needs the names in their order."""
+        numbered = [under(str(number), process.arrays()) for number, process in enumerate(self._processes.values())]
+        return {name: array for arrays in numbered for name, array in arrays.items()}
 
     @property
     def names(self) -> list[tuple[str, str]]:
-        """(source, target) of each process, in the order of the file."""
+        """(source, target) of each process, in the order of the arrays."""
         return list(self._processes)
 
     @classmethod
-    def load(cls, path: Path, names: list[tuple[str, str]], features: int) -> Self:
-        """Read what :meth:`save` wrote.
+    def restored(cls, names: list[tuple[str, str]], arrays: Arrays, features: int) -> Self:
+        """Processes of the part ``processes`` of a model's arrays.
 
         Raises:
-            InputError: the file is missing, damaged, or not of these processes.
+            InputError: an array is missing, or not of these processes.
         """
-        spec: dict[str, tuple[DTypeLike, Shape]] = {}
-        for number in range(len(names)):
-            spec |= {f"{name}{number}": kind for name, kind in InducingGaussianProcess.spec(f"m{number}", features).items()}
-        arrays = load_arrays(path, spec)
-        parts = [
-            {name: arrays[f"{name}{number}"] for name in InducingGaussianProcess.spec("", features)}
-            for number in range(len(names))
-        ]
-        if any((np.diag(part["factor"]) <= 0).any() for part in parts):
-            raise InputError(f"the processes in {path.name} are not sound; train the model anew")
-        return cls({pair: InducingGaussianProcess.from_arrays(part) for pair, part in zip(names, parts, strict=True)})
+        processes = {
+            pair: InducingGaussianProcess.of_arrays(arrays, f"processes.{number}", features)
+            for number, pair in enumerate(names)
+        }
+        return cls(processes)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from . import model_files
 from .answers import Answers
 from .errors import InputError
 from .evidence import LEFT_OUT
 from .gpus import Catalog, Gpu, load_catalog
 from .intervals import Interval, half_widths
-from .manifest import PAPER_SCHEMA
+from .manifest import PaperManifest
+from .model_folder import fingerprint, load, save
 from .pairs import Pair, make_pairs, origins, source_seconds, target_seconds
 from .prediction import Prediction
 from .predictor import Predictor, with_epoch
@@ -104,7 +103,7 @@ class PaperPredictor:
             "pairs": len(pairs),
             "workloads": len({pair.source.workload for pair in pairs}),
             "gpus": known,
-            "fingerprint": model_files.fingerprint([profile.to_json() for profile in profiles]),
+            "fingerprint": fingerprint([profile.to_json() for profile in profiles]),
         }
         progress("fit")
         span = (float(seconds.min()), float(seconds.max()))
@@ -207,28 +206,26 @@ class PaperPredictor:
             "parameters": self.recipe.get_params(),
             "columns": self.recipe.columns_,
             "seconds": self.seconds,
-            "intervals": {route: asdict(interval) for route, interval in self.intervals.items()},
+            "intervals": self.intervals,
             "training": self.training,
             "accuracy": self.accuracy,
         }
-        model_files.write(Path(folder), state, self.recipe.save, PAPER_SCHEMA)
+        save(Path(folder), PaperManifest, state, self.recipe.arrays())
 
     @classmethod
     def load(cls, folder: Path, catalog: Catalog | None = None) -> "PaperPredictor":
-        """Read a model that :meth:`save` wrote with this version of scikit-learn; nothing is unpickled.
+        """Read a model that :meth:`save` wrote; nothing is unpickled.
 
         Raises:
             InputError: the folder is missing, of another recipe or version, or was changed after it was written.
         """
-        state = model_files.read(Path(folder), PAPER_SCHEMA)
-        wrote, here = state["libraries"].get("scikit-learn"), version("scikit-learn")
-        if wrote != here:
-            raise InputError(f"the model in {str(folder)!r} is of scikit-learn {wrote}, and this is {here}; train it anew")
+        manifest, arrays = load(Path(folder), PaperManifest)
+        state = manifest.model_dump()
         return cls(
             load_catalog() if catalog is None else catalog,
-            PaperRecipe(**state["parameters"]).load(Path(folder), state["columns"]),
+            PaperRecipe(**state["parameters"]).restore(state["columns"], arrays),
             state["accuracy"],
-            {route: Interval(**values) for route, values in state["intervals"].items()},
+            {str(route): interval for route, interval in manifest.intervals.items()},
             state["training"],
             state["seconds"],
         )

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from . import model_files
 from .anchored import Anchoring
 from .answers import Answers
 from .calibration import ROUTE as CALIBRATED
@@ -20,7 +19,9 @@ from .errors import InputError
 from .evidence import why
 from .features import busy_share
 from .gpus import Catalog, Gpu, load_catalog
-from .intervals import Interval, half_widths
+from .intervals import half_widths
+from .manifest import RegressorManifest
+from .model_folder import fingerprint, load, save
 from .order import in_order
 from .pairs import Pair, make_pairs
 from .precision import Precision, likely_precisions, precision_metrics
@@ -31,6 +32,9 @@ from .reliability import Reliability
 from .scaling import Scaling, growths_in
 from .speeds import batch_growth
 from .typical import typical_by_gpu
+
+SHIPPED = Path(__file__).parent / "models" / "default"
+"""The model that comes with the package."""
 
 # From the middle to either end of a 90 % interval, in standard deviations. The 95 % quantile of a normal distribution.
 _TAIL = 1.645
@@ -81,7 +85,7 @@ class Predictor:
             "pairs": len(pairs),
             "workloads": len({pair.source.workload for pair in pairs}),
             "gpus": sorted({pair.source_gpu.name for pair in pairs}),
-            "fingerprint": model_files.fingerprint([profile.to_json() for profile in profiles]),
+            "fingerprint": fingerprint([profile.to_json() for profile in profiles]),
         }
         fitted, scaling = recipe.fit(pairs).forgetting_jobs(), Scaling.fit(growths_in(profiles, catalog))
         return cls(catalog, fitted, reliability, scaling, training, typical_by_gpu(profiles, catalog))
@@ -228,15 +232,15 @@ class Predictor:
         state = {
             "recipe": self.recipe.state(),
             "parameters": self.recipe.get_params(),
-            "intervals": {route: asdict(interval) for route, interval in self.reliability.intervals.items()},
+            "intervals": self.reliability.intervals,
             "training": self.training,
             "accuracy": self.reliability.accuracy,
-            "scaling": self.scaling.state(),
+            "scaling": self.scaling,
             "anchoring": None if self.reliability.anchoring is None else self.reliability.anchoring.state(),
             "calibrations": [calibration.state() for calibration in self.calibrations],
             "typical": self.typical,
         }
-        model_files.write(Path(folder), state, self.recipe.save)
+        save(Path(folder), RegressorManifest, state, self.recipe.arrays())
 
     @classmethod
     def load(cls, folder: Path | None = None, catalog: Catalog | None = None) -> "Predictor":
@@ -245,18 +249,19 @@ class Predictor:
         Raises:
             InputError: the folder is missing, of another version, or was changed after it was written.
         """
-        folder = model_files.SHIPPED if folder is None else Path(folder)
-        state = model_files.read(folder)
+        folder = SHIPPED if folder is None else Path(folder)
+        manifest, arrays = load(folder, RegressorManifest)
+        state = manifest.model_dump()
         try:
             return cls(
                 catalog=load_catalog() if catalog is None else catalog,
-                recipe=DefaultRecipe(**state["parameters"]).load(folder, state["recipe"]),
+                recipe=DefaultRecipe(**state["parameters"]).restore(state["recipe"], arrays),
                 reliability=Reliability(
                     state["accuracy"],
-                    {route: Interval(**values) for route, values in state["intervals"].items()},
+                    {str(route): interval for route, interval in manifest.intervals.items()},
                     None if state["anchoring"] is None else Anchoring.from_state(state["anchoring"]),
                 ),
-                scaling=Scaling.of_state(state["scaling"]),
+                scaling=manifest.scaling,
                 training=state["training"],
                 calibrations=tuple(Calibration.from_state(calibration) for calibration in state["calibrations"]),
                 typical=state["typical"],

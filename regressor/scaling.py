@@ -10,12 +10,13 @@ a job exchanges is not known, so that every job has the cost of a typical one an
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple, Self
+from typing import Annotated, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 from scipy.optimize import least_squares
 
 from .gpus import Catalog, Gpu
@@ -72,10 +73,11 @@ class Scaling:
             doublings.
     """
 
-    log_cost: float = -2.18
-    link: float = 0.32
-    rate: float = 0.41
-    half_width: float = 0.25
+    # Bounds of what a model file may hold are by choice: far above what a training writes.
+    log_cost: Annotated[float, Field(ge=-20, le=20)] = -2.18
+    link: Annotated[float, Field(ge=0, le=1)] = 0.32
+    rate: Annotated[float, Field(ge=0, le=1)] = 0.41
+    half_width: Annotated[float, Field(ge=0, le=10)] = 0.25
 
     @classmethod
     def fit(cls, growths: Sequence[Growth]) -> Self:
@@ -136,15 +138,6 @@ class Scaling:
         """Time that GPUs exchange, as a share of the time that they compute."""
         cost = self.log_cost - self.link * np.log(_link(gpu) / _LINK) - self.rate * np.log(gpu.effective_flops / _RATE)
         return float(np.exp(cost) * 2 * (gpus - 1) / gpus)
-
-    def state(self) -> dict[str, float]:
-        """Return the attributes as JSON values."""
-        return asdict(self)
-
-    @classmethod
-    def of_state(cls, state: Mapping[str, Any]) -> Self:
-        """Read what :meth:`state` gave."""
-        return cls(**state)
 
 
 def growths_in(profiles: Sequence[Profile], catalog: Catalog) -> list[Growth]:

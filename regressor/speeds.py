@@ -16,14 +16,13 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from .arrays import load_arrays, save_arrays
+from .arrays import Arrays, Shape, part
 from .errors import InputError
 from .gpus import Gpu
 from .precision import PRECISIONS, Precision, arithmetic_rate
@@ -244,16 +243,16 @@ class Speeds:
             "measured": self._measured,
         }
 
-    def save(self, path: Path) -> None:
-        """Write the shared coefficients; :meth:`state` is the caller's to keep."""
-        save_arrays(path, {"mean": self._mean, "covariance": self._covariance})
+    def arrays(self) -> dict[str, Matrix]:
+        """Return the shared coefficients; :meth:`state` is the caller's to keep beside them."""
+        return {"mean": self._mean, "covariance": self._covariance}
 
     @classmethod
-    def load(cls, path: Path, state: Mapping[str, Any]) -> Self:
-        """Read what :meth:`save` wrote beside the checked :meth:`state`.
+    def restored(cls, state: Mapping[str, Any], arrays: Arrays) -> Self:
+        """Speeds of the checked :meth:`state` and the part ``speeds`` of a model's arrays.
 
         Raises:
-            InputError: the file is missing, damaged, or of another model.
+            InputError: an array is missing or of another model.
         """
         speeds = cls()
         speeds._jobs, speeds.noise_, speeds._measured = {}, dict(state["noise"]), state["measured"]
@@ -261,10 +260,10 @@ class Speeds:
         speeds._architectures = {name: number for number, name in enumerate(state["architectures"])}
         speeds._centre = np.array(state["centre"])
         size = len(speeds._shared_scales())
-        arrays = load_arrays(path, {"mean": (np.float64, (size,)), "covariance": (np.float64, (size, size))})
-        speeds._mean, speeds._covariance = arrays.values()
+        spec: dict[str, tuple[type, Shape]] = {"mean": (np.float64, (size,)), "covariance": (np.float64, (size, size))}
+        speeds._mean, speeds._covariance = part(arrays, "speeds", spec).values()
         if np.linalg.eigvalsh(speeds._covariance).min() < 0 or np.abs(speeds._mean).max() > _LARGEST_COEFFICIENT:
-            raise InputError(f"the coefficients in {path.name} are not sound; train the model anew")
+            raise InputError("the coefficients of the model's speeds are not sound; train the model anew")
         return speeds
 
     def _shared(self, gpus: Sequence[Gpu], precisions: Sequence[Precision], batch: Vector | None = None) -> Matrix:

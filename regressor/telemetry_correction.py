@@ -4,7 +4,6 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -13,11 +12,10 @@ from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.model_selection import GroupKFold
 
 from .answers import Answers
-from .arrays import Shape, load_arrays, save_arrays
+from .arrays import Arrays, Shape, part, under
 from .derived import STATIC_COLUMNS, SourceFeatures, static_features, usable_metrics
 from .errors import InputError
 from .features import BUSY
-from .forest import Forest
 from .gpu_range import GpuRange
 from .imputation import NormalImputer
 from .inducing_gp import InducingGaussianProcess
@@ -25,9 +23,7 @@ from .pair_processes import PairProcesses
 from .pairs import Pair, actual_ratio
 from .precision import arithmetic_kind, share_of_kinds
 from .profile import Profile
-
-FOREST_FILE, PROCESSES_FILE, COLUMNS_FILE = "forest.npz", "processes.npz", "columns.npz"
-FILES = (FOREST_FILE, PROCESSES_FILE, COLUMNS_FILE)
+from .trees import Trees
 
 # Measured on both sides, source and target each bring their noise.
 _FLOOR = 2 * InducingGaussianProcess().noise ** 2
@@ -97,7 +93,7 @@ class TelemetryCorrection:
         scaled = (X - self.mean_) / self.scale_
         self.processes_, weights = PairProcesses.fit(scaled, residual, sources, targets)
         self.support_bound_ = _support_bound(scaled, residual, sources, targets, _groups(pairs))
-        self.forest_ = Forest.from_sklearn(forest.fit(np.c_[X, static_features(pairs)], residual, sample_weight=weights))
+        self.forest_ = Trees.of_forest(forest.fit(np.c_[X, static_features(pairs)], residual, sample_weight=weights))
         return self
 
     def applies(self, pairs: Sequence[Pair], measured: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -185,23 +181,22 @@ class TelemetryCorrection:
             "sources": self.imputer_.gpus,
         }
 
-    def save(self, folder: Path) -> None:
-        """Write the fitted arrays into an existing folder; :meth:`state` is the caller's to keep."""
-        self.forest_.save(folder / FOREST_FILE)
-        self.processes_.save(folder / PROCESSES_FILE)
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the fitted arrays; :meth:`state` is the caller's to keep beside them."""
         columns = {
             "mean": self.mean_,
             "scale": self.scale_,
             "source_means": self.imputer_.means,
             "covariance": self.imputer_.covariance,
         }
-        save_arrays(folder / COLUMNS_FILE, columns)
+        parts = {"forest": self.forest_.arrays(), "processes": self.processes_.arrays(), "columns": columns}
+        return {name: array for key, arrays in parts.items() for name, array in under(key, arrays).items()}
 
-    def load(self, folder: Path, state: Mapping[str, Any]) -> Self:
-        """Read what :meth:`save` wrote beside the checked :meth:`state`; nothing is unpickled.
+    def restore(self, state: Mapping[str, Any], arrays: Arrays) -> Self:
+        """Take the checked :meth:`state` and :meth:`arrays`.
 
         Raises:
-            InputError: a file is missing or not what it should be.
+            InputError: an array is missing or not what it should be.
         """
         self.features_ = SourceFeatures(tuple(state["metrics"]), tuple(state["columns"]), state["excluded"])
         self.kinds_ = frozenset(state["kinds"])
@@ -215,12 +210,12 @@ class TelemetryCorrection:
             "source_means": (np.float64, (len(sources), features)),
             "covariance": (np.float64, (features, features)),
         }
-        self.mean_, self.scale_, means, covariance = load_arrays(folder / COLUMNS_FILE, spec).values()
+        self.mean_, self.scale_, means, covariance = part(arrays, "columns", spec).values()
         self.imputer_ = NormalImputer(sources, means, covariance)
         if not ((self.scale_ > 0).all() and self.imputer_.is_sound()):
-            raise InputError(f"the arrays in {COLUMNS_FILE} are not sound; train the model anew")
-        self.processes_ = PairProcesses.load(folder / PROCESSES_FILE, [tuple(names) for names in state["processes"]], features)
-        self.forest_ = Forest.load(folder / FOREST_FILE, features=features + len(STATIC_COLUMNS))
+            raise InputError("the columns of the model are not sound; train the model anew")
+        self.processes_ = PairProcesses.restored([tuple(names) for names in state["processes"]], arrays, features)
+        self.forest_ = Trees.of_arrays(arrays, "forest", features + len(STATIC_COLUMNS))
         return self
 
 

@@ -4,7 +4,6 @@ One thread turns what is new in the stores into compressed requests (`pusher`, `
 (`sender`); between them lies a bounded queue (`backlog`), so that a store that is slow or away costs neither samples nor ticks.
 """
 
-from .collector import PushCollector
-from .pusher import Pusher
+from .pusher import PushCollector, Pusher
 
 __all__ = ["PushCollector", "Pusher"]

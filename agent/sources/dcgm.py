@@ -16,8 +16,7 @@ from ..config import Config
 from ..errors import InputError
 from . import Device, Row, Tick
 from .dcgm_engine import Entity, HostEngine, connect
-from .dcgm_table import INSTANCE_FIELDS, NO_FIELD, PROFILING_FIELDS, SCALE
-from .dcgm_values import REASONS, Readings, blank_reasons, numbers
+from .dcgm_values import INSTANCE_FIELDS, NO_FIELD, PROFILING_FIELDS, REASONS, SCALE, Readings, blank_reasons, numbers
 from .dcgm_watch import TICK_US, Group, Ticks, Watch
 
 log = logging.getLogger(__name__)

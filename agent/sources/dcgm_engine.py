@@ -15,11 +15,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ...dcgm_names import MHZ, MIB
 from ..config import Dcgm
 from ..errors import InputError
 from . import Attribute
-from .dcgm_table import MHZ, MIB, PROFILING_FIELDS
-from .dcgm_values import FP64_BLANK, INT64_BLANK
+from .dcgm_values import FP64_BLANK, INT64_BLANK, PROFILING_FIELDS
 from .mig import mig_uuid, mig_uuids
 
 log = logging.getLogger(__name__)

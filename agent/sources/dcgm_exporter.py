@@ -17,12 +17,12 @@ from typing import NamedTuple
 import numpy as np
 from prometheus_client.parser import text_string_to_metric_families
 
-from ...dcgm_exporter_names import BLANK, ENERGY_BLANK, NAMES, ONCE_PERCENT, PERCENT
+from ...dcgm_names import BLANK, ENERGY_BLANK, NAMES, ONCE_PERCENT, PERCENT
 from ..catalog import Metric
 from ..config import Config
 from ..errors import InputError
 from . import Attribute, Device, Row, Tick
-from .dcgm_table import NO_FIELD
+from .dcgm_values import NO_FIELD
 from .mig import MigUuids, mig_uuid, mig_uuids
 
 TIMEOUT_S = 2.0

@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ...dcgm_names import MIB, SHORT_NAMES
 from ..errors import InputError
-from .dcgm_names import MIB, SHORT_NAMES
 from .device_table import DeviceTable
 
 #: DCGM's short name of a field -> (name in the metric catalogue, factor to its base unit).

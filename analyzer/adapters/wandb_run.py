@@ -17,8 +17,8 @@ from typing import Any
 
 import pandas as pd
 
+from ...dcgm_names import MIB
 from ..errors import InputError
-from .dcgm_names import MIB
 from .device_table import DeviceTable
 from .logged_run import STEPS, LoggedRun, Rows, last_part
 from .wandb_log import SUFFIX, read_records

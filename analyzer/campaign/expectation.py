@@ -1,12 +1,15 @@
-"""How long a run will take, from those that were measured already."""
+"""How long a run will take, from those that a corpus already has: there a campaign that was stopped goes on."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 from typing import Any
 
+from ..corpus import append_run, read_runs
 from .plan import Workload
 
 
@@ -51,3 +54,29 @@ def _rate(run: Measured) -> float:
 
 def _step_pixels(workload: Workload) -> int:
     return workload.batch_size * workload.image_size**2
+
+
+def finished_runs(corpus: Path) -> dict[str, Measured | None]:
+    """Name of each run in the corpus -> what it measured, None where its labels are not a campaign's.
+
+    A run that was recorded but not added, as where the disk was full, is added first. Raises InputError for a table
+    that cannot be read, OSError if it cannot be written.
+    """
+    table = corpus / "corpus.parquet"
+    kept = {run.trace for run in read_runs(corpus)} if table.exists() else set()
+    for labels in sorted((corpus / "traces").glob("*.json")):
+        trace = labels.with_suffix(".parquet")
+        if trace.relative_to(corpus).as_posix() not in kept:
+            try:
+                append_run(corpus, trace, labels)
+            except ValueError:  # it makes no row: it is recorded anew
+                continue
+    runs = read_runs(corpus) if table.exists() else []
+    return {run.run: None if run.trace is None else _measured((corpus / run.trace).with_suffix(".json")) for run in runs}
+
+
+def _measured(labels: Path) -> Measured | None:
+    try:
+        return Measured.of_labels(json.loads(labels.read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -18,8 +18,7 @@ from filelock import FileLock, Timeout
 from ..errors import AgentError, InputError
 from ..files import write_whole
 from .device import Device, choose_device
-from .expectation import Measured, expected_s
-from .finished import finished_runs
+from .expectation import Measured, expected_s, finished_runs
 from .overhead import append_overhead, measure_overhead, read_overheads
 from .plan import Overhead, Plan, Workload
 from .preflight import preflight

@@ -14,7 +14,7 @@ import click
 
 from ..errors import AgentError, InputError
 from . import terminal
-from .lazy_group import LazyGroup
+from .group import LazyGroup
 
 _COMMANDS = {
     "record": "Run a command while sampling this node at 10 Hz, and write a trace.",

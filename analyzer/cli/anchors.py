@@ -14,6 +14,7 @@ from ...regressor.pairs import make_pairs
 from ..corpus.training_data import load_training_data
 from ..errors import InputError
 from . import terminal
+from .shared_options import gpus_option, json_option, regressor_option
 from .tables import seconds_text, table
 
 
@@ -31,11 +32,9 @@ from .tables import seconds_text, table
 @click.option(
     "--data", type=click.Path(path_type=Path), metavar="PATH", help="Corpus to choose from instead of the model's own list."
 )
-@click.option(
-    "--model", type=click.Path(path_type=Path), metavar="DIR", help="Model folder written by `epochcast train regressor`."
-)
-@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="TOML file with GPUs of your own.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@regressor_option
+@gpus_option
+@json_option
 def anchors(gpu: str, count: int, data: Path | None, model: Path | None, gpus: Path | None, as_json: bool) -> int:
     """Choose the workloads to measure on a new GPU, so that `epochcast calibrate` can sharpen the predictions for it.
 

@@ -1,16 +1,20 @@
-"""``epochcast calibrate``."""
+"""``epochcast calibrate``, and ``epochcast calibrate distributed``."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from ...regressor import Predictor, load_catalog
+from ...regressor.model_folder import is_kind
+from ..backends.distributed.fitted_model import DistributedManifest, FittedModel
 from ..corpus.training_data import load_training_data
 from . import terminal
-from .calibrate_distributed import calibrate_distributed, is_distributed
+from .shared_options import gpus_option, json_option, model_out_option
+from .train.distributed import fit_runs, fitted_text
 
 
 @click.command()
@@ -24,9 +28,9 @@ from .calibrate_distributed import calibrate_distributed, is_distributed
     help="Anchors measured on the new GPU and on one the model knows (repeatable): corpus, CSV, profiles or traces; for "
     "`distributed`, measured runs (CSV).",
 )
-@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Folder to write the model to.")
-@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="TOML file with GPUs of your own.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@model_out_option
+@gpus_option
+@json_option
 def calibrate(model: str, data: tuple[Path, ...], out: Path, gpus: Path | None, as_json: bool) -> int:
     """Sharpen MODEL (a folder, or the built-in `default` or `distributed`) with a few measurements.
 
@@ -35,8 +39,8 @@ def calibrate(model: str, data: tuple[Path, ...], out: Path, gpus: Path | None, 
                  --data anchors-on-l4/ --out my-model
              epochcast calibrate distributed --data my-runs.csv --out my-cluster
     """
-    if is_distributed(model):
-        return calibrate_distributed(model, data, out, as_json)
+    if _is_distributed(model):
+        return _calibrate_distributed(model, data, out, as_json)
     # A folder of that name is meant by ./default.
     predictor = Predictor.load(None if model == "default" else Path(model), load_catalog(gpus))
     profiles, left_out = load_training_data(data, predictor.catalog)
@@ -51,4 +55,22 @@ def calibrate(model: str, data: tuple[Path, ...], out: Path, gpus: Path | None, 
         return 0
     for one in new:
         terminal.say(f"{out}: answers for {one.gpu} are corrected by {one.workloads} workloads measured on it")
+    return 0
+
+
+def _is_distributed(model: str) -> bool:
+    """Whether MODEL of `epochcast calibrate` means the white-box model of distributed training."""
+    return model == "distributed" or is_kind(Path(model), DistributedManifest)
+
+
+def _calibrate_distributed(model: str, data: tuple[Path, ...], out: Path, as_json: bool) -> int:
+    """Fit the coefficients of MODEL anew on measured runs, held by what they are in it; the folder may be the same."""
+    before = FittedModel.load() if model == "distributed" else FittedModel.load(Path(model))
+    fitted, answer = fit_runs(data, before.coefficients)
+    # The shipped operator times are those of whatever has none of its own.
+    replace(fitted, operators=None if model == "distributed" else before.operators).save(out)
+    if as_json:
+        click.echo(json.dumps(answer))
+        return 0
+    terminal.say(fitted_text(answer, out, before.coefficients))
     return 0

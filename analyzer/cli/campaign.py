@@ -15,6 +15,7 @@ from ..errors import InputError
 from . import progress, terminal
 from .group import Group
 from .quantities import Duration
+from .shared_options import json_option
 from .tables import seconds_text, table
 
 
@@ -36,7 +37,7 @@ def campaign() -> None:
 )
 @click.option("--source", metavar="NAME", help="Source the agent reads: nvml, dcgm or host. [default: the best that works]")
 @click.option("--retry-failed", is_flag=True, help="Retry runs that failed in an earlier campaign.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@json_option
 def run(
     plan: str,
     out: Path | None,

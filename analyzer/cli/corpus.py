@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -11,17 +12,22 @@ import click
 
 from ...regressor import load_catalog
 from ..corpus import Run, read_runs
-from ..corpus.coverage import coverage
+from ..corpus.coverage import Coverage, DeviceCoverage, Missing, WorkloadCoverage, coverage
 from ..corpus.imported import ImportOptions, import_run
 from ..corpus.merge import merge as merge_corpora
+from ..corpus.run import DETECTED
 from ..corpus.selection import union
 from ..errors import InputError
 from ..words import count
 from . import terminal
-from .corpus_text import coverage_text, run_text
 from .group import Group
+from .shared_options import gpus_option, json_option
+from .tables import interval_text, seconds_text, table
 
 _CORPORA = click.argument("corpora", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="CORPUS...")
+
+_NEW = {"P2": "new workloads", "P3": "new models", "P4": "new GPUs"}
+_LISTED = 10
 
 
 @click.group(cls=Group)
@@ -31,8 +37,8 @@ def corpus() -> None:
 
 @corpus.command(short_help="Show what corpora cover and what is missing to train on them.")
 @_CORPORA
-@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="TOML file with GPUs of your own.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@gpus_option
+@json_option
 def report(corpora: tuple[Path, ...], gpus: Path | None, as_json: bool) -> int:
     """Show what corpora cover together, and what is missing to train on them: which workload on which GPU, the shortest first.
 
@@ -42,14 +48,14 @@ def report(corpora: tuple[Path, ...], gpus: Path | None, as_json: bool) -> int:
     Example: epochcast corpus report corpus-t4/ corpus-l4/
     """
     found = coverage(union(run for path in corpora for run in read_runs(path)), load_catalog(gpus))
-    terminal.say(json.dumps(found.to_json(), indent=2) if as_json else coverage_text(found), as_is=as_json)
+    terminal.say(json.dumps(found.to_json(), indent=2) if as_json else _coverage_text(found), as_is=as_json)
     return 0 if found.pairs else 1
 
 
 @corpus.command(short_help="Merge several corpora into one.")
 @_CORPORA
 @click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Corpus folder to write to.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@json_option
 def merge(corpora: tuple[Path, ...], out: Path, as_json: bool) -> int:
     """Merge several corpora into one: each recording once, with its trace and labels. What is already in it stays.
 
@@ -86,7 +92,7 @@ def merge(corpora: tuple[Path, ...], out: Path, as_json: bool) -> int:
     metavar="N",
     help="Steps in an epoch, if the history counts none. [default: the configuration's steps_per_epoch]",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@json_option
 def import_(runs: tuple[Path, ...], out: Path, as_json: bool, **options: Any) -> int:
     """Import wandb runs (run folders or .wandb files, offline ones too) into a corpus, as rows to train on.
 
@@ -115,7 +121,7 @@ def import_(runs: tuple[Path, ...], out: Path, as_json: bool, **options: Any) ->
         click.echo(json.dumps({"imported": [_imported(*one) for one in added], "left_out": left_out}, indent=2))
         return 0
     for path, run in added:
-        terminal.say(f"{path}: {run_text(run)}")
+        terminal.say(f"{path}: {_run_text(run)}")
     for one in left_out:
         terminal.note(f"{one['run']} is left out: {one['why']}")
     terminal.say(f"{out}: {count(len(added), 'run')} imported, {len(left_out)} left out")
@@ -126,3 +132,67 @@ def _imported(path: Path, run: Run) -> dict[str, Any]:
     profile = run.profile
     figures = {key: getattr(profile, key) for key in ("gpu", "workload", "group", "epoch_s", "epoch_s_low", "epoch_s_high")}
     return {"run": str(path), **figures, "marks": run.marks, "trace": run.trace}
+
+
+def _coverage_text(found: Coverage) -> str:
+    """Tables of devices and workloads, then what is paired, missing, left out, and can be evaluated."""
+    names = [device.name for device in found.devices]
+    parts = [
+        table(("device", "runs", "workloads", "telemetry", "epoch", "busy"), [_device_row(one) for one in found.devices]),
+        "",
+        table(
+            ("network", "batch", "image", "samples", "precision", *names),
+            [_workload_row(one, names) for one in found.workloads],
+        ),
+        "",
+        f"{found.paired} of {len(found.workloads)} workloads ran on two or more GPUs: {found.pairs} pairs to learn from",
+        *_missing_lines(found.missing),
+        *found.left_out,
+        *_protocol_lines(found.protocols),
+    ]
+    return "\n".join(parts)
+
+
+def _run_text(run: Run) -> str:
+    """A run that was imported, in one line."""
+    profile = run.profile
+    how = "detected" if run.marks == DETECTED else f"from its {run.marks}"
+    epochs = f"{count(profile.epochs, 'epoch')} of {seconds_text(profile.epoch_s or 0.0)}"
+    return f"{epochs} on {profile.gpu} ({how}), workload {profile.workload}"
+
+
+def _device_row(device: DeviceCoverage) -> tuple[str, ...]:
+    tiers = ", ".join(name if len(device.metrics) == 1 else f"{name} {runs}" for name, runs in device.metrics.items())
+    busy = "-" if device.busy is None else f"{100 * device.busy[0]:.0f} to {100 * device.busy[1]:.0f} %"
+    return device.name, str(device.runs), str(device.workloads), tiers, interval_text(*device.epoch_s), busy
+
+
+def _workload_row(workload: WorkloadCoverage, devices: list[str]) -> tuple[str, ...]:
+    sizes = (workload.batch_size, workload.image_size, workload.samples, workload.precision)
+    # Without sizes the workload's own text is all that tells it.
+    network = workload.workload if workload.network is None or workload.batch_size is None else workload.network
+    counts = (str(workload.runs.get(device, "-")) for device in devices)
+    return network, *("-" if size is None else str(size) for size in sizes), *counts
+
+
+def _missing_lines(missing: tuple[Missing, ...]) -> list[str]:
+    by_gpu: dict[str, list[Missing]] = {}
+    for one in missing:
+        by_gpu.setdefault(one.gpu, []).append(one)
+    lines = []
+    for gpu, own in sorted(by_gpu.items()):
+        listed = ", ".join(f"{one.workload} ({seconds_text(one.epoch_s)})" for one in own[:_LISTED])
+        more = f" and {len(own) - _LISTED} longer ones" if len(own) > _LISTED else ""
+        lines.append(f"missing on {gpu}, with the epoch time elsewhere: {listed}{more}")
+    return lines
+
+
+def _protocol_lines(protocols: Mapping[str, str | None]) -> list[str]:
+    reasons = set(protocols.values())
+    if len(reasons) == 1 and None not in reasons:
+        return [f"accuracy on {', '.join(_NEW.values())} cannot be evaluated ({', '.join(protocols)}): {reasons.pop()}"]
+    return [
+        f"accuracy on {_NEW[name]} {'can be evaluated' if reason is None else 'cannot be evaluated'} ({name})"
+        + ("" if reason is None else f": {reason}")
+        for name, reason in protocols.items()
+    ]

@@ -22,8 +22,9 @@ from ..traces.trace import Trace, path_of
 from ..words import clock as utc
 from ..words import count, number
 from . import terminal
+from .job_options import per_step
 from .old_names import method_option
-from .per_step import per_step
+from .shared_options import json_option
 
 
 @click.command()
@@ -49,7 +50,7 @@ from .per_step import per_step
     metavar="FILE",
     help="Draw the trace, its epochs and the method's scores (PNG, SVG, PDF).",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@json_option
 def detect(
     traces: tuple[str, ...],
     method: str,

@@ -17,7 +17,16 @@ from ...extras import how_to_install
 from ..errors import InputError
 from ..words import count
 from . import progress, terminal
-from .old_names import spot_option
+from .shared_options import (
+    cloud_option,
+    gpus_option,
+    json_option,
+    objective_option,
+    prices_option,
+    region_option,
+    regressor_option,
+    spot_option,
+)
 
 if TYPE_CHECKING:
     from ..fleet.analyze import Progress
@@ -78,22 +87,14 @@ class _Moment(click.ParamType[float]):
 @click.option(
     "--token-file", type=click.Path(path_type=Path), metavar="FILE", help="File with the bearer token for Prometheus."
 )
-@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="TOML file with GPUs of your own.")
-@click.option(
-    "--model", type=click.Path(path_type=Path), metavar="DIR", help="Model folder written by `epochcast train regressor`."
-)
-@click.option(
-    "--prices", type=click.Path(path_type=Path), metavar="FILE", help="Your own price table (CSV) instead of the built-in one."
-)
-@click.option(
-    "--objective", type=click.Choice(["cost", "time"]), default="cost", show_default=True, help="Rank by cost or by time."
-)
+@gpus_option
+@regressor_option
+@prices_option
+@objective_option
 @spot_option
-@click.option("--cloud", "clouds", multiple=True, metavar="NAME", help="Recommend only instances of this cloud (repeatable).")
-@click.option(
-    "--region", "regions", multiple=True, metavar="NAME", help="Recommend only instances in this region (repeatable)."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@cloud_option
+@region_option
+@json_option
 def analyze(
     path: str,
     out: Path,
@@ -144,8 +145,7 @@ def analyze(
     from ..fleet.execution import FleetError
     from ..fleet.findings_store import alone_in
     from ..fleet.gpu_history import Looking
-    from ..fleet.places import read_places
-    from ..fleet.traces_of import traces_of
+    from ..fleet.traces_of import read_places, traces_of
     from ..recommendation import Limits
 
     limits = Limits(None, None, regions, clouds, "spot" if spot else "on-demand")
@@ -197,7 +197,7 @@ def _workers(scheduler: str | None, processes: int | None) -> Workers:
         from ..fleet.dask_cluster import DaskCluster
 
         return DaskCluster(scheduler)
-    from ..fleet.local_processes import LocalProcesses, cores
+    from ..fleet.execution import LocalProcesses, cores
 
     return LocalProcesses(processes or cores())
 

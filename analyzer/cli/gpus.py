@@ -11,13 +11,14 @@ import click
 from ...regressor import load_catalog
 from ..words import number
 from . import terminal
+from .shared_options import gpus_option
 from .tables import table
 
 _HEADER = ("gpu", "compute", "SMs", "FP32 TFLOP/s", "memory GiB", "GB/s", "W", "unverified", "also")
 
 
 @click.command()
-@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="TOML file with GPUs of your own.")
+@gpus_option
 @click.option("--json", "as_json", is_flag=True, help="Print every figure as JSON, in base units.")
 def gpus(gpus: Path | None, as_json: bool) -> int:
     """List the GPUs that Epochcast can predict for, and their other names.

@@ -1,8 +1,11 @@
-"""A group of commands that names the nearest command where there is none of the name given."""
+"""Groups of commands: they name the nearest command where there is none of a name, and import only the one that is called."""
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Mapping
 from difflib import get_close_matches
+from typing import Any
 
 import click
 
@@ -18,3 +21,33 @@ class Group(click.Group):
             remedy = f"did you mean {near[0]!r}?" if near else f"see {ctx.command_path} --help"
             ctx.fail(f"there is no command {name!r}; {remedy}")
         return super().resolve_command(ctx, args)
+
+
+class LazyGroup(Group):
+    """A group whose commands are imported when they are called.
+
+    Every command is the function of its name (a dash as an underscore) in the file of its name in ``package``. ``summaries``
+    has a line on each, in the order of the help, so that it need not import them all: `epochcast record` must not wait for
+    scikit-learn, nor `epochcast predict-model --help` for the backends.
+    """
+
+    def __init__(self, package: str, summaries: Mapping[str, str], **of_click: Any) -> None:
+        super().__init__(**of_click)
+        self._package, self._summaries = package, summaries
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names of the commands, as the help has them."""
+        return list(self._summaries)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command, imported; None if there is none of this name."""
+        if cmd_name not in self._summaries:
+            return None
+        name = cmd_name.replace("-", "_")
+        command: click.Command = getattr(importlib.import_module(f".{name}", self._package), name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the summaries into the help."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(self._summaries.items()))

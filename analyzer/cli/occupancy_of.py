@@ -13,7 +13,7 @@ import pandas as pd
 
 from ...regressor import load_catalog
 from ..backends.occupancy.kernel_files import KernelFile, read_any
-from ..backends.occupancy.kernel_files.profile_occupancy import occupancy_rows
+from ..backends.occupancy.kernel_files.kernel_file import occupancy_rows
 from ..backends.occupancy.launch.advice import advice
 from ..backends.occupancy.launch.calculator import CONFIGURATION
 from ..backends.occupancy.launch.kernel_table import LAUNCH, busiest, count_skipped, summarise
@@ -25,6 +25,7 @@ from .occupancy_counted import counted_answer, counted_sentences, is_trace
 from .occupancy_of_text import sentences
 from .occupancy_over_time import SPAN_FIGURES, draw_over_time, span_figures
 from .quantities import Duration
+from .shared_options import gpus_option
 
 _TOP = 10
 
@@ -32,7 +33,7 @@ _TOP = 10
 @click.command()
 @click.argument("profile", metavar="FILE", type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--gpu", "gpu_name", metavar="NAME", help="Calculate for this GPU instead of the one the file names.")
-@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="TOML file with GPUs of your own.")
+@gpus_option
 @click.option(
     "--by",
     type=click.Choice(["kernel", "launch"]),

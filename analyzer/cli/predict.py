@@ -16,18 +16,17 @@ from ..errors import InputError
 from ..instances import load_instances
 from ..recommendation import Work
 from . import terminal
-from .batch import batch_may_grow_option
-from .per_step import per_step
-from .precision import precision_option
+from .job_options import batch_may_grow_option, per_step, precision_option
 from .predict_text import sentences
 from .recipe import Recipe, load_predictor, recipe_option
+from .shared_options import gpus_option, json_option, recorded_gpu_option, regressor_option
 
 
 @click.command()
 @click.argument("traces_or_profiles", nargs=-1, required=True)
-@click.option("--gpu", metavar="NAME", help="GPU it was recorded on, if the trace does not name it.")
+@recorded_gpu_option
 @click.option("--target", "targets", multiple=True, metavar="NAME", help="GPU to predict for (repeatable). [default: all]")
-@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="TOML file with GPUs of your own.")
+@gpus_option
 @click.option(
     "--target-gpus",
     type=click.IntRange(1),
@@ -42,16 +41,14 @@ from .recipe import Recipe, load_predictor, recipe_option
 @precision_option("the job's matrix products")
 @recipe_option
 @click.option("--explain", is_flag=True, help="Show which features moved each answer most.")
-@click.option(
-    "--model", type=click.Path(path_type=Path), metavar="DIR", help="Model folder written by `epochcast train regressor`."
-)
+@regressor_option
 @click.option(
     "--plot",
     type=click.Path(path_type=Path),
     metavar="FILE",
     help="Draw the ratio on every GPU with its interval (PNG, SVG, PDF).",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@json_option
 def predict(
     traces_or_profiles: tuple[str, ...],
     gpu: str | None,

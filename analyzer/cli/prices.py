@@ -17,6 +17,7 @@ from ..instances.skypilot_catalog import read_skypilot_catalog
 from ..instances.skypilot_names import CLOUDS
 from . import terminal
 from .group import Group
+from .shared_options import gpus_option, json_option
 from .tables import table
 
 _HEADER = ("instance", "cloud", "region", "gpu", "per hour", "spot per hour", "vCPUs", "memory GiB", "days old")
@@ -36,7 +37,7 @@ def prices() -> None:
     help="Your own price table (CSV) instead of the built-in one.",
 )
 @click.option("--gpu", metavar="NAME", help="List only instances with this GPU.")
-@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="TOML file with GPUs of your own.")
+@gpus_option
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON, with each price's source.")
 def list_prices(path: Path | None, gpu: str | None, gpus: Path | None, as_json: bool) -> int:
     """List instances, their prices and how old the prices are. Exits 1 if none has the GPU.
@@ -69,11 +70,11 @@ def list_prices(path: Path | None, gpu: str | None, gpus: Path | None, as_json: 
     "--date", "day", required=True, metavar="YYYY-MM-DD", help="Day the list was downloaded; the list does not hold it."
 )
 @click.option("--source", metavar="TEXT", help="Origin of the list, such as a commit. [default: the SkyPilot catalog]")
-@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="TOML file with GPUs of your own.")
+@gpus_option
 @click.option(
     "--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="Price table (CSV) to write or update."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@json_option
 def import_prices(
     vms: Path, cloud: str, regions: tuple[str, ...], day: str, source: str | None, gpus: Path | None, out: Path, as_json: bool
 ) -> int:

@@ -12,12 +12,13 @@ from ...regressor import load_catalog
 from ..answers.sources import read_source
 from ..files import write_whole
 from . import terminal
+from .shared_options import gpus_option, recorded_gpu_option
 
 
 @click.command()
 @click.argument("trace")
-@click.option("--gpu", metavar="NAME", help="GPU it was recorded on, if the trace does not name it.")
-@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="TOML file with GPUs of your own.")
+@recorded_gpu_option
+@gpus_option
 @click.option("--workload", metavar="NAME", help="Name of what was trained, the same for all GPUs it ran on.")
 @click.option("--group", metavar="NAME", help="Family the workload belongs to, such as a model architecture.")
 @click.option(

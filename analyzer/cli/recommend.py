@@ -18,25 +18,29 @@ from ..recommendation import Limits, MemoryNeed, Objective, Work
 from ..recommendation.memory_fit import GIB
 from ..recommendation.skypilot import resources_yaml
 from . import terminal
-from .batch import batch_may_grow_option
-from .old_names import spot_option
-from .per_step import per_step
-from .precision import precision_option
+from .job_options import batch_may_grow_option, per_step, precision_option
 from .quantities import Duration, MemorySize
 from .recipe import Recipe, load_predictor, recipe_option
 from .recommend_text import job_title, recommend_text
+from .shared_options import (
+    cloud_option,
+    gpus_option,
+    json_option,
+    objective_option,
+    prices_option,
+    recorded_gpu_option,
+    region_option,
+    regressor_option,
+    spot_option,
+)
 
 
 @click.command()
 @click.argument("traces_or_profiles", nargs=-1, required=True)
-@click.option("--gpu", metavar="NAME", help="GPU it was recorded on, if the trace does not name it.")
-@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="TOML file with GPUs of your own.")
-@click.option(
-    "--model", type=click.Path(path_type=Path), metavar="DIR", help="Model folder written by `epochcast train regressor`."
-)
-@click.option(
-    "--objective", type=click.Choice(["cost", "time"]), default="cost", show_default=True, help="Rank by cost or by time."
-)
+@recorded_gpu_option
+@gpus_option
+@regressor_option
+@objective_option
 @click.option("--epochs", type=int, metavar="N", help="Epochs (or cycles, or steps) still to run. [default: one]")
 @per_step
 @precision_option("the job's matrix products")
@@ -69,12 +73,10 @@ from .recommend_text import job_title, recommend_text
 @click.option(
     "--machines", type=click.IntRange(1), metavar="N", default=1, show_default=True, help="Machines the job's GPUs are in now."
 )
-@click.option(
-    "--prices", type=click.Path(path_type=Path), metavar="FILE", help="Your own price table (CSV) instead of the built-in one."
-)
+@prices_option
 @spot_option
-@click.option("--cloud", "clouds", multiple=True, metavar="NAME", help="Rank only instances of this cloud (repeatable).")
-@click.option("--region", "regions", multiple=True, metavar="NAME", help="Rank only instances in this region (repeatable).")
+@cloud_option
+@region_option
 @click.option(
     "--deadline",
     type=Duration("seconds"),
@@ -91,7 +93,7 @@ from .recommend_text import job_title, recommend_text
     show_default=True,
     help="Print a table, or a SkyPilot task (YAML).",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@json_option
 def recommend(
     traces_or_profiles: tuple[str, ...],
     gpu: str | None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,18 +12,19 @@ import numpy as np
 from click.core import ParameterSource
 
 from ...regressor import Gpu, load_catalog
-from ..backends.occupancy.packing.colocation import MeasuredSlowdown, read_colocation
 from ..backends.occupancy.packing.experiment import Cluster, Ordering, Summary, chosen, compare, orderings, streams, summarise
 from ..backends.occupancy.packing.job import Job, read_jobs
 from ..backends.occupancy.packing.job_kinds import JobKind, JobKinds, job_kinds
 from ..backends.occupancy.packing.job_stream import StreamShape, with_prediction_error
 from ..backends.occupancy.packing.policies import PAPER, POLICIES
-from ..backends.occupancy.packing.slowdown import ASSUMED, Slowdown
+from ..backends.occupancy.packing.slowdown import ASSUMED, MeasuredSlowdown, Slowdown
 from ..backends.occupancy.points import LABELS
 from ..errors import InputError
+from ..gpu_scripts.occupancy_bench import read_colocation
 from ..plain_json import plain_json
 from . import progress, terminal
-from .quantities import Duration, MemorySize
+from .quantities import MemorySize
+from .shared_options import gpus_option, json_option
 from .tables import seconds_text, table
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ _MEASURED = "measured"
     type=MemorySize("bytes", above=0),
     help="Memory of each GPU: bytes, or 24GiB. [default: that of --gpu]",
 )
-@click.option("--gpus", type=_PATH, metavar="FILE", help="TOML file with GPUs of your own.")
+@gpus_option
 @click.option(
     "--policy",
     "policies",
@@ -85,13 +86,6 @@ _MEASURED = "measured"
     "--stream-jobs", type=click.IntRange(min=1), metavar="N", default=40, show_default=True, help="Number of jobs in a stream."
 )
 @click.option(
-    "--mean-duration",
-    type=Duration("seconds", above=0),
-    default=12.0,
-    show_default="12s",
-    help="Mean time of a job that has a GPU to itself: seconds, or 5m.",
-)
-@click.option(
     "--load",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SHARE",
@@ -109,7 +103,7 @@ _MEASURED = "measured"
     "--seed", type=click.IntRange(min=0), metavar="N", default=0, show_default=True, help="Seed of the streams and the errors."
 )
 @click.option("--plot", type=_PATH, metavar="FILE", help="Draw makespan and NVML utilisation (PNG, SVG, PDF).")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@json_option
 def simulate_packing(
     jobs: Path | None,
     table_path: Path | None,
@@ -124,7 +118,6 @@ def simulate_packing(
     colocation: Path | None,
     runs: int,
     stream_jobs: int,
-    mean_duration: float,
     load: float | None,
     error: float,
     seed: int,
@@ -167,8 +160,9 @@ def simulate_packing(
                 "the slowdowns of --colocation were measured by mean launch-config occupancy, the jobs' occupancies "
                 f"are by {by}: they are not the same quantity"
             )
-        rate = None if load is None else load * gpus_total / mean_duration
-        drawn = streams(kinds, StreamShape(stream_jobs, mean_duration, arrival_rate=rate), runs, seed, error)
+        shape = StreamShape(stream_jobs)
+        rate = None if load is None else load * gpus_total / shape.mean_duration
+        drawn = streams(kinds, replace(shape, arrival_rate=rate), runs, seed, error)
     else:
         raise InputError("there is nothing to pack, or too much; give either --jobs CSV or --configurations CSV")
     rows = compare(drawn, Cluster(gpus_total, memory), chosen(policies or PAPER), slowdowns, progress.show)
@@ -198,7 +192,7 @@ def _refuse_of_streams() -> None:
     context = click.get_current_context()
     for option in context.command.params:
         given = context.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE
-        if given and option.name in ("occupancy", "labels", "stream_jobs", "mean_duration", "load"):
+        if given and option.name in ("occupancy", "labels", "stream_jobs", "load"):
             raise InputError(f"{option.opts[0]} is about streams drawn from --configurations; with --jobs leave it out")
 
 

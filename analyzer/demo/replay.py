@@ -1,4 +1,4 @@
-"""The demo's GPU part: a recorded or, where there is none, simulated GPU trace, played through an agent of its own."""
+"""The demo's GPU part: a simulated GPU trace, played through an agent of its own."""
 
 from __future__ import annotations
 
@@ -15,28 +15,16 @@ from ...detector.simulator import simulate
 from ..errors import AgentError
 from ..files import write_whole
 from ..recording.agent_process import agent_process
-from ..traces.labels import labelled_traces
 from ..traces.trace import Trace, write_trace
 
 SPEED = 60.0
 _SEED = 7
 _POLL_S = 0.5
 _PATIENCE_S = 15.0  # beyond the time that the replay should take
-_RECORDINGS = Path(__file__).resolve().parents[2] / "data" / "h200"
-
-
-def find_gpu_recording() -> tuple[Trace, Labels] | None:
-    """The first labelled training among our own GPU recordings, if this is a checkout that has them (``data/h200``)."""
-    if not any(_RECORDINGS.glob("*.json")):
-        return None
-    return next(((trace, labels) for _, trace, labels in labelled_traces(_RECORDINGS) if labels.training), None)
 
 
 def gpu_trace() -> tuple[Trace, Labels]:
-    """A GPU trace with true epoch marks: a recording, else a simulated one, which says so (``Trace.simulated``)."""
-    recording = find_gpu_recording()
-    if recording is not None:
-        return recording
+    """A simulated GPU trace with true epoch marks; it says so (``Trace.simulated``)."""
     made = simulate(_SEED)
     frame = pd.DataFrame({"time": made.time, **made.metrics})
     return Trace(frame, gpu=made.gpu, source="simulator", simulated=True), Labels.from_json(made.labels())

@@ -11,7 +11,7 @@ from matplotlib.legend_handler import HandlerTuple
 from matplotlib.lines import Line2D
 
 from ..errors import InputError
-from .log_axis import plain_log_axis, time_unit
+from .log_axes import plain_log_axis, time_unit
 from .recommended import cost_interval, short_name, time_interval
 from .style import BLUE, GREEN, ORANGE, drawing
 

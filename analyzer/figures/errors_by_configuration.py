@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from .log_axis import plain_log_axis
+from .log_axes import plain_log_axis
 from .style import BLUE, GREEN, ORANGE, drawing
 
 Configuration = tuple[str, tuple[int, int, int]]

@@ -14,7 +14,7 @@ from matplotlib.patches import Patch
 
 from ...regressor.estimate import Estimate
 from ..errors import InputError
-from .log_axis import plain_log_axis
+from .log_axes import plain_log_axis
 from .recommended import cost_interval, short_name, time_interval
 from .style import BLUE, ORANGE, drawing
 

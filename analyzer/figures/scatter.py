@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from .equal_axes import equal_log_axes
+from .log_axes import equal_log_axes
 from .style import BLUE, GREEN, ORANGE, drawing
 
 # Marker and colour of each target GPU, by turns.

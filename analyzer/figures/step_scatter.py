@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from .equal_axes import equal_log_axes
+from .log_axes import equal_log_axes
 from .style import BLUE, GREEN, ORANGE, drawing
 
 _COLORS = (BLUE, ORANGE, GREEN, "#777777")

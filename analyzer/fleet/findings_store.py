@@ -20,8 +20,7 @@ from filelock import FileLock, Timeout
 
 from ..errors import InputError
 from ..files import write_whole
-from .finding import Failure, Finding
-from .finding_json import finding_from_json, finding_to_json
+from .finding import Failure, Finding, finding_from_json, finding_to_json
 
 log = logging.getLogger(__name__)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,6 @@ from typing import Any
 from .finding import SIMULATED, Failure, Finding
 from .gpu_price import GpuPrices
 from .largest import Largest
-from .seen_time import SeenTime
 
 TABLE_ROWS = 25
 """Rows of each table of the report; the Parquet files have all."""
@@ -223,3 +223,25 @@ def _bin(seconds: float) -> tuple[float, float]:
     power = 10.0 ** math.floor(math.log10(seconds))
     place = next(number for number, step in enumerate(_STEPS[1:]) if seconds < step * power or step == _STEPS[-1])
     return _STEPS[place] * power, _STEPS[place + 1] * power
+
+
+class SeenTime:
+    """Grows by intervals; what overlaps is one, so that a fleet's ten thousand of one night are held as one."""
+
+    def __init__(self) -> None:
+        self._starts: list[float] = []
+        self._ends: list[float] = []
+
+    def add(self, start: float, end: float) -> None:
+        """Take in an interval [s]; nothing where it has no length."""
+        if end <= start:
+            return
+        first, last = bisect_left(self._ends, start), bisect_right(self._starts, end)
+        if first < last:
+            start, end = min(start, self._starts[first]), max(end, self._ends[last - 1])
+        self._starts[first:last], self._ends[first:last] = [start], [end]
+
+    @property
+    def seconds(self) -> float:
+        """Length of all together."""
+        return sum(end - start for start, end in zip(self._starts, self._ends, strict=True))

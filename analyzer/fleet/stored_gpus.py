@@ -16,7 +16,7 @@ from ..telemetry.gpu_report import Device
 from ..telemetry.prometheus import PrometheusSource, Way
 from ..telemetry.prometheus import StoredGpu as Found
 from ..telemetry.settings import Place, PrometheusSettings
-from .sources import version_of
+from .trace_folder import version_of
 from .trace_rows import TraceRows
 
 # Of a second of telemetry in Parquet, to guess how long a GPU takes: 25 metrics at 10 Hz, zstd.

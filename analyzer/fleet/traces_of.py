@@ -1,4 +1,4 @@
-"""Which source a PATH means: a folder, an object store, or a Prometheus."""
+"""Which source a PATH means: a folder, an object store, or a Prometheus; and what is rented at its nodes."""
 
 from __future__ import annotations
 
@@ -11,15 +11,18 @@ from pathlib import Path
 from typing import Protocol
 
 from ... import __version__
+from ..csv_text import parse_csv, read_text
 from ..errors import InputError
 from ..telemetry.settings import Place, PrometheusSettings
 from .gpu_history import Looking
 from .one_trace import Trace
-from .sources import TraceFolder
 from .stored_gpus import Store
+from .trace_folder import TraceFolder
 
 # Counts up with each change of what a trace's finding is made of: findings of another number are made anew.
 _ANALYSIS = 2
+
+_COLUMNS = ("node", "instance", "cloud", "region")
 
 
 class Traces(Protocol):
@@ -73,3 +76,24 @@ def _question(looking: Looking) -> str:
     gpus = [asdict(gpu) for gpu in looking.catalog.values()]
     told = json.dumps([_ANALYSIS, __version__, gpus, looking.since, looking.until], default=str)
     return hashlib.sha256(told.encode()).hexdigest()[:16]
+
+
+def read_places(path: Path | None) -> dict[str, Place]:
+    """Return node -> what is rented there, from a CSV file with the column ``node`` and any of instance, cloud and region.
+
+    Raises:
+        InputError: the file cannot be read, has other columns, or names a node twice.
+    """
+    if path is None:
+        return {}
+    table = parse_csv(read_text(path), str(path), as_text=_COLUMNS).fillna("")
+    unknown = [column for column in table.columns if column not in _COLUMNS]
+    if unknown or "node" not in table.columns:
+        seen = ", ".join(map(str, table.columns))
+        raise InputError(f"{str(path)!r} has the columns {seen}; give node, and any of instance, cloud and region")
+    if not table["node"].is_unique:
+        raise InputError(
+            f"{str(path)!r} names the node {table['node'][table['node'].duplicated()].iloc[0]!r} twice; keep one row"
+        )
+    told = table.to_dict("records")
+    return {str(row["node"]).strip(): Place(**{key: str(row.get(key, "")).strip() for key in _COLUMNS[1:]}) for row in told}

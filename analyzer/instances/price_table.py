@@ -16,6 +16,7 @@ from ...regressor import Catalog
 from ...regressor.errors import InputError as UnknownGpu
 from ..errors import InputError
 from ..files import write_whole
+from ..words import count
 from . import price_cells
 from .instance import Instance
 
@@ -23,6 +24,8 @@ REQUIRED = ("cloud", "instance", "gpu", "count", "region", "usd_per_hour", "sour
 OPTIONAL = ("spot_usd_per_hour", "vcpus", "memory_gib")
 _OF_SKYPILOT = {"InstanceType", "AcceleratorName"}
 _CONTROL = r"[\x00-\x1f\x7f-\x9f]"  # of a name that reaches a terminal, it could hide a line
+
+STALE_DAYS = 90
 
 
 def load_instances(path: Path | None, catalog: Catalog) -> tuple[Sequence[Instance], Sequence[str]]:
@@ -221,3 +224,16 @@ def _spot_note(instances: Iterable[Instance], name: str) -> list[str]:
         f"spot is dearer than on demand for {len(above)} of the instances of {name}, the first {above[0].name} in "
         f"{above[0].region}; see that the two columns are not exchanged"
     ]
+
+
+def stale(instances: Sequence[Instance], today: date) -> str | None:
+    """One sentence if any price is older than 90 days: how many, the oldest, and the remedy; else None."""
+    old = [one.date for one in instances if (today - one.date).days > STALE_DAYS]
+    if not old:
+        return None
+    are = "is" if len(old) == 1 else "are"
+    return (
+        f"{len(old)} of {count(len(instances), 'price')} {are} older than {STALE_DAYS} days, the oldest of {min(old)}; check "
+        "them, or import newer ones from the SkyPilot catalog (epochcast prices import --help) and give them with --prices "
+        "(setting `prices` of the service)"
+    )

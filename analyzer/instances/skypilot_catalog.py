@@ -17,10 +17,9 @@ from statistics import median_low
 from ...regressor import Catalog
 from ..errors import InputError
 from . import price_cells
-from .gcp_hosts import accelerators_of
 from .instance import Instance
 from .price_table import counted, read_csv
-from .skypilot_names import gpu_name
+from .skypilot_names import accelerators_of, gpu_name
 
 _REQUIRED = ("InstanceType", "AcceleratorName", "AcceleratorCount", "Price", "Region")
 _OPTIONAL = ("SpotPrice", "vCPUs", "MemoryGiB", "AvailabilityZone")

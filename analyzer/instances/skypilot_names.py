@@ -1,4 +1,4 @@
-"""SkyPilot's names: its clouds, and its accelerators from and to GPUs of the catalogue.
+"""SkyPilot's names: its clouds, and its accelerators from and to GPUs of the catalogue, and which accelerators a host has.
 
 SkyPilot often leaves the form factor out ("A100" is both the PCIe and the SXM4 board), which the cloud or the instance
 decides. Where neither does, `Catalog.resolve` reads the name as everywhere, or there is no answer (decision 0044).
@@ -126,6 +126,26 @@ _ACCELERATORS_OF_CLOUD = {
     ("runpod", "V100 SXM2 32GB"): "V100-32GB-SXM2",
 }
 
+# Instances of Google Cloud from SkyPilot's two kinds of rows: hosts without their GPUs, and GPUs without a host. Paired, in
+# the same zone, are those in this table and ``g2-standard-V`` with as many L4 as its V virtual CPUs come with. K80, P4, P100,
+# T4 and V100 can be attached to N1 machines of many sizes; here to ``n1-standard`` with 8 virtual CPUs per GPU, which every
+# limit allows (docs.cloud.google.com/compute/docs/gpus). Not paired: A3 Edge, whose GPUs have another price, and G4.
+_FIXED = {
+    "a2-highgpu": "A100",
+    "a2-megagpu": "A100",
+    "a2-ultragpu": "A100-80GB",
+    "a3-highgpu": "H100",
+    "a3-megagpu": "H100-MEGA",
+    "a3-ultragpu": "H200",
+    "a4-highgpu": "B200",
+}
+_FIXED_NAME = re.compile(r"(a\d-[a-z]+)-(\d+)g")
+_L4_BY_VCPUS = {4: 1, 8: 1, 12: 1, 16: 1, 24: 2, 32: 1, 48: 4, 96: 8}
+_G2_NAME = re.compile(r"g2-standard-(\d+)")
+_ATTACHED = ("K80", "P4", "P100", "T4", "V100")
+_VCPUS_PER_ATTACHED = 8
+_N1_NAME = re.compile(r"n1-standard-(\d+)")
+
 
 def gpu_name(cloud: str, instance: str, accelerator: str, catalog: Catalog) -> str | None:
     """The catalogue's name of an accelerator of SkyPilot's; None where the catalogue has none, or where it could be several."""
@@ -144,3 +164,15 @@ def accelerator_name(cloud: str, instance: str, gpu: str) -> str | None:
     """SkyPilot's name of a GPU of the catalogue on that instance; None where SkyPilot has none."""
     of_cloud = _ACCELERATORS_OF_CLOUD.get((cloud, instance)) or _ACCELERATORS_OF_CLOUD.get((cloud, gpu))
     return of_cloud or _ACCELERATORS.get(gpu)
+
+
+def accelerators_of(host: str) -> list[tuple[str, int]]:
+    """What is priced with a host of this name: (SkyPilot's accelerator name, how many); several for N1, none for most."""
+    if (fixed := _FIXED_NAME.fullmatch(host)) and fixed[1] in _FIXED:
+        return [(_FIXED[fixed[1]], int(fixed[2]))]
+    if (g2 := _G2_NAME.fullmatch(host)) and int(g2[1]) in _L4_BY_VCPUS:
+        return [("L4", _L4_BY_VCPUS[int(g2[1])])]
+    if n1 := _N1_NAME.fullmatch(host):
+        gpus, rest = divmod(int(n1[1]), _VCPUS_PER_ATTACHED)
+        return [(name, gpus) for name in _ATTACHED] if gpus and not rest else []
+    return []

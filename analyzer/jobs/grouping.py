@@ -16,8 +16,7 @@ from zlib import crc32
 from ..answers.answer_schema import Grouping
 from ..answers.cycles import sharing
 from ..telemetry.gpu_report import Device, Owner, Report
-from .phase import in_step
-from .step_candidates import StepCandidates
+from .phase import StepCandidates, in_step
 
 # What has every GPU of a node open and trains nothing (names as the kernel has them, 15 letters).
 _NO_TRAINERS = ("nvidia-cuda-mps", "nv-hostengine", "dcgm", "Xorg", "Xwayland", "gnome-shell", "kwin", "nvidia-persiste")

@@ -10,8 +10,8 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
+from ...common.arguments import Parser
 from ...common.settings_file import load
 from ...extras import how_to_install
 from ..errors import InputError
@@ -27,14 +27,8 @@ _NEEDED = {"scipy": "scipy", "urllib3": "urllib3", "numpy": "numpy", "prometheus
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        # One line, not argparse's usage block in front of it.
-        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog="epochcast serve --node",
         description="Find the epochs of this node's GPUs in its agent's samples, and serve\nthem and profiles over HTTP.",
         epilog=EPILOG,

@@ -11,10 +11,9 @@ from pydantic import ConfigDict, Field, model_validator
 from ..errors import InputError
 from ..plain_json import plain
 from . import Settings
-from .checked_models import Asked, GpuName, Name
+from .checked_models import Asked, GpuName, LibraryName, Name
 from .convmeter_answer import ConvMeterAnswer
 from .fitted_models import folder_named, folders
-from .network_name import LibraryName
 from .received_onnx import OnnxText, received_onnx
 
 if TYPE_CHECKING:

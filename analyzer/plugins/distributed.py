@@ -161,8 +161,8 @@ class Distributed:
     def answer(self, question: DistributedQuestion) -> DistributedAnswer:
         """Answer as ``epochcast predict-model distributed --json`` does; raises InputError."""
         from ...regressor import load_catalog
-        from ..backends.distributed.coefficients import Coefficients
         from ..backends.distributed.communication import link_named
+        from ..backends.distributed.fitted_model import FittedModel
         from ..backends.distributed.graphs import ModelGraphs
         from ..backends.distributed.predictor import Predictor
         from ..backends.distributed.question import Question, answer_json, learned_times
@@ -172,10 +172,11 @@ class Distributed:
         catalog = load_catalog(self._settings.gpus)
         gpu = catalog.resolve(question.gpu)
         intra, inter = (link_named(name) if name else None for name in (question.intra, question.inter))
+        fitted = FittedModel.load()
         predictor = Predictor(
             ModelGraphs(architecture),
-            coefficients=Coefficients.shipped(),
-            times_of=learned_times() if question.operators == "learned" else None,
+            coefficients=fitted.coefficients,
+            times_of=learned_times(fitted.operators) if question.operators == "learned" else None,
             gpus_per_node=question.gpus_per_node,
             intra=intra,
             inter=inter,

@@ -11,9 +11,8 @@ from ...extras import how_to_install
 from ..errors import InputError
 from ..plain_json import plain
 from . import Settings
-from .checked_models import Asked, GpuName, Name
+from .checked_models import Asked, GpuName, LibraryName, Name
 from .fitted_models import folder_named, folders
-from .network_name import LibraryName
 from .occupancy_answer import OccupancyAnswer
 from .received_onnx import OnnxText, received_onnx
 

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from fastapi import Depends, FastAPI
+from fastapi import Depends, FastAPI, Request
+from fastapi.dependencies.models import Dependant
 from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ... import __version__
+from ...common.settings_file import remedy
 from . import problems
 from .auth import Auth
-from .known_parameters import only_known
 from .limits import Limits
 from .page.routes import router as page
 from .parts import Parts
 from .request_metrics import Counted, RequestMetrics
 from .routes import backends, gpus, jobs, operation, questions, tables, traces
 from .schema import Problem
-from .security_headers import SecurityHeaders
 
 _DESCRIPTION = """How long a training job would take on every other GPU, and what it would cost, from hardware telemetry alone.
 
@@ -33,6 +37,17 @@ _TAGS = [
     {"name": "Backends", "description": "All ways to predict, each with the schema of its requests."},
     {"name": "Tables", "description": "The GPU catalogue, and the prices of instances."},
     {"name": "Operation", "description": "Health and metrics."},
+]
+
+_HEADERS = [
+    (
+        b"content-security-policy",
+        b"default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; "
+        b"frame-ancestors 'none'",
+    ),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
 ]
 
 
@@ -57,7 +72,7 @@ def create_app(parts: Parts) -> FastAPI:
     app.state.parts = parts
     problems.install(app)
     for routes in (gpus.router, jobs.router, questions.router, traces.router, tables.router, backends.router(parts.backends)):
-        app.include_router(routes, dependencies=[Depends(only_known)], responses=problems.answers(422))
+        app.include_router(routes, dependencies=[Depends(_only_known)], responses=problems.answers(422))
     app.include_router(operation.router)
     app.include_router(page)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
@@ -79,3 +94,36 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
         schema["security"] = [{"token": []}, {"password": []}, {}]
         app.openapi_schema = schema
     return app.openapi_schema
+
+
+class SecurityHeaders:
+    """Middleware that adds them to every answer."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on."""
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message.get("headers", []), *_HEADERS]}
+            await send(message)
+
+        await self._app(scope, receive, with_headers if scope["type"] == "http" else send)
+
+
+def _only_known(request: Request) -> None:
+    """Refuse (422) a request whose query has a name that its route does not take; a dependency of every route of the API."""
+    route: APIRoute = request.scope["route"]
+    known = sorted(_names(route.dependant))
+    for name in request.query_params:
+        if name not in known:
+            what = remedy(name, known) if known else "it takes none"
+            raise HTTPException(422, f"{request.url.path:.300} does not know the query parameter {name!r:.60}; {what}")
+
+
+def _names(dependant: Dependant) -> Iterator[str]:
+    yield from (field.alias for field in dependant.query_params)
+    for needed in dependant.dependencies:
+        yield from _names(needed)

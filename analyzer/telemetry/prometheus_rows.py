@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ...dcgm_exporter_names import ONCE_PERCENT, PERCENT
+from ...dcgm_names import ONCE_PERCENT, PERCENT
 from .prometheus_api import Series
 from .series_names import Meaning, Part
 

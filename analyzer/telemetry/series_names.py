@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Literal, NamedTuple
 
-from ...dcgm_exporter_names import BLANK, ENERGY_BLANK, NAMES
+from ...dcgm_names import BLANK, ENERGY_BLANK, NAMES
 
 #: Column -> unit suffix of the agent's name for it. (The agent's catalogue is not ours to load; a test compares the two.)
 _GPU_SUFFIXES = {

@@ -29,7 +29,7 @@ def opened(settings: Iterable[SourceSettings]) -> list[TelemetrySource]:
     for one in sorted(settings, key=lambda one: order.index(type(one))):
         module, kind = SOURCES[type(one)]
         if isinstance(one, NodeSettings) and one.every_address:
-            module, kind = "node_addresses", "NodeAddresses"
+            kind = "NodeAddresses"
         source: TelemetrySource = getattr(import_module(f".{module}", __package__), kind)(one)
         if (source.kind, source.name) in sources:
             raise InputError(f"the configuration has [[{SOURCES[type(one)][0]}]] {source.name} twice; keep one")

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from ...detector.evaluation import Labels
-from ..adapters import mlperf_power, record_epochs
+from ..adapters import mlperf_power
 from ..csv_text import parse_csv, read_text
 from ..errors import InputError
+from ..gpu_scripts import record_epochs
 from .trace import Trace, make_trace, read_trace
 
 TRACES = "traces"

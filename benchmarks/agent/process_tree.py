@@ -2,14 +2,10 @@
 
     python -m benchmarks.agent.process_tree [--seconds 30]
 
-Twice: every process works a little 50 times a second (a loader's workers, say), and all of them sleep. Prints JSON.
+Twice: every process works a little 50 times a second (a loader's workers, say), and all of them sleep.
 """
 
 import argparse
-import json
-import os
-import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -18,12 +14,13 @@ import psutil
 
 from epochcast.agent.sources.process_tree import ProcessTree
 
+from ..processes import running, tree
+
 PROCESSES, HERTZ = 50, 10
 WORK = {"working": "while True:\n sum(range(2000)); time.sleep(0.02)", "asleep": "time.sleep(3600)"}
 PARENT = """
 import subprocess, sys, time
 children = [subprocess.Popen([sys.executable, "-S", "-c", "import time\\n" + {work!r}]) for _ in range({number})]
-print("ready", flush=True)
 time.sleep(3600)
 """
 
@@ -45,13 +42,13 @@ def psutil_reader(pid: int) -> Callable[[], object]:
 
 
 def cost(read: Callable[[], object], seconds: float) -> float:
-    """Return the CPU that reading at 10 Hz takes [per cent of a core]."""
+    """Return the share of a core that reading at 10 Hz takes."""
     read()
     began, cpu = time.monotonic(), time.process_time()
     for tick in range(1, round(seconds * HERTZ) + 1):
         read()
         time.sleep(max(0.0, began + tick / HERTZ - time.monotonic()))
-    return 100 * (time.process_time() - cpu) / (time.monotonic() - began)
+    return (time.process_time() - cpu) / (time.monotonic() - began)
 
 
 def main() -> None:
@@ -59,20 +56,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=30.0, help="length of each measurement (default 30)")
     seconds = parser.parse_args().seconds
-    results = {}
     for name, work in WORK.items():
-        code = PARENT.format(work=work, number=PROCESSES - 1)
-        with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, start_new_session=True) as parent:
-            try:
-                assert parent.stdout is not None
-                parent.stdout.readline()
-                time.sleep(2)
-                ours = cost(ProcessTree(parent.pid).read, seconds)
-                peer = cost(psutil_reader(parent.pid), seconds)
-            finally:
-                os.killpg(parent.pid, signal.SIGKILL)
-        results[name] = {"percent_of_a_core": round(ours, 2), "psutil": round(peer, 2), "ratio": round(peer / ours, 1)}
-    print(json.dumps(results, indent=2))
+        with running([sys.executable, "-c", PARENT.format(work=work, number=PROCESSES - 1)]) as pid:
+            while len(tree(pid)) < PROCESSES:
+                time.sleep(0.1)
+            time.sleep(2)
+            ours, peer = cost(ProcessTree(pid).read, seconds), cost(psutil_reader(pid), seconds)
+        print(f"{name}: {ours:.2%} of a core, psutil {peer:.2%}, {peer / ours:.1f} times as much")
 
 
 if __name__ == "__main__":

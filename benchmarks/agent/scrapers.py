@@ -1,108 +1,100 @@
 """What a hundred scrapers do to the sampler: page times and tick lateness of a real agent on the stub libnvidia-ml.
 
-    python -m benchmarks.agent.scrapers [--seconds 20] [--scrapers 100]
+    python -m benchmarks.agent.scrapers [--seconds 20] [--scrapers 100] [--write]
 
 Eight GPUs, every metric fast, the page compressed as Prometheus asks for it. Nobody, one scraper a second, all scrapers once a
 second, and all as fast as they are answered (which takes a whole core: more than any number of Prometheus servers will ask).
-The scrapers share this machine with the agent. Prints JSON.
+The scrapers share this machine with the agent.
 """
 
-import argparse
 import asyncio
-import statistics
 import time
-from typing import Any
+from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from .cost import EVERYTHING_FAST, spread
-from .stubbed import Agent, running_agent, show, stubbed_driver
+import numpy as np
+
+from ..page import MEASUREMENTS, markdown_table, options, publish
+from ..processes import Server
+from .stubbed import EVERYTHING_FAST, running_agent, spread, stubbed_driver
 
 REQUEST = (
     b"GET /metrics HTTP/1.1\r\nHost: agent\r\nAccept-Encoding: gzip\r\nConnection: close\r\n"
     b"Accept: application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5\r\n\r\n"
 )
-WARM_UP_S = 7.0
+WARM_UP_S = 11.0  # two windows of /metrics
+HEADER = (
+    "scrapers",
+    "pages/s",
+    "failed",
+    "page, median (p99)",
+    "ticks/s",
+    "missed ticks",
+    "tick, mean",
+    "lateness, mean (p99)",
+)
 
 
-class Scraper:
-    """Asks for the page again and again; keeps how long each answer took (s) and how many were none."""
-
-    def __init__(self, url: str, interval: float) -> None:
-        self.took: list[float] = []
-        self.failed = 0
-        self._host, self._port = urlsplit(url).hostname, urlsplit(url).port
-        self._interval = interval
-
-    async def run(self, delay: float, until: float) -> None:
-        """Scrape every ``interval`` seconds (0: as soon as answered), first after ``delay``."""
-        due = time.monotonic() + delay
-        while due < until:
-            await asyncio.sleep(due - time.monotonic())
-            began = time.monotonic()
-            try:
-                reader, writer = await asyncio.open_connection(self._host, self._port)
-                writer.write(REQUEST)
-                whole = (await reader.read()).startswith(b"HTTP/1.0 200")
-                writer.close()
-            except OSError:
-                whole = False
-            self.took.append(time.monotonic() - began)
-            self.failed += not whole
-            due = max(due + self._interval, time.monotonic())
+async def scraper(url: str, delay: float, interval: float, until: float) -> list[float]:
+    """Scrape every ``interval`` seconds (0: as soon as answered), first after ``delay``; seconds of each, NaN if it failed."""
+    took, due, address = [], time.monotonic() + delay, urlsplit(url)
+    while due < until:
+        await asyncio.sleep(due - time.monotonic())
+        began = time.monotonic()
+        try:
+            reader, writer = await asyncio.open_connection(address.hostname, address.port)
+            writer.write(REQUEST)
+            whole = (await reader.read()).partition(b"\r\n")[0].endswith(b" 200 OK")
+            writer.close()
+        except OSError:
+            whole = False
+        took.append(time.monotonic() - began if whole else float("nan"))
+        due = max(due + interval, time.monotonic())
+    return took
 
 
-async def scrape(scrapers: list[Scraper], interval: float, seconds: float) -> None:
-    """Let them scrape, their beginnings spread over an interval."""
+async def scrape(url: str, count: int, interval: float, seconds: float) -> np.ndarray:
+    """Let so many scrape, their beginnings spread over an interval; seconds of each page."""
     until = time.monotonic() + seconds
-    await asyncio.gather(*(scraper.run(interval * n / len(scrapers), until) for n, scraper in enumerate(scrapers)))
+    answers = await asyncio.gather(*(scraper(url, interval * n / count, interval, until) for n in range(count)))
+    await asyncio.sleep(until - time.monotonic())
+    return np.concatenate([[], *answers])
 
 
-def case(agent: Agent, count: int, interval: float, seconds: float) -> dict[str, Any]:
-    """Return what the scrapers saw and how the sampler fared."""
-    scrapers = [Scraper(agent.url, interval) for _ in range(count)]
+def case(agent: Server, name: str, count: int, interval: float, seconds: float) -> tuple[str, ...]:
+    """What the scrapers saw and how the sampler fared, as a row."""
     before, began = agent.figures(), time.monotonic()
-    if scrapers:
-        asyncio.run(scrape(scrapers, interval, seconds))
-    else:
-        time.sleep(seconds)
+    took = asyncio.run(scrape(agent.url, count, interval, seconds))
     after, elapsed = agent.figures(), time.monotonic() - began
-    took = sorted(1e3 * seconds for scraper in scrapers for seconds in scraper.took)
-    ticks = "epochcast_agent_tick_seconds_count"
-    figures: dict[str, Any] = {
-        "pages_per_s": round(len(took) / elapsed, 1),
-        "failed": sum(scraper.failed for scraper in scrapers),
-        "cpu_percent": round(100 * (after["process_cpu_seconds_total"] - before["process_cpu_seconds_total"]) / elapsed, 1),
-        "ticks_per_s": round((after[ticks] - before[ticks]) / elapsed, 2),
-        "missed_ticks": after["epochcast_agent_missed_ticks_total"] - before["epochcast_agent_missed_ticks_total"],
-        "lateness": spread(before, after, "epochcast_agent_tick_lateness_seconds"),
-        "tick": spread(before, after, "epochcast_agent_tick_seconds"),
-    }
-    if took:
-        figures["page_ms"] = {"median": round(statistics.median(took), 1), "p99": round(took[int(0.99 * len(took))], 1)}
-    return figures
+    ticks, missed = (
+        after[key] - before[key] for key in ("epochcast_agent_tick_seconds_count", "epochcast_agent_missed_ticks_total")
+    )
+    tick, _ = spread(before, after, "epochcast_agent_tick_seconds")
+    late, most = spread(before, after, "epochcast_agent_tick_lateness_seconds")
+    median, slowest = 1e3 * np.nanpercentile(took, (50, 99)) if count else (0.0, 0.0)
+    pages = (f"{took.size / elapsed:.1f}", f"{np.isnan(took).sum()}", f"{median:.1f} ms ({slowest:.1f})")
+    return name, *pages, f"{ticks / elapsed:.2f}", f"{missed:.0f}", f"{tick:.2f} ms", f"{late:.2f} ms (< {most:g})"
+
+
+def measured(seconds: float, many: int) -> Iterator[str]:
+    """Yield the table."""
+    cases = (("none", 0, 0.0), ("1, once a second", 1, 1.0), (f"{many}, once a second each", many, 1.0))
+    with stubbed_driver() as driver, running_agent(driver, EVERYTHING_FAST) as agent:
+        time.sleep(WARM_UP_S)
+        page = agent.text("/metrics")
+        rows = [case(agent, *one, seconds) for one in (*cases, (f"{many}, without a pause", many, 0.0))]
+    yield from markdown_table(HEADER, rows)
+    yield ""
+    yield f"The page of 8 GPUs: {page.count(chr(10))} lines, {len(page) / 1e3:.0f} kB."
 
 
 def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    """Measure; print or write the table."""
+    parser = options(__doc__)
     parser.add_argument("--seconds", type=float, default=20.0, help="length of each measurement (default 20)")
     parser.add_argument("--scrapers", type=int, default=100, help="how many scrape at once (default 100)")
-    options = parser.parse_args()
-    with (
-        stubbed_driver() as environment,
-        running_agent(["--source", "gpm"], environment, EVERYTHING_FAST) as agent,
-    ):
-        time.sleep(WARM_UP_S)
-        page = agent.text("/metrics")
-        results: dict[str, Any] = {"page": {"lines": page.count("\n"), "bytes": len(page)}}
-        for name, count, interval in (
-            ("nobody", 0, 0.0),
-            ("one, once a second", 1, 1.0),
-            (f"{options.scrapers}, once a second each", options.scrapers, 1.0),
-            (f"{options.scrapers}, without a pause", options.scrapers, 0.0),
-        ):
-            results[name] = case(agent, count, interval, options.seconds)
-    show(results)
+    arguments = parser.parse_args()
+    publish(MEASUREMENTS, "agent_scrapers", measured(arguments.seconds, arguments.scrapers), write=arguments.write)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from matplotlib.figure import Figure
 
-from epochcast.analyzer.backends.convmeter.evaluation.answers import Answers
+from epochcast.analyzer.backends.convmeter.evaluation import Answers
 from epochcast.analyzer.figures.scaling import ScalingCurve, scaling_figure
 
 from ..page import CONVMETER, markdown_table, options, publish

@@ -9,11 +9,10 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from epochcast.analyzer.backends.convmeter.counting import count, count_blocks
-from epochcast.analyzer.backends.convmeter.find_network import block_names, find_network
+from epochcast.analyzer.backends.convmeter.counting import block_names, count, count_blocks
 from epochcast.analyzer.backends.convmeter.known_metrics import TABLE, known_metrics
 from epochcast.analyzer.backends.convmeter.metrics import COLUMNS
-from epochcast.analyzer.backends.convmeter.torchvision_import import import_torchvision
+from epochcast.analyzer.backends.networks.find_network import find_network, import_torchvision
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.files import write_whole
 

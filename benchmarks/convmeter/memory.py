@@ -8,10 +8,10 @@ import sys
 import torch
 from torch import Tensor, nn
 
-from epochcast.analyzer.backends.convmeter.find_network import find_network
 from epochcast.analyzer.backends.convmeter.known_metrics import known_metrics
 from epochcast.analyzer.backends.convmeter.metrics import KINDS
 from epochcast.analyzer.backends.convmeter.training_memory import KEPT
+from epochcast.analyzer.backends.networks.find_network import find_network
 
 from ..page import options
 

@@ -8,8 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from epochcast.analyzer.backends.convmeter.adapters import read_any
-from epochcast.analyzer.backends.convmeter.evaluation.answers import Answers
-from epochcast.analyzer.backends.convmeter.evaluation.cross_validation import cross_validate
+from epochcast.analyzer.backends.convmeter.evaluation import Answers, cross_validate
 from epochcast.analyzer.backends.convmeter.forms import BASELINES, FORMS
 from epochcast.analyzer.backends.convmeter.points import read_points
 from epochcast.analyzer.backends.convmeter.predictor import fit_predict

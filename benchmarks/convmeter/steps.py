@@ -1,6 +1,6 @@
 """Steps of ConvNets that no fit saw, all forms on the same rows; parts `timm`, `torchvision`, `cpu_phases` and `cpu`.
 
-Run: python -m benchmarks.convmeter.steps [--part NAME]… [--write]
+Run: python -m benchmarks.convmeter.steps [NAME]… [--write]
 
 `timm`: an RTX 3090 under mixed precision and a CPU. `torchvision`: 32 networks on three GPUs by precision. `cpu_phases`: 17
 networks on one thread of a CPU. `cpu`: our own (`data/convmeter_cpu`), whole networks only; some were measured a second
@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from epochcast.analyzer.backends.convmeter.evaluation.answers import Answers, Figures, cell_names, figures
+from epochcast.analyzer.backends.convmeter.evaluation import Answers, Figures, cell_names, figures
 from epochcast.analyzer.backends.convmeter.points import KEYS, PHASES, TIMES
 from epochcast.analyzer.figures.step_scatter import Panel, step_figure
 from epochcast.regressor.scoring import absolute_percentage_errors
 
-from ..page import CONVMETER, markdown_table, options, publish
+from ..page import CONVMETER, markdown_table, part_options, publish_parts
 from .public_tables import ON_A_CPU, RECIPES, errors_by, left_out, points_of, whole_networks
 
 TIMM = {
@@ -92,7 +92,7 @@ def torchvision(draw: bool) -> Iterator[str]:
         answers = {
             phase: {form: left_out(points, phase, form, protocol) for form in RECIPES} for phase in ("step", "inference")
         }
-        by_cell = {phase: {form: one.by_cell() for form, one in by.items()} for phase, by in answers.items()}
+        by_cell = {phase: {form: one.by(cell_names(one.points)) for form, one in by.items()} for phase, by in answers.items()}
         rows = {
             f"{phase}, {cell}": {form: cells[cell] for form, cells in by.items()}
             for phase, by in by_cell.items()
@@ -218,14 +218,6 @@ def _figures(answers: Mapping[str, Answers]) -> dict[str, Figures]:
 PARTS = {"timm": timm, "torchvision": torchvision, "cpu_phases": cpu_phases, "cpu": cpu}
 
 
-def main() -> None:
-    """Print the parts, or those that are named."""
-    parser = options(__doc__)
-    parser.add_argument("--part", action="append", choices=list(PARTS), help="only this (repeatable)")
-    chosen = parser.parse_args()
-    for name in chosen.part or PARTS:
-        publish(CONVMETER, name, PARTS[name](chosen.write), write=chosen.write)
-
-
 if __name__ == "__main__":
-    main()
+    chosen = part_options(__doc__)
+    publish_parts(CONVMETER, {name: lines(chosen.write) for name, lines in PARTS.items()}, chosen)

@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from epochcast.analyzer.backends.convmeter.evaluation.answers import figures
-from epochcast.analyzer.backends.convmeter.evaluation.protocols import folds_of
+from epochcast.analyzer.backends.convmeter.evaluation import figures, folds_of
 from epochcast.analyzer.backends.convmeter.forms.default import Default
 
 from ..page import CONVMETER, markdown_table, options, publish

@@ -1,6 +1,6 @@
 """Fit the tracker's confidence: writes the weights that stand in detector/methods/track/confidence.json.
 
-Run: EPOCHCAST_SHARED=../shared python -m benchmarks.detector.calibrate [--first 3000] [--traces 24] [--out FILE]
+    EPOCHCAST_SHARED=../shared python -m benchmarks.detector.calibrate [--first 3000] [--traces 24] [--out FILE]
 
 Rows: every track and every folded cycle of simulated traces of every class but `few` (of two or three epochs the true one is
 a matter of opinion), of the real traces of `../shared/data/real_traces`, and of every second MLPerf run (where the data is).
@@ -12,12 +12,10 @@ What it prints is for traces that no fold's network has seen: simulated ones lea
 repositories. The figures in the documentation come from other seeds still.
 """
 
-import argparse
-import gzip
 import json
-import os
 from collections import Counter
-from itertools import groupby
+from collections.abc import Iterator
+from contextlib import suppress
 from multiprocessing import Pool
 from pathlib import Path
 from typing import Any
@@ -29,15 +27,20 @@ from sklearn.model_selection import GroupKFold
 from sklearn.neural_network import MLPClassifier
 from sklearn.preprocessing import StandardScaler
 
-from epochcast.analyzer.adapters.mlperf_power import marks_by_run, power_by_run
 from epochcast.detector import InputError
 from epochcast.detector import clock as clocks
+from epochcast.detector.confidence import ANSWERS, SURE
+from epochcast.detector.epochs import ClockName
+from epochcast.detector.evaluation import RESOLVED, TOLERANCE
 from epochcast.detector.methods.track import confidence
 from epochcast.detector.methods.track.cycle import followed
 from epochcast.detector.methods.track.folding import fold
 from epochcast.detector.methods.track.grid import build, busy_stretches
 from epochcast.detector.signals import Signals, clean
 from epochcast.detector.simulator import CLASSES, simulate_class
+
+from ..page import options
+from .traces import REAL, THINNED, mlperf, real
 
 #: A step loop's cycle is right if it is a step by name.
 SHORTEST_EPOCH_S = 4.0
@@ -66,8 +69,8 @@ FULL = 3
 #: weight of so many traces.
 RECORDED, REPOSITORY = 10.0, 6.0
 
-#: Real traces are read whole, and every second, fourth and eighth sample, while a cycle keeps so many.
-THINNED, LEAST = (1, 2, 4, 8), 3.0
+#: Real traces are read whole, and every second, fourth and eighth sample, while a cycle keeps so many samples.
+LEAST = 3.0
 
 #: Classes whose traces are also searched on the work clock, as the tracker does where the wall clock leaves it unsure; and one
 #: in so many traces of the others.
@@ -98,9 +101,16 @@ def rows_of(signals: Signals, clock: clocks.Clock, truths: list[float], steps: b
         period = length
         if clock.name == "work":
             period = float(np.median(np.diff(clock.to_wall(grid.reading(boundaries)))))
-        right = any(abs(period / true - 1) < 0.05 for true in truths) or (steps and period < SHORTEST_EPOCH_S)
-        rows.append({"period": period, "right": bool(right), "evidence": evidence, "every": 1, "regimes": False})
+        right = any(abs(period / true - 1) < TOLERANCE for true in truths) or (steps and period < SHORTEST_EPOCH_S)
+        rows.append({"right": bool(right), "evidence": evidence, "shown": True})
     return rows
+
+
+def on_clocks(signals: Signals, names: tuple[ClockName, ...]) -> Iterator[tuple[ClockName, clocks.Clock]]:
+    """Those of the clocks that the metrics allow."""
+    for name in names:
+        with suppress(InputError):  # no activity among them
+            yield name, clocks.choose(signals, name)
 
 
 def simulated(cls: str, seed: int) -> list[Row]:
@@ -127,13 +137,9 @@ def simulated(cls: str, seed: int) -> list[Row]:
         if shown.size < 12:
             continue
         signals = clean(shown, columns)
-        for name in ("wall", "work") if cls in BOTH_CLOCKS or seed % EVERY == 0 else ("wall",):
-            try:
-                clock = clocks.choose(signals, name)  # type: ignore[arg-type]
-            except InputError:  # no activity among the metrics
-                continue
-            weight = 2.0 if seed % len(SUBSETS) < FULL else 1.0
-            label = {"trace": f"{cls} {seed} {part} {name}", "group": f"{cls} {seed}", "weight": weight}
+        weight = 2.0 if seed % len(SUBSETS) < FULL else 1.0
+        for name, clock in on_clocks(signals, ("wall", "work") if cls in BOTH_CLOCKS or seed % EVERY == 0 else ("wall",)):
+            label = {"trace": f"{cls} {seed} {part} {name}", "group": f"{cls} {seed}", "kind": cls, "weight": weight}
             rows += [{**label, **row} for row in rows_of(signals, clock, truths, CLASSES[cls].steps)]
     return rows
 
@@ -191,55 +197,37 @@ def noisier(columns: Columns, rng: np.random.Generator) -> Columns:
     return noisy
 
 
-def real(path: Path) -> list[Row]:
-    """The rows of one real trace, whole and thinned."""
-    labels = json.loads(path.read_text())
-    table = pd.read_csv(path.with_suffix(".csv.gz"), comment="#")
-    time, starts = table.pop("time").to_numpy(), np.array(labels["epoch_starts"])
-    group = labels.get("repo") or path.name.split("_")[0]
-    period = float(np.median(np.diff(starts)))
+def of_real(name: str) -> list[Row]:
+    """The rows of one real trace, whole and thinned; of those whose period changes no period is right."""
+    whole, regimes = real(name), name.startswith("regimes")
+    group = f"repo {whole.labels.repo or whole.name.split('_')[0]}"
     rows = []
-    for every in THINNED:
-        if period / every < LEAST * np.median(np.diff(time)) or time[::every].size < 12:
+    for every in (1, *THINNED):
+        each = whole.thinned(every)
+        if whole.period_s / every < LEAST * whole.sample_s or each.time.size < 12:
             break
-        signals = clean(time[::every], {name: table[name].to_numpy()[::every] for name in table})
-        truths = [] if "regimes" in str(path) else [period]
-        for name in ("wall", "work"):
-            try:
-                clock = clocks.choose(signals, name)  # type: ignore[arg-type]
-            except InputError:  # no activity among the metrics
-                continue
-            found = rows_of(signals, clock, truths, steps=False)
-            label = {"trace": f"real {path.stem} {every}", "group": f"repo {group}", "weight": RECORDED, "every": every}
-            label["regimes"] = not truths
-            rows += [{**row, **label} for row in found]
+        signals = clean(each.time, each.metrics)
+        # The tracker parts a trace whose period changes, and a thinned one is no other trace: neither is shown.
+        label = {"trace": f"real {whole.name} {every}", "group": group, "kind": group, "weight": RECORDED}
+        label["shown"] = every == 1 and not regimes
+        for _, clock in on_clocks(signals, ("wall", "work")):
+            rows += [{**row, **label} for row in rows_of(signals, clock, [] if regimes else [whole.period_s], steps=False)]
     return rows
 
 
-def mlperf() -> list[Row]:
+def of_mlperf() -> list[Row]:
     """The rows of every second MLPerf run; none where the data is absent."""
-    folder = shared() / "detector"
-    power, events = folder / "mlperf_v4.0_power.csv.gz", folder / "mlperf_v4.0_events.csv.gz"
-    if not power.exists():
-        print(f"no MLPerf runs: set EPOCHCAST_SHARED (looked in {folder})")
-        return []
-    marks = marks_by_run(gzip.decompress(events.read_bytes()).decode(), events.name)
     rows = []
-    for number, (key, frame) in enumerate(power_by_run(gzip.decompress(power.read_bytes()).decode(), power.name)):
-        if number % 2 or key not in marks:
+    for number, run in enumerate(mlperf(resolved=False)):
+        if number % 2:
             continue
-        signals = clean(frame.pop("time").to_numpy(), {name: frame[name].to_numpy() for name in frame})
-        true = float(np.median(np.diff(marks[key])))
-        resolved = true >= 3 * float(np.median(np.diff(signals.time)))
-        found = rows_of(signals, clocks.choose(signals, "wall"), [true] if resolved else [], steps=False)
-        label = {"trace": f"mlperf {' '.join(key)}", "group": f"mlperf {key[0]} {key[1]}", "weight": RECORDED}
+        signals = clean(run.time, run.metrics)
+        resolved = run.period_s >= RESOLVED * float(np.median(np.diff(signals.time)))
+        found = rows_of(signals, clocks.choose(signals, "wall"), [run.period_s] if resolved else [], steps=False)
+        system, benchmark, _ = run.name.split("/")
+        label = {"trace": f"mlperf {run.name}", "group": f"mlperf {system} {benchmark}", "kind": "mlperf", "weight": RECORDED}
         rows += [{**label, **row} for row in found]
     return rows
-
-
-def shared() -> Path:
-    """Where the public measurements lie."""
-    return Path(os.environ.get("EPOCHCAST_SHARED", "../shared")) / "data"
 
 
 def network(kind: str, values: NDArray[np.float64], right: NDArray[np.bool_], weight: NDArray[np.float64]) -> dict[str, Any]:
@@ -282,41 +270,23 @@ def weights_of(rows: list[Row]) -> NDArray[np.float64]:
     return np.asarray(weight / weight.mean())
 
 
-def chosen(rows: list[Row], sure: NDArray[np.float64]) -> list[tuple[str, float, bool]]:
-    """Per trace its kind (class, or group of a real one), the confidence and whether the surest cycle is right.
+def show(rows: list[Row], sure: NDArray[np.float64]) -> None:
+    """Of the surest cycle of each trace: stated confidence and share of right answers, by tenths; then by class and repository.
 
     Of real traces only those that are read whole, and have one period: the tracker parts the others.
     """
-    answers = []
-    for _, members in groupby(range(len(rows)), key=lambda i: str(rows[i]["trace"])):
-        best = max(members, key=lambda i: sure[i])
-        if rows[best]["regimes"] or rows[best]["every"] > 1:
-            continue
-        group = str(rows[best]["group"])
-        name = group if group.startswith("repo") else group.split()[0]
-        answers.append((name, float(sure[best]), bool(rows[best]["right"])))
-    return answers
-
-
-def show(answers: list[tuple[str, float, bool]]) -> None:
-    """Stated confidence and share of right answers, by tenths, of simulated and real traces; then by class and repository."""
-    real_ones = [answer for answer in answers if answer[0].startswith(("repo", "mlperf"))]
-    for title, group in (("simulated", [answer for answer in answers if answer not in real_ones]), ("real", real_ones)):
-        stated, right = np.array([answer[1] for answer in group]), np.array([answer[2] for answer in group])
-        if not stated.size:
-            continue
-        print(f"{title}: {len(group)} traces; Brier score {np.mean((stated - right) ** 2):.4f}")
-        for low in np.arange(10) / 10:
-            inside = (stated >= low) & (stated < low + 0.1 + (low == 0.9))
-            if inside.any():
-                said, share = stated[inside].mean(), right[inside].mean()
-                print(f"  {low:.1f} to {low + 0.1:.1f}: n {inside.sum():4d}  stated {said:.3f}  right {share:.3f}")
-    for name in dict.fromkeys(answer[0] for answer in answers):
-        own = [answer for answer in answers if answer[0] == name]
-        stated, right = np.array([answer[1] for answer in own]), np.array([answer[2] for answer in own])
-        sure, surer = stated >= 0.6, stated >= 0.8
-        counts = f"sure {sure.sum():3d}  wrong {(sure & ~right).sum()}  at 0.8 {surer.sum():3d}  wrong {(surer & ~right).sum()}"
-        print(f"  {name[:44]:44} n {len(own):3d}  right {right.mean():.2f}  {counts}")
+    table = pd.DataFrame([{key: row[key] for key in ("trace", "kind", "right", "shown")} for row in rows]).assign(stated=sure)
+    best = table.loc[table.groupby("trace", sort=False)["stated"].idxmax()].query("shown")
+    recorded = best["kind"].str.startswith(("repo", "mlperf"))
+    for title, part in (("simulated", best[~recorded]), ("real", best[recorded])):
+        print(f"{title}: {len(part)} traces; Brier score {((part['stated'] - part['right']) ** 2).mean():.4f}")
+        tenths = part.groupby((part["stated"] * 10).astype(int).clip(upper=9) / 10)
+        print(tenths.agg(n=("right", "size"), stated=("stated", "mean"), right=("right", "mean")).round(3).to_string())
+    counts = {"n": 1, "right": best["right"].astype(int)}
+    for least in (ANSWERS, SURE):
+        sure = best["stated"] >= least
+        counts |= {f"at {least}": sure.astype(int), f"wrong at {least}": (sure & ~best["right"].astype(bool)).astype(int)}
+    print(pd.DataFrame(counts, index=best.index).groupby(best["kind"], sort=False).sum().to_string())
 
 
 def _rounded(value: Any) -> Any:
@@ -327,24 +297,24 @@ def _rounded(value: Any) -> Any:
 
 def main() -> None:
     """Fit, show, write the weights."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options(__doc__, page=False)
     parser.add_argument("--first", type=int, default=3000, help="first seed")
     parser.add_argument("--traces", type=int, default=24, help="per class")
     parser.add_argument("--rows", type=Path, help="keep the rows here, and take them from here if they are there")
     parser.add_argument("--out", type=Path, help="write the weights to this file")
-    options = parser.parse_args()
-    if options.rows is not None and options.rows.exists():
-        rows = json.loads(options.rows.read_text())
+    chosen = parser.parse_args()
+    if chosen.rows is not None and chosen.rows.exists():
+        rows = json.loads(chosen.rows.read_text())
     else:
-        seeds = range(options.first, options.first + options.traces)
+        seeds = range(chosen.first, chosen.first + chosen.traces)
         jobs = [(cls, seed + 1000 * i) for cls in CLASSES if cls != "few" for seed in seeds for i in range(MORE.get(cls, 1))]
-        paths = sorted((shared() / "real_traces").rglob("*.json"))
+        names = [str(path.relative_to(REAL).with_suffix("")) for path in sorted(REAL.rglob("*.json"))]
         with Pool() as pool:
             found = pool.starmap(simulated, jobs, chunksize=4)
-            found += pool.map(real, paths, chunksize=2)
-        rows = [row for trace in found for row in trace] + mlperf()
-        if options.rows is not None:
-            options.rows.write_text(json.dumps(rows))
+            found += pool.map(of_real, names, chunksize=2)
+        rows = [row for trace in found for row in trace] + of_mlperf()
+        if chosen.rows is not None:
+            chosen.rows.write_text(json.dumps(rows))
     sure = np.zeros(len(rows))
     final = {}
     for kind in ("track", "fold"):
@@ -359,15 +329,15 @@ def main() -> None:
             stated[other] = [confidence.probability(dict(zip(names, row, strict=True)), weights) for row in values[other]]
         sure[own] = stated
         final[kind] = {"names": names, **network(kind, values, right, weight)}
-    show(chosen(rows, sure))
-    if options.out is not None:
+    show(rows, sure)
+    if chosen.out is not None:
         kinds = [
             f'"{kind}": {{\n'
             + ",\n".join(f'"{name}": {json.dumps(_rounded(value))}' for name, value in weights.items())
             + "\n}"
             for kind, weights in final.items()
         ]
-        options.out.write_text("{\n" + ",\n".join(kinds) + "\n}\n")
+        chosen.out.write_text("{\n" + ",\n".join(kinds) + "\n}\n")
 
 
 if __name__ == "__main__":

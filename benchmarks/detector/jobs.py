@@ -1,6 +1,6 @@
 """One answer for the GPUs of one job: simulated jobs of 2 to 64 GPUs, one of which may be odd, and the real jobs.
 
-Run: EPOCHCAST_SHARED=../shared OMP_NUM_THREADS=1 python -m benchmarks.detector.jobs [--seed 26000] [--jobs 6] [--gpus N]...
+    EPOCHCAST_SHARED=../shared OMP_NUM_THREADS=1 python -m benchmarks.detector.jobs [--seed 32000] [--jobs 6] [--gpus N]...
 
 A simulated job is one timeline read on GPUs of one device kind, each with noise of its own and slightly other levels. Kinds:
 
@@ -15,25 +15,20 @@ mean over the GPUs that run the job and are not `late`, of their own epochs' sta
 of 64 GPUs there are a third as many jobs.
 
 Of real jobs the truth is in the label files; of `regimes` no single period is true. `GPUs alone` counts the GPUs of which the
-detection of one trace is right. Until `detect_job` exists, the first GPU's own detection counts as the job's answer.
+detection of one trace is right.
 """
 
-import argparse
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from multiprocessing import Pool
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from epochcast import detector
-from epochcast.analyzer.traces.labels import labelled_traces, read_label_file
-from epochcast.detector import detect
+from epochcast.analyzer.traces.labels import read_label_file
+from epochcast.detector import detect, detect_job
 from epochcast.detector.confidence import ANSWERS
 from epochcast.detector.evaluation import TOLERANCE, boundary_f1
 from epochcast.detector.simulator import other_jobs
@@ -45,7 +40,8 @@ from epochcast.detector.simulator.timeline import TICK_S, Phase, Timeline, join,
 from epochcast.detector.simulator.training import Training, train
 from epochcast.detector.simulator.workload import Workload, draw
 
-from .comparison import SHARED
+from ..page import options
+from .traces import REAL, LabelledTrace, recorded
 
 GPUS = (2, 3, 4, 8, 16, 64)
 KINDS = {
@@ -161,15 +157,6 @@ def simulated(kind: str, gpus: int, seed: int) -> SimulatedJob:
     return SimulatedJob(traces, starts, period_s, odd)
 
 
-def answer(traces: Sequence[Reading]) -> Any:
-    """What the detector makes of a job: `job`, `gpus` and `odd`; the first GPU's detection before `detect_job` exists."""
-    detect_job = getattr(detector, "detect_job", None)
-    if detect_job is not None:
-        return detect_job(traces)
-    first = detect(*traces[0])
-    return SimpleNamespace(job=first, gpus=(first,), odd={})
-
-
 def off(period_s: float | None, true_s: float) -> float:
     """Relative error of a period, NaN without one."""
     return np.nan if period_s is None else abs(period_s / true_s - 1)
@@ -178,103 +165,72 @@ def off(period_s: float | None, true_s: float) -> float:
 def scored(kind: str, gpus: int, seed: int) -> dict[str, Any]:
     """One row of the tables."""
     job = simulated(kind, gpus, seed)
-    answered = answer(job.traces)
-    error = off(answered.job.period_s, job.period_s)
+    found = detect_job(job.traces)
+    error = off(found.job.period_s, job.period_s)
     f1 = [
         boundary_f1(starts, [epoch.start for epoch in one.epochs], TOLERANCE * job.period_s)
-        for starts, one in zip(job.starts, answered.gpus, strict=False)
+        for starts, one in zip(job.starts, found.gpus, strict=True)
         if starts.size
     ]
     return {
         "kind": kind + KINDS[kind][seed % 2],
         "gpus": gpus,
-        "seed": seed,
-        "true_s": job.period_s,
-        "answered_s": answered.job.period_s,
-        "confidence": answered.job.confidence,
         "right": error < TOLERANCE,
-        "wrong": not error < TOLERANCE and not np.isnan(error) and answered.job.confidence >= ANSWERS,
+        "wrong, sure": error >= TOLERANCE and found.job.confidence >= ANSWERS,
         "silent": np.isnan(error),
-        "odd": job.odd in answered.odd if job.odd is not None else np.nan,
-        "others": any(gpu != job.odd for gpu in answered.odd),
-        "f1": np.mean(f1) if f1 else np.nan,
-        "sentences": dict(answered.odd),
-        "odd_gpu": job.odd,
+        "odd named": float(job.odd in found.odd) if job.odd is not None else np.nan,
+        "others named": any(gpu != job.odd for gpu in found.odd),
+        "boundary F1": np.mean(f1) if f1 else np.nan,
     }
 
 
-def real(folder: Path) -> dict[str, list[tuple[Reading, float]]]:
-    """Jobs of several GPUs: each one's trace and its true period [s]."""
-    jobs = defaultdict(list)
-    if not folder.is_dir():
-        return {}
-    for name, trace, labels in labelled_traces(folder):
-        job = read_label_file(folder / f"{name}.json").get("job")
-        if job is not None:
-            jobs[job].append(((trace.time, trace.metrics()), float(np.median(np.diff(labels.epoch_starts)))))
-    return {job: traces for job, traces in jobs.items() if len(traces) > 1}
-
-
-def print_real() -> None:
-    """One line for each real job."""
+def show_real() -> None:
+    """One line for each real job, then its odd GPUs."""
     print("\nreal jobs")
-    for folder in (SHARED / "data" / "real_traces" / part for part in ("", "more", "regimes")):
-        for name, job in real(folder).items():
-            answered = answer([reading for reading, _ in job])
-            one = answered.job
-            true_s = float(np.median([period for _, period in job]))
-            alone = [detect(*reading) for reading, _ in job]
-            words = [f"{name}, {len(job)} GPUs: {one.verdict}"]
-            words += [] if one.period_s is None else [f"{one.period_s:.1f} s at {one.confidence:.2f}"]
-            words += [f"stretches {', '.join(f'{part.period_s:.1f} s' for part in one.stretches)}"] if one.stretches else []
+    for folder in (REAL, REAL / "more", REAL / "regimes"):
+        jobs: dict[str, list[LabelledTrace]] = defaultdict(list)
+        for each in recorded(folder):
+            jobs[read_label_file(folder / f"{each.name}.json").get("job", "")].append(each)
+        jobs.pop("", None)
+        for name, gpus in jobs.items():
+            if len(gpus) < 2:
+                continue
+            found = detect_job([(each.time, each.metrics) for each in gpus])
+            alone = [detect(each.time, each.metrics) for each in gpus]
+            words = [f"{name}, {len(gpus)} GPUs: {found.job.verdict}"]
+            words += [] if found.job.period_s is None else [f"{found.job.period_s:.1f} s at {found.job.confidence:.2f}"]
+            stretches = ", ".join(f"{part.period_s:.1f} s" for part in found.job.stretches)
+            words += [f"stretches {stretches}"] if stretches else []
             if folder.name == "regimes":
                 words += ["no single period is true"]
             else:
-                right = sum(off(each.period_s, true_s) < TOLERANCE for each in alone)
-                words += [
-                    f"truth {true_s:.1f} s",
-                    f"right: {off(one.period_s, true_s) < TOLERANCE}",
-                    f"GPUs alone: {right} right",
-                ]
-            print("; ".join([*words, f"{sum(each.period_s is not None for each in alone)} answered alone"]), flush=True)
-            for gpu, sentence in answered.odd.items():
+                true_s = float(np.median([each.period_s for each in gpus]))
+                right = sum(off(one.period_s, true_s) < TOLERANCE for one in alone)
+                words += [f"truth {true_s:.1f} s", f"right: {off(found.job.period_s, true_s) < TOLERANCE}"]
+                words += [f"GPUs alone: {right} right"]
+            print("; ".join([*words, f"{sum(one.period_s is not None for one in alone)} answered alone"]), flush=True)
+            for gpu, sentence in found.odd.items():
                 print(f"    GPU {gpu}: {sentence}")
 
 
-def main() -> None:
-    """Print the tables of simulated jobs, then the real ones."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seed", type=int, default=26000, help="of the first job of a kind and number of GPUs")
+if __name__ == "__main__":
+    parser = options(__doc__, page=False)
+    parser.add_argument("--seed", type=int, default=32000, help="of the first job of a kind and number of GPUs")
     parser.add_argument("--jobs", type=int, default=6, help="per kind and number of GPUs; 0: the real ones only")
     parser.add_argument("--gpus", type=int, action="append", help="only these numbers of GPUs")
     parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("--verbose", action="store_true", help="one line for each job that is not all right")
-    options = parser.parse_args()
+    chosen = parser.parse_args()
     drawn = [
-        (kind, gpus, options.seed + i)
-        for gpus in options.gpus or GPUS
+        (kind, gpus, chosen.seed + i)
+        for gpus in chosen.gpus or GPUS
         for kind in KINDS
-        for i in range(-(-options.jobs // 3) if gpus >= LARGE else options.jobs)
+        for i in range(-(-chosen.jobs // 3) if gpus >= LARGE else chosen.jobs)
     ]
-    with Pool(options.processes) as pool:
+    with Pool(chosen.processes) as pool:
         rows = pd.DataFrame(pool.starmap(scored, drawn, chunksize=1))
-    columns = {
-        "jobs": ("right", "size"),
-        "right": ("right", "mean"),
-        "wrong, sure": ("wrong", "mean"),
-        "silent": ("silent", "mean"),
-        "odd named": ("odd", "mean"),
-        "others named": ("others", "mean"),
-        "boundary F1": ("f1", "mean"),
-    }
     for by in ("kind", "gpus", ["kind", "gpus"]) if len(rows) else ():
-        table = rows.astype({"odd": float}).groupby(by, sort=False).agg(**columns)
+        groups = rows.groupby(by, sort=False)
+        table = groups.mean(numeric_only=True).drop(columns="gpus", errors="ignore")
+        table.insert(0, "jobs", groups.size())
         print("\n" + table.astype(float).round(2).to_string(na_rep="-"))
-    for row in rows.to_dict("records") if options.verbose else ():
-        if not row["right"] or row["odd"] == 0 or row["others"]:
-            print({key: round(value, 3) if isinstance(value, float) else value for key, value in row.items()})
-    print_real()
-
-
-if __name__ == "__main__":
-    main()
+    show_real()

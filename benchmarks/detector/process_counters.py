@@ -1,15 +1,17 @@
 """Which of the counters of a recording show the epochs: the processes' own, those without what is written, the machine's.
 
-Run: python -m benchmarks.detector.process_counters [--data data/process_training]
+    python -m benchmarks.detector.process_counters [--data data/process_training]
+
+The table is in data/README.md.
 """
 
-import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from epochcast.analyzer.traces.labels import labelled_traces
-from epochcast.detector.evaluation.run import evaluate_trace
-from epochcast.detector.evaluation.scores import TraceScore
+from epochcast.detector.evaluation import TraceScore, evaluate_trace
+
+from ..page import ROOT, markdown_table, options
+from .traces import recorded
 
 WRITTEN = ("process_write", "process_disk_write")  # a print or a checkpoint per epoch shows here
 CHOICES: dict[str, Callable[[str], bool]] = {
@@ -26,20 +28,11 @@ def verdict(score: TraceScore) -> str:
     return f"{'right' if score.right else 'wrong'} ({score.confidence:.2f}, {score.error:.1f} %)"
 
 
-def main() -> None:
-    """Score and print a table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=Path("data/process_training"), help="folder of labelled traces")
-    data = parser.parse_args().data
-    print(f"| run | {' | '.join(CHOICES)} |\n|---|{'---|' * len(CHOICES)}")
-    for name, trace, labels in labelled_traces(data):
-        metrics = trace.metrics()
-        cells = []
-        for choose in CHOICES.values():
-            chosen = {metric: values for metric, values in metrics.items() if choose(metric)}
-            cells.append(verdict(evaluate_trace(name, trace.time, chosen, labels)))
-        print(f"| {name} | {' | '.join(cells)} |")
-
-
 if __name__ == "__main__":
-    main()
+    parser = options(__doc__, page=False)
+    parser.add_argument("--data", type=Path, default=ROOT / "data/process_training", help="folder of labelled traces")
+    rows = []
+    for each in recorded(parser.parse_args().data):
+        shown = [{name: each.metrics[name] for name in filter(choice, each.metrics)} for choice in CHOICES.values()]
+        rows.append([each.name, *(verdict(evaluate_trace(each.name, each.time, some, each.labels)) for some in shown)])
+    print("\n".join(markdown_table(["run", *CHOICES], rows)))

@@ -6,12 +6,12 @@ Each trace starts before the process does (imports and the making of data are in
 trace and labels are both there is skipped; nothing is ever cut, chosen or repeated by what a detector says of it.
 """
 
-import argparse
 import shlex
 import subprocess
 import sys
 from pathlib import Path
 
+from ..page import options
 from .trainings import BUSY, Run, plan
 
 LEAD_S, TAIL_S = 2, 5
@@ -33,7 +33,7 @@ def record(name: str, run: Run, trace: Path, labels: Path) -> bool:
 
 def main() -> int:
     """Record what is missing; 1 if a run failed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options(__doc__, page=False)
     parser.add_argument("--out", type=Path, default=Path("data"), help="the folder of the runs' folders")
     parser.add_argument("--only", choices=list(plan()), metavar="NAME", help="this run alone")
     arguments = parser.parse_args()

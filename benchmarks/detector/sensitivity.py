@@ -1,6 +1,6 @@
 """How far the answer of the paper's recipe (section III-B) depends on its constants, and on GPU, model and metric.
 
-Run: EPOCHCAST_SHARED=../shared python -m benchmarks.detector.sensitivity [--seed 3000] [--traces 36] [--write]
+    EPOCHCAST_SHARED=../shared python -m benchmarks.detector.sensitivity [--seed 3000] [--traces 36] [--write]
 
 The paper shows the smoothing divisor in Fig. 10 (samples / 40 is best), the number of passes in Fig. 5 (more than three neither
 harm nor help, III-B.3), GPUs in Table II (MAPE 7.59 to 11.66 %), models in Fig. 9 (4.46 to 13.1 %), and says that DRAMA was the
@@ -10,17 +10,12 @@ node power of MLPerf runs (by system).
 
 The recipe states no bound on its peaks. Shown beside "every peak", which is what its text says, is "prominent peaks": those
 that stand out by 30 % of the last score's range, the kindest simple reading that we found.
-
-`--write` puts the tables and figures into docs/detector.md; without it they are printed, and no figure is drawn.
 """
 
-import argparse
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import groupby
-from operator import attrgetter
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -29,13 +24,13 @@ from numpy.typing import NDArray
 from scipy.signal import find_peaks
 
 from epochcast.analyzer.figures.style import BLUE, GREEN, ORANGE, drawing
-from epochcast.analyzer.traces.labels import mlperf_runs
 from epochcast.detector import InputError, detect
-from epochcast.detector.evaluation import Labels, evaluate_trace
-from epochcast.detector.simulator import CLASSES, simulate, simulate_class
+from epochcast.detector.evaluation import TOLERANCE, evaluate_trace, period_error
+from epochcast.detector.simulator import simulate
 
-from ..page import DETECTOR
-from .comparison import ROOT, SHARED, LabelledTrace, cropped, recorded
+from ..page import DETECTOR, markdown_table, options, publish
+from .comparison import number, percent
+from .traces import CPU_TRAININGS, VISIBLE, LabelledTrace, mlperf, of_simulation, recorded, simulated
 
 DIVISORS = (10, 20, 30, 40, 50, 60, 70, 80)
 PASSES = (1, 2, 3, 4, 5)
@@ -49,128 +44,72 @@ SIMULATED_METRICS = (
 # A window of samples / 10 over more samples than this costs seconds per trace, and the protocol's traces are far shorter.
 MOST_SAMPLES = 30_000
 
-
-@dataclass(frozen=True)
-class Run:
-    """A trace, the period that counts as true for it [s], and what it is grouped by (GPU, model, system)."""
-
-    trace: LabelledTrace
-    true_period: float
-    group: str = ""
+Runs = list[tuple[LabelledTrace, float]]
+"""Traces, and the period that counts as true for each [s]."""
+Errors = NDArray[np.float64]
+"""Percent off, of every run; NaN without an answer."""
+Swept = dict[tuple[str, str], list[Errors]]
+"""(data, peaks) -> errors at each value of a constant."""
 
 
-@dataclass(frozen=True)
-class Errors:
-    """Percent off, over the answered runs; `n` counts all."""
-
-    n: int
-    percent: NDArray[np.float64]
-
-    @property
-    def cells(self) -> tuple[str, str, str, str]:
-        """n, MAPE, median, and the share of all n within 5 %."""
-        if not self.percent.size:
-            return str(self.n), "–", "–", "0 %"
-        within = float((self.percent < 5).sum()) / self.n
-        mean, median = (
-            f"{value:.0f}" if value >= 100 else f"{value:.3g}" for value in (self.percent.mean(), np.median(self.percent))
-        )
-        return str(self.n), mean, median, f"{within:.0%}".replace("%", " %")
+def as_in_the_paper(each: LabelledTrace) -> tuple[LabelledTrace, float]:
+    """Cropped with the true marks to all epochs; true is their total length / number, as in the authors' notebook."""
+    epochs = len(each.labels.epoch_starts)
+    return each.cropped(epochs), (each.labels.epoch_ends[-1] - each.labels.epoch_starts[0]) / epochs
 
 
-def as_in_the_paper(trace: LabelledTrace, number: int, group: str = "") -> Run:
-    """Cropped with the true marks to `number` epochs; true is their total length / number, as in the authors' notebook."""
-    crop = cropped(trace, number)
-    return Run(crop, (crop.labels.epoch_ends[-1] - crop.labels.epoch_starts[0]) / number, group)
-
-
-def as_recorded(trace: LabelledTrace, group: str = "") -> Run:
+def as_recorded(traces: Iterable[LabelledTrace]) -> Runs:
     """Uncropped; true is the median distance of the epoch starts."""
-    return Run(trace, float(np.median(np.diff(trace.labels.epoch_starts))), group)
+    return [(each, each.period_s) for each in traces]
 
 
-def simulated(cls: str, seed: int) -> tuple[LabelledTrace, str]:
-    """One trace and its simulated GPU."""
-    trace = simulate_class(cls, seed)
-    return LabelledTrace(f"{cls}-{seed}", trace.time, dict(trace.metrics), Labels.from_json(trace.labels())), trace.gpu
-
-
-def recorded_trainings() -> list[tuple[LabelledTrace, str]]:
-    """Every recorded CPU training, shared and our own, with its model."""
-    found = []
-    for folder in (SHARED / "data" / "detector" / "cpu_training", ROOT / "data" / "cpu_training"):
-        for trace in recorded(folder):
-            if trace.labels.training:
-                model = json.loads((folder / f"{trace.name}.json").read_text())["cfg"]["model"]
-                found.append((trace, {"res": "resnet", "tf": "transformer", "tfm": "transformer"}.get(model, model)))
+def errors(
+    runs: Runs, *, passes: int = 3, divisor: float = 40, metric: str | None = None, shown: Sequence[int] = (3,)
+) -> dict[tuple[str, int], Errors]:
+    """(peaks, pass) -> errors of the period between the peaks of the score after each pass in `shown`."""
+    found = {(peaks, last): np.full(len(runs), np.nan) for peaks in PROMINENCES for last in shown}
+    settings = {"passes": passes, "window_divisor": divisor}
+    for index, (each, true) in enumerate(runs):
+        with suppress(InputError):  # too short for the window, or the metric is missing
+            scores = detect(each.time, each.metrics, method="paper", clock="wall", metric=metric, **settings).scores
+            for peaks, last in found:
+                score, share = scores[f"pass{last}"], PROMINENCES[peaks]
+                at, _ = find_peaks(score, prominence=share * np.ptp(score) if share else None)
+                if at.size >= 2:
+                    found[peaks, last][index] = period_error(float(np.mean(np.diff(each.time[at]))), true)
     return found
 
 
-def scores_of(
-    runs: Sequence[Run], *, passes: int = 3, divisor: float = 40, metric: str | None = None
-) -> list[list[NDArray[np.float64]]]:
-    """The recipe's score after each pass, (n,) each, of every run; none where it refuses the trace or the metric is missing."""
-    settings = {"passes": passes, "window_divisor": divisor}
-    scores = []
-    for run in runs:
-        scores.append([])
-        if metric is None or metric in run.trace.metrics:
-            with suppress(InputError):
-                found = detect(run.trace.time, run.trace.metrics, method="paper", clock="wall", metric=metric, **settings)
-                scores[-1] = [found.scores[f"pass{number}"] for number in range(1, passes + 1)]
-    return scores
+def cells(percents: Errors) -> tuple[str, str, str]:
+    """MAPE and median of the answered, and the share of all within 5 %."""
+    answered = percents[~np.isnan(percents)]
+    within = percent(float(np.mean(percents < 100 * TOLERANCE)))
+    return (number(answered.mean()), number(np.median(answered)), within) if answered.size else ("–", "–", within)
 
 
-def errors(runs: Sequence[Run], scores: Sequence[Sequence[NDArray[np.float64]]], share: float, last: int = -1) -> Errors:
-    """Of the period between the peaks that stand out by this share of the score's range; `last`: index of the last pass."""
-    percent = []
-    for run, passes in zip(runs, scores, strict=True):
-        if passes:
-            score = passes[last]
-            peaks, _ = find_peaks(score, prominence=share * np.ptp(score) if share else None)
-            if peaks.size >= 2:
-                period = float(np.mean(np.diff(run.trace.time[peaks])))
-                percent.append(abs(period / run.true_period - 1) * 100)
-    return Errors(len(runs), np.array(percent))
-
-
-def in_both_readings(runs: Sequence[Run], metric: str | None = None) -> list[str]:
-    """Cells of a table: MAPE, median and share within 5 % of each reading of the peaks."""
-    scores = scores_of(runs, metric=metric)
-    return [cell for share in PROMINENCES.values() for cell in errors(runs, scores, share).cells[1:]]
-
-
-Swept = dict[tuple[str, str], list[Errors]]
-
-
-def by_divisor(sets: dict[str, list[Run]]) -> Swept:
-    """(data, peaks) -> the errors at each of `DIVISORS`."""
+def by_divisor(sets: dict[str, Runs]) -> Swept:
+    """The errors at each of `DIVISORS`."""
     found: Swept = {(data, peaks): [] for data in sets for peaks in PROMINENCES}
     for data, runs in sets.items():
         for divisor in DIVISORS:
-            scores = scores_of(runs, divisor=divisor)
-            for peaks, share in PROMINENCES.items():
-                found[data, peaks].append(errors(runs, scores, share))
+            for (peaks, _), percents in errors(runs, divisor=divisor).items():
+                found[data, peaks].append(percents)
     return found
 
 
-def by_passes(sets: dict[str, list[Run]]) -> Swept:
-    """(data, peaks) -> the errors at each of `PASSES`."""
-    found: Swept = {}
-    for data, runs in sets.items():
-        scores = scores_of(runs, passes=max(PASSES))
-        for peaks, share in PROMINENCES.items():
-            found[data, peaks] = [errors(runs, scores, share, last=number - 1) for number in PASSES]
-    return found
+def by_passes(sets: dict[str, Runs]) -> Swept:
+    """The errors after each of `PASSES`."""
+    found = {data: errors(runs, passes=max(PASSES), shown=PASSES) for data, runs in sets.items()}
+    return {(data, peaks): [found[data][peaks, last] for last in PASSES] for data in sets for peaks in PROMINENCES}
 
 
 def sweep_table(found: Swept, values: Sequence[int], title: str) -> Iterator[str]:
     """Median error and share within 5 % per value; the MAPE of the recipe is ruled by a few large errors."""
-    yield f"| data (n) | peaks | {' | '.join(f'{title}{value}' for value in values)} |"
-    yield "|---|---|" + "---|" * len(values)
-    for (data, peaks), row in found.items():
-        cells = [f"{each.cells[2]} ({each.cells[3]})" for each in row]
-        yield f"| {data} ({row[0].n}) | {peaks} | {' | '.join(cells)} |"
+    rows = []
+    for (data, peaks), swept in found.items():
+        figures = [f"{median} ({within})" for _, median, within in map(cells, swept)]
+        rows.append([f"{data} ({swept[0].size})", peaks, *figures])
+    yield from markdown_table(["data (n)", "peaks", *(f"{title}{value}" for value in values)], rows)
 
 
 def sweep_figure(found: Swept, values: Sequence[int], label: str, stated: int) -> Figure:
@@ -182,8 +121,10 @@ def sweep_figure(found: Swept, values: Sequence[int], label: str, stated: int) -
         for axes, peaks in zip(panels, PROMINENCES, strict=True):
             rows = [(data, row) for (data, which), row in found.items() if which == peaks]
             for (data, row), (color, marker, line) in zip(rows, looks, strict=False):
-                medians = [float(np.median(each.percent)) if each.percent.size else np.nan for each in row]
-                axes.plot(values, medians, color=color, marker=marker, linestyle=line, markersize=4, label=data)
+                medians = [float(np.nanmedian(percents)) for percents in row]
+                axes.plot(
+                    values, medians, color=color, marker=marker, linestyle=line, markersize=4, label=data.replace("`", "")
+                )
             axes.axvline(stated, color="0.5", linewidth=0.9, linestyle=(0, (4, 2)))
             axes.set_title(peaks)
             axes.set_yscale("log")
@@ -198,88 +139,73 @@ def sweep_figure(found: Swept, values: Sequence[int], label: str, stated: int) -
         return figure
 
 
-def grouped_table(runs: Iterable[Run], what: str) -> Iterator[str]:
+BOTH_READINGS = [title for peaks in PROMINENCES for title in (f"{peaks}: MAPE %", "median %", "within 5 %")]
+
+
+def in_both_readings(runs: Runs, metric: str | None = None) -> list[str]:
+    """Number of runs, then the cells of each reading of the peaks."""
+    return [str(len(runs)), *(cell for percents in errors(runs, metric=metric).values() for cell in cells(percents))]
+
+
+def grouped_table(runs: Sequence[tuple[str, tuple[LabelledTrace, float]]], what: str) -> Iterator[str]:
     """A row per group, for both readings of the peaks."""
-    yield f"| {what} | n | " + " | ".join(f"{peaks}: MAPE % | median % | within 5 %" for peaks in PROMINENCES) + " |"
-    yield "|---|---|" + "---|" * 3 * len(PROMINENCES)
-    for group, members in groupby(sorted(runs, key=attrgetter("group")), key=attrgetter("group")):
-        of_group = list(members)
-        yield f"| {group} | {len(of_group)} | {' | '.join(in_both_readings(of_group))} |"
+    in_order = sorted(runs, key=lambda each: each[0])
+    rows = [
+        [group, *in_both_readings([run for _, run in members])] for group, members in groupby(in_order, lambda each: each[0])
+    ]
+    yield from markdown_table([what, "n", *BOTH_READINGS], rows)
 
 
-def metric_table(runs: Sequence[Run], names: Sequence[str], whole: Sequence[Run]) -> Iterator[str]:
+def metric_table(runs: Runs, names: Sequence[str], whole: Sequence[LabelledTrace]) -> Iterator[str]:
     """A row per metric: the recipe on `runs`, and the tracker on the same metric of the uncropped traces."""
-    yield (
-        "| metric | n | "
-        + " | ".join(f"{peaks}: MAPE % | median % | within 5 %" for peaks in PROMINENCES)
-        + (" | track, uncropped: within 5 % | answered |")
-    )
-    yield "|---|---|" + "---|" * (3 * len(PROMINENCES) + 2)
+    rows = []
     for name in names:
-        cells = in_both_readings(runs, metric=name)
-        answers = [tracked(run, name) for run in whole]
-        right = sum(answer is not None and answer < 5 for answer in answers)
-        given = sum(answer is not None for answer in answers)
-        yield f"| `{name}` | {len(runs)} | {' | '.join(cells)} | {right} of {len(whole)} | {given} |"
-
-
-def tracked(run: Run, metric: str) -> float | None:
-    """Percent that the tracker is off on one metric, on the clock that it chooses; None if it abstains or lacks the metric."""
-    if metric not in run.trace.metrics:
-        return None
-    return evaluate_trace(run.trace.name, run.trace.time, run.trace.metrics, run.trace.labels, metric=metric).error
+        scores = [
+            evaluate_trace(each.name, each.time, each.metrics, each.labels, metric=name)
+            for each in whole
+            if name in each.metrics
+        ]
+        right, answered = sum(score.right for score in scores), sum(score.error is not None for score in scores)
+        rows.append([f"`{name}`", *in_both_readings(runs, metric=name), f"{right} of {len(whole)}", str(answered)])
+    yield from markdown_table(["metric", "n", *BOTH_READINGS, "track, uncropped: within 5 %", "answered"], rows)
 
 
 def numbers_table(seed: int, each: int) -> Iterator[str]:
     """Median error by divisor and by the number of epochs in the trace, prominent peaks, the same kind of job."""
-    yield "| epochs in the trace | " + " | ".join(f"n/{divisor}" for divisor in DIVISORS) + " |"
-    yield "|---|" + "---|" * len(DIVISORS)
-    for number in NUMBERS:
-        traces = [simulate(seed + index, epochs=number) for index in range(each)]
-        runs = [
-            as_in_the_paper(LabelledTrace("", trace.time, dict(trace.metrics), Labels.from_json(trace.labels())), number)
-            for trace in traces
-        ]
-        cells = [
-            errors(runs, scores_of(runs, divisor=divisor), PROMINENCES["prominent peaks"]).cells[2] for divisor in DIVISORS
-        ]
-        yield f"| {number} | {' | '.join(cells)} |"
+    rows = []
+    for epochs in NUMBERS:
+        runs = [as_in_the_paper(of_simulation(simulate(seed + index, epochs=epochs), "")) for index in range(each)]
+        swept = [errors(runs, divisor=divisor)["prominent peaks", 3] for divisor in DIVISORS]
+        rows.append([str(epochs), *(cells(percents)[1] for percents in swept)])
+    yield from markdown_table(["epochs in the trace", *(f"n/{divisor}" for divisor in DIVISORS)], rows)
 
 
-def mlperf() -> list[Run]:
-    """MLPerf runs by system; none where the data is absent."""
-    folder = SHARED / "data" / "detector"
-    power, events = folder / "mlperf_v4.0_power.csv.gz", folder / "mlperf_v4.0_events.csv.gz"
-    if not power.exists():
-        return []
-    runs = []
-    for name, trace, labels in mlperf_runs(power, events):
-        run = as_recorded(LabelledTrace(name, trace.time, trace.metrics(), labels), name.split("/")[0])
-        if run.true_period >= 3 * float(np.median(np.diff(trace.time))):
-            runs.append(run)
-    return runs
+def recorded_trainings() -> Iterator[tuple[str, LabelledTrace]]:
+    """Every recorded CPU training, shared and our own, with its model."""
+    for folder in CPU_TRAININGS.values():
+        for each in recorded(folder):
+            if each.labels.training:
+                model = json.loads((folder / f"{each.name}.json").read_text())["cfg"]["model"]
+                yield {"res": "resnet", "tf": "transformer", "tfm": "transformer"}.get(model, model), each
 
 
-def report(seed: int, traces: int, draw: Callable[[Figure, str], str] | None) -> Iterator[str]:
-    """Markdown; `draw` saves a figure and gives its path."""
-    papers = [simulated("paper", seed + number) for number in range(traces)]
-    crops = [as_in_the_paper(trace, len(trace.labels.epoch_starts), gpu) for trace, gpu in papers]
-    wholes = [as_recorded(trace, gpu) for trace, gpu in papers]
-    visible = [name for name, spec in CLASSES.items() if spec.training and spec.visible]
-    others = [simulated(cls, seed + number)[0] for cls in visible for number in range(max(1, traces // 12))]
-    trainings = recorded_trainings()
+def report(seed: int, traces: int, write: bool) -> Iterator[str]:
+    """The part of the page; its pictures are drawn if it is written."""
+    papers = [simulated("paper", seed + index) for index in range(traces)]
+    crops = [as_in_the_paper(each) for each in papers]
+    others = [simulated(cls, seed + index) for cls in VISIBLE for index in range(max(1, traces // 12))]
+    trainings = list(recorded_trainings())
     sets = {
         "simulated `paper`, cropped to its ten epochs": crops,
-        "the same, uncropped": wholes,
-        "simulated, all visible classes, uncropped": [as_recorded(t) for t in others if t.time.size <= MOST_SAMPLES],
+        "the same, uncropped": as_recorded(papers),
+        "simulated, all visible classes, uncropped": as_recorded(t for t in others if t.time.size <= MOST_SAMPLES),
     }
     if trainings:
-        sets["recorded CPU trainings, uncropped"] = [as_recorded(trace) for trace, _ in trainings]
+        sets["recorded CPU trainings, uncropped"] = as_recorded(each for _, each in trainings)
 
     def picture(found: Swept, values: Sequence[int], label: str, stated: int, name: str) -> Iterator[str]:
-        if draw is not None:
-            plain = {(data.replace("`", ""), peaks): row for (data, peaks), row in found.items()}
-            path = draw(sweep_figure(plain, values, label, stated), name)
+        if write:
+            path = DETECTOR.save_picture(sweep_figure(found, values, label, stated), name)
             yield from ("", f"![Median error of the paper's recipe over its {label}]({path})")
 
     yield from ("### Smoothing divisor (the paper's Fig. 10)", "")
@@ -305,52 +231,32 @@ def report(seed: int, traces: int, draw: Callable[[Figure, str], str] | None) ->
         "V100 10.59, A100 9.51, A10 8.66 %. No public trace of a GPU at 10 Hz exists to repeat that on.",
         "",
     )
-    yield from grouped_table(crops, "simulated GPU")
-    if runs := mlperf():
-        yield from ("", "Node power of MLPerf v4.0 runs with periods of at least three samples, uncropped, by system.", "")
-        yield from grouped_table(runs, "system")
-
+    yield from grouped_table([(run[0].trace.gpu or "", run) for run in crops], "simulated GPU")
+    if runs := as_recorded(mlperf()):
+        yield "\nNode power of MLPerf v4.0 runs with periods of at least three samples, uncropped, by system.\n"
+        yield from grouped_table([(run[0].name.split("/")[0], run) for run in runs], "system")
     if trainings:
-        yield from (
-            "",
-            "### By model (Fig. 9)",
-            "",
-            "Recorded CPU trainings, cropped with the true marks to all of their epochs, by model.",
-            "",
-        )
-        yield from grouped_table(
-            [as_in_the_paper(trace, len(trace.labels.epoch_starts), model) for trace, model in trainings], "model"
-        )
+        yield from ("", "### By model (Fig. 9)", "")
+        yield from ("Recorded CPU trainings, cropped with the true marks to all of their epochs, by model.", "")
+        yield from grouped_table([(model, as_in_the_paper(each)) for model, each in trainings], "model")
 
     yield from ("", "### By metric (why DRAMA)", "", "Simulated `paper` traces, the recipe cropped to ten epochs.", "")
-    names = [name for name in SIMULATED_METRICS if all(name in run.trace.metrics for run in crops)]
-    yield from metric_table(crops, names, wholes[: max(1, traces // 3)])
+    names = [name for name in SIMULATED_METRICS if all(name in each.metrics for each, _ in crops)]
+    yield from metric_table(crops, names, papers[: max(1, traces // 3)])
     if trainings:
-        yield from ("", "Recorded CPU trainings, cropped with the true marks for the recipe.", "")
-        runs = [as_in_the_paper(trace, len(trace.labels.epoch_starts)) for trace, _ in trainings]
-        uncropped = [as_recorded(trace) for trace, _ in trainings]
-        own = [set(run.trace.metrics) for run in runs]
-        for names in sorted({tuple(sorted(each)) for each in own}):
-            members = [index for index, each in enumerate(own) if tuple(sorted(each)) == names]
-            yield from metric_table([runs[i] for i in members], names, [uncropped[i] for i in members])
+        yield "\nRecorded CPU trainings, cropped with the true marks for the recipe.\n"
+        runs = [as_in_the_paper(each) for _, each in trainings]
+        of_names: dict[tuple[str, ...], list[int]] = {}
+        for index, (each, _) in enumerate(runs):
+            of_names.setdefault(tuple(sorted(each.metrics)), []).append(index)
+        for names, members in sorted(of_names.items()):
+            yield from metric_table([runs[i] for i in members], names, [trainings[i][1] for i in members])
             yield ""
 
 
-def main() -> None:
-    """Print the report, or write it into the docs."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+if __name__ == "__main__":
+    parser = options(__doc__)
     parser.add_argument("--seed", type=int, default=3000)
     parser.add_argument("--traces", type=int, default=36)
-    parser.add_argument("--write", action="store_true")
-    options = parser.parse_args()
-    lines = []
-    for line in report(options.seed, options.traces, DETECTOR.save_picture if options.write else None):
-        print(line, flush=True)
-        lines.append(line)
-    if options.write:
-        command = f"python -m benchmarks.detector.sensitivity --seed {options.seed} --traces {options.traces} --write"
-        DETECTOR.fill("sensitivity", [f"`{command}`", "", *lines])
-
-
-if __name__ == "__main__":
-    main()
+    chosen = parser.parse_args()
+    publish(DETECTOR, "sensitivity", report(chosen.seed, chosen.traces, chosen.write), write=chosen.write)

@@ -1,34 +1,32 @@
 """Detection while the job runs, beside detection on the whole trace: cost, delay, agreement.
 
-Run: OMP_NUM_THREADS=1 python -m benchmarks.detector.streaming [--seed 0] [--traces 0] [--minutes 30]
+    OMP_NUM_THREADS=1 python -m benchmarks.detector.streaming [--seed 13000] [--traces 1] [--minutes 30]
 
 Cost is CPU time of this process over simulated time: eight GPUs, five metrics each at 10 Hz, one update a second. Agreement is
 that of 30 traces, real ones (`EPOCHCAST_SHARED`) at 20 Hz to one sample in 30 s and simulated ones; with `--traces`, also of so
-many of every class of `epochcast.detector.simulator`.
+many of every class of the simulator.
 """
 
-import argparse
-import json
-import os
 import time
 import tracemalloc
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from epochcast.detector import Detection, detect
-from epochcast.detector.evaluation import TOLERANCE, boundary_f1
-from epochcast.detector.simulator import CLASSES, simulate, simulate_class
+from epochcast.detector.evaluation import TOLERANCE
+from epochcast.detector.simulator import CLASSES, simulate
 from epochcast.detector.stream import Stream
+
+from ..page import options
+from .traces import HIDDEN, REAL, VISIBLE, LabelledTrace, real, simulated
 
 METRICS = ("dram_active", "sm_active", "pcie_rx", "power", "memory_used")
 GPUS = 8
-CHUNK = 10  # samples of 0.1 s: one update a second
-
-REAL = Path(os.environ.get("EPOCHCAST_SHARED", "../shared")) / "data" / "real_traces"
 
 #: The 30 traces: 16 real ones, of every recorder, uncropped ends and a change of the period among them, ...
 REAL_TRACES = (
@@ -52,154 +50,95 @@ WRONG, SAME = 0.10, 0.02
 #: Wall seconds below which a cycle is called steps, as in `methods.track.detect`.
 SHORTEST_EPOCH_S = 4.0
 
-Chunk = tuple[np.ndarray, dict[str, np.ndarray]]
+Chunk = tuple[NDArray[np.float64], dict[str, NDArray[np.float64]]]
 
 
-@dataclass(frozen=True)
-class Case:
-    """One trace to follow.
-
-    Attributes:
-        name: of the trace, or its class.
-        time: (n,) unix seconds.
-        metrics: name -> (n,).
-        starts: (k,) true starts of epochs; empty without training.
-    """
-
-    name: str
-    time: np.ndarray
-    metrics: Mapping[str, np.ndarray]
-    starts: np.ndarray
-
-    @property
-    def true(self) -> float:
-        """The median true epoch in seconds, NaN without training."""
-        return float(np.median(np.diff(self.starts))) if self.starts.size > 1 else np.nan
-
-    @property
-    def step_s(self) -> float:
-        """Seconds between samples."""
-        return float(np.median(np.diff(self.time)))
+def read(each: LabelledTrace) -> LabelledTrace:
+    """A simulated trace with the five metrics; some classes have only what NVML reads."""
+    if METRICS[0] not in each.metrics:
+        return each
+    return replace(each, trace=replace(each.trace, frame=each.trace.frame[["time", *METRICS]]))
 
 
-def simulated(cls: str, seed: int) -> Case:
-    """A trace of a class of the simulator; some classes have only what NVML reads."""
-    trace = simulate_class(cls, seed)
-    names = METRICS if METRICS[0] in trace.metrics else tuple(trace.metrics)
-    starts = trace.epoch_starts if trace.training else np.empty(0)
-    return Case(cls, trace.time, {name: trace.metrics[name] for name in names}, starts)
+def chunks(times: NDArray[np.float64], metrics: Mapping[str, NDArray[np.float64]]) -> Iterator[Chunk]:
+    """A trace as a service would get it: about every second, or row by row."""
+    rows = max(1, round(1 / float(np.median(np.diff(times)))))
+    for i in range(0, times.size, rows):
+        yield times[i : i + rows], {name: values[i : i + rows] for name, values in metrics.items()}
 
 
-def real(name: str) -> Case:
-    """A trace of `REAL`."""
-    table = pd.read_csv(REAL / f"{name}.csv.gz", comment="#")
-    starts = np.array(json.loads((REAL / f"{name}.json").read_text())["epoch_starts"])
-    time_ = table.pop("time").to_numpy()
-    return Case(name, time_, {column: table[column].to_numpy() for column in table}, starts)
-
-
-#: Columns of the table by class, from the rows of `followed`.
-COLUMNS = {
-    "n": ("case", "size"),
-    "verdict and period as offline": ("same", "mean"),
-    "once closed": ("same_closed", "mean"),
-    "boundary F1 with offline": ("f1", "mean"),
-    "their distance [s]": ("distance", "median"),
-    "right": ("right", "mean"),
-    "right offline": ("right_offline", "mean"),
-    "first answer [epochs]": ("first", "median"),
-    "ever wrong": ("wrong", "mean"),
-    "searches": ("searches", "mean"),
-}
-
-
-def chunks(case: Case) -> Iterator[Chunk]:
-    """The trace as a service would get it: about every second, or row by row."""
-    rows = max(1, round(1 / case.step_s))
-    for i in range(0, case.time.size, rows):
-        yield case.time[i : i + rows], {name: values[i : i + rows] for name, values in case.metrics.items()}
-
-
-def cost(seed: int, minutes: float) -> None:
-    """Print the share of a core and the memory that eight streams take."""
+def show_cost(seed: int, minutes: float) -> None:
+    """The share of a core and the memory that eight streams take."""
     rng = np.random.default_rng(seed)
     feeds = []
     for gpu in range(GPUS):
         epoch_s = float(np.exp(rng.uniform(np.log(5), np.log(200))))
         settings = {"validation_s": 0.1 * epoch_s, "gap_s": 0.3, "checkpoint_s": 0.02 * epoch_s}
-        trace = simulate(seed + gpu, epochs=int(60 * minutes / epoch_s) + 1, epoch_s=epoch_s, **settings)
-        case = Case("", trace.time, {name: trace.metrics[name] for name in METRICS}, trace.epoch_starts)
-        feeds.append(list(chunks(case)))
+        run = simulate(seed + gpu, epochs=int(60 * minutes / epoch_s) + 1, epoch_s=epoch_s, **settings)
+        feeds.append(list(chunks(run.time, {name: run.metrics[name] for name in METRICS})))
     updates = int(60 * minutes)
-    streams = [Stream(METRICS) for _ in feeds]
-    slowest = 0.0
+
+    def fed(count: int) -> tuple[list[Stream], float]:
+        """The streams after so many updates, and CPU seconds of the slowest one."""
+        streams, slowest = [Stream(METRICS) for _ in feeds], 0.0
+        for i in range(count):
+            for stream, feed in zip(streams, feeds, strict=True):
+                before = time.process_time()
+                stream.update(*feed[i])
+                slowest = max(slowest, time.process_time() - before)
+        return streams, slowest
+
     begun = time.process_time()
-    for i in range(updates):
-        for stream, feed in zip(streams, feeds, strict=True):
-            before = time.process_time()
-            stream.update(*feed[i])
-            slowest = max(slowest, time.process_time() - before)
+    streams, slowest = fed(updates)
     spent = time.process_time() - begun
+    verdicts = ", ".join("none yet" if stream.detection is None else stream.detection.verdict for stream in streams)
     print(f"{GPUS} GPUs x {len(METRICS)} metrics, {minutes:g} min at 10 Hz, one update a second:")
-    searches = sum(stream.searches for stream in streams)
     print(f"  {spent:.1f} CPU seconds, {100 * spent / updates:.2f} % of a core; slowest update {1e3 * slowest:.0f} ms")
-    print(
-        f"  {searches} searches; answers: "
-        + ", ".join("none yet" if s.detection is None else s.detection.verdict for s in streams)
-    )
+    print(f"  {sum(stream.searches for stream in streams)} searches; answers: {verdicts}")
     del streams
     tracemalloc.start()
-    streams = [Stream(METRICS) for _ in feeds]
-    for i in range(min(updates, 200)):
-        for stream, feed in zip(streams, feeds, strict=True):
-            stream.update(*feed[i])
+    streams, _ = fed(min(updates, 200))
     held, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     arrays = sum(stream.nbytes for stream in streams)
     print(f"  {held / 1e6:.1f} MB held ({arrays / 1e6:.1f} MB of it arrays), {peak / 1e6:.1f} MB at most during a search")
 
 
-def followed(case: Case) -> dict[str, object]:
+def followed(each: LabelledTrace) -> dict[str, Any]:
     """Stream a trace, search the whole of it offline, and compare."""
-    true = case.true
-    stream, last, first, early = Stream(tuple(case.metrics), step_s=case.step_s), None, np.nan, []
-    for now, values in chunks(case):
+    true, starts = each.period_s, each.labels.epoch_starts
+    stream, last, first, said = Stream(tuple(each.metrics), step_s=each.sample_s), None, np.nan, []
+    for now, values in chunks(each.time, each.metrics):
         last = stream.update(now, values)
         if last is not None and last.period_s is not None:
-            if np.isnan(first) and last.verdict == "epochs":
-                first = float(now[-1] - case.starts[0]) / true if case.starts.size else np.nan
-            early.append((last.verdict, last.period_s))
-    offline = detect(case.time, dict(case.metrics))
-    closed = stream.close()
+            if np.isnan(first) and last.verdict == "epochs" and starts:
+                first = float(now[-1] - starts[0]) / true
+            said.append((last.verdict, last.period_s))
+    offline, closed = detect(each.time, each.metrics), stream.close()
     right_offline = abs(period(offline) / true - 1) < TOLERANCE
     # Where the period changes, that of the present part is right, and so is silence.
     parts = [stretch.period_s for stretch in offline.stretches] if len(offline.stretches) > 1 else [true]
-    false = [
-        told
-        for verdict, told in early
-        if not min(abs(told / part - 1) for part in parts) <= WRONG and (verdict == "epochs" or parts[0] >= SHORTEST_EPOCH_S)
+    wrong = [
+        period_s
+        for verdict, period_s in said
+        if not min(abs(period_s / part - 1) for part in parts) <= WRONG
+        and (verdict == "epochs" or parts[0] >= SHORTEST_EPOCH_S)
     ]
-    row = {
-        "case": case.name,
-        "step_s": case.step_s,
+    return {
+        "trace": each.name,
+        "class": each.labels.cls,
         "true": true,
         "offline": period(offline),
-        "stream": period(last) if last is not None else np.nan,
+        "stream": period(last),
         "verdict_offline": offline.verdict,
         "verdict": "-" if last is None else last.verdict,
         "same": same(last, offline),
         "same_closed": same(closed, offline),
-        "right_offline": right_offline,
-        "right": last is not None and abs(period(last) / true - 1) < TOLERANCE,
+        "right": abs(period(last) / true - 1) < TOLERANCE,
         "first": first,
-        "wrong": bool(false) and (right_offline or len(parts) > 1),
-        "false": false[0] if false else np.nan,
+        "wrong": bool(wrong) and (right_offline or len(parts) > 1),
         "searches": stream.searches,
     }
-    if last is not None and offline.epochs and last.epochs:
-        row["f1"] = boundary_f1(marks(offline), marks(last), TOLERANCE * period(offline))
-        row["distance"] = float(np.median([np.abs(marks(offline) - mark).min() for mark in marks(last)]))
-    return row
 
 
 def same(live: Detection | None, offline: Detection) -> bool:
@@ -208,54 +147,42 @@ def same(live: Detection | None, offline: Detection) -> bool:
         return abs(live.period_s / offline.stretches[-1].period_s - 1) < WRONG
     if (live.verdict if live is not None else "none") != offline.verdict:
         return False
-    return offline.period_s is None or (live is not None and abs(period(live) / offline.period_s - 1) < SAME)
+    return offline.period_s is None or abs(period(live) / offline.period_s - 1) < SAME
 
 
-def agreement() -> None:
-    """Print the 30 traces, one a line, and on how many the stream ends as the whole trace."""
+def period(found: Detection | None) -> float:
+    """Seconds, NaN without an answer."""
+    return np.nan if found is None or found.period_s is None else found.period_s
+
+
+def show_agreement() -> None:
+    """The 30 traces, one a line, and on how many the stream ends as the whole trace."""
     cases = [real(name) for name in REAL_TRACES] if REAL.is_dir() else []
-    rows = [followed(case) for case in [*cases, *(simulated(cls, 1) for cls in SIMULATED_TRACES)]]
-    table = pd.DataFrame(rows)
-    print("\n" + table.round(3).to_string(na_rep="-", max_colwidth=32))
+    table = pd.DataFrame(followed(each) for each in [*cases, *(read(simulated(cls, 1)) for cls in SIMULATED_TRACES)])
+    print("\n" + table.drop(columns="class").round(3).to_string(na_rep="-", max_colwidth=32))
     print(
         f"of {len(table)} traces {table['same'].sum()} have the verdict and the period of the whole at the last sample, "
         f"{table['same_closed'].sum()} once closed; {table['wrong'].sum()} ever wrong"
     )
 
 
-def period(found: Detection) -> float:
-    """Seconds, NaN without an answer."""
-    return np.nan if found.period_s is None else found.period_s
-
-
-def marks(found: Detection) -> np.ndarray:
-    """Boundaries of an answer."""
-    return np.array([*[epoch.start for epoch in found.epochs], *[epoch.end for epoch in found.epochs[-1:]]])
-
-
-def main() -> None:
-    """Print cost, then agreement by class."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--traces", type=int, default=0, help="per class")
-    parser.add_argument("--minutes", type=float, default=30)
-    parser.add_argument("--cls", action="append", help="only these classes")
-    arguments = parser.parse_args()
-    if arguments.minutes:
-        cost(arguments.seed, arguments.minutes)
-    agreement()
-    seeds = range(arguments.seed, arguments.seed + arguments.traces)
-    rows = [followed(simulated(cls, seed)) for cls in arguments.cls or CLASSES for seed in seeds]
-    if not rows:
-        return
-    table = pd.DataFrame(rows)
-    kind = [
-        "visible" if CLASSES[cls].visible else "training, hardly visible" if CLASSES[cls].training else "no training"
-        for cls in table["case"]
-    ]
-    for by in (table["case"], pd.Series(kind, name="kind")):
-        print("\n" + table.groupby(by, sort=False).agg(**COLUMNS).astype(float).round(2).to_string(na_rep="-"))
+def show_classes(seed: int, traces: int) -> None:
+    """Shares of the traces of every class, by what somebody sees in them."""
+    table = pd.DataFrame(followed(read(simulated(cls, seed + number))) for cls in CLASSES for number in range(traces))
+    kinds = dict.fromkeys(VISIBLE, "visible") | dict.fromkeys(HIDDEN, "training, hardly visible")
+    groups = table.groupby(table["class"].map(kinds).fillna("no training"), sort=False)
+    shares = groups[["same", "same_closed", "right", "wrong"]].mean()
+    print("\n" + shares.assign(n=groups.size(), first_epochs=groups["first"].median()).round(2).to_string(na_rep="-"))
 
 
 if __name__ == "__main__":
-    main()
+    parser = options(__doc__, page=False)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--traces", type=int, default=0, help="per class")
+    parser.add_argument("--minutes", type=float, default=30)
+    chosen = parser.parse_args()
+    if chosen.minutes:
+        show_cost(chosen.seed, chosen.minutes)
+    show_agreement()
+    if chosen.traces:
+        show_classes(chosen.seed, chosen.traces)

@@ -6,7 +6,6 @@ Data is synthetic (the machine may be offline) but learnable: the loss of every 
 where a user would put them: an epoch starts before its first batch is asked for and ends after validation and checkpoint.
 """
 
-import argparse
 import json
 import os
 import subprocess
@@ -26,6 +25,8 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
 
 from epochcast.analyzer.files import write_whole
+
+from ..page import options
 
 PLAN = Path(__file__).with_suffix(".toml")
 CLASSES, VOCABULARY, LENGTH = 10, 64, 48
@@ -322,7 +323,7 @@ def execute(name: str, run: Run, labels: Path) -> None:
 
 def main() -> None:
     """Run the named entry of the plan."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options(__doc__, page=False)
     parser.add_argument("name", choices=list(plan()), metavar="NAME", help=", ".join(plan()))
     parser.add_argument("--labels", type=Path, required=True, help="the JSON file to write")
     arguments = parser.parse_args()

@@ -3,29 +3,30 @@
 Run: python -m benchmarks.distributed.fit_coefficients [--write]
 """
 
-from dataclasses import asdict
-from pathlib import Path
+from dataclasses import asdict, replace
 
-from epochcast.analyzer.backends.distributed import coefficients
-from epochcast.analyzer.backends.distributed.evaluation.by_runs import RunEvaluator, by_split
+from epochcast.analyzer.backends.distributed.coefficients import Coefficients
+from epochcast.analyzer.backends.distributed.evaluation import RunEvaluator, by_split
+from epochcast.analyzer.backends.distributed.fitted_model import SHIPPED, FittedModel
 from epochcast.analyzer.backends.distributed.runs import read_runs
 
 from ..page import options, public
 
 
 def main() -> None:
-    """Print what was fitted beside what is believed; --write puts it beside the code."""
+    """Print what was fitted beside what is believed; --write puts it into the shipped model."""
     parser = options(__doc__, page=False)
-    parser.add_argument("--write", action="store_true", help="write them beside the code")
+    parser.add_argument("--write", action="store_true", help="put them into the shipped model")
     write = parser.parse_args().write
     runs, evaluator = read_runs(public("distributed/vtrain_multi_node.csv")), RunEvaluator()
     fitted = evaluator.fit(runs)
     for name, value in asdict(fitted).items():
-        print(f"{name:15} {value:.4g}  (believed {getattr(coefficients.Coefficients(), name):.4g})")
-    scores = by_split(evaluator, runs, runs).scores
+        print(f"{name:15} {value:.4g}  (believed {getattr(Coefficients(), name):.4g})")
+    scores = by_split(evaluator, runs, runs).figures
     print(f"{len(runs)} runs, error on these very rows: mean {scores.mape:.1f} %, median {scores.median_ape:.1f} %")
     if write:
-        fitted.save(Path(coefficients.__file__).parent)
+        gpus = tuple(sorted({run.gpu for run in runs}))
+        replace(FittedModel.load(), coefficients=fitted, runs=len(runs), gpus=gpus).save(SHIPPED)
 
 
 if __name__ == "__main__":

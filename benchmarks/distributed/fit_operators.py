@@ -1,15 +1,16 @@
-"""Fit the shipped operator model to NeuSight's five public GPUs.
+"""Fit the operator times of the shipped model to NeuSight's five public GPUs, and put them into it.
 
 Run: python -m benchmarks.distributed.fit_operators [--out FOLDER]
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 
+from epochcast.analyzer.backends.distributed.fitted_model import SHIPPED, FittedModel
 from epochcast.analyzer.backends.distributed.operator_time.corpus import read_corpus
 from epochcast.analyzer.backends.distributed.operator_time.fitting import fit_operators
-from epochcast.analyzer.backends.distributed.operator_time.model_file import SHIPPED, save_model
 from epochcast.regressor import load_catalog
 
 from ..page import options, public
@@ -29,7 +30,7 @@ def main() -> None:
     parser = options(__doc__, page=False)
     parser.add_argument("--out", type=Path, default=SHIPPED, help="[default: beside the code]")
     out, corpus = parser.parse_args().out, public_operators()
-    save_model(fit_operators(corpus, load_catalog()), out)
+    replace(FittedModel.load(), operators=fit_operators(corpus, load_catalog())).save(out)
     print(f"{len(corpus)} operators of {corpus['gpu'].nunique()} GPUs, {sum(f.stat().st_size for f in out.iterdir())} bytes")
 
 

@@ -5,8 +5,8 @@ Run: python -m benchmarks.distributed.operators [--write]    (needs torch)
 
 from collections.abc import Iterator
 
-from epochcast.analyzer.backends.distributed.evaluation.by_gpu import GpuEvaluation, evaluate_by_gpu, read_end_to_end
-from epochcast.analyzer.backends.distributed.evaluation.neusight_workloads import NAMES, operators_of
+from epochcast.analyzer.backends.distributed.operator_time.evaluation import GpuEvaluation, evaluate_by_gpu, read_end_to_end
+from epochcast.analyzer.backends.distributed.operator_time.neusight_workloads import NAMES, operators_of
 from epochcast.regressor import load_catalog
 
 from ..page import DISTRIBUTED, markdown_table, options, public, publish

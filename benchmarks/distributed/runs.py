@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from epochcast.analyzer.backends.distributed.communication import cluster_for
-from epochcast.analyzer.backends.distributed.evaluation.by_runs import (
+from epochcast.analyzer.backends.distributed.evaluation import (
     Answers,
     RunEvaluator,
     by_rows,
     by_size,
     by_split,
+    regret,
     strategy,
 )
 from epochcast.analyzer.backends.distributed.iteration import prepare
@@ -36,18 +37,20 @@ def lines() -> Iterator[str]:
     yield ""
     rows = []
     for name, answer in answers.items():
-        by = {**answer.by(lambda run: run.group), **answer.by(strategy)}
+        by = {**answer.by("size"), **answer.by("parallelism")}
         rows.append((name, *figures(answer), *(f"{by[group].mape:.1f}" for group in (*sizes, *strategies))))
     yield from markdown_table(("recipe", "MAPE", "median", *sizes, *strategies), rows)
     default = answers["default"]
-    regret = ", ".join(f"{size} {default.regret()[size]:.1f}" for size in sizes)
+    costs = regret(default)
+    told = ", ".join(f"{size} {costs[size]:.1f}" for size in sizes)
     yield ""
-    yield f"What the configuration predicted to be fastest takes longer than the fastest (default, unseen size): {regret} %."
+    yield f"What the configuration predicted to be fastest takes longer than the fastest (default, unseen size): {told} %."
     yield ""
     learnt = {f"{rows} random runs, 12 seeds": by_rows(evaluator, runs, rows) for rows in (5, 10, 20)}
     floor = by_split(evaluator, runs, runs)
     learnt = {"no run: what is believed": by_rows(evaluator, runs, 0), **learnt, "all, told themselves (the floor)": floor}
-    spreads = [f"{min(one.spread):.1f} to {max(one.spread):.1f}" if one.spread else "" for one in learnt.values()]
+    draws = [[draw.mape for draw in one.by_test().values()] for one in learnt.values()]
+    spreads = [f"{min(own):.1f} to {max(own):.1f}" if len(own) > 1 else "" for own in draws]
     yield from markdown_table(
         ("learnt from", "MAPE", "median", "over seeds"),
         [(name, *figures(one), spread) for (name, one), spread in zip(learnt.items(), spreads, strict=True)],
@@ -78,7 +81,7 @@ def fits(evaluator: RunEvaluator, run: Run, recomputation: str) -> bool:
 
 def figures(answer: Answers) -> tuple[str, str]:
     """MAPE and median."""
-    return f"{answer.scores.mape:.1f}", f"{answer.scores.median_ape:.1f}"
+    return f"{answer.figures.mape:.1f}", f"{answer.figures.median_ape:.1f}"
 
 
 if __name__ == "__main__":

@@ -1,213 +1,233 @@
 """What the analysis of a whole fleet costs: GPU-hours per core-hour, memory, and whether every way to run it tells the same.
 
-Run: OMP_NUM_THREADS=1 python -m benchmarks.fleet.throughput [--gpus 256] [--minutes 10] [--runs one,two,dask,killed,loop]
+    OMP_NUM_THREADS=1 python -m benchmarks.fleet.throughput [--gpus 64 192] [--minutes 10] [--write]
 
 Simulated telemetry (`epochcast fleet simulate`, one trace in fifty broken). The same traces are analysed by one process, by
 two, by a Dask cluster (scheduler and two workers, processes of their own on the loopback), and by a run that is killed
 (SIGKILL) in the middle and started again; their tables must be equal but for the processor time. Beside that a plain loop over
-`epochcast detect`, a process for each trace, as one would write it in a shell. What was found is compared with the truth.
-The 10 000 GPUs are extrapolated: processor seconds of a trace in its worker times their number.
+`epochcast detect`, a process for each trace, as one would write it in a shell. What was found is compared with the truth; that
+alone is done for every further number of GPUs, by two processes. 10 000 GPUs are extrapolated: processor seconds of a trace in
+its worker times their number.
 """
 
-import argparse
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import pandas as pd
 import pyarrow.parquet as pq
 
-from .against_truth import compared, lines_of
-from .watched_run import Watched, cpu_seconds, watched
+from ..page import FLEET, markdown_table, options, publish
+from ..processes import connects, cpu_seconds, free_port, memory, running
+from .against_truth import compared
 
 TABLES = ("gpus", "spans", "epochs", "jobs", "failures")
-_FLEET = 10_000
-_LOOPED = 8
-_PATIENCE_S = 60.0
+MANY = 10_000
+LOOPED = 8
+LOOK_S = 1.0
+ROWS = {
+    "processor seconds per trace, all processes, start and report included": lambda run, gpus, hours: f"{run.cpu_s / gpus:.2f}",
+    "GPU-hours per core-hour": lambda run, gpus, hours: f"{3600 * hours / run.cpu_s:.0f}",
+    "seconds passed": lambda run, gpus, hours: f"{run.wall_s:.0f}",
+    "1-minute load of the machine when it ended": lambda run, gpus, hours: f"{run.load:.1f}",
+    "most memory (PSS): command [MB]": lambda run, gpus, hours: f"{run.parent / 1e6:.0f}",
+    "its largest worker [MB]": lambda run, gpus, hours: f"{run.largest / 1e6:.0f}",
+    "all processes together [MB]": lambda run, gpus, hours: f"{run.total / 1e6:.0f}",
+}
 
 
-def analysed(fleet: Path, out: Path, *options: str, **more: Any) -> Watched:
-    """One run of the analysis; it must answer, unless it was killed."""
-    arguments = ["fleet", "analyze", str(fleet / "traces"), "--nodes", str(fleet / "nodes.csv"), "--out", str(out), "--json"]
-    done = watched([*arguments, *options], fleet.parent, **more)
-    if done.status > 0:
-        raise SystemExit(f"the analysis ended with {done.status}: {done.errors}")
-    return done
+@dataclass(frozen=True)
+class Run:
+    """What a command took.
+
+    Attributes:
+        status: its exit code, negative where a signal ended it.
+        wall_s, cpu_s: seconds passed, and of processors (user and system, with all processes that it waited for).
+        load: the machine's 1-minute load when it ended.
+        parent, largest, total: most memory at one moment (PSS) of the command itself, of another process, of all [bytes].
+        output: what it wrote to standard output.
+    """
+
+    status: int
+    wall_s: float
+    cpu_s: float
+    load: float
+    parent: int
+    largest: int
+    total: int
+    output: str
 
 
-def differences(one: Path, other: Path) -> list[str]:
-    """Names of the tables that differ in more than the processor time."""
-    found = []
-    for name in TABLES:
-        tables = [pd.read_parquet(folder / f"{name}.parquet").drop(columns="cpu_s", errors="ignore") for folder in (one, other)]
-        if not tables[0].equals(tables[1]):
-            found.append(name)
-    return found
+def run_command(
+    arguments: Sequence[object], folder: Path, *, stop: Callable[[], bool] = lambda: False, beside: Sequence[int] = ()
+) -> Run:
+    """Run ``epochcast`` in a folder; kill it (SIGKILL) once ``stop`` says so.
+
+    Memory and processor time of the processes ``beside`` (a cluster's, by their ids) count as its own.
+    """
+    began, cpu_before = time.monotonic(), cpu_seconds(*beside)
+    command = [sys.executable, "-m", "epochcast.analyzer", *map(str, arguments)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    with (folder / "output").open("w") as output, (folder / "errors").open("w") as errors:
+        process = subprocess.Popen(command, cwd=folder, stdout=output, stderr=errors, env=environment)
+        most, sampled = (0, 0, 0), 0.0
+        while not (ended := os.wait4(process.pid, os.WNOHANG))[0]:
+            if stop():
+                process.kill()
+            if time.monotonic() - sampled > LOOK_S:
+                sampled = time.monotonic()
+                held = {pid: one.proportional for pid, one in memory(process.pid, *beside).items()}
+                others = [size for pid, size in held.items() if pid != process.pid]
+                now = held.get(process.pid, 0), max(others, default=0), sum(held.values())
+                most = tuple(map(max, most, now))
+            time.sleep(0.05)
+    _, status, usage = ended
+    process.returncode = os.waitstatus_to_exitcode(status)
+    wall_s, cpu_s = time.monotonic() - began, usage.ru_utime + usage.ru_stime + cpu_seconds(*beside) - cpu_before
+    return Run(process.returncode, wall_s, cpu_s, os.getloadavg()[0], *most, (folder / "output").read_text())
 
 
 @contextmanager
-def cluster() -> Iterator[tuple[str, list[int]]]:
-    """A Dask scheduler and two workers of one thread each, as real processes; gives its address and the workers' ids."""
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{held.getsockname()[1]}"
-    dask = [str(Path(sys.executable).with_name("dask"))]
-    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    host, port = address.split(":")
-    started = [subprocess.Popen([*dask, "scheduler", "--host", host, "--port", port, "--no-dashboard"], **quiet)]
-    worker = ["worker", f"tcp://{address}", "--nthreads", "1", "--no-dashboard", "--host", host]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    with tempfile.TemporaryDirectory() as scratch:
-        started += [
-            subprocess.Popen([*dask, *worker, "--local-directory", scratch], **quiet, env=environment) for _ in range(2)
-        ]
-        try:
-            _answers(host, int(port))
-            yield f"tcp://{address}", [process.pid for process in started]
-        finally:
-            for process in reversed(started):
-                process.terminate()
-            for process in started:
-                process.wait()
+def dask_cluster() -> Iterator[tuple[str, list[int]]]:
+    """A Dask scheduler and two workers of one thread each, as real processes; gives its address and the processes' ids."""
+    port = free_port()
+    address, here = f"tcp://127.0.0.1:{port}", ("--host", "127.0.0.1", "--no-dashboard")
+    dask = Path(sys.executable).with_name("dask")
+    with tempfile.TemporaryDirectory() as scratch, ExitStack() as started:
+        scheduler = running([dask, "scheduler", "--port", port, *here], ready=partial(connects, port))
+        worker = [dask, "worker", address, "--nthreads", 1, "--local-directory", scratch, *here]
+        one_thread = {"OMP_NUM_THREADS": "1"}
+        yield (
+            address,
+            [
+                started.enter_context(one)
+                for one in (scheduler, running(worker, environment=one_thread), running(worker, environment=one_thread))
+            ],
+        )
 
 
-def _answers(host: str, port: int) -> None:
-    until = time.monotonic() + _PATIENCE_S
-    while time.monotonic() < until:
-        with socket.socket() as probe:
-            if probe.connect_ex((host, port)) == 0:
-                return
-        time.sleep(0.2)
-    raise SystemExit("the Dask scheduler has not begun to listen")
+class Fleet:
+    """A simulated fleet in a folder, and its analyses beside it."""
+
+    def __init__(self, base: Path, gpus: int, minutes: float, seed: int) -> None:
+        self.base, self.gpus, self.hours, self.folder = base, gpus, gpus * minutes / 60, base / "fleet"
+        size = ["--gpus", gpus, "--minutes", minutes, "--seed", seed, "--broken", 0.02, "--processes", 2]
+        made = run_command(["fleet", "simulate", "--out", self.folder, *size, "--json"], base)
+        self.written = f"{made.cpu_s / gpus:.2f} processor seconds and {json.loads(made.output)['bytes'] / gpus / 1e6:.2f} MB"
+
+    def analyse(self, name: str, *more: object, **watching: Any) -> Run:
+        """Analyse all traces into the folder ``name``."""
+        nodes, out = self.folder / "nodes.csv", self.base / name
+        command = ["fleet", "analyze", self.folder / "traces", "--nodes", nodes, "--out", out, "--json", *more]
+        done = run_command(command, self.base, **watching)
+        if done.status > 0:
+            raise SystemExit(f"the analysis ended with {done.status}: {(self.base / 'errors').read_text()}")
+        return done
+
+    def by_dask(self) -> Run:
+        """Analyse on the cluster."""
+        with dask_cluster() as (address, processes):
+            return self.analyse("dask", "--scheduler", address, beside=processes)
+
+    def killed_and_resumed(self) -> str:
+        """Kill a run once half of the traces are kept, and start it again; what the second did, as a sentence."""
+
+        def half() -> bool:
+            parts = (self.base / "killed" / "parts").glob("[0-9]*.parquet")
+            return sum(pq.read_metadata(part).num_rows for part in parts) >= self.gpus / 2
+
+        self.analyse("killed", "--processes", 2, stop=half)
+        again = json.loads(self.analyse("killed", "--processes", 2).output)["run"]
+        return (
+            "Of the run that was killed (SIGKILL) in the middle the next one took over "
+            f"{again['taken_over']} of {self.gpus} traces, and did {again['done']}."
+        )
+
+    def differences(self, name: str, other: str) -> list[str]:
+        """Names of the tables that differ in more than the processor time."""
+        found = []
+        for table in TABLES:
+            paths = (self.base / one / f"{table}.parquet" for one in (name, other))
+            one, two = (pd.read_parquet(path).drop(columns="cpu_s", errors="ignore") for path in paths)
+            if not one.equals(two):
+                found.append(table)
+        return found
+
+    def looped(self) -> float:
+        """Processor seconds of `epochcast detect` for each of a few traces that it answers, one process after the other."""
+        traces = sorted((self.folder / "traces").rglob("*.parquet"))
+        chosen = traces[:: max(1, len(traces) // LOOPED)][:LOOPED]
+        runs = [run_command(["detect", path, "--json"], self.base) for path in chosen]
+        return mean(run.cpu_s for run in runs if run.status == 0)
+
+    def trace_cpu_s(self, name: str) -> float:
+        """Processor seconds of a trace in its worker."""
+        return float(pd.read_parquet(self.base / name / "gpus.parquet")["cpu_s"].mean())
+
+    def beside_truth(self, name: str) -> Iterator[str]:
+        """Yield what an analysis found beside what is true."""
+        each = self.trace_cpu_s(name)
+        yield f"{self.gpus} GPUs beside the truth, which the simulation knows ({each:.2f} processor seconds per trace):"
+        yield ""
+        yield from compared(self.folder, self.base / name)
+        yield ""
 
 
-def by_dask(fleet: Path, out: Path) -> tuple[Watched, float]:
-    """A run on the cluster, and the processor seconds of scheduler and workers."""
-    with cluster() as (address, processes):
-        done = analysed(fleet, out, "--scheduler", address, beside=processes)
-        return done, cpu_seconds(processes)
+def every_way(fleet: Fleet, minutes: float) -> Iterator[str]:
+    """Yield what each way to analyse the fleet takes, and whether their tables are equal."""
+    yield f"*Simulated*: {fleet.gpus} GPUs for {minutes:g} minutes each, 26 metrics at 10 Hz, on {os.cpu_count()} cores."
+    yield "Where others used it (its load), the seconds that passed are theirs too; processor seconds count."
+    yield ""
+    first, two, dask = "1 process", "2 processes", "Dask: scheduler, 2 workers"
+    runs = {first: fleet.analyse(first, "--processes", 1), two: fleet.analyse(two, "--processes", 2), dask: fleet.by_dask()}
+    rows = [(title, *(cell(run, fleet.gpus, fleet.hours) for run in runs.values())) for title, cell in ROWS.items()]
+    yield from markdown_table(("", *runs), rows)
+    yield ""
+    each = fleet.trace_cpu_s(first)
+    yield f"A trace takes {each:.2f} processor seconds in its worker, nearly all of it the search for epochs. {MANY} such"
+    yield f"GPUs ({MANY * minutes / 60:.0f} GPU-hours), **extrapolated**: {MANY * each / 3600:.1f} core-hours in the workers."
+    yield f"A plain loop over `epochcast detect`, a process for each trace: {fleet.looped():.1f} each."
+    yield ""
+    resumed = fleet.killed_and_resumed()
+    for name, folder in ((two, two), (dask, "dask"), ("the run that was killed and resumed", "killed")):
+        differ = ", ".join(fleet.differences(first, folder)) or "none"
+        yield f"- Tables of {name} that differ from those of one process (`cpu_s` aside): {differ}."
+    yield f"- {resumed}"
+    yield f"- Writing such a fleet takes {fleet.written} per GPU (Parquet, zstd)."
+    yield ""
+    yield from fleet.beside_truth(first)
 
 
-def killed_and_resumed(fleet: Path, out: Path, traces: int) -> dict[str, Any]:
-    """Kill a run once about half of the traces are kept, and start it again."""
-
-    def kept() -> int:
-        parts = (out / "parts").glob("[0-9]*.parquet")
-        return sum(pq.read_metadata(part).num_rows for part in parts)
-
-    def half() -> bool:
-        return kept() >= traces / 2
-
-    first = analysed(fleet, out, "--processes", "2", stop=half)
-    had = kept()
-    again = analysed(fleet, out, "--processes", "2")
-    run = json.loads(again.output)["run"]
-    return {
-        "status": first.status,
-        "kept": had,
-        "cpu_s": first.cpu_s,
-        "cpu_s_again": again.cpu_s,
-        "taken_over": run["taken_over"],
-        "done_again": run["done"],
-    }
-
-
-def looped(fleet: Path, count: int) -> dict[str, float]:
-    """`epochcast detect` for a few traces, one process after the other."""
-    paths = sorted((fleet / "traces").rglob("*.parquet"))
-    paths = paths[:: max(1, len(paths) // count)][:count]
-    runs = [watched(["detect", str(path), "--json"], fleet.parent) for path in paths]
-    good = [run for run in runs if run.status == 0]
-    return {"traces": len(good), "cpu_s": sum(run.cpu_s for run in good) / len(good)}
-
-
-def load() -> str:
-    """The machine's 1-minute load."""
-    return Path("/proc/loadavg").read_text().split()[0]
-
-
-def told_of(name: str, done: Watched, traces: int, hours: float, cpu_s: float | None = None) -> dict[str, float]:
-    """The figures of a run, printed too."""
-    cpu_s = done.cpu_s if cpu_s is None else cpu_s
-    figures = {
-        "wall_s": done.wall_s,
-        "load": float(load()),
-        "cpu_s": cpu_s,
-        "cpu_s_per_trace": cpu_s / traces,
-        "gpu_hours_per_core_hour": 3600 * hours / cpu_s,
-        "parent_mb": done.parent_mb,
-        "largest_mb": done.largest_mb,
-        "all_mb": done.all_mb,
-    }
-    print(
-        f"{name}: {done.wall_s:.0f} s passed (load {load()}), {cpu_s:.0f} CPU seconds, {cpu_s / traces:.2f} per trace, "
-        f"{figures['gpu_hours_per_core_hour']:.0f} GPU-hours per core-hour; PSS at most {done.parent_mb:.0f} MB (parent), "
-        f"{done.largest_mb:.0f} MB (a worker), {done.all_mb:.0f} MB (all)",
-        flush=True,
-    )
-    return figures
+def measured(sizes: Sequence[int], minutes: float, seed: int) -> Iterator[str]:
+    """Yield the part: every way for the first size, what was found for the others."""
+    for number, gpus in enumerate(sizes):
+        with tempfile.TemporaryDirectory() as base:
+            fleet = Fleet(Path(base), gpus, minutes, seed)
+            if number == 0:
+                yield from every_way(fleet, minutes)
+            else:
+                fleet.analyse("found", "--processes", 2)
+                yield from fleet.beside_truth("found")
 
 
 def main() -> None:
-    """Run what was asked for, and print it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--gpus", type=int, default=256)
+    """Measure; print or write the part."""
+    parser = options(__doc__)
+    parser.add_argument("--gpus", type=int, nargs="+", default=[64, 192])
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument(
-        "--runs", default="one,two,dask,killed,loop", help="of these, by commas; the first is what others equal"
-    )
-    parser.add_argument("--json", type=Path, help="also for fleet_part.py, which writes docs/fleet.md")
-    options = parser.parse_args()
-    runs = options.runs.split(",")
-    hours = options.gpus * options.minutes / 60
-    told: dict[str, Any] = {"simulated": True, "gpus": options.gpus, "minutes": options.minutes, "cores": os.cpu_count()}
-    with tempfile.TemporaryDirectory() as name:
-        base = Path(name)
-        fleet = base / "fleet"
-        size = ["--gpus", str(options.gpus), "--minutes", str(options.minutes), "--seed", str(options.seed), "--broken", "0.02"]
-        made = watched(["fleet", "simulate", "--out", str(fleet), *size, "--processes", "2", "--json"], base)
-        told["simulate"] = {"cpu_s": made.cpu_s, "bytes": json.loads(made.output)["bytes"]}
-        each = [told["simulate"]["cpu_s"] / options.gpus, told["simulate"]["bytes"] / options.gpus / 1e6]
-        print(
-            f"{options.gpus} GPUs x {options.minutes:g} min: written in {each[0]:.3f} CPU seconds and {each[1]:.2f} MB per GPU"
-        )
-        finished: list[str] = []
-        for run in runs:
-            out = base / run
-            if run in ("one", "two"):
-                done = analysed(fleet, out, "--processes", "1" if run == "one" else "2")
-                told[run] = told_of(run, done, options.gpus, hours)
-            elif run == "dask":
-                done, cpu_s = by_dask(fleet, out)
-                told[run] = told_of(run, done, options.gpus, hours, done.cpu_s + cpu_s)
-            elif run == "killed":
-                told[run] = killed_and_resumed(fleet, out, options.gpus)
-                print(f"killed: {told[run]}", flush=True)
-            elif run == "loop":
-                told[run] = looped(fleet, _LOOPED)
-                print(f"plain loop over detect: {told[run]['cpu_s']:.2f} CPU seconds per trace ({told[run]['traces']} traces)")
-                continue
-            finished.append(run)
-            if run == finished[0]:
-                told["truth"] = compared(fleet, out)
-                told["trace_cpu_s"] = float(pd.read_parquet(out / "gpus.parquet")["cpu_s"].mean())
-                print("\n".join(lines_of(told["truth"])))
-                print(f"{told['trace_cpu_s']:.2f} CPU seconds of a trace are its reading, its epochs and its profile")
-                print(f"{_FLEET} such GPUs, extrapolated: {told['trace_cpu_s'] * _FLEET / 3600:.1f} core-hours", flush=True)
-            else:
-                told[run]["differ"] = differences(base / finished[0], out)
-                print(f"{run}: tables that differ from those of {finished[0]}: {told[run]['differ'] or 'none'}", flush=True)
-    if options.json:
-        options.json.write_text(json.dumps(told, indent=1) + "\n")
+    arguments = parser.parse_args()
+    publish(FLEET, "fleet", measured(arguments.gpus, arguments.minutes, arguments.seed), write=arguments.write)
 
 
 if __name__ == "__main__":

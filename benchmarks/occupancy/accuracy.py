@@ -16,9 +16,7 @@ from pathlib import Path
 
 from joblib import Memory
 
-from epochcast.analyzer.backends.occupancy.evaluation.answers import Answers
-from epochcast.analyzer.backends.occupancy.evaluation.cross_validation import cross_validate
-from epochcast.analyzer.backends.occupancy.evaluation.splits import PROTOCOLS
+from epochcast.analyzer.backends.occupancy.evaluation import PROTOCOLS, Answers, cross_validate, figures_by
 from epochcast.analyzer.backends.occupancy.label_files import read_any
 from epochcast.analyzer.backends.occupancy.labelled_samples import LabelledSamples, labelled_samples
 from epochcast.analyzer.backends.occupancy.models import MODELS, make
@@ -97,7 +95,7 @@ def accuracy(data: LabelledSamples, table: Table) -> Iterator[str]:
 
 def by(table: Table, protocol: str, what: str, title: str) -> Iterator[str]:
     """Errors by what the tested rows differ in."""
-    groups = {name: of[protocol][0].by()[what] for name, of in table.items() if protocol in of}
+    groups = {name: figures_by(of[protocol][0])[what] for name, of in table.items() if protocol in of}
     counts = {one: figures.n for one, figures in next(iter(groups.values())).items()}
     rows = [(f"`{name}`", *(f"{figures[one].mre:.1f}" for one in counts)) for name, figures in groups.items()]
     yield from markdown_table((f"{title}, MRE %", *(f"{one} (n = {count})" for one, count in counts.items())), rows)

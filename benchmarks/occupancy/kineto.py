@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from epochcast.analyzer.backends.occupancy.kernel_files.profile_occupancy import occupancy_rows
+from epochcast.analyzer.backends.occupancy.kernel_files.kernel_file import occupancy_rows
 from epochcast.analyzer.backends.occupancy.launch.kernel_table import busiest, summarise
 from epochcast.analyzer.figures.kernel_occupancy import kernel_occupancy_figure
 from epochcast.regressor import load_catalog

@@ -18,11 +18,11 @@ import pandas as pd
 from epochcast.analyzer.backends.occupancy.configuration import Configuration
 from epochcast.analyzer.backends.occupancy.graph_of import graph_of
 from epochcast.analyzer.backends.occupancy.launch.kernel_table import Aggregate
-from epochcast.analyzer.backends.occupancy.measurement.measured import label_row
+from epochcast.analyzer.backends.occupancy.measurement.plan import different
+from epochcast.analyzer.backends.occupancy.measurement.points_file import label_row
 from epochcast.analyzer.backends.occupancy.modelled_kernels import occupancy_of
 from epochcast.analyzer.backends.occupancy.networks import NETWORKS
 from epochcast.analyzer.backends.occupancy.points import COLUMNS, check_points
-from epochcast.analyzer.backends.occupancy.table_ii import different
 from epochcast.regressor import Gpu, load_catalog
 
 from ..page import ROOT, options

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from epochcast.analyzer.backends.convmeter.torchvision_import import import_torchvision
+from epochcast.analyzer.backends.networks.find_network import import_torchvision
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph
 from epochcast.analyzer.backends.occupancy.graph.from_module import graph_of_module
 from epochcast.analyzer.backends.occupancy.launch.gpu_limits import limits_of

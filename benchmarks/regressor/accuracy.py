@@ -1,66 +1,77 @@
-"""Accuracy on the public data by every protocol, beside the trivial baselines, as Markdown tables.
+"""Accuracy by every protocol beside the trivial baselines, on PROFET's latencies, and of a fitted model on jobs never seen.
 
-    EPOCHCAST_SHARED=../shared python -m benchmarks.regressor.accuracy [--recipe NAME]... [--protocol NAME]... [--write]
+    EPOCHCAST_SHARED=../shared python -m benchmarks.regressor.accuracy [PART]... [--write]
 
-By default all recipes but the paper's models, which take minutes for one shuffle and stand in the ablations' tables, and all
-protocols but those of rates, which are P3 and P4 here; P4-anchors runs with 5, 10 and 20 anchors. The column "took" is CPU
-time; five shuffles of the default recipe are most of it.
+What `epochcast evaluate regressor` measures, for all recipes but the paper's models, which take minutes for one shuffle (see
+`paper.py`), and all protocols but those of rates, which are P3 and P4 here. Five minutes, most of it shuffles of the default.
 """
 
-import argparse
-import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 
 import numpy as np
 
-from epochcast.regressor import RECIPES, Evaluation, evaluate, load_catalog, load_corpus
+from epochcast.regressor import RECIPES, Evaluation, Profile, evaluate, evaluate_split, load_catalog, load_corpus
 from epochcast.regressor.pairs import make_pairs
 from epochcast.regressor.protocols import ANCHORED, PROTOCOLS
 from epochcast.regressor.recipes.raw_seconds import RawSecondsRecipe
 
-from .public_pairs import DATA, header, line, report
+from ..page import REGRESSOR, markdown_table, part_options, publish_parts
+from .public_pairs import DATA, PROFET, SEED
 
 ANCHORS = (5, 10, 20)
-BY_DEFAULT = [name for name in PROTOCOLS if name not in ("new-workload", "new-gpu")]
+LATENCY_RECIPES = ("same-latency", "flops-ratio", "bandwidth-ratio", "pair-median", "latency-only")
+SPLITS = 10
 
-COLUMNS = ("protocol", "recipe", "MAPE %", "over shuffles", "median %", "P90 %", "RMSE s", "R²", "n", "fastest GPU right")
+COLUMNS = ("MAPE %", "over shuffles", "median %", "P90 %", "RMSE s", "R²", "n", "fastest GPU right", "regret %")
 ENDS = ("MAPE %", "median %", "n", "in 90 % interval", "half-width %")
+INTERVALS = ("inside", "median half-width %", "interval score", "of one width for all")
+
+Titled = tuple[str, Evaluation]
 
 
-def lines(recipes: Sequence[str], protocols: Sequence[str]) -> Iterator[str]:
-    """All tables, line by line as the figures come."""
-    profiles, catalog = load_corpus(DATA), load_catalog()
-    pairs = make_pairs(profiles, catalog)
+def accuracy() -> Iterator[str]:
+    """Every recipe by every protocol; intervals of the default, the first that has some, and its figures by GPU."""
+    profiles = load_corpus(DATA)
+    pairs = make_pairs(profiles, load_catalog())
     workloads = {pair.source.workload for pair in pairs}
     yield f"{len(profiles)} profiles, {len(pairs)} pairs of {len(workloads)} workloads, true epoch latency on the source."
     yield ""
-    yield from header(*COLUMNS, "regret %", "took, CPU s")
-    found: list[tuple[str, Evaluation]] = []
-    for protocol in protocols:
-        for anchors in ANCHORS if protocol == ANCHORED else (0,):
-            title = f"P4, {anchors} anchors" if anchors else protocol
-            for recipe in recipes:
-                began = time.process_time()
-                seeds = (0,) if protocol == "P1" else None  # it only shows the leak; one shuffle does
-                result = evaluate(profiles, catalog, protocol=protocol, recipe=recipe, seeds=seeds, anchors=anchors)
-                yield line(title, recipe, *figures(result), f"{time.process_time() - began:.0f}")
-                found.append((title, result))
-    # Of several recipes with intervals the first asked for: the others are its variants.
-    sure = [(title, result) for title, result in found if not np.isnan(result.inside)]
-    sure = [(title, result) for title, result in sure if result.recipe == sure[0][1].recipe]
-    if sure:
-        yield from intervals(sure)
-        yield from ends("source", [(title, result.recipe, result.by["source_gpu"]) for title, result in sure])
-        new = [(title, result.recipe, result.by["target_gpu"]) for title, result in sure if title.startswith("P4")]
-        yield from ends("target", new)
+    quick = [name for name, make in RECIPES.items() if not isinstance(make(), RawSecondsRecipe)]
+    results: list[Titled] = []
+    for protocol in PROTOCOLS:
+        if protocol not in ("new-workload", "new-gpu"):
+            results += evaluated(profiles, protocol, quick)
+    yield from markdown_table(("protocol", "recipe", *COLUMNS), map(figures, results))
+    default = [(title, result) for title, result in results if result.recipe == "default"]
+    yield ""
+    yield "90 % intervals, calibrated fold by fold; the score is in log seconds, smaller is better:"
+    yield ""
+    yield from markdown_table(("protocol", "recipe", *INTERVALS), map(interval_figures, default))
+    yield from by_gpu("source", default)
+    yield from by_gpu("target", [(title, result) for title, result in default if title.startswith("P4")])
 
 
-def figures(result: Evaluation) -> list[str]:
-    """The cells of :data:`COLUMNS` from MAPE on, and regret."""
+def evaluated(profiles: Sequence[Profile], protocol: str, recipes: Sequence[str]) -> Iterator[Titled]:
+    """Evaluate recipes by one protocol, P4-anchors with each number of them."""
+    catalog = load_catalog()
+    for anchors in ANCHORS if protocol == ANCHORED else (0,):
+        for recipe in recipes:
+            seeds = (SEED,) if protocol == "P1" else None  # it only shows the leak; one shuffle does
+            result = evaluate(profiles, catalog, protocol=protocol, recipe=recipe, seeds=seeds, anchors=anchors)
+            yield f"P4, {anchors} anchors" if anchors else protocol, result
+
+
+def figures(titled: Titled) -> list[str]:
+    """The cells of :data:`COLUMNS`, after protocol and recipe."""
+    title, result = titled
     if result.n == 0:
-        return [*["–"] * 6, "0", "–", "–"]
+        return [title, result.recipe, *["–"] * 6, "0", "–", "–"]
     low, high = result.spread
     return [
+        title,
+        result.recipe,
         f"{result.mape:.2f}",
         f"{low:.2f}–{high:.2f}" if high > low else "one order",
         f"{result.median_ape:.2f}",
@@ -73,48 +84,69 @@ def figures(result: Evaluation) -> list[str]:
     ]
 
 
-def intervals(found: Sequence[tuple[str, Evaluation]]) -> Iterator[str]:
-    """Coverage, width and score of the intervals, and of one width for all answers."""
-    yield ""
-    yield "90 % intervals, calibrated fold by fold; the score is in log seconds, smaller is better:"
-    yield ""
-    yield from header("protocol", "recipe", "inside", "median half-width %", "interval score", "of one width for all")
-    for title, result in found:
-        yield line(
-            title,
-            result.recipe,
-            f"{100 * result.inside:.1f} %",
-            f"{result.interval_half_width:.1f}",
-            f"{result.interval_score:.3f}",
-            f"{result.constant_width_score:.3f}",
-        )
+def interval_figures(titled: Titled) -> list[str]:
+    """The cells of :data:`INTERVALS`, after protocol and recipe."""
+    title, result = titled
+    scores = (f"{result.interval_score:.3f}", f"{result.constant_width_score:.3f}")
+    return [title, result.recipe, f"{100 * result.inside:.1f} %", f"{result.interval_half_width:.1f}", *scores]
 
 
-def ends(end: str, found: Sequence[tuple[str, str, dict[str, dict[str, float]]]]) -> Iterator[str]:
+def by_gpu(end: str, results: Sequence[Titled]) -> Iterator[str]:
     """Figures per source or target GPU."""
-    if not found:
-        return
     yield ""
     yield f"By {end} GPU:"
     yield ""
-    yield from header("protocol", "recipe", f"{end} GPU", *ENDS)
-    for title, recipe, by in found:
-        for gpu, one in by.items():
-            cells = (f"{one['mape']:.2f}", f"{one['median_ape']:.2f}", f"{one['n']}")
-            inside = f"{100 * one['inside']:.1f} %"
-            yield line(title, recipe, gpu, *cells, inside, f"{one['interval_half_width']:.1f}")
+    rows = []
+    for title, result in results:
+        for gpu, of_gpu in result.by[f"{end}_gpu"].items():
+            inside, half_width = f"{100 * of_gpu['inside']:.1f} %", f"{of_gpu['interval_half_width']:.1f}"
+            errors = (f"{of_gpu['mape']:.2f}", f"{of_gpu['median_ape']:.2f}", f"{of_gpu['n']}")
+            rows.append((title, result.recipe, gpu, *errors, inside, half_width))
+    yield from markdown_table(("protocol", "recipe", f"{end} GPU", *ENDS), rows)
 
 
-def main() -> None:
-    """Print the tables, and put them into docs/regressor.md if asked to."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--recipe", action="append", choices=list(RECIPES))
-    parser.add_argument("--protocol", action="append", choices=list(PROTOCOLS))
-    parser.add_argument("--write", action="store_true", help="put the part into docs/regressor.md")
-    chosen = parser.parse_args()
-    quick = [name for name, make in RECIPES.items() if not isinstance(make(), RawSecondsRecipe)]
-    report("accuracy", lines(chosen.recipe or quick, chosen.protocol or BY_DEFAULT), chosen)
+def latency_only() -> Iterator[str]:
+    """PROFET's epochs and steps, without telemetry, of the workloads that ran on every GPU of its file."""
+    profiles = load_corpus(PROFET)
+    gpus = {profile.gpu for profile in profiles}
+    runs = Counter(profile.workload for profile in profiles)
+    everywhere = [profile for profile in profiles if runs[profile.workload] == len(gpus)]
+    yield f"{len(everywhere) // len(gpus)} of {len(runs)} workloads, those that ran on all of {', '.join(sorted(gpus))}."
+    yield ""
+    rows = [figures(titled) for protocol in ("P2", "P3") for titled in evaluated(everywhere, protocol, LATENCY_RECIPES)]
+    yield from markdown_table(("protocol", "recipe", *COLUMNS), rows)
+
+
+def unseen_jobs() -> Iterator[str]:
+    """Each split leaves two architectures and a quarter of the other workloads out, as a user's jobs are new in both ways.
+
+    Intervals are those that the predictor gives, measured on the training side alone.
+    """
+    profiles, catalog, rng = load_corpus(DATA), load_catalog(), np.random.default_rng(SEED)
+    pairs_of_models = list(combinations(sorted({profile.group or "" for profile in profiles}), 2))
+    names, results = [], []
+    for number in rng.permutation(len(pairs_of_models))[:SPLITS].tolist():
+        models = pairs_of_models[number]
+        others = sorted({profile.workload or "" for profile in profiles if profile.group not in models})
+        drawn = set(rng.choice(others, len(others) // 4, replace=False).tolist())
+        left_out = [profile.group in models or profile.workload in drawn for profile in profiles]
+        train, test = (
+            [profile for profile, leaves in zip(profiles, left_out, strict=True) if leaves == side] for side in (False, True)
+        )
+        result = evaluate_split(train, test, catalog)
+        least = min(of_gpu["inside"] for of_gpu in result.by["source_gpu"].values())
+        names.append(" and ".join(models))
+        results.append((result.n, result.mape, result.median_ape, result.inside, least, result.interval_half_width))
+    header = ("left out, and a quarter of the rest", "n", "MAPE %", "median %", "in 90 % interval", "least by source")
+    rows = [
+        (name, f"{n:.0f}", f"{mape:.2f}", f"{median:.2f}", f"{inside:.1%}", f"{least:.1%}", f"{width:.1f}")
+        for name, (n, mape, median, inside, least, width) in zip(
+            [*names, "mean"], [*results, np.mean(results, axis=0)], strict=True
+        )
+    ]
+    yield from markdown_table((*header, "half-width %"), rows)
 
 
 if __name__ == "__main__":
-    main()
+    parts = {"accuracy": accuracy(), "latency_only": latency_only(), "unseen_jobs": unseen_jobs()}
+    publish_parts(REGRESSOR, parts, part_options(__doc__))

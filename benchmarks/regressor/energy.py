@@ -6,9 +6,7 @@
 a workload, model or GPU left out of its training. Measured energy is mean power times epoch seconds.
 """
 
-import os
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +14,14 @@ from numpy.typing import NDArray
 from epochcast.regressor import load_catalog, load_corpus
 from epochcast.regressor.energy import mean_power, predict_energy, predict_power
 from epochcast.regressor.evaluation.interval_scores import fold_wise
-from epochcast.regressor.pairs import Pair, actual_ratio, make_pairs, target_seconds
+from epochcast.regressor.pairs import Pair, actual_ratio
 from epochcast.regressor.prediction import Prediction
 from epochcast.regressor.protocols import out_of_fold
 from epochcast.regressor.recipes import DefaultRecipe
-from epochcast.regressor.scoring import conformal_quantile
+from epochcast.regressor.scoring import conformal_quantile, score
 
-DATA = Path(os.environ.get("EPOCHCAST_SHARED", "../shared")) / "data" / "black_box" / "cloud_hw_trainpred.csv"
+from ..page import markdown_table, options
+from .public_pairs import DATA, PublicPairs
 
 RULES: dict[str, Callable[[float, Pair, float], float]] = {
     "ours": lambda watts, pair, ratio: predict_power(watts, pair.source_gpu, pair.target_gpu, ratio),
@@ -31,12 +30,13 @@ RULES: dict[str, Callable[[float, Pair, float], float]] = {
     "same power": lambda watts, pair, ratio: watts,
     "TDP ratio": lambda watts, pair, ratio: watts * pair.target_gpu.tdp / pair.source_gpu.tdp,
 }
+COLUMNS = ("ratio", "rule", "power, MAPE / median %", "energy, MAPE / median %", "energy in its 90 % interval", "n")
 
 
 def errors(predicted: NDArray[np.float64], actual: NDArray[np.float64]) -> str:
     """MAPE and median, percent."""
-    ape = 100 * np.abs(predicted / actual - 1)
-    return f"{ape.mean():.1f} / {np.median(ape):.1f}"
+    scores = score(actual, predicted)
+    return f"{scores.mape:.1f} / {scores.median_ape:.1f}"
 
 
 def inside(pairs: list[Pair], ratios: NDArray[np.float64], half: NDArray[np.float64], joules: NDArray[np.float64]) -> float:
@@ -52,32 +52,33 @@ def inside(pairs: list[Pair], ratios: NDArray[np.float64], half: NDArray[np.floa
     return hits / len(pairs)
 
 
-def main() -> None:
-    """Print the table."""
-    catalog = load_catalog()
-    profiles = load_corpus(DATA)
-    pairs = make_pairs(profiles, catalog)
-    power = {(profile.workload, catalog.resolve(profile.gpu).name): mean_power(profile) or np.nan for profile in profiles}
+def lines() -> Iterator[str]:
+    """The table, and the quantile that ``regressor/energy.py`` holds."""
+    catalog, public = load_catalog(), PublicPairs.load()
+    pairs, truth = public.pairs, actual_ratio(public.pairs)
+    power = {(run.workload, catalog.resolve(run.gpu).name): mean_power(run) or np.nan for run in load_corpus(DATA)}
     source = [power[pair.source.workload, pair.source_gpu.name] for pair in pairs]
     actual = np.array([power[pair.source.workload, pair.target_gpu.name] for pair in pairs])
-    truth, seconds = actual_ratio(pairs), target_seconds(pairs)
-    print("| ratio | rule | power, MAPE / median % | energy, MAPE / median % | energy in its 90 % interval | n |")
-    print("|---|---|---|---|---|---|")
+    rows, quantile = [], 0.0
     for protocol in ("true ratio", "P2", "P3", "P4"):
         ratios, half = truth, np.zeros(len(pairs))
         if protocol != "true ratio":
             predicted, folds, answers = out_of_fold(pairs, protocol, DefaultRecipe())
             assert answers is not None
-            ratios = predicted / seconds * truth
-            half = fold_wise(np.log(predicted / seconds), folds, answers)
+            ratios = predicted / public.actual * truth
+            half = fold_wise(np.log(predicted / public.actual), folds, answers)
         for name, rule in RULES.items():
             watts = np.array([rule(*row) for row in zip(source, pairs, ratios.tolist(), strict=True)])
-            covered = f"{100 * inside(pairs, ratios, half, actual * seconds):.1f} %" if name == "ours" else "–"
+            covered = f"{100 * inside(pairs, ratios, half, actual * public.actual):.1f} %" if name == "ours" else "–"
             energy = errors(watts * ratios / truth, actual)
-            print(f"| {protocol} | {name} | {errors(watts, actual)} | {energy} | {covered} | {len(pairs)} |", flush=True)
-            if name == "ours" and protocol == "true ratio":
-                print(f"<!-- 90 % quantile of |log error| {conformal_quantile(np.log(watts / actual)):.3f} -->")
+            rows.append((protocol, name, errors(watts, actual), energy, covered, f"{len(pairs)}"))
+            if (protocol, name) == ("true ratio", "ours"):
+                quantile = conformal_quantile(np.log(watts / actual))
+    yield from markdown_table(COLUMNS, rows)
+    yield ""
+    yield f"90 % quantile of |log error| of our rule with the true ratio: {quantile:.3f}"
 
 
 if __name__ == "__main__":
-    main()
+    options(__doc__, page=False).parse_args()
+    print("\n".join(lines()))

@@ -22,8 +22,10 @@ from epochcast.regressor.precision import PRECISIONS, Precision, arithmetic_rate
 from epochcast.regressor.profile import RATIOS
 from epochcast.regressor.protocols import splits
 from epochcast.regressor.recipes import DefaultRecipe
+from epochcast.regressor.scoring import score
 
-from .public_pairs import DATA, RATES, header, line, options, report
+from ..page import REGRESSOR, markdown_table, options, publish
+from .public_pairs import DATA, RATES
 
 SOURCES = ("T4", "V100 SXM2 16GB", "A100 SXM4 80GB", "H100 SXM5", "RTX 4090")
 KINDS = {"an image network": 1.0, "one that waits for its host": 0.25, "no telemetry": None}
@@ -31,26 +33,27 @@ BETTER, SLOWER = 1.1, 1.03
 
 
 def lines() -> Iterator[str]:
-    """The tables, line by line as the figures come."""
+    """Both tables."""
     predictor, catalog = Predictor.load(), load_catalog()
-    example = Profile.from_json(example_profile())
-    yield from header("asked from", "pairs in which the better one is predicted slower, by the recipe", "worst", "in order")
+    example, rows = Profile.from_json(example_profile()), []
     for kind, busy in KINDS.items():
-        found: dict[bool, list[float]] = {False: [], True: []}
+        by_recipe: list[float] = []
+        ordered: list[float] = []
         for source, precision in product(SOURCES, PRECISIONS):
             profile = on(catalog[source], example, catalog["T4"], precision, busy)
             others = [Pair(profile, catalog[source], gpu) for gpu in catalog.values() if gpu.name != source]
-            by_recipe = np.exp(predictor.answer(others).log_ratio).tolist()
-            raw = {source: 1.0} | {pair.target_gpu.name: ratio for pair, ratio in zip(others, by_recipe, strict=True)}
-            found[False] += violations(raw, catalog, precision)
-            found[True] += violations({one.gpu: one.ratio for one in predictor.predict(profile)}, catalog, precision)
-        worst = max(found[False], default=1.0)
-        yield line(kind, str(len(found[False])), f"{worst:.2f}x" if found[False] else "", str(len(found[True])))
+            ratios = np.exp(predictor.answer(others).log_ratio).tolist()
+            raw = {source: 1.0} | {pair.target_gpu.name: ratio for pair, ratio in zip(others, ratios, strict=True)}
+            by_recipe += violations(raw, catalog, precision)
+            ordered += violations({answer.gpu: answer.ratio for answer in predictor.predict(profile)}, catalog, precision)
+        worst = f"{max(by_recipe):.2f}x" if by_recipe else ""
+        rows.append((kind, f"{len(by_recipe)}", worst, f"{len(ordered)}"))
+    header = ("asked from", "pairs in which the better one is predicted slower, by the recipe", "worst", "in order")
+    yield from markdown_table(header, rows)
     yield ""
-    profiles = [*load_corpus(DATA), *load_corpus(RATES)]
-    yield from header("left out", "pairs of", "n", "MAPE % by the recipe", "in order", "moved by over 1 %")
-    for protocol in ("P2", "P4"):
-        yield from cost(make_pairs(profiles, catalog), catalog, protocol)
+    pairs = make_pairs([*load_corpus(DATA), *load_corpus(RATES)], catalog)
+    header = ("left out", "pairs of", "n", "MAPE % by the recipe", "in order", "moved by over 1 %")
+    yield from markdown_table(header, [row for protocol in ("P2", "P4") for row in cost(pairs, catalog, protocol)])
 
 
 def on(gpu: Gpu, example: Profile, of: Gpu, precision: Precision, busy: float | None) -> Profile:
@@ -73,31 +76,30 @@ def violations(ratios: dict[str, float], catalog: Catalog, precision: Precision)
     return factors
 
 
-def cost(pairs: Sequence[Pair], catalog: Catalog, protocol: str) -> Iterator[str]:
+def cost(pairs: Sequence[Pair], catalog: Catalog, protocol: str) -> Iterator[tuple[str, ...]]:
     """Both scored on pairs that the recipe was fitted without, as a job that nobody measured."""
     gpus = list(catalog.values())
-    place = {gpu.name: number for number, gpu in enumerate(gpus)}
-    scored: dict[str, list[tuple[float, float, float]]] = defaultdict(list)
+    names = [gpu.name for gpu in gpus]
+    by_origin: dict[str, list[tuple[float, float, float]]] = defaultdict(list)
     for train, test in splits(pairs, protocol):
         recipe = DefaultRecipe().fit([pairs[row] for row in train.tolist()]).forgetting_jobs()
         by_source: dict[int, list[Pair]] = defaultdict(list)
         for row in test.tolist():
             by_source[id(pairs[row].source)].append(pairs[row])
-        for asked in by_source.values():
-            source, profile = asked[0].source_gpu, asked[0].source
+        for of_source in by_source.values():
+            source, profile = of_source[0].source_gpu, of_source[0].source
             answers = recipe.answer([Pair(profile, source, gpu) for gpu in gpus if gpu != source])
-            raw = np.insert(answers.log_ratio, place[source.name], 0.0)
+            raw = np.insert(answers.log_ratio, names.index(source.name), 0.0)
             ordered = in_order(raw, gpus, likely_precisions(profile, source)[0], source)
-            actual = np.log(actual_ratio(asked)).tolist()
             origin = "CNNs with telemetry" if profile.origin == "cloud_hw_trainpred" else "rates of equal work"
-            for pair, truth in zip(asked, actual, strict=True):
-                where = place[pair.target_gpu.name]
-                scored[origin].append((raw[where] - truth, ordered[where] - truth, abs(ordered[where] - raw[where])))
-    for origin, rows in sorted(scored.items()):
-        before, after, moved = np.array(rows).T
-        mape = [f"{100 * np.abs(np.expm1(error)).mean():.2f}" for error in (before, after)]
-        yield line(protocol, origin, str(len(rows)), *mape, f"{100 * (moved > 0.01).mean():.0f} %")
+            targets = [names.index(pair.target_gpu.name) for pair in of_source]
+            by_origin[origin] += zip(actual_ratio(of_source), np.exp(raw[targets]), np.exp(ordered[targets]), strict=True)
+    for origin, ratios in sorted(by_origin.items()):
+        actual, before, after = np.array(ratios).T
+        mape = (f"{score(actual, predicted).mape:.2f}" for predicted in (before, after))
+        moved = np.abs(np.log(after / before)) > 0.01
+        yield protocol, origin, f"{len(ratios)}", *mape, f"{100 * moved.mean():.0f} %"
 
 
 if __name__ == "__main__":
-    report("order", lines(), options(__doc__ or ""))
+    publish(REGRESSOR, "order", lines(), write=options(__doc__).parse_args().write)

@@ -1,9 +1,8 @@
 """The paper's Table VI: Paleo, which is given the architecture, beside the black box, which is not, on the same rows.
 
-Run: EPOCHCAST_SHARED=../shared python -m benchmarks.regressor.paleo [--keep DIR] [--write]    (needs torch)
+EPOCHCAST_SHARED=../shared python -m benchmarks.regressor.paleo [--write]    (needs torch)
 """
 
-import csv
 import math
 from collections.abc import Iterator
 from functools import cache
@@ -13,34 +12,21 @@ import torch
 from numpy.typing import NDArray
 
 from epochcast.analyzer.backends.networks import NETWORKS, build
-from epochcast.analyzer.backends.paleo.layer import Layer
-from epochcast.analyzer.backends.paleo.layers import layers_of
-from epochcast.analyzer.backends.paleo.step_time import (
-    PERCENT_OF_PEAK,
-    fit_percent_of_peak,
-    predict_forward_seconds,
-    predict_step_seconds,
-)
+from epochcast.analyzer.backends.paleo import PERCENT_OF_PEAK, Layer, predict_forward_seconds, predict_step_seconds
 from epochcast.regressor import Gpu, load_catalog, load_corpus
 from epochcast.regressor.pairs import source_seconds
-from epochcast.regressor.protocols import splits
 from epochcast.regressor.recipes import RECIPES
-from epochcast.regressor.scoring import score
+from epochcast.regressor.scoring import Scores, score
 
-from .latency_only import DATA as PROFET_DATA
-from .public_pairs import DATA, SEED, PublicPairs, header, line, options, report
-
-Floats = NDArray[np.float64]
+from ..page import REGRESSOR, markdown_table, options, publish
+from .paleo_layers import layers_of
+from .public_pairs import PROFET, PublicPairs
 
 PROTOCOLS = ("P2", "P3", "P4")
-BLACK_BOX = ("same-latency", "paper", "default")
 FIXED = {f"{100 * constant:.0f} %": constant for constant in (1.0, PERCENT_OF_PEAK)}
-RATIO = "its ratio times the source epoch"
-FITTED = "one constant, fitted"
-FITTED_BY_MODEL = "one constant per model, fitted"
 
 # Of each image size, as ddps-lab/profet has them (`data_generation/workload/dataset_info.py`): training images, validation
-# images, classes. cloud-hw-trainpred states the first, which are the same, and neither of the others.
+# images, classes. cloud-hw-trainpred states the first in each row, and they are the same; it states neither of the others.
 IMAGES = {32: (50_000, 10_000, 10), 64: (5_000, 1_000, 100), 128: (5_000, 1_000, 100)} | dict.fromkeys(
     (224, 256), (2_000, 500, 1_000)
 )
@@ -65,145 +51,79 @@ def epoch_seconds(model: str, batch: int, image_size: int, gpu: Gpu) -> float:
     return math.ceil(training / batch) * step + math.ceil(validation / batch) * forward
 
 
-def check_training_images() -> None:
-    """Stop if the file's training images per image size are not those of :data:`IMAGES`."""
-    with DATA.open(newline="", encoding="utf-8") as file:
-        found = {(int(row["datasize"]), int(row["totaldata"])) for row in csv.DictReader(file)}
-    if wrong := [(size, images) for size, images in sorted(found) if size not in IMAGES or IMAGES[size][0] != images]:
-        raise SystemExit(f"{DATA.name} has other training images per image size than PROFET: {wrong}")
+def _cell(scores: Scores) -> str:
+    return f"{scores.mape:.1f} ({scores.rmse:.2f})"
 
 
-class Comparison:
-    """The pairs whose model is among the paper's, Paleo's seconds of their targets, and predictions of all kinds."""
-
-    def __init__(self, data: PublicPairs) -> None:
-        self.data = data
-        self.models = np.array([str(pair.source.group) for pair in data.pairs])
-        self.known = np.isin(self.models, list(NETWORKS))
-        self.at_full_peak, self.on_source = np.full((2, len(data.pairs)), np.nan)
-        for row in np.flatnonzero(self.known).tolist():
-            pair = data.pairs[row]
-            model, batch, image_size = str(pair.source.workload).split("|")
-            work = (model, int(batch), int(image_size))
-            self.at_full_peak[row] = epoch_seconds(*work, pair.target_gpu)
-            self.on_source[row] = epoch_seconds(*work, pair.source_gpu)
-
-    def predicted(self, predictor: str, protocol: str) -> Floats:
-        """Seconds of each pair's target, shape (pairs,), none of its fold seen."""
-        if predictor in BLACK_BOX:
-            return self.data.predicted(RECIPES[predictor](), protocol)
-        if predictor == RATIO:
-            return source_seconds(self.data.pairs) * self.at_full_peak / self.on_source
-        return self.at_full_peak / self.constants(predictor, protocol)
-
-    def constants(self, predictor: str, protocol: str) -> Floats:
-        """The platform percent of peak that each pair's target is predicted with, shape (pairs,); NaN where it has none."""
-        if predictor in FIXED:
-            return np.full(len(self.known), FIXED[predictor])
-        constants = np.full(len(self.known), np.nan)
-        for train, test in splits(self.data.pairs, protocol, SEED):
-            groups = [self.known] if predictor == FITTED else [self.models == model for model in NETWORKS]
-            for rows in groups:
-                seen, asked = train[rows[train]], test[rows[test]]
-                if len(seen) and len(asked):
-                    constants[asked] = fit_percent_of_peak(self.at_full_peak[seen], self.data.actual[seen])
-        return constants
-
-
-def predictors(protocol: str) -> Iterator[tuple[str, str]]:
-    """Name in the table and key of :meth:`Comparison.predicted`; a new architecture has no constant of its own."""
-    for key in (*FIXED, FITTED):
-        yield f"Paleo, {key}", key
-    if protocol != "P3":
-        yield f"Paleo, {FITTED_BY_MODEL}", FITTED_BY_MODEL
-    yield f"Paleo, {RATIO}", RATIO
-    for key in BLACK_BOX:
-        yield f"`{key}`", key
-
-
-def overall(comparison: Comparison) -> Iterator[str]:
-    """One line per protocol and predictor, over all models."""
-    rows = comparison.known
-    yield from header("protocol", "predictor", "MAPE %", "median %", "RMSE s", "constant, range over folds", "n")
+def of_public_pairs() -> Iterator[str]:
+    """Over all pairs, and by model; what knows nothing of other rows is the same in each protocol."""
+    public = PublicPairs.load()
+    pairs, actual, source = public.pairs, public.actual, source_seconds(public.pairs)
+    works = [(model, int(batch), int(size)) for model, batch, size in (name.split("|") for name in public.workloads)]
+    full = np.array([epoch_seconds(*work, pair.target_gpu) for work, pair in zip(works, pairs, strict=True)])
+    on_source = np.array([epoch_seconds(*work, pair.source_gpu) for work, pair in zip(works, pairs, strict=True)])
+    predicted: dict[tuple[str, str], NDArray[np.float64]] = {
+        **{("–", f"Paleo, {name}"): full / constant for name, constant in FIXED.items()},
+        ("–", "Paleo, its ratio times the source epoch"): source * full / on_source,
+        ("–", "`same-latency`"): source,
+    }
     for protocol in PROTOCOLS:
-        for name, key in predictors(protocol):
-            one = score(comparison.data.actual[rows], comparison.predicted(key, protocol)[rows])
-            constant = "–"
-            if key not in (*BLACK_BOX, RATIO):
-                used = comparison.constants(key, protocol)[rows]
-                constant = f"{np.nanmin(used):.2f}–{np.nanmax(used):.2f}" if np.ptp(used) else f"{used[0]:.2f}"
-            yield line(protocol, name, f"{one.mape:.2f}", f"{one.median_ape:.2f}", f"{one.rmse:.2f}", constant, f"{one.n}")
-
-
-def by_model(comparison: Comparison) -> Iterator[str]:
-    """MAPE and, in brackets, RMSE of each model."""
-    models = [model for model in NETWORKS if (comparison.models == model).any()]
-    rows = {model: comparison.models == model for model in models}
-    yield from header("protocol", "predictor", *models)
-    for protocol in PROTOCOLS:
-        for name, key in predictors(protocol):
-            predicted = comparison.predicted(key, protocol)
-            scores = [score(comparison.data.actual[rows[model]], predicted[rows[model]]) for model in models]
-            yield line(protocol, name, *(f"{one.mape:.1f} ({one.rmse:.2f})" for one in scores))
-    yield line("", "Paleo at full peak / measured, median", *(f"{_ratio(comparison, rows[model]):.2f}" for model in models))
-    yield line("n", "", *(f"{rows[model].sum()}" for model in models))
-
-
-def _ratio(comparison: Comparison, rows: NDArray[np.bool_]) -> float:
-    return float(np.median(comparison.at_full_peak[rows] / comparison.data.actual[rows]))
+        predicted |= {(protocol, f"`{name}`"): public.predicted(RECIPES[name](), protocol) for name in ("paper", "default")}
+    models = np.array([model for model, _, _ in works])
+    of_model = {model: models == model for model in NETWORKS if (models == model).any()}
+    rows = []
+    for named, seconds in predicted.items():
+        scores = score(actual, seconds)
+        by_model = (_cell(score(actual[here], seconds[here])) for here in of_model.values())
+        rows.append((*named, f"{scores.mape:.2f}", f"{scores.median_ape:.2f}", f"{scores.rmse:.2f}", *by_model))
+    ratios = (f"{np.median((full / actual)[here]):.2f}" for here in of_model.values())
+    rows.append(("", "Paleo at full peak / measured, median", "", "", "", *ratios))
+    rows.append(("", "n", f"{len(pairs)}", "", "", *(f"{here.sum()}" for here in of_model.values())))
+    epochs = set(zip(public.workloads, public.targets, strict=True))
+    yield (
+        f"cloud-hw-trainpred: {len(pairs)} pairs of two GPUs into {len(epochs)} "
+        "measured epochs. The black box is given telemetry and epoch of one GPU, and predicts the epoch on the other. Paleo is "
+        "given network, batch, images and data sheet of that other GPU, and no measurement, but in the line that says so: the "
+        "epoch of the first GPU, times the ratio of its predictions for both. By model: MAPE in % and, in brackets, RMSE in "
+        "seconds."
+    )
+    yield ""
+    yield from markdown_table(("protocol", "predictor", "MAPE %", "median %", "RMSE s", *of_model), rows)
 
 
 def of_profet() -> Iterator[str]:
     """Paleo on PROFET's epochs, model by model; the ratio at full peak on each GPU."""
     catalog = load_catalog()
-    runs = [profile for profile in load_corpus(PROFET_DATA) if profile.group in NETWORKS]
+    runs = [profile for profile in load_corpus(PROFET) if profile.group in NETWORKS]
     models, gpus = (np.array([getattr(profile, name) for profile in runs]) for name in ("group", "gpu"))
     measured, full = np.array([profile.epoch_s for profile in runs], dtype=np.float64), np.empty(len(runs))
     for row, profile in enumerate(runs):
         model, _, data_set, batch = str(profile.workload).split("|")
         full[row] = epoch_seconds(model, int(batch), int(data_set.removesuffix("dataset")), catalog.resolve(profile.gpu))
     on = {catalog.resolve(gpu).name: gpus == gpu for gpu in sorted(set(gpus))}
-    yield from header("network", *FIXED, *on, "n")
+    rows = []
     for model in NETWORKS:
-        rows = models == model
-        if rows.any():
-            scores = [score(measured[rows], full[rows] / constant) for constant in FIXED.values()]
-            ratios = [np.median((full / measured)[rows & of_gpu]) for of_gpu in on.values()]
-            cells = [f"{one.mape:.1f} ({one.rmse:.2f})" for one in scores] + [f"{ratio:.2f}" for ratio in ratios]
-            yield line(model, *cells, f"{rows.sum()}")
-
-
-def parts(comparison: Comparison) -> Iterator[str]:
-    """The part of the page."""
-    kept = int(comparison.known.sum())
-    targets = zip(comparison.data.workloads, comparison.data.targets, comparison.known, strict=True)
-    rows = len({(workload, gpu) for workload, gpu, known in targets if known})
-    yield (
-        f"cloud-hw-trainpred: {kept} pairs of two GPUs into {rows} measured epochs. The black box is given telemetry and epoch "
-        "of one GPU, and predicts the epoch on the other. Paleo is given network, batch, images and data sheet of that other "
-        "GPU, and no measurement, but in the lines that say so: a constant of least MAPE on the training folds, or the epoch "
-        "of the first GPU, times the ratio of its predictions for both."
-    )
-    yield ""
-    yield from overall(comparison)
-    yield ""
-    yield "By model, MAPE in % and, in brackets, RMSE in seconds:"
-    yield ""
-    yield from by_model(comparison)
-    yield ""
+        here = models == model
+        if here.any():
+            errors = (_cell(score(measured[here], full[here] / constant)) for constant in FIXED.values())
+            ratios = (f"{np.median((full / measured)[here & of_gpu]):.2f}" for of_gpu in on.values())
+            rows.append((model, *errors, *ratios, f"{here.sum()}"))
     yield "Paleo on PROFET's epochs (another campaign, the second epoch of each run), MAPE in % and RMSE in seconds; under each"
     yield "GPU the median of Paleo at full peak / measured:"
+    yield ""
+    yield from markdown_table(("network", *FIXED, *on, "n"), rows)
+
+
+def lines() -> Iterator[str]:
+    """The part of the page."""
+    yield from of_public_pairs()
     yield ""
     yield from of_profet()
     yield ""
     yield "The paper's Table VI, for VGG16 on rows that are not public:"
     yield ""
-    yield from header("", "MAPE %", "RMSE s")
-    for name, figures in CLAIMED.items():
-        yield line(name, *figures)
+    yield from markdown_table(("", "MAPE %", "RMSE s"), [(name, *figures) for name, figures in CLAIMED.items()])
 
 
 if __name__ == "__main__":
-    chosen = options(__doc__ or "")
-    check_training_images()
-    report("paleo", parts(Comparison(PublicPairs.load(chosen.keep))), chosen)
+    publish(REGRESSOR, "paleo", lines(), write=options(__doc__).parse_args().write)

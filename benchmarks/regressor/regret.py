@@ -1,14 +1,17 @@
 """What following a recommendation costs above the best choice, beside choices that need no prediction.
 
-Run: EPOCHCAST_SHARED=../shared python -m benchmarks.regressor.regret [--keep DIR] [--write]
+    EPOCHCAST_SHARED=../shared python -m benchmarks.regressor.regret [PART]... [--write]
 
 One question per measured profile: on which of the GPUs that its workload was measured on is the job cheapest, or fastest? The
-profile's own GPU is one of them, and its latency is known. Prices are of the shipped table: AWS in us-east-1, where the data's
-authors measured, or the cheapest instance elsewhere. The paper's stack takes ten minutes; all else a minute.
+profile's own GPU is one of them, and its latency is known. Part `regret` asks about the public pairs, at prices of AWS in
+us-east-1, where the data's authors measured, or the cheapest instance elsewhere. Part `regret_rates` asks about kinds of jobs
+that training has never seen, on the rates of equal work; a price is the least per GPU of the shipped table, whole or as a share
+of an instance with more of them, and a work on several GPUs costs that many times as much on every candidate. The paper's stack
+takes ten minutes, all else three.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,46 +20,34 @@ from numpy.typing import NDArray
 from epochcast.analyzer.instances import Instance, Market, load_instances
 from epochcast.analyzer.recommendation import Objective
 from epochcast.regressor import load_catalog
-from epochcast.regressor.evaluation.questions import Question, questions
+from epochcast.regressor.evaluation.fastest_gpu import Question, questions
 from epochcast.regressor.protocols import out_of_fold
-from epochcast.regressor.recipes import DefaultRecipe, PaperRecipe, PriorRecipe
+from epochcast.regressor.recipes import RECIPES, DefaultRecipe, PaperRecipe, PriorRecipe
 
-from .public_pairs import PublicPairs, header, line, options, report
+from ..page import RECOMMENDATION, markdown_table, part_options, publish_parts
+from .public_pairs import RATES, PublicPairs
 
 OBJECTIVES: tuple[Objective, ...] = ("cost", "time")
 SEEDS = range(5)
 DRAWS = 200
+COLUMNS = ("mean %", "over shuffles", "mean over groups %", "median %", "P90 %", "largest %", "right")
 
-# By year: A10G 2021, T4 2018, V100 2017, P100 2016.
-NEWEST_FIRST = ("A10G", "T4", "V100 SXM2 16GB", "P100 PCIe 16GB")
+# By launch: 2024, 2022, 2022, 2021, 2020, 2020, 2021, 2018, 2017, 2016, 2014.
+NEWEST_FIRST = (
+    "H200 SXM",
+    "H100 SXM5",
+    "H100 PCIe",
+    "A100 PCIe 80GB",
+    "A100 SXM4 80GB",
+    "A100 SXM4 40GB",
+    "A10G",
+    "T4",
+    "V100 SXM2 16GB",
+    "P100 PCIe 16GB",
+    "K80",
+)
 
-Choose = Callable[["Asked", Objective], int]
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A question with its answer.
-
-    Attributes:
-        question: the profile and its candidates.
-        instances: one for each candidate, shape (k,).
-        usd_per_hour: of each.
-        seconds: measured per epoch on each.
-    """
-
-    question: Question
-    instances: tuple[Instance, ...]
-    usd_per_hour: NDArray[np.float64]
-    seconds: NDArray[np.float64]
-
-    def weighed(self, seconds: NDArray[np.float64], objective: Objective) -> NDArray[np.float64]:
-        """What is to be least: seconds, or seconds x price, shape (k,)."""
-        return seconds * self.usd_per_hour if objective == "cost" else seconds
-
-    def regret(self, choice: int, objective: Objective) -> float:
-        """What the choice costs or takes above the best, as a share of the best."""
-        truth = self.weighed(self.seconds, objective)
-        return float(truth[choice] / truth.min() - 1)
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -67,13 +58,15 @@ class PublicQuestions:
         public: all pairs; recipes learn from all of them.
         rows: those pairs that the questions' own rows count.
         instances: one for each GPU.
+        usd_per_hour: of each GPU.
         asked: the questions, of two candidates or more.
     """
 
     public: PublicPairs
     rows: NDArray[np.intp]
     instances: dict[str, Instance]
-    asked: list[Asked]
+    usd_per_hour: dict[str, float]
+    asked: list[Question]
 
     @classmethod
     def of(cls, public: PublicPairs, market: Market = "on-demand", share: bool = False) -> "PublicQuestions":
@@ -82,55 +75,54 @@ class PublicQuestions:
         It is the price of an instance with one of it, AWS's before others', or with ``share`` the least price per GPU of all
         instances with any number of it.
         """
+
+        def preference(instance: Instance) -> tuple[bool, bool, float]:
+            elsewhere = (not share and instance.cloud != "aws", not share and instance.region != "us-east-1")
+            return *elsewhere, _price_per_gpu(instance, market)
+
         rented: dict[str, Instance] = {}
-        prices: dict[str, float] = {}
-        preference = price_per_gpu if share else _preference
-        for instance in sorted(load_instances(None, load_catalog())[0], key=lambda one: preference(one, market)):
-            price = price_per_gpu(instance, market)
-            if price < np.inf and (share or instance.count == 1) and instance.gpu not in rented:
-                rented[instance.gpu], prices[instance.gpu] = instance, price
-        known = list(prices)
-        rows = np.flatnonzero(np.isin(public.sources, known) & np.isin(public.targets, known))
-        asked = []
-        for question in questions([public.pairs[row] for row in rows.tolist()]):
-            instances = tuple(rented[gpu] for gpu in question.gpus)
-            usd_per_hour = np.array([prices[gpu] for gpu in question.gpus])
-            asked.append(Asked(question, instances, usd_per_hour, question.seconds(public.actual[rows])))
-        used = sorted({gpu for one in asked for gpu in one.question.gpus})
-        return cls(public, rows, {gpu: rented[gpu] for gpu in used}, asked)
+        for instance in sorted(load_instances(None, load_catalog())[0], key=preference):
+            if _price_per_gpu(instance, market) < np.inf and (share or instance.count == 1):
+                rented.setdefault(instance.gpu, instance)
+        rows = np.flatnonzero(np.isin(public.sources, list(rented)) & np.isin(public.targets, list(rented)))
+        asked = questions([public.pairs[row] for row in rows.tolist()])
+        used = sorted({gpu for question in asked for gpu in question.gpus})
+        prices = {gpu: _price_per_gpu(rented[gpu], market) for gpu in used}
+        return cls(public, rows, {gpu: rented[gpu] for gpu in used}, prices, asked)
 
-    def following(self, predicted: NDArray[np.float64]) -> Choose:
-        """Choose what is predicted to be best, from the seconds of all public pairs; of equals the source."""
-        of_rows = predicted[self.rows]
-        return lambda asked, objective: int(np.argmin(asked.weighed(asked.question.seconds(of_rows), objective)))
+    def weighed(self, question: Question, seconds: Array, objective: Objective) -> Array:
+        """What is to be least on each candidate, shape (k,): seconds, or seconds x price; from those of all public pairs."""
+        on_candidates = question.seconds(seconds[self.rows])
+        return on_candidates * [self.usd_per_hour[gpu] for gpu in question.gpus] if objective == "cost" else on_candidates
 
-    def regrets(self, choose: Choose, objective: Objective) -> NDArray[np.float64]:
-        """Of every question, shape (n,)."""
-        return np.array([one.regret(choose(one, objective), objective) for one in self.asked])
+    def regrets(self, objective: Objective) -> list[Array]:
+        """What each candidate of each question costs or takes above the best, as shares of the best, shape (k,) each."""
+        truths = (self.weighed(question, self.public.actual, objective) for question in self.asked)
+        return [truth / truth.min() - 1 for truth in truths]
 
-    def in_order(self, order: Sequence[str]) -> Choose:
-        """Choose the first of ``order`` that the workload was measured on, whatever the job."""
-        return lambda asked, _: min(range(len(asked.question.gpus)), key=lambda k: order.index(asked.question.gpus[k]))
+    def following(self, seconds: Array, objective: Objective) -> list[int]:
+        """What is predicted to be best, from the seconds of all public pairs; of equals the source."""
+        return [int(np.argmin(self.weighed(question, seconds, objective))) for question in self.asked]
 
-    def best_order(
-        self, objective: Objective, first: Sequence[str] = (), weights: NDArray[np.float64] | None = None
-    ) -> tuple[str, ...]:
-        """Of all orders that begin with ``first`` the one of least mean regret: known in hindsight alone.
+    def in_order(self, order: Sequence[str]) -> list[int]:
+        """The first GPU of ``order`` that the workload was measured on, whatever the job."""
+        return [int(np.argmin([order.index(gpu) for gpu in question.gpus])) for question in self.asked]
+
+    def best_order(self, objective: Objective, among: NDArray[np.bool_]) -> tuple[str, ...]:
+        """Of all orders of the GPUs the one of least mean regret over the questions ``among``: known in hindsight alone.
 
         What a GPU adds behind others depends on which these are, not on their order, so subsets take the place of orders.
         """
         gpus = list(self.instances)
         regrets = np.full((len(self.asked), len(gpus)), np.nan)
-        for row, one in enumerate(self.asked):
-            for choice, gpu in enumerate(one.question.gpus):
-                regrets[row, gpus.index(gpu)] = one.regret(choice, objective)
-        weighed = regrets if weights is None else regrets * weights[:, None]
-        best = {frozenset(first): (0.0, tuple(first))}
-        for _ in range(len(gpus) - len(first)):
+        for row, of_question in enumerate(self.regrets(objective)):
+            regrets[row, [gpus.index(gpu) for gpu in self.asked[row].gpus]] = of_question if among[row] else np.nan
+        best: dict[frozenset[str], tuple[float, tuple[str, ...]]] = {frozenset(): (0.0, ())}
+        for _ in gpus:
             longer: dict[frozenset[str], tuple[float, tuple[str, ...]]] = {}
             for held, (regret, order) in best.items():
                 left = np.isnan(regrets[:, [gpus.index(gpu) for gpu in order]]).all(axis=1)
-                added = np.nansum(weighed[left], axis=0).tolist()
+                added = np.nansum(regrets[left], axis=0).tolist()
                 for gpu, more in zip(gpus, added, strict=True):
                     if gpu not in held:
                         one_longer = (regret + more, (*order, gpu))
@@ -139,112 +131,117 @@ class PublicQuestions:
         return next(iter(best.values()))[1]
 
 
-def price_per_gpu(instance: Instance, market: Market) -> float:
+def _price_per_gpu(instance: Instance, market: Market) -> float:
     """USD per hour; infinite where it is not known."""
     return (instance.price(market) or np.inf) / instance.count
 
 
-def _preference(instance: Instance, market: Market) -> tuple[bool, bool, float]:
-    return instance.cloud != "aws", instance.region != "us-east-1", price_per_gpu(instance, market)
-
-
-COLUMNS = ("mean %", "over shuffles", "median %", "P90 %", "largest %", "right")
-
-
-def figures(runs: Sequence[NDArray[np.float64]]) -> list[str]:
-    """The cells of :data:`COLUMNS`: each the mean over runs of shape (n,)."""
-    percent = 100 * np.array(runs)
-    means = percent.mean(axis=1)
-    spread = f"{means.min():.2f}–{means.max():.2f}" if len(means) > 1 else "one order"
-    median, p90, largest = (float(np.quantile(percent, q, axis=1).mean()) for q in (0.5, 0.9, 1.0))
-    right = f"{np.mean(percent == 0):.1%}"
-    return [f"{means.mean():.2f}", spread, f"{median:.2f}", f"{p90:.2f}", f"{largest:.1f}", right]
-
-
-def table(data: PublicQuestions, objective: Objective, default: Sequence[NDArray[np.float64]]) -> Iterator[str]:
-    """One line per way to choose; then the target and what came of it. ``default`` is what ours predicts, by shuffle."""
-    public = data.public
-    extra = "extra cost" if objective == "cost" else "extra time"
-    yield from header(f"{extra} above the best choice", *COLUMNS)
-    ours = _runs(data, default, objective)
-    yield line("**predicted best, `default`**", *figures(ours))
-    for name, recipe in (("`paper`", PaperRecipe()), ("`prior`, no training", PriorRecipe())):
-        yield line(f"predicted best, {name}", *figures(_runs(data, [public.predicted(recipe, "P2")], objective)))
-    for protocol, what in (("P3", "new architecture"), ("P4", "new GPU")):
-        predicted = [public.predicted(DefaultRecipe(), protocol)]
-        yield line(f"predicted best, `default`, {what} ({protocol})", *figures(_runs(data, predicted, objective)))
-    newest = data.regrets(data.in_order(NEWEST_FIRST), objective)
-    yield line("always the newest GPU", *figures([newest]))
-    cheapest = data.regrets(lambda asked, _: int(np.argmin(asked.usd_per_hour)), objective)
-    yield line("always the cheapest per hour", *figures([cheapest]))
-    constants = {"newest": newest, "cheapest": cheapest}
-    for gpu in data.instances:
-        order = data.best_order(objective, [gpu])
-        constants[gpu] = data.regrets(data.in_order(order), objective)
-        yield line(f"always {', else '.join(order)}", *figures([constants[gpu]]))
-    yield line("stay on the source", *figures([data.regrets(lambda asked, _: 0, objective)]))
-    draw = np.random.default_rng(0)
-    at_random = [data.regrets(lambda asked, _: int(draw.integers(len(asked.seconds))), objective) for _ in range(DRAWS)]
-    yield line(f"at random, {DRAWS} draws", *figures(at_random))
-    yield ""
-    yield _verdict(np.array(ours), constants)
-    yield _worst(data, np.array(ours))
-
-
-def _runs(data: PublicQuestions, predicted: Sequence[NDArray[np.float64]], objective: Objective) -> list[NDArray[np.float64]]:
-    return [data.regrets(data.following(seconds), objective) for seconds in predicted]
-
-
-def _verdict(ours: NDArray[np.float64], constants: dict[str, NDArray[np.float64]]) -> str:
-    best = 100 * min(float(regrets.mean()) for regrets in constants.values())
-    mean, median = 100 * float(ours.mean()), 100 * float(np.median(ours, axis=1).mean())
-    kept = "kept" if median == 0 and mean <= best / 2 else "missed"
-    return (
-        f"Target (median 0 %, mean at most half of the best constant choice's): {kept}; "
-        f"median {median:.2f} %, mean {mean:.2f} % beside {best:.2f} %, {mean / best:.2f} of it."
-    )
-
-
-def _worst(data: PublicQuestions, ours: NDArray[np.float64]) -> str:
-    """How much of the mean is one workload's."""
-    of_question, workloads = ours.mean(axis=0), np.array([one.question.source.workload for one in data.asked])
-    worst = max(sorted(set(workloads)), key=lambda name: float(of_question[workloads == name].sum()))
-    here = workloads == worst
-    rest = 100 * float(of_question[~here].mean())
-    return f"The workload that loses most is {worst}: without its {here.sum()} questions the mean is {rest:.2f} %."
-
-
 def setting(data: PublicQuestions, market: Market) -> Iterator[str]:
     """The questions and the prices."""
-    by_count = Counter(len(one.question.gpus) for one in data.asked)
+    by_count = Counter(len(question.gpus) for question in data.asked)
     counts = ", ".join(f"{number} with {count} GPUs" for count, number in sorted(by_count.items()))
-    workloads = len({one.question.source.workload for one in data.asked})
+    workloads = len({question.source.workload for question in data.asked})
     yield f"{len(data.asked)} questions about {workloads} workloads: {counts}. Prices, USD/h {market}: " + ", ".join(
-        f"{gpu} {price_per_gpu(instance, market):.4g} ({instance.cloud} {instance.name}, {instance.date.isoformat()})"
+        f"{gpu} {data.usd_per_hour[gpu]:.4g} ({instance.cloud} {instance.name}, {instance.date.isoformat()})"
         for gpu, instance in data.instances.items()
     )
     unpriced = sorted(set(data.public.sources) - set(data.instances))
     if unpriced:
         yield f"Left out, for want of a price: {', '.join(unpriced)}."
-    for objective in OBJECTIVES:
-        best = Counter(one.question.gpus[int(np.argmin(one.weighed(one.seconds, objective)))] for one in data.asked)
-        said = ", ".join(f"{gpu} {number / len(data.asked):.0%}" for gpu, number in best.most_common())
-        yield f"Truly {'cheapest' if objective == 'cost' else 'fastest'}: {said}."
+    for objective, what in zip(OBJECTIVES, ("cheapest", "fastest"), strict=True):
+        choices = data.following(data.public.actual, objective)
+        best = Counter(question.gpus[choice] for question, choice in zip(data.asked, choices, strict=True))
+        shares = ", ".join(f"{gpu} {number / len(data.asked):.0%}" for gpu, number in best.most_common())
+        yield f"Truly {what}: {shares}."
     yield ""
 
 
-def lines(public: PublicPairs) -> Iterator[str]:
-    """Cost and time, and the cost at spot prices."""
-    default = [out_of_fold(public.pairs, "P2", DefaultRecipe(), seed)[0] for seed in SEEDS]
-    on_demand, spot = PublicQuestions.of(public), PublicQuestions.of(public, "spot")
-    yield from setting(on_demand, "on-demand")
+def table(data: PublicQuestions, objective: Objective, predicted: Mapping[str, Sequence[Array]]) -> Iterator[str]:
+    """One line per way to choose; then the target and what came of it.
+
+    ``predicted`` are seconds of all public pairs by name of the prediction, one array for each shuffle; the first is ours.
+    """
+    by_question = data.regrets(objective)
+    groups = np.array([question.source.group for question in data.asked])
+
+    def regrets(choices: Sequence[int]) -> Array:
+        return np.array([of_question[choice] for of_question, choice in zip(by_question, choices, strict=True)])
+
+    order, without = data.best_order(objective, np.full(len(groups), True)), np.empty(len(groups))
+    for group in np.unique(groups).tolist():
+        here = groups == group
+        without[here] = regrets(data.in_order(data.best_order(objective, ~here)))[here]
+    ways = {what: [regrets(data.following(seconds, objective)) for seconds in runs] for what, runs in predicted.items()}
+    ours, constant = np.array(next(iter(ways.values()))), regrets(data.in_order(order))
+    cheapest = [int(np.argmin([data.usd_per_hour[gpu] for gpu in question.gpus])) for question in data.asked]
+    draw = np.random.default_rng(0)
+    at_random = [regrets([int(draw.integers(len(question.gpus))) for question in data.asked]) for _ in range(DRAWS)]
+    ways |= {
+        f"best constant choice, in hindsight: {', else '.join(order)}": [constant],
+        "best constant choice of the other groups": [without],
+        "always the newest GPU": [regrets(data.in_order(NEWEST_FIRST))],
+        "always the cheapest per hour": [regrets(cheapest)],
+        "stay on the source": [regrets([0] * len(groups))],
+        f"at random, {DRAWS} draws": at_random,
+    }
+    rows = [(what, *figures(runs, groups)) for what, runs in ways.items()]
+    yield from markdown_table((f"extra {objective} above the best choice", *COLUMNS), rows)
+    yield ""
+    best, mean, median = (100 * float(value) for value in (constant.mean(), ours.mean(), np.median(ours, axis=1).mean()))
+    yield (
+        f"Target (median 0 %, mean at most half of the best constant choice's): "
+        f"{'kept' if median == 0 and mean <= best / 2 else 'missed'}; "
+        f"median {median:.2f} %, mean {mean:.2f} % beside {best:.2f} %, {mean / best:.2f} of it."
+    )
+    of_question, workloads = 100 * ours.mean(axis=0), np.array([question.source.workload for question in data.asked])
+    worst = max(sorted(set(workloads)), key=lambda name: float(of_question[workloads == name].sum()))
+    here = workloads == worst
+    rest = of_question[~here].mean()
+    yield f"The workload that loses most is `{worst}`: without its {here.sum()} questions the mean is {rest:.2f} %."
+    yield ""
+
+
+def figures(runs: Sequence[Array], groups: NDArray[np.str_]) -> list[str]:
+    """The cells of :data:`COLUMNS`: each the mean over runs of shape (n,)."""
+    percent = 100 * np.array(runs)
+    means = percent.mean(axis=1)
+    spread = f"{means.min():.2f}–{means.max():.2f}" if len(means) > 1 else "one order"
+    of_groups = np.mean([percent[:, groups == group].mean() for group in np.unique(groups)])
+    median, p90, largest = (float(np.quantile(percent, q, axis=1).mean()) for q in (0.5, 0.9, 1.0))
+    right = f"{np.mean(percent == 0):.1%}"
+    return [f"{means.mean():.2f}", spread, f"{of_groups:.2f}", f"{median:.2f}", f"{p90:.2f}", f"{largest:.1f}", right]
+
+
+def regret() -> Iterator[str]:
+    """Seven CNNs on four GPUs: cost and time, and the cost at spot prices."""
+    public = PublicPairs.load()
+    predicted = {
+        "**predicted best, `default`**": [out_of_fold(public.pairs, "P2", DefaultRecipe(), seed)[0] for seed in SEEDS],
+        "predicted best, `paper`": [public.predicted(PaperRecipe(), "P2")],
+        "predicted best, `prior`, no training": [public.predicted(PriorRecipe(), "P2")],
+        "predicted best, `default`, new architecture (P3)": [public.predicted(DefaultRecipe(), "P3")],
+        "predicted best, `default`, new GPU (P4)": [public.predicted(DefaultRecipe(), "P4")],
+    }
+    markets: dict[Market, tuple[Objective, ...]] = {"on-demand": OBJECTIVES, "spot": ("cost",)}
+    for market, objectives in markets.items():
+        data = PublicQuestions.of(public, market)
+        yield from setting(data, market)
+        for objective in objectives:
+            yield from table(data, objective, predicted)
+
+
+def regret_rates() -> Iterator[str]:
+    """Rates of equal work, each group of jobs left out of training."""
+    public = PublicPairs.load(RATES)
+    data = PublicQuestions.of(public, share=True)
+    names = {"**predicted best, `default`**": "default"} | {
+        f"predicted best, `{peer}`": peer for peer in ("data-sheet-ridge", "geometric-mean")
+    }
+    predicted = {what: [public.predicted(RECIPES[name](), "new-workload")] for what, name in names.items()}
+    yield from setting(data, "on-demand")
     for objective in OBJECTIVES:
-        yield from table(on_demand, objective, default)
-        yield ""
-    yield from setting(spot, "spot")
-    yield from table(spot, "cost", default)
+        yield from table(data, objective, predicted)
 
 
 if __name__ == "__main__":
-    chosen = options(__doc__ or "")
-    report("regret", lines(PublicPairs.load(chosen.keep)), chosen, page="recommendation")
+    publish_parts(RECOMMENDATION, {"regret": regret(), "regret_rates": regret_rates()}, part_options(__doc__))

@@ -18,53 +18,58 @@ from epochcast.regressor.recipes import SpeedsRecipe
 from epochcast.regressor.scaling import Growth, Scaling, growths_in
 from epochcast.regressor.scoring import conformal_quantile
 
-from .public_pairs import RATES, header, line, options, report
+from ..page import REGRESSOR, markdown_table, options, publish
+from .public_pairs import RATES
 
+NUMBERS = (2, 4, 8)
 COLUMNS = ("to", "n", "MAPE %", "median %", "mean over groups %", "inside %", "half-width %")
+
+Row = tuple[str, ...]
 
 
 def lines() -> Iterator[str]:
-    """The tables, line by line as the figures come."""
+    """The fitted model, and both tables."""
     profiles, catalog = load_corpus(RATES), load_catalog()
     growths = growths_in(profiles, catalog)
-    fitted = Scaling.fit(growths)
-    yield f"Fitted on all: {fitted}."
+    yield f"Fitted on all: {Scaling.fit(growths)}."
     yield ""
-    without = {group: Scaling.fit([one for one in growths if one.group != group]) for group in {one.group for one in growths}}
-    growths = [one for one in growths if one.before == 1]
-    of_groups = {one.group for one in growths}
-    origins = {str(one.group): str(one.origin) for one in profiles if one.group in of_groups and one.gpus > 1}
-    yield from same_kind(growths, without, origins)
+    groups = {growth.group for growth in growths}
+    without = {group: Scaling.fit([growth for growth in growths if growth.group != group]) for group in groups}
+    origins = {str(profile.group): str(profile.origin) for profile in profiles if profile.gpus > 1}
+    of_one = [growth for growth in growths if growth.before == 1]
+    yield from markdown_table(COLUMNS, same_kind(of_one, without, origins))
     yield ""
-    yield from other_kind(profiles, catalog, without)
+    yield from markdown_table(COLUMNS, other_kind(profiles, catalog, without))
 
 
-def same_kind(growths: list[Growth], without: dict[str, Scaling], origins: dict[str, str]) -> Iterator[str]:
-    """From one GPU to several of its kind, beside two rules that learn less."""
-    groups, after = np.array([one.group for one in growths]), np.array([one.after for one in growths])
-    actual = np.array([one.log_seconds for one in growths])
-    typical = np.array([np.median(actual[(groups != one.group) & (after == one.after)]) for one in growths])
-    by_group = np.array([np.median((actual + np.log(after))[groups == one.group]) for one in growths]) - np.log(after)
-    error = np.array([without[one.group].error(one) for one in growths])
-    width = np.array([without[one.group].width(1, one.after) for one in growths])
-    yield from header(*COLUMNS)
-    for number in (2, 4, 8):
-        rows = after == number
-        yield _row(f"{number} of the same kind", error[rows], width[rows], groups[rows])
-    yield _row("all of these", error, width, groups)
-    for origin in sorted(set(origins.values())):
-        rows = np.array([origins[group] == origin for group in groups.tolist()])
-        yield _row(f"... of `{origin}`", error[rows], width[rows], groups[rows])
+def same_kind(growths: list[Growth], without: dict[str, Scaling], origins: dict[str, str]) -> Iterator[Row]:
+    """From one GPU to several of its kind, beside three rules that learn less or know more."""
+    groups, after = np.array([growth.group for growth in growths]), np.array([growth.after for growth in growths])
+    origin = np.array([origins[group] for group in groups.tolist()])
+    actual = np.array([growth.log_seconds for growth in growths])
+    typical = np.array([np.median(actual[(groups != growth.group) & (after == growth.after)]) for growth in growths])
+    own = np.array([np.median((actual + np.log(after))[groups == growth.group]) for growth in growths]) - np.log(after)
+    error = np.array([without[growth.group].error(growth) for growth in growths])
+    width = np.array([without[growth.group].width(1, growth.after) for growth in growths])
+    yield from _rows("the same", after, error, width, groups)
+    for name in np.unique(origin).tolist():
+        here = origin == name
+        yield _row(f"... of `{name}`", error[here], width[here], groups[here])
     none = np.full(len(error), np.nan)
     yield _row("... n times as fast", -np.log(after) - actual, none, groups)
     yield _row("... the median of other groups", typical - actual, none, groups)
-    yield _row("... the group's own median (not known to a new job)", by_group - actual, none, groups)
+    yield _row("... the group's own median (not known to a new job)", own - actual, none, groups)
 
 
-def other_kind(profiles: list[Profile], catalog: Catalog, without: dict[str, Scaling]) -> Iterator[str]:
+def other_kind(profiles: list[Profile], catalog: Catalog, without: dict[str, Scaling]) -> Iterator[Row]:
     """From one GPU to several of another kind: the speeds at equal numbers, and then the number."""
     at_equal = make_pairs(profiles, catalog)
-    moved = _moved(profiles, catalog)
+    moved = [
+        (Pair(source, catalog.resolve(source.gpu), catalog.resolve(target.gpu), target.epoch_s), target.gpus)
+        for source in profiles
+        for target in profiles
+        if source.workload == target.workload and source.gpu != target.gpu and source.gpus == 1 < target.gpus
+    ]
     groups = np.array([pair.source.group for pair, _ in moved])
     error, scale = np.full((2, len(moved)), np.nan)
 
@@ -78,38 +83,28 @@ def other_kind(profiles: list[Profile], catalog: Catalog, without: dict[str, Sca
     scaled = (answers.log_ratio - np.log(actual_ratio(at_equal))) / answers.scale
     of_equal = np.array([pair.source.group for pair in at_equal])
     multiple = {group: conformal_quantile(scaled[of_equal != group]) for group in set(groups.tolist())}
-    after = np.array([number for _, number in moved])
     width = np.array([multiple[group] for group in groups.tolist()]) * scale
     for row, (pair, number) in enumerate(moved):
         scaling = without.get(groups[row], Scaling())
         error[row] += scaling.log_seconds(pair.target_gpu, number) - np.log(actual_ratio([pair])[0])
         width[row] = np.hypot(width[row], scaling.width(1, number))
-    yield from header(*COLUMNS)
-    for number in (2, 4, 8):
-        rows = after == number
-        yield _row(f"{number} of another kind", error[rows], width[rows], groups[rows])
+    yield from _rows("another", np.array([number for _, number in moved]), error, width, groups)
+
+
+def _rows(kind: str, after: np.ndarray, error: np.ndarray, width: np.ndarray, groups: np.ndarray) -> Iterator[Row]:
+    for number in NUMBERS:
+        here = after == number
+        yield _row(f"{number} of {kind} kind", error[here], width[here], groups[here])
     yield _row("all of these", error, width, groups)
 
 
-def _moved(profiles: list[Profile], catalog: Catalog) -> list[tuple[Pair, int]]:
-    """One GPU against several of another kind at the same work."""
-    moved = []
-    for source in profiles:
-        for target in profiles:
-            same = source.workload == target.workload and source.gpu != target.gpu
-            if same and source.gpus == 1 < target.gpus:
-                pair = Pair(source, catalog.resolve(source.gpu), catalog.resolve(target.gpu), target.epoch_s)
-                moved.append((pair, target.gpus))
-    return moved
-
-
-def _row(name: str, error: np.ndarray, width: np.ndarray, groups: np.ndarray) -> str:
+def _row(name: str, error: np.ndarray, width: np.ndarray, groups: np.ndarray) -> Row:
     ape = 100 * np.abs(np.expm1(error))
-    of_groups = np.mean([ape[groups == group].mean() for group in sorted(set(groups.tolist()))])
+    of_groups = np.mean([ape[groups == group].mean() for group in sorted(set(groups))])
     scores = score_intervals(error, width)
     interval = ("", "") if np.isnan(scores.inside) else (f"{100 * scores.inside:.1f}", f"{scores.half_width:.0f}")
-    return line(name, str(len(error)), f"{ape.mean():.1f}", f"{np.median(ape):.1f}", f"{of_groups:.1f}", *interval)
+    return name, f"{len(error)}", f"{ape.mean():.1f}", f"{np.median(ape):.1f}", f"{of_groups:.1f}", *interval
 
 
 if __name__ == "__main__":
-    report("scaling", lines(), options(__doc__ or ""))
+    publish(REGRESSOR, "scaling", lines(), write=options(__doc__).parse_args().write)

@@ -59,20 +59,12 @@ class SimulatedRow:
         spans: (start, end) of every epoch in unix seconds, each to the start of the next one.
         cls: class of the simulator.
         telemetry: one of `TELEMETRY`.
-        step_s: seconds of the job's training steps.
     """
 
     trace: Trace
     spans: Sequence[tuple[float, float]]
     cls: str
     telemetry: str
-    step_s: float
-
-
-def epoch_length(starts: Array) -> float:
-    """The usual time from one epoch's start to the next, without the first one if others remain, in seconds."""
-    lengths = np.diff(starts)
-    return float(np.median(lengths[1:] if lengths.size > 1 else lengths))
 
 
 def simulate_row(row: Profile, cls: str, telemetry: str, seed: int) -> SimulatedRow | None:
@@ -82,8 +74,6 @@ def simulate_row(row: Profile, cls: str, telemetry: str, seed: int) -> Simulated
     scenario = _stretched(cls, row.epoch_s, rng)
     if scenario is None:
         return None
-    plan = scenario.jobs[0].plan
-    assert plan is not None
     drawn = observe(cls, seed, scenario, rng)
     starts = drawn.epoch_starts
     spans = list(zip(starts, [*starts[1:], drawn.epoch_ends[-1]], strict=True))
@@ -92,7 +82,7 @@ def simulate_row(row: Profile, cls: str, telemetry: str, seed: int) -> Simulated
         {"gpu": row.gpu, "source": "simulated", "simulated": True},
         f"{cls} {seed}",
     )
-    return SimulatedRow(trace, spans, cls, telemetry, plan.step_s)
+    return SimulatedRow(trace, spans, cls, telemetry)
 
 
 def _stretched(cls: str, epoch_s: float, rng: np.random.Generator) -> Scenario | None:
@@ -103,7 +93,8 @@ def _stretched(cls: str, epoch_s: float, rng: np.random.Generator) -> Scenario |
         timeline = scenario.jobs[0].timeline
         if timeline.starts.size < 3:
             continue
-        factor = epoch_s / epoch_length(timeline.marks()[0])
+        lengths = np.diff(timeline.marks()[0])
+        factor = epoch_s / float(np.median(lengths[1:] if lengths.size > 1 else lengths))  # the first epoch is an unusual one
         stretch = float(abs(np.log(factor)))
         if factor * timeline.length_s > _LONGEST_S or stretch > np.log(_MOST_STRETCH):
             continue

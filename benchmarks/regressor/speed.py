@@ -7,7 +7,6 @@ is one profile for all GPUs of the catalogue, without --explain; every call has 
 its precision each is answered three times: on the whole, as FP32 code, and in mixed precision.
 """
 
-import argparse
 import os
 import platform
 import time
@@ -21,75 +20,67 @@ from sklearn.ensemble import ExtraTreesRegressor
 
 from epochcast.regressor import Predictor, load_catalog, load_corpus
 from epochcast.regressor.derived import static_features
-from epochcast.regressor.forest import Forest
-from epochcast.regressor.model_files import SHIPPED
 from epochcast.regressor.pairs import actual_ratio, make_pairs
+from epochcast.regressor.predictor import SHIPPED
+from epochcast.regressor.trees import Trees
 
-from .public_pairs import DATA, RATES, header, line, report
+from ..page import REGRESSOR, markdown_table, options, publish
+from .public_pairs import DATA, RATES
 
 WARM_UP = 5
 LOADS = 10
-
-
-def main() -> None:
-    """Print the tables, and put them into docs/regressor.md if asked to."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--calls", type=int, default=400, help="predictions timed")
-    parser.add_argument("--write", action="store_true", help="put the part into docs/regressor.md")
-    chosen = parser.parse_args()
-    report("speed", lines(chosen.calls), chosen)
+COLUMNS = ("what", "wall, median", "wall, p99", "CPU, median", "CPU, p99", "target")
 
 
 def lines(calls: int) -> Iterator[str]:
-    """Both tables."""
+    """The times of everything, and of the trees as arrays beside the same trees in scikit-learn."""
     profiles, rates, catalog = load_corpus(DATA), load_corpus(RATES), load_catalog()
+    unknown = [replace(profile, precision=None) for profile in profiles]
     yield (
         f"{machine()}; {len(profiles)} training profiles of cloud-hw-trainpred and {len(rates)} rates, {len(catalog)} GPUs, "
         f"{calls} predictions."
     )
     yield ""
-    yield from header("what", "wall, median", "wall, p99", "CPU, median", "CPU, p99", "target")
-    for what, data, target in (
-        ("cloud-hw-trainpred alone", profiles, "60 s"),
-        ("the shipped model's data", profiles + rates, "180 s"),
-    ):
-        measured = f"training on {what}, with its accuracy and intervals measured"
-        yield row(measured, lambda call, data=data: Predictor.fit(data, catalog), 1, target)
-    yield row("loading the shipped model", lambda call: Predictor.load(), LOADS, "")
     predictor = Predictor.load()
     for profile in profiles[:WARM_UP]:
         predictor.predict(profile)
-    for what, asked in (
-        ("one prediction", profiles),
-        ("the same, precision not known", [replace(profile, precision=None) for profile in profiles]),
-    ):
-        yield row(what, lambda call, asked=asked: predictor.predict(asked[call % len(asked)]), calls, "15 ms (wall, p99)")
-    size = sum(file.stat().st_size for file in SHIPPED.iterdir())
+    training = "training on {}, with its accuracy and intervals measured"
+    rows = [
+        timed(training.format("cloud-hw-trainpred alone"), lambda call: Predictor.fit(profiles, catalog), 1, "60 s"),
+        timed(training.format("the shipped model's data"), lambda call: Predictor.fit(profiles + rates, catalog), 1, "180 s"),
+        timed("loading the shipped model", lambda call: Predictor.load(), LOADS),
+        timed("one prediction", lambda call: predictor.predict(profiles[call % len(profiles)]), calls, "15 ms (wall, p99)"),
+        timed(
+            "the same, precision not known",
+            lambda call: predictor.predict(unknown[call % len(unknown)]),
+            calls,
+            "15 ms (wall, p99)",
+        ),
+    ]
+    yield from markdown_table(COLUMNS, rows)
+    sizes = [file.stat().st_size for file in SHIPPED.iterdir()]
     yield ""
-    yield f"The shipped model is {size / 1e6:.2f} MB in {len(list(SHIPPED.iterdir()))} files (target: 5 MB)."
+    yield f"The shipped model is {sum(sizes) / 1e6:.2f} MB in {len(sizes)} files (target: 5 MB)."
     yield ""
-    yield from peer(predictor, len(catalog), calls)
-
-
-def peer(predictor: Predictor, rows: int, calls: int) -> Iterator[str]:
-    """Time trees as arrays beside the same trees in scikit-learn, for as many rows as a prediction has."""
-    recipe = predictor.recipe
+    recipe, pairs = predictor.recipe, make_pairs(profiles, catalog)
     assert recipe.correction_ is not None
-    pairs = make_pairs(load_corpus(DATA), load_catalog())
     X = np.c_[recipe.correction_.features_.matrix(pairs), static_features(pairs)]
     model = ExtraTreesRegressor(recipe.trees, min_samples_leaf=recipe.min_samples_leaf, random_state=recipe.random_state)
     model.fit(X, np.log(actual_ratio(pairs)))
-    forest, asked = Forest.from_sklearn(model), X[:: len(X) // rows][:rows]
+    forest, asked = Trees.of_forest(model), X[:: len(X) // len(catalog)][: len(catalog)]
     apart = np.abs(forest.predict(asked) - model.predict(asked)).max()
-    yield f"The trees alone, {recipe.trees} of them and {rows} rows a call; log ratios at most {apart:.0e} apart:"
+    yield f"The trees alone, {recipe.trees} of them and {len(asked)} rows a call; log ratios at most {apart:.0e} apart:"
     yield ""
-    yield from header("what", "wall, median", "wall, p99", "CPU, median", "CPU, p99", "target")
-    yield row("arrays (`regressor/forest.py`)", lambda call: forest.predict(asked), calls, "")
-    yield row(f"scikit-learn {sklearn.__version__} `ExtraTreesRegressor.predict`", lambda call: model.predict(asked), calls, "")
+    peer = f"scikit-learn {sklearn.__version__} `ExtraTreesRegressor.predict`"
+    rows = [
+        timed("arrays (`regressor/trees.py`)", lambda call: forest.predict(asked), calls),
+        timed(peer, lambda call: model.predict(asked), calls),
+    ]
+    yield from markdown_table(COLUMNS, rows)
 
 
-def row(what: str, call: Callable[[int], object], repeats: int, target: str) -> str:
-    """Median and 99th percentile of the repeats, as one line of a table."""
+def timed(what: str, call: Callable[[int], object], repeats: int, target: str = "") -> tuple[str, ...]:
+    """Median and 99th percentile of the repeats, as a line of a table."""
     wall, cpu = [], []
     for repeat in range(repeats):
         began, began_cpu = time.perf_counter(), time.process_time()
@@ -97,7 +88,7 @@ def row(what: str, call: Callable[[int], object], repeats: int, target: str) -> 
         wall.append(time.perf_counter() - began)
         cpu.append(time.process_time() - began_cpu)
     cells = [text(float(np.percentile(times, share))) for times in (wall, cpu) for share in (50, 99)]
-    return line(what, *(cells if repeats > 1 else [cells[0], "–", cells[2], "–"]), target)
+    return what, *(cells if repeats > 1 else [cells[0], "–", cells[2], "–"]), target
 
 
 def text(seconds: float) -> str:
@@ -108,10 +99,13 @@ def text(seconds: float) -> str:
 def machine() -> str:
     """CPU model, cores and load: what an absolute time is worth nothing without."""
     cpuinfo = Path("/proc/cpuinfo")
-    found = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
-    model = next((one.split(":", 1)[1].strip() for one in found if one.startswith("model name")), platform.processor())
+    entries = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    model = next((entry.split(":", 1)[1].strip() for entry in entries if entry.startswith("model name")), platform.processor())
     return f"{model}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
 
 
 if __name__ == "__main__":
-    main()
+    parser = options(__doc__)
+    parser.add_argument("--calls", type=int, default=400, help="predictions timed")
+    chosen = parser.parse_args()
+    publish(REGRESSOR, "speed", lines(chosen.calls), write=chosen.write)

@@ -11,12 +11,13 @@ rest on what was measured. Twenty minutes.
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 from scipy.optimize import minimize
 
 from epochcast.regressor import Profile, evaluate, load_catalog, load_corpus, speeds
-from epochcast.regressor.evaluation.interval_scores import fold_wise
+from epochcast.regressor.evaluation.interval_scores import fold_wise, score_intervals
 from epochcast.regressor.intervals import Interval
 from epochcast.regressor.pairs import Pair, actual_ratio, make_pairs
 from epochcast.regressor.precision import Precision
@@ -26,7 +27,8 @@ from epochcast.regressor.recipes.speeds import rates_of
 from epochcast.regressor.reliability import SecondQuestion, both, new_jobs_without_telemetry
 from epochcast.regressor.speeds import Rate, Speeds
 
-from .public_pairs import RATES, header, line, options, report
+from ..page import REGRESSOR, markdown_table, options, publish
+from .public_pairs import RATES
 
 SCALES = {
     "_SLOPE": "slopes of the data-sheet figures",
@@ -39,6 +41,7 @@ SCALES = {
     "_BATCH_OF_JOB": "the batch, by job",
 }
 _NONE = 1e-4
+_MANY_PAIRS = 100
 
 _WRONG: Mapping[Precision | None, Precision] = {"tf32": "mixed", "mixed": "tf32"}
 
@@ -53,43 +56,40 @@ QUESTIONS: Mapping[str, Callable[[Profile], Profile]] = {
 
 
 def lines() -> Iterator[str]:
-    """The tables, line by line as the figures come."""
-    profiles, catalog = load_corpus(RATES), load_catalog()
-    rates = rates_of(make_pairs(profiles, catalog))
+    """The tables, and what a user's job meets."""
+    profiles = load_corpus(RATES)
+    pairs = make_pairs(profiles, load_catalog())
+    rates = rates_of(pairs)
     yield f"{len(rates)} rates of {len({rate.job for rate in rates})} jobs on {len({rate.gpu.name for rate in rates})} GPUs."
     yield ""
-    yield from header("standard deviation of", "most likely", "in the model")
     likeliest = most_likely(rates)
+    rows = [(what, f"{likeliest[name]:.3f}", f"{getattr(speeds, name):g}") for name, what in SCALES.items()]
+    yield from markdown_table(("standard deviation of", "most likely", "in the model"), rows)
+    yield ""
+    scores = [scored("as it is", profiles)]
     for name, what in SCALES.items():
-        yield line(what, f"{likeliest[name]:.3f}", f"{getattr(speeds, name):g}")
+        with patch.object(speeds, name, _NONE):
+            scores.append(scored(f"without {what}", profiles))
+    header = ("", "new workload: MAPE, median %", "mean over groups", "new GPU: MAPE, median %")
+    yield from markdown_table(header, scores)
     yield ""
-    yield from header("", "new workload: MAPE, median %", "mean over groups", "new GPU: MAPE, median %")
-    yield scored("as it is", profiles)
-    for name, what in SCALES.items():
-        held = getattr(speeds, name)
-        setattr(speeds, name, _NONE)
-        yield scored(f"without {what}", profiles)
-        setattr(speeds, name, held)
+    yield from asked_otherwise(pairs)
     yield ""
-    yield from asked_otherwise(make_pairs(profiles, catalog))
-    yield ""
-    yield from nothing_measured(make_pairs(profiles, catalog))
+    yield from nothing_measured(pairs)
 
 
 def most_likely(rates: list[Rate]) -> dict[str, float]:
     """The standard deviations that maximise the marginal likelihood, the origins' scatter as the model estimates it."""
-    names = list(SCALES)
-    held = {name: getattr(speeds, name) for name in names}
 
-    def negative(log_scales: np.ndarray) -> float:
-        for name, value in zip(names, np.exp(log_scales).tolist(), strict=True):
-            setattr(speeds, name, value)
-        return -log_likelihood(Speeds().fit(rates))
+    def scales(logarithms: np.ndarray) -> dict[str, float]:
+        return dict(zip(SCALES, np.exp(logarithms).tolist(), strict=True))
 
-    found = minimize(negative, np.log(list(held.values())), method="L-BFGS-B", bounds=[(math.log(0.005), 0.0)] * len(names))
-    for name, value in held.items():
-        setattr(speeds, name, value)
-    return dict(zip(names, np.exp(found.x).tolist(), strict=True))
+    def negative(logarithms: np.ndarray) -> float:
+        with patch.multiple(speeds, **scales(logarithms)):
+            return -log_likelihood(Speeds().fit(rates))
+
+    start = np.log([getattr(speeds, name) for name in SCALES])
+    return scales(minimize(negative, start, method="L-BFGS-B", bounds=[(math.log(0.005), 0.0)] * len(start)).x)
 
 
 def log_likelihood(model: Speeds) -> float:
@@ -103,18 +103,13 @@ def log_likelihood(model: Speeds) -> float:
     return -0.5 * float(fit - moved @ model._information @ moved + shared)
 
 
-def scored(what: str, profiles: list[Profile]) -> str:
+def scored(what: str, profiles: list[Profile]) -> tuple[str, ...]:
     """A line of the second table."""
-    catalog = load_catalog()
     workload, gpu = (
-        evaluate(profiles, catalog, protocol=protocol, recipe=SpeedsRecipe()) for protocol in ("new-workload", "new-gpu")
+        evaluate(profiles, load_catalog(), protocol=protocol, recipe=SpeedsRecipe()) for protocol in ("new-workload", "new-gpu")
     )
-    return line(
-        what,
-        f"{workload.mape:.1f}, {workload.median_ape:.1f}",
-        f"{workload.mape_by_group:.1f}",
-        f"{gpu.mape:.1f}, {gpu.median_ape:.1f}",
-    )
+    of_workload, of_gpu = (f"{result.mape:.1f}, {result.median_ape:.1f}" for result in (workload, gpu))
+    return what, of_workload, f"{workload.mape_by_group:.1f}", of_gpu
 
 
 def asked_otherwise(pairs: list[Pair]) -> Iterator[str]:
@@ -127,51 +122,45 @@ def asked_otherwise(pairs: list[Pair]) -> Iterator[str]:
     asked = {what: second(change) for what, change in QUESTIONS.items()}
     _, folds, known = out_of_fold(pairs, "new-workload", DefaultRecipe(), also=both(*asked.values()))
     assert known is not None
-    truth = np.log(actual_ratio(pairs))
-    yield from header(
-        "", "new workload: MAPE, median %", "in 90 % interval", "half-width %", "pairs it changes", "their MAPE before, after %"
-    )
+    truth, rows = np.log(actual_ratio(pairs)), []
     for what, question in asked.items():
         answers = question.answers()
         half = np.full(len(pairs), np.nan)
         for fold in np.unique(folds).tolist():
             here, others = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
-            half[here] = Interval.of_errors(known.log_ratio[others] - truth[others], known[others], "").half_widths(
-                answers[here]
-            )
+            interval = Interval.of_errors(known.log_ratio[others] - truth[others], known[others], "")
+            half[here] = interval.half_widths(answers[here])
         error, before = (100 * np.abs(np.expm1(of.log_ratio - truth)) for of in (answers, known))
         changed = answers.log_ratio != known.log_ratio
-        yield line(
-            what,
-            f"{error.mean():.1f}, {np.median(error):.1f}",
-            f"{np.mean(np.abs(answers.log_ratio - truth) <= half):.1%}",
-            f"{100 * np.expm1(np.median(half)):.0f}",
-            f"{changed.sum()}",
-            f"{before[changed].mean():.1f}, {error[changed].mean():.1f}" if changed.any() else "–",
-        )
+        scores = score_intervals(answers.log_ratio - truth, half)
+        before_after = f"{before[changed].mean():.1f}, {error[changed].mean():.1f}" if changed.any() else "–"
+        errors = f"{error.mean():.1f}, {np.median(error):.1f}"
+        rows.append((what, errors, f"{scores.inside:.1%}", f"{scores.half_width:.0f}", f"{changed.sum()}", before_after))
+    header = ("", "new workload: MAPE, median %", "in 90 % interval", "half-width %", "pairs it changes")
+    yield from markdown_table((*header, "their MAPE before, after %"), rows)
 
 
 def nothing_measured(pairs: list[Pair]) -> Iterator[str]:
     """What a user's job meets on a GPU that nobody measured: neither was in training, on any GPU and by any job."""
     question, truth = new_jobs_without_telemetry(pairs), np.log(actual_ratio(pairs))
     _, folds, _ = out_of_fold(pairs, "new-gpu", DefaultRecipe(), also=question)
-    answers = question.answers()
-    error, half = answers.log_ratio - truth, fold_wise(answers.log_ratio - truth, folds, answers)
+    error = question.answers().log_ratio - truth
+    scores = score_intervals(error, fold_wise(error, folds, question.answers()))
     ape = 100 * np.abs(np.expm1(error))
     yield (
         f"A new job on a new GPU, without telemetry: MAPE {ape.mean():.1f} %, median {np.median(ape):.1f} %, "
-        f"{np.mean(np.abs(error) <= half):.1%} in the 90 % interval, half-width {100 * np.expm1(np.median(half)):.0f} %."
+        f"{scores.inside:.1%} in the 90 % interval, half-width {scores.half_width:.0f} %."
     )
     _, folds, known = out_of_fold(pairs, "new-workload", DefaultRecipe())
     assert known is not None
     inside = np.abs(known.log_ratio - truth) <= fold_wise(known.log_ratio - truth, folds, known)
     groups = np.array([pair.source.group for pair in pairs])
-    shares = [float(inside[groups == group].mean()) for group in np.unique(groups) if np.sum(groups == group) >= 100]
+    shares = [inside[groups == group].mean() for group in np.unique(groups) if np.sum(groups == group) >= _MANY_PAIRS]
     yield (
-        f"In the 90 % interval of a new job, by family with 100 pairs or more ({len(shares)}): "
+        f"In the 90 % interval of a new job, by family with {_MANY_PAIRS} pairs or more ({len(shares)}): "
         f"{min(shares):.0%} to {max(shares):.0%}, median {np.median(shares):.0%}."
     )
 
 
 if __name__ == "__main__":
-    report("speeds", lines(), options(__doc__ or ""))
+    publish(REGRESSOR, "speeds", lines(), write=options(__doc__).parse_args().write)

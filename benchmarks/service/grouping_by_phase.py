@@ -1,18 +1,14 @@
 """How well epochs alone tell which GPUs train together: ranks of one job against equal jobs that one script started together.
 
-    python -m benchmarks.service.grouping_by_phase [--pairs 30] [--first-seed 100] [--json FILE]
+    python -m benchmarks.service.grouping_by_phase [--pairs 20] [--first-seed 100] [--write]
 
 Simulated telemetry. One job: two GPUs show one timeline, each with devices and noise of its own. Two jobs: the same training is
 drawn twice, from the same first epoch on, the second on a device whose steps take longer by a normally distributed share (half
 a percent). What is counted is how many pairs `in_step` puts together after so many epochs of the first GPU.
 """
 
-from __future__ import annotations
-
-import argparse
-import json
+from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +20,8 @@ from epochcast.detector.simulator.draws import draw_training, log_uniform, uncro
 from epochcast.detector.simulator.scenario import Job, Scenario, observe
 from epochcast.detector.simulator.trace import SimulatedTrace
 from epochcast.detector.simulator.training import Training, train
+
+from ..page import ANALYZER, markdown_table, options, publish
 
 EPOCHS = 21
 AFTER = (6, 8, 12, 20)
@@ -75,30 +73,29 @@ def pair(seed: int) -> dict[str, dict[int, bool | None]]:
     return answers
 
 
+def table(pairs: int, first_seed: int) -> Iterator[str]:
+    """Yield how many pairs are put together, and how many are not yet looked at."""
+    answers = [pair(seed) for seed in range(first_seed, first_seed + pairs)]
+    rows = []
+    for name, kind in (("one job", "one job"), ("two equal jobs", "two jobs")):
+        given = {count: [answer[kind][count] for answer in answers] for count in AFTER}
+        rows.append((name, *(f"{values.count(True)}" for values in given.values())))
+        silent = max(values.count(None) for values in given.values())
+        if silent:
+            rows[-1] = (f"{name} (up to {silent} show no epochs yet)", *rows[-1][1:])
+    first, *others = AFTER
+    yield from markdown_table((f"pairs put together, of {pairs}", f"after {first} epochs", *map(str, others)), rows)
+    yield ""
+    yield f"(Seeds {first_seed} to {first_seed + pairs - 1}; the limits were chosen on others.)"
+
+
 def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--pairs", type=int, default=30)
+    """Measure; print or write the table."""
+    parser = options(__doc__)
+    parser.add_argument("--pairs", type=int, default=20)
     parser.add_argument("--first-seed", type=int, default=100, help="the limits in phase.py were chosen on seeds 0 to 7")
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
-    pairs = [pair(seed) for seed in range(options.first_seed, options.first_seed + options.pairs)]
-    table = {
-        name: {
-            count: {
-                "together": sum(one[name][count] is True for one in pairs),
-                "apart": sum(one[name][count] is False for one in pairs),
-                "no epochs yet": sum(one[name][count] is None for one in pairs),
-            }
-            for count in AFTER
-        }
-        for name in ("one job", "two jobs")
-    }
-    for name, rows in table.items():
-        for count, row in rows.items():
-            print(f"{name}, after {count:2d} epochs: {row}")
-    if options.json:
-        options.json.write_text(json.dumps({"pairs": options.pairs, "simulated": True, "together": table}, indent=1) + "\n")
+    arguments = parser.parse_args()
+    publish(ANALYZER, "grouping_by_phase", table(arguments.pairs, arguments.first_seed), write=arguments.write)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import NamedTuple, TextIO
 
 import numpy as np
@@ -23,6 +23,9 @@ WORKING = 0.85
 """Share of an epoch that is training; the rest is validation, with little to do."""
 TICK = (0.001, 0.0025)
 """Every tick of the agents takes a time between these two bounds of the histogram."""
+
+COUNTED_SINCE = 1.69e9
+"""When all counters were 0 [unix s]."""
 
 LEVELS = {
     "gr_engine_active": (0.97, 0.35),
@@ -78,18 +81,21 @@ class Series(NamedTuple):
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU whose job began at ``began`` [unix s], idle before. ``pushed``: its agent is not scraped, but writes remotely."""
+    """A GPU whose job began at ``began`` [unix s], idle before.
+
+    ``node_detects``: its epochs are found by an analyzer on its node, not by the service. ``pushed``: its agent is not scraped,
+    but writes remotely.
+    """
 
     node: str
     index: int
     name: str
-    job: str
     began: float
     epoch_s: float | None = None
     step_s: float | None = None
     cycle_s: float | None = None
     confidence: float = 0.97
-    detected_by: tuple[str, str] = ("epochcast-analyzer", "central:9913")
+    node_detects: bool = False
     pushed: bool = False
 
     @property
@@ -143,16 +149,20 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Job:
-    """A training job. ``usd_per_hour``: now; ``recommended``: by objective (instance, GPU, USD and time ratio)."""
+    """A training job.
+
+    ``recommended``: by objective (instance, GPU, USD and time ratio). ``usd_per_hour``, ``relative``: of where it runs now; the
+    latter is how many times as long as an H100 its GPU takes.
+    """
 
     id: str
     title: str
+    gpus: tuple[Gpu, ...]
+    recommended: dict[str, tuple[str, str, float, float]]
     source_gpu: str
     instance_type: str
     usd_per_hour: float
     relative: float
-    gpus: tuple[Gpu, ...]
-    recommended: dict[str, tuple[str, str, float, float]] = field(default_factory=dict)
 
     @property
     def seconds(self) -> float | None:
@@ -181,63 +191,40 @@ class Job:
 
 def fleet(end: float) -> tuple[Job, ...]:
     """Return the jobs as they are at ``end`` [unix s]; all began more than an hour before."""
-    node = ("epochcast-node", "gpu-a:9912")
-    h100, a100 = "NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-80GB"
+    a100 = partial(Gpu, "gpu-b", name="NVIDIA A100-SXM4-80GB")
+    on_a100 = partial(Job, source_gpu="A100 SXM4 80GB", instance_type="p4de.24xlarge", usd_per_hour=27.45, relative=1.62)
     four = tuple(
-        Gpu("gpu-a", n, h100, "slurm-4711", end - 9000, 134.4 if n == 3 else 120.0, detected_by=node) for n in range(4)
+        Gpu("gpu-a", n, "NVIDIA H100 80GB HBM3", end - 9000, 134.4 if n == 3 else 120.0, node_detects=True) for n in range(4)
     )
-    two = tuple(Gpu("gpu-b", n, a100, "container-3f2a91c0de77", end - 6400, 300.0, confidence=0.91) for n in range(2))
-    steps = Gpu("gpu-b", 2, a100, "gpu-b-2107", end - 5000, step_s=0.84, confidence=0.88)
-    saves = Gpu("gpu-b", 4, a100, "gpu-GPU-gpu-b-4", end - 4800, cycle_s=17.6, confidence=0.95)
-    unsure = Gpu("gpu-b", 3, a100, "gpu-GPU-gpu-b-3", end - 4200, confidence=0.0)
+    two = tuple(a100(n, began=end - 6400, epoch_s=300.0, confidence=0.91) for n in range(2))
+    steps = a100(2, began=end - 5000, step_s=0.84, confidence=0.88)
+    saves = a100(4, began=end - 4800, cycle_s=17.6, confidence=0.95)
+    unsure = a100(3, began=end - 4200, confidence=0.0)
+    l40s, h100 = ("g6e.12xlarge", "L40S"), ("p5.48xlarge", "H100 SXM5", 1.24, 0.62)
+    best = {"cost": ("g6e.48xlarge", "L40S", 0.58, 2.05), "time": ("p5e.48xlarge", "H200 SXM", 1.22, 0.86)}
+    container, container_title = "container-3f2a91c0de77", "container 3f2a91c0de77 on gpu-b"
     return (
-        Job(
-            "slurm-4711",
-            "Slurm job 4711",
-            "H100 SXM5",
-            "p5.48xlarge",
-            55.04,
-            1.0,
-            four,
-            {"cost": ("g6e.48xlarge", "L40S", 0.58, 2.05), "time": ("p5e.48xlarge", "H200 SXM", 1.22, 0.86)},
-        ),
-        Job(
-            "container-3f2a91c0de77",
-            "container 3f2a91c0de77 on gpu-b",
-            "A100 SXM4 80GB",
-            "p4de.24xlarge",
-            27.45,
-            1.62,
-            two,
-            {"cost": ("g6e.12xlarge", "L40S", 0.75, 1.27), "time": ("p5.48xlarge", "H100 SXM5", 1.24, 0.62)},
-        ),
-        Job(
-            "gpu-b-2107",
-            "process python (2107) on gpu-b",
-            "A100 SXM4 80GB",
-            "p4de.24xlarge",
-            27.45,
-            1.62,
-            (steps,),
-            {"cost": ("g6e.12xlarge", "L40S", 1.1, 1.27), "time": ("p5.48xlarge", "H100 SXM5", 1.24, 0.62)},
-        ),
-        Job(
-            "gpu-GPU-gpu-b-4",
-            "GPU 4 of gpu-b",
-            "A100 SXM4 80GB",
-            "p4de.24xlarge",
-            27.45,
-            1.62,
-            (saves,),
-            {"cost": ("g6e.12xlarge", "L40S", 0.9, 1.27), "time": ("p5.48xlarge", "H100 SXM5", 1.24, 0.62)},
-        ),
-        Job("gpu-GPU-gpu-b-3", "GPU 3 of gpu-b", "A100 SXM4 80GB", "p4de.24xlarge", 27.45, 1.62, (unsure,)),
+        Job("slurm-4711", "Slurm job 4711", four, best, "H100 SXM5", "p5.48xlarge", 55.04, 1.0),
+        on_a100(container, container_title, two, {"cost": (*l40s, 0.75, 1.27), "time": h100}),
+        on_a100("gpu-b-2107", "process python (2107) on gpu-b", (steps,), {"cost": (*l40s, 1.1, 1.27), "time": h100}),
+        on_a100("gpu-GPU-gpu-b-4", "GPU 4 of gpu-b", (saves,), {"cost": (*l40s, 0.9, 1.27), "time": h100}),
+        on_a100("gpu-GPU-gpu-b-3", "GPU 3 of gpu-b", (unsure,), {}),
     )
 
 
 def spare(end: float) -> Gpu:
     """Return the GPU that has had no job yet at ``end`` [unix s]."""
-    return Gpu("gpu-c", 0, "NVIDIA L4", "", end + 86400, confidence=0.0, pushed=True)
+    return Gpu("gpu-c", 0, "NVIDIA L4", end + 86400, confidence=0.0, pushed=True)
+
+
+def always(value: float) -> Callable[[float], float]:
+    """The same at each moment."""
+    return lambda t: value
+
+
+def counted(rate: float) -> Callable[[float], float]:
+    """What grows by so much a second, since long before any job."""
+    return lambda t: rate * (t - COUNTED_SINCE)
 
 
 def agent_series(jobs: Iterable[Job], end: float) -> Iterator[Series]:
@@ -253,25 +240,25 @@ def agent_series(jobs: Iterable[Job], end: float) -> Iterator[Series]:
         yield from _measured(gpu, labels)
         if gpu.pushed:
             continue
-        yield Series("epochcast_gpu_up", labels, lambda t: 1.0)
-        yield Series("epochcast_gpu_missed_ticks_total", labels, lambda t: 0.02 * (t - end + 1e5))
+        yield Series("epochcast_gpu_up", labels, always(1.0))
+        yield Series("epochcast_gpu_missed_ticks_total", labels, counted(0.02))
         blank = {key: value for key, value in labels.items() if key != "name"} | {"metric": "fp64_active"}
-        yield Series("epochcast_agent_blanks_total", blank, lambda t: 0.05 * (t - end + 1e5))
+        yield Series("epochcast_agent_blanks_total", blank, counted(0.05))
     for node, source, hertz in (("gpu-a", "gpm", 10.0), ("gpu-b", "dcgm", 9.7)):
         own = {"job": "epochcast-agent", "instance": f"{node}:9911"}
         of = {**own, "source": source}
-        yield Series("up", own, lambda t: 1.0)
-        yield Series("epochcast_agent_unanswering_gpus", own, lambda t: 0.0)
-        yield Series("epochcast_agent_effective_hertz", of, lambda t, h=hertz: h)
-        yield Series("epochcast_agent_target_hertz", of, lambda t: 10.0)
+        yield Series("up", own, always(1.0))
+        yield Series("epochcast_agent_unanswering_gpus", own, always(0.0))
+        yield Series("epochcast_agent_effective_hertz", of, always(hertz))
+        yield Series("epochcast_agent_target_hertz", of, always(10.0))
         yield Series("epochcast_agent_last_sample_timestamp_seconds", of, lambda t: t - 0.2)
         played = {**own, "source": "replay"}
-        yield Series("epochcast_agent_last_sample_timestamp_seconds", played, lambda t: 1.7e9)
+        yield Series("epochcast_agent_last_sample_timestamp_seconds", played, always(1.7e9))
         for name, rate in (("missed_ticks", 0.1), ("governed_ticks", 0.0), ("read_errors", 0.01)):
-            yield Series(f"epochcast_agent_{name}_total", of, lambda t, r=rate: r * (t - end + 1e5))
+            yield Series(f"epochcast_agent_{name}_total", of, counted(rate))
         for name in ("tick_seconds", "tick_lateness_seconds"):
-            yield from _histogram(f"epochcast_agent_{name}", of, TICK, 10.0, end)
-        yield from _process(own, 0.012, 41e6, end)
+            yield from _histogram(f"epochcast_agent_{name}", of, TICK, 10.0)
+        yield from _process(own, 0.012, 41e6)
 
 
 def analyzer_series(jobs: Iterable[Job], end: float) -> Iterator[Series]:
@@ -280,46 +267,46 @@ def analyzer_series(jobs: Iterable[Job], end: float) -> Iterator[Series]:
     node = {"job": "epochcast-node", "instance": "gpu-a:9912"}
     for job in jobs:
         for gpu in job.gpus:
-            yield from _detector(gpu, end)
+            yield from _detector(gpu)
             who = {"gpu": str(gpu.index), "uuid": gpu.uuid, "name": gpu.name, "node": gpu.node, "training_job": job.id}
             yield Series("epochcast_gpu_training_job_info", {**service, **who}, lambda t, g=gpu: 1.0 if t >= g.began else None)
         yield from _job(job, service)
-    yield from _detector(spare(end), end)
+    yield from _detector(spare(end))
     for own, gpus in ((node, 4), (service, 4)):
-        yield Series("up", own, lambda t: 1.0)
-        yield Series("epochcast_analyzer_watched_gpus", own, lambda t, n=gpus: float(n))
-        yield Series("epochcast_analyzer_backlog_samples", own, lambda t, n=gpus: 20.0 * n)
+        yield Series("up", own, always(1.0))
+        yield Series("epochcast_analyzer_watched_gpus", own, always(gpus))
+        yield Series("epochcast_analyzer_backlog_samples", own, always(20.0 * gpus))
         for name, rate in (("backlog_dropped_samples", 0.0), ("detection_cpu_seconds", 0.006), ("store_errors", 0.0)):
-            yield Series(f"epochcast_analyzer_{name}_total", own, lambda t, r=rate: r * (t - end + 1e5))
-        yield from _process(own, 0.03, 160e6, end)
+            yield Series(f"epochcast_analyzer_{name}_total", own, counted(rate))
+        yield from _process(own, 0.03, 160e6)
     sources = ((node, "agent", "gpu-a", 1.0), (service, "node", "gpu-a", 1.0), (service, "agent", "gpu-b", 1.0))
     for own, kind, source, up in (*sources, (service, "prometheus", "metrics.example.org", 0.0)):
         of = {**own, "kind": kind, "source": source}
-        yield Series("epochcast_analyzer_source_up", of, lambda t, u=up: u)
-        yield Series("epochcast_analyzer_source_lag_seconds", of, lambda t, u=up: 1.4 if u else 900.0)
-        yield Series("epochcast_analyzer_source_polls_total", of, lambda t: 0.5 * (t - end + 1e5))
-        yield Series("epochcast_analyzer_source_errors_total", of, lambda t, u=up: 0.0 if u else 0.5 * (t - end + 1e5))
-    yield Series("epochcast_analyzer_watcher_up", service, lambda t: 1.0)
-    yield Series("epochcast_analyzer_oldest_price_timestamp_seconds", service, lambda t: end - 40 * 86400.0)
+        yield Series("epochcast_analyzer_source_up", of, always(up))
+        yield Series("epochcast_analyzer_source_lag_seconds", of, always(1.4 if up else 900.0))
+        yield Series("epochcast_analyzer_source_polls_total", of, counted(0.5))
+        yield Series("epochcast_analyzer_source_errors_total", of, counted(0.0 if up else 0.5))
+    yield Series("epochcast_analyzer_watcher_up", service, always(1.0))
+    yield Series("epochcast_analyzer_oldest_price_timestamp_seconds", service, always(end - 40 * 86400.0))
     for name, steps in (("watcher_restarts", 1), ("analysis_errors", 2), ("worker_restarts", 3)):
         yield Series(f"epochcast_analyzer_{name}_total", service, lambda t, n=steps: float(n if t > end - 1800 else 0))
     for route, status, rate in (("/api/v1/jobs", "200", 2.0), ("/api/v1/predictions", "200", 1.0), ("/", "200", 0.4)):
         of = {**service, "method": "GET", "route": route, "status": status}
-        yield Series("epochcast_analyzer_requests_total", of, lambda t, r=rate: r * (t - end + 1e5))
-        yield from _histogram("epochcast_analyzer_request_seconds", {**service, "route": route}, (0.005, 0.01), rate, end)
-    yield from _histogram("epochcast_analyzer_analysis_seconds", service, (0.05, 0.1), 0.4, end)
+        yield Series("epochcast_analyzer_requests_total", of, counted(rate))
+        yield from _histogram("epochcast_analyzer_request_seconds", {**service, "route": route}, (0.005, 0.01), rate)
+    yield from _histogram("epochcast_analyzer_analysis_seconds", service, (0.05, 0.1), 0.4)
     refused = {**service, "reason": "rate"}
-    yield Series("epochcast_analyzer_refused_requests_total", refused, lambda t: 0.3 * (t - end + 1e5))
+    yield Series("epochcast_analyzer_refused_requests_total", refused, counted(0.3))
     straggler = {
         "alertname": "EpochcastStragglerGpu",
         "severity": "warning",
         "alertstate": "firing",
         "training_job": "slurm-4711",
     }
-    yield Series("ALERTS", straggler, lambda t: 1.0)
-    yield Series("ALERTS", {**straggler, "alertname": "EpochcastEpochsSlower", "alertstate": "pending"}, lambda t: 1.0)
-    yield Series("ALERTS", {**straggler, "alertname": "DiskFull"}, lambda t: 1.0)
-    yield from _process({"job": "another-exporter", "instance": "gpu-a:9100"}, 0.5, 1e9, end)
+    yield Series("ALERTS", straggler, always(1.0))
+    yield Series("ALERTS", {**straggler, "alertname": "EpochcastEpochsSlower", "alertstate": "pending"}, always(1.0))
+    yield Series("ALERTS", {**straggler, "alertname": "DiskFull"}, always(1.0))
+    yield from _process({"job": "another-exporter", "instance": "gpu-a:9100"}, 0.5, 1e9)
 
 
 def _measured(gpu: Gpu, labels: dict[str, str]) -> Iterator[Series]:
@@ -342,8 +329,8 @@ def _measured(gpu: Gpu, labels: dict[str, str]) -> Iterator[Series]:
             yield Series(integral, labels, lambda t, c=column: gpu.integral(c, t))
 
 
-def _detector(gpu: Gpu, end: float) -> Iterator[Series]:
-    job, instance = gpu.detected_by
+def _detector(gpu: Gpu) -> Iterator[Series]:
+    job, instance = ("epochcast-node", f"{gpu.node}:9912") if gpu.node_detects else ("epochcast-analyzer", "central:9913")
     labels = {"job": job, "instance": instance, "gpu": str(gpu.index), "uuid": gpu.uuid, "name": gpu.name, "node": gpu.node}
 
     def answered(value: float) -> Callable[[float], float | None]:
@@ -355,10 +342,10 @@ def _detector(gpu: Gpu, end: float) -> Iterator[Series]:
         "epochcast_gpu_epoch_confidence_ratio", labels, lambda t: gpu.confidence if gpu.state(t) == "answered" else 0.0
     )
     yield Series("epochcast_gpu_epochs_total", labels, lambda t: float(gpu.ended(t)))
-    yield Series("epochcast_gpu_job_start_timestamp_seconds", labels, lambda t: gpu.began)
+    yield Series("epochcast_gpu_job_start_timestamp_seconds", labels, always(gpu.began))
     yield Series("epochcast_gpu_detector_last_sample_timestamp_seconds", labels, lambda t: t - 0.5)
-    yield Series("epochcast_gpu_detector_samples_total", labels, lambda t: 10.0 * (t - end + 1e5))
-    yield Series("epochcast_gpu_detector_dropped_samples_total", labels, lambda t: 0.01 * (t - end + 1e5))
+    yield Series("epochcast_gpu_detector_samples_total", labels, counted(10.0))
+    yield Series("epochcast_gpu_detector_dropped_samples_total", labels, counted(0.01))
     for unit, (kind, idle) in IDLE.items():
         seconds = getattr(gpu, f"{unit}_s")
         if seconds is not None:
@@ -425,23 +412,19 @@ def _job(job: Job, service: dict[str, str]) -> Iterator[Series]:
         yield Series("epochcast_job_savings_ratio", by, known(1 - (cost if objective == "cost" else time)))
 
 
-def _histogram(name: str, labels: dict[str, str], within: tuple[float, float], rate: float, end: float) -> Iterator[Series]:
+def _histogram(name: str, labels: dict[str, str], within: tuple[float, float], rate: float) -> Iterator[Series]:
     """Yield a histogram all of whose observations fall between two bounds, evenly."""
     low, high = within
-
-    def count(moment: float) -> float:
-        return rate * (moment - end + 1e5)
-
-    yield Series(f"{name}_bucket", {**labels, "le": repr(low)}, lambda t: 0.0)
+    yield Series(f"{name}_bucket", {**labels, "le": repr(low)}, always(0.0))
     for bound in (repr(high), "1.0", "+Inf"):
-        yield Series(f"{name}_bucket", {**labels, "le": bound}, count)
-    yield Series(f"{name}_count", labels, count)
-    yield Series(f"{name}_sum", labels, lambda t: count(t) * (low + high) / 2)
+        yield Series(f"{name}_bucket", {**labels, "le": bound}, counted(rate))
+    yield Series(f"{name}_count", labels, counted(rate))
+    yield Series(f"{name}_sum", labels, counted(rate * (low + high) / 2))
 
 
-def _process(labels: dict[str, str], cores: float, rss: float, end: float) -> Iterator[Series]:
-    yield Series("process_cpu_seconds_total", labels, lambda t: cores * (t - end + 1e5))
-    yield Series("process_resident_memory_bytes", labels, lambda t: rss)
+def _process(labels: dict[str, str], cores: float, rss: float) -> Iterator[Series]:
+    yield Series("process_cpu_seconds_total", labels, counted(cores))
+    yield Series("process_resident_memory_bytes", labels, always(rss))
 
 
 def write_history(series: Iterable[Series], moments: Iterable[float], file: TextIO) -> None:

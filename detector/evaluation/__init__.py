@@ -8,8 +8,7 @@ from .boundaries import boundary_error, boundary_f1, lagged_boundary_f1
 from .calibration import THRESHOLDS, by_threshold, reliability
 from .labels import Labels
 from .regimes import score_regimes, true_regimes
-from .run import evaluate_trace
-from .scores import TOLERANCE, TraceScore, period_error, score_trace
+from .scores import TOLERANCE, TraceScore, evaluate_trace, period_error, score_trace
 from .summary import RESOLVED, macro_average, resolved, summarise
 
 __all__ = [

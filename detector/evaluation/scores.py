@@ -1,16 +1,20 @@
-"""The score of one detection: its period and its boundaries against the labels."""
+"""The score of one detection, or of a method on one labelled trace: its period and its boundaries against the labels."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from time import process_time
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import clock as clocks
 from ..clock import Clock
+from ..detection import detect
 from ..epochs import ClockName, Detection, Job, Verdict
 from ..errors import InputError
-from ..signals import clean
+from ..methods import METHODS
+from ..signals import Signals, clean
 from .boundaries import boundary_error, boundary_f1, lagged_boundary_f1
 from .labels import Labels
 
@@ -210,3 +214,48 @@ def _reported_period(job: Job, clock: Clock) -> float | None:
 
 def _period(starts: NDArray[np.float64]) -> float:
     return float(np.median(np.diff(starts)))
+
+
+def evaluate_trace(
+    name: str,
+    time: ArrayLike,
+    metrics: Mapping[str, ArrayLike],
+    labels: Labels,
+    *,
+    method: str = "track",
+    clock: Literal["wall", "work", "auto"] = "auto",
+    **parameters: Any,
+) -> TraceScore:
+    """Run a method on a trace and score its answer; the method is told nothing but the trace.
+
+    Where the method refuses the trace (too short for it, no activity for its clock) the score is that of an abstention and
+    holds the reason. `cpu_s` is CPU time of this process, all threads.
+
+    Args:
+        name: of the trace.
+        time, metrics, method, clock, parameters: as for `detect`.
+        labels: the truth.
+
+    Raises:
+        InputError: the trace itself is unusable, see `signals.clean`, the method unknown, or the labels are not the trace's.
+    """
+    if method not in METHODS:
+        raise InputError(f"unknown method {method!r}: choose from {', '.join(METHODS)}")
+    signals = clean(time, metrics)
+    reason = None
+    began = process_time()
+    try:
+        found = detect(time, metrics, method=method, clock=clock, **parameters)
+    except InputError as error:
+        reason = str(error)
+        found = Detection("none", None, None, (), 0.0, method, _clock_name(signals, clock))
+    spent = process_time() - began
+    return score_trace(name, found, labels, time, metrics, cpu_s=spent, reason=reason)
+
+
+def _clock_name(signals: Signals, clock: Literal["wall", "work", "auto"]) -> ClockName:
+    """The clock that the trace would have been searched on; the wall clock where it has no other."""
+    try:
+        return clocks.choose(signals, clock).name
+    except InputError:
+        return "wall"

@@ -1,10 +1,11 @@
-"""When the device works, by the tracker's rule: the stretch of the present job, and the rest that parts it from the next.
+"""When the device works, by the tracker's rule: where the present job begins, and the rest that parts it from the next.
 
 Rest is counted in samples, and beside its like, as in the tracker's grid: readings every 30 s are treated as those at 10 Hz.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from ..methods.track.grid import (
     BUSY_PART,
     BUSY_SAMPLES,
     BUSY_SHARE,
+    IDLE,
     PAUSE_RANK,
     PAUSE_RATIO,
     PAUSE_SHARE,
@@ -21,6 +23,7 @@ from ..methods.track.grid import (
     busy_stretches,
 )
 from ..signals import PREFERENCE, Signals
+from .pyramid import FACTOR, Pyramid
 
 # By choice where nothing else is said, set by hand; benchmarks/detector/streaming.py measures what they bring together.
 
@@ -35,6 +38,9 @@ HOLE_S, HOLE_SAMPLES = 300.0, 100
 #: A job whose ratio reaches this share of the threshold of the one before is at work, too: 12 % of what that one did, as in
 #: ../shared/research/detector.md, 4.
 WEAKER = 0.4
+
+#: After so many samples of rest the job may have ended, 5 s at 10 Hz.
+RESTING = 50
 
 
 def hole_s(step_s: float) -> float:
@@ -106,3 +112,91 @@ def main_metric(metrics: Sequence[str], values: NDArray[np.float32]) -> int:
         if name in metrics and read[metrics.index(name)]:
             return metrics.index(name)
     return next((i for i, row in enumerate(values) if read[i] and np.ptp(np.nan_to_num(row)) > 0), 0)
+
+
+class Activity:
+    """Work and rest of a stream's device so far.
+
+    Attributes:
+        start: sample at which the present job begins, or later where its beginning turned out to be another's.
+        begun: sample at which its work began.
+        busy_until: sample until which the device worked.
+        threshold: of the main metric's mean while it works; 0 before any work.
+    """
+
+    def __init__(self, metrics: Sequence[str], pyramid: Pyramid) -> None:
+        self.start = self.begun = self.busy_until = 0
+        self.threshold = 0.0
+        self._metrics, self._pyramid = metrics, pyramid
+        self._main = 0
+        self._pauses: list[int] = []  # the longest rests of the device, whether they parted jobs or not: what recurs does not
+
+    @property
+    def idle(self) -> int:
+        """Samples of rest until now."""
+        return self._pyramid.count - self.busy_until
+
+    @property
+    def rest_after(self) -> float:
+        """Samples of rest after which the job may have ended."""
+        return max(RESTING, usual(self._pauses))
+
+    @property
+    def idle_after(self) -> float:
+        """Samples of rest after which the device is idle."""
+        return max(PAUSE_LEAST, usual(self._pauses))
+
+    @property
+    def seen(self) -> bool:
+        """Whether there was work, and more than the blinking of a device that nobody uses."""
+        return self.threshold != 0 and not (self._is_ratio and self.threshold < BUSY_SHARE * IDLE)
+
+    @property
+    def _is_ratio(self) -> bool:
+        return self._metrics[self._main] in RATIOS
+
+    def settle(self) -> bool:
+        """What working means, when the job's work began, and until when it lasted; whether there was long rest before it."""
+        level = max(1, self._pyramid.finest(self.start))
+        first, bins = self._pyramid.window(level, self.start)
+        self._main = main_metric(self._metrics, bins[0])
+        work = work_in(np.nan_to_num(bins[0, self._main].astype(np.float64)), self._metrics[self._main])
+        if work is None:
+            return False
+        self.begun = first + FACTOR**level * work.begin
+        self.threshold = work.threshold
+        self.busy_until = max(self.busy_until, first + FACTOR**level * work.end)
+        return self.begun - self.start > PAUSE_LEAST
+
+    def watch(self, rests: float) -> Literal["another", "idle", "rested", "no change"]:
+        """Whether the device works again.
+
+        Args:
+            rests: samples that an epoch of the job may rest.
+
+        Returns:
+            `another` job, after a rest that parts it from the one before; else the same, after the device was `idle` or had
+            `rested` for less; `no change` if it still works, or rests.
+        """
+        now = self._pyramid.count
+        width = FACTOR * max(1, watched(now - self.start) // FACTOR)
+        if now % width:
+            return "no change"
+        _, bins = self._pyramid.window(1, now - width)
+        idle = self.idle
+        weaker = idle > self.idle_after and self._is_ratio
+        if not np.nan_to_num(bins[0, self._main]).mean() > self.threshold * (WEAKER if weaker else 1):
+            return "no change"
+        pause, parts = idle - width, max(parting(self.busy_until - self.start, self._pauses), rests)
+        if 0 < pause <= PAUSE_MOST:
+            self._pauses = sorted([*self._pauses, idle])[-PAUSE_RANK:]
+        if pause > parts:
+            self.start = self.busy_until
+            self.settle()
+            self.start = self.begun
+        self.busy_until = now
+        if pause > parts:
+            return "another"
+        if pause > 0:
+            return "idle" if idle > self.idle_after else "rested"
+        return "no change"

@@ -12,13 +12,17 @@ from pydantic import BaseModel
 from type_names import type_name
 
 from epochcast.analyzer.answers.answer_schema import JobAnswer, PredictionAnswer, RecommendationAnswer
+from epochcast.analyzer.backends.convmeter.predictor import ConvmeterManifest
+from epochcast.analyzer.backends.distributed.fitted_model import DistributedManifest
+from epochcast.analyzer.backends.occupancy.predictor import OccupancyManifest
 from epochcast.analyzer.corpus.run import OWN_COLUMNS, Run
 from epochcast.analyzer.instances.price_table import load_instances
 from epochcast.analyzer.telemetry import gpu_report as report
 from epochcast.analyzer.traces import trace
 from epochcast.detector.evaluation.labels import Labels
-from epochcast.regressor import Gpu, Profile
+from epochcast.regressor import Gpu, Profile, model_folder
 from epochcast.regressor.corpora import run_table
+from epochcast.regressor.manifest import PaperManifest, RegressorManifest
 from epochcast.regressor.profile import SCHEMA as PROFILE_SCHEMA
 
 
@@ -83,6 +87,12 @@ _ANSWERS = [
 ]
 
 
+_MODELS = [
+    [code(kind.SCHEMA), ", ".join(code(name) for name in kind.__annotations__), code(kind.COMMAND)]
+    for kind in (RegressorManifest, PaperManifest, DistributedManifest, ConvmeterManifest, OccupancyManifest)
+]
+
+
 def page() -> str:
     """docs/reference/file-formats.md."""
     introduction = (
@@ -102,6 +112,11 @@ def page() -> str:
     parts += [_json(_REPORT.to_json())]
     parts += ["## Answers", _ANSWERS_ARE, table(["`schema`", "object", "who gives it"], _ANSWERS)]
     parts += [f"## Corpus: {code(run_table.SCHEMA)}", prose(run_table.__doc__ or ""), *_attributes(Run, OWN_COLUMNS)]
+    parts += [
+        "## Model folder",
+        prose(model_folder.__doc__ or ""),
+        table(["`schema`", "kept beside the arrays", "written by"], _MODELS),
+    ]
     parts += ["## Price table (CSV)", prose(load_instances.__doc__ or "").split("\n\n")[1]]
     parts += ["## GPUs of your own (TOML)", "One `[[gpu]]` table for each GPU.", prose(Gpu.__doc__ or ""), *_attributes(Gpu)]
     parts += ["[A whole fleet](../fleet.md#the-tables) describes the tables that the analysis of a fleet writes."]

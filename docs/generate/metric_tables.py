@@ -9,7 +9,7 @@ from markdown import code, head, table
 from prometheus_client import Metric
 
 from epochcast.agent import catalog, exposition, processes
-from epochcast.agent.push.collector import PushCollector
+from epochcast.agent.push.pusher import PushCollector
 from epochcast.analyzer.live import metric_catalog
 
 # A node without devices and a pusher that has sent nothing: their families are there all the same, without values.

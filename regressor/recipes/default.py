@@ -1,7 +1,6 @@
 """The recipe behind every answer: measured speeds of GPUs, and what telemetry adds where training has telemetry."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -11,6 +10,7 @@ from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.utils.validation import check_is_fitted
 
 from ..answers import Answers
+from ..arrays import Arrays, under
 from ..pairs import Pair, source_seconds
 from ..speeds import Speeds
 from ..telemetry_correction import TelemetryCorrection, has_telemetry
@@ -26,8 +26,6 @@ Route = Literal["ensemble", "incomplete", "residual", "job", "speeds", "specific
 - ``speeds``: other jobs were measured on both GPUs, without telemetry like this one's or with other arithmetic.
 - ``specifications``: a GPU was never measured: its data sheet.
 """
-
-SPEEDS_FILE = "speeds.npz"
 
 
 class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -111,19 +109,18 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             "correction": None if self.correction_ is None else self.correction_.state(),
         }
 
-    def save(self, folder: Path) -> None:
-        """Write the fitted arrays into an existing folder; :meth:`get_params` and :meth:`state` are the caller's to keep."""
-        self.speeds_.speeds_.save(folder / SPEEDS_FILE)
-        if self.correction_ is not None:
-            self.correction_.save(folder)
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the fitted arrays; :meth:`get_params` and :meth:`state` are the caller's to keep beside them."""
+        corrections = {} if self.correction_ is None else self.correction_.arrays()
+        return under("speeds", self.speeds_.speeds_.arrays()) | corrections
 
-    def load(self, folder: Path, state: Mapping[str, Any]) -> Self:
-        """Read what :meth:`save` wrote beside the checked :meth:`state`; nothing is unpickled.
+    def restore(self, state: Mapping[str, Any], arrays: Arrays) -> Self:
+        """Take the checked :meth:`state` and :meth:`arrays`.
 
         Raises:
-            InputError: a file is missing or not what it should be.
+            InputError: an array is missing or not what it should be.
         """
-        self.speeds_ = SpeedsRecipe.of(Speeds.load(folder / SPEEDS_FILE, state["speeds"]))
+        self.speeds_ = SpeedsRecipe.of(Speeds.restored(state["speeds"], arrays))
         empty = TelemetryCorrection(self.forest_share, self.residual_step)
-        self.correction_ = None if state["correction"] is None else empty.load(folder, state["correction"])
+        self.correction_ = None if state["correction"] is None else empty.restore(state["correction"], arrays)
         return self

@@ -1,14 +1,15 @@
 """The black-box paper's recipe, section III-C, as written: the figure to beat, and what ``--recipe paper`` answers with."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Self
 
+from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingRegressor, StackingRegressor
 from sklearn.model_selection import KFold
 
+from ..arrays import Arrays
 from ..pairs import Pair
-from ..stack_files import Stack
+from ..stack import Stack
 from .raw_seconds import Features, RawSecondsRecipe
 from .single_models import members
 
@@ -49,16 +50,17 @@ class PaperRecipe(RawSecondsRecipe):
         self.regressor_ = Stack.of(super().fit(pairs).regressor_)
         return self
 
-    def save(self, folder: Path) -> None:
-        """Write the fitted stack into an existing folder; :meth:`get_params` and ``columns_`` are the caller's to keep."""
-        self.regressor_.save(folder)
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the fitted stack; :meth:`get_params` and ``columns_`` are the caller's to keep beside it."""
+        stack: Stack = self.regressor_
+        return stack.arrays()
 
-    def load(self, folder: Path, columns: Sequence[str]) -> Self:
-        """Read what :meth:`save` wrote of a stack that was fitted on these features.
+    def restore(self, columns: Sequence[str], arrays: Arrays) -> Self:
+        """Take :meth:`arrays` of a stack that was fitted on these features.
 
         Raises:
-            InputError: a file is missing or not what it should be.
+            InputError: an array is missing or not what it should be.
         """
         self.columns_ = list(columns)
-        self.regressor_ = Stack.load(folder, len(columns))
+        self.regressor_ = Stack.of_arrays(arrays, len(columns))
         return self

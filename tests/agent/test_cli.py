@@ -193,7 +193,7 @@ def test_a_port_in_use() -> None:
     [
         (["--replay", "no_such.csv"], "cannot read the trace no_such.csv: No such file"),
         (["--source", "host", "--port", "0", "--host", "no.such.host.invalid"], "cannot be listened on"),
-        (["--source", "host", "--port", "0", "--port-file", "no/such/folder/port"], "cannot write no/such/folder/port"),
+        (["--source", "host", "--port", "0", "--port-file", "no/such/folder/port"], "cannot write 'no/such/folder/port'"),
     ],
 )
 def test_a_process_refuses_in_one_sentence_with_exit_2(arguments: list[str], sentence: str) -> None:

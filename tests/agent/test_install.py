@@ -178,7 +178,7 @@ def test_a_file_that_cannot_be_written_is_one_sentence_and_leaves_nothing_half(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", no_space)
-    with pytest.raises(InputError, match=r"cannot write .*epochcast-agent.service: No space left"):
+    with pytest.raises(InputError, match=r"cannot write .*epochcast-agent.service': No space left"):
         install(root, command=COMMAND)
     assert (root / UNIT).read_text() == "the old unit"
     assert tree(root) == PLACED

@@ -28,33 +28,18 @@ def profile(traces: Path) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize(
-    ("options", "market", "note"),
-    [
-        ((), "on-demand", False),
-        (("--spot",), "spot", False),
-        (("--market", "spot"), "spot", True),
-        (("--market", "on-demand"), "on-demand", True),
-    ],
-)
-def test_recommend_takes_the_markets_old_name(
-    options: tuple[str, ...], market: str, note: bool, profile: str, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("options", "market"), [((), "on-demand"), (("--spot",), "spot")])
+def test_recommend_takes_the_market(
+    options: tuple[str, ...], market: str, profile: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["recommend", profile, "--json", *options]) == 0
-    captured = capsys.readouterr()
-    assert json.loads(captured.out)["market"] == market
-    assert ("epochcast: --market is now --spot; the old name still works\n" in captured.err) == note
+    assert json.loads(capsys.readouterr().out)["market"] == market
 
 
-@pytest.mark.parametrize("options", [("--spot",), ("--market", "spot")])
-def test_fleet_analyze_takes_both_names(
-    options: tuple[str, ...], traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_fleet_analyze_takes_the_market(traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("pebble")
-    assert main(["fleet", "analyze", str(traces), "--out", str(tmp_path), "--processes", "1", "--json", *options]) == 0
-    captured = capsys.readouterr()
-    assert json.loads(captured.out)["market"] == "spot"
-    assert ("--market is now --spot" in captured.err) == (options[0] == "--market")
+    assert main(["fleet", "analyze", str(traces), "--out", str(tmp_path), "--processes", "1", "--json", "--spot"]) == 0
+    assert json.loads(capsys.readouterr().out)["market"] == "spot"
 
 
 @pytest.mark.parametrize("option", ["--method", "--recipe"])
@@ -80,8 +65,6 @@ def test_one_of_both_names_is_enough(capsys: pytest.CaptureFixture[str]) -> None
 @pytest.mark.parametrize(
     ("command", "old"),
     [
-        (["recommend"], "--market"),
-        (["fleet", "analyze"], "--market"),
         (["detect"], "--recipe"),
         (["evaluate", "detector"], "--recipe"),
     ],

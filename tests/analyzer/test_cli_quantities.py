@@ -84,7 +84,7 @@ def _options(command: click.Command) -> Iterator[click.Option]:
 
 def test_the_help_of_every_quantity_names_the_unit_of_a_bare_number() -> None:
     taken = [option for option in _options(cli) if isinstance(option.type, Duration | MemorySize)]
-    assert {"--startup", "--deadline", "--memory", "--time-budget", "--budget", "--bin", "--mean-duration", "--minutes"} == {
+    assert {"--startup", "--deadline", "--memory", "--time-budget", "--budget", "--bin", "--minutes"} == {
         option.opts[0] for option in taken
     }
     for option in taken:

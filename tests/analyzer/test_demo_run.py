@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +13,10 @@ import pytest
 
 from epochcast.analyzer.demo import live, replay, run
 from epochcast.analyzer.demo.live import TrainerError, record_training
-from epochcast.analyzer.demo.replay import find_gpu_recording, gpu_trace, replay_trace
+from epochcast.analyzer.demo.replay import gpu_trace, replay_trace
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.traces.labels import read_labels
-from epochcast.analyzer.traces.trace import Trace, read_trace, write_trace
+from epochcast.analyzer.traces.trace import Trace, read_trace
 from epochcast.detector.evaluation import Labels
 from epochcast.detector.simulator import simulate
 
@@ -119,19 +118,5 @@ def test_a_replay_gives_back_what_was_recorded(tmp_path: Path, lines: list[str])
     assert read_labels(tmp_path / "replay.json") == labels
 
 
-def test_a_gpu_recording_is_taken_where_there_is_one_else_the_simulator(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(replay, "_RECORDINGS", tmp_path / "absent")
-    assert find_gpu_recording() is None
+def test_the_gpu_trace_says_that_it_is_simulated() -> None:
     assert gpu_trace()[0].simulated
-
-    monkeypatch.setattr(replay, "_RECORDINGS", tmp_path)
-    recorded, labels = short_trace()
-    write_trace(Trace(recorded.frame, gpu="NVIDIA H200", source="nvml"), tmp_path / "cnn.csv")
-    (tmp_path / "cnn.json").write_text(
-        json.dumps({"epoch_starts": labels.epoch_starts, "epoch_ends": labels.epoch_ends, "training": True})
-    )
-    trace, found = gpu_trace()
-    assert not trace.simulated and trace.gpu == "NVIDIA H200"
-    assert found == replace(labels, simulated=False)

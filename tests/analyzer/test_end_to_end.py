@@ -1,7 +1,6 @@
 """From a trace to seconds on another GPU: simulated jobs of public rows, by the parts of benchmarks/regressor/end_to_end.py."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,6 +17,8 @@ from epochcast.regressor.protocols import splits
 from epochcast.regressor.recipes import DefaultRecipe
 from epochcast.regressor.reliability import Reliability
 from epochcast.regressor.scaling import Scaling
+
+Jobs = list[tuple[list[Pair], simulated_rows.SimulatedRow]]
 
 GPUS = ("T4", "A10G")
 # Class of the simulator and seconds of an epoch, about; the seeds are the numbers of the jobs.
@@ -46,20 +47,20 @@ def fold(shared_data: Path, catalog: Catalog) -> tuple[Predictor, list[Pair]]:
 
 
 @pytest.fixture(scope="module")
-def cases(fold: tuple[Predictor, list[Pair]], catalog: Catalog) -> list[Any]:
+def jobs(fold: tuple[Predictor, list[Pair]]) -> Jobs:
     """A simulated job of each class, of the row left out whose epochs are nearest to the length."""
     found = []
     for seed, (cls, epoch_s) in enumerate(JOBS):
         pair = min(fold[1], key=lambda pair: abs(np.log((pair.source.epoch_s or 1) / epoch_s)))
         simulated = simulated_rows.simulate_row(pair.source, cls, "dcgm", seed)
         assert simulated is not None
-        found.append(end_to_end.Case.of([pair], simulated, catalog))
+        found.append(([pair], simulated))
     return found
 
 
-def test_simulated_traces_have_the_statistics_and_the_epochs_of_their_rows(cases: list[Any]) -> None:
-    for case in cases:
-        row, simulated = case.pairs[0].source, case.simulated
+def test_simulated_traces_have_the_statistics_and_the_epochs_of_their_rows(jobs: Jobs) -> None:
+    for (pair,), simulated in jobs:
+        row = pair.source
         starts = np.array([start for start, _ in simulated.spans])
         assert np.median(np.diff(starts)[1:]) == pytest.approx(row.epoch_s, rel=1e-6)
         trace = simulated.trace
@@ -73,10 +74,10 @@ def test_simulated_traces_have_the_statistics_and_the_epochs_of_their_rows(cases
             assert wanted["min"] <= readings.min() <= readings.max() <= wanted["max"]
 
 
-def test_detected_epochs_cost_next_to_nothing(cases: list[Any], fold: tuple[Predictor, list[Pair]]) -> None:
-    records = [record for case in cases for record in end_to_end.outcomes(case, fold[0])]
+def test_detected_epochs_cost_next_to_nothing(jobs: Jobs, fold: tuple[Predictor, list[Pair]]) -> None:
+    records = [record for pairs, simulated in jobs for record in end_to_end.outcomes(pairs, simulated, fold[0])]
     records = [record for record in records if record["unit"] == "epoch"]
-    assert len(records) >= 3, f"the detector found the epochs of {len(records)} of {len(cases)} jobs"
+    assert len(records) >= 3, f"the detector found the epochs of {len(records)} of {len(jobs)} jobs"
     assert max(abs(record["length"]) for record in records) < 0.05
     true, found = (np.array([record[key] for record in records]) for key in ("true", "found"))
     assert np.mean(found) - np.mean(true) < 0.02

@@ -15,7 +15,7 @@ from epochcast.analyzer.cli import main
 from epochcast.analyzer.traces.trace import Trace, write_trace
 from epochcast.detector.simulator import simulate
 from epochcast.regressor import load_catalog
-from epochcast.regressor.model_files import SHIPPED
+from epochcast.regressor.predictor import SHIPPED
 from epochcast.regressor.profile import feature_set
 from epochcast.regressor.recipes import PaperRecipe
 
@@ -96,12 +96,12 @@ def test_recommendations_rest_on_it_too(folder: Path, capsys: Capture) -> None:
     [
         (["predict", "run.json", "--recipe", "paper"], "no model of recipe 'paper' is shipped; train one with"),
         (["predict", "run.json", "--recipe", "magic"], "'magic' is not one of"),
-        (["predict", "run.json", "--model", "model"], "is of recipe 'paper', and one of recipe 'default' is needed here"),
-        (["anchors", "--gpu", "L4", "--model", "model"], "is of recipe 'paper', and one of recipe 'default'"),
-        (["calibrate", "model", "--data", "data", "--out", "new"], "is of recipe 'paper', and one of recipe 'default'"),
+        (["predict", "run.json", "--model", "model"], "is one of `epochcast train regressor --recipe paper`, and one"),
+        (["anchors", "--gpu", "L4", "--model", "model"], "and one of `epochcast train regressor` is needed here: name"),
+        (["calibrate", "model", "--data", "data", "--out", "new"], "and one of `epochcast train regressor` is needed here"),
         (
             ["predict", "run.json", "--recipe", "paper", "--model", "{shipped}"],
-            "is of recipe 'default', and one of recipe 'paper'",
+            "is one of `epochcast train regressor`, and one of `epochcast train regressor --recipe paper` is",
         ),
         (["predict", "run.json", "--recipe", "paper", "--model", "nowhere"], "there is no model in 'nowhere'"),
         (
@@ -142,7 +142,7 @@ def test_what_training_says(folder: Path, tmp_path: Path, monkeypatch: pytest.Mo
 def test_the_default_recipe_loads_nothing_of_the_paper_s(folder: Path) -> None:
     code = (
         "import sys; from epochcast.analyzer.cli import main; main(sys.argv[1:]);"
-        "sys.exit(', '.join({'skops', 'catboost', 'prettytable'} & set(sys.modules)))"
+        "sys.exit(', '.join({'catboost'} & set(sys.modules)))"
     )
     asked = [sys.executable, "-c", code, "predict", str(folder / "run.json"), "--json"]
     done = subprocess.run(asked, capture_output=True, text=True, check=False)

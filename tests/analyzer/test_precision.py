@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from epochcast.analyzer.cli import main
-from epochcast.analyzer.recommendation.basis import basis
 from epochcast.regressor import Predictor, Profile, load_catalog
+from epochcast.regressor.basis import basis
 from epochcast.regressor.calibration import ROUTE as CALIBRATED
 from epochcast.regressor.profile import feature_set
 

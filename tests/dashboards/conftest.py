@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 import pytest
+from benchmarks.processes import prometheus as running_prometheus
 from benchmarks.service import modelled_fleet
-from benchmarks.service.filled_prometheus import filled_prometheus
 
 # A range begins after its oldest moment in Prometheus 3, and with it in Prometheus 2: a second more makes both take the sample
 # of a minute ago.
@@ -81,5 +81,5 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
             steps = round(minutes * 60 / modelled_fleet.SCRAPE_S)
             modelled_fleet.write_history(series, [now - step * modelled_fleet.SCRAPE_S for step in range(steps, -1, -1)], file)
 
-    with filled_prometheus(write, tmp_path_factory.mktemp("prometheus")) as running:
+    with running_prometheus(tmp_path_factory.mktemp("prometheus"), write=write) as running:
         yield Prometheus(running, now)

@@ -150,7 +150,7 @@ class Truth:
             "Confidence": [of("uuid", {mine: gpu.confidence})],
             "Epochs seen": [of("uuid", {mine: gpu.ended(now)})],
             "Since the last epoch": [if_known(now - newest[0] if newest else None)],
-            "Job": [of("training_job", {gpu.job: 1.0} if gpu.job else {})],
+            "Job": [of("training_job", {job.id: 1.0 for job in self.jobs.values() if gpu in job.gpus})],
             "Length of epochs": lengths,
             "Confidence of the detector": [of("uuid", {mine: gpu.confidence})],
             "What works on the chip": [mean(column) for column in activity],

@@ -16,9 +16,9 @@ from epochcast.detector.evaluation import boundary_f1
 from epochcast.detector.simulator import SimulatedTrace, simulate
 from epochcast.detector.stream import Stream, search
 from epochcast.detector.stream.boundaries import KEPT
+from epochcast.detector.stream.present_job import STEPS_AFTER
 from epochcast.detector.stream.pyramid import BINS, FACTOR, Pyramid
 from epochcast.detector.stream.samples import Resampler
-from epochcast.detector.stream.stream import STEPS_AFTER
 
 METRICS = ("dram_active", "power")
 REAL = Path(os.environ.get("EPOCHCAST_SHARED", Path(__file__).parents[3] / "shared")) / "data" / "real_traces"

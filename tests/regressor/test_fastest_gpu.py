@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 from epochcast.regressor import Catalog, Profile
-from epochcast.regressor.evaluation.fastest_gpu import FastestGpu, fastest_gpu
-from epochcast.regressor.evaluation.questions import questions
+from epochcast.regressor.evaluation.fastest_gpu import FastestGpu, fastest_gpu, questions
 from epochcast.regressor.pairs import Pair, make_pairs, target_seconds
 
 

@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from benchmarks.regressor.latency_completion import LatencyCompletion
 
-from epochcast.regressor import Catalog, InputError, Profile
+from epochcast.regressor import Catalog, Profile
 from epochcast.regressor.evaluation import evaluate
 from epochcast.regressor.pairs import make_pairs, target_seconds
 from epochcast.regressor.recipes.baselines import PairMedian
@@ -36,11 +35,6 @@ def latencies(make_profile: Callable[..., Profile]) -> list[Profile]:
     ]
 
 
-@pytest.fixture
-def completion(catalog: Catalog) -> LatencyCompletion:
-    return LatencyCompletion([catalog[name] for name in NAMES[:3]], catalog[NAMES[3]], trees=30)
-
-
 @pytest.mark.parametrize("protocol", ["P2", "P3"])
 def test_latencies_alone_beat_the_median_ratio(latencies: list[Profile], catalog: Catalog, protocol: str) -> None:
     learnt = evaluate(latencies, catalog, protocol=protocol, recipe=LatencyOnlyRecipe(), seeds=[0])
@@ -68,61 +62,6 @@ def test_profiles_without_a_step_are_answered(latencies: list[Profile], catalog:
     assert np.isfinite(LatencyOnlyRecipe().fit(pairs).predict(pairs)).all()
     pairs_with_step = make_pairs(latencies, catalog)
     assert np.isfinite(LatencyOnlyRecipe().fit(pairs_with_step).predict(pairs)).all()
-
-
-def error(predicted: np.ndarray, actual: np.ndarray) -> float:
-    return float(100 * np.abs(predicted / actual - 1).mean())
-
-
-def test_anchors_sharpen_a_new_gpu(completion: LatencyCompletion) -> None:
-    epoch_s, step_s = made_up(150)
-    X, y = np.hstack([epoch_s[:, :3], step_s[:, :3]]), epoch_s[:, 3]
-    errors = []
-    for count in (0, 3, 12):
-        measured = np.full(len(y), np.nan)
-        anchors = completion.choose(X, count) if count else np.empty(0, dtype=int)
-        measured[anchors] = y[anchors]
-        tested = np.isnan(measured)
-        errors.append(error(completion.fit(X, measured).predict(X[tested]), y[tested]))
-    assert errors[0] > errors[1] > errors[2] and errors[2] < 8
-
-
-def test_many_rows_train_the_kernel_and_trees(completion: LatencyCompletion) -> None:
-    epoch_s, step_s = made_up(150)
-    X, y = np.hstack([epoch_s[:, :3], step_s[:, :3]]), epoch_s[:, 3]
-    fitted = completion.fit(X[:120], y[:120])
-    assert len(fitted.members_) == 2
-    assert error(fitted.predict(X[120:]), y[120:]) < 5
-    assert np.array_equal(completion.fit(X[:120], y[:120]).predict(X[120:]), fitted.predict(X[120:]))
-
-
-def test_without_a_measurement_data_sheets_answer(completion: LatencyCompletion) -> None:
-    X = np.array([[8.0, 8.0, 8.0, 0.1, 0.1, 0.1], [4.0, 4.0, 4.0, 0.1, 0.1, 0.1]])
-    seconds = completion.fit(X, np.full(2, np.nan)).predict(X)
-    assert seconds[0] == pytest.approx(2 * seconds[1]) and 0.5 < seconds[0] < 8
-
-
-def test_bad_input_is_refused(completion: LatencyCompletion, catalog: Catalog) -> None:
-    X, y = np.ones((5, 6)), np.ones(5)
-    with pytest.raises(InputError, match=r"X has shape \(5, 4\)"):
-        completion.fit(X[:, :4], y)
-    for bad in (0.0, np.nan, -1.0, np.inf):
-        wrong = X.copy()
-        wrong[2, 1] = bad
-        with pytest.raises(InputError, match="seconds above 0"):
-            completion.fit(wrong, y)
-    for target in (y[:3], -y, np.full(5, np.inf)):
-        with pytest.raises(InputError, match="the target's seconds"):
-            completion.fit(X, target)
-    with pytest.raises(InputError, match="1 known GPU"):
-        LatencyCompletion([catalog["T4"]], catalog["K80"]).fit(X[:, :2], y)
-
-
-def test_anchors_are_chosen_from_every_cluster(completion: LatencyCompletion) -> None:
-    kinds = np.array([[8, 8, 8, 0.1, 0.1, 0.1], [8, 6, 1, 0.1, 0.08, 0.01], [800, 800, 800, 0.1, 0.1, 0.1]])
-    rng = np.random.default_rng(0)
-    X = np.repeat(kinds, 20, axis=0) * np.exp(rng.normal(0, 0.01, (60, 6)))
-    assert sorted(completion.choose(X, 3) // 20) == [0, 1, 2]
 
 
 def test_public_latencies_as_in_the_research_notes(profet_profiles: list[Profile], catalog: Catalog) -> None:

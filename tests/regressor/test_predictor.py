@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from epochcast.regressor import Catalog, InputError, Prediction, Predictor, Profile
+from epochcast.regressor import Catalog, InputError, Prediction, Predictor, Profile, model_folder
 from epochcast.regressor.intervals import half_widths
-from epochcast.regressor.model_files import SCHEMA, fingerprint
+from epochcast.regressor.manifest import RegressorManifest
+from epochcast.regressor.model_folder import fingerprint
 from epochcast.regressor.pairs import make_pairs, target_seconds
 from epochcast.regressor.profile import STATISTICS
 from epochcast.regressor.recipes import DefaultRecipe
-from epochcast.regressor.recipes.default import SPEEDS_FILE
-from epochcast.regressor.telemetry_correction import FILES
+
+from ..model_forgery import signed
 
 
 @pytest.fixture
@@ -130,7 +131,7 @@ def test_saved_model_answers_alike_and_is_the_same_bytes(
 
 
 def test_model_holds_no_pickle_and_no_training_row(saved: Path, made_up_profiles: list[Profile]) -> None:
-    assert {file.name for file in saved.iterdir()} == {"model.json", SPEEDS_FILE, *FILES}
+    assert {file.name for file in saved.iterdir()} == {"model.json", "arrays.npz"}
     assert all(b"sklearn" not in file.read_bytes() for file in saved.iterdir() if file.name != "model.json")
     manifest = (saved / "model.json").read_text()
     assert not any(str(profile.epoch_s) in manifest for profile in made_up_profiles)
@@ -146,7 +147,7 @@ def test_saving_replaces_a_model_and_nothing_else(tmp_path: Path, saved: Path, p
     (tmp_path / "mine" / "thesis.txt").write_text("x")
     (tmp_path / "file").write_text("x")
     for place in ("mine", "file"):
-        with pytest.raises(InputError, match="holds no model; name a new folder"):
+        with pytest.raises(InputError, match="holds no model of `epochcast train regressor`; name a new folder"):
             predictor.save(tmp_path / place)
     with pytest.raises(InputError, match="cannot write the model"):
         predictor.save(tmp_path / "file" / "below")
@@ -172,11 +173,11 @@ def test_failed_save_leaves_the_old_model(
 ) -> None:
     before = (saved / "model.json").read_bytes()
 
-    def full_disk(self: DefaultRecipe, folder: Path) -> None:
-        (folder / "forest.npz").write_bytes(b"half")
+    def full_disk(path: Path, arrays: object) -> None:
+        path.write_bytes(b"half")
         raise OSError("no space left on device")
 
-    monkeypatch.setattr(DefaultRecipe, "save", full_disk)
+    monkeypatch.setattr(model_folder, "save_arrays", full_disk)
     with pytest.raises(InputError, match=r"cannot write the model to .*: no space left"):
         predictor.save(saved)
     assert (saved / "model.json").read_bytes() == before
@@ -185,22 +186,22 @@ def test_failed_save_leaves_the_old_model(
 
 def change_manifest(folder: Path, *, sign: bool = False, **changes: Any) -> None:
     manifest = json.loads((folder / "model.json").read_text()) | changes
-    if sign:
-        del manifest["fingerprint"]
-        manifest["fingerprint"] = fingerprint(manifest)
-    (folder / "model.json").write_text(json.dumps(manifest))
+    (folder / "model.json").write_text(json.dumps(signed(manifest) if sign else manifest))
 
 
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
         (lambda folder: (folder / "model.json").unlink(), "there is no model in"),
-        (lambda folder: (folder / "forest.npz").unlink(), r"lacks forest\.npz"),
+        (lambda folder: (folder / "arrays.npz").unlink(), r"lacks arrays\.npz"),
         (lambda folder: (folder / "model.json").write_text("{"), "is not JSON"),
         (lambda folder: (folder / "model.json").write_text("[]"), "has schema None"),
-        (lambda folder: change_manifest(folder, schema="epochcast.regressor/v0"), f"v0'; this version reads '{SCHEMA}'"),
+        (
+            lambda folder: change_manifest(folder, schema="epochcast.regressor/v0"),
+            f"v0'; this version reads '{RegressorManifest.SCHEMA}'",
+        ),
         (lambda folder: change_manifest(folder, intervals={}), r"model\.json in .* was changed after training"),
-        (lambda folder: (folder / "processes.npz").write_bytes(b""), r"processes\.npz in .* was changed after training"),
+        (lambda folder: (folder / "arrays.npz").write_bytes(b""), r"arrays\.npz in .* was changed after training"),
         (lambda folder: change_manifest(folder, sign=True, features=["x"]), r"model\.json in .*: features is .* not permitted"),
     ],
 )

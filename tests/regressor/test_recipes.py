@@ -1,6 +1,5 @@
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.pipeline import make_pipeline
 
 from epochcast.regressor import Catalog, InputError, Profile
+from epochcast.regressor.arrays import part
 from epochcast.regressor.pair_features import PairFeatures
 from epochcast.regressor.pairs import Pair, actual_ratio, make_pairs, target_seconds
 from epochcast.regressor.protocols import splits
@@ -30,9 +30,8 @@ from epochcast.regressor.recipes import (
     SpecificationRatio,
     SpeedsRecipe,
 )
-from epochcast.regressor.recipes.default import SPEEDS_FILE
 from epochcast.regressor.scoring import score
-from epochcast.regressor.telemetry_correction import FILES, PROCESSES_FILE, TelemetryCorrection
+from epochcast.regressor.telemetry_correction import TelemetryCorrection
 
 FAST = {
     "default": DefaultRecipe(trees=30),
@@ -157,28 +156,25 @@ def test_ratio_needs_no_latency_and_ignores_it(
 
 
 @pytest.mark.parametrize("metrics", [(), ("gpu_utilization",)])
-def test_without_telemetry_the_speeds_alone_are_learnt(pairs: list[Pair], metrics: tuple[str, ...], tmp_path: Path) -> None:
+def test_without_telemetry_the_speeds_alone_are_learnt(pairs: list[Pair], metrics: tuple[str, ...]) -> None:
     few = [
         replace(pair, source=replace(pair.source, metrics={name: pair.source.metrics[name] for name in metrics}))
         for pair in pairs
     ]
     recipe = DefaultRecipe().fit(few)
     assert recipe.correction_ is None and set(recipe.forgetting_jobs().answer(pairs).routes) == {"speeds"}
-    recipe.save(tmp_path)
-    again = DefaultRecipe().load(tmp_path, recipe.state())
+    again = DefaultRecipe().restore(recipe.state(), recipe.arrays())
     assert np.allclose(again.predict(pairs), recipe.forgetting_jobs().predict(pairs))
 
 
-def test_save_and_load_answer_alike(tmp_path: Path, fitted: DefaultRecipe, pairs: list[Pair]) -> None:
-    fitted.save(tmp_path)
-    again = DefaultRecipe(**fitted.get_params()).load(tmp_path, fitted.state())
+def test_what_is_restored_answers_alike(fitted: DefaultRecipe, pairs: list[Pair]) -> None:
+    arrays = fitted.arrays()
+    again = DefaultRecipe(**fitted.get_params()).restore(fitted.state(), arrays)
     assert np.array_equal(again.predict(pairs), fitted.predict(pairs))
-    for file in (SPEEDS_FILE, *FILES):
-        content = (tmp_path / file).read_bytes()
-        (tmp_path / file).write_bytes(b"no model")
-        with pytest.raises(InputError, match=f"{file} cannot be read"):
-            DefaultRecipe().load(tmp_path, fitted.state())
-        (tmp_path / file).write_bytes(content)
+    for lacking in ("speeds", "forest", "processes", "columns"):
+        others = {name: array for name, array in arrays.items() if not name.startswith(lacking)}
+        with pytest.raises(InputError, match=f"lacks the array '{lacking}"):
+            DefaultRecipe().restore(fitted.state(), others)
 
 
 def correction_of(recipe: DefaultRecipe) -> TelemetryCorrection:
@@ -194,12 +190,11 @@ def test_no_training_target_stands_in_the_trees(fitted: DefaultRecipe, pairs: li
     assert not np.isin(leaves, targets).any()
 
 
-def test_no_training_profile_stands_among_the_inducing_points(fitted: DefaultRecipe, pairs: list[Pair], tmp_path: Path) -> None:
-    fitted.save(tmp_path)
+def test_no_training_profile_stands_among_the_inducing_points(fitted: DefaultRecipe, pairs: list[Pair]) -> None:
     correction = correction_of(fitted)
     rows = (correction.features_.matrix(pairs) - correction.mean_) / correction.scale_
-    with np.load(tmp_path / PROCESSES_FILE) as arrays:
-        points = np.concatenate([arrays[name] for name in arrays.files if name.startswith("points")])
+    arrays = part(fitted.arrays(), "processes")
+    points = np.concatenate([array for name, array in arrays.items() if name.endswith(".points")])
     assert len(points) > 50 and cdist(points, rows).min() > 1e-6
 
 

@@ -86,7 +86,7 @@ def test_the_public_rates_hold_growths_and_their_interval_holds(rates: list[Prof
     growths = [one for one in growths_in(rates, catalog) if one.before == 1]
     assert len(growths) > 500 and {one.after for one in growths} == {2, 4, 8}
     fitted = Scaling.fit(growths_in(rates, catalog))
-    assert fitted.state() == pytest.approx(Scaling().state(), rel=0.02), "the defaults are what these rates say"
+    assert vars(fitted) == pytest.approx(vars(Scaling()), rel=0.02), "the defaults are what these rates say"
     outside = [abs(fitted.error(one)) > fitted.width(1, one.after) for one in growths]
     assert 0.06 < np.mean(outside) < 0.14
 

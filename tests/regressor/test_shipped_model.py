@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from epochcast.regressor import Catalog, Predictor, Profile
-from epochcast.regressor.model_files import SHIPPED, fingerprint
+from epochcast.regressor.model_folder import fingerprint
 from epochcast.regressor.pairs import Pair, make_pairs, target_seconds
+from epochcast.regressor.predictor import SHIPPED
 from epochcast.regressor.scoring import score
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 import torch
@@ -12,12 +13,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from ...errors import InputError
-from ..module_paths import module_paths
-from ..module_state import named_tensors
-from ..untraceable import why_untraceable
-from .aten_layers import layer_of
-from .layer import Layer, metrics_of_layers
-from .metrics import NetworkMetrics
+from ..reader.aten_operators import moving_kind_of, name_of
+from ..reader.failures import why_untraceable
+from ..reader.running_modules import module_paths, named_tensors, storage_of
+from .metrics import Layer, NetworkMetrics, convolution, matrix_product, metrics_of_layers
+
+_PRODUCTS = {"mm": 0, "bmm": 0, "mv": 0, "addmm": 1, "baddbmm": 1, "addbmm": 1}
+"""Matrix products, and the position of their first factor."""
 
 
 def count(network: nn.Module, inputs: tuple[Any, ...], name: str, image_size: int, block: str = "") -> NetworkMetrics:
@@ -79,7 +81,7 @@ class _Calls(TorchDispatchMode):
             self._activations.update((id(tensor), tensor) for tensor in answered)
         else:
             self._made_of_weights += answered
-        layer = layer_of(operator, args, given, answered)
+        layer = _layer_of(operator, args, given, answered)
         if layer is not None:
             for path in dict.fromkeys(self.path):
                 self.layers[path].append(layer)
@@ -92,6 +94,38 @@ class _Calls(TorchDispatchMode):
         if id(tensor) not in self._constants:
             self._constants[id(tensor)] = (tensor, torch.empty_like(tensor, device="meta"))
         return self._constants[id(tensor)][1]
+
+
+def _layer_of(operator: Any, arguments: Sequence[Any], given: Sequence[Tensor], answered: Sequence[Tensor]) -> Layer | None:
+    """The layer that a call is; None for views and allocations, which cost nothing.
+
+    Args:
+        operator: ``OpOverload`` that was called.
+        arguments: positional arguments.
+        given: the activations among the arguments, that is, what follows from the network's inputs.
+        answered: tensors that came out.
+    """
+    name, kind = name_of(operator), moving_kind_of(operator)
+    if kind is None or not answered:
+        return None
+    read = sum(tensor.numel() for tensor in given)
+    # Statistics of normalisations and indices of poolings come after the answer.
+    written = answered[0].numel() if kind in ("normalisation", "pooling") else sum(tensor.numel() for tensor in answered)
+    if given and name in ("convolution", "_convolution"):
+        image, weight, transposed, groups = arguments[0], arguments[1], arguments[6], arguments[8]
+        return convolution(image.shape, weight.shape, written, groups, transposed, storage_of(weight))
+    if given and name in _PRODUCTS:
+        return _product(arguments[_PRODUCTS[name] :][:2], given, read, written)
+    # What is made of weights alone, such as a standardised kernel, is made once however large the batch.
+    return Layer(kind, 0.0, read, written if given else 0)
+
+
+def _product(factors: Sequence[Tensor], given: Sequence[Tensor], read: int, written: int) -> Layer:
+    activations = {id(tensor) for tensor in given}
+    weight = next((factor for factor in factors if id(factor) not in activations), None)
+    if weight is None:
+        return matrix_product(factors[0].shape[-1], read, written)
+    return matrix_product(factors[0].shape[-1], read, written, storage_of(weight), weight.numel())
 
 
 class _Pass:
@@ -150,3 +184,50 @@ def _on_meta(network: nn.Module, inputs: tuple[Any, ...]) -> tuple[dict[str, Ten
         return twins[id(tensor)]
 
     return {name: twin(tensor) for name, tensor in named_tensors(network)}, tree_map_only(Tensor, twin, inputs)
+
+
+def block_path(network: nn.Module, text: str) -> str:
+    """Path of a submodule by its path (``layer2.0``) or by its class and number (``Bottleneck4``, as in section 4.1.2).
+
+    Modules of a class are numbered from 0 in the order of definition.
+
+    Raises:
+        InputError: there is none of this name.
+    """
+    named = block_names(network)
+    names: dict[str, str] = {path: path for path in named} | {name: path for path, name in named.items()}
+    if text not in names:
+        close = get_close_matches(text, names, n=3)
+        hint = f"did you mean {' or '.join(close)}?" if close else "give a path such as layer2.0, or a class and its number"
+        raise InputError(f"{type(network).__name__} has no block {text!r}; {hint}")
+    return names[text]
+
+
+def block_names(network: nn.Module) -> dict[str, str]:
+    """Class and number of every submodule, such as ``Bottleneck4``, by its path."""
+    seen: dict[str, int] = {}
+    named = {}
+    for path, module in network.named_modules():
+        kind = type(module).__name__
+        if path:
+            named[path] = f"{kind}{seen.get(kind, 0)}"
+        seen[kind] = seen.get(kind, 0) + 1
+    return named
+
+
+def top_blocks(network: nn.Module) -> list[str]:
+    """Paths of the blocks that a network is a sequence of (section 4.1.2), in their order.
+
+    These are the network's own parts, and instead of a plain sequence or list what it holds. Subclasses of a sequence are
+    blocks: such as torchvision's convolution with its norm and activation.
+    """
+    return list(_top_blocks(network, ""))
+
+
+def _top_blocks(module: nn.Module, path: str) -> Iterator[str]:
+    for name, child in module.named_children():
+        below = f"{path}{name}"
+        if type(child) in (nn.Sequential, nn.ModuleList):
+            yield from _top_blocks(child, f"{below}.")
+        else:
+            yield below

@@ -31,7 +31,7 @@ def metrics_of(text: str, image_size: int, block: str = "") -> NetworkMetrics:
         return known
     finding, counting = _with_torch(text, image_size)
     network, inputs = finding.find_network(text, image_size)
-    path = finding.block_path(network, block) if block else ""
+    path = counting.block_path(network, block) if block else ""
     counted: NetworkMetrics = counting.count(network, inputs, name, image_size, path)
     return counted
 
@@ -46,17 +46,16 @@ def top_block_metrics_of(text: str, image_size: int) -> list[NetworkMetrics]:
 
         refuse_blocks(text)
     finding, counting = _with_torch(text, image_size)
-    from .top_blocks import top_blocks
-
     network, inputs = finding.find_network(text, image_size)
     counted = counting.count_blocks(network, inputs, text.removeprefix("torchvision:"), image_size)
-    return [counted[path] for path in top_blocks(network) if path in counted and counted[path].values["flops"] > 0]
+    return [counted[path] for path in counting.top_blocks(network) if path in counted and counted[path].values["flops"] > 0]
 
 
 def _with_torch(text: str, image_size: int) -> tuple[ModuleType, ModuleType]:
     """The modules that find and count networks; raises InputError where PyTorch cannot be loaded."""
     try:
-        from . import counting, find_network
+        from ..networks import find_network
+        from . import counting
     except ImportError as error:
         raise InputError(
             f"{text} at {image_size} pixels, or what of it is asked for, is not in the table that epochcast comes with, and "

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import json
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pydantic import Field
 
+from ....regressor.arrays import part, under
+from ....regressor.model_folder import Manifest, Name, Part, load, save
 from ....regressor.scoring import absolute_percentage_errors, conformal_quantile
 from ...errors import InputError
-from ...files import write_whole
 from .forms import BASELINES, FORMS, Form, KeptForm
 from .forms.default import Default
 from .forms.out_of_fold import out_of_fold
@@ -24,13 +27,10 @@ from .points import PHASES
 
 Array = NDArray[np.float64]
 
-SCHEMA = "epochcast-convmeter/1"
-_FILE = "convmeter.json"
 NO_BLOCK = (
     "no block was measured by itself: what a whole network takes at least is in each block's answer, which is too long; "
     "measure some with `epochcast benchmark convmeter --block`"
 )
-_KINDS = {"points": int, "networks": int, "blocks": int, "mape": float, "factor": float}
 _ONE: Mapping[str, NDArray[np.float64]] = {name: np.ones(1) for name in (*COLUMNS, "batch", "devices", "nodes")}
 
 
@@ -62,6 +62,35 @@ class Cell:
     device: str
     precision: str
     fits: Mapping[str, Fit]
+
+
+class _FitState(Part):
+    """A :class:`Fit`; null for NaN."""
+
+    form: Name
+    points: Annotated[int, Field(ge=1)]
+    networks: Annotated[int, Field(ge=1)]
+    blocks: Annotated[int, Field(ge=0)]
+    mape: Annotated[float, Field(ge=0)] | None
+    factor: Annotated[float, Field(gt=0)] | None
+    ranges: dict[Name, tuple[float, float]]
+
+
+class _CellState(Part):
+    """A :class:`Cell`."""
+
+    device: Name
+    precision: Name
+    fits: Annotated[dict[Name, _FitState], Field(min_length=1)]
+
+
+class ConvmeterManifest(Manifest):
+    """The whole of ``model.json``."""
+
+    SCHEMA = "epochcast.convmeter/v2"
+    COMMAND = "epochcast train convmeter"
+
+    cells: Annotated[list[_CellState], Field(min_length=1)]
 
 
 class Predictor:
@@ -171,59 +200,41 @@ class Predictor:
         return notes
 
     def save(self, folder: Path) -> None:
-        """Write ``convmeter.json`` into the folder, which is made if need be.
+        """Write the model into a folder, whole or not at all.
 
         Raises:
-            InputError: it cannot be made or written to.
+            InputError: the folder holds something else or cannot be written.
         """
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"cannot make the folder {str(folder)!r}: {error.strerror}; name another") from error
-        cells = [
-            {
-                "device": cell.device,
-                "precision": cell.precision,
-                "phases": {
-                    phase: {**asdict(fit), "state": self._forms[cell.device, cell.precision, phase].state()}
-                    for phase, fit in cell.fits.items()
-                },
-            }
-            for cell in self.cells
-        ]
-        text = json.dumps({"schema": SCHEMA, "cells": cells})
-        write_whole(folder / _FILE, lambda file: file.write(text.encode()))
+        arrays: dict[str, Array] = {}
+        for number, cell in enumerate(self.cells):
+            for phase in cell.fits:
+                arrays |= under(f"{number}.{phase}", self._forms[cell.device, cell.precision, phase].arrays())
+        save(folder, ConvmeterManifest, {"cells": self.cells}, arrays)
 
     @classmethod
     def load(cls, folder: Path) -> Predictor:
         """Read what :meth:`save` wrote.
 
         Raises:
-            InputError: the file is missing or of another kind.
+            InputError: a file is missing, damaged, or of another kind.
         """
-        path = folder / _FILE
-        try:
-            table = json.loads(path.read_text("utf-8"))
-        except (OSError, ValueError) as error:
-            raise InputError(f"cannot read {str(path)!r}: {error}; make it by `epochcast train convmeter`") from error
-        if not isinstance(table, dict) or table.get("schema") != SCHEMA:
-            raise InputError(f"{str(path)!r} is no file of `epochcast train convmeter` (schema {SCHEMA}); train anew")
+        manifest, arrays = load(folder, ConvmeterManifest)
         cells, forms = [], {}
-        try:
-            for one in table["cells"]:
-                fits = {}
-                for phase, kept in one["phases"].items():
-                    made = FORMS[kept["form"]](phase).restore(kept.pop("state"))
+        for number, cell in enumerate(manifest.cells):
+            fits = {}
+            for phase, kept in cell.fits.items():
+                try:
+                    made = FORMS[kept.form](phase).restore(part(arrays, f"{number}.{phase}"))
                     made.predict(_ONE)  # fails if there are too few or too many coefficients
-                    forms[one["device"], one["precision"], phase] = made
-                    ranges = {name: (float(low), float(high)) for name, (low, high) in kept.pop("ranges").items()}
-                    told = {name: kind(kept.pop(name)) for name, kind in _KINDS.items()}
-                    fits[phase] = Fit(**told, **kept, ranges=ranges)
-                cells.append(Cell(one["device"], one["precision"], fits))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InputError(
-                f"{str(path)!r} is damaged or of another version ({type(error).__name__}: {error}); train anew"
-            ) from error
+                except (KeyError, TypeError, ValueError, AttributeError) as error:
+                    raise InputError(
+                        f"the model in {str(folder)!r} is damaged ({phase}: {type(error).__name__}: {error}); train it anew "
+                        f"with `{ConvmeterManifest.COMMAND}`"
+                    ) from error
+                forms[cell.device, cell.precision, phase] = made
+                values: dict[str, Any] = {name: math.nan if value is None else value for name, value in kept}
+                fits[phase] = Fit(**values)
+            cells.append(Cell(cell.device, cell.precision, fits))
         return cls(cells, forms)
 
 

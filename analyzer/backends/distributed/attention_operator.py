@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.flop_counter import flop_registry
 
 torch.library.define(
     "epochcast::attention",
@@ -62,3 +63,13 @@ def attention_flops(
     batch_heads, length, width = query[0] * query[1], query[2], query[3]
     scores, mix = 2 * batch_heads * length * key[2] * width, 2 * batch_heads * length * key[2] * value[3]
     return (3 * scores + 2 * mix if backward else scores + mix) * (0.5 if causal else 1.0)
+
+
+def flops_of(operator: Any, arguments: tuple[Any, ...], answer: Any) -> float:
+    """FLOPs of any operator: of others than attention by torch's own registry (matrix products and convolutions), else 0."""
+    if operator in (attention, attention_backward):
+        backward = operator is attention_backward
+        query, key, value = (tuple(tensor.shape) for tensor in arguments[1 if backward else 0 :][:3])
+        return attention_flops(query, key, value, backward, causal=bool(arguments[-1]))
+    count = flop_registry.get(operator._overloadpacket)
+    return float(count(*arguments, out_val=answer)) if count is not None else 0.0

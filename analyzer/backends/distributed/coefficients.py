@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from pathlib import Path
-
-from ...errors import InputError
-from ...files import write_whole
-
-SCHEMA = "epochcast.distributed/v1"
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -38,47 +31,6 @@ class Coefficients:
     node_link: float = 0.80
     network: float = 0.70
     optimizer: float = 0.85
-
-    def save(self, folder: Path) -> None:
-        """Write them as ``coefficients.json`` into a folder, which is made; raises InputError if it cannot be written."""
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"cannot make the folder {str(folder)!r}: {error.strerror}; name another") from error
-        text = json.dumps({"schema": SCHEMA, **asdict(self)}, indent=2) + "\n"
-        write_whole(folder / "coefficients.json", lambda file: file.write(text.encode()))
-
-    @classmethod
-    def shipped(cls) -> Coefficients:
-        """Those that come with Epochcast: `benchmarks/distributed/fit_coefficients.py` on vTrain's public A100 runs."""
-        return cls.load(Path(__file__).parent)
-
-    @classmethod
-    def load(cls, folder: Path) -> Coefficients:
-        """Read what :meth:`save` wrote.
-
-        Raises:
-            InputError: the file is missing, of another kind, or a value is missing or outside of :data:`BOUNDS`.
-        """
-        path = folder / "coefficients.json"
-        try:
-            table = json.loads(path.read_text("utf-8"))
-        except (OSError, ValueError) as error:
-            raise InputError(f"cannot read {str(path)!r}: {error}; make it by `epochcast train distributed`") from error
-        return cls.from_table(table, str(path))
-
-    @classmethod
-    def from_table(cls, table: object, origin: str) -> Coefficients:
-        """Check what a file holds; raises InputError."""
-        if not isinstance(table, Mapping) or table.get("schema") != SCHEMA:
-            raise InputError(f"{origin} is no file of `epochcast train distributed` (schema {SCHEMA}); train anew")
-        values = {}
-        for one in fields(cls):
-            value, (low, high) = table.get(one.name), BOUNDS[one.name]
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
-                raise InputError(f"{origin}: {one.name} is {value!r}; it must lie between {low:g} and {high:g}")
-            values[one.name] = float(value)
-        return cls(**values)
 
 
 BOUNDS: Mapping[str, tuple[float, float]] = {

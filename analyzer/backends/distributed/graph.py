@@ -7,24 +7,14 @@ in order, and what comes after them (last norm, head, loss), forward and backwar
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-Kind = Literal[
-    "matmul",  # mm, addmm, bmm, baddbmm: forward, dgrad and wgrad alike
-    "attention",  # fused scaled dot product attention
-    "convolution",
-    "normalisation",  # layer, RMS, batch and group norm
-    "softmax",  # softmax and log-softmax
-    "embedding",  # gather, and its scattered gradient
-    "loss",
-    "elementwise",  # one pass over memory: add, mul, gelu, dropout, cast
-    "reduction",
-    "copy",  # clone, cat, index: bytes moved and nothing computed
-    "communication",  # what tensor parallelism must exchange at this place
-]
+from ..reader.aten_operators import Kind
+
 Phase = Literal["forward", "backward"]
 
 DTYPE_BYTES = {
@@ -201,3 +191,63 @@ class Graph:
         """Trainable elements of a rank, tied ones once."""
         tied = sum(weight.tensor.elements for weight in self.after.weights if weight.name in self.tied)
         return sum(block.parameters for block in (self.before, *self.blocks, self.after)) - tied
+
+
+_CHAINS: frozenset[Kind] = frozenset({"elementwise", "softmax"})
+"""What may run as one kernel with its neighbours."""
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What one recorded operator reads and writes: (storage, bytes) of each tensor, and elements of its largest output."""
+
+    kind: Kind
+    phase: Phase
+    reads: tuple[tuple[int, int], ...]
+    writes: tuple[tuple[int, int], ...]
+    elements: int
+
+
+def fused_bytes(operators: Sequence[Traffic]) -> list[float]:
+    """Bytes of each operator when neighbouring one-pass operators run as one kernel, shape (n,): all at the chain's first.
+
+    Megatron's fused kernels (bias and GELU; bias, dropout and addition; scale, mask and softmax) and torch.compile read each
+    input of a chain once and write only what somebody outside the chain needs. Its other operators have 0.
+
+    An operator joins the chain of a tensor that it reads if both take one pass over as many elements. A chain stays within the
+    order of running, forward or backward; what backward reads of a forward chain is written.
+    """
+    chain_of_storage: dict[int, int] = {}
+    chains: list[int] = []  # index of the first operator of each operator's chain
+    readers: dict[int, set[int]] = defaultdict(set)  # storage -> chains that read it
+    for index, operator in enumerate(operators):
+        chain = index
+        if operator.kind in _CHAINS:
+            for storage, _ in operator.reads:
+                first = chain_of_storage.get(storage)
+                if first is None or operators[first].phase != operator.phase:
+                    continue
+                if operators[first].elements == operator.elements:
+                    chain = first
+                    break
+        chains.append(chain)
+        for storage, _ in operator.reads:
+            readers[storage].add(chain)
+        for storage, _ in operator.writes:
+            if operator.kind in _CHAINS:
+                chain_of_storage[storage] = chain
+            else:
+                chain_of_storage.pop(storage, None)
+    made: dict[int, dict[int, int]] = defaultdict(dict)
+    taken: dict[int, dict[int, int]] = defaultdict(dict)
+    for operator, chain in zip(operators, chains, strict=True):
+        for storage, size in operator.reads:
+            if storage not in made[chain]:
+                taken[chain][storage] = max(size, taken[chain].get(storage, 0))
+        made[chain].update(operator.writes)
+    answer = [0.0] * len(operators)
+    for chain in set(chains):
+        # Nobody reads the last tensor of a graph, the loss or a gradient; it is written all the same.
+        left = {storage: size for storage, size in made[chain].items() if readers[storage] != {chain}}
+        answer[chain] = float(sum(taken[chain].values()) + sum(left.values()))
+    return answer

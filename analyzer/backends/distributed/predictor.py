@@ -11,9 +11,8 @@ from .communication import Cluster, Link, cluster_for
 from .graph import Graph
 from .iteration import PreparedJob, prepare, stage_times
 from .job import Job
-from .operator_time import OperatorTimes
+from .operator_time import OperatorTimes, RememberedTimes
 from .operator_time.calibrated import CalibratedTimes
-from .operator_time.remembered import RememberedTimes
 from .precision import Precision, peak_flops, precision_named, require
 from .prediction import Iteration
 from .recipes import RECIPES, Graphs

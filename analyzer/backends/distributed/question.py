@@ -5,8 +5,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....extras import how_to_install
 from ....regressor import Catalog, Gpu
@@ -18,6 +17,9 @@ from .models import Architecture
 from .predictor import Predictor, TimesOf
 from .rent import cheapest_rent
 from .search import available
+
+if TYPE_CHECKING:
+    from .operator_time.learned import OperatorModel
 
 _AS_GIVEN = (
     *("schedule", "virtual_stages", "layers_per_stage", "sequence_parallel", "optimizer", "attention"),
@@ -98,13 +100,14 @@ def answer_json(question: Question, instances: Sequence[Instance], iterations: i
     return {"model": question.name, "operators": question.options["operators"], **answer}
 
 
-def learned_times(folder: Path | None = None) -> TimesOf:
-    """Operator times learned on other GPUs, from a folder that `train distributed` wrote; None: from the shipped model."""
+def learned_times(model: OperatorModel | None) -> TimesOf:
+    """Operator times learned on other GPUs; None: those of the shipped model."""
+    from .fitted_model import FittedModel
     from .operator_time.learned import LearnedTimes
-    from .operator_time.model_file import SHIPPED, load_model
 
-    model = load_model(folder or SHIPPED)
-    return lambda gpu, precision: LearnedTimes(gpu, model, precision.tf32)
+    learned = model or FittedModel.load().operators
+    assert learned is not None
+    return lambda gpu, precision: LearnedTimes(gpu, learned, precision.tf32)
 
 
 def require_torch() -> None:

@@ -19,8 +19,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map, tree_map_only
 
-from ..module_paths import module_paths
-from ..module_state import named_tensors
+from ..reader.running_modules import module_paths, named_tensors
 from .attention_operator import attention
 from .precision import Precision
 

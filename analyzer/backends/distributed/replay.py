@@ -16,9 +16,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from ...errors import InputError
-from ..untraceable import one_line
+from ..reader.aten_operators import kind_of
+from ..reader.failures import one_line
+from ..reader.running_modules import storage_of
+from .attention_operator import flops_of
 from .graph import Phase
-from .operator_kinds import flops_of, kind_of
 from .recording import Place, Recording
 
 
@@ -141,11 +143,6 @@ class Replay:
 
     def _tensor(self, place: Place) -> Tensor:
         return self.tensors[place.number]
-
-
-def storage_of(tensor: Tensor) -> int:
-    """What two tensors have in common that show the same memory."""
-    return int(tensor.untyped_storage()._cdata)
 
 
 def in_core(module: str) -> bool:

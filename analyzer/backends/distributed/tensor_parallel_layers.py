@@ -1,20 +1,107 @@
-"""Layers that hold one tensor rank's slice and mark what the ranks exchange (Shoeybi et al. 2019, section 3).
+"""Layers that hold one tensor rank's slice, and operators that mark what the ranks exchange (Shoeybi et al. 2019, section 3).
 
-Each takes the place of the layer whose ``slice_weight`` made its weights, under the same path and with the same calls.
+A layer takes the place of the one whose ``slice_weight`` made its weights, under the same path and with the same calls.
+
+With the marks a trace of one rank shows where it communicates, forward and backward. On one process they have the right shape
+and no partner: an all-reduce is the identity, an all-gather repeats, a reduce-scatter keeps the first part. Each has its
+conjugate as gradient (Shoeybi et al.: f and g; Korthikanti et al. 2022, section 4.2: g and g-bar). Autocast has no rule for
+them: they exchange the dtype that they are given.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from . import markers
-
 SEQUENCE_AXIS = 1
 """Activations are (batch, sequence, hidden)."""
+
+FREE = ("copy_to_tensor_ranks", "scatter_sequence")
+"""Operators without communication forward; they stand in a trace only because their gradients communicate."""
+
+
+@torch.library.custom_op("epochcast::all_reduce", mutates_args=())
+def all_reduce(tensor: Tensor, ranks: int) -> Tensor:
+    """Sum over the tensor ranks, any shape; its gradient passes unchanged (g of Shoeybi et al. 2019)."""
+    return tensor.clone()
+
+
+@torch.library.custom_op("epochcast::copy_to_tensor_ranks", mutates_args=())
+def copy_to_tensor_ranks(tensor: Tensor, ranks: int) -> Tensor:
+    """The tensor itself, which every rank holds; its gradient is all-reduced (f of Shoeybi et al. 2019)."""
+    return tensor.clone()
+
+
+@torch.library.custom_op("epochcast::all_gather", mutates_args=())
+def all_gather(tensor: Tensor, ranks: int, dim: int, partial: bool = True) -> Tensor:
+    """The parts of all ranks, ``ranks`` times as long along ``dim``.
+
+    Its gradient is reduce-scattered where the ranks compute different things with the whole, each a part of the gradient
+    (``partial``); where all compute the same, each keeps its own part.
+    """
+    return torch.cat([tensor] * ranks, dim)
+
+
+@torch.library.custom_op("epochcast::reduce_scatter", mutates_args=())
+def reduce_scatter(tensor: Tensor, ranks: int, dim: int) -> Tensor:
+    """This rank's part along ``dim`` of the sum over all ranks; its gradient is all-gathered."""
+    return tensor.narrow(dim, 0, tensor.shape[dim] // ranks).clone()
+
+
+@torch.library.custom_op("epochcast::scatter_sequence", mutates_args=())
+def scatter_sequence(tensor: Tensor, ranks: int, dim: int) -> Tensor:
+    """This rank's part along ``dim`` of a tensor that every rank holds; its gradient is all-gathered."""
+    return tensor.narrow(dim, 0, tensor.shape[dim] // ranks).clone()
+
+
+def _same(tensor: Tensor, ranks: int) -> Tensor:
+    return torch.empty_like(tensor)
+
+
+def _longer(tensor: Tensor, ranks: int, dim: int, partial: bool = True) -> Tensor:
+    shape = list(tensor.shape)
+    shape[dim] *= ranks
+    return tensor.new_empty(shape)
+
+
+def _shorter(tensor: Tensor, ranks: int, dim: int) -> Tensor:
+    shape = list(tensor.shape)
+    shape[dim] //= ranks
+    return tensor.new_empty(shape)
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    _, *ctx.group = inputs
+
+
+def _unchanged(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+    return gradient, None
+
+
+def _conjugate(operator: Any) -> Any:
+    """A backward function that runs ``operator`` over the same ranks."""
+    return lambda ctx, gradient: (operator(gradient, *ctx.group), *(None for _ in ctx.group))
+
+
+def _gather_backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
+    ranks, dim, partial = ctx.group
+    return (reduce_scatter if partial else scatter_sequence)(gradient, ranks, dim), None, None, None
+
+
+all_reduce.register_fake(_same)
+all_reduce.register_autograd(_unchanged)
+copy_to_tensor_ranks.register_fake(_same)
+copy_to_tensor_ranks.register_autograd(_conjugate(all_reduce), setup_context=_keep)
+all_gather.register_fake(_longer)
+all_gather.register_autograd(_gather_backward, setup_context=_keep)
+reduce_scatter.register_fake(_shorter)
+reduce_scatter.register_autograd(_conjugate(all_gather), setup_context=_keep)
+scatter_sequence.register_fake(_shorter)
+scatter_sequence.register_autograd(_conjugate(all_gather), setup_context=_keep)
 
 
 @dataclass
@@ -32,9 +119,9 @@ class Region:
         """The activations in whole on every rank."""
         if self._entered is None or self._entered[0] is not activations:
             entered = (
-                markers.all_gather(activations, self.ranks, SEQUENCE_AXIS)
+                all_gather(activations, self.ranks, SEQUENCE_AXIS)
                 if self.sequence_parallel
-                else markers.copy_to_tensor_ranks(activations, self.ranks)
+                else copy_to_tensor_ranks(activations, self.ranks)
             )
             self._entered = activations, entered
         return self._entered[1]
@@ -42,8 +129,8 @@ class Region:
     def leave(self, partial: Tensor) -> Tensor:
         """The sum of the ranks' partial results, split along the sequence under sequence parallelism."""
         if self.sequence_parallel:
-            return markers.reduce_scatter(partial, self.ranks, SEQUENCE_AXIS)
-        return markers.all_reduce(partial, self.ranks)
+            return reduce_scatter(partial, self.ranks, SEQUENCE_AXIS)
+        return all_reduce(partial, self.ranks)
 
     def forget(self, *_: object) -> None:
         """Let go of the activations; the owner's forward hook."""
@@ -68,7 +155,7 @@ class VocabularyParallelHead(ColumnParallelLinear):
         logits = super().forward(input)
         # Per token and in FP32 the loss needs of all ranks the largest logit, the sum of exponentials and the target's logit.
         for _ in range(3):
-            markers.all_reduce(logits.new_empty(logits.shape[:-1], dtype=torch.float32), self.region.ranks)
+            all_reduce(logits.new_empty(logits.shape[:-1], dtype=torch.float32), self.region.ranks)
         return logits
 
 
@@ -94,4 +181,4 @@ class VocabularyParallelEmbedding(nn.Embedding):
         """Shape (…) to (…, hidden)."""
         foreign = (input < self.first) | (input >= self.first + self.num_embeddings)
         rows = super().forward((input - self.first).masked_fill(foreign, 0))
-        return markers.all_reduce(rows.masked_fill(foreign.unsqueeze(-1), 0.0), self.region.ranks)
+        return all_reduce(rows.masked_fill(foreign.unsqueeze(-1), 0.0), self.region.ranks)

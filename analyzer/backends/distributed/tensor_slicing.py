@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ...errors import InputError
-from . import markers
 from .linear_pairs import linear_pairs
 from .tensor_parallel_layers import (
     SEQUENCE_AXIS,
@@ -25,6 +24,8 @@ from .tensor_parallel_layers import (
     RowParallelLinear,
     VocabularyParallelEmbedding,
     VocabularyParallelHead,
+    all_gather,
+    scatter_sequence,
 )
 
 RULES = ("column", "row", "vocabulary", "heads")
@@ -37,7 +38,7 @@ fewer than the ranks and the owner has others that are not (grouped queries).
 def slice_for_tensor_parallel(
     model: nn.Module, tensor: int, sequence_parallel: bool = False, plan: Mapping[str, str] | None = None, rank: int = 0
 ) -> nn.Module:
-    """A copy of ``model`` as tensor rank ``rank`` of ``tensor`` holds it, with :mod:`.markers` where the ranks communicate.
+    """A copy of ``model`` as tensor rank ``rank`` of ``tensor`` holds it, with marks where the ranks communicate.
 
     Sliced parameters carry ``tensor_sliced = True``. Words are padded to a multiple of the ranks, as Megatron pads them.
 
@@ -241,10 +242,10 @@ def _split_sequence(model: nn.Module, ranks: int) -> None:
                 f"a sequence of {hidden.shape[SEQUENCE_AXIS]} does not divide over {ranks} tensor ranks; take a multiple, or "
                 "leave sequence parallelism out"
             )
-        return markers.scatter_sequence(hidden, ranks, SEQUENCE_AXIS)
+        return scatter_sequence(hidden, ranks, SEQUENCE_AXIS)
 
     def gather(_: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        return markers.all_gather(inputs[0], ranks, SEQUENCE_AXIS, partial=False), *inputs[1:]
+        return all_gather(inputs[0], ranks, SEQUENCE_AXIS, partial=False), *inputs[1:]
 
     before.register_forward_hook(scatter)
     if not any(isinstance(module, VocabularyParallelHead) for module in after.modules()):  # the head gathers for itself

@@ -12,13 +12,13 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from ...errors import InputError
-from ..untraceable import why_untraceable
+from ..reader.aten_operators import Kind, kind_of
+from ..reader.failures import why_untraceable
+from ..reader.running_modules import storage_of
 from . import graph as g
-from .fusion import Traffic, fused_bytes
-from .operator_kinds import kind_of
 from .precision import Precision
 from .recording import Place, Recording, record
-from .replay import Event, Replay, in_core, storage_of
+from .replay import Event, Replay, in_core
 
 
 def trace(
@@ -85,8 +85,8 @@ def _graph(
 ) -> g.Graph:
     events = replay.events.events
     traffic = [
-        Traffic(
-            cast("g.Kind", kind_of(event.operator)),
+        g.Traffic(
+            cast("Kind", kind_of(event.operator)),
             event.phase,
             tuple(zip(map(storage_of, event.inputs), _read(event), strict=True)),
             tuple((storage_of(tensor), _spec(tensor).bytes) for tensor in event.outputs),
@@ -98,7 +98,7 @@ def _graph(
     names = _block_names(paths, container)
     places = _places(paths, names)
     operators: dict[str, list[g.Operator]] = defaultdict(list)
-    for event, one, fused in zip(events, traffic, fused_bytes(traffic), strict=True):
+    for event, one, fused in zip(events, traffic, g.fused_bytes(traffic), strict=True):
         operators[places[event.call]].append(
             g.Operator(
                 name=_name(event.operator),

@@ -1,34 +1,26 @@
 """The paper's fourteen CNNs (section IV-A) as torch modules, built for an image size; they answer logits, not softmax.
 
-One file per family. Initial weights are PyTorch's: for the time that a step takes they do not matter.
+Initial weights are PyTorch's: for the time that a step takes they do not matter.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from importlib import import_module
+from functools import partial
 
 from torch import nn
 
 from ...errors import InputError
-from .inception import inception_v3
-from .inception_resnet import inception_resnet_v2
-from .mobilenet import mobilenet_v2
-from .resnet import resnet18, resnet34, resnet50, resnet_small
-from .small import cifar10_cnn, lenet5, mnist_cnn
-from .vgg import vgg11, vgg13, vgg16, vgg19
+from ..user_factory import IMPORT_PATH, import_factory, module_and_inputs, type_and_text
+from .inception import inception_resnet_v2, inception_v3
+from .plain import cifar10_cnn, lenet5, mnist_cnn, vgg
+from .residual import mobilenet_v2, resnet, resnet_small
 
 NETWORKS: Mapping[str, Callable[..., nn.Module]] = {
-    "VGG19": vgg19,
-    "VGG16": vgg16,
-    "VGG13": vgg13,
-    "VGG11": vgg11,
+    **{f"VGG{depth}": partial(vgg, depth) for depth in (19, 16, 13, 11)},
     "MobileNetV2": mobilenet_v2,
     "InceptionV3": inception_v3,
     "InceptionResNetV2": inception_resnet_v2,
-    "ResNet50": resnet50,
-    "ResNet34": resnet34,
-    "ResNet18": resnet18,
+    **{f"ResNet{depth}": partial(resnet, depth) for depth in (50, 34, 18)},
     "ResNetSmall": resnet_small,
     "LeNet5": lenet5,
     "CIFAR10_CNN": cifar10_cnn,
@@ -38,8 +30,6 @@ NETWORKS: Mapping[str, Callable[..., nn.Module]] = {
 
 SMALLEST_IMAGE = 32
 """Pixels: below, the five halvings of a VGG leave nothing; the paper's grid begins here as well."""
-
-_IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
 def build(name: str, image_size: int, classes: int = 10) -> nn.Module:
@@ -57,35 +47,25 @@ def build(name: str, image_size: int, classes: int = 10) -> nn.Module:
         if image_size < SMALLEST_IMAGE:
             raise InputError(f"the network {name} is asked for images of {image_size} pixels; give {SMALLEST_IMAGE} or more")
         return NETWORKS[name](image_size=image_size, classes=classes)
+    factory = _factory(name)
     try:
-        network = _factory(name)(image_size=image_size, classes=classes)
+        made = factory(image_size=image_size, classes=classes)
     except InputError:
         raise
     except Exception as error:  # a user's code may raise anything
         raise InputError(
             f"the network {name!r} cannot be built for images of {image_size} pixels and {classes} classes: "
-            f"{type(error).__name__}: {error}; mend the factory"
+            f"{type_and_text(error)}; mend the factory"
         ) from error
-    if not isinstance(network, nn.Module):
-        raise InputError(f"the network {name!r} gives a {type(network).__name__}; its factory must return a torch.nn.Module")
-    return network
+    return module_and_inputs(name, made)[0]
 
 
 def _factory(name: str) -> Callable[..., object]:
-    if not _IMPORT_PATH.fullmatch(name):
-        close = get_close_matches(name, NETWORKS, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(NETWORKS)}"
-        raise InputError(f"unknown network {name!r}; {hint} (one of your own is an import path, package.module:factory)")
-    module, _, attribute = name.partition(":")
-    try:
-        found: object = getattr(import_module(module), attribute)
-    except Exception as error:  # an import runs a user's code
-        raise InputError(
-            f"the network {name!r} cannot be imported: {type(error).__name__}: {error}; is its folder on PYTHONPATH?"
-        ) from error
-    if not callable(found):
-        raise InputError(f"the network {name!r} is a {type(found).__name__}; it must be a callable that builds one")
-    return found
+    if IMPORT_PATH.fullmatch(name):
+        return import_factory(name)
+    close = get_close_matches(name, NETWORKS, n=1)
+    hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(NETWORKS)}"
+    raise InputError(f"unknown network {name!r}; {hint} (one of your own is an import path, package.module:factory)")
 
 
 __all__ = ["NETWORKS", "SMALLEST_IMAGE", "build"]

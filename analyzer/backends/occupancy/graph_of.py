@@ -15,9 +15,8 @@ from ....extras import how_to_install
 from ...errors import InputError
 from ..cache_folder import cache_folder
 from .configuration import Configuration
-from .graph.computation_graph import ComputationGraph
+from .graph.computation_graph import ComputationGraph, read_graph, write_graph
 from .graph.from_onnx import graph_of_onnx
-from .graph.graph_file import read_graph, write_graph
 from .networks import complete
 
 _LIBRARIES = ("torch", "torchvision", "timm", "transformers")

@@ -18,9 +18,10 @@ One row per configuration, GPU and kind of label. Columns:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -31,13 +32,15 @@ from ...errors import InputError
 from .configuration import Configuration
 from .networks.known_networks import PRECISIONS
 
-LABELS = ("launch_config", "modelled", "ncu")
+Labels = Literal["launch_config", "modelled", "ncu"]
+LABELS: tuple[str, ...] = get_args(Labels)
 """``launch_config``: the occupancy calculation over the kernels that a profiler recorded. ``modelled``: the same calculation
 over kernels that a model of the launches thinks would run: no measurement. ``ncu``: warps that the hardware counted."""
 
 SIZES = ("batch", "channels", "image_size", "sequence", "hidden", "layers")
 CONFIGURATION = ("network", *SIZES, "precision")
-TARGETS = ("mean", "time_mean", "max")
+Target = Literal["mean", "time_mean", "max"]
+TARGETS: tuple[str, ...] = get_args(Target)
 COLUMNS = (*CONFIGURATION, "family", "gpu", "labels", *TARGETS, "kernels", "step_s", "nvml_utilisation", "memory_bytes")
 
 TEXTS = ("network", "precision", "family", "gpu", "labels")
@@ -140,3 +143,18 @@ def _refuse(table: pd.DataFrame, column: str, wrong: pd.Series[Any], name: str, 
     seen = table[column].tolist()[row]  # of Python, not of numpy
     holds = "is empty" if pd.isna(seen) or not str(seen).strip() else f"holds {seen!r}"
     raise InputError(f"column {column!r} of {name!r} {holds} in row {row + 1}; {remedy}")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What was read.
+
+    Attributes:
+        points: usable rows (``points.py``), index from 0.
+        left_out: how many rows were not usable, by the reason.
+        notes: what else the user should know, a sentence each.
+    """
+
+    points: pd.DataFrame
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()

@@ -10,18 +10,40 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ....regressor.errors import InputError as RegressorInputError
+from ....regressor.model_folder import Manifest, fingerprint, load, save
 from ...errors import InputError
+from .features import EDGE_NAMES, NODE_NAMES
 from .fitted_on import FittedOn
 from .labelled_samples import LabelledSamples, Progress
 from .models import Model, make
-from .predictor_files import MANIFEST, Manifest, read, write
+from .points import Labels, Target
 from .reliability import Reliability, reliability_of
 from .sample import Sample
+
+_FEATURES = fingerprint([NODE_NAMES, EDGE_NAMES])
+"""What a graph is told by: fitted numbers belong to these columns."""
 
 DEFAULT_MODEL = "operator-mean"
 
 FOLDS = 5
 """Groups of networks that are left out in turn to see the errors on new ones: so many more fits."""
+
+
+class OccupancyManifest(Manifest):
+    """The whole of ``model.json``; attributes as of :class:`Predictor`, ``state`` is the model's own."""
+
+    SCHEMA = "epochcast.occupancy/v2"
+    COMMAND = "epochcast train occupancy"
+
+    features: str
+    model: str
+    target: Target
+    labels: Labels
+    settings: dict[str, Any]
+    fitted_on: FittedOn
+    reliability: Reliability | None
+    state: dict[str, Any]
 
 
 class Predictor:
@@ -99,39 +121,45 @@ class Predictor:
         return self.fitted_on.notes(samples)
 
     def save(self, folder: Path) -> None:
-        """Write the predictor into a folder, which is made if need be.
+        """Write the predictor into a folder, whole or not at all.
 
         Raises:
-            InputError: it cannot be written.
+            InputError: the folder holds something else or cannot be written.
         """
-        state, arrays = self._fitted.state()
-        manifest = Manifest(
-            model=self.model,
-            target=self.target,
-            labels=self.labels,
-            settings=self.settings,
-            fitted_on=self.fitted_on,
-            reliability=self.reliability,
-            state=state,
-        )
-        write(folder, manifest, arrays)
+        own, arrays = self._fitted.state()
+        state = {
+            "features": _FEATURES,
+            "model": self.model,
+            "target": self.target,
+            "labels": self.labels,
+            "settings": self.settings,
+            "fitted_on": self.fitted_on,
+            "reliability": self.reliability,
+            "state": own,
+        }
+        save(folder, OccupancyManifest, state, arrays)
 
     @classmethod
     def load(cls, folder: Path) -> Predictor:
         """Read what :meth:`save` wrote.
 
         Raises:
-            InputError: a file is missing, damaged, or of another version.
+            InputError: a file is missing, damaged, or of another kind or version.
         """
-        kept, arrays = read(folder)
+        kept, arrays = load(folder, OccupancyManifest)
+        if kept.features != _FEATURES:
+            raise InputError(
+                f"the model in {str(folder)!r} was fitted by epochcast {kept.epochcast:.20} on other features of graphs than "
+                f"this version has; train it anew with `{OccupancyManifest.COMMAND}`"
+            )
         try:
             fitted = make(kept.model, **kept.settings).restore(kept.state, arrays)
         except (KeyError, TypeError, ValueError, AttributeError, IndexError, RuntimeError) as error:
-            if isinstance(error, InputError):
+            if isinstance(error, InputError | RegressorInputError):
                 raise
             raise InputError(
-                f"{str(folder / MANIFEST)!r} is damaged or of another version ({type(error).__name__}: {error}); train anew "
-                "with `epochcast train occupancy`"
+                f"the model in {str(folder)!r} is damaged ({type(error).__name__}: {error}); train it anew with "
+                f"`{OccupancyManifest.COMMAND}`"
             ) from error
         return cls(kept.model, kept.target, kept.labels, kept.settings, kept.fitted_on, kept.reliability, fitted)
 

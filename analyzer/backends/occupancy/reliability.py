@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ....regressor.scoring import FEWEST_ERRORS, absolute_percentage_errors, conformal_quantile
-from .evaluation.cross_validation import Make, cross_validate
-from .evaluation.splits import FEWEST_NETWORKS, leave_models_out
+from .evaluation import FEWEST_NETWORKS, Make, cross_validate, leave_models_out
 from .labelled_samples import LabelledSamples, Progress
 
 

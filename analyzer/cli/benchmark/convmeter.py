@@ -12,10 +12,11 @@ from ....extras import how_to_install
 from ...errors import InputError
 from .. import progress, terminal
 from ..quantities import Duration
+from ..shared_options import device_option, json_option, table_out_option
 
 
 @click.command("convmeter")
-@click.option("--device", type=click.Choice(["cuda", "cpu"]), required=True, help="Device to measure on.")
+@device_option
 @click.option(
     "--network",
     "networks",
@@ -71,10 +72,8 @@ from ..quantities import Duration
     help="Time to measure for: seconds, or 20m, 1h.",
 )
 @click.option("--seed", type=int, metavar="N", default=0, show_default=True, help="Seed of the random order.")
-@click.option(
-    "--out", type=click.Path(path_type=Path), required=True, metavar="FILE.csv", help="Table (CSV) to start or continue."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@table_out_option
+@json_option
 def convmeter(
     device: Literal["cpu", "cuda"],
     networks: tuple[str, ...],

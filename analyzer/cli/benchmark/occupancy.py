@@ -14,6 +14,7 @@ from ....regressor import Catalog, load_catalog
 from ...errors import InputError
 from .. import progress, terminal
 from ..quantities import Duration
+from ..shared_options import device_option, gpus_option, json_option, table_out_option
 
 if TYPE_CHECKING:
     from ...backends.occupancy.measurement.collection import Bench
@@ -22,7 +23,7 @@ _STEADY_SECONDS = {"cuda": 1.5, "cpu": 0.5}
 
 
 @click.command("occupancy")
-@click.option("--device", type=click.Choice(["cuda", "cpu"]), required=True, help="Device to run the networks on.")
+@device_option
 @click.option(
     "--network",
     "networks",
@@ -49,7 +50,7 @@ _STEADY_SECONDS = {"cuda": 1.5, "cpu": 0.5}
 )
 @click.option("--ncu", is_flag=True, help="Also measure achieved occupancy with Nsight Compute (rows labelled 'ncu').")
 @click.option("--gpu", metavar="NAME", help="GPU to model the kernels for (with --device cpu).")
-@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="TOML file with GPUs of your own.")
+@gpus_option
 @click.option(
     "--budget",
     type=Duration("seconds", least=0),
@@ -58,10 +59,8 @@ _STEADY_SECONDS = {"cuda": 1.5, "cpu": 0.5}
     help="Time to measure for: seconds, or 20m, 1h.",
 )
 @click.option("--seed", type=int, metavar="N", default=0, show_default=True, help="Seed of the configurations and their order.")
-@click.option(
-    "--out", type=click.Path(path_type=Path), required=True, metavar="FILE.csv", help="Table (CSV) to start or continue."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@table_out_option
+@json_option
 def occupancy(
     device: Literal["cpu", "cuda"],
     networks: tuple[str, ...],

@@ -12,12 +12,13 @@ from ....extras import how_to_install
 from ...errors import InputError
 from .. import progress, terminal
 from ..quantities import Duration
+from ..shared_options import device_option, json_option
 
 _MODELS = ("llama-3.1-8b", "gpt-2-small", "bert-base", "vit-b/16", "resnet-50")
 
 
 @click.command()
-@click.option("--device", type=click.Choice(["cuda", "cpu"]), required=True, help="Device to measure on.")
+@device_option
 @click.option(
     "--model",
     "models",
@@ -43,7 +44,7 @@ _MODELS = ("llama-3.1-8b", "gpt-2-small", "bert-base", "vit-b/16", "resnet-50")
 @click.option(
     "--out", type=click.Path(path_type=Path), required=True, metavar="FILE.csv", help="Corpus (CSV) to start or continue."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@json_option
 def operators(
     device: Literal["cpu", "cuda"],
     models: tuple[str, ...],

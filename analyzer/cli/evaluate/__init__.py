@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ..lazy_group import LazyGroup
+from ..group import LazyGroup
 
 _COMMANDS = {
     "convmeter": "Evaluate predicted step times of left-out networks, next to other forms.",

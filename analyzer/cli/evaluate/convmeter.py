@@ -3,45 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...backends.convmeter.adapters import Reading, read_all
-from ...backends.convmeter.evaluation.answers import Answers, Figures, cell_names
-from ...backends.convmeter.evaluation.cross_validation import cross_validate, measured_phases, train_and_test
-from ...backends.convmeter.evaluation.protocols import PROTOCOLS
+from ...backends.convmeter.adapters import read_all
+from ...backends.convmeter.evaluation import (
+    PROTOCOLS,
+    Answers,
+    cell_names,
+    cross_validate,
+    measured_phases,
+    train_and_test,
+)
 from ...backends.convmeter.forms import BASELINES, FORMS
 from ...backends.convmeter.points import PHASES
 from ...backends.convmeter.predictor import fit_predict
-from ...errors import InputError
-from ...plain_json import plain_json
-from .. import progress, terminal
+from .. import progress
 from ..choices import one_of_many
-from .convmeter_report import compared, report
-from .data_or_split import check_data_or_split
+from .command import ALL, PATH, check_rows, each_recipe, rows_options, say_figures
+from .report import Line, number, percent, report
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_PATH = click.Path(path_type=Path)
 _RECIPES = (*FORMS, *BASELINES)
 _PARTS = ("pooled", "corrected")
 """Steps on the way to `default` that take as long as it does; only `--recipe all`, or their own name, asks for them."""
 _PANELS = 5
 """In a row of the figure: as many as there are phases."""
 
+_GROUPS = {
+    "MAPE %": number("mape"),
+    "median %": number("median_ape"),
+    "RMSE s": number("rmse"),
+    "NRMSE": number("nrmse"),
+    "R2": number("r2"),
+    "n": number("n"),
+}
+_COLUMNS = {**_GROUPS, "answered": percent("coverage"), "sd of folds": number("spread")}
+
 
 @click.command()
-@click.option("--data", type=_PATH, multiple=True, metavar="CSV", help="Table of measured networks (repeatable).")
-@click.option("--train", type=_PATH, multiple=True, metavar="CSV", help="Tables to fit on, with --test (repeatable).")
-@click.option("--test", type=_PATH, multiple=True, metavar="CSV", help="Tables to test on, with --train (repeatable).")
-@click.option("--features", type=_PATH, metavar="CSV", help="Layer metrics of timm's networks, needed for timm's tables.")
+@rows_options("Tables of measured networks")
+@click.option("--features", type=PATH, metavar="CSV", help="Layer metrics of timm's networks, needed for timm's tables.")
 @click.option(
-    "--families", type=_PATH, metavar="CSV", help="Family of each network and whether it is a ConvNet, for timm's tables."
+    "--families", type=PATH, metavar="CSV", help="Family of each network and whether it is a ConvNet, for timm's tables."
 )
 @click.option(
     "--protocol",
@@ -49,13 +58,13 @@ _PANELS = 5
     help="Leave out a family of networks, one architecture under all its names, or one network. [default: family]",
 )
 @click.option(
-    "--recipe", default="default", show_default=True, **one_of_many([*_RECIPES, "all"], "Form of the performance model")
+    "--recipe", default="default", show_default=True, **one_of_many([*_RECIPES, ALL], "Form of the performance model")
 )
 @click.option(
     "--phase", type=click.Choice(list(PHASES)), help="Phase to predict. [default: step where measured, else inference]"
 )
 @click.option("--all-networks", is_flag=True, help="Include networks that --families says are no ConvNets.")
-@click.option("--plot", type=_PATH, metavar="FILE", help="Draw measured against predicted (Figs. 3, 5 and 7 of the paper).")
+@click.option("--plot", type=PATH, metavar="FILE", help="Draw measured against predicted (Figs. 3, 5 and 7 of the paper).")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def convmeter(
     data: tuple[Path, ...],
@@ -84,83 +93,51 @@ def convmeter(
              epochcast evaluate convmeter --train old.csv --test new.csv \\
                  --recipe all
     """
-    check_data_or_split(data, train, test, protocol)
-    test_table, *train_table = (
-        read_all(paths, features, families, convnets_only=not all_networks) for paths in (test or data, train) if paths
-    )
-    asked = _Asked(test_table, train_table[0] if train_table else None, protocol or "family")
-    phases = [phase] if phase is not None else measured_phases(test_table.points)
-    told = phase or ("step" if "step" in phases else phases[0])
-    first = "default" if recipe == "all" else recipe
-    answers = {first: {one: asked.answer(first, one) for one in phases}}
-    for name in (name for name in _RECIPES if name != first and (recipe == "all" or name not in _PARTS)):
-        try:
-            answers[name] = {one: asked.answer(name, one) for one in (phases if recipe == "all" else [told])}
-        except InputError as error:  # it asks more of the rows than the one that was asked for
-            terminal.note(f"{name} is left out: {error}")
-    progress.clear()
+    check_rows(data, train, test, protocol=protocol)
+    read = partial(read_all, features=features, families=families, convnets_only=not all_networks)
+    tested, fitted = read(test or data), read(train) if train else None
+    phases = [phase] if phase is not None else measured_phases(tested.points)
+    shown = phase or ("step" if "step" in phases else phases[0])
+
+    def measure(name: str) -> dict[str, Answers]:
+        """By phase; of baselines only the phase that is shown is needed."""
+        form = partial(fit_predict, form=name)
+        needed = phases if recipe in (ALL, name) else [shown]
+        if fitted is not None:
+            return {phase: train_and_test(fitted.points, tested.points, phase, form) for phase in needed}
+        tell = lambda line: progress.show(f"{name}, {line}")  # noqa: E731
+        return {phase: cross_validate(tested.points, phase, form, protocol or "family", tell) for phase in needed}
+
+    answers = each_recipe(recipe, _RECIPES, [name for name in _RECIPES if name not in _PARTS], measure)
     if plot is not None:
         from ...figures import save_figure
 
-        save_figure(_figure(answers, first, phases), plot)
-    figures = {name: {"recipe": name, **asked.settings(told), **_figures(one, told, asked)} for name, one in answers.items()}
-    if recipe == "all":
-        terminal.say(plain_json(list(figures.values())) if as_json else compared(list(figures.values())), as_is=as_json)
-        return 0
-    answer = figures[recipe] | {"baselines": {name: one for name, one in figures.items() if name != recipe}}
-    terminal.say(plain_json(answer) if as_json else report(answer), as_is=as_json)
+        save_figure(_figure(answers, phases), plot)
+    settings = {
+        "networks": tested.points["network"].nunique(),
+        "families": tested.points["family"].nunique(),
+        "rows": len(tested.points),
+        "left_out": dict(tested.left_out),
+        **({} if fitted is None else {"train_rows": len(fitted.points)}),
+    }
+    common = {"protocol": None if fitted is not None else protocol or "family", "phase": shown, "settings": settings}
+    figures = {name: {"recipe": name, **common, **_figures(by, shown, tested.lacking)} for name, by in answers.items()}
+    say_figures(recipe, figures, as_json, _text)
     return 0
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """What is tested, and what is fitted on: another table, or what the protocol leaves in."""
-
-    test: Reading
-    train: Reading | None
-    protocol: str
-
-    def answer(self, recipe: str, phase: str) -> Answers:
-        """What a form says of a phase."""
-        form = partial(fit_predict, form=recipe)
-        if self.train is not None:
-            return train_and_test(self.train.points, self.test.points, phase, form)
-        return cross_validate(self.test.points, phase, form, self.protocol, lambda line: progress.show(f"{recipe}, {line}"))
-
-    def settings(self, phase: str) -> dict[str, Any]:
-        """How it was asked."""
-        points = self.test.points
-        sizes = {"networks": points["network"].nunique(), "families": points["family"].nunique()}
-        return {
-            "protocol": None if self.train is not None else self.protocol,
-            "phase": phase,
-            "settings": {
-                **sizes,
-                "rows": len(points),
-                "left_out": dict(self.test.left_out),
-                **({} if self.train is None else {"train_rows": len(self.train.points)}),
-            },
-        }
-
-
-def _figures(answers: Mapping[str, Answers], told: str, asked: _Asked) -> dict[str, Any]:
-    """The contract's keys: of whole networks, if any are there, in the phase that is told, and by what they differ in."""
-    whole = {phase: _whole(one) for phase, one in answers.items()}
-    one = whole[told]
-    scores = asdict(one.figures)
+def _figures(answers: Mapping[str, Answers], shown: str, lacking: int) -> dict[str, Any]:
+    """Of whole networks, if any are there, in the phase that is shown, and by what they differ in."""
+    whole = {phase: _whole(rows) for phase, rows in answers.items()}
+    subject = whole[shown]
+    blocks = answers[shown].only((answers[shown].points["block"] != "").to_numpy())
     by = {
-        "device": one.by_cell(),
-        "phase": {phase: those.figures for phase, those in whole.items()},
-        **{column: one.by(column) for column in ("batch", "image_size", "devices", "family", "network")},
-        "block": _blocks(answers[told]),
+        "device": subject.by(cell_names(subject.points)),
+        "phase": {phase: rows.figures for phase, rows in whole.items()},
+        **{column: subject.by(column) for column in ("batch", "image_size", "devices", "family", "network")},
+        "block": blocks.by(blocks.points["network"] + " " + blocks.points["block"]),
     }
-    return {
-        **scores,
-        "coverage": scores["n"] / (len(one.points) + asked.test.lacking),
-        "spread": one.spread,
-        "unanswered": one.reason,
-        "by": {key: {name: asdict(figures) for name, figures in groups.items()} for key, groups in by.items()},
-    }
+    return subject.to_json(by, lacking)
 
 
 def _whole(answers: Answers) -> Answers:
@@ -168,28 +145,37 @@ def _whole(answers: Answers) -> Answers:
     return answers.only(whole) if whole.any() else answers
 
 
-def _blocks(answers: Answers) -> Mapping[str, Figures]:
-    """Figures of each block, by its network and path."""
-    blocks = answers.only((answers.points["block"] != "").to_numpy())
-    named = blocks.points["network"] + " " + blocks.points["block"]
-    return replace(blocks, points=blocks.points.assign(named=named)).by("named")
-
-
-def _figure(answers: Mapping[str, Mapping[str, Answers]], recipe: str, phases: Sequence[str]) -> Figure:
-    """A row per phase, of the recipe and of the forms that answered all phases too.
+def _figure(answers: Mapping[str, Mapping[str, Answers]], phases: Sequence[str]) -> Figure:
+    """A row per phase, of the first recipe and of those that answered all phases too.
 
     Of one phase or one form the panels go on in the next row where they fill one.
     """
     from ...figures.step_scatter import Panel, step_figure
 
-    names = [recipe, *(name for name, one in answers.items() if name != recipe and set(phases) <= set(one))]
+    names = [name for name, by in answers.items() if set(phases) <= set(by)]
 
     def panel(name: str, phase: str) -> Panel:
-        one = _whole(answers[name][phase])
-        return Panel(name, phase, one.measured, one.predicted, cell_names(one.points))
+        rows = _whole(answers[name][phase])
+        return Panel(name, phase, rows.measured, rows.predicted, cell_names(rows.points))
 
     rows = [[panel(name, phase) for name in names] for phase in phases]
     if min(len(phases), len(names)) > 1:
         return step_figure(rows)
-    panels = [one for row in rows for one in row]
+    panels = [panel for row in rows for panel in row]
     return step_figure([panels[begin : begin + _PANELS] for begin in range(0, len(panels), _PANELS)])
+
+
+def _text(answers: Sequence[Line], detailed: bool) -> str:
+    """The last column of the first table is the standard deviation of the folds' MAPE."""
+    first = answers[0]
+    settings = first["settings"]
+    size = f"{first['n']} rows of {settings['networks']} networks in {settings['families']} families"
+    heading = {
+        None: f"fitted on {settings.get('train_rows')} rows, tested on {size}",
+        "family": f"family: {size}, each family predicted by a fit on all others",
+        "architecture": f"architecture: {size}, each twelfth of the architectures predicted by a fit on the others",
+        "model": f"model: {size}, each network predicted by a fit on all others",
+    }[first["protocol"]]
+    left_out = "; ".join(f"{count} rows left out: {reason}" for reason, count in settings["left_out"].items())
+    heading += f"; {first['phase']} time" + (f" ({left_out})" if left_out else "")
+    return report(heading, answers, _COLUMNS, first["by"] if detailed else {}, _GROUPS)

@@ -30,7 +30,8 @@ from ...plain_json import plain_json
 from ...traces.trace import Trace
 from .. import progress, terminal
 from ..old_names import method_option
-from .detector_report import compared, labels_report, mlperf_report, regimes_report, skipped
+from .command import ALL, PATH
+from .detector_text import compared, labels_text, mlperf_text, regimes_text, skipped
 
 #: Upper bounds [s] of the median interval between samples, and [samples] of the true period, by which traces are grouped.
 _INTERVALS = {"up to 0.5 s": 0.5, "0.5 to 5 s": 5.0, "5 to 20 s": 20.0, "over 20 s": float("inf")}
@@ -43,15 +44,15 @@ _Result = TypeVar("_Result")
 @click.command()
 @click.option(
     "--data",
-    type=click.Path(path_type=Path),
+    type=PATH,
     multiple=True,
     metavar="PATH",
     help="Corpus, or folder of traces, each with its NAME.json (repeatable); for mlperf, a file of power readings.",
 )
-@click.option("--events", type=click.Path(path_type=Path), metavar="FILE", help="Events of the same runs (protocol mlperf).")
+@click.option("--events", type=PATH, metavar="FILE", help="Events of the same runs (protocol mlperf).")
 @click.option(
     "--regimes",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="DIR",
     help="Folder of labelled traces whose period changes, so that no single period is right.",
 )
@@ -62,7 +63,7 @@ _Result = TypeVar("_Result")
     show_default=True,
     help="Compare with each trace's epoch marks, or with MLPerf runs by their node power.",
 )
-@method_option([*METHODS, "all"], "Detection method")
+@method_option([*METHODS, ALL], "Detection method")
 @click.option(
     "--clock",
     type=click.Choice(["auto", "wall", "work"]),
@@ -90,10 +91,10 @@ def detector(
     """
     if not data and regimes is None:
         raise InputError("nothing to evaluate: give --data PATH, --regimes DIR, or both")
-    methods = list(METHODS) if method == "all" else [method]
+    methods = list(METHODS) if method == ALL else [method]
     changing = {} if regimes is None else {"regimes": _regimes(regimes, methods[0], clock)}
     if not data:
-        terminal.say(plain_json(changing) if as_json else regimes_report(changing["regimes"]), as_is=as_json)
+        terminal.say(plain_json(changing) if as_json else regimes_text(changing["regimes"]), as_is=as_json)
         return 0
 
     def scored(name: str, trace: Trace, labels: Labels) -> list[TraceScore]:
@@ -111,16 +112,16 @@ def detector(
         for name, scored in scores.items()
     ]
     if as_json:
-        click.echo(plain_json(answers[0] if len(answers) == 1 else answers))
+        terminal.say(plain_json(answers[0] if len(answers) == 1 else answers), as_is=True)
         return 0
     if len(answers) > 1:
         terminal.say(compared(answers, scores))
     else:
-        terminal.say((labels_report if protocol == "labels" else mlperf_report)(answers[0], rows))
+        terminal.say((labels_text if protocol == "labels" else mlperf_text)(answers[0], rows))
     if unusable:
         terminal.say(f"\n{skipped(unusable)}")
     if changing:
-        terminal.say(f"\n{regimes_report(changing['regimes'])}")
+        terminal.say(f"\n{regimes_text(changing['regimes'])}")
     return 0
 
 
@@ -184,14 +185,14 @@ def _labels_answer(rows: list[TraceScore]) -> dict[str, Any]:
         **summarise(rows),
         "confidence": {"thresholds": by_threshold(rows), "reliability": reliability(rows)},
         "by": {
-            "class": _summaries(rows, [row.cls for row in rows]),
-            "clock": _summaries(rows, [row.clock for row in rows]),
-            "interval": _summaries(rows, [_bin(round(row.sample_s, 2), _INTERVALS, inclusive=True) for row in rows]),
-            "samples_per_epoch": _summaries(training, [_bin(row.samples_per_epoch or 0.0, _SAMPLES) for row in training]),
-            "repository": _summaries([row for row in rows if row.repo], [row.repo for row in rows if row.repo]),
+            "class": _summaries(rows, lambda row: row.cls),
+            "clock": _summaries(rows, lambda row: row.clock),
+            "interval": _summaries(rows, lambda row: _bin(round(row.sample_s, 2), _INTERVALS, inclusive=True)),
+            "samples_per_epoch": _summaries(training, lambda row: _bin(row.samples_per_epoch or 0.0, _SAMPLES)),
+            "repository": _summaries([row for row in rows if row.repo], lambda row: row.repo or ""),
             "origin": {
                 name: {**summarise(group), "reliability": reliability(group)}
-                for name, group in _grouped(rows, ["simulated" if row.simulated else "real" for row in rows]).items()
+                for name, group in _grouped(rows, lambda row: "simulated" if row.simulated else "real").items()
             },
             "trace": {row.name: asdict(row) for row in rows},
         },
@@ -202,8 +203,8 @@ def _bin(value: float, bounds: Mapping[str, float], *, inclusive: bool = False) 
     return next(name for name, bound in bounds.items() if value < bound or (inclusive and value == bound))
 
 
-def _summaries(rows: list[TraceScore], keys: list[str]) -> dict[str, Any]:
-    return {name: summarise(group) for name, group in _grouped(rows, keys).items()}
+def _summaries(rows: list[TraceScore], key: Callable[[TraceScore], str]) -> dict[str, Any]:
+    return {name: summarise(group) for name, group in _grouped(rows, key).items()}
 
 
 def _mlperf_answer(rows: list[TraceScore]) -> dict[str, Any]:
@@ -212,9 +213,9 @@ def _mlperf_answer(rows: list[TraceScore]) -> dict[str, Any]:
     rest = [row for row in rows if not resolved(row)]
     if not scored:
         raise InputError(f"none of the {len(rows)} runs has a period of at least {RESOLVED} samples: nothing can be scored")
-    cells = _grouped(scored, [row.name.rpartition("/")[0] for row in scored])
+    cells = _grouped(scored, lambda row: row.name.rpartition("/")[0])
     benchmarks = {}
-    for name, group in _grouped(scored, [row.cls for row in scored]).items():
+    for name, group in _grouped(scored, lambda row: row.cls).items():
         own = {cell: runs for cell, runs in cells.items() if runs[0].cls == name}
         benchmarks[name] = {**summarise(group), "macro": macro_average(own)}
     return {
@@ -237,8 +238,8 @@ def _rest(rows: list[TraceScore]) -> dict[str, int]:
     return {key: int(line[key] or 0) for key in ("n", "answered", "steps", "confident_wrong")}
 
 
-def _grouped(rows: list[TraceScore], keys: list[str]) -> dict[str, list[TraceScore]]:
+def _grouped(rows: list[TraceScore], key: Callable[[TraceScore], str]) -> dict[str, list[TraceScore]]:
     groups: dict[str, list[TraceScore]] = {}
-    for key, row in zip(keys, rows, strict=True):
-        groups.setdefault(key, []).append(row)
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
     return dict(sorted(groups.items()))

@@ -2,46 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from statistics import stdev
 from typing import TYPE_CHECKING, Any
 
 import click
-import numpy as np
 
 from ....regressor import load_catalog
-from ....regressor.scoring import score
 from ...backends.distributed.question import require_torch
 from ...backends.distributed.recipes import RECIPES
-from ...backends.distributed.runs import Run, read_runs
+from ...backends.distributed.runs import read_runs
 from ...errors import InputError
 from ...plain_json import plain_json
 from .. import progress, terminal
-from .data_or_split import check_data_or_split
-from .distributed_report import by_gpu_report, compared, report
+from ..tables import figure
+from .command import ALL, PATH, check_rows, each_recipe, rows_options, say_figures
+from .report import Line, lines, number, paragraphs, percent, report, within
 
 if TYPE_CHECKING:
-    from ...backends.distributed.evaluation.by_runs import Answers
+    from ...backends.distributed.evaluation import Answers
 
-_PATH = click.Path(path_type=Path)
 _ROWS = 10
+
+_GROUPS = {"MAPE %": number("mape"), "median %": number("median_ape"), "n": number("n"), "regret %": number("regret")}
+_COLUMNS = {
+    "MAPE %": number("mape"),
+    "median %": number("median_ape"),
+    "RMSE s": number("rmse"),
+    "R2": number("r2"),
+    "n": number("n"),
+    "answered": percent("coverage"),
+    "regret %": number("regret"),
+}
 
 
 @click.command()
-@click.option(
-    "--data",
-    type=_PATH,
-    multiple=True,
-    metavar="CSV",
-    help="Measured runs (repeatable); for protocol gpu, models measured end to end.",
-)
-@click.option("--train", type=_PATH, multiple=True, metavar="CSV", help="Runs to fit on, with --test (repeatable).")
-@click.option("--test", type=_PATH, multiple=True, metavar="CSV", help="Tables to test on, with --train (repeatable).")
+@rows_options("Tables of measured runs")
 @click.option(
     "--protocol",
     type=click.Choice(["size", "rows", "gpu"]),
-    help="Leave out a model size, learn from a few rows, or leave out a GPU's operators. [default: size]",
+    help="Leave out a model size, learn from a few rows, or leave out a GPU's operators (--data: one table of models measured "
+    "end to end). [default: size]",
 )
 @click.option(
     "--rows",
@@ -49,7 +52,7 @@ _ROWS = 10
     metavar="N",
     help=f"Number of runs to learn from in each of twelve draws (protocol rows). [default: {_ROWS}]",
 )
-@click.option("--operators", type=_PATH, metavar="PATH", help="Measured operators, a CSV file or a folder (protocol gpu).")
+@click.option("--operators", type=PATH, metavar="PATH", help="Measured operators, a CSV file or a folder (protocol gpu).")
 @click.option(
     "--probe",
     type=click.IntRange(min=0),
@@ -58,15 +61,15 @@ _ROWS = 10
 )
 @click.option(
     "--recipe",
-    type=click.Choice([*RECIPES, "all"]),
+    type=click.Choice([*RECIPES, ALL]),
     default="default",
     show_default=True,
     help="Method of prediction, or `all` to compare them.",
 )
 @click.option(
-    "--plot", type=_PATH, metavar="FILE", help="Draw the error by configuration, with baselines (Fig. 2 of the paper)."
+    "--plot", type=PATH, metavar="FILE", help="Draw the error by configuration, with baselines (Fig. 2 of the paper)."
 )
-@click.option("--gpus", type=_PATH, metavar="FILE", help="TOML file with GPUs of your own (protocol gpu).")
+@click.option("--gpus", type=PATH, metavar="FILE", help="TOML file with GPUs of your own (protocol gpu).")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def distributed(
     data: tuple[Path, ...],
@@ -92,7 +95,7 @@ def distributed(
              epochcast evaluate distributed --protocol gpu --data end_to_end.csv \\
                  --operators operators/ --probe 20
     """
-    check_data_or_split(data, train, test, protocol)
+    check_rows(data, train, test, protocol=protocol)
     if rows is not None and protocol != "rows":
         raise InputError(f"--rows {rows} belongs to --protocol rows; give both")
     if (protocol == "gpu") != (operators is not None):
@@ -117,79 +120,131 @@ def _by_runs(
     plot: Path | None,
     as_json: bool,
 ) -> int:
-    from ...backends.distributed.evaluation.by_runs import RunEvaluator, by_rows, by_size, by_split
+    from ...backends.distributed.evaluation import RunEvaluator, by_rows, by_size, by_split
 
-    fitted, *others = ([run for path in paths for run in read_runs(path)] for paths in (data, train, test) if paths)
     evaluator = RunEvaluator(progress.show)
+    tested = [run for path in test or data for run in read_runs(path)]
+    settings = {"runs": len(tested)}
     measure: Callable[[str], Answers]
-    if others:
-        settings = {"train_runs": len(fitted), "runs": len(others[0])}
-        if known := sum(run in fitted for run in others[0]):
-            terminal.note(f"{known} of the {len(others[0])} runs of --test are in --train too: no test")
-        measure = lambda name: by_split(evaluator, fitted, others[0], name)  # noqa: E731
+    if train:
+        fitted = [run for path in train for run in read_runs(path)]
+        settings = {"train_runs": len(fitted), **settings}
+        if known := sum(run in fitted for run in tested):
+            terminal.note(f"{known} of the {len(tested)} runs of --test are in --train too: no test")
+        measure = lambda name: by_split(evaluator, fitted, tested, name)  # noqa: E731
     elif protocol == "rows":
-        settings = {"runs": len(fitted), "rows": rows}
-        measure = lambda name: by_rows(evaluator, fitted, rows, name)  # noqa: E731
+        settings |= {"rows": rows}
+        measure = lambda name: by_rows(evaluator, tested, rows, name)  # noqa: E731
     else:
-        settings = {"runs": len(fitted)}
-        measure = lambda name: by_size(evaluator, fitted, name)  # noqa: E731
-    first = "default" if recipe == "all" else recipe
-    answers = {name: measure(name) for name in [first, *(name for name in RECIPES if name != first)]}
-    progress.clear()
-    named = None if others else protocol
-    figures = {name: {"recipe": name, "protocol": named, **_figures(one, settings)} for name, one in answers.items()}
+        measure = lambda name: by_size(evaluator, tested, name)  # noqa: E731
+    answers = each_recipe(recipe, list(RECIPES), list(RECIPES), measure)
+    drawn = settings.get("rows", 0)
+    common = {"protocol": None if train else protocol, "settings": settings}
+    figures = {name: {"recipe": name, **common, **_figures(rows, drawn)} for name, rows in answers.items()}
     if plot is not None:
         from ...figures import save_figure
         from ...figures.errors_by_configuration import errors_figure
 
-        save_figure(errors_figure({name: _errors(one) for name, one in answers.items()}), plot)
-    if recipe == "all":
-        terminal.say(plain_json(list(figures.values())) if as_json else compared(list(figures.values())), as_is=as_json)
-        return 0
-    answer = figures[recipe] | {"baselines": {name: one for name, one in figures.items() if name != recipe}}
-    terminal.say(plain_json(answer) if as_json else report(answer), as_is=as_json)
+        save_figure(errors_figure({name: _errors(rows) for name, rows in answers.items()}), plot)
+    say_figures(recipe, figures, as_json, _text)
     return 0
 
 
-def _figures(answers: Answers, settings: Mapping[str, int]) -> dict[str, Any]:
-    """The contract's keys, by model size and by the kinds of parallelism that are mixed."""
-    from ...backends.distributed.evaluation.by_runs import strategy
+def _figures(answers: Answers, rows: int) -> dict[str, Any]:
+    """The contract's keys, by model size and by the kinds of parallelism that are mixed.
 
-    by = {"size": answers.by(lambda run: run.group), "parallelism": answers.by(strategy)}
+    Fits on a few ``rows`` test the same runs under several draws: what following a prediction costs is not known of those.
+    """
+    from ...backends.distributed.evaluation import regret
+
+    by = {key: {name: asdict(scores) for name, scores in answers.by(key).items()} for key in ("size", "parallelism")}
     return {
-        **asdict(answers.scores),
-        "spread": list(answers.spread),
-        "regret": dict(answers.regret()) if not answers.spread else None,
-        "by": {key: {name: asdict(scores) for name, scores in groups.items()} for key, groups in by.items()},
-        "settings": dict(settings),
+        **asdict(answers.figures),
+        "spread": [draw.mape for draw in answers.by_test().values()] if rows else [],
+        "regret": None if rows else regret(answers),
+        "by": by,
     }
 
 
 def _errors(answers: Answers) -> dict[tuple[str, tuple[int, int, int]], float]:
     """MAPE by precision and (data, tensor, pipeline)."""
+    points = answers.points
+    degrees = zip(points["data"], points["tensor"], points["pipeline"], strict=True)
+    keys = list(zip(points["precision"], degrees, strict=True))
+    by = answers.by([str(key) for key in keys])
+    return {key: by[str(key)].mape for key in keys}
 
-    def key(run: Run) -> tuple[str, tuple[int, int, int]]:
-        return run.job.precision, (run.job.data, run.job.tensor, run.job.pipeline)
 
-    keys = {str(key(run)): key(run) for run in answers.runs}
-    return {keys[name]: scores.mape for name, scores in answers.by(lambda run: str(key(run))).items()}
+def _text(answers: Sequence[Line], detailed: bool) -> str:
+    first = answers[0]
+    by = {}
+    if detailed:
+        costs = first["regret"] or {}
+        sizes = {size: {**line, "regret": costs.get(size)} for size, line in first["by"]["size"].items()}
+        by = {"size": sizes, "parallelism": first["by"]["parallelism"]}
+    legend = "regret: how much longer the configuration predicted to be fastest takes than the fastest, where it is worst"
+    worst = [{**line, "regret": max(line["regret"].values()) if line["regret"] else None} for line in answers]
+    return report(_heading(first), worst, _COLUMNS, by, _GROUPS, legend=legend if first["regret"] else "")
+
+
+def _heading(answer: Line) -> str:
+    settings, spread = answer["settings"], answer["spread"]
+    if "train_runs" in settings:
+        return f"fitted on {settings['train_runs']} runs, tested on {settings['runs']} others"
+    if answer["protocol"] == "size":
+        return f"size: {settings['runs']} runs, each model size predicted by a fit on all others"
+    if not spread:
+        return f"rows: {settings['runs']} runs, none to learn from"
+    return (
+        f"rows: {settings['rows']} of {settings['runs']} runs to learn from, tested on the others; {len(spread)} draws, MAPE "
+        f"{figure(min(spread))} to {figure(max(spread))}, standard deviation {figure(stdev(spread))}"
+    )
 
 
 def _by_gpu(data: tuple[Path, ...], operators: Path, probe: int, gpus: Path | None, as_json: bool) -> int:
-    from ...backends.distributed.evaluation.by_gpu import evaluate_by_gpu, read_end_to_end
-    from ...backends.distributed.evaluation.neusight_workloads import NAMES, operators_of
     from ...backends.distributed.operator_time.corpus import read_corpus
+    from ...backends.distributed.operator_time.evaluation import evaluate_by_gpu, read_end_to_end
+    from ...backends.distributed.operator_time.neusight_workloads import NAMES, operators_of
 
     if len(data) != 1:
         raise InputError(f"--protocol gpu reads one table of models measured end to end, not {len(data)}; give --data once")
     catalog = load_catalog(gpus)
     measured = read_end_to_end(data[0], catalog, NAMES)
     progress.show("fitting one operator model per GPU")
-    found = evaluate_by_gpu(read_corpus(operators, catalog), measured, operators_of, catalog, probe)
+    evaluation = evaluate_by_gpu(read_corpus(operators, catalog), measured, operators_of, catalog, probe)
     progress.clear()
-    columns = [f"probe_{draw}" for draw in range(found.draws)] if probe else ["zero"]
-    rows = found.end_to_end.dropna(subset=columns)
-    scores = score(np.tile(rows["seconds"], len(columns)), rows[columns].to_numpy(dtype=float).T.ravel())
-    answer = {"protocol": "gpu", "probe": probe, **found.summary(), "rmse": scores.rmse, "r2": scores.r2}
-    terminal.say(plain_json(answer) if as_json else by_gpu_report(answer), as_is=as_json)
+    answer = {"protocol": "gpu", "probe": probe, **evaluation.summary()}
+    terminal.say(plain_json(answer) if as_json else by_gpu_text(answer), as_is=as_json)
     return 0
+
+
+_METHODS = {"zero": "GPU left out", "probe": "with a probe", "roofline": "roofline", "neusight": "NeuSight"}
+
+
+def by_gpu_text(answer: Line) -> str:
+    """Errors of whole models by GPU and mode, all methods on the same rows, and of single operators."""
+    methods = {title: within(name, _with_deviation) for name, title in _METHODS.items() if name in answer["methods"]}
+    whole = [(name, {"n": by["zero"]["n"], **by}) for name, by in (*answer["by"].items(), ("all", answer["methods"]))]
+    parts = [
+        "models end to end, MAPE % (standard deviation over the probes drawn); NeuSight was trained on these GPUs, ours "
+        "leave each one out",
+        lines("GPU", {"n": number("n"), **methods}, whole),
+        f"left out: {', '.join(f'{count} rows ({reason})' for reason, count in answer['left_out'].items()) or 'nothing'}",
+    ]
+    if answer["operators"]:
+        columns = {
+            "operators": lambda row: str(row["family"]),
+            "n": number("n"),
+            "MAPE %": number("zero_mape"),
+            "median %": number("zero_median"),
+            "with a probe": number("probe_mape"),
+            "standard deviation": number("probe_sd"),
+        }
+        parts.append(lines("GPU", columns, [(row["gpu"], row) for row in answer["operators"]]))
+    return paragraphs(*parts)
+
+
+def _with_deviation(figures: Line) -> str:
+    if not figures["n"]:
+        return "-"
+    return figure(figures["mape"]) + (f" ({figures['sd']:.2g})" if "sd" in figures else "")

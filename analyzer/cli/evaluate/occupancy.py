@@ -12,27 +12,25 @@ import click
 import pandas as pd
 
 from ....regressor import Catalog, Gpu, load_catalog
-from ...backends.occupancy.evaluation.answers import Answers
-from ...backends.occupancy.evaluation.cross_validation import Make, cross_validate, train_and_test
-from ...backends.occupancy.evaluation.learning_curve import FOLDS, CurvePoint, learning_curve
-from ...backends.occupancy.evaluation.splits import PROTOCOLS, Split, missing
+from ...backends.occupancy.evaluation import PROTOCOLS, Answers, Make, cross_validate, figures_by, missing, train_and_test
 from ...backends.occupancy.label_files import Reading, read_all
 from ...backends.occupancy.labelled_samples import LabelledSamples, labelled_samples, of_one_kind
+from ...backends.occupancy.learning_curve import FOLDS, CurvePoint, learning_curve
 from ...backends.occupancy.modelled_launches import ModelledLaunches
 from ...backends.occupancy.models import EPOCHS, MODELS
 from ...backends.occupancy.points import CONFIGURATION, LABELS, TARGETS
 from ...backends.occupancy.predictor import DEFAULT_MODEL, unfitted
 from ...errors import InputError
-from ...plain_json import plain_json
 from .. import progress, terminal
 from ..choices import one_of_many
-from .data_or_split import check_data_or_split
-from .occupancy_report import compared, report
+from ..occupancy_text import TARGETS as TARGETS_TEXT
+from ..occupancy_text import labels_text
+from .command import ALL, PATH, check_rows, each_recipe, rows_options, say_figures
+from .report import Line, lines, number, percent, report, within
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_PATH = click.Path(path_type=Path)
 _CURVE = "learning-curve"
 _LAUNCHES = "modelled-launches"
 """No fit at all: what `predict-model occupancy` answers without --model."""
@@ -40,13 +38,27 @@ _LAUNCHES = "modelled-launches"
 _QUICK = ("mean", "nearest", "boosting", _LAUNCHES)
 """What a recipe is compared with unless `--recipe all` asks for the neural models too."""
 
+_PROTOCOLS = {
+    "model": "each network predicted by a fit on all others",
+    "paper": "section V of the paper: fitted on 80 % of the rows of its seen networks; seen are the rest of their rows, unseen "
+    "networks that were not fitted on",
+    "transformers": "Table V of the paper: fitted on ViT-T alone",
+    "clip": "Table IV of the paper: two CLIP networks seen beside those of section V, a third unseen",
+    _CURVE: "networks predicted by fits on parts of the others",
+}
+
+_GROUPS = {
+    "MRE %": number("mre"),
+    "median %": number("median_ape"),
+    "MSE": number("mse"),
+    "R2": number("r2"),
+    "n": number("n"),
+}
+_COLUMNS = {**_GROUPS, "answered": percent("coverage"), "sd of tests": number("spread")}
+
 
 @click.command("occupancy")
-@click.option(
-    "--data", type=_PATH, multiple=True, metavar="PATH", help="Table of labels, or the folder that holds it (repeatable)."
-)
-@click.option("--train", type=_PATH, multiple=True, metavar="PATH", help="Tables to fit on, with --test (repeatable).")
-@click.option("--test", type=_PATH, multiple=True, metavar="PATH", help="Tables to test on, with --train (repeatable).")
+@rows_options("Tables of labels, or their folders,", "PATH")
 @click.option(
     "--protocol",
     type=click.Choice([*PROTOCOLS, _CURVE]),
@@ -59,7 +71,7 @@ _QUICK = ("mean", "nearest", "boosting", _LAUNCHES)
     metavar="K",
     help=f"Leave networks out in K groups, for slow models. [default: one by one; {FOLDS} for {_CURVE}]",
 )
-@click.option("--recipe", default=DEFAULT_MODEL, show_default=True, **one_of_many([*MODELS, _LAUNCHES, "all"], "Model to fit"))
+@click.option("--recipe", default=DEFAULT_MODEL, show_default=True, **one_of_many([*MODELS, _LAUNCHES, ALL], "Model to fit"))
 @click.option(
     "--target",
     type=click.Choice(TARGETS),
@@ -80,8 +92,8 @@ _QUICK = ("mean", "nearest", "boosting", _LAUNCHES)
 )
 @click.option("--labels", type=click.Choice(LABELS), help="Use only rows with these labels, if a table has several kinds.")
 @click.option("--gpu", metavar="NAME", help="GPU it was measured on, if a table does not name it.")
-@click.option("--gpus", type=_PATH, metavar="FILE", help="TOML file with GPUs of your own.")
-@click.option("--plot", type=_PATH, metavar="FILE", help="Draw measured against predicted, or the learning curve.")
+@click.option("--gpus", type=PATH, metavar="FILE", help="TOML file with GPUs of your own.")
+@click.option("--plot", type=PATH, metavar="FILE", help="Draw measured against predicted, or the learning curve.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def occupancy(
     data: tuple[Path, ...],
@@ -112,7 +124,7 @@ def occupancy(
                  --recipe all
              epochcast evaluate occupancy --train old.csv --test new.csv
     """
-    check_data_or_split(data, train, test, protocol)
+    check_rows(data, train, test, protocol=protocol)
     if folds is not None and protocol not in (None, "model", _CURVE):
         raise InputError(
             f"--folds groups the networks that leave one by one; protocol {protocol} has its own, leave --folds out"
@@ -123,184 +135,186 @@ def occupancy(
     named = None if gpu is None else catalog.resolve(gpu)
     tested = _read(test or data, labels, catalog, named)
     fitted = _read(train, labels, catalog, named) if train else None
-    asked = _Asked(tested, fitted, protocol or "model", folds, target, seed)
-    if recipe == _LAUNCHES and asked.labels == "modelled":
+    protocol = None if fitted is not None else protocol or "model"
+    kind, points = tested.labelled.labels, tested.labelled.points
+    if recipe == _LAUNCHES and kind == "modelled":
         raise InputError(
             f"{_LAUNCHES} made the modelled labels itself, so its error on them tells nothing; name another --recipe"
         )
-    names = [*MODELS, _LAUNCHES] if recipe == "all" else [recipe, *(name for name in _QUICK if name != recipe)]
-    if asked.labels == "modelled" or protocol == _CURVE:
-        names = [name for name in names if name != _LAUNCHES]  # the labels are its own, or there is nothing that it learns
-    splits = asked.splits()
-    told: dict[str, _Told] = {}
-    errors: list[InputError] = []
-    for name in names:
-        try:
-            told[name] = asked.told(name, _make(name, target, epochs, seed), splits)
-        except InputError as error:  # a library is missing, or it asks more of the rows than the one that was asked for
-            if name == recipe:
-                raise
-            errors.append(error)
-            terminal.note(f"{name} is left out: {error}")
-    if not told:
-        raise errors[0]
-    progress.clear()
-    for sentence in asked.notes:
+    if protocol == _CURVE:
+        folds = folds or FOLDS
+    splits = [] if protocol is None else PROTOCOLS["model" if protocol == _CURVE else protocol](points, folds, seed)
+
+    def measure(name: str) -> _Measured:
+        def tell(line: str) -> None:
+            progress.show(f"{name}, {line}")
+
+        make: Make = partial(unfitted, name, {"seed": seed, "epochs": epochs})
+        if name == _LAUNCHES:
+            make = partial(ModelledLaunches, target)
+        if fitted is not None:
+            tell("fitting")
+            return _Measured(train_and_test(fitted.labelled, tested.labelled, target, make))
+        if protocol == _CURVE:
+            curve, answers = learning_curve(tested.labelled, target, make, splits, seed=seed, progress=tell)
+            return _Measured(answers, curve)
+        return _Measured(cross_validate(tested.labelled, target, make, splits, tell))
+
+    every, baselines = [*MODELS, _LAUNCHES], list(_QUICK)
+    if kind == "modelled" or protocol == _CURVE:  # the labels are its own, or there is nothing that it learns
+        every, baselines = ([name for name in names if name != _LAUNCHES] for names in (every, baselines))
+    measured = each_recipe(recipe, every, baselines, measure)
+    for sentence in _notes(tested, fitted):
         terminal.note(sentence)
     if plot is not None:
         from ...figures import save_figure
 
-        save_figure(_figure(told, asked), plot)
-    figures = {name: {"recipe": name, **asked.settings(epochs), **_figures(one, asked)} for name, one in told.items()}
-    if recipe == "all":
-        terminal.say(plain_json(list(figures.values())) if as_json else compared(list(figures.values())), as_is=as_json)
-        return 0
-    answer = figures[recipe] | {"baselines": {name: one for name, one in figures.items() if name != recipe}}
-    terminal.say(plain_json(answer) if as_json else report(answer), as_is=as_json)
+        save_figure(_figure(measured, protocol, kind), plot)
+    common = {
+        "labels": kind,
+        "train_labels": kind if fitted is None else fitted.labelled.labels,
+        "protocol": protocol,
+        "target": target,
+        "settings": {
+            "rows": len(points),
+            "networks": int(points["network"].nunique()),
+            "gpus": sorted(points["gpu"].unique().tolist()),
+            "seed": seed,
+            "epochs": epochs,
+            "folds": folds,
+            "missing": [] if protocol is None else missing(points, protocol),
+            "left_out": dict(tested.reading.left_out),
+            **({} if fitted is None else {"train_rows": len(fitted.labelled.samples)}),
+        },
+    }
+    lacking = tested.labelled.lacking
+    figures = {name: {"recipe": name, **common, **answer.figures(lacking)} for name, answer in measured.items()}
+    say_figures(recipe, figures, as_json, _text)
     return 0
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _Table:
     """A table that was read."""
 
     reading: Reading
     labelled: LabelledSamples
 
 
-def _read(paths: Sequence[Path], labels: str | None, catalog: Catalog, gpu: Gpu | None) -> _Rows:
+def _read(paths: Sequence[Path], labels: str | None, catalog: Catalog, gpu: Gpu | None) -> _Table:
     progress.show("reading")
     reading = read_all(paths, catalog, gpu)
-    return _Rows(reading, labelled_samples(of_one_kind(reading.points, labels), catalog, progress.show))
-
-
-def _make(name: str, target: str, epochs: int, seed: int) -> Make:
-    if name == _LAUNCHES:
-        return lambda: ModelledLaunches(target)
-    return partial(unfitted, name, {"seed": seed, "epochs": epochs})
+    return _Table(reading, labelled_samples(of_one_kind(reading.points, labels), catalog, progress.show))
 
 
 @dataclass(frozen=True)
-class _Told:
+class _Measured:
     """What a recipe says, and how it does with less to learn from, where that was asked for."""
 
     answers: Answers
     curve: Sequence[CurvePoint] = ()
 
-
-@dataclass(frozen=True)
-class _Asked:
-    """What is tested, and what is fitted on: another table, or what the protocol leaves in."""
-
-    test: _Rows
-    train: _Rows | None
-    protocol: str
-    folds: int | None
-    target: str
-    seed: int
-
-    @property
-    def labels(self) -> str:
-        """Of what is tested."""
-        return self.test.labelled.labels
-
-    @property
-    def notes(self) -> list[str]:
-        """What the user should know of the tables."""
-        tables = [self.test, *([] if self.train is None else [self.train])]
-        left_out = {name: reason for one in tables for name, reason in one.labelled.left_out.items()}
-        said = [note for one in tables for note in one.reading.notes]
-        return [*dict.fromkeys(said), *self._known(), *(f"left out: {name}: {reason}" for name, reason in left_out.items())]
-
-    def _known(self) -> list[str]:
-        """How much of the tested table was fitted on: of that the figures tell no error on what is new.
-
-        Other labels of the same rows, such as modelled ones, are no answers to these.
-        """
-        if self.train is None or self.train.labelled.labels != self.labels:
-            return []
-        tested, fitted = self.test.labelled.points, self.train.labelled.points
-        own = [*CONFIGURATION, "gpu"]
-        rows = int(pd.MultiIndex.from_frame(tested[own]).isin(pd.MultiIndex.from_frame(fitted[own])).sum())
-        others = int(tested["network"].isin(set(fitted["network"])).sum()) - rows
-        said = [
-            (rows, "are in --train too: no test"),
-            (others, "are of networks that are in --train with other sizes: no test of new networks"),
-        ]
-        return [f"{count} of the {len(tested)} rows of --test {what}" for count, what in said if count]
-
-    def splits(self) -> list[Split]:
-        """The fits of the protocol; none with a table to fit on."""
-        if self.train is not None:
-            return []
-        points = self.test.labelled.points
-        if self.protocol == _CURVE:
-            return PROTOCOLS["model"](points, self.folds or FOLDS, self.seed)
-        return PROTOCOLS[self.protocol](points, self.folds, self.seed)
-
-    def told(self, recipe: str, make: Make, splits: Sequence[Split]) -> _Told:
-        """What a recipe says of all tested rows."""
-        data = self.test.labelled
-
-        def tell(line: str) -> None:
-            progress.show(f"{recipe}, {line}")
-
-        if self.train is not None:
-            tell("fitting")
-            return _Told(train_and_test(self.train.labelled, data, self.target, make))
-        if self.protocol == _CURVE:
-            curve, answers = learning_curve(data, self.target, make, splits, seed=self.seed, progress=tell)
-            return _Told(answers, curve)
-        return _Told(cross_validate(data, self.target, make, splits, tell))
-
-    def settings(self, epochs: int) -> dict[str, Any]:
-        """How it was asked."""
-        data = self.test.labelled
-        return {
-            "labels": data.labels,
-            "train_labels": data.labels if self.train is None else self.train.labelled.labels,
-            "protocol": None if self.train is not None else self.protocol,
-            "target": self.target,
-            "settings": {
-                "rows": len(data.samples),
-                "networks": int(data.points["network"].nunique()),
-                "gpus": sorted(data.points["gpu"].unique().tolist()),
-                "seed": self.seed,
-                "epochs": epochs,
-                "folds": self.folds or (FOLDS if self.protocol == _CURVE else None),
-                "missing": [] if self.train is not None else missing(data.points, self.protocol),
-                "left_out": dict(self.test.reading.left_out),
-                **({} if self.train is None else {"train_rows": len(self.train.labelled.samples)}),
-            },
-        }
+    def figures(self, lacking: int) -> dict[str, Any]:
+        """The contract's keys, and the learning curve."""
+        curve = {"curve": [asdict(point) for point in self.curve]} if self.curve else {}
+        return {**self.answers.to_json(figures_by(self.answers), lacking), **curve}
 
 
-def _figures(told: _Told, asked: _Asked) -> dict[str, Any]:
-    """The contract's keys, and figures of each test and by what the rows differ in."""
-    answers = told.answers
-    scores = asdict(answers.figures)
-    by = {"test": answers.by_test(), **answers.by()}
-    return {
-        **scores,
-        "coverage": scores["n"] / (len(answers.points) + asked.test.labelled.lacking),
-        "spread": answers.spread,
-        "unanswered": answers.reason,
-        "by": {key: {name: asdict(figures) for name, figures in groups.items()} for key, groups in by.items()},
-        **({"curve": [asdict(point) for point in told.curve]} if told.curve else {}),
-    }
+def _notes(tested: _Table, fitted: _Table | None) -> list[str]:
+    """What the user should know of the tables."""
+    tables = [tested, *([] if fitted is None else [fitted])]
+    left_out = {name: reason for table in tables for name, reason in table.labelled.left_out.items()}
+    said = [note for table in tables for note in table.reading.notes]
+    known = [] if fitted is None else _known(tested.labelled, fitted.labelled)
+    return [*dict.fromkeys(said), *known, *(f"left out: {name}: {reason}" for name, reason in left_out.items())]
 
 
-def _figure(told: Mapping[str, _Told], asked: _Asked) -> Figure:
-    if asked.protocol == _CURVE and asked.train is None:
+def _known(tested: LabelledSamples, fitted: LabelledSamples) -> list[str]:
+    """How much of the tested table was fitted on: of that the figures tell no error on what is new.
+
+    Other labels of the same rows, such as modelled ones, are no answers to these.
+    """
+    if fitted.labels != tested.labels:
+        return []
+    own = [*CONFIGURATION, "gpu"]
+    rows = int(pd.MultiIndex.from_frame(tested.points[own]).isin(pd.MultiIndex.from_frame(fitted.points[own])).sum())
+    others = int(tested.points["network"].isin(set(fitted.points["network"])).sum()) - rows
+    said = [
+        (rows, "are in --train too: no test"),
+        (others, "are of networks that are in --train with other sizes: no test of new networks"),
+    ]
+    return [f"{count} of the {len(tested.points)} rows of --test {what}" for count, what in said if count]
+
+
+def _figure(measured: Mapping[str, _Measured], protocol: str | None, labels: str) -> Figure:
+    if protocol == _CURVE:
         from ...figures.learning_curve import learning_curve_figure
 
-        return learning_curve_figure({name: list(one.curve) for name, one in told.items()})
+        return learning_curve_figure({name: list(answer.curve) for name, answer in measured.items()})
     from ...figures.ratio_scatter import RatioPanel, ratio_scatter_figure
 
     return ratio_scatter_figure(
         [
-            RatioPanel(name, one.answers.measured, one.answers.predicted, one.answers.points["family"].to_numpy(dtype=str))
-            for name, one in told.items()
+            RatioPanel(name, rows.measured, rows.predicted, rows.points["family"].to_numpy(dtype=str))
+            for name, rows in ((name, answer.answers) for name, answer in measured.items())
         ],
-        "modelled" if asked.labels == "modelled" else "measured",
+        "modelled" if labels == "modelled" else "measured",
     )
+
+
+def _text(answers: Sequence[Line], detailed: bool) -> str:
+    """Where the labels come from is said first; the last column of the first table is of the tests' MRE."""
+    first = answers[0]
+    beside = []
+    if first["protocol"] in ("paper", "transformers", "clip"):
+        beside.append(_tests(answers))
+    if "curve" in first:
+        beside.append(_curves(answers))
+    by = dict(first["by"]) if detailed else {}
+    if detailed and list(by["test"]) == list(by["network"]):
+        del by["test"]
+    heading = f"{labels_text(first['labels'])}\n{_heading(first)}"
+    return report(heading, answers, _COLUMNS, by, _GROUPS, beside=beside)
+
+
+def _heading(answer: Line) -> str:
+    settings, protocol = answer["settings"], answer["protocol"]
+    size = f"{settings['rows']} rows of {settings['networks']} networks on {', '.join(settings['gpus'])}"
+    if protocol is None:
+        heading = f"{size}, fitted on {settings['train_rows']} other rows"
+        if answer["train_labels"] != answer["labels"]:
+            heading += f" with labels {answer['train_labels']}"
+    else:
+        groups = f", in {settings['folds']} groups" if settings["folds"] else ""
+        heading = f"{protocol}: {size}, {_PROTOCOLS[protocol]}{groups}"
+    heading += f"; {TARGETS_TEXT[answer['target']]}"
+    if settings["missing"]:
+        heading += f"\nof the protocol's networks these are not in the table: {', '.join(settings['missing'])}"
+    if settings["left_out"]:
+        heading += "\nrows left out: " + ", ".join(f"{count} {reason}" for reason, count in settings["left_out"].items())
+    return heading
+
+
+def _tests(answers: Sequence[Line]) -> str:
+    """MRE and rows of each test, a column per recipe."""
+    tests = {line["recipe"]: line["by"]["test"] for line in answers}
+    columns = {name: within(name, number("mre")) for name in tests}
+    rows = [
+        (test, {"n": figures["n"], **{name: by.get(test) for name, by in tests.items()}})
+        for test, figures in answers[0]["by"]["test"].items()
+    ]
+    return lines("MRE %", {"n": number("n"), **columns}, rows)
+
+
+def _curves(answers: Sequence[Line]) -> str:
+    """MRE by what was fitted on, a column per recipe, with the spread of draws."""
+    curves = {line["recipe"]: {(point["by"], point["size"]): point for point in line["curve"]} for line in answers}
+    sizes = sorted({key for points in curves.values() for key in points})
+    rows = [(f"{size} {by}", {name: points.get((by, size)) for name, points in curves.items()}) for by, size in sizes]
+    return lines("MRE %, fitted on", {name: within(name, _point) for name in curves}, rows)
+
+
+def _point(point: Line) -> str:
+    if not point:
+        return "-"
+    return f"{point['mre']:.1f}" + (f" ± {point['spread']:.1f}" if point["draws"] > 1 else "")

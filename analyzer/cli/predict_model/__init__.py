@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ..lazy_group import LazyGroup
+from ..group import LazyGroup
 
 _COMMANDS = {
     "convmeter": "Predict inference and training of a convolutional network, and how it scales.",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
 
 from ....regressor import load_catalog
+from ...backends.convmeter.answer import main_rates
 from ...backends.convmeter.predictor import Predictor
 from ...backends.convmeter.question import Question, answer_json
 from ...errors import InputError
@@ -16,6 +19,12 @@ from ...plain_json import plain_json
 from .. import terminal
 from ..convmeter_text import blocks_text, prediction_text
 from ..quantities import Count
+from ..shared_options import gpus_option, json_option, prices_option
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from ...figures.scaling import ScalingCurve
 
 _FILE = click.Path(path_type=Path)
 _COUNT = Count(10**12)
@@ -55,10 +64,10 @@ _COUNT = Count(10**12)
 @click.option("--dataset-size", type=_COUNT, metavar="N", help="Images in an epoch; adds its time and cost.")
 @click.option("--epochs", type=_COUNT, metavar="N", help="Epochs in the whole job; adds its time and cost.")
 @click.option("--gpu", metavar="NAME", help="GPU the device is, for memory and cost. [default: by the device's name]")
-@click.option("--gpus", type=_FILE, metavar="FILE", help="TOML file with GPUs of your own.")
-@click.option("--prices", type=_FILE, metavar="FILE", help="Your own price table (CSV) instead of the built-in one.")
+@gpus_option
+@prices_option
 @click.option("--plot", type=_FILE, metavar="FILE", help="Draw throughput by number of devices or by batch (PNG, SVG, PDF).")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@json_option
 def convmeter(
     network: str,
     model: Path,
@@ -119,12 +128,42 @@ def convmeter(
     answer = answer_json(question, Predictor.load(model), catalog, instances)
     if plot is not None:
         from ...figures import save_figure
-        from .convmeter_plot import throughput_figure
 
-        save_figure(throughput_figure(answer), plot)
+        save_figure(_throughput_figure(answer), plot)
     if as_json:
         click.echo(plain_json(answer))
     else:
         terminal.say(blocks_text(answer) if question.of_blocks else prediction_text(answer))
         terminal.notes(answer["notes"])
     return 0
+
+
+def _throughput_figure(answer: Mapping[str, Any]) -> Figure:
+    """Throughput by devices, a panel per batch; by batch where there is one number of devices."""
+    from ...figures.scaling import scaling_figure
+
+    name, predictions = answer["network"], answer["predictions"]
+    if not answer["scaling"]:
+        return scaling_figure([_curve(name, predictions, "batch", None)], "images per device and step")
+    each = len(predictions) // len(answer["scaling"])
+    curves = []
+    for number, scaling in enumerate(answer["scaling"]):
+        group = predictions[number * each : (number + 1) * each]
+        title = name if scaling["batch"] is None else f"{name}, batch {scaling['batch']}"
+        curves.append(_curve(title, group, "devices", scaling["turning_point"]))
+    return scaling_figure(curves, "devices")
+
+
+def _curve(title: str, predictions: Sequence[Mapping[str, Any]], by: str, turning_point: int | None) -> ScalingCurve:
+    from ...figures.scaling import ScalingCurve
+
+    rates = main_rates(predictions)
+    return ScalingCurve(
+        title,
+        np.array([one[by] for one in predictions], dtype=float),
+        predicted=np.array([rate["value"] for rate in rates]),
+        low=np.array([rate["low"] for rate in rates]),
+        high=np.array([rate["high"] for rate in rates]),
+        turning_point=turning_point,
+        beyond=np.array([one["memory"] is not None and one["memory"]["fits"] is False for one in predictions]),
+    )

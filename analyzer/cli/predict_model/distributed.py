@@ -15,6 +15,7 @@ from ...errors import InputError
 from ...instances import Instance, load_instances
 from .. import terminal
 from ..distributed_text import prediction_text
+from ..shared_options import json_option, prices_option
 from .distributed_comparison import compare
 from .distributed_options import asked, distributed_options, one_of
 from .distributed_search import search_all
@@ -24,7 +25,7 @@ _FILE = click.Path(path_type=Path)
 
 @click.command()
 @distributed_options
-@click.option("--prices", type=_FILE, metavar="FILE", help="Your own price table (CSV) instead of the built-in one.")
+@prices_option
 @click.option(
     "--iterations", type=click.IntRange(min=1), metavar="N", help="Iterations in the whole training; adds its time and cost."
 )
@@ -67,7 +68,7 @@ _FILE = click.Path(path_type=Path)
     help="Data, tensor and pipeline degrees for --compare. [default: all of --gpus-total]",
 )
 @click.option("--plot", type=_FILE, metavar="FILE", help="Draw the comparison of --compare (PNG, SVG, PDF).")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@json_option
 def distributed(
     prices: Path | None,
     iterations: int | None,

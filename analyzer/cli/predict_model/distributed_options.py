@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from ....regressor import Catalog, Gpu, load_catalog
-from ...backends.distributed.coefficients import Coefficients
 from ...backends.distributed.communication import link_named, load_links
+from ...backends.distributed.fitted_model import FittedModel
 from ...backends.distributed.job import Attention, Recomputation, ScheduleName
 from ...backends.distributed.precision import PRECISIONS, Precision
 from ...backends.distributed.predictor import Predictor, TimesOf
@@ -19,9 +19,11 @@ from ...backends.distributed.question import Question, learned_times, require_to
 from ...backends.distributed.recipes import RECIPES
 from ...errors import InputError
 from .. import progress
+from ..shared_options import gpus_option
 
 if TYPE_CHECKING:
     from ...backends.distributed.operator_time import OperatorTimes
+    from ...backends.distributed.operator_time.learned import OperatorModel
 
 _FILE = click.Path(path_type=Path)
 _COUNT = click.IntRange(min=1)
@@ -89,7 +91,7 @@ _CLUSTER = (
         metavar="NAME",
         help="GPU to predict for (repeatable with --search).",
     ),
-    click.option("--gpus", type=_FILE, metavar="FILE", help="TOML file with GPUs of your own."),
+    gpus_option,
     click.option("--gpus-per-node", type=_COUNT, metavar="N", help="Number of GPUs in a host. [default: 8, or all if fewer]"),
     click.option("--intra", metavar="LINK", help="Link within a host, e.g. 'PCIe 4 x16'. [default: the GPU's own]"),
     click.option("--inter", metavar="LINK", help="Link between hosts, e.g. '4x InfiniBand HDR'. [default: usual for the GPU]"),
@@ -139,7 +141,7 @@ def asked(options: Mapping[str, Any]) -> Question:
     catalog = load_catalog(options["gpus"])
     gpus = tuple(catalog.resolve(name) for name in options["gpu_names"])
     calibration = options["calibration"]
-    coefficients = Coefficients.load(calibration) if calibration else Coefficients.shipped()
+    fitted = FittedModel.load(calibration) if calibration else FittedModel.load()
     operators, corpus = options["operators"], options["corpus"]
     if (operators == "table") != (corpus is not None):
         raise InputError("--corpus PATH is what --operators table looks operators up in; give both or neither")
@@ -151,8 +153,8 @@ def asked(options: Mapping[str, Any]) -> Question:
     predictor = Predictor(
         ModelGraphs.of(options["model"], plan=_plan(options["tensor_plan"])),
         options["recipe"],
-        coefficients,
-        _times_of(operators, corpus, calibration, catalog),
+        fitted.coefficients,
+        _times_of(operators, corpus, fitted.operators, catalog),
         options["gpus_per_node"],
         intra,
         inter,
@@ -160,11 +162,10 @@ def asked(options: Mapping[str, Any]) -> Question:
     return Question(predictor, catalog, gpus, {**options, "layers_per_stage": _layers(options["layers_per_stage"])})
 
 
-def _times_of(source: str, corpus: Path | None, calibration: Path | None, catalog: Catalog) -> TimesOf | None:
+def _times_of(source: str, corpus: Path | None, learned: OperatorModel | None, catalog: Catalog) -> TimesOf | None:
     """Where operator times come from; None: the calibrated roofline."""
     if source == "learned":
-        own = calibration is not None and (calibration / "operators.json").is_file()
-        return learned_times(calibration if own else None)
+        return learned_times(learned)
     if corpus is not None:
         from ...backends.distributed.operator_time.corpus import read_corpus
         from ...backends.distributed.operator_time.table import Table

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
 
 from ....regressor import load_catalog
 from ...backends.occupancy.configuration import Configuration
@@ -16,6 +19,10 @@ from ...plain_json import plain_json
 from .. import progress, terminal
 from ..occupancy_text import prediction_text
 from ..quantities import Count
+from ..shared_options import gpus_option
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _FILE = click.Path(path_type=Path)
 _COUNT = Count(LARGEST_BATCH)
@@ -53,7 +60,7 @@ _COUNT = Count(LARGEST_BATCH)
     is_flag=True,
     help="Try all powers of two that fit in memory, and name the smallest batch that fills the GPU.",
 )
-@click.option("--gpus", type=_FILE, metavar="FILE", help="TOML file with GPUs of your own.")
+@gpus_option
 @click.option("--plot", type=_FILE, metavar="FILE", help="Draw occupancy and NVML utilisation by batch (PNG, SVG, PDF).")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON; ratios are 0 to 1.")
 def occupancy(
@@ -99,12 +106,33 @@ def occupancy(
     progress.clear()
     if plot is not None:
         from ...figures import save_figure
-        from .occupancy_plot import batches_figure
 
-        save_figure(batches_figure(answered), plot)
+        save_figure(_batches_figure(answered), plot)
     if as_json:
         click.echo(plain_json(answered))
     else:
         terminal.say(prediction_text(answered))
         terminal.notes(answered["notes"])
     return 0
+
+
+def _batches_figure(answer: Mapping[str, Any]) -> Figure:
+    """A panel per GPU; NVML utilisation is that of the modelled launches."""
+    from ...figures.occupancy_by_batch import BatchCurve, occupancy_by_batch_figure
+
+    best = {one["gpu"]: one["smallest"] for one in answer["batches"]}
+    curves = []
+    for gpu in dict.fromkeys(one["gpu"] for one in answer["predictions"]):
+        own = [one for one in answer["predictions"] if one["gpu"] == gpu]
+        curves.append(
+            BatchCurve(
+                f"{answer['network']} on {gpu}, {answer['precision']}",
+                np.array([one["batch"] for one in own], dtype=float),
+                np.array([one["occupancy"] for one in own], dtype=float),
+                np.array([one["low"] for one in own], dtype=float),
+                np.array([one["high"] for one in own], dtype=float),
+                np.array([one["modelled"]["nvml_utilisation"] for one in own], dtype=float),
+                best.get(gpu),
+            )
+        )
+    return occupancy_by_batch_figure(curves, "modelled" if answer["model"] is None else "predicted", "modelled")

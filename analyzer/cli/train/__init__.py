@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ..lazy_group import LazyGroup
+from ..group import LazyGroup
 
 _COMMANDS = {
     "convmeter": "Fit ConvMeter's performance model to measured networks.",

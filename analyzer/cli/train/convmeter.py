@@ -19,6 +19,7 @@ from ...errors import InputError
 from ...plain_json import plain_json
 from .. import progress, terminal
 from ..convmeter_text import rests_on
+from ..shared_options import json_option, model_out_option
 
 _PATH = click.Path(path_type=Path)
 
@@ -39,8 +40,8 @@ FEWEST_OF_ONE = 6
 @click.option(
     "--form", type=click.Choice(list(FORMS)), default="default", show_default=True, help="Form of the performance model."
 )
-@click.option("--out", type=_PATH, required=True, metavar="DIR", help="Folder to write the model to.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@model_out_option
+@json_option
 def convmeter(
     data: tuple[Path, ...],
     features: Path | None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,15 @@ import click
 import numpy as np
 
 from ....regressor import load_catalog
+from ....regressor.model_folder import require_place
 from ....regressor.scoring import score
 from ...backends.distributed.coefficients import Coefficients
+from ...backends.distributed.fitted_model import DistributedManifest, FittedModel
 from ...backends.distributed.question import require_torch
 from ...backends.distributed.runs import read_runs
 from ...errors import InputError
 from .. import progress, terminal
+from ..shared_options import gpus_option, json_option, model_out_option
 from ..tables import table
 
 _PATH = click.Path(path_type=Path)
@@ -26,9 +30,9 @@ _PATH = click.Path(path_type=Path)
 @click.command()
 @click.option("--data", type=_PATH, multiple=True, metavar="CSV", help="Measured runs on several GPUs (repeatable).")
 @click.option("--operators", type=_PATH, metavar="PATH", help="Operators from `benchmark operators`, a CSV file or a folder.")
-@click.option("--gpus", type=_PATH, metavar="FILE", help="TOML file with GPUs of your own.")
-@click.option("--out", type=_PATH, required=True, metavar="DIR", help="Folder to write the model to.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@gpus_option
+@model_out_option
+@json_option
 def distributed(data: tuple[Path, ...], operators: Path | None, gpus: Path | None, out: Path, as_json: bool) -> int:
     """Fit the white-box model of distributed training to measured runs, measured operators, or both.
 
@@ -43,50 +47,53 @@ def distributed(data: tuple[Path, ...], operators: Path | None, gpus: Path | Non
     began = time.monotonic()
     if not data and operators is None:
         raise InputError("there is nothing to fit on; give measured runs with --data CSV, or operators with --operators PATH")
+    require_place(out, DistributedManifest)
     answer: dict[str, Any] = {"rows": 0, "gpus": []}
+    fitted = FittedModel(FittedModel.load().coefficients)
     if data:
-        answer |= fit_runs(data, None, out)
-    else:
-        Coefficients.shipped().save(out)
+        fitted, told = fit_runs(data, None)
+        answer |= told
     if operators is not None:
-        answer |= {"operators": _fit_operators(operators, gpus, out)}
+        fitted, told = _with_operators(fitted, operators, gpus)
+        answer |= {"operators": told}
+    fitted.save(out)
     answer["seconds"] = round(time.monotonic() - began, 1)
     terminal.say(json.dumps(answer) if as_json else _text(answer, out), as_is=as_json)
     return 0
 
 
-def fit_runs(data: tuple[Path, ...], belief: Coefficients | None, out: Path) -> dict[str, Any]:
-    """Fit the coefficients on runs, held by ``belief``, and save them; rows, GPUs and the error on these very rows."""
+def fit_runs(data: tuple[Path, ...], belief: Coefficients | None) -> tuple[FittedModel, dict[str, Any]]:
+    """Fit the coefficients on runs, held by ``belief``; and rows, GPUs and the error on these very rows."""
     runs = [run for path in data for run in read_runs(path)]
     require_torch()
-    from ...backends.distributed.evaluation.by_runs import RunEvaluator
+    from ...backends.distributed.evaluation import RunEvaluator
 
     evaluator = RunEvaluator(progress.show)
     coefficients = evaluator.fit(runs, belief)
     progress.clear()
-    coefficients.save(out)
     scores = score(np.array([run.seconds for run in runs]), evaluator.predict(runs, coefficients))
-    return {
+    gpus = sorted({run.gpu for run in runs})
+    told = {
         "rows": len(runs),
-        "gpus": sorted({run.gpu for run in runs}),
+        "gpus": gpus,
         "coefficients": vars(coefficients),
         "in_sample_mape": scores.mape,
         "in_sample_median_ape": scores.median_ape,
     }
+    return FittedModel(coefficients, runs=len(runs), gpus=tuple(gpus)), told
 
 
-def _fit_operators(path: Path, gpus: Path | None, out: Path) -> dict[str, Any]:
-    """Fit the operator model on a corpus and save it."""
+def _with_operators(fitted: FittedModel, path: Path, gpus: Path | None) -> tuple[FittedModel, dict[str, Any]]:
+    """The model with operator times fitted on a corpus; and rows and GPUs."""
     from ...backends.distributed.operator_time.corpus import read_corpus
     from ...backends.distributed.operator_time.fitting import fit_operators
-    from ...backends.distributed.operator_time.model_file import save_model
 
     catalog = load_catalog(gpus)
     corpus = read_corpus(path, catalog)
     progress.show(f"fitting {len(corpus)} operators")
-    save_model(fit_operators(corpus, catalog), out)
+    operators = fit_operators(corpus, catalog)
     progress.clear()
-    return {"rows": len(corpus), "gpus": sorted(corpus["gpu"].unique())}
+    return replace(fitted, operators=operators), {"rows": len(corpus), "gpus": sorted(corpus["gpu"].unique())}
 
 
 def _text(answer: Mapping[str, Any], out: Path) -> str:

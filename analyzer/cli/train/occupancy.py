@@ -10,17 +10,18 @@ from typing import Any
 import click
 
 from ....regressor import load_catalog
+from ....regressor.model_folder import require_place
 from ...backends.occupancy.answer import fitted_json
 from ...backends.occupancy.label_files import read_all
 from ...backends.occupancy.labelled_samples import labelled_samples, of_one_kind
 from ...backends.occupancy.models import EPOCHS, MODELS
 from ...backends.occupancy.points import LABELS, TARGETS
-from ...backends.occupancy.predictor import DEFAULT_MODEL, FOLDS, Predictor
-from ...backends.occupancy.predictor_files import make_folder
+from ...backends.occupancy.predictor import DEFAULT_MODEL, FOLDS, OccupancyManifest, Predictor
 from ...plain_json import plain_json
 from .. import progress, terminal
 from ..choices import one_of_many
 from ..occupancy_text import fitted_text, labels_text
+from ..shared_options import gpus_option, json_option, model_out_option
 
 _PATH = click.Path(path_type=Path)
 
@@ -63,9 +64,9 @@ _PATH = click.Path(path_type=Path)
 )
 @click.option("--labels", type=click.Choice(LABELS), help="Use only rows with these labels, if a table has several kinds.")
 @click.option("--gpu", metavar="NAME", help="GPU it was measured on, if the table does not name it.")
-@click.option("--gpus", type=_PATH, metavar="FILE", help="TOML file with GPUs of your own.")
-@click.option("--out", type=_PATH, required=True, metavar="DIR", help="Folder to write the model to.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@gpus_option
+@model_out_option
+@json_option
 def occupancy(
     data: tuple[Path, ...],
     model: str,
@@ -94,7 +95,7 @@ def occupancy(
     progress.show("reading")
     reading = read_all(data, catalog, None if gpu is None else catalog.resolve(gpu))
     labelled = labelled_samples(of_one_kind(reading.points, labels), catalog, progress.show)
-    make_folder(out)  # before a fit that may take an hour
+    require_place(out, OccupancyManifest)  # before a fit that may take an hour
     predictor = Predictor.fit(labelled, model, target, {"seed": seed, "epochs": epochs}, folds, progress.show)
     progress.clear()
     for sentence in (*reading.notes, *(f"left out: {name}: {reason}" for name, reason in labelled.left_out.items())):

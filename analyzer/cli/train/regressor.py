@@ -14,8 +14,9 @@ from ....regressor import PaperPredictor, Predictor, load_catalog
 from ....regressor.precision import Precision
 from ...corpus.training_data import load_training_data
 from .. import progress, terminal
-from ..precision import precision_option
+from ..job_options import precision_option
 from ..recipe import Recipe, recipe_option
+from ..shared_options import gpus_option, json_option, model_out_option
 
 _NEW = {"P2": "on a new workload", "P3": "on a new model", "P4": "on a new GPU"}
 
@@ -29,11 +30,11 @@ _NEW = {"P2": "on a new workload", "P3": "on a new model", "P4": "on a new GPU"}
     metavar="PATH",
     help="Corpus (repeatable): a campaign's folder, CSV, a folder of profiles, or of traces with label files.",
 )
-@click.option("--gpus", type=click.Path(path_type=Path), metavar="FILE", help="TOML file with GPUs of your own.")
+@gpus_option
 @precision_option("jobs in the data that do not name their own")
 @recipe_option
-@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Folder to write the model to.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@model_out_option
+@json_option
 def regressor(
     data: tuple[Path, ...], gpus: Path | None, precision: Precision | None, recipe: Recipe, out: Path, as_json: bool
 ) -> int:

@@ -8,7 +8,7 @@ import pytest
 
 from epochcast.agent.catalog import catalog
 from epochcast.agent.errors import InputError
-from epochcast.agent.sources.dcgm_table import SCALE
+from epochcast.agent.sources.dcgm_values import SCALE
 from epochcast.agent.sources.mig import mig_uuids
 
 MIB = 2**20

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from epochcast.agent import auth
+from epochcast.agent import server
 from epochcast.agent.config import Config, Web
 from epochcast.agent.errors import InputError
 from epochcast.agent.server import listen
@@ -68,7 +68,7 @@ def test_another_application_is_behind_the_same_password(serve: Any, users: Path
 
 
 def test_a_password_is_checked_once_right_or_wrong(users: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    known = auth.Users(auth.read_users(users))
+    known = server.Users(server.read_users(users))
     checks = []
     check = known._check
     monkeypatch.setattr(known, "_check", lambda *both: checks.append(both) or check(*both))
@@ -76,7 +76,7 @@ def test_a_password_is_checked_once_right_or_wrong(users: Path, monkeypatch: pyt
     assert [known.admit("ada", b"wrong") for _ in range(5)] == [False] * 5
     assert [known.admit("eve", b"secret") for _ in range(5)] == [False] * 5
     assert len(checks) == 3
-    for number in range(2 * auth.REMEMBERED_REFUSALS):
+    for number in range(2 * server.REMEMBERED_REFUSALS):
         known._refused[str(number).encode()] = None
     known.admit("ada", b"guess")
     assert known.admit("ada", b"secret")  # nor do guesses make it forget
@@ -84,8 +84,8 @@ def test_a_password_is_checked_once_right_or_wrong(users: Path, monkeypatch: pyt
 
 
 def test_guesses_that_wait_too_long_are_put_off(users: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(auth, "LONGEST_WAIT_S", 0.01)
-    known = auth.Users(auth.read_users(users))
+    monkeypatch.setattr(server, "LONGEST_WAIT_S", 0.01)
+    known = server.Users(server.read_users(users))
     assert known.admit("ada", b"secret")
     with known._checking:  # another check is going on
         assert known.admit("ada", b"guess") is None
@@ -97,7 +97,7 @@ def test_a_long_password_is_cut_where_htpasswd_cuts_it(users: Path) -> None:
 
     long = "p" * 100
     users.write_text(f"ada:{bcrypt.hashpw(long[:72].encode(), bcrypt.gensalt(4)).decode()}\n")
-    assert auth.Users(auth.read_users(users)).admit("ada", long.encode())
+    assert server.Users(server.read_users(users)).admit("ada", long.encode())
 
 
 def test_users_that_change_are_read_anew_and_a_broken_file_locks_nobody_out(
@@ -133,7 +133,7 @@ def test_a_wrong_users_file_is_one_sentence_that_tells_nothing_of_it(tmp_path: P
     path = tmp_path / "users"
     path.write_bytes(content.encode(errors="surrogateescape"))
     with pytest.raises(InputError, match=sentence) as caught:
-        auth.read_users(path)
+        server.read_users(path)
     assert str(path) in str(caught.value)
     assert "ada" not in str(caught.value).replace(str(path), "")
     assert "aaa" not in str(caught.value)
@@ -146,6 +146,6 @@ def test_no_users_file_and_no_bcrypt_are_one_sentence(users: Path, monkeypatch: 
     def missing(_: str) -> None:
         raise ImportError
 
-    monkeypatch.setattr(auth, "import_module", missing)
+    monkeypatch.setattr(server, "import_module", missing)
     with pytest.raises(InputError, match=r"web.users needs the package bcrypt; .*'\.\[agent-auth\]\'"):
         listen(Config(port=0, web=Web(users=users)), hello)

@@ -7,10 +7,11 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra torch)")
 
+from benchmarks.regressor.paleo_layers import layers_of  # noqa: E402
+
 from epochcast.analyzer.backends.networks import build  # noqa: E402
-from epochcast.analyzer.backends.paleo.layer import Layer  # noqa: E402
-from epochcast.analyzer.backends.paleo.layers import layers_of  # noqa: E402
-from epochcast.analyzer.backends.paleo.step_time import (  # noqa: E402
+from epochcast.analyzer.backends.paleo import (  # noqa: E402
+    Layer,
     fit_percent_of_peak,
     predict_forward_seconds,
     predict_step_seconds,

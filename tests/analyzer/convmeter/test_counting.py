@@ -12,8 +12,8 @@ from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 from epochcast.analyzer.backends.convmeter.counting import count, count_blocks  # noqa: E402
-from epochcast.analyzer.backends.convmeter.find_network import find_network  # noqa: E402
 from epochcast.analyzer.backends.convmeter.metrics import COLUMNS, KINDS  # noqa: E402
+from epochcast.analyzer.backends.networks.find_network import find_network  # noqa: E402
 from epochcast.analyzer.errors import InputError  # noqa: E402
 
 

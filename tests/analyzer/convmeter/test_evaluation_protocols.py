@@ -8,9 +8,16 @@ import pandas as pd
 import pytest
 
 from epochcast.analyzer.backends.convmeter.adapters import read_any
-from epochcast.analyzer.backends.convmeter.evaluation.answers import Answers, figures
-from epochcast.analyzer.backends.convmeter.evaluation.cross_validation import cross_validate, measured_phases, train_and_test
-from epochcast.analyzer.backends.convmeter.evaluation.protocols import PROTOCOLS, folds_of
+from epochcast.analyzer.backends.convmeter.evaluation import (
+    PROTOCOLS,
+    Answers,
+    cell_names,
+    cross_validate,
+    figures,
+    folds_of,
+    measured_phases,
+    train_and_test,
+)
 from epochcast.analyzer.backends.convmeter.metrics import COLUMNS
 from epochcast.analyzer.backends.convmeter.points import KEYS, TIMES
 from epochcast.analyzer.backends.convmeter.predictor import fit_predict
@@ -56,7 +63,7 @@ def test_what_leaves_together_is_in_no_fit_that_predicts_it(protocol: str) -> No
             assert not set(train[column]) & set(test[column])
         tested += len(test)
     assert tested == len(table) == answers.figures.n
-    assert len(set(answers.folds)) == {"family": 4, "architecture": 12, "model": 24}[protocol]
+    assert len(set(answers.tests)) == {"family": 4, "architecture": 12, "model": 24}[protocol]
 
 
 def test_architectures_join_by_name_and_by_weights_and_layers() -> None:
@@ -127,9 +134,9 @@ def test_figures_are_those_computed_by_hand() -> None:
 def test_groups_and_the_spread_of_folds() -> None:
     table = points(2).assign(device=["a", "a", "b", "b"])
     measured = np.ones(4)
-    answers = Answers(table, measured, np.array([1.1, 1.1, 1.3, 1.5]), np.array(["x", "x", "y", "y"]))
+    answers = Answers(table, measured, np.array([1.1, 1.1, 1.3, 1.5]), np.array(["x", "x", "y", "y"]), figures)
     assert {name: one.mape for name, one in answers.by("batch").items()} == pytest.approx({"1": 20, "8": 30})
-    assert list(answers.by_cell()) == ["a fp32", "b fp32"]
+    assert list(answers.by(cell_names(table))) == ["a fp32", "b fp32"]
     assert answers.spread == pytest.approx(np.std([10, 40], ddof=1))
     assert answers.only(np.array([True, False, True, False])).figures.mape == pytest.approx(20)
 

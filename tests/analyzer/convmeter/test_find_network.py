@@ -11,10 +11,10 @@ torch = pytest.importorskip("torch", reason="torch is not installed (extra torch
 
 from torch import nn  # noqa: E402
 
-from epochcast.analyzer.backends.convmeter import torchvision_import  # noqa: E402
-from epochcast.analyzer.backends.convmeter.counting import count  # noqa: E402
-from epochcast.analyzer.backends.convmeter.find_network import block_path, find_network  # noqa: E402
+from epochcast.analyzer.backends.convmeter.counting import block_path, count  # noqa: E402
 from epochcast.analyzer.backends.convmeter.network_metrics import metrics_of  # noqa: E402
+from epochcast.analyzer.backends.networks import find_network as finding  # noqa: E402
+from epochcast.analyzer.backends.networks.find_network import find_network  # noqa: E402
 from epochcast.analyzer.errors import InputError  # noqa: E402
 
 needs_convnets = pytest.mark.skipif(
@@ -161,18 +161,18 @@ def test_operators_that_torchvision_lacks_are_declared_one_after_the_other(monke
                 raise RuntimeError(f"operator torchvision::{operator} does not exist")
         return loaded
 
-    monkeypatch.setattr(torchvision_import, "import_module", load)
-    monkeypatch.setattr(torchvision_import, "sys", SimpleNamespace(modules={}))
-    assert torchvision_import.import_torchvision() is loaded
+    monkeypatch.setattr(finding, "import_module", load)
+    monkeypatch.setattr(finding, "sys", SimpleNamespace(modules={}))
+    assert finding.import_torchvision() is loaded
 
 
 def test_other_failures_of_torchvision_pass_through(monkeypatch: pytest.MonkeyPatch) -> None:
     def load(name: str) -> ModuleType:
         raise RuntimeError("no disk")
 
-    monkeypatch.setattr(torchvision_import, "import_module", load)
+    monkeypatch.setattr(finding, "import_module", load)
     with pytest.raises(RuntimeError, match="no disk"):
-        torchvision_import.import_torchvision()
+        finding.import_torchvision()
 
 
 class Twig(nn.Sequential):

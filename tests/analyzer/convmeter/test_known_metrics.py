@@ -59,8 +59,8 @@ def test_known_networks_need_no_torch() -> None:
 )
 def test_the_table_is_what_is_counted_now(network: str, size: int, block: str) -> None:
     """If this fails: benchmarks/convmeter/known_metrics.py --write."""
-    from epochcast.analyzer.backends.convmeter.counting import count
-    from epochcast.analyzer.backends.convmeter.find_network import block_path, find_network
+    from epochcast.analyzer.backends.convmeter.counting import block_path, count
+    from epochcast.analyzer.backends.networks.find_network import find_network
 
     module, inputs = find_network(f"torchvision:{network}", size)
     now = count(module, inputs, network, size, block_path(module, block) if block else "")

@@ -72,6 +72,29 @@ class TestExported:
         assert dict(metrics_of(open_axes, 64).values) == of_torch(network, 64)
         assert dict(metrics_of(export(network, batch=4), 32).values) == of_torch(network, 32)
 
+    def test_sizes_that_slices_decide_are_followed(self, export: Export) -> None:
+        """Halves of the channels, as ShuffleNet takes them, are exported as sums and quotients of sizes."""
+
+        class Halves(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.conv = nn.Conv2d(3, 8, 3)
+                self.mixed = nn.Conv2d(4, 4, 1)
+
+            def forward(self, x: Any) -> Any:
+                kept, worked = self.conv(x).chunk(2, 1)
+                return torch.cat([kept, self.mixed(worked)], 1)
+
+        assert dict(metrics_of(export(Halves(), dynamic_axes={"x": {0: "n"}}), 32).values) == of_torch(Halves(), 32)
+
+    def test_equal_biases_that_are_kept_once_are_part_of_their_layers(self, tmp_path: Path) -> None:
+        network = nn.Sequential(nn.Flatten(2), nn.Linear(1024, 16), nn.Linear(16, 16))
+        for layer in (network[1], network[2]):
+            nn.init.zeros_(layer.bias)
+        path = tmp_path / "net.onnx"
+        torch.onnx.export(network, (torch.zeros(1, 3, 32, 32),), str(path), dynamo=False)
+        assert metrics_of(str(path), 32).values["operators"] == 2
+
     def test_folded_normalisations_are_not_there(self, export: Export) -> None:
         network = Block()
         folded = metrics_of(export(network.eval(), training=torch.onnx.TrainingMode.EVAL), 32).values
@@ -112,7 +135,7 @@ def graph_of(*nodes: Any, **attributes: Any) -> Any:
         ([("NonZero", ["x"], ["i"]), ("Cast", ["i"], ["f"]), ("Relu", ["f"], ["y"])], "depends on values"),
         ([("Einsum", ["x", "x"], ["y"])], "Einsum, whose work cannot be counted"),
         ([("Relu", ["missing"], ["y"])], "no ONNX file that can be read"),
-        ([("Gemm", ["x", "x"], ["y"])], "cannot be followed with images of 32 pixels"),
+        ([("Gemm", ["x", "x"], ["y"])], "cannot be followed at its operator Gemm .*; give other sizes"),
     ],
 )
 def test_graphs_that_cannot_be_counted_are_refused_in_one_sentence(nodes: list[Any], said: str, tmp_path: Path) -> None:
@@ -148,6 +171,12 @@ def test_scalars_are_no_weights_and_an_equal_one_under_another_name_is(tmp_path:
     nodes = (("Identity", ["b"], ["c"]), *convolutions, ("Mul", ["d", "s"], ["y"]))
     values = counted(tmp_path, {"w": [4, 3, 1, 1], "v": [4, 4, 1, 1], "b": [4], "s": []}, *nodes)
     assert (values["weights"], values["parameter_tensors"]) == (12 + 16 + 4 + 4, 4)
+
+
+def test_a_kernel_of_one_element_is_a_kernel(tmp_path: Path) -> None:
+    convolutions = ("Conv", ["x", "w"], ["a"]), ("Conv", ["a", "v"], ["y"])
+    values = counted(tmp_path, {"w": [1, 3, 1, 1], "v": [1, 1, 1, 1]}, *convolutions)
+    assert (values["pointwise_operators"], values["flops"], values["conv_weights"]) == (2, 2 * 32 * 32 * (3 + 1), 4)
 
 
 def test_what_is_read_twice_is_an_operator_of_its_own(tmp_path: Path) -> None:

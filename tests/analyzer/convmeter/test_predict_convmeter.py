@@ -299,4 +299,5 @@ def test_nothing_to_learn_from(tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_a_model_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     points().to_csv(tmp_path / "points.csv", index=False)
     train = ["train", "convmeter", "--data", str(tmp_path / "points.csv"), "--form", "relative", "--out"]
-    assert "cannot make the folder" in refused(capsys, *train, str(tmp_path / "points.csv"))
+    assert "holds no model of `epochcast train convmeter`" in refused(capsys, *train, str(tmp_path / "points.csv"))
+    assert "name another" in refused(capsys, *train, str(tmp_path / "points.csv" / "model"))

@@ -41,7 +41,7 @@ def test_exactly_full_fits() -> None:
 def test_torch_keeps_what_is_assumed(name: str) -> None:
     torch = pytest.importorskip("torch")
     from epochcast.analyzer.backends.convmeter.counting import count
-    from epochcast.analyzer.backends.convmeter.find_network import find_network
+    from epochcast.analyzer.backends.networks.find_network import find_network
 
     network, inputs = find_network(name, 64)
     values = count(network, inputs, name, 64).values

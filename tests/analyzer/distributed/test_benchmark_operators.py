@@ -15,9 +15,8 @@ pytest.importorskip("torch")
 import torch
 
 from epochcast.analyzer.backends.distributed.operator_time import collection
-from epochcast.analyzer.backends.distributed.operator_time.collection import COLUMNS, Item, collect, plan
+from epochcast.analyzer.backends.distributed.operator_time.collection import COLUMNS, Item, collect, plan, random_operators
 from epochcast.analyzer.backends.distributed.operator_time.corpus import read_corpus
-from epochcast.analyzer.backends.distributed.operator_time.random_operators import random_operators
 from epochcast.analyzer.backends.distributed.precision import PRECISIONS
 from epochcast.regressor import load_catalog
 

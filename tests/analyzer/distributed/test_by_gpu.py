@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from epochcast.analyzer.backends.distributed.evaluation.by_gpu import EndToEnd, evaluate_by_gpu, read_end_to_end
 from epochcast.analyzer.backends.distributed.graph import Operator, Tensor
 from epochcast.analyzer.backends.distributed.operator_time.corpus import CORPUS_COLUMNS
+from epochcast.analyzer.backends.distributed.operator_time.evaluation import EndToEnd, evaluate_by_gpu, read_end_to_end
 from epochcast.analyzer.backends.distributed.operator_time.roofline import Roofline
 from epochcast.analyzer.backends.distributed.operator_time.shapes import SHAPE_COLUMNS, product_row
 from epochcast.analyzer.errors import InputError
@@ -95,7 +95,7 @@ def test_another_file_is_refused(tmp_path: Path) -> None:
 
 def test_traced_workloads_hold_what_was_measured() -> None:
     pytest.importorskip("torch")
-    from epochcast.analyzer.backends.distributed.evaluation.neusight_workloads import operators_of
+    from epochcast.analyzer.backends.distributed.operator_time.neusight_workloads import operators_of
 
     bert = operators_of("bert_large", 2, 128, False)
     assert {operator.phase for operator in bert} == {"forward"}
@@ -111,7 +111,7 @@ def test_traced_workloads_hold_what_was_measured() -> None:
 def test_our_roofline_of_the_traced_models_is_the_published_one(shared_data: Path) -> None:
     """A slip in a model's dimensions or operators would show: theirs counts the same work by formulas of its own."""
     pytest.importorskip("torch")
-    from epochcast.analyzer.backends.distributed.evaluation.neusight_workloads import NAMES, operators_of
+    from epochcast.analyzer.backends.distributed.operator_time.neusight_workloads import NAMES, operators_of
 
     raw = pd.read_csv(shared_data / "distributed" / "neusight_end_to_end.csv")
     rows = raw[

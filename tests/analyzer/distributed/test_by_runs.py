@@ -8,13 +8,7 @@ import pytest
 pytest.importorskip("torch")
 
 from epochcast.analyzer.backends.distributed.coefficients import Coefficients
-from epochcast.analyzer.backends.distributed.evaluation.by_runs import (
-    RunEvaluator,
-    by_rows,
-    by_size,
-    by_split,
-    strategy,
-)
+from epochcast.analyzer.backends.distributed.evaluation import RunEvaluator, by_rows, by_size, by_split, regret
 from epochcast.analyzer.backends.distributed.job import Job
 from epochcast.analyzer.backends.distributed.runs import Run
 from epochcast.analyzer.errors import InputError
@@ -52,29 +46,30 @@ def test_a_size_is_told_by_the_others_alone(evaluator, runs) -> None:
 
 def test_learning_helps_and_figures_are_those_of_the_rows(evaluator, runs) -> None:
     belief, learnt = by_rows(evaluator, runs, 0), by_rows(evaluator, runs, 4)
-    assert belief.scores.mape == pytest.approx(100 / 3)
-    assert belief.scores.n == len(runs)
-    assert learnt.scores.n == 12 * 4
-    assert len(learnt.spread) == 12
-    assert learnt.scores.mape < belief.scores.mape / 2
-    assert np.mean(learnt.spread) == pytest.approx(learnt.scores.mape)
-    assert set(belief.by(strategy)) == {"DP", "TP", "PP", "DP+TP"}
+    assert belief.figures.mape == pytest.approx(100 / 3)
+    assert belief.figures.n == len(runs)
+    assert learnt.figures.n == 12 * 4
+    draws = [draw.mape for draw in learnt.by_test().values()]
+    assert len(draws) == 12
+    assert learnt.figures.mape < belief.figures.mape / 2
+    assert np.mean(draws) == pytest.approx(learnt.figures.mape)
+    assert set(belief.by("parallelism")) == {"DP", "TP", "PP", "DP+TP"}
 
 
 def test_regret_is_what_following_the_first_place_costs(evaluator, runs) -> None:
     answer = by_rows(evaluator, runs, 0)
-    assert set(answer.regret().values()) == {0.0}
+    assert set(regret(answer).values()) == {0.0}
     own = [index for index, run in enumerate(runs) if run.group == "512"]
     first = min(own, key=lambda index: answer.predicted[index])
     slowed = answer.measured.copy()
     slowed[first] = 2 * min(answer.measured[index] for index in own if index != first)
-    assert replace(answer, measured=slowed).regret()["512"] == pytest.approx(100.0)
+    assert regret(replace(answer, measured=slowed))["512"] == pytest.approx(100.0)
 
 
 def test_a_split_learns_from_the_first_table(evaluator, runs) -> None:
     train, test = runs[:4], runs[4:]
     answer = by_split(evaluator, train, test)
-    assert (answer.runs, answer.scores.n) == (tuple(test), 4)
+    assert list(answer.points["size"]) == [run.group for run in test] and answer.figures.n == 4
     np.testing.assert_allclose(answer.predicted, evaluator.predict(test, evaluator.fit(train)))
 
 

@@ -1,6 +1,5 @@
 """Fitting: known efficiencies come back, disturbed runs do not pull, and files are believed only after a look."""
 
-import json
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -10,9 +9,13 @@ from hand_made import graph
 from epochcast.analyzer.backends.distributed.calibration import Measured, fit
 from epochcast.analyzer.backends.distributed.coefficients import BOUNDS, Coefficients
 from epochcast.analyzer.backends.distributed.communication import cluster_for
+from epochcast.analyzer.backends.distributed.fitted_model import FittedModel
 from epochcast.analyzer.backends.distributed.iteration import prepare
 from epochcast.analyzer.backends.distributed.job import Job
 from epochcast.analyzer.errors import InputError
+from epochcast.regressor import InputError as RegressorInputError
+
+from ...model_forgery import forge, manifest_of
 
 TRUTH = replace(Coefficients(), gemm=0.6, network=0.4, gemm_bandwidth=0.6)
 JOBS = [
@@ -64,24 +67,27 @@ def test_a_belief_of_its_own_is_kept_where_runs_say_nothing() -> None:
 
 
 def test_files_hold_what_was_saved_and_nothing_impossible(tmp_path) -> None:
-    TRUTH.save(tmp_path / "new")
-    assert Coefficients.load(tmp_path / "new") == TRUTH
-    path = tmp_path / "new" / "coefficients.json"
-    table = json.loads(path.read_text())
+    folder = tmp_path / "new"
+    FittedModel(TRUTH, runs=4, gpus=("T4",)).save(folder)
+    kept = FittedModel.load(folder)
+    assert (kept.coefficients, kept.operators, kept.runs, kept.gpus) == (TRUTH, None, 4, ("T4",))
+    table = manifest_of(folder)
     for name, (low, high) in BOUNDS.items():
         for wrong in (low / 2, high * 2, "fast", None, True):
-            path.write_text(json.dumps({**table, name: wrong}))
-            with pytest.raises(InputError, match=name):
-                Coefficients.load(tmp_path / "new")
-    path.write_text(json.dumps({**table, "schema": "another/v1"}))
-    with pytest.raises(InputError, match="train anew"):
-        Coefficients.load(tmp_path / "new")
-    path.write_text("{")
-    with pytest.raises(InputError, match="epochcast train distributed"):
-        Coefficients.load(tmp_path / "new")
+            forge(folder, {**table, "coefficients": {**table["coefficients"], name: wrong}})
+            with pytest.raises(RegressorInputError, match=name):
+                FittedModel.load(folder)
+        forge(folder, {**table, "coefficients": {key: value for key, value in table["coefficients"].items() if key != name}})
+        with pytest.raises(RegressorInputError, match="it must hold"):
+            FittedModel.load(folder)
+    forge(folder, {**table, "schema": "epochcast.distributed/v1"})
+    with pytest.raises(RegressorInputError, match="train it anew with `epochcast train distributed`"):
+        FittedModel.load(folder)
 
 
 def test_what_comes_with_the_package_is_within_its_bounds() -> None:
-    shipped = Coefficients.shipped()
+    model = FittedModel.load()
+    shipped = model.coefficients
+    assert model.runs > 0 and model.gpus and model.operators is not None
     assert all(low <= getattr(shipped, name) <= high for name, (low, high) in BOUNDS.items())
     assert shipped != Coefficients()

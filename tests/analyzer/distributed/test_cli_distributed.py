@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("torch")
 
 from epochcast.analyzer.backends.distributed.coefficients import Coefficients
+from epochcast.analyzer.backends.distributed.fitted_model import FittedModel
 from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
 from epochcast.analyzer.backends.distributed.job import Job
 from epochcast.analyzer.backends.distributed.predictor import Predictor
@@ -198,7 +199,7 @@ def test_precisions_and_strategies_beside_each_other(capsys: Capture, tmp_path: 
 @pytest.fixture(scope="module")
 def tables(shared_graphs: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Runs of two models "measured" under coefficients that are not the believed ones: to train on, and to test on."""
-    truth = replace(Coefficients.shipped(), bandwidth=0.5, launch=1.2e-5, node_link=0.6, network=0.5)
+    truth = replace(FittedModel.load().coefficients, bandwidth=0.5, launch=1.2e-5, node_link=0.6, network=0.5)
     gpu, rows = load_catalog()[A100], []
     for model in (MODEL, LARGER):
         predictor = Predictor(ModelGraphs.of(model), coefficients=truth)
@@ -228,7 +229,8 @@ def test_train_and_calibrate_change_the_prediction(tables: tuple[Path, Path], tm
     assert abs(mine / row["seconds"] - 1) < abs(shipped / row["seconds"] - 1)
     assert main(["calibrate", str(tmp_path / "mine"), "--data", str(test), "--out", str(tmp_path / "again")]) == 0
     assert "fitted on 6 runs" in capsys.readouterr().out
-    assert Coefficients.load(tmp_path / "again") != Coefficients.load(tmp_path / "mine")
+    mine, again = (FittedModel.load(tmp_path / name) for name in ("mine", "again"))
+    assert again.coefficients != mine.coefficients and (again.runs, again.gpus) == (6, (A100,))
 
 
 def test_training_needs_something_to_fit_on(tmp_path: Path, capsys: Capture) -> None:
@@ -263,8 +265,8 @@ def test_evaluation_by_size_and_by_rows(tables: tuple[Path, Path], tmp_path: Pat
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ((), "give either --data CSV"),
-        (("--data", "a.csv", "--train", "a.csv", "--test", "a.csv"), "give either --data CSV"),
+        ((), "give either --data or both"),
+        (("--data", "a.csv", "--train", "a.csv", "--test", "a.csv"), "give either --data or both"),
         (("--train", "a.csv", "--test", "a.csv", "--protocol", "size"), "leave it out"),
         (("--data", "a.csv", "--rows", "3"), "belongs to --protocol rows"),
         (("--data", "a.csv", "--protocol", "gpu"), "--operators PATH"),

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("torch")
 
 from epochcast.analyzer.cli import main
-from epochcast.analyzer.cli.evaluate.distributed_report import by_gpu_report
+from epochcast.analyzer.cli.evaluate.distributed import by_gpu_text
 from epochcast.regressor import load_catalog
 
 pytestmark = pytest.mark.usefixtures("shared_graphs")
@@ -88,5 +88,5 @@ def test_protocol_gpu_has_every_figure_of_the_contract(operators: Path, tmp_path
     assert (answer["n"], answer["coverage"], answer["r2"]) == (1, pytest.approx(1 / 3), None), "of one row no R2 is known"
     assert answer["rmse"] == pytest.approx(0.130 * answer["mape"] / 100)
     assert answer["methods"]["neusight"]["mape"] == pytest.approx(100 * (1 - 100 / 130))
-    text = by_gpu_report(answer)
+    text = by_gpu_text(answer)
     assert "T4 inference" in text and "1 rows (GPU not in the catalogue)" in text and "softmax" in text

@@ -1,6 +1,6 @@
 """Traffic of fused chains, by hand."""
 
-from epochcast.analyzer.backends.distributed.fusion import Traffic, fused_bytes
+from epochcast.analyzer.backends.distributed.graph import Traffic, fused_bytes
 
 
 def one(kind, reads, writes, elements=100, phase="forward"):

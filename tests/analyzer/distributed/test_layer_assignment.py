@@ -2,7 +2,7 @@
 
 import pytest
 
-from epochcast.analyzer.backends.distributed.layer_assignment import assign_layers
+from epochcast.analyzer.backends.distributed.partition import assign_layers
 from epochcast.analyzer.errors import InputError
 
 

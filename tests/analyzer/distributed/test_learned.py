@@ -8,18 +8,23 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingRegressor
 
+from epochcast.analyzer.backends.distributed.coefficients import Coefficients
+from epochcast.analyzer.backends.distributed.fitted_model import FittedModel
 from epochcast.analyzer.backends.distributed.graph import Operator, Tensor
 from epochcast.analyzer.backends.distributed.operator_time import boosting
-from epochcast.analyzer.backends.distributed.operator_time.boosting import Boosting
+from epochcast.analyzer.backends.distributed.operator_time.boosting import fit_boosting
 from epochcast.analyzer.backends.distributed.operator_time.corpus import CORPUS_COLUMNS, read_corpus
 from epochcast.analyzer.backends.distributed.operator_time.fitting import fit_operators
-from epochcast.analyzer.backends.distributed.operator_time.learned import Board, LearnedTimes, distance
-from epochcast.analyzer.backends.distributed.operator_time.model_file import load_model, save_model
+from epochcast.analyzer.backends.distributed.operator_time.learned import Board, LearnedTimes, OperatorModel, distance
 from epochcast.analyzer.backends.distributed.operator_time.probe import choose_probe, correct
 from epochcast.analyzer.backends.distributed.operator_time.roofline import Roofline
 from epochcast.analyzer.backends.distributed.operator_time.shapes import SHAPE_COLUMNS, pass_row, product_row, shapes_of
 from epochcast.analyzer.errors import InputError
+from epochcast.regressor import InputError as RegressorInputError
 from epochcast.regressor import load_catalog
+from epochcast.regressor.model_folder import ARRAYS, MANIFEST
+
+from ...model_forgery import arrays_of, forge, manifest_of
 
 CATALOG = load_catalog()
 DISPATCH = 20e-6
@@ -58,6 +63,12 @@ def model():  # type: ignore[no-untyped-def]
 
 def errors(times: LearnedTimes, rows: pd.DataFrame) -> NDArray[np.float64]:
     return np.abs(times.measured_seconds_of(rows) / rows["seconds"].to_numpy() - 1)
+
+
+def shipped_operators() -> OperatorModel:
+    operators = FittedModel.load().operators
+    assert operators is not None
+    return operators
 
 
 def product(m: int, n: int, k: int, dtype: str = "float32") -> Operator:
@@ -120,38 +131,52 @@ def test_kept_trees_answer_as_scikit_learn_does(monkeypatch: pytest.MonkeyPatch)
             return super().fit(*args, **options)
 
     monkeypatch.setattr("sklearn.ensemble.HistGradientBoostingRegressor", Kept)
-    ours = Boosting.fit(X, y, weight)
+    ours = fit_boosting(X, y, weight)
     fresh = rng.normal(size=(200, 4))
     assert ours.predict(fresh) == pytest.approx(fitted[0].predict(fresh.astype(np.float32)), abs=1e-5)
     assert np.corrcoef(ours.predict(X), y)[0, 1] > 0.9
 
 
 def test_a_model_on_disk_answers_the_same(model, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
-    save_model(model, tmp_path / "m")
-    again = load_model(tmp_path / "m")
+    FittedModel(Coefficients(), model, 3, ("T4",)).save(tmp_path / "m")
+    whole = FittedModel.load(tmp_path / "m")
+    assert (whole.coefficients, whole.runs, whole.gpus) == (Coefficients(), 3, ("T4",)) and whole.operators is not None
+    again = whole.operators
     rows = synthetic("T4", rows=30)
     assert again.kernel_seconds(rows, CATALOG["T4"]) == pytest.approx(model.kernel_seconds(rows, CATALOG["T4"]), rel=1e-12)
+
+
+def _without_a_board(folder: Path) -> None:
+    manifest = manifest_of(folder)
+    del manifest["operators"]["boards"]["T4"]
+    forge(folder, manifest)
+
+
+def _with_wrong_trees(folder: Path) -> None:
+    arrays = arrays_of(folder)
+    forge(folder, arrays=arrays | {"linear.skip": arrays["linear.skip"] + 10_000})
 
 
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda m: (m / "operators.json").unlink(), "holds no operator model"),
-        (lambda m: (m / "operators.json").write_text("{"), "is wrong"),
-        (lambda m: (m / "operators.json").write_text((m / "operators.json").read_text().replace("T4", "X", 1)), "boards"),
-        (lambda m: (m / "linear.npz").write_bytes(b"no archive"), "cannot be used"),
-        (lambda m: (m / "linear.npz").write_bytes((m / "softmax.npz").read_bytes()[:100]), "cannot be used"),
+        (lambda m: (m / MANIFEST).unlink(), "train one with `epochcast train distributed`"),
+        (lambda m: (m / MANIFEST).write_text("{"), "not JSON"),
+        (_without_a_board, "there are rates of 'T4', which is not among the boards"),
+        (lambda m: (m / ARRAYS).write_bytes(b"no archive"), "was changed after training"),
+        (_with_wrong_trees, "'linear' of the model are not sound"),
+        (lambda m: forge(m, arrays={}), "lacks the array 'linear.roots'"),
     ],
 )
 def test_a_damaged_model_is_refused(tmp_path: Path, spoil, message: str) -> None:  # type: ignore[no-untyped-def]
-    save_model(load_model(), tmp_path)
+    FittedModel.load().save(tmp_path)
     spoil(tmp_path)
-    with pytest.raises(InputError, match=message):
-        load_model(tmp_path)
+    with pytest.raises(RegressorInputError, match=message):
+        FittedModel.load(tmp_path)
 
 
 def test_the_shipped_model_stays_near_what_the_data_sheet_allows() -> None:
-    shipped = load_model()
+    shipped = shipped_operators()
     large = [product(4096, 4096, 4096), product(8192, 1024, 4096)]
     for name in ("H100 SXM5", "A100 SXM4 80GB", "L4", "T4", "RTX 4090"):
         ratio = LearnedTimes(CATALOG[name], shipped).seconds(large) / Roofline(CATALOG[name]).seconds(large)
@@ -159,12 +184,12 @@ def test_the_shipped_model_stays_near_what_the_data_sheet_allows() -> None:
 
 
 def test_half_precision_is_faster_and_communication_free() -> None:
-    times = LearnedTimes(CATALOG["A100 SXM4 80GB"], load_model())
+    times = LearnedTimes(CATALOG["A100 SXM4 80GB"], shipped_operators())
     reduced = Operator("all_reduce", "communication", "forward", (Tensor((8,), "float32"),), ())
     full, half, none = times.seconds([product(4096, 4096, 4096), product(4096, 4096, 4096, "float16"), reduced])
     assert 8 < full / half < 24  # 312 over 19.5 TFLOP/s
     assert none == 0
-    tf32 = LearnedTimes(CATALOG["A100 SXM4 80GB"], load_model(), tf32=True).seconds([product(4096, 4096, 4096)])[0]
+    tf32 = LearnedTimes(CATALOG["A100 SXM4 80GB"], shipped_operators(), tf32=True).seconds([product(4096, 4096, 4096)])[0]
     assert half < tf32 < full
 
 

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("torch")
 
 from epochcast.analyzer.backends.distributed import memory
-from epochcast.analyzer.backends.distributed.coefficients import Coefficients
+from epochcast.analyzer.backends.distributed.fitted_model import FittedModel
 from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
 from epochcast.analyzer.backends.distributed.job import Job
 from epochcast.analyzer.backends.distributed.predictor import Predictor, model_flops, utilisation
@@ -27,7 +27,7 @@ TEMPLATE = Job(global_batch=24, sequence_length=128, attention="eager")
 
 @pytest.fixture(scope="module")
 def predictor() -> Predictor:
-    return Predictor(ModelGraphs.of(MODEL), coefficients=Coefficients.shipped())
+    return Predictor(ModelGraphs.of(MODEL), coefficients=FittedModel.load().coefficients)
 
 
 def test_every_configuration_is_tried_with_the_least_recomputation_that_fits(

@@ -11,7 +11,7 @@ from torch import Tensor, nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
-from epochcast.analyzer.backends.distributed import markers  # noqa: E402
+from epochcast.analyzer.backends.distributed import tensor_parallel_layers as markers  # noqa: E402
 from epochcast.analyzer.backends.distributed.linear_pairs import linear_pairs  # noqa: E402
 from epochcast.analyzer.backends.distributed.tensor_slicing import slice_for_tensor_parallel, slice_weight  # noqa: E402
 from epochcast.analyzer.errors import InputError  # noqa: E402

@@ -12,10 +12,10 @@ from torch.utils._pytree import tree_leaves  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
 from epochcast.analyzer.backends.distributed.graph import Tensor  # noqa: E402
-from epochcast.analyzer.backends.distributed.micro_batches import at_micro_batch  # noqa: E402
-from epochcast.analyzer.backends.distributed.operator_kinds import kind_of  # noqa: E402
+from epochcast.analyzer.backends.distributed.graphs import at_micro_batch  # noqa: E402
 from epochcast.analyzer.backends.distributed.precision import PRECISIONS  # noqa: E402
 from epochcast.analyzer.backends.distributed.trace import trace  # noqa: E402
+from epochcast.analyzer.backends.reader.aten_operators import kind_of  # noqa: E402
 from epochcast.analyzer.errors import InputError  # noqa: E402
 
 

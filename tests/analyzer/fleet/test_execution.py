@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from epochcast.analyzer.fleet.execution import FleetError, in_batches, worked_on
-from epochcast.analyzer.fleet.local_processes import LocalProcesses
+from epochcast.analyzer.fleet.execution import FleetError, LocalProcesses, in_batches, worked_on
 
 sys.path.append(str(Path(__file__).parent))  # workers are started anew, and import what they run by its name
 from deeds import done

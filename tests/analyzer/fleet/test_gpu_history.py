@@ -13,8 +13,7 @@ import pytest
 
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.fleet import gpu_history, span_finding, span_rows, stretches, trace_rows
-from epochcast.analyzer.fleet.finding import Finding
-from epochcast.analyzer.fleet.finding_json import finding_from_json, finding_to_json
+from epochcast.analyzer.fleet.finding import Finding, finding_from_json, finding_to_json
 from epochcast.analyzer.fleet.gpu_history import Looking, finding_of
 from epochcast.analyzer.fleet.span_rows import SpanRows
 from epochcast.analyzer.fleet.stretches import Activity, worked

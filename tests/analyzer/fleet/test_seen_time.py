@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epochcast.analyzer.fleet.seen_time import SeenTime
+from epochcast.analyzer.fleet.gpu_tally import SeenTime
 
 seconds = st.integers(0, 60)
 

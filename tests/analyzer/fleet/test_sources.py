@@ -15,8 +15,8 @@ from epochcast.analyzer.fleet.finding import Failure
 from epochcast.analyzer.fleet.findings_store import FindingsStore
 from epochcast.analyzer.fleet.gpu_history import Looking
 from epochcast.analyzer.fleet.one_trace import Trace, analysed
-from epochcast.analyzer.fleet.places import read_places
-from epochcast.analyzer.fleet.sources import TraceFile, TraceFolder
+from epochcast.analyzer.fleet.trace_folder import TraceFile, TraceFolder
+from epochcast.analyzer.fleet.traces_of import read_places
 from epochcast.analyzer.telemetry.settings import Place
 from epochcast.regressor import load_catalog
 

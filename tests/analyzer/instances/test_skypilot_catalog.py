@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.instances import Instance
-from epochcast.analyzer.instances.gcp_hosts import accelerators_of
 from epochcast.analyzer.instances.skypilot_catalog import read_skypilot_catalog
-from epochcast.analyzer.instances.skypilot_names import gpu_name
+from epochcast.analyzer.instances.skypilot_names import accelerators_of, gpu_name
 from epochcast.regressor import load_catalog
 
 CATALOG = load_catalog()

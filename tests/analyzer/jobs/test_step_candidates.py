@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from epochcast.analyzer.jobs.grouping import Known, group
-from epochcast.analyzer.jobs.phase import MOST_APART, in_step
-from epochcast.analyzer.jobs.step_candidates import StepCandidates
+from epochcast.analyzer.jobs.phase import MOST_APART, StepCandidates, in_step
 from epochcast.analyzer.telemetry.gpu_report import Report
 
 from .conftest import MakeReport

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from epochcast.analyzer.backends.occupancy.kernel_files import read_any
-from epochcast.analyzer.backends.occupancy.kernel_files.profile_occupancy import occupancy_rows
+from epochcast.analyzer.backends.occupancy.kernel_files.kernel_file import occupancy_rows
 from epochcast.analyzer.backends.occupancy.launch.kernel_table import summarise
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import load_catalog

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from epochcast.analyzer.backends.occupancy.kernel_files import KernelFile, read_any
-from epochcast.analyzer.backends.occupancy.kernel_files.profile_occupancy import occupancy_rows
+from epochcast.analyzer.backends.occupancy.kernel_files.kernel_file import occupancy_rows
 from epochcast.analyzer.backends.occupancy.launch.calculator import Launch, occupancy
 from epochcast.analyzer.backends.occupancy.launch.gpu_limits import limits_by_capability, limits_of
 from epochcast.analyzer.backends.occupancy.launch.kernel_table import COLUMNS, START, count_skipped

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from epochcast.analyzer.backends.occupancy.kernel_files import KernelFile, read_any
-from epochcast.analyzer.backends.occupancy.kernel_files.profile_occupancy import occupancy_rows
+from epochcast.analyzer.backends.occupancy.kernel_files.kernel_file import occupancy_rows
 from epochcast.analyzer.backends.occupancy.launch.gpu_limits import limits_by_capability
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import load_catalog

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from epochcast.analyzer.backends.occupancy.kernel_files import KernelFile, read_any
-from epochcast.analyzer.backends.occupancy.kernel_files.profile_occupancy import occupancy_rows
+from epochcast.analyzer.backends.occupancy.kernel_files.kernel_file import occupancy_rows
 from epochcast.analyzer.backends.occupancy.launch.kernel_table import count_skipped, summarise
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import load_catalog

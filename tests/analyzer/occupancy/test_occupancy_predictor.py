@@ -1,6 +1,5 @@
 """A fitted predictor: its range, what it says of questions beyond its rows, and its files, sound and damaged."""
 
-import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -11,14 +10,17 @@ import pytest
 from made_occupancies import REACHES, made_graph, made_network, made_samples
 
 from epochcast.analyzer.backends.occupancy.configuration import Configuration
-from epochcast.analyzer.backends.occupancy.evaluation.splits import leave_models_out
+from epochcast.analyzer.backends.occupancy.evaluation import leave_models_out
 from epochcast.analyzer.backends.occupancy.labelled_samples import LabelledSamples
 from epochcast.analyzer.backends.occupancy.predictor import Predictor
-from epochcast.analyzer.backends.occupancy.predictor_files import ARRAYS, MANIFEST
 from epochcast.analyzer.backends.occupancy.reliability import Reliability
 from epochcast.analyzer.backends.occupancy.sample import Sample
 from epochcast.analyzer.errors import InputError
+from epochcast.regressor import InputError as RegressorInputError
 from epochcast.regressor import load_catalog
+from epochcast.regressor.model_folder import ARRAYS, MANIFEST
+
+from ...model_forgery import forge, manifest_of
 
 A100 = load_catalog().resolve("A100 SXM4 80GB")
 NETWORKS = [f"net{number}" for number in range(12)]
@@ -134,8 +136,7 @@ def test_what_lies_within_its_rows_needs_no_note(data: LabelledSamples, nearest:
 
 
 def _edited(folder: Path, **changed: Any) -> None:
-    path = folder / MANIFEST
-    path.write_text(json.dumps(json.loads(path.read_text()) | changed))
+    forge(folder, manifest_of(folder) | changed)
 
 
 @pytest.mark.parametrize(
@@ -143,30 +144,30 @@ def _edited(folder: Path, **changed: Any) -> None:
     [
         (lambda folder: (folder / MANIFEST).unlink(), "epochcast train occupancy"),
         (lambda folder: (folder / MANIFEST).write_text("{"), "not JSON"),
-        (lambda folder: (folder / MANIFEST).write_text("[]"), "no file of `epochcast train occupancy`"),
-        (lambda folder: _edited(folder, schema="epochcast-occupancy/0"), "epochcast-occupancy/1"),
+        (lambda folder: (folder / MANIFEST).write_text("[]"), "train it anew with `epochcast train occupancy`"),
+        (lambda folder: _edited(folder, schema="epochcast.occupancy/v1"), "epochcast.occupancy/v2"),
         (lambda folder: _edited(folder, features="0", epochcast="0.0.9"), "fitted by epochcast 0.0.9 on other features"),
         (lambda folder: _edited(folder, labels="guessed"), "labels"),
-        (lambda folder: _edited(folder, fitted_on={"rows": 3}), "damaged (fitted_on"),
+        (lambda folder: _edited(folder, fitted_on={"rows": 3}), "fitted_on.networks"),
         (lambda folder: _edited(folder, state={}), "KeyError"),
         (lambda folder: _edited(folder, model="oracle"), "unknown model 'oracle'"),
         (lambda folder: _edited(folder, settings={"depth": 3}), "depth"),
         (lambda folder: _edited(folder, extra=1), "extra"),
-        (lambda folder: (folder / ARRAYS).unlink(), "occupancy.npz"),
+        (lambda folder: (folder / ARRAYS).unlink(), ARRAYS),
         (lambda folder: (folder / ARRAYS).write_bytes(b"PK"), "checksum"),
     ],
 )
 def test_a_damaged_folder_is_one_sentence(data: LabelledSamples, damage: Any, said: str, tmp_path: Path) -> None:
     Predictor.fit(data, "nearest", folds=0).save(tmp_path)
     damage(tmp_path)
-    with pytest.raises(InputError) as caught:
+    with pytest.raises((InputError, RegressorInputError)) as caught:
         Predictor.load(tmp_path)
     assert said in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_a_folder_that_cannot_be_made_is_one_sentence(data: LabelledSamples, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="name another"):
+    with pytest.raises(RegressorInputError, match="name another"):
         Predictor.fit(data, "mean", folds=0).save(tmp_path / "file" / "model")
 
 

@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
+from epochcast.analyzer.backends.occupancy.measurement.plan import LENGTHS, SMALLER_IMAGES, draw
 from epochcast.analyzer.backends.occupancy.networks import NETWORKS, complete, family
-from epochcast.analyzer.backends.occupancy.table_ii import LENGTHS, SMALLER_IMAGES, draw
 
 DRAWS = 300
 

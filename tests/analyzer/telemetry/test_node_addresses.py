@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.telemetry import TelemetryError, endpoint, node_addresses
+from epochcast.analyzer.telemetry import TelemetryError, endpoint, nodes
 from epochcast.analyzer.telemetry.gpu_report import Device, Report
-from epochcast.analyzer.telemetry.node_addresses import NodeAddresses
+from epochcast.analyzer.telemetry.nodes import NodeAddresses
 from epochcast.analyzer.telemetry.settings import NodeSettings
 from epochcast.analyzer.telemetry.sources import opened
 
@@ -37,7 +37,7 @@ class Names:
 @pytest.fixture
 def names(monkeypatch: pytest.MonkeyPatch) -> Names:
     found = Names()
-    monkeypatch.setattr(node_addresses.socket, "getaddrinfo", found)
+    monkeypatch.setattr(nodes.socket, "getaddrinfo", found)
     monkeypatch.setattr(endpoint, "FIRST_PAUSE_S", 0.001)
     return found
 
@@ -95,7 +95,7 @@ def test_one_that_is_dead_is_left_out_and_left_alone_for_a_while(names: Names, u
     names.addresses = ["127.0.0.1", "127.0.0.3"]
     assert uuids(source) == uuids(source) == ["GPU-127.0.0.1"]
     assert asked["127.0.0.3"] == 1
-    now = node_addresses.PAUSE_S + 1
+    now = nodes.PAUSE_S + 1
     assert uuids(source) == ["GPU-127.0.0.1"]
     assert asked["127.0.0.3"] == 2
 

@@ -8,9 +8,8 @@ from pathlib import Path
 import pandas as pd
 
 from ....csv_text import numeric_column
-from ..known_metrics import known_metrics
+from ..known_metrics import known_metrics, with_family
 from ..points import KEYS, TIMES
-from .known import with_family
 from .layer_features import metrics_of
 
 NAME = "cpu_phases.csv"

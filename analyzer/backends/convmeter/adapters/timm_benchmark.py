@@ -10,8 +10,8 @@ import pandas as pd
 
 from ....csv_text import numeric_column
 from ....errors import InputError
+from ..known_metrics import with_metrics
 from ..points import KEYS, TIMES
-from .known import with_metrics
 
 NAME = "timm's benchmark-infer-*.csv and benchmark-train-*.csv"
 

@@ -9,9 +9,8 @@ import pandas as pd
 
 from ....csv_text import numeric_column
 from ....errors import InputError
-from ..known_metrics import known_metrics
+from ..known_metrics import known_metrics, with_family, with_metrics
 from ..points import KEYS, TIMES
-from .known import with_family, with_metrics
 
 NAME = "torchvision_step_times.csv"
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from .....regressor.arrays import Arrays
 from ..terms import Columns
 from .boosting import Boosting
 from .corrected import Corrected
@@ -44,12 +45,12 @@ class KeptForm(Form, Protocol):
         """As of :class:`Form`, from columns too."""
         ...
 
-    def state(self) -> dict[str, Any]:
-        """What was fitted, as JSON."""
+    def arrays(self) -> dict[str, NDArray[np.float64]]:
+        """What was fitted, by name."""
         ...
 
-    def restore(self, state: dict[str, Any]) -> Self:
-        """Take what :meth:`state` gave."""
+    def restore(self, arrays: Arrays) -> Self:
+        """Take what :meth:`arrays` gave; KeyError or ValueError where it is something else."""
         ...
 
 

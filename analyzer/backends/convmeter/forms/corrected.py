@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.spatial.distance import cdist
 
+from .....regressor.arrays import Arrays, part, under
 from ..description import describe
 from ..terms import Columns
 from .pooled import Pooled
@@ -27,6 +28,8 @@ _FAR = 4.0
 _LARGEST_ERROR = 1.0  # of the logarithm: what is off by more is a disturbed measurement
 _MOST_POINTS = 1500
 """Points in the process: its fit grows with their third power."""
+
+_KEPT = ("middle", "spread", "described", "pull")
 
 
 class Corrected:
@@ -78,16 +81,14 @@ class Corrected:
         told = (likeness * cho_solve(self._factor, likeness.T).T).sum(axis=1)
         return base * np.exp(likeness @ self.pull), np.asarray(np.clip(1 - told, 0, 1), dtype=np.float64)
 
-    def state(self) -> dict[str, Any]:
-        """What was fitted; seven digits of the process are enough for four of the seconds."""
-        parts = {"middle": self.middle, "spread": self.spread, "described": self.described, "pull": self.pull}
-        return {"pooled": self.pooled.state(), **{name: _seven_digits(part) for name, part in parts.items()}}
+    def arrays(self) -> dict[str, Array]:
+        """What was fitted."""
+        return under("pooled", self.pooled.arrays()) | {name: getattr(self, name) for name in _KEPT}
 
-    def restore(self, state: dict[str, Any]) -> Self:
-        """Take what :meth:`state` gave."""
-        self.pooled.restore(state["pooled"])
-        self.middle, self.spread, self.pull = (np.array(state[name], dtype=float) for name in ("middle", "spread", "pull"))
-        self.described = np.array(state["described"], dtype=float).reshape(len(self.pull), len(self.middle))
+    def restore(self, arrays: Arrays) -> Self:
+        """Take what :meth:`arrays` gave."""
+        self.pooled.restore(part(arrays, "pooled"))
+        self.middle, self.spread, self.described, self.pull = (arrays[name] for name in _KEPT)
         if len(self.pull):
             self._prepare()
         return self
@@ -100,11 +101,6 @@ class Corrected:
         """So that the distance of two usual networks is about 1.4, however many numbers describe them."""
         standard = np.clip((described - self.middle) / self.spread, -_FAR, _FAR)
         return np.asarray(standard / np.sqrt(described.shape[1]), dtype=np.float64)
-
-
-def _seven_digits(numbers: Array) -> list[Any]:
-    flat = np.array([float(f"{number:.7g}") for number in numbers.ravel().tolist()])
-    return list(flat.reshape(numbers.shape).tolist())
 
 
 def _likeness(left: Array, right: Array) -> Array:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from .....regressor.arrays import Arrays, part, under
 from ....errors import InputError
 from ..terms import Columns
 from .corrected import Corrected
@@ -69,16 +70,17 @@ class Default:
         answer: Array = np.exp(_blend(np.log(corrected), np.log(self.relative.predict(points)), self.caution * novelty))
         return answer
 
-    def state(self) -> dict[str, Any]:
+    def arrays(self) -> dict[str, Array]:
         """What was fitted; the errors are not kept."""
-        relative = None if self.relative is None else self.relative.state()
-        return {"corrected": self.corrected.state(), "relative": relative, "caution": self.caution}
+        relative = {} if self.relative is None else under("relative", self.relative.arrays())
+        return under("corrected", self.corrected.arrays()) | relative | {"caution": np.array(self.caution)}
 
-    def restore(self, state: dict[str, Any]) -> Self:
-        """Take what :meth:`state` gave."""
-        self.corrected.restore(state["corrected"])
-        self.relative = None if state["relative"] is None else Equations.relative(self.phase).restore(state["relative"])
-        self.caution = float(state["caution"])
+    def restore(self, arrays: Arrays) -> Self:
+        """Take what :meth:`arrays` gave."""
+        self.corrected.restore(part(arrays, "corrected"))
+        relative = part(arrays, "relative")
+        self.relative = Equations.relative(self.phase).restore(relative) if relative else None
+        self.caution = float(arrays["caution"])
         return self
 
     def _apart(self, points: pd.DataFrame, seconds: Array, others: pd.DataFrame) -> Array:

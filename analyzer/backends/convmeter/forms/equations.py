@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from .....regressor.arrays import Arrays, part, parts_of
 from ....errors import InputError
 from ..terms import Columns, column, paper_terms, update_terms
 from .least_squares import SHORTEST, ordinary, relative
@@ -71,17 +72,13 @@ class Equations:
                 answer[own] = np.maximum(np.sum(parts, axis=0), SHORTEST)[own]
         return answer
 
-    def state(self) -> dict[str, Any]:
-        """Coefficients by regime and terms."""
-        return {
-            regime: {terms: found.tolist() for terms, found in parts.items()} for regime, parts in self.coefficients.items()
-        }
+    def arrays(self) -> dict[str, Array]:
+        """Coefficients, named ``REGIME.TERMS``."""
+        return {f"{regime}.{terms}": found for regime, parts in self.coefficients.items() for terms, found in parts.items()}
 
-    def restore(self, state: dict[str, Any]) -> Self:
-        """Take coefficients of :meth:`state`."""
-        self.coefficients = {
-            regime: {terms: np.array(found, dtype=float) for terms, found in parts.items()} for regime, parts in state.items()
-        }
+    def restore(self, arrays: Arrays) -> Self:
+        """Take coefficients of :meth:`arrays`."""
+        self.coefficients = {regime: part(arrays, regime) for regime in parts_of(arrays)}
         return self
 
     def _parts(self, points: pd.DataFrame, seconds: Array, regime: str) -> dict[str, Array]:

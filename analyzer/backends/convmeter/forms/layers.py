@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from .....regressor.arrays import Arrays
 from ....errors import InputError
 from ..terms import Columns, compute_terms, exchange_terms, network_terms, traffic_terms, update_terms
 from .least_squares import SHORTEST, relative
@@ -44,13 +45,13 @@ class Layers:
         """Seconds, shape (n,)."""
         return np.maximum(self._terms(points) @ self.coefficients, SHORTEST)
 
-    def state(self) -> dict[str, Any]:
+    def arrays(self) -> dict[str, Array]:
         """Coefficients, in the order of the terms."""
-        return {"coefficients": self.coefficients.tolist()}
+        return {"coefficients": self.coefficients}
 
-    def restore(self, state: dict[str, Any]) -> Self:
-        """Take coefficients of :meth:`state`."""
-        self.coefficients = np.array(state["coefficients"], dtype=float)
+    def restore(self, arrays: Arrays) -> Self:
+        """Take coefficients of :meth:`arrays`."""
+        self.coefficients = arrays["coefficients"]
         return self
 
     def _terms(self, points: Columns) -> Array:

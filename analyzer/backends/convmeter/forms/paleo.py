@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from .....regressor import Gpu, load_catalog
 from .....regressor import InputError as UnknownGpu
 from ....errors import InputError
-from ...paleo.layer import Layer
-from ...paleo.step_time import fit_percent_of_peak, predict_forward_seconds, predict_step_seconds
+from ...paleo import Layer, fit_percent_of_peak, predict_forward_seconds, predict_step_seconds
 from ..metrics import COMPUTING_KINDS
 
 _BYTES = {"fp64": 8, "fp32": 4, "tf32": 4}

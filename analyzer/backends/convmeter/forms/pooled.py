@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from .....regressor.arrays import Arrays
 from ....errors import InputError
 from ..terms import Columns, compute_terms, exchange_terms, other_terms, traffic_terms, update_terms, weight_terms
 from .least_squares import SHORTEST, robust
@@ -65,13 +66,13 @@ class Pooled:
         pools, others = self._terms(points)
         return np.maximum(np.concatenate([*pools, others], axis=1) @ self.coefficients, SHORTEST)
 
-    def state(self) -> dict[str, Any]:
+    def arrays(self) -> dict[str, Array]:
         """Coefficients, in the order of the terms."""
-        return {"coefficients": self.coefficients.tolist()}
+        return {"coefficients": self.coefficients}
 
-    def restore(self, state: dict[str, Any]) -> Self:
-        """Take coefficients of :meth:`state`."""
-        self.coefficients = np.array(state["coefficients"], dtype=float)
+    def restore(self, arrays: Arrays) -> Self:
+        """Take coefficients of :meth:`arrays`."""
+        self.coefficients = arrays["coefficients"]
         return self
 
     def _terms(self, points: Columns) -> tuple[list[Array], Array]:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from .....regressor.arrays import Arrays, part, parts_of, under
 from ..terms import Columns
 from .default import Default
 
@@ -49,13 +50,13 @@ class SumOfPhases:
         answer: Array = np.sum([part.predict(points) for part in self.parts.values()], axis=0)
         return answer
 
-    def state(self) -> dict[str, Any]:
+    def arrays(self) -> dict[str, Array]:
         """What was fitted, by phase."""
-        return {phase: part.state() for phase, part in self.parts.items()}
+        return {name: array for phase, form in self.parts.items() for name, array in under(phase, form.arrays()).items()}
 
-    def restore(self, state: dict[str, Any]) -> Self:
-        """Take what :meth:`state` gave."""
-        self.parts = {phase: self._make(phase).restore(one) for phase, one in state.items()}
+    def restore(self, arrays: Arrays) -> Self:
+        """Take what :meth:`arrays` gave."""
+        self.parts = {phase: self._make(phase).restore(part(arrays, phase)) for phase in parts_of(arrays)}
         return self
 
 

@@ -17,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 from ....errors import InputError
 from ...distributed.operator_time.profile import cpu_name, tf32
 from ...distributed.operator_time.timing import Timing
-from ...failure_reason import failure_reason
+from ...reader.failures import failure_reason
 from ..points import PHASES
 from ..training_memory import training_memory
 from .memory import free_bytes

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
-from ..find_network import find_network
+from ...networks.find_network import find_network
 from .memory import free_bytes
 from .plan import Item
 

@@ -1,14 +1,25 @@
-"""The repeated part of a transformer, and RMSNorm."""
+"""The repeated part of a transformer, with its MLP, plain and gated, and RMSNorm."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from ..job import Attention as AttentionKind
-from .architecture import Architecture
+from .architecture import Activation, Architecture
 from .attention import Attention, JointAttention
-from .mlp import GatedMlp, Mlp
+
+_ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
+    "silu": functional.silu,
+    "gelu": functional.gelu,
+    "gelu_tanh": partial(functional.gelu, approximate="tanh"),
+    "relu": functional.relu,
+}
 
 
 class RMSNorm(nn.Module):
@@ -23,6 +34,39 @@ class RMSNorm(nn.Module):
         wide = x.float()
         wide = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-5)
         return self.weight * wide.to(x.dtype)
+
+
+class Mlp(nn.Module):
+    """``down(activation(up(x)))`` (Vaswani et al. 2017, equation 2)."""
+
+    TENSOR_PARALLEL: ClassVar[dict[str, str]] = {"up": "column", "down": "row"}
+
+    def __init__(self, of: Architecture) -> None:
+        super().__init__()
+        self.up = nn.Linear(of.hidden, of.ffn)
+        self.down = nn.Linear(of.ffn, of.hidden)
+        self.activation = _ACTIVATIONS[of.activation]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Shape (batch, s, hidden) to the same."""
+        return self.down(self.activation(self.up(x)))
+
+
+class GatedMlp(nn.Module):
+    """``down(activation(gate(x)) * up(x))`` without biases (Shazeer 2020, equation 6)."""
+
+    TENSOR_PARALLEL: ClassVar[dict[str, str]] = {"gate": "column", "up": "column", "down": "row"}
+
+    def __init__(self, of: Architecture) -> None:
+        super().__init__()
+        self.gate = nn.Linear(of.hidden, of.ffn, bias=False)
+        self.up = nn.Linear(of.hidden, of.ffn, bias=False)
+        self.down = nn.Linear(of.ffn, of.hidden, bias=False)
+        self.activation = _ACTIVATIONS[of.activation]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Shape (batch, s, hidden) to the same."""
+        return self.down(self.activation(self.gate(x)) * self.up(x))
 
 
 class LlamaBlock(nn.Module):

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
-from inspect import Parameter, signature
-from pathlib import Path
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from ....errors import InputError
+from ...user_factory import import_factory, module_and_inputs, needed_arguments, type_and_text
 
 if TYPE_CHECKING:
     from torch import nn
@@ -46,42 +43,35 @@ def load(path: str, batch: int | None = None, sequence_length: int | None = None
             ``batch`` samples that it was asked for.
     """
     import torch
-    from torch import Tensor, nn
+    from torch import Tensor
     from torch.utils._pytree import tree_leaves
 
-    factory = import_factory(path)
+    factory = import_factory(path, "model")
     wanted = {"batch": batch, "sequence_length": sequence_length}
     try:
         takes = signature(factory).parameters
         options = {name: value for name, value in wanted.items() if name in takes and value is not None}
-        needed = {name for name in wanted if name in takes and takes[name].default is Parameter.empty}
-        options = {name: _UNASKED[name] for name in needed} | options
+        options = needed_arguments(factory, _UNASKED) | options
         try:
             with torch.device("meta"):  # where weights take no memory
                 made = factory(**options)
         except Exception:  # it needs values, or fails anywhere
             made = factory(**options)
     except (Exception, SystemExit) as error:  # a user's code may raise anything
-        raise InputError(f"the model {path!r} cannot be built: {_said(error)}; mend its factory") from error
-    module, inputs = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
-    if not isinstance(module, nn.Module):
-        raise InputError(
-            f"the model {path!r} gives a {type(module).__name__}; its factory must return (torch.nn.Module, example_inputs)"
-        )
-    if isinstance(inputs, Tensor):
-        inputs = (inputs,)
-    tensors = [leaf for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor) and leaf.dim()]
-    if not isinstance(inputs, (tuple, list)) or not tensors:
+        raise InputError(f"the model {path!r} cannot be built: {type_and_text(error)}; mend its factory") from error
+    module, inputs = module_and_inputs(path, made, "model", "(torch.nn.Module, example_inputs)")
+    if inputs is None:
         raise InputError(
             f"the model {path!r} comes without example inputs; its factory must return (module, example_inputs), "
             "a tuple of what the module is called with"
         )
+    tensors = [leaf for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor) and leaf.dim()]
     if "batch" in options and len(tensors[0]) != options["batch"]:
         raise InputError(
             f"the model {path!r} gives example inputs of {len(tensors[0])} samples for batch={options['batch']}; "
             "let the first axis of its first input be the batch"
         )
-    return UserModule(path, module, tuple(inputs))
+    return UserModule(path, module, inputs)
 
 
 def find_blocks(module: nn.Module) -> str | None:
@@ -99,25 +89,3 @@ def find_blocks(module: nn.Module) -> str | None:
         if path and len(one) >= 2 and len({type(child) for child in one}) == 1:
             found[path] = len(one)
     return max(found, key=lambda path: found[path]) if found else None
-
-
-def import_factory(path: str) -> Callable[..., object]:
-    """What ``package.module:factory`` names; the current folder is searched first, as by ``python -m``.
-
-    Raises:
-        InputError: it cannot be imported, or is nothing that can be called.
-    """
-    name, _, attribute = path.partition(":")
-    if (folder := str(Path.cwd())) not in sys.path:
-        sys.path.insert(0, folder)
-    try:
-        found: object = getattr(import_module(name), attribute)
-    except (Exception, SystemExit) as error:  # an import runs a user's code
-        raise InputError(f"the model {path!r} cannot be imported: {_said(error)}; is its folder the current one?") from error
-    if not callable(found):
-        raise InputError(f"the model {path!r} is a {type(found).__name__}; it must be a callable that builds one")
-    return found
-
-
-def _said(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import pandas as pd
 from .....regressor import Catalog
 from .....regressor import InputError as RegressorInputError
 from ....errors import InputError
+from ....gpu_scripts import op_bench
 from .operator_text import operator_from_text
 from .shapes import SHAPE_COLUMNS, check_finite, pass_row, product_row, shapes_of
 
@@ -117,41 +117,25 @@ def _neusight_row(op: str, sizes: Mapping[str, int], file: Path) -> tuple[object
     raise InputError(f"{file.name}: unknown operator {op!r}; known are bmm, linear, {', '.join((*_NORMS, *_TENSORS))}")
 
 
-_DTYPES = {"fp32": "float32", "tf32": "tf32", "fp16": "float16", "bf16": "bfloat16"}
-
-
 def _op_bench(raw: pd.DataFrame, file: Path, catalog: Catalog) -> pd.DataFrame:
-    """``op_bench.py``'s ``ops.csv``: rows that failed, FP8 and operators of several kernels are left out."""
-    gpu = catalog.resolve(_op_bench_gpu(file)).name
-    rows, kept = [], []
-    for number, one in enumerate(raw.to_dict("records")):
-        if one.get("status", "ok") == "ok" and one["precision"] in _DTYPES:
-            row = _op_bench_row({str(key): value for key, value in one.items()}, _json(one["shape"], file, number))
-            if row is not None:
-                rows.append(row)
-                kept.append(number)
-    if not rows:
+    """``op_bench.py``'s ``ops.csv``; operators of several kernels are left out."""
+    gpu = catalog.resolve(op_bench.gpu_name(file)).name
+    measured = op_bench.measured_operators(raw, file)
+    rows = [_op_bench_row(one) for one in measured.to_dict("records")]
+    known = [row is not None for row in rows]
+    if not any(known):
         raise InputError(f"{file.name} holds no operator that was measured; look at its status and note columns")
-    kept_rows = raw.iloc[kept]
-    return pd.DataFrame(rows, columns=list(SHAPE_COLUMNS)).assign(
+    measured = measured[known]
+    return pd.DataFrame([row for row in rows if row is not None], columns=list(SHAPE_COLUMNS)).assign(
         gpu=gpu,
-        op=kept_rows["op"].to_numpy(),
-        seconds=kept_rows["median_us"].to_numpy(dtype=float) * 1e-6,
-        **{"pass": np.where(kept_rows["pass"] == "fwd", "forward", "backward")},
+        op=measured["op"].to_numpy(),
+        seconds=measured["seconds"].to_numpy(),
+        **{"pass": np.where(measured["pass"] == "fwd", "forward", "backward")},
     )[list(CORPUS_COLUMNS)]
 
 
-def _op_bench_gpu(file: Path) -> str:
-    meta = file.with_name("meta.json")
-    try:
-        text = str(json.loads(meta.read_text("utf-8"))["device"]["gpu"])
-        return text.split("name='", 1)[1].split("'", 1)[0]
-    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
-        raise InputError(f"{file.name} does not say its GPU; put op_bench's meta.json of a CUDA run beside it") from error
-
-
-def _op_bench_row(one: Mapping[str, Any], s: Mapping[str, Any]) -> tuple[object, ...] | None:
-    op, step, dtype = one["op"], one["pass"], _DTYPES[one["precision"]]
+def _op_bench_row(one: Mapping[Any, Any]) -> tuple[object, ...] | None:
+    op, step, dtype, s = one["op"], one["pass"], one["dtype"], one["sizes"]
     element = "float32" if dtype == "tf32" else dtype
     if op in ("linear", "reference_gemm", "bmm"):
         m, n, k = {"fwd": ("m", "n", "k"), "dgrad": ("m", "k", "n"), "wgrad": ("n", "k", "m")}[step]
@@ -168,16 +152,6 @@ def _op_bench_row(one: Mapping[str, Any], s: Mapping[str, Any]) -> tuple[object,
     if op in ("gelu", "relu", "silu", "add", "mul"):
         return "elementwise", 1, s["rows"], s["cols"], 1, 0.0, float(one["bytes"]), element
     return None
-
-
-def _json(text: object, file: Path, number: int) -> dict[str, Any]:
-    try:
-        shape = json.loads(str(text))
-    except ValueError as error:
-        raise InputError(f"{file.name}: the shape of row {number + 1} is {str(text)[:60]!r}; it must be JSON") from error
-    if not isinstance(shape, dict):
-        raise InputError(f"{file.name}: the shape of row {number + 1} is {str(text)[:60]!r}; it must be a JSON object")
-    return shape
 
 
 def _benchmark(raw: pd.DataFrame, file: Path, catalog: Catalog) -> pd.DataFrame:
@@ -210,8 +184,8 @@ def _device(name: str, catalog: Catalog) -> str:
 
 
 _Reader = Callable[[pd.DataFrame, Path, Catalog], pd.DataFrame]
-_FORMATS: tuple[tuple[set[str], _Reader], ...] = (
+_FORMATS: tuple[tuple[Set[str], _Reader], ...] = (
     ({"OPName", "Latency", "Device"}, _neusight),
-    ({"op", "shape", "precision", "pass", "median_us"}, _op_bench),
+    (op_bench.COLUMNS, _op_bench),
     ({"gpu", "op", "shape", "precision", "pass", "seconds"}, _benchmark),
 )

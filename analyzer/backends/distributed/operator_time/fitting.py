@@ -9,7 +9,7 @@ from scipy.optimize import least_squares
 
 from .....regressor import Catalog
 from ....errors import InputError
-from .boosting import Boosting
+from .boosting import fit_boosting
 from .features import Ideal, Rates, features_of, ideal_of, width
 from .learned import Board, FamilyModel, OperatorModel
 from .shapes import FAMILIES, is_typical, places_by
@@ -71,11 +71,11 @@ def _fit_family(
             targets.append(np.log(net / rates[key].bound(ideal)))
             weights.append(worth[place] * (net / measured) ** 2)
         X = np.concatenate(tables)
-        boosting = Boosting.fit(X, np.concatenate(targets), np.concatenate(weights))
-        shortfall[order] = boosting.predict(X)
+        trees = fit_boosting(X, np.concatenate(targets), np.concatenate(weights))
+        shortfall[order] = trees.predict(X)
     if X.shape[1] != width(family):
         raise AssertionError(f"{family} has {X.shape[1]} features, not {width(family)}")
-    return FamilyModel(boosting, rates)
+    return FamilyModel(trees, rates)
 
 
 def fit_rates(ideal: Ideal, seconds: NDArray[np.float64], shortfall: NDArray[np.float64], weight: NDArray[np.float64]) -> Rates:

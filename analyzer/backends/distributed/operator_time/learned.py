@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pydantic import Field
 
 from .....regressor import Gpu
+from .....regressor.trees import Trees
 from ....errors import InputError
 from ..graph import Operator
-from .boosting import Boosting
 from .features import Rates, features_of, ideal_of
 from .shapes import PRODUCTS, places_by, shapes_of
 
@@ -32,8 +34,8 @@ _OTHER_DTYPE = 1.0
 class Board:
     """A measured GPU, as far as likeness to others goes: W and compute capability."""
 
-    tdp: float
-    compute_capability: float
+    tdp: Annotated[float, Field(gt=0)]
+    compute_capability: Annotated[float, Field(gt=0)]
 
 
 def distance(one: Board, other: Board) -> float:
@@ -49,7 +51,7 @@ def distance(one: Board, other: Board) -> float:
 class FamilyModel:
     """One family of operators: the trees, and the rates of each (GPU, dtype) that was measured."""
 
-    boosting: Boosting
+    trees: Trees
     rates: Mapping[tuple[str, str], Rates]
 
 
@@ -97,7 +99,7 @@ class OperatorModel:
             rows = shapes.iloc[place]
             ideal, rates = ideal_of(rows, gpu, dtype), self.rates(family, gpu, dtype)
             X = features_of(family, rows, gpu, ideal, rates)
-            seconds[place] = rates.bound(ideal) * np.exp(self.families[family].boosting.predict(X))
+            seconds[place] = rates.bound(ideal) * np.exp(self.families[family].trees.predict(X))
         return seconds
 
     def dispatch_seconds(self, shapes: pd.DataFrame, gpu: Gpu) -> NDArray[np.float64]:

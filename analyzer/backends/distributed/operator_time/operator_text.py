@@ -6,7 +6,8 @@ import json
 from typing import Any, cast, get_args
 
 from ....errors import InputError
-from ..graph import DTYPE_BYTES, Kind, Operator, Phase, Tensor
+from ...reader.aten_operators import Kind
+from ..graph import DTYPE_BYTES, Operator, Phase, Tensor
 
 
 def operator_text(operator: Operator) -> str:

@@ -18,7 +18,6 @@ from ..graph import Operator, Weight
 from ..precision import Precision
 from .arguments import RandomMemory, runnable
 from .operator_text import operator_text
-from .optimizer_step import optimizer_step
 from .profile_cache import ProfileCache
 from .timing import Clock, Timing, clock_of, time_in_rounds
 
@@ -173,6 +172,26 @@ def tf32(enabled: bool) -> Iterator[None]:
     finally:
         for switch, was in zip(switches, before, strict=True):
             switch.allow_tf32 = was
+
+
+def optimizer_step(weights: Sequence[Weight], optimizer: Literal["adam", "sgd"], device: str) -> Callable[[], Any]:
+    """A call that updates random weights once: AdamW, or SGD with momentum, in torch's default implementation.
+
+    The rate is so low that weights and states stay what they are however often it runs. Gradients have the weight's own dtype,
+    as torch asks.
+    """
+    parameters = []
+    for weight in weights:
+        dtype = getattr(torch, weight.tensor.dtype)
+        parameter = torch.rand(weight.tensor.shape, device=device).to(dtype).requires_grad_()
+        parameter.grad = torch.rand(weight.tensor.shape, device=device).to(dtype)
+        parameters.append(parameter)
+    update: torch.optim.Optimizer
+    if optimizer == "adam":
+        update = torch.optim.AdamW(parameters, lr=1e-9)
+    else:
+        update = torch.optim.SGD(parameters, lr=1e-9, momentum=0.9)
+    return lambda: update.step()
 
 
 def _bandwidth(clock: Clock, device: str) -> float:

@@ -19,10 +19,11 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from ....errors import InputError
-from ...untraceable import why_untraceable
-from .aten_operators import hyper_parameters
+from ...reader.failures import why_untraceable
+from ...reader.running_modules import storage_of
 from .computation_graph import ComputationGraph
 from .graph_builder import Delivery, Elements, GraphBuilder
+from .hyper_parameters import Shaped, hyper_parameters
 from .operator_work import RECURRENT
 from .vocabulary import word_of_aten
 
@@ -57,12 +58,12 @@ def graph_of_module(module: nn.Module, inputs: tuple[Any, ...], name: str, batch
         reading = _Reading(_export(fake, many), SAMPLES, name)
     except Exception:  # what holds for its own inputs need not hold for others
         return graph_as_given(module, inputs, name, batch)
-    operators = len(reading.builder.words)
-    if reading.linear and operators < SAMPLES:
+    operators, linear = len(reading.builder.words), reading.builder.linear
+    if linear and operators < SAMPLES:
         return reading.graph().at_batch(batch)
     given = graph_as_given(module, inputs, name, batch)
     of_each_sample = operators - len(given) >= SAMPLES - batch
-    return reading.graph().at_batch(batch) if reading.linear and not of_each_sample else given
+    return reading.graph().at_batch(batch) if linear and not of_each_sample else given
 
 
 def graph_as_given(module: nn.Module, inputs: tuple[Any, ...], name: str, batch: int) -> ComputationGraph:
@@ -167,22 +168,18 @@ class _Reading:
         batch: samples of the export.
         name: of the network.
         every_reached: whether all that the input reaches grows with the batch, rather than what ``batch`` divides.
-
-    Attributes:
-        linear: whether what grows with the batch does so in proportion.
     """
 
     def __init__(self, program: torch.export.ExportedProgram, batch: int, name: str, every_reached: bool = False) -> None:
-        self.batch, self.name, self.every_reached = batch, name, every_reached
-        self.builder = GraphBuilder()
+        self.name = name
+        self.builder = GraphBuilder(batch, every_reached)
         self.memories: dict[int, _Memory] = {}
-        self.linear = True
         self.weight_elements = 0.0
         self._take_all(program.graph_module, set(program.graph_signature.user_inputs))
 
     def graph(self) -> ComputationGraph:
         """What was read."""
-        return self.builder.graph(self.name, self.batch, self.weight_elements)
+        return self.builder.graph(self.name, self.weight_elements)
 
     def _take_all(self, module: fx.GraphModule, inputs: set[str]) -> None:
         for node in module.graph.nodes:
@@ -190,9 +187,9 @@ class _Reading:
                 self._call(node, module)
             elif node.op in ("placeholder", "get_attr"):
                 for tensor in _answers(node):
-                    if _place(tensor) not in self.memories:
+                    if storage_of(tensor) not in self.memories:
                         weight = node.name not in inputs
-                        self.memories[_place(tensor)] = _Memory(None, tensor, weight, not weight)
+                        self.memories[storage_of(tensor)] = _Memory(None, tensor, weight, not weight)
                         self.weight_elements += _distinct(tensor) if weight else 0.0
 
     def _call(self, node: fx.Node, module: fx.GraphModule) -> None:
@@ -212,7 +209,7 @@ class _Reading:
             raise InputError(f"the sizes that {_name(node)} answers in {self.name} depend on values; take it out of forward")
         given = [tensor for one in node.all_input_nodes for tensor in _answers(one)]
         if _name(node) in _IDLE or self._lies_so(_name(node), given):
-            self.memories[_place(answers[0])] = self.memories[_place(given[0])]
+            self.memories[storage_of(answers[0])] = self.memories[storage_of(given[0])]
         elif not _is_view(node, given, answers):
             self._operator(node, given, answers)
 
@@ -220,43 +217,33 @@ class _Reading:
         """Whether this puts heads of attention side by side: on GPUs they lie so, whatever layout the export thinks of."""
         if name not in ("reshape", "flatten", "contiguous", "clone") or given[0].is_contiguous():
             return False
-        writer = self.memories[_place(given[0])].writer
+        writer = self.memories[storage_of(given[0])].writer
         return writer is not None and self.builder.words[writer] == "attention"
 
     def _operator(self, node: fx.Node, given: list[Tensor], answers: list[Tensor]) -> None:
-        memories = [self.memories[_place(tensor)] for tensor in given]
+        memories = [self.memories[storage_of(tensor)] for tensor in given]
         of_the_input = any(memory.of_the_input for memory in memories)
         arguments = _arguments(node)
         word = word_of_aten(_name(node))
         if word in ("linear", "matmul") and _name(node) != "linear":  # by what is multiplied, however it is called
             word = "linear" if any(memory.weight for memory in memories) else "matmul"
-        hyper = hyper_parameters(word, arguments, answers[0])
-        if any(value and value % self.batch == 0 for value in hyper.values()):
-            self.linear = False
+        hyper = hyper_parameters(word, _multiplied_first(arguments), _shaped(answers[0]), arguments)
         read, weights, deliveries = Elements(), 0.0, []
         for tensor, memory in zip(given, memories, strict=True):
             if memory.weight:
                 weights += _distinct(tensor)
                 continue
-            elements = self._elements(tensor, memory.of_the_input)
+            elements = self.builder.elements(_distinct(tensor), memory.of_the_input)
             read += elements
             if memory.writer is not None:
                 deliveries.append(Delivery(memory.writer, _moved(tensor, memory.written), elements))
         written = Elements()
         for tensor in answers[:1] if word in RECURRENT else answers:
-            written += self._elements(tensor, of_the_input)
+            written += self.builder.elements(_distinct(tensor), of_the_input)
         floating = answers[0].dtype.is_floating_point
         here = self.builder.add(word, _name(node), hyper, read, written, weights, floating, deliveries)
         for tensor in answers:
-            self.memories[_place(tensor)] = _Memory(here, tensor, False, of_the_input)
-
-    def _elements(self, tensor: Tensor, of_the_input: bool) -> Elements:
-        elements = _distinct(tensor)
-        if self.every_reached:
-            return Elements(elements, 0.0 if of_the_input else elements)
-        if elements and elements % self.batch**2 == 0:
-            self.linear = False
-        return Elements(elements, elements if elements % self.batch else 0.0)
+            self.memories[storage_of(tensor)] = _Memory(here, tensor, False, of_the_input)
 
 
 def _name(node: fx.Node) -> str:
@@ -292,18 +279,24 @@ def _arguments(node: fx.Node) -> dict[str, Any]:
     return dict(zip(names, values[0], strict=False)) | dict(values[1])
 
 
+def _multiplied_first(arguments: dict[str, Any]) -> list[Shaped]:
+    """The tensors of an operator in their order, but for what a product adds: it comes after what is multiplied."""
+    tensors = [one for one in tree_leaves(list(arguments.values())) if isinstance(one, Tensor)]
+    multiplied = arguments.get("mat1", arguments.get("batch1"))
+    return [_shaped(one) for one in (tensors if multiplied is None else [multiplied, *tensors])]
+
+
+def _shaped(tensor: Tensor) -> Shaped:
+    return Shaped(tuple(tensor.shape), tensor.is_contiguous())
+
+
 def _is_view(node: fx.Node, given: list[Tensor], answers: list[Tensor]) -> bool:
     """Whether it answers memory that it was given, as it is: no kernel runs."""
     schema = getattr(node.target, "_schema", None)
     if schema is not None and schema.is_mutable:
         return False
-    places = {_place(tensor) for tensor in given}
-    return bool(places) and all(_place(tensor) in places for tensor in answers)
-
-
-def _place(tensor: Tensor) -> int:
-    """Of its memory: the same for all views of it."""
-    return int(tensor.untyped_storage()._cdata)
+    places = {storage_of(tensor) for tensor in given}
+    return bool(places) and all(storage_of(tensor) in places for tensor in answers)
 
 
 def _distinct(tensor: Tensor) -> float:

@@ -42,8 +42,19 @@ class Delivery:
 
 @dataclass
 class GraphBuilder:
-    """Collects operators and edges, in the order of execution."""
+    """Collects operators and edges, in the order of execution.
 
+    Args:
+        batch: samples that are read.
+        every_reached: whether all that the input reaches grows with the batch, rather than what ``batch`` divides.
+
+    Attributes:
+        linear: whether what grows with the batch does so in proportion; not known with ``every_reached``.
+    """
+
+    batch: int
+    every_reached: bool = False
+    linear: bool = True
     words: list[str] = field(default_factory=list)
     hyper: list[list[float]] = field(default_factory=list)
     sizes: list[tuple[float, ...]] = field(default_factory=list)
@@ -51,6 +62,14 @@ class GraphBuilder:
     floating: list[bool] = field(default_factory=list)
     edges: dict[tuple[int, int], Delivery] = field(default_factory=dict)
     unknown: Counter[str] = field(default_factory=Counter)
+
+    def elements(self, elements: float, of_the_input: bool) -> Elements:
+        """Those of a tensor, which depends on the network's input or does not."""
+        if self.every_reached:
+            return Elements(elements, 0.0 if of_the_input else elements)
+        if elements and elements % self.batch**2 == 0:
+            self.linear = False
+        return Elements(elements, elements if elements % self.batch else 0.0)
 
     def add(
         self,
@@ -76,6 +95,8 @@ class GraphBuilder:
             deliveries: what it reads of other operators.
         """
         here = len(self.words)
+        if not self.every_reached and any(value and value % self.batch == 0 for value in hyper.values()):
+            self.linear = False
         if word == UNKNOWN:
             self.unknown[operator] += 1
         self.words.append(word)
@@ -90,12 +111,11 @@ class GraphBuilder:
             self.edges[one.writer, here] = together
         return here
 
-    def graph(self, name: str, batch: int, weight_elements: float) -> ComputationGraph:
+    def graph(self, name: str, weight_elements: float) -> ComputationGraph:
         """What was collected.
 
         Args:
             name: of the network, also for the message.
-            batch: samples that the sizes are for.
             weight_elements: of the whole network, each weight once.
 
         Raises:
@@ -105,7 +125,7 @@ class GraphBuilder:
             raise InputError(f"{name} has no operator that computes something; give a network")
         return ComputationGraph(
             name=name,
-            batch=batch,
+            batch=self.batch,
             words=tuple(self.words),
             hyper_parameters=np.array(self.hyper, dtype=np.float64),
             sizes=np.array(self.sizes).reshape(-1, len(SIZES)),

@@ -12,9 +12,8 @@ import pandas as pd
 from .....regressor import Catalog, Gpu, load_catalog
 from ....csv_text import parse_csv
 from ....errors import InputError
-from ..points import COLUMNS, CONFIGURATION, TEXTS, check_points, table_text
+from ..points import COLUMNS, CONFIGURATION, TEXTS, Reading, check_points, table_text
 from . import occupancy_bench, occupancy_bench_ncu
-from .reading import Reading
 
 __all__ = ["Reading", "read_all", "read_any"]
 

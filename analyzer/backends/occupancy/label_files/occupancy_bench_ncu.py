@@ -1,4 +1,4 @@
-"""``ncu.csv`` of the project's GPU measurements (``occupancy_bench.py``): warps that the hardware counted, launch by launch.
+"""``ncu.csv`` of ``occupancy_bench.py``: warps that the hardware counted, launch by launch.
 
 These are the labels of the DNN-occu paper. Sizes, step times and memory stand in ``occupancy.csv`` beside the file.
 """
@@ -12,17 +12,14 @@ import pandas as pd
 from .....regressor import Catalog, Gpu
 from ....csv_text import parse_csv
 from ....errors import InputError
+from ....gpu_scripts.occupancy_bench import CONFIGURATIONS
 from .. import kernel_files
-from ..kernel_files.profile_occupancy import occupancy_rows
+from ..kernel_files.kernel_file import occupancy_rows
 from ..launch.kernel_table import summarise
-from ..points import TARGETS, table_text
+from ..points import TARGETS, Reading, table_text
 from . import occupancy_bench
-from .reading import Reading
 
 NAME = "ncu.csv of occupancy_bench.py"
-
-_SIZES = "occupancy.csv"
-NOT_IN_SIZES = f"its configuration is not in {_SIZES}"
 
 
 def recognises(table: pd.DataFrame) -> bool:
@@ -36,9 +33,9 @@ def read(table: pd.DataFrame, path: Path, catalog: Catalog, gpu: Gpu | None) -> 
     Raises:
         InputError: ``occupancy.csv`` is not there, no configuration is in both, or as its reader.
     """
-    beside = path.parent / _SIZES
+    beside = path.parent / CONFIGURATIONS
     if not beside.is_file():
-        raise InputError(f"{str(path)!r} tells no sizes of its networks; put {_SIZES} of the same run beside it")
+        raise InputError(f"{str(path)!r} tells no sizes of its networks; put {CONFIGURATIONS} of the same run beside it")
     sizes = parse_csv(table_text(beside), str(beside))
     if not occupancy_bench.recognises(sizes):
         raise InputError(f"{str(beside)!r} beside {path.name!r} is none of occupancy_bench.py; put that of the same run there")
@@ -53,5 +50,5 @@ def read(table: pd.DataFrame, path: Path, catalog: Catalog, gpu: Gpu | None) -> 
         labels = {target: getattr(achieved, target) for target in TARGETS}
         found.append({**measured.loc[str(key)], **labels, "kernels": launches["count"].sum(), "labels": "ncu"})
     if not found:
-        raise InputError(f"no configuration of {str(path)!r} is in {_SIZES} beside it; put that of the same run there")
-    return Reading(pd.DataFrame(found), {NOT_IN_SIZES: without} if without else {})
+        raise InputError(f"no configuration of {str(path)!r} is in {CONFIGURATIONS} beside it; put that of the same run there")
+    return Reading(pd.DataFrame(found), {f"its configuration is not in {CONFIGURATIONS}": without} if without else {})

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Protocol
 
 from ....errors import InputError
-from ...failure_reason import failure_reason
+from ...reader.failures import failure_reason
 from ..configuration import Configuration
-from .measured import Measured
-from .points_file import KernelsFile, points_file
+from .points_file import KernelsFile, Measured, points_file
 
 
 class Bench(Protocol):

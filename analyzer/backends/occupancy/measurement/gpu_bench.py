@@ -10,14 +10,13 @@ import torch
 from .....regressor import Catalog
 from ..configuration import Configuration
 from ..kernel_files import KernelFile
-from ..kernel_files.profile_occupancy import occupancy_rows
+from ..kernel_files.kernel_file import occupancy_rows
 from ..launch.kernel_table import count_skipped, summarise
-from .measured import Measured, label_row
 from .ncu import Ncu
-from .nvml_utilisation import NvmlUtilisation
+from .points_file import Measured, label_row
 from .profiled_step import StepProfiler
 from .running import RunningNetworks, Step
-from .steady_loop import run_steadily
+from .steady_loop import NvmlUtilisation, run_steadily
 
 
 class GpuBench:

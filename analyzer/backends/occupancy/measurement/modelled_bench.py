@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import torch
 
@@ -18,14 +19,15 @@ from ..graph.computation_graph import ComputationGraph
 from ..graph_of import graph_of
 from ..launch.gpu_limits import limits_of
 from ..launch.kernel_table import Aggregate
-from ..modelled_kernels.occupancy_of import occupancy_of
-from .host_memory import forget_peak, held_bytes, peak_bytes
-from .measured import Measured, label_row
+from ..modelled_kernels.modelled_step import occupancy_of
+from .points_file import Measured, label_row
 from .running import RunningNetworks
 from .steady_loop import run_steadily
 
 _MOST_FLOPS = 4e10  # of a step; with more it would take minutes on a CPU
 _MOST_OF_FREE = 0.5
+
+_STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 class ModelledBench:
@@ -107,3 +109,30 @@ class ModelledBench:
             "steps": steady.steps,
             "host_memory_bytes": peak_bytes() - before,
         }
+
+
+def forget_peak() -> bool:
+    """Let the peak be what is held now; whether that could be done."""
+    try:
+        _CLEAR.write_text("5")
+    except OSError:
+        return False
+    return True
+
+
+def peak_bytes() -> float:
+    """The most physical memory that was held at once; NaN if it is not told."""
+    return _field("VmHWM")
+
+
+def held_bytes() -> float:
+    """Physical memory that is held now; NaN if it is not told."""
+    return _field("VmRSS")
+
+
+def _field(name: str) -> float:
+    try:
+        lines = _STATUS.read_text().splitlines()
+    except OSError:
+        return math.nan
+    return next((1024.0 * int(line.split()[1]) for line in lines if line.startswith(f"{name}:")), math.nan)

@@ -7,16 +7,20 @@ import io
 import os
 import zlib
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from ....errors import InputError
 from ....files import write_whole
 from ...growing_table import GrowingTable
+from ..configuration import Configuration
 from ..launch.kernel_table import COLUMNS as KERNEL_COLUMNS
-from ..launch.kernel_table import LAUNCH
-from ..points import COLUMNS, CONFIGURATION
+from ..launch.kernel_table import LAUNCH, Aggregate
+from ..networks import family
+from ..points import COLUMNS, CONFIGURATION, TARGETS
 
 HEADER = (*COLUMNS, "unknown", "step_iqr_s", "steps", "host_step_s", "host_memory_bytes", "device", "software")
 """``unknown``: launches whose occupancy could not be calculated. ``step_iqr_s``, ``steps``: spread and number of the steps that
@@ -112,3 +116,29 @@ def _whole_members(content: bytes) -> tuple[str, bool]:
         parts.append(part)
         rest = stream.unused_data
     return b"".join(parts).decode("utf-8", errors="replace"), bool(rest)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a bench gives for a configuration and a kind of labels.
+
+    Attributes:
+        row: columns of ``points_file.HEADER``.
+        kernels: a kernel table; None where the launches are only modelled.
+    """
+
+    row: Mapping[str, Any]
+    kernels: pd.DataFrame | None = None
+
+
+def label_row(configuration: Configuration, gpu: str, labels: str, occupancy: Aggregate, launches: float) -> dict[str, Any]:
+    """The columns that every row has.
+
+    Raises:
+        ValueError: the occupancies are not known.
+    """
+    ratios = {target: float(getattr(occupancy, target)) for target in TARGETS}
+    if any(not 0 <= value <= 1 for value in ratios.values()):
+        raise ValueError("no occupancy could be calculated")
+    own = {**asdict(configuration), "family": family(configuration.network)}
+    return {**own, "gpu": gpu, "labels": labels, **ratios, "kernels": int(launches)}

@@ -4,6 +4,6 @@ It exists so that occupancy can be estimated, and the whole path from graphs to 
 """
 
 from .kernels_of import kernels_of
-from .occupancy_of import ModelledStep, occupancy_of
+from .modelled_step import ModelledStep, occupancy_of
 
 __all__ = ["ModelledStep", "kernels_of", "occupancy_of"]

@@ -13,7 +13,7 @@ from ..graph.operator_work import RECURRENT
 from ..graph.vocabulary import ELEMENTWISE
 from ..launch.gpu_limits import limits_of
 from ..launch.kernel_table import kernel_table
-from . import attention, convolution, elementwise, gemm, moving, norms, pooling, recurrent, reductions
+from . import attention, convolution, elementwise, gemm, recurrent, reductions
 from .launch_configurations import LaunchConfigurations, launch_configurations
 from .operator import HALF, Kernel, Operator, Target
 
@@ -31,25 +31,25 @@ _RULES: Mapping[str, _Launches] = {
     "linear": gemm.linear,
     "matmul": gemm.matmul,
     "attention": attention.attention,
-    "layer_norm": norms.of_rows,
-    "rms_norm": norms.of_rows,
-    "batch_norm": norms.of_channels,
-    "group_norm": norms.of_groups,
+    "layer_norm": reductions.layer_norm,
+    "rms_norm": reductions.layer_norm,
+    "batch_norm": reductions.batch_norm,
+    "group_norm": reductions.group_norm,
     "softmax": reductions.softmax,
     "reduce": reductions.reduce,
     "arg_reduce": reductions.reduce,
     "scan": reductions.scan,
-    "max_pool": pooling.max_pool,
-    "average_pool": pooling.average_pool,
-    "resize": pooling.resize,
-    "embedding": moving.embedding,
-    "concatenate": moving.concatenate,
-    "copy": moving.copy,
-    "pad": moving.pad,
-    "index": moving.index,
-    "scatter": moving.scatter,
-    "create": moving.create,
-    "random": moving.random,
+    "max_pool": reductions.max_pool,
+    "average_pool": reductions.average_pool,
+    "resize": reductions.resize,
+    "embedding": elementwise.embedding,
+    "concatenate": elementwise.concatenate,
+    "copy": elementwise.copy,
+    "pad": elementwise.pad,
+    "index": elementwise.index,
+    "scatter": elementwise.scatter,
+    "create": elementwise.create,
+    "random": elementwise.random,
 }
 """By the word of an operator; others launch what an elementwise one would."""
 

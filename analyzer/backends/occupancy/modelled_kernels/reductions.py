@@ -1,10 +1,11 @@
-"""Softmax, and what makes one element of many: sums, means, extremes, running sums."""
+"""What makes one element of many: sums, means, extremes, running sums; softmax, normalisations, pooling and resizing."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from .operator import Kernel, Operator, Target, ceil_div
+from .elementwise import strided
+from .operator import Kernel, Operator, Target, ceil_div, per_block
 
 _WARP = 32
 _WARP_SOFTMAX_MOST = 1024
@@ -16,6 +17,11 @@ _VECTORISED_FROM = 128
 _VALUES_OF_A_THREAD = 16
 _MOST_BLOCKS_OF_AN_ANSWER = 128
 _SCAN_ITEMS = 15
+_NORM_ELEMENTS = 4
+"""Of a thread of cuDNN's batch normalisation; assumed."""
+
+_PLANE = 49
+"""Answers per channel of adaptive pooling to a size of its own: 7 x 7 and 6 x 6 are usual."""
 
 
 def softmax(operator: Operator, target: Target) -> list[Kernel]:
@@ -66,3 +72,49 @@ def scan(operator: Operator, target: Target) -> list[Kernel]:
 
 def _power_below(value: int) -> int:
     return 1 << (value.bit_length() - 1)
+
+
+def layer_norm(operator: Operator, target: Target) -> list[Kernel]:
+    """Layer and root-mean-square normalisation: a block per row."""
+    rows = ceil_div(operator.written, operator.side("reduced"))
+    return [Kernel(target.configurations.kernels["layer_norm"], (rows, 1, 1), operator.moved)]
+
+
+def batch_norm(operator: Operator, target: Target) -> list[Kernel]:
+    """Batch normalisation with known statistics: cuDNN's elementwise kernel."""
+    configuration = target.configurations.kernels["batch_norm"]
+    return [Kernel(configuration, per_block(operator.written, configuration.threads * _NORM_ELEMENTS), operator.moved)]
+
+
+def group_norm(operator: Operator, target: Target) -> list[Kernel]:
+    """Moments, a block per group and sample; then everything scaled and shifted."""
+    groups = ceil_div(operator.written, operator.side("reduced"))
+    moments = Kernel(target.configurations.kernels["group_norm_moments"], (groups, 1, 1), operator.width * operator.read)
+    return [moments, strided(operator.written, operator.width, target, operator.moved)]
+
+
+def max_pool(operator: Operator, target: Target) -> list[Kernel]:
+    """One kernel."""
+    return _of_a_thread("max_pool", operator, target)
+
+
+def average_pool(operator: Operator, target: Target) -> list[Kernel]:
+    """Windows side by side of three and more pixels are taken as whole channels, windows of one as adaptive pooling."""
+    window, stride = operator.side("kernel_height"), operator.side("stride")
+    if window == stride == 1:
+        planes = max(1, round(operator.written / _PLANE))
+        grid = (planes, max(1, 16 // planes), 1)
+        return [Kernel(target.configurations.kernels["adaptive_average_pool"], grid, operator.moved)]
+    if window == stride >= 3:
+        return reduce(operator, target)
+    return _of_a_thread("average_pool", operator, target)
+
+
+def resize(operator: Operator, target: Target) -> list[Kernel]:
+    """One kernel."""
+    return _of_a_thread("resize", operator, target)
+
+
+def _of_a_thread(name: str, operator: Operator, target: Target) -> list[Kernel]:
+    configuration = target.configurations.kernels[name]
+    return [Kernel(configuration, per_block(operator.written, configuration.threads), operator.moved)]

@@ -7,8 +7,7 @@ from torch.nn import functional
 from torch_geometric.nn import GCNConv
 
 from ..features import WORD_COLUMNS
-from .batching import GraphBatch
-from .mean_pooling import mean_over_present
+from .batching import GraphBatch, mean_over_present
 
 
 class BrpNas(nn.Module):

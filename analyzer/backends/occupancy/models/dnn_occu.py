@@ -1,13 +1,18 @@
-"""DNN-occu: one ANEE layer, two Graphormer layers, the Set Transformer decoder and an MLP (sections III-D and V)."""
+"""DNN-occu: one ANEE layer, two Graphormer layers, the Set Transformer decoder and an MLP (sections III-D and V).
+
+Graphormer's attention between all operators knows how many hops lie between them; the decoder makes a few vectors of any number
+of operators, in whatever order they come.
+"""
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from .anee import AneeLayer
 from .batching import GraphBatch
-from .graphormer import DegreeEmbedding, GraphormerLayer, RelationBias
-from .set_transformer import SetDecoder
+from .structure import MOST_EDGES, RELATIONS
 
 
 class DnnOccu(nn.Module):
@@ -44,4 +49,126 @@ class DnnOccu(nn.Module):
         for layer in self.graphormer:
             hidden = layer(hidden, bias)
         answer: Tensor = self.head(self.decoder(hidden, batch.present).flatten(1)).squeeze(1)
+        return answer
+
+
+def feed_forward(width: int) -> nn.Sequential:
+    """Two dense layers of the same width, as in Graphormer; shape (…, width) -> (…, width)."""
+    return nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, width))
+
+
+class AttentionBlock(nn.Module):
+    """MAB(X, Y) = LN(H̄ + FFN(H̄)) with H̄ = LN(X + MHA(X, Y, Y))."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(width, heads, batch_first=True)
+        self.after_attention = nn.LayerNorm(width)
+        self.feed_forward = feed_forward(width)
+        self.after_feed_forward = nn.LayerNorm(width)
+
+    def forward(self, x: Tensor, y: Tensor, absent: Tensor | None = None) -> Tensor:
+        """What x sees of y.
+
+        Args:
+            x: shape (B, k, width).
+            y: shape (B, N, width).
+            absent: which rows of y are padding, shape (B, N).
+        """
+        seen, _ = self.attention(x, y, y, key_padding_mask=absent, need_weights=False)
+        hidden = self.after_attention(x + seen)
+        answer: Tensor = self.after_feed_forward(hidden + self.feed_forward(hidden))
+        return answer
+
+
+class PoolingByAttention(nn.Module):
+    """PMA_k(H) = MAB(S, FFN(H)) with k learned rows S."""
+
+    def __init__(self, width: int, heads: int, seeds: int) -> None:
+        super().__init__()
+        self.seeds = nn.Parameter(nn.init.xavier_uniform_(torch.empty(seeds, width)))
+        self.feed_forward = feed_forward(width)
+        self.block = AttentionBlock(width, heads)
+
+    def forward(self, nodes: Tensor, present: Tensor) -> Tensor:
+        """Shapes (B, N, width) and (B, N) -> (B, k, width)."""
+        seeds = self.seeds.expand(len(nodes), -1, -1)
+        pooled: Tensor = self.block(seeds, self.feed_forward(nodes), ~present)
+        return pooled
+
+
+class SetDecoder(nn.Module):
+    """Decoder(H) = FFN(SAB(PMA_k(H))) with SAB(X) = MAB(X, X): the paper's two decoder layers are PMA and SAB."""
+
+    def __init__(self, width: int, heads: int, seeds: int) -> None:
+        super().__init__()
+        self.pooling = PoolingByAttention(width, heads, seeds)
+        self.block = AttentionBlock(width, heads)
+        self.feed_forward = feed_forward(width)
+
+    def forward(self, nodes: Tensor, present: Tensor) -> Tensor:
+        """Shapes (B, N, width) and (B, N) -> (B, k, width)."""
+        pooled = self.pooling(nodes, present)
+        decoded: Tensor = self.feed_forward(self.block(pooled, pooled))
+        return decoded
+
+
+class RelationBias(nn.Module):
+    """A learned number per relation and head that is added to the attention's scores, the same in all layers.
+
+    The DNN-occu paper leaves the structural bias to Graphormer's authors: shortest-path distances (their Eq. 6).
+    """
+
+    def __init__(self, heads: int) -> None:
+        super().__init__()
+        self.of_relation = nn.Parameter(0.02 * torch.randn(heads, RELATIONS))
+
+    def forward(self, relations: Tensor) -> Tensor:
+        """Shape (B, N, N) -> (B, heads, N, N); −∞ towards operators that are not there."""
+        padding = self.of_relation.new_full((len(self.of_relation), 1), -torch.inf)
+        # Heads first: three times faster than an embedding, whose gradient adds up one pair of operators after the other.
+        return torch.cat([self.of_relation, padding], dim=1)[:, relations].transpose(0, 1)
+
+
+class DegreeEmbedding(nn.Module):
+    """How many edges lead into and out of an operator, as vectors that are added to it (Graphormer's Eq. 5)."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.of_in = nn.Embedding(MOST_EDGES + 1, width)
+        self.of_out = nn.Embedding(MOST_EDGES + 1, width)
+        for one in (self.of_in, self.of_out):
+            nn.init.normal_(one.weight, std=0.02)
+
+    def forward(self, edges_in: Tensor, edges_out: Tensor) -> Tensor:
+        """Shape (B, N) twice -> (B, N, width)."""
+        embedded: Tensor = self.of_in(edges_in) + self.of_out(edges_out)
+        return embedded
+
+
+class GraphormerLayer(nn.Module):
+    """Layer norm before each of two residual parts: h̄ = MHA(LN(h)) + h, then FFN(LN(h̄)) + h̄."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.before_attention = nn.LayerNorm(width)
+        self.query_key_value = nn.Linear(width, 3 * width)
+        self.joined = nn.Linear(width, width)
+        self.before_feed_forward = nn.LayerNorm(width)
+        self.feed_forward = feed_forward(width)
+
+    def forward(self, nodes: Tensor, bias: Tensor) -> Tensor:
+        """One layer.
+
+        Args:
+            nodes: shape (B, N, width).
+            bias: added to the scores, shape (B, heads, N, N).
+        """
+        B, N, width = nodes.shape
+        parts = self.query_key_value(self.before_attention(nodes)).view(B, N, 3, self.heads, width // self.heads)
+        query, key, value = parts.permute(2, 0, 3, 1, 4)
+        seen = functional.scaled_dot_product_attention(query, key, value, attn_mask=bias)
+        nodes = self.joined(seen.transpose(1, 2).reshape(B, N, width)) + nodes
+        answer: Tensor = self.feed_forward(self.before_feed_forward(nodes)) + nodes
         return answer

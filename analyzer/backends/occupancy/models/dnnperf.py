@@ -5,8 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from .anee import AneeLayer
-from .batching import GraphBatch
-from .mean_pooling import mean_over_present
+from .batching import GraphBatch, mean_over_present
 
 
 class DnnPerf(nn.Module):

@@ -6,8 +6,7 @@ from itertools import pairwise
 
 from torch import Tensor, nn
 
-from .batching import GraphBatch
-from .mean_pooling import mean_over_present
+from .batching import GraphBatch, mean_over_present
 
 
 class Mlp(nn.Module):

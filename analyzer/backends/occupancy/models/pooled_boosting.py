@@ -7,11 +7,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from .....regressor.forest import Forest
-from ...distributed.operator_time.boosting import Boosting
+from .....regressor.arrays import under
+from .....regressor.trees import Trees
+from ...distributed.operator_time.boosting import fit_boosting
 from ..sample import Sample
 from .output import Floats, Output, Target
-from .pooled_features import pooled_features
+from .pooled_features import POOLED_NAMES, pooled_features
 
 
 class PooledBoosting:
@@ -28,22 +29,20 @@ class PooledBoosting:
         from threadpoolctl import threadpool_limits
 
         with threadpool_limits(1):  # rows are few: threads that wait for each other take 20 times as long on a busy machine
-            self._boosting = Boosting.fit(rows, self._output.learnt(values), np.ones(len(rows)))
+            self._trees = fit_boosting(rows, self._output.learnt(values), np.ones(len(rows)))
         return self
 
     def predict(self, samples: Sequence[Sample]) -> Floats:
         """Shape (n,)."""
-        return self._output.values(self._boosting.predict(pooled_features(samples).astype(np.float64)))
+        return self._output.values(self._trees.predict(pooled_features(samples).astype(np.float64)))
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
         """What was fitted: numbers as JSON, and arrays."""
-        forest = self._boosting.forest
-        arrays = dict(vars(forest))
-        return {"output": self._output.state(), "start": self._boosting.start}, arrays
+        return {"output": self._output.state()}, under("trees", self._trees.arrays())
 
     def restore(self, settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]) -> Self:
-        """Take what :meth:`state` gave."""
+        """Take what :meth:`state` gave; trees that are not sound raise InputError."""
         self._output = Output.restored(settings["output"])
         self.target = self._output.target
-        self._boosting = Boosting(float(settings["start"]), Forest(**arrays))
+        self._trees = Trees.of_arrays(arrays, "trees", len(POOLED_NAMES), boosted=True)
         return self

@@ -7,8 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from .batching import GraphBatch
-from .mean_pooling import mean_over_present
+from .batching import GraphBatch, mean_over_present
 
 
 class Transformer(nn.Module):

@@ -10,24 +10,43 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_map_only
 
 from .....extras import how_to_install
 from ....errors import InputError
-from ...convmeter.find_network import built_without_memory, find_network
-from ...convmeter.torchvision_import import import_torchvision
-from ...distributed.models.user_module import import_factory
-from ...untraceable import one_line
+from ...networks.find_network import built_without_memory, find_network, import_torchvision
+from ...networks.plain import lenet5
+from ...reader.failures import one_line
+from ...user_factory import import_factory, module_and_inputs, type_and_text
 from ..configuration import Configuration
-from .clip import Clip
 from .known_networks import IMAGE, NETWORKS, SIZES, STEPS, complete
-from .lenet import lenet
 
 Built = tuple[nn.Module, tuple[Any, ...]]
 _WithOrWithoutInputs = tuple[nn.Module, tuple[Any, ...] | None]
 
+_SMALLEST_LENET = 16
+"""Pixels: below, two convolutions and two poolings leave nothing."""
+
 _USUAL = {**STEPS, **IMAGE}
 """What a factory is called with that must have a size, where none is given."""
+
+
+class Clip(nn.Module):
+    """CLIP as the paper runs it: both towers in one step, one after the other, without the product of their answers.
+
+    Args:
+        image_tower: of timm, takes an image, answers features.
+        text_tower: of transformers with its default configuration, takes tokens, answers an object with ``last_hidden_state``.
+    """
+
+    def __init__(self, image_tower: nn.Module, text_tower: nn.Module) -> None:
+        super().__init__()
+        self.image = image_tower
+        self.text = text_tower
+
+    def forward(self, image: Tensor, tokens: Tensor) -> tuple[Any, Any]:
+        """Features of images (batch, channels, side, side) and of tokens (batch, sequence)."""
+        return self.image(image), self.text(tokens).last_hidden_state
 
 
 def build_network(configuration: Configuration, device: str = "meta") -> Built:
@@ -36,7 +55,7 @@ def build_network(configuration: Configuration, device: str = "meta") -> Built:
     On another device the network has weights and buffers, what it is called with lies on the meta device all the same.
 
     Networks are in evaluation mode and have random weights. Their names are those of NETWORKS, the names that
-    :func:`...convmeter.find_network.find_network` knows, or ``package.module:factory``. Such a factory gives (network, inputs),
+    :func:`...networks.find_network.find_network` knows, or ``package.module:factory``. Such a factory gives (network, inputs),
     or the network alone, which is then called with images; sizes that are given are handed to its parameters of these names
     (``batch``, ``channels``, ``image_size``, ``sequence``, ``hidden``, ``layers``). It runs code of that module: take import
     paths from the user's own files alone.
@@ -86,20 +105,11 @@ def _from_factory(configuration: Configuration) -> tuple[nn.Module, tuple[Any, .
             options[parameter] = given
         elif takes[parameter].default is Parameter.empty:
             options[parameter] = _USUAL[size].usual
-    made: Any = factory(**options)
-    network, inputs = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
-    if not isinstance(network, nn.Module):
-        raise InputError(f"the network {name!r} gives a {type(network).__name__}; its factory must return a torch.nn.Module")
-    if isinstance(inputs, Tensor):
-        inputs = (inputs,)
-    if inputs is None:
-        return network, None
+    network, inputs = module_and_inputs(name, factory(**options))
     for size in IMAGE:
-        if getattr(configuration, size) and size not in takes:
+        if inputs is not None and getattr(configuration, size) and size not in takes:
             raise InputError(f"the factory of {name!r} gives inputs of its own, but no parameter {size}; leave out the {size}")
-    if not isinstance(inputs, (tuple, list)) or not any(isinstance(one, Tensor) and one.dim() for one in tree_leaves(inputs)):
-        raise InputError(f"the network {name!r} gives no tensors to call it with; its factory must return (module, inputs)")
-    return network, tuple(inputs)
+    return network, inputs
 
 
 def _samples(tensor: Tensor, batch: int) -> Tensor:
@@ -116,7 +126,7 @@ def _built(name: str, build: Callable[[], _WithOrWithoutInputs], device: str) ->
     except InputError:
         raise
     except (Exception, SystemExit) as error:  # a user's code may raise anything
-        raise InputError(f"the network {name!r} cannot be built: {type(error).__name__}: {one_line(error)}") from error
+        raise InputError(f"the network {name!r} cannot be built: {type_and_text(error)}") from error
 
 
 def _known(configuration: Configuration, device: str) -> nn.Module:
@@ -137,7 +147,7 @@ def _builder(configuration: Configuration) -> Callable[[], tuple[nn.Module, None
     """What builds a network of NETWORKS; its libraries are imported when it is called."""
     name, network = configuration.network, NETWORKS[configuration.network]
     builders: dict[str, Callable[[], nn.Module]] = {
-        "": lambda: lenet(configuration.image_size),
+        "": lambda: _lenet(configuration.image_size),
         "torch": lambda: _recurrent(configuration),
         "torchvision": lambda: import_torchvision().models.get_model(name, weights=None),
         "timm": lambda: _timm(name, configuration.image_size),
@@ -145,6 +155,12 @@ def _builder(configuration: Configuration) -> Callable[[], tuple[nn.Module, None
         "timm and transformers": lambda: _clip(network.tower, configuration.image_size),
     }
     return lambda: (builders[network.library](), None)
+
+
+def _lenet(image_size: int) -> nn.Module:
+    if image_size < _SMALLEST_LENET:
+        raise InputError(f"lenet cannot have image size {image_size}; give {_SMALLEST_LENET} or more")
+    return lenet5(image_size, classes=10)
 
 
 def _recurrent(configuration: Configuration) -> nn.Module:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....filters import running_mean
-from .profile import FLOWS, Profile, circular_runs
+from .mean_course import FLOWS, Profile, circular_runs
 
 Bins = NDArray[np.bool_]
 

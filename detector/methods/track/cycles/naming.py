@@ -11,7 +11,7 @@ from ....epochs import Cycle, Kind
 from ....signals import Signals
 from .activity import Activity, activity
 from .events import UNEVEN, Event, events_of
-from .profile import Profile, profile, work_metrics
+from .mean_course import Profile, profile, work_metrics
 from .recurrence import recurring, saves_of
 from .steps import step
 

@@ -290,7 +290,7 @@ def test_a_folder_that_cannot_be_written_is_told_before_the_fit(
     monkeypatch.setattr("epochcast.analyzer.backends.occupancy.predictor.Predictor.fit", fit)
     (tmp_path / "taken").write_text("")
     assert main(["train", "occupancy", "--data", str(table), "--out", str(tmp_path / "taken")]) == 2
-    assert "cannot make the folder" in capsys.readouterr().err
+    assert "holds no model of `epochcast train occupancy`; name a new folder" in capsys.readouterr().err
 
 
 def test_a_network_larger_than_memory_is_one_sentence(tmp_path: Path, capsys: Capture) -> None:

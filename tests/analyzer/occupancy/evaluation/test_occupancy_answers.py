@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from epochcast.analyzer.backends.occupancy.evaluation.answers import Answers, figures
+from epochcast.analyzer.backends.occupancy.evaluation import Answers, figures, figures_by
 
 
 def test_figures_are_those_of_section_iv_c() -> None:
@@ -29,12 +29,12 @@ def test_groups_hold_each_row_once_and_sizes_are_in_bins() -> None:
         }
     )
     measured, predicted = rng.uniform(0.1, 1, 50), rng.uniform(0.1, 1, 50)
-    answers = Answers(points, measured, predicted, points["network"].to_numpy(dtype=str))
-    for key, groups in answers.by().items():
+    answers = Answers(points, measured, predicted, points["network"].to_numpy(dtype=str), figures)
+    for key, groups in figures_by(answers).items():
         assert sum(one.n for one in groups.values()) == 50, key
-    assert list(answers.by()["batch"]) == ["8", "16", "128"], "numbers in their order"
+    assert list(figures_by(answers)["batch"]) == ["8", "16", "128"], "numbers in their order"
     own = points["nodes"].between(100, 199)
     expected = 100 * np.abs(predicted[own] / measured[own] - 1).mean()
-    assert answers.by()["nodes"]["100-199"].mre == pytest.approx(expected)
-    assert answers.by()["nodes"]["800+"].n == (points["nodes"] >= 800).sum()
+    assert figures_by(answers)["nodes"]["100-199"].mre == pytest.approx(expected)
+    assert figures_by(answers)["nodes"]["800+"].n == (points["nodes"] >= 800).sum()
     assert answers.spread == pytest.approx(np.std([one.mre for one in answers.by_test().values()], ddof=1))

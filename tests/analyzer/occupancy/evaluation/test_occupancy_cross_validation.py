@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from made_occupancies import made_samples
 
-from epochcast.analyzer.backends.occupancy.evaluation.cross_validation import cross_validate, train_and_test
-from epochcast.analyzer.backends.occupancy.evaluation.learning_curve import learning_curve
-from epochcast.analyzer.backends.occupancy.evaluation.splits import PROTOCOLS
+from epochcast.analyzer.backends.occupancy.evaluation import PROTOCOLS, cross_validate, train_and_test
+from epochcast.analyzer.backends.occupancy.learning_curve import learning_curve
 from epochcast.analyzer.backends.occupancy.models import make
 from epochcast.analyzer.backends.occupancy.sample import Sample
 from epochcast.analyzer.errors import InputError

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epochcast.analyzer.backends.occupancy.evaluation.paper_networks import (
+from epochcast.analyzer.backends.occupancy.evaluation import (
     CLIP_SEEN,
     CLIP_UNSEEN,
+    PROTOCOLS,
     SEEN,
     TRANSFORMER_SEEN,
     TRANSFORMERS_UNSEEN,
     UNSEEN,
 )
-from epochcast.analyzer.backends.occupancy.evaluation.splits import PROTOCOLS
 from epochcast.analyzer.backends.occupancy.networks import NETWORKS
 from epochcast.analyzer.errors import InputError
 

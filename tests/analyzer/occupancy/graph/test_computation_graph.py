@@ -6,21 +6,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph, join
+from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph, join, read_graph, write_graph
 from epochcast.analyzer.backends.occupancy.graph.graph_builder import Delivery, Elements, GraphBuilder
-from epochcast.analyzer.backends.occupancy.graph.graph_file import read_graph, write_graph
 from epochcast.analyzer.backends.occupancy.graph.vocabulary import VOCABULARY, word_of_aten, word_of_onnx
 from epochcast.analyzer.errors import InputError
 
 
 def two_operators(batch: int = 4) -> ComputationGraph:
     """A dense layer 3 → 5 and an addition of a mask that is the same for every batch."""
-    builder = GraphBuilder()
+    builder = GraphBuilder(batch)
     x, y = Elements(3.0 * batch), Elements(5.0 * batch)
     first = builder.add("linear", "linear", {"reduced": 3.0, "output_features": 5.0}, x, y, 20.0, True, [])
     builder.add("add", "add", {}, y + Elements(5.0, 5.0), y, 0.0, True, [Delivery(first, True, y)])
     builder.add("unknown", "mine::op", {}, y, Elements(), 0.0, False, [Delivery(first, False, y), Delivery(1, False, y)])
-    return builder.graph("two", batch, 20.0)
+    return builder.graph("two", 20.0)
 
 
 def test_what_is_read_and_written_and_its_flops() -> None:
@@ -45,22 +44,22 @@ def test_another_batch_is_what_would_be_read_at_it(batch: int) -> None:
 
 
 def test_a_mask_that_is_made_does_not_grow_with_the_batch() -> None:
-    builder, mask = GraphBuilder(), Elements(5.0, 5.0)
+    builder, mask = GraphBuilder(4), Elements(5.0, 5.0)
     made = builder.add("create", "triu", {}, Elements(), mask, 0.0, True, [])
     builder.add("add", "add", {}, mask + Elements(20.0), Elements(20.0), 0.0, True, [Delivery(made, False, mask)])
-    graph = builder.graph("masked", 4, 0.0).at_batch(8)
+    graph = builder.graph("masked", 0.0).at_batch(8)
     assert graph.edge_elements.tolist() == [5]
     assert graph.column("read").tolist() == [0, 5 + 40]
     assert graph.column("written").tolist() == [5, 40]
 
 
 def test_memory_at_its_peak_holds_what_is_still_to_be_read() -> None:
-    builder, sizes = GraphBuilder(), [8.0, 1.0, 2.0, 4.0]
+    builder, sizes = GraphBuilder(1), [8.0, 1.0, 2.0, 4.0]
     readers = {1: [0], 2: [1], 3: [0, 2]}  # the first is read again by the last
     for place, size in enumerate(sizes):
         deliveries = [Delivery(one, False, Elements(sizes[one])) for one in readers.get(place, [])]
         builder.add("add", "add", {}, Elements(), Elements(size), 0.0, True, deliveries)
-    graph = builder.graph("peak", 1, 0.0)
+    graph = builder.graph("peak", 0.0)
     naive = 0.0
     for now in range(4):
         later = {one for reader, given in readers.items() if reader >= now for one in given if one <= now}
@@ -80,7 +79,7 @@ def test_towers_stand_beside_each_other() -> None:
 
 def test_a_graph_of_nothing_is_refused() -> None:
     with pytest.raises(InputError, match=r"^views has no operator that computes something; give a network$"):
-        GraphBuilder().graph("views", 1, 0.0)
+        GraphBuilder(1).graph("views", 0.0)
 
 
 def test_a_file_holds_all_of_a_graph(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from epochcast.analyzer.backends.occupancy.configuration import Configuration  #
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import HYPER_PARAMETERS, ComputationGraph  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph.from_module import graph_of_module  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph.from_onnx import graph_of_onnx  # noqa: E402
-from epochcast.analyzer.backends.occupancy.graph.onnx_values import laid_out, reshaped  # noqa: E402
+from epochcast.analyzer.backends.reader.onnx_values import laid_out, reshaped  # noqa: E402
 
 
 class Convolutional(nn.Module):
@@ -89,6 +89,16 @@ def test_the_same_graph(network: nn.Module, inputs: Any, sizes: dict[str, int], 
     assert not differing
     for name in ("edges", "edge_types", "edge_elements"):
         np.testing.assert_array_equal(getattr(from_file, name), getattr(from_torch, name))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_equal_biases_that_an_export_keeps_once(tmp_path: Path) -> None:
+    network, tokens = nn.Sequential(nn.Linear(8, 16), nn.Linear(16, 16)), torch.zeros(2, 5, 8)
+    for layer in network:
+        nn.init.zeros_(layer.bias)
+    torch.onnx.export(network, (tokens,), str(tmp_path / "net.onnx"), dynamo=False)
+    from_file = graph_of_onnx(tmp_path / "net.onnx", Configuration("net.onnx", 2))
+    assert from_file.words == graph_of_module(network, (tokens,), "net", 2).words == ("linear", "linear")
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -8,7 +8,7 @@ from epochcast.analyzer.backends.occupancy.configuration import Configuration
 from epochcast.analyzer.backends.occupancy.kernel_files import read_any as read_kernels
 from epochcast.analyzer.backends.occupancy.launch.kernel_table import Aggregate, kernel_table
 from epochcast.analyzer.backends.occupancy.measurement.collection import collect
-from epochcast.analyzer.backends.occupancy.measurement.measured import Measured, label_row
+from epochcast.analyzer.backends.occupancy.measurement.points_file import Measured, label_row
 from epochcast.analyzer.backends.occupancy.points import read_points
 from epochcast.analyzer.errors import InputError
 

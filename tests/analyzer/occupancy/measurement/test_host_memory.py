@@ -5,8 +5,8 @@ import mmap
 import numpy as np
 import pytest
 
-from epochcast.analyzer.backends.occupancy.measurement import host_memory
-from epochcast.analyzer.backends.occupancy.measurement.host_memory import forget_peak, held_bytes, peak_bytes
+from epochcast.analyzer.backends.occupancy.measurement import modelled_bench
+from epochcast.analyzer.backends.occupancy.measurement.modelled_bench import forget_peak, held_bytes, peak_bytes
 
 LARGE = 80_000_000
 
@@ -25,7 +25,7 @@ def test_the_peak_is_of_what_came_after_it_was_forgotten():
 
 
 def test_a_system_that_does_not_tell(tmp_path, monkeypatch):
-    monkeypatch.setattr(host_memory, "_STATUS", tmp_path / "nothing")
-    monkeypatch.setattr(host_memory, "_CLEAR", tmp_path / "nowhere" / "clear_refs")
+    monkeypatch.setattr(modelled_bench, "_STATUS", tmp_path / "nothing")
+    monkeypatch.setattr(modelled_bench, "_CLEAR", tmp_path / "nowhere" / "clear_refs")
     assert np.isnan(peak_bytes())
     assert not forget_peak()

@@ -7,7 +7,7 @@ import shutil
 import pynvml
 import pytest
 
-from epochcast.analyzer.backends.occupancy.measurement.nvml_utilisation import NvmlUtilisation
+from epochcast.analyzer.backends.occupancy.measurement.steady_loop import NvmlUtilisation
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("torch")
 
 from epochcast.analyzer.backends.occupancy.kernel_files import read_any as read_kernels
-from epochcast.analyzer.backends.occupancy.kernel_files.profile_occupancy import occupancy_rows
+from epochcast.analyzer.backends.occupancy.kernel_files.kernel_file import occupancy_rows
 from epochcast.analyzer.backends.occupancy.launch.kernel_table import kernel_table, summarise
 from epochcast.analyzer.backends.occupancy.measurement.points_file import KernelsFile, _whole_members, points_file, workload
 from epochcast.analyzer.backends.occupancy.points import read_points

@@ -11,16 +11,13 @@ pytest.importorskip("torch")
 import torch
 
 from epochcast.analyzer.backends.occupancy.models.anee import AneeLayer, softmax_by_target
-from epochcast.analyzer.backends.occupancy.models.batching import PADDING
-from epochcast.analyzer.backends.occupancy.models.graphormer import (
+from epochcast.analyzer.backends.occupancy.models.batching import PADDING, mean_over_present
+from epochcast.analyzer.backends.occupancy.models.dnn_occu import (
+    AttentionBlock,
     DegreeEmbedding,
     GraphormerLayer,
-    RelationBias,
-)
-from epochcast.analyzer.backends.occupancy.models.mean_pooling import mean_over_present
-from epochcast.analyzer.backends.occupancy.models.set_transformer import (
-    AttentionBlock,
     PoolingByAttention,
+    RelationBias,
     SetDecoder,
 )
 from epochcast.analyzer.backends.occupancy.models.transformer import positions

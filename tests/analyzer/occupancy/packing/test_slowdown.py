@@ -9,9 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_jobs import job
 
-from epochcast.analyzer.backends.occupancy.packing.colocation import MeasuredSlowdown, read_colocation
-from epochcast.analyzer.backends.occupancy.packing.slowdown import ASSUMED, FIG7_ANCHORS, fig7, none, total_rate, utilisation
+from epochcast.analyzer.backends.occupancy.packing.slowdown import (
+    ASSUMED,
+    FIG7_ANCHORS,
+    MeasuredSlowdown,
+    fig7,
+    none,
+    total_rate,
+    utilisation,
+)
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.gpu_scripts.occupancy_bench import read_colocation
 
 
 @pytest.mark.parametrize("curve", ASSUMED)

@@ -1,0 +1,139 @@
+"""Predicted against measured iterations: leave one model size out, or learn from a few rows (formats.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from itertools import compress
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ....regressor.scoring import Scores, score
+from ...errors import InputError
+from ...evaluation import HeldOut, Progress, Rows, Split, hold_out, leave_each_out
+from .calibration import Measured, fit
+from .coefficients import Coefficients
+from .communication import cluster_for
+from .graphs import ModelGraphs
+from .iteration import prepare
+from .recipes import RECIPES
+from .runs import Run
+
+SEEDS = range(12)
+
+Answers = HeldOut[Scores]
+"""What one recipe says of runs, in seconds; points have ``size``, ``parallelism`` and the settings of each job."""
+
+
+def strategy(run: Run) -> str:
+    """The kinds of parallelism that a run mixes, such as ``DP+TP``."""
+    degrees = {"DP": run.job.data, "TP": run.job.tensor, "PP": run.job.pipeline}
+    return "+".join(name for name, degree in degrees.items() if degree > 1) or "one GPU"
+
+
+def regret(answers: Answers) -> dict[str, float]:
+    """Percent that the configuration predicted to be fastest takes longer than the fastest, by model size."""
+    costs = {}
+    for size in np.unique(answers.points["size"].to_numpy(dtype=np.str_)):
+        own = answers.only((answers.points["size"] == size).to_numpy())
+        costs[str(size)] = float(100 * (own.measured[own.predicted.argmin()] / own.measured.min() - 1))
+    return costs
+
+
+class RunEvaluator:
+    """Fits and predicts runs; graphs and clusters are made once."""
+
+    def __init__(self, progress: Progress | None = None) -> None:
+        self._graphs: dict[str, ModelGraphs] = {}
+        self._measured: dict[Run, Measured] = {}
+        self._fits: dict[tuple[Run, ...], Coefficients] = {}
+        self._progress = progress or (lambda _: None)
+
+    def graphs(self, run: Run) -> ModelGraphs:
+        """The graphs of a run's model."""
+        return self._graphs.setdefault(run.model, ModelGraphs.of(run.model))
+
+    def fit(self, runs: Sequence[Run], belief: Coefficients | None = None) -> Coefficients:
+        """Fit the coefficients on runs, once where the belief is the default.
+
+        Raises:
+            InputError: a run cannot be predicted.
+        """
+        key = tuple(runs)
+        if belief is None and key in self._fits:
+            return self._fits[key]
+        measured = [self._prepared(run) for run in runs]
+        fitted = fit(measured, belief, lambda calls: self._progress(f"fitting {len(runs)} runs: {calls} evaluations"))
+        if belief is None:
+            self._fits[key] = fitted
+        return fitted
+
+    def _prepared(self, run: Run) -> Measured:
+        if run not in self._measured:
+            cluster = cluster_for(run.gpu, run.job.gpus, run.gpus_per_node, run.intra, run.inter)
+            prepared = prepare(self.graphs(run).graph(run.job), run.job, cluster)
+            self._measured[run] = Measured.of(prepared, run.seconds)
+        return self._measured[run]
+
+    def predict(self, runs: Sequence[Run], coefficients: Coefficients, recipe: str = "default") -> NDArray[np.float64]:
+        """Seconds of each run under a recipe, shape (n,); raises InputError for an unknown recipe."""
+        if recipe not in RECIPES:
+            raise InputError(f"unknown recipe {recipe!r}; choose one of {', '.join(RECIPES)}")
+        if recipe == "default":
+            return np.array([self._prepared(run).predict(coefficients) for run in runs])
+        seconds = []
+        for run in runs:
+            cluster = cluster_for(run.gpu, run.job.gpus, run.gpus_per_node, run.intra, run.inter)
+            seconds.append(RECIPES[recipe](self.graphs(run), run.job, cluster, coefficients).seconds)
+        return np.array(seconds)
+
+
+def by_size(evaluator: RunEvaluator, runs: Sequence[Run], recipe: str = "default") -> Answers:
+    """Leave one model size out: fit on all others, predict it.
+
+    Raises:
+        InputError: all runs are of one size, or a run cannot be predicted.
+    """
+    sizes = np.array([run.group for run in runs], dtype=np.str_)
+    splits = leave_each_out(sizes)
+    if len(splits) < 2:
+        raise InputError(f"all {len(runs)} runs are of the model {sizes[0]}; give runs of two or more, or use --protocol rows")
+    return _held_out(evaluator, runs, runs, splits, recipe)
+
+
+def by_rows(evaluator: RunEvaluator, runs: Sequence[Run], rows: int, recipe: str = "default") -> Answers:
+    """Fit on ``rows`` random runs, predict the others, for each of twelve seeds (0 rows: what is believed without any run).
+
+    Raises:
+        InputError: there are not more than ``rows`` runs, or a run cannot be predicted.
+    """
+    if rows >= len(runs):
+        raise InputError(f"{rows} rows to learn from leave none of {len(runs)} to test on; give fewer")
+    numbers = pd.Series(range(len(runs)))
+    chosen = {f"seed {seed:2d}": numbers.isin(numbers.sample(rows, random_state=seed)).to_numpy() for seed in SEEDS}
+    if rows == 0:
+        chosen = {"belief": np.zeros(len(runs), dtype=bool)}
+    return _held_out(evaluator, runs, runs, [Split(train, {name: ~train}) for name, train in chosen.items()], recipe)
+
+
+def by_split(evaluator: RunEvaluator, train: Sequence[Run], test: Sequence[Run], recipe: str = "default") -> Answers:
+    """Fit on one set of runs, predict another; raises InputError where a run cannot be predicted."""
+    split = Split(np.ones(len(train), dtype=bool), {"test": np.ones(len(test), dtype=bool)})
+    return _held_out(evaluator, train, test, [split], recipe)
+
+
+def _held_out(
+    evaluator: RunEvaluator, known: Sequence[Run], asked: Sequence[Run], splits: Sequence[Split], recipe: str
+) -> Answers:
+    def predict(train: Rows, test: Rows) -> NDArray[np.float64]:
+        fitted = list(compress(known, train))
+        coefficients = evaluator.fit(fitted) if fitted else Coefficients()
+        return evaluator.predict(list(compress(asked, test)), coefficients, recipe)
+
+    points = pd.DataFrame([{"size": run.group, "parallelism": strategy(run), **asdict(run.job)} for run in asked])
+    answers = hold_out(points, np.array([run.seconds for run in asked]), splits, predict, score)
+    if answers.reason:  # of a run that the analytical model cannot answer the user should know first
+        raise InputError(answers.reason)
+    return answers

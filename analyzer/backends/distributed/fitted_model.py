@@ -1,0 +1,134 @@
+"""What `epochcast train distributed` fits, as a model's folder: efficiencies, and operator times where operators were given."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from numpy.typing import NDArray
+from pydantic import AfterValidator, Field, model_validator
+
+from ....regressor.arrays import under
+from ....regressor.model_folder import Manifest, Name, Part, load, save
+from ....regressor.trees import Trees
+from .coefficients import BOUNDS, Coefficients
+from .operator_time.features import Rates, width
+from .operator_time.learned import Board, FamilyModel, OperatorModel
+
+SHIPPED = Path(__file__).with_name("shipped")
+"""Efficiencies by `benchmarks/distributed/fit_coefficients.py`, operator times by `benchmarks/distributed/fit_operators.py`."""
+
+_Log = Annotated[float, Field(ge=-60, le=20)]
+_Family = Literal["linear", "bmm", "normalisation", "softmax", "elementwise"]
+
+
+def _within_bounds(values: dict[str, float]) -> dict[str, float]:
+    if values.keys() != BOUNDS.keys():
+        raise ValueError(f"it must hold {', '.join(BOUNDS)}")
+    for name, (low, high) in BOUNDS.items():
+        if not low <= values[name] <= high:
+            raise ValueError(f"{name} is {values[name]!r}; it must lie between {low:g} and {high:g}")
+    return values
+
+
+class _FittedOn(Part):
+    """The measured runs; none where the efficiencies are the built-in ones."""
+
+    runs: Annotated[int, Field(ge=0)]
+    gpus: list[Name]
+
+
+class _RatesState(Part):
+    gpu: Name
+    dtype: Literal["float16", "bfloat16", "float32", "float64", "tf32"]
+    compute: _Log
+    memory: _Log
+    dispatch: _Log
+
+
+class _OperatorsState(Part):
+    """An :class:`.operator_time.learned.OperatorModel` but for its trees."""
+
+    boards: dict[Name, Board]
+    families: Annotated[dict[_Family, Annotated[list[_RatesState], Field(min_length=1, max_length=1000)]], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _has_its_boards(self) -> _OperatorsState:
+        if strange := sorted({one.gpu for rates in self.families.values() for one in rates} - set(self.boards)):
+            raise ValueError(f"there are rates of {strange[0]!r}, which is not among the boards")
+        return self
+
+
+class DistributedManifest(Manifest):
+    """The whole of ``model.json``."""
+
+    SCHEMA = "epochcast.distributed/v2"
+    COMMAND = "epochcast train distributed"
+
+    coefficients: Annotated[dict[str, float], AfterValidator(_within_bounds)]
+    fitted_on: _FittedOn
+    operators: _OperatorsState | None
+
+
+@dataclass(frozen=True)
+class FittedModel:
+    """What was fitted.
+
+    Attributes:
+        coefficients: the efficiencies.
+        operators: operator times; ``None`` where no operators were given.
+        runs, gpus: how many measured runs set the efficiencies, and on which GPUs.
+    """
+
+    coefficients: Coefficients
+    operators: OperatorModel | None = None
+    runs: int = 0
+    gpus: tuple[str, ...] = ()
+
+    def save(self, folder: Path) -> None:
+        """Write the model into a folder, whole or not at all.
+
+        Raises:
+            InputError: the folder holds something else or cannot be written.
+        """
+        state = {
+            "coefficients": self.coefficients,
+            "fitted_on": {"runs": self.runs, "gpus": self.gpus},
+            "operators": None if self.operators is None else _state(self.operators),
+        }
+        arrays: dict[str, NDArray[Any]] = {}
+        for name, family in ({} if self.operators is None else self.operators.families).items():
+            arrays |= under(name, family.trees.arrays())
+        save(folder, DistributedManifest, state, arrays)
+
+    @classmethod
+    def load(cls, folder: Path = SHIPPED) -> FittedModel:
+        """Read what :meth:`save` wrote, the shipped model unless another is named.
+
+        Raises:
+            InputError: a file is missing, damaged, or of another kind.
+        """
+        manifest, arrays = load(folder, DistributedManifest)
+        operators = None
+        if (state := manifest.operators) is not None:
+            families: dict[str, FamilyModel] = {}
+            for name, kept in state.families.items():
+                rates: dict[tuple[str, str], Rates] = {
+                    (one.gpu, one.dtype): Rates(one.compute, one.memory, one.dispatch) for one in kept
+                }
+                families[name] = FamilyModel(Trees.of_arrays(arrays, name, width(name), boosted=True), rates)
+            operators = OperatorModel(families, state.boards)
+        fitted_on = manifest.fitted_on
+        return cls(Coefficients(**manifest.coefficients), operators, fitted_on.runs, tuple(fitted_on.gpus))
+
+
+def _state(model: OperatorModel) -> dict[str, Any]:
+    """The operator model but for its trees."""
+    return {
+        "boards": model.boards,
+        "families": {
+            name: [{"gpu": gpu, "dtype": dtype, **asdict(rates)} for (gpu, dtype), rates in sorted(family.rates.items())]
+            for name, family in model.families.items()
+        },
+    }

@@ -1,0 +1,193 @@
+"""A network by what the user calls it: a name of torchvision, of timm or of ours, or an import path."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+from importlib import import_module
+from inspect import signature
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
+from torch.utils._pytree import tree_map_only
+
+from ....extras import how_to_install
+from ...errors import InputError
+from ..reader.failures import one_line
+from ..user_factory import IMPORT_PATH, import_factory, module_and_inputs, needed_arguments, type_and_text
+from . import NETWORKS, build
+
+_LIBRARIES = ("torchvision", "timm")
+
+_MISSING = re.compile(r"operator (torchvision::\w+) does not exist")
+_declared: list[Any] = []
+
+LARGEST_IMAGE = 2**16
+"""Pixels of a side; sizes of tensors overflow with many more."""
+
+_WITHOUT_AUXILIARY_HEADS = {"aux_logits": False, "init_weights": False}
+_TORCHVISION_OPTIONS = {"googlenet": _WITHOUT_AUXILIARY_HEADS, "inception_v3": _WITHOUT_AUXILIARY_HEADS}
+"""Auxiliary heads run in training only, and not in the networks that the paper measures; their weights may be any."""
+
+_UNASKED = {"batch": 1, "classes": 1000}
+"""What a factory is called with that must have them."""
+
+
+def find_network(text: str, image_size: int, device: str = "meta") -> tuple[nn.Module, tuple[Any, ...]]:
+    """Build a network, and what it is called with for one image.
+
+    Args:
+        text: ``torchvision:NAME``, ``timm:NAME``, or the name alone, which is looked up in :data:`.NETWORKS`,
+            torchvision (classification) and timm, in this order; or ``package.module:factory``. A factory gives the network, or
+            (network, inputs), of which the first sample is taken; it may have parameters ``image_size`` and ``batch``. It runs
+            code of that module: take import paths from the user's own files alone.
+        image_size: side of the square image, pixels.
+        device: where it is built, with random weights; on ``meta`` it takes neither memory nor time to initialise.
+
+    Raises:
+        InputError: there is no such network, its library is not installed, or it cannot be built.
+    """
+    if not 1 <= image_size <= LARGEST_IMAGE:
+        raise InputError(
+            f"an image of {image_size} x {image_size} pixels cannot be given to {text}; give a size from 1 to {LARGEST_IMAGE}"
+        )
+    build = _builder(text, image_size)
+    network, inputs = build() if device != "meta" else built_without_memory(text, build)
+    if inputs is None:
+        inputs = (torch.empty(1, 3, image_size, image_size, device=device),)
+    return network.to(device), tree_map_only(Tensor, lambda one: one.to(device), inputs)
+
+
+_Built = tuple[nn.Module, tuple[Any, ...] | None]
+
+
+def _builder(text: str, image_size: int) -> Callable[[], _Built]:
+    library, _, name = text.rpartition(":")
+    if library in _LIBRARIES or not library:
+        if not library and name in NETWORKS:
+            return lambda: (build(name, image_size), None)
+        for one in (library,) if library else _LIBRARIES:
+            if name in _names(one, needed=bool(library)):
+                return lambda: (_from_library(one, name), None)
+        raise InputError(_unknown(text, library, name))
+    if not IMPORT_PATH.fullmatch(text):
+        raise InputError(f"{text!r} is no network; give a name, torchvision:NAME, timm:NAME or package.module:factory")
+    return lambda: _from_factory(text, image_size)
+
+
+def _names(library: str, needed: bool) -> list[str]:
+    """Names of a library's networks; none where it is not installed, unless it is needed."""
+    try:
+        if library == "torchvision":
+            models = import_torchvision().models
+            return list(models.list_models(module=models))
+        import_torchvision()  # which timm imports, as it is
+        import timm
+
+        return list(timm.list_models())
+    except Exception as error:  # a broken installation may raise anything
+        if needed:
+            raise InputError(
+                f"{library} cannot be imported ({one_line(error)}); {how_to_install('convnets')}, or name another network"
+            ) from error
+        return []
+
+
+def import_torchvision() -> ModuleType:
+    """torchvision; ImportError if it is not installed.
+
+    Package indexes serve torchvision compiled for CUDA beside a torch for processors only. Its library is then not loaded, and
+    its Python code stops at the first operator that torch does not know, one for detection that no ConvNet calls. Declared
+    under their names, without a kernel, these operators do not stop it.
+    """
+    while True:
+        try:
+            return import_module("torchvision")
+        except RuntimeError as error:
+            missing = _MISSING.search(str(error))
+            if missing is None:
+                raise
+            library = torch.library.Library("torchvision", "FRAGMENT")
+            library.define(f"{missing[1].removeprefix('torchvision::')}(Tensor x) -> Tensor")
+            _declared.append(library)  # the declaration ends with the library
+            for name in [name for name in sys.modules if name.split(".")[0] == "torchvision"]:
+                del sys.modules[name]  # what was imported halfway
+
+
+def _from_library(library: str, name: str) -> nn.Module:
+    if library == "torchvision":
+        return import_torchvision().models.get_model(name, weights=None, **_TORCHVISION_OPTIONS.get(name, {}))
+    import timm
+
+    return timm.create_model(name, pretrained=False)
+
+
+def _unknown(text: str, library: str, name: str) -> str:
+    names = {one: _names(one, needed=False) for one in _LIBRARIES}
+    known = [*NETWORKS, *names["torchvision"], *names["timm"]] if not library else names[library]
+    close = list(dict.fromkeys(get_close_matches(name, known, n=3)))
+    missing = [one for one in _LIBRARIES if not names[one]]
+    if close:
+        hint = f"did you mean {' or '.join(close)}?"
+    elif missing:
+        hint = f"for the networks of {' and '.join(missing)}, {how_to_install('convnets')}"
+    else:
+        hint = "give a name of torchvision or timm"
+    return f"unknown network {text!r}; {hint} (one of your own is an import path, package.module:factory)"
+
+
+def _from_factory(path: str, image_size: int) -> _Built:
+    factory = import_factory(path)
+    options = needed_arguments(factory, _UNASKED)
+    if "image_size" in signature(factory).parameters:
+        options["image_size"] = image_size
+    network, inputs = module_and_inputs(path, factory(**options))
+    if inputs is not None:
+        inputs = tree_map_only(Tensor, lambda one: one[:1] if one.dim() else one, inputs)
+    return network, inputs
+
+
+def built_without_memory(text: str, build: Callable[[], _Built]) -> _Built:
+    """Build on the meta device where the network's constructor works there, and as it is where not.
+
+    Raises:
+        InputError: it fails; ``text`` names the network.
+    """
+    try:
+        with _weights_on_meta():
+            return build()
+    except InputError:
+        raise
+    except (Exception, SystemExit):  # it computes with its weights, or fails anywhere
+        pass
+    try:
+        return build()
+    except InputError:
+        raise
+    except (Exception, SystemExit) as error:  # a user's code may raise anything
+        raise InputError(f"the network {text!r} cannot be built: {type_and_text(error)}") from error
+
+
+@contextmanager
+def _weights_on_meta() -> Iterator[None]:
+    """Send weights to the meta device as they are registered, before they are initialised.
+
+    ``torch.device("meta")`` would do so with every tensor, but constructors compute with some, as RegNet's in torchvision.
+    """
+
+    def register(module: nn.Module, name: str, parameter: nn.Parameter | None) -> nn.Parameter | None:
+        if parameter is None or parameter.is_meta:
+            return None
+        return nn.Parameter(parameter.to("meta"), requires_grad=parameter.requires_grad)
+
+    hook = register_module_parameter_registration_hook(register)
+    try:
+        yield
+    finally:
+        hook.remove()

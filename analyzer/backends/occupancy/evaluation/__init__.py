@@ -1,1 +1,0 @@
-"""How well predictors tell the occupancy of networks that they were not fitted on, by the DNN-occu paper's protocols."""

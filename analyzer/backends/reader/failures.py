@@ -1,0 +1,57 @@
+"""Why a network could not be run: without values in one sentence, when many are measured in a few words."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from pathlib import Path
+
+import torch
+
+from ...errors import InputError
+
+_BACKENDS = Path(__file__).parents[1]
+_TRACERS = {_BACKENDS / folder for folder in ("reader", "distributed", "convmeter", "occupancy/graph")}
+
+_NEEDS_VALUES = ("meta tensors", "_local_scalar_dense", "item()", "Meta", "numpy", "nonzero", "data-dependent")
+
+
+def why_untraceable(what: str, error: Exception, otherwise: str = "it must run on its example inputs as it is") -> str:
+    """``what`` cannot be traced, where and why; ``otherwise`` is the remedy where the error shows no other."""
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if Path(frame.filename).parent not in _TRACERS
+        and "torch" not in Path(frame.filename).parts
+        and not frame.filename.startswith("<")  # code that is made as it runs
+    ]
+    place = f" at {Path(frames[-1].filename).name} line {frames[-1].lineno} ({frames[-1].line})" if frames else ""
+    return f"{what} cannot be traced{place}: {one_line(error)}; {_remedy(error, bool(frames), otherwise)}"
+
+
+def one_line(error: BaseException) -> str:
+    """What an error says, for a sentence."""
+    return " ".join(str(error).split())[:200] or type(error).__name__
+
+
+def _remedy(error: Exception, found: bool, otherwise: str) -> str:
+    text = str(error)
+    if "Meta kernel" in text:
+        return "torch cannot tell what this operator answers without running it; put others in its place"
+    if any(word in text for word in _NEEDS_VALUES):
+        return "its shapes or branches depend on values; take `.item()`, `if tensor` and boolean indexing out of forward"
+    if isinstance(error, TypeError) and not found:
+        return "forward is called with the example inputs in order; wrap a module that takes them by name"
+    return otherwise
+
+
+def failure_reason(error: Exception) -> str:
+    """A few words that are alike for failures alike, whatever a user's network raises: what is measured in bulk counts them."""
+    if isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error):
+        return "out of memory"
+    text = " ".join(str(error).split())
+    if isinstance(error, InputError):
+        return text
+    if isinstance(error, RuntimeError | ValueError):  # torch's, who goes on with sizes that differ from item to item
+        return re.split(r"[.,;:(]", text)[0][:100] or type(error).__name__
+    return f"{type(error).__name__}: {text}"[:100]

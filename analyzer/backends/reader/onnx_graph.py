@@ -1,0 +1,207 @@
+"""The nodes of an ONNX file as the operators that torch would run, with the sizes of what goes between them; without torch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ...csv_text import one_line
+from ...errors import InputError
+from .onnx_fusions import Call, calls_of
+from .onnx_values import MOST_KNOWN, Value, laid_out, views
+
+_CONTROL_FLOW = {"If", "Loop", "Scan", "SequenceMap"}
+_LIKE_THEIR_INPUT = {
+    *("Gelu", "FastGelu", "QuickGelu", "BiasGelu", "SkipLayerNormalization", "SkipSimplifiedLayerNormalization"),
+    *("SimplifiedLayerNormalization", "RotaryEmbedding", "MultiHeadAttention", "GroupQueryAttention"),
+}
+"""Operators of ONNX Runtime's own domain whose first answer has the size of their first input."""
+
+_OF_SIZES = {"Shape", "Size"}
+
+
+@dataclass(frozen=True)
+class OnnxOperator:
+    """A node, or several that torch runs as one, for which a kernel is launched.
+
+    Args:
+        call: what the file says of it.
+        attributes: of its node, by name.
+        given: its inputs; None for those that are left out.
+        kinds: numbers of the types of its answers in TensorProto.
+        shapes: of its answers; None where nothing tells the size.
+        number: in the order of the file; what it answers has it as ``writer``.
+    """
+
+    call: Call
+    attributes: Mapping[str, Any]
+    given: Sequence[Value | None]
+    kinds: Sequence[int]
+    shapes: Sequence[tuple[int, ...] | None]
+    number: int
+
+    @property
+    def tensors(self) -> list[Value]:
+        """Inputs that are tensors for torch too, rather than numbers, axes and sizes."""
+        return [one for one in self.given if one is not None and not one.is_setting]
+
+    @property
+    def of_the_input(self) -> bool:
+        """Whether what it answers depends on the network's input."""
+        return any(one.of_the_input for one in self.tensors)
+
+
+class OnnxGraph:
+    """A graph whose operators are read in their order.
+
+    Args:
+        path: for messages.
+        model: ModelProto whose inputs have sizes (:func:`.onnx_model.load_onnx`).
+        weights: TensorProtos, as they were in the file.
+    """
+
+    def __init__(self, path: str, model: Any, weights: Sequence[Any]) -> None:
+        import onnx
+
+        self._onnx, self._path, self._graph = onnx, path, model.graph
+        self._imports = list(model.opset_import)
+        self._opsets = {one.domain: one.version for one in model.opset_import}
+        self._values: dict[str, Value] = {}
+        self._unsized: dict[str, str] = {}
+        for one in self._graph.input:
+            tensor = one.type.tensor_type
+            layout = laid_out([int(side.dim_value) for side in tensor.shape.dim])
+            self._values[one.name] = Value(layout, tensor.elem_type, written=layout.size, of_the_input=True)
+        self._weights = {one.name for one in weights}
+        for one in weights:
+            self._hold(one.name, one)
+
+    def operators(self) -> Iterator[OnnxOperator]:
+        """What launches kernels; views, and what follows from the weights alone, are looked through.
+
+        Raises:
+            InputError: there is control flow, or the size of a tensor that is read cannot be told.
+        """
+        number = 0
+        for call in calls_of(self._graph, self._weights):
+            if call.node.op_type in _CONTROL_FLOW:
+                raise InputError(
+                    f"{self._path!r} has control flow (the operator {call.node.op_type}), which no graph of operators tells; "
+                    "export it for fixed sizes, without branches and loops"
+                )
+            self._refuse_unsized(call)
+            operator = self._operator(call, number)
+            if operator is not None:
+                yield operator
+                number += 1
+
+    def _operator(self, call: Call, number: int) -> OnnxOperator | None:
+        """Take what a call answers; None where no kernel is launched for it."""
+        given = [self._values.get(name) if name else None for name in call.inputs]
+        attributes = {one.name: self._onnx.helper.get_attribute_value(one) for one in call.node.attribute}
+        present = [one for one in given if one is not None]
+        if call.operator == "Constant" and "value" in attributes:
+            self._hold(call.outputs[0], attributes["value"])
+            return None
+        if call.operator in _OF_SIZES and present[0].layout is not None:
+            shape = np.array(present[0].layout.shape, dtype=np.int64)
+            known = shape[attributes.get("start", 0) : attributes.get("end", len(shape))]
+            self._know(call.outputs[0], known if call.operator == "Shape" else np.array(np.prod(shape)))
+            return None
+        kinds, shapes = self._infer(call, given)
+        if present and all(one.known is not None for one in present) and self._evaluate(call, present, shapes):
+            return None
+        layouts = views(call.operator, attributes, given, shapes)
+        if layouts is not None:
+            for name, layout in zip(call.outputs, layouts, strict=False):
+                self._values[name] = replace(present[0], layout=layout, known=None)
+            return None
+        operator = OnnxOperator(call, attributes, given, kinds, shapes, number)
+        computed_when_loaded = operator.tensors and all(one.weight for one in operator.tensors)
+        for name, kind, answered in zip(call.outputs, kinds, shapes, strict=False):
+            if computed_when_loaded:
+                layout = laid_out(answered or ())
+                self._values[name] = Value(layout, kind, weight=name, written=layout.size)
+                continue
+            if answered is None:
+                self._unsized[name] = call.name
+            size = math.prod(answered) if answered is not None else 0
+            laid = None if answered is None else laid_out(answered)
+            self._values[name] = Value(laid, kind, writer=number, written=size, of_the_input=operator.of_the_input)
+        return None if computed_when_loaded else operator
+
+    def _hold(self, name: str, tensor: Any) -> None:
+        """Take a weight or constant of the file; its values if they are few."""
+        small = math.prod(tensor.dims) <= MOST_KNOWN and tensor.data_location != self._onnx.TensorProto.EXTERNAL
+        known = self._onnx.numpy_helper.to_array(tensor) if small else None
+        layout = laid_out(tensor.dims)
+        self._values[name] = Value(layout, tensor.data_type, known, weight=name, written=layout.size)
+
+    def _know(self, name: str, known: Any, weight: str = "") -> None:
+        kind = self._onnx.helper.np_dtype_to_tensor_dtype(known.dtype)
+        self._values[name] = Value(laid_out(known.shape), kind, known, weight=weight, written=known.size)
+
+    def _infer(self, call: Call, given: Sequence[Value | None]) -> tuple[list[int], list[tuple[int, ...] | None]]:
+        """Types and shapes of what a call answers; None where nothing tells the shape."""
+        first = next((one for one in given if one is not None), None)
+        if call.operator != call.node.op_type or (call.operator in _LIKE_THEIR_INPUT and call.node.domain):
+            assert first is not None and first.layout is not None
+            return [first.kind] * len(call.outputs), [first.layout.shape] + [None] * (len(call.outputs) - 1)
+        node, onnx = call.node, self._onnx
+        present = {name: self._values[name] for name in node.input if name}
+        types = {
+            name: onnx.helper.make_tensor_type_proto(one.kind, None if one.layout is None else one.layout.shape)
+            for name, one in present.items()
+        }
+        known = {name: onnx.numpy_helper.from_array(one.known) for name, one in present.items() if one.known is not None}
+        kind = first.kind if first is not None else onnx.TensorProto.FLOAT
+        try:
+            schema = onnx.defs.get_schema(node.op_type, self._opsets.get(node.domain, 1), node.domain)
+        except onnx.defs.SchemaError:  # of a runtime's own
+            return [kind] * len(node.output), [None] * len(node.output)
+        try:
+            inferred = onnx.shape_inference.infer_node_outputs(schema, node, types, known, opset_imports=self._imports)
+        except Exception as error:  # onnx's own
+            raise InputError(
+                f"{self._path!r} cannot be followed at its operator {node.op_type} {node.name!r}: {one_line(error)[:200]}; "
+                "give other sizes, or export it again"
+            ) from error
+        kinds, shapes = [], []
+        for name in node.output:
+            tensor = inferred[name].tensor_type if name in inferred else onnx.TypeProto.Tensor()
+            sized = tensor.HasField("shape") and all(side.HasField("dim_value") for side in tensor.shape.dim)
+            kinds.append(tensor.elem_type or kind)
+            shapes.append(tuple(int(side.dim_value) for side in tensor.shape.dim) if sized else None)
+        return kinds, shapes
+
+    def _evaluate(self, call: Call, present: Sequence[Value], shapes: Sequence[Any]) -> bool:
+        """Compute what follows from the file alone and decides shapes; False where it is large or cannot be."""
+        if any(shape is None or math.prod(shape) > MOST_KNOWN for shape in shapes) or call.operator != call.node.op_type:
+            return False
+        from onnx.reference import ReferenceEvaluator
+
+        names = list(dict.fromkeys(name for name in call.node.input if name))
+        function = self._onnx.helper.make_function(
+            "epochcast", "one", names, list(call.node.output), [call.node], opset_imports=self._imports
+        )
+        known = {name: self._values[name].known for name in names}
+        try:
+            answers: Any = ReferenceEvaluator(function).run(None, known, {})
+        except Exception:  # what onnx's own evaluator does not have
+            return False
+        weight = next((one.weight for one in present if one.weight), "")
+        for name, answer in zip(call.outputs, answers, strict=True):
+            self._know(name, np.asarray(answer), weight)
+        return True
+
+    def _refuse_unsized(self, call: Call) -> None:
+        for name in call.inputs:
+            if name in self._unsized:
+                raise InputError(
+                    f"nothing tells the size of what the operator {self._unsized[name]} of {self._path!r} answers; export the "
+                    "network without it"
+                )

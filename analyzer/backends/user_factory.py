@@ -1,0 +1,88 @@
+"""A network of the user's own by import path: the factory, what it is called with, and what it gives; torch is not loaded."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from inspect import Parameter, signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InputError
+
+if TYPE_CHECKING:
+    from torch import nn
+
+IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+"""``package.module:factory``."""
+
+
+def import_factory(path: str, what: str = "network") -> Callable[..., object]:
+    """What ``package.module:factory`` names; the current folder is searched first, as by ``python -m``.
+
+    It runs code of that module: take import paths from the user's own files alone.
+
+    Args:
+        path: where the factory is.
+        what: it builds, for messages.
+
+    Raises:
+        InputError: it cannot be imported, or is nothing that can be called.
+    """
+    name, _, attribute = path.partition(":")
+    if (folder := str(Path.cwd())) not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        factory: object = getattr(import_module(name), attribute)
+    except (Exception, SystemExit) as error:  # an import runs a user's code
+        raise InputError(
+            f"the {what} {path!r} cannot be imported: {type_and_text(error)}; is its folder the current one, or on PYTHONPATH?"
+        ) from error
+    if not callable(factory):
+        raise InputError(f"the {what} {path!r} is a {type(factory).__name__}; it must be a callable that builds one")
+    return factory
+
+
+def needed_arguments(factory: Callable[..., object], usual: Mapping[str, int]) -> dict[str, int]:
+    """Those of the ``usual`` arguments that the factory cannot be called without."""
+    takes = signature(factory).parameters
+    return {name: value for name, value in usual.items() if name in takes and takes[name].default is Parameter.empty}
+
+
+def module_and_inputs(
+    path: str, made: Any, what: str = "network", returns: str = "a torch.nn.Module"
+) -> tuple[nn.Module, tuple[Any, ...] | None]:
+    """What a factory gave: its module, and what that is called with (None: the factory says nothing of it).
+
+    Args:
+        path: of the factory, for messages.
+        made: a module, or a pair of a module and a tensor or tuple of any nesting.
+        what: it builds, for messages.
+        returns: what it must return, for messages.
+
+    Raises:
+        InputError: there is no module, or no tensor with an axis among the inputs.
+    """
+    from torch import Tensor, nn
+    from torch.utils._pytree import tree_leaves
+
+    module, inputs = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
+    if not isinstance(module, nn.Module):
+        raise InputError(f"the {what} {path!r} gives a {type(module).__name__}; its factory must return {returns}")
+    if inputs is None:
+        return module, None
+    if isinstance(inputs, Tensor):
+        inputs = (inputs,)
+    if not isinstance(inputs, (tuple, list)) or not any(isinstance(one, Tensor) and one.dim() for one in tree_leaves(inputs)):
+        raise InputError(
+            f"the {what} {path!r} comes without example inputs: no tensors to call it with; "
+            "its factory must return (module, inputs)"
+        )
+    return module, tuple(inputs)
+
+
+def type_and_text(error: BaseException) -> str:
+    """The class of an error and what it says, for a sentence."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"

@@ -1,0 +1,103 @@
+"""Figures as text, alike for all that is evaluated: what was asked, recipes beside each other, and one of them by group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from ..tables import figure, table
+
+Line = Mapping[str, Any]
+"""Figures by their JSON keys."""
+
+Columns = Mapping[str, Callable[[Line], str]]
+"""What a table shows of each line, by the title."""
+
+_MOST_LINES = dict.fromkeys(("batch", "image_size", "devices"), 12) | dict.fromkeys(("family", "network", "block", "test"), 45)
+"""By choice; longer tables are left to --json."""
+
+_WORST_FIRST = ("family", "network", "block")
+
+
+def number(key: str) -> Callable[[Line], str]:
+    """The cell of a figure: four significant digits, counts whole, ``-`` where there is none."""
+
+    def cell(line: Line) -> str:
+        value = line.get(key)
+        if isinstance(value, int):
+            return str(value)
+        return figure(None if value is None or value != value else value)  # NaN is not itself
+
+    return cell
+
+
+def percent(key: str) -> Callable[[Line], str]:
+    """The cell of a share 0..1, which is shown in percent; ``-`` where there is none."""
+
+    def cell(line: Line) -> str:
+        share = line.get(key)
+        return "-" if share is None or share != share else f"{100 * share:.3g} %"
+
+    return cell
+
+
+def of(part: str, whole: str) -> Callable[[Line], str]:
+    """The cell of how many of how many; ``-`` of none."""
+    return lambda line: f"{line[part]}/{line[whole]}" if line.get(whole) else "-"
+
+
+def within(key: str, cell: Callable[[Line], str]) -> Callable[[Line], str]:
+    """The cell of the figures that a line holds under ``key``, if any."""
+    return lambda line: cell(line.get(key) or {})
+
+
+def lines(first: str, columns: Columns, rows: Iterable[tuple[str, Line]]) -> str:
+    """A table with a line for each of ``rows``, named under ``first``; columns without any value are left out."""
+    cells = [(name, *(cell(line) for cell in columns.values())) for name, line in rows]
+    shown = [column for column in range(len(columns) + 1) if any(row[column] != "-" for row in cells)]
+    header = (first, *columns)
+    return table([header[column] for column in shown], [[row[column] for column in shown] for row in cells])
+
+
+def report(
+    heading: str,
+    answers: Sequence[Line],
+    recipes: Columns,
+    by: Mapping[str, Mapping[str, Line]],
+    groups: Columns,
+    *,
+    legend: str = "",
+    beside: Iterable[str] = (),
+) -> str:
+    """All of an evaluation.
+
+    Args:
+        heading: what was fitted on and what was tested.
+        answers: of the recipes, the first of which is the subject.
+        recipes: columns of the table of recipes.
+        by: figures of the subject's groups, by what they are grouped by; empty where several recipes are only compared.
+        groups: columns of the tables of groups.
+        legend: what columns of the table of recipes mean.
+        beside: what is said between the table of recipes and those of groups; empty texts are passed over.
+    """
+    compared = lines("recipe", recipes, [(answer["recipe"], answer) for answer in answers])
+    parts = [heading, "\n".join([compared, legend] if legend else [compared]), *beside]
+    if by and answers[0].get("unanswered"):
+        parts.append(f"without an answer: {answers[0]['unanswered']}")
+    parts += [
+        lines(key.replace("_", " "), groups, _ordered(key, named))
+        for key, named in by.items()
+        if (1 if key == "block" else 2) <= len(named) <= _MOST_LINES.get(key, len(named))
+    ]
+    return paragraphs(*parts)
+
+
+def paragraphs(*parts: str) -> str:
+    """Parts with an empty line between them; empty ones are passed over."""
+    return "\n\n".join(part for part in parts if part)
+
+
+def _ordered(key: str, named: Mapping[str, Line]) -> list[tuple[str, Line]]:
+    if key not in _WORST_FIRST:
+        return list(named.items())
+    return sorted(named.items(), key=lambda line: line[1]["mape"] if line[1]["n"] else 0, reverse=True)

@@ -1,0 +1,50 @@
+"""The names of dcgm-exporter's two generations, against the agent's catalogue and the names that the agent prints itself."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from epochcast.agent.catalog import catalog
+from epochcast.agent.compat import FIELDS
+from epochcast.dcgm_names import NAMES
+
+# The name up to 4.8 -> the name since, and what one of the old unit is in the new one.
+CHANGED = {
+    "DCGM_FI_DEV_SM_CLOCK": ("DCGM_FI_DEV_SM_CLOCK_HERTZ", 1e6),
+    "DCGM_FI_DEV_MEM_CLOCK": ("DCGM_FI_DEV_MEMORY_CLOCK_HERTZ", 1e6),
+    "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION": ("DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL", 1e-3),
+    "DCGM_FI_DEV_GPU_UTIL": ("DCGM_FI_DEV_GPU_UTIL_RATIO", 1e-2),
+    "DCGM_FI_DEV_MEM_COPY_UTIL": ("DCGM_FI_DEV_MEMORY_UTIL_RATIO", 1e-2),
+    "DCGM_FI_DEV_FB_FREE": ("DCGM_FI_DEV_FB_FREE_BYTES", 1024**2),
+    "DCGM_FI_DEV_FB_USED": ("DCGM_FI_DEV_FB_USED_BYTES", 1024**2),
+    "DCGM_FI_DEV_BAR1_FREE": ("DCGM_FI_DEV_BAR1_FREE_BYTES", 1024**2),
+    "DCGM_FI_DEV_BAR1_USED": ("DCGM_FI_DEV_BAR1_USED_BYTES", 1024**2),
+}
+
+
+def test_every_dcgm_field_of_the_catalogue_has_a_name() -> None:
+    assert {column for column, _ in NAMES.values()} == {metric.name for metric in catalog().values() if metric.dcgm is not None}
+
+
+@pytest.mark.parametrize("old", CHANGED)
+def test_both_names_of_a_field_mean_the_same(old: str) -> None:
+    new, factor = CHANGED[old]
+    (column, before), (same, after) = NAMES[old], NAMES[new]
+    assert (same, before / after) == (column, pytest.approx(factor))
+
+
+def test_the_page_about_sources_has_the_names_whose_units_changed(root: Path) -> None:
+    page = (root / "docs" / "agent.md").read_text(encoding="utf-8")
+    for old, (new, _) in CHANGED.items():
+        assert re.search(rf"\| `{NAMES[old][0]}` \| `{old}`, \S+ \| `{new}`, \w+", page), old
+
+
+def test_all_others_are_in_base_units() -> None:
+    assert {name for name, (_, factor) in NAMES.items() if factor != 1} == set(CHANGED)
+
+
+def test_the_old_names_and_units_are_those_that_the_agent_prints_itself() -> None:
+    columns = {metric.dcgm: metric.name for metric in catalog().values()}
+    for number, field in FIELDS.items():
+        assert NAMES[field.name] == (columns[number], pytest.approx(1 / field.factor))
