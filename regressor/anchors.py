@@ -41,7 +41,7 @@ def anchor_order(pairs: Sequence[Pair], count: int = 40) -> list[Anchor]:
     40 is by choice (docs/decisions/0015).
 
     Greedy k-medoids (the BUILD step of PAM, Kaufman & Rousseeuw 1990) over the workloads' smooth features
-    (:mod:`~epochcast.regressor.derived.smooth_features`), which are centred and scaled per source GPU and averaged over the
+    (:func:`~epochcast.regressor.derived.smooth_features`), which are centred and scaled per source GPU and averaged over the
     GPUs that a workload was seen on. Only source profiles are read: seconds on a new GPU play no part.
 
     Raises:
