@@ -10,9 +10,9 @@ from wsgiref.types import WSGIEnvironment
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import gzip_accepted
 
+from ..common.errors import InputError
 from ..common.routes import Answer, Query, Routes, json_answer, only_known, refusal
 from .catalog import catalog
-from .errors import InputError
 from .node import Node
 from .page import MetricsPage
 from .processes import ProcessWatcher
@@ -63,7 +63,7 @@ class Api(Routes):
         if form not in FORMATS:
             raise InputError(f"unknown format {form!r}; choose {', '.join(FORMATS)}")
         kind, write = FORMATS[form]
-        intervals = {store.device.uuid: sampler.source.interval for sampler in self._node.samplers for store in sampler.stores}
+        intervals = {uuid: source.interval for uuid, source in self._node.sources.items()}
         body = ticks_first.between(write(Selection(stores, start, stop, metrics, intervals)))
         zipped = gzip_accepted(environ.get("HTTP_ACCEPT_ENCODING", ""))
         headers = (("X-Epochcast-Schema", SCHEMA), *_encoding(zipped))
@@ -84,14 +84,13 @@ class Api(Routes):
 
     def _gpus(self, _: Query, __: WSGIEnvironment) -> Answer:
         choices = {choice.uuid: choice for choice in self._node.choices}
-        sources = {store.device.uuid: sampler.source for sampler in self._node.samplers for store in sampler.stores}
-        lags = {uuid: source.lag for uuid, source in sources.items()}
-        intervals = {uuid: source.interval for uuid, source in sources.items()}
+        sources = self._node.sources
         rows = []
         for store in self._node.stores:
+            source = sources.get(store.device.uuid)
             # Of a device that is gone no row is on its way.
-            row = identity(store) | {"lag_s": lags.get(store.device.uuid, 0.0), "retention_s": self._node.config.retention}
-            row["interval_s"] = intervals.get(store.device.uuid)
+            row = identity(store) | {"lag_s": source.lag if source else 0.0, "retention_s": self._node.config.retention}
+            row["interval_s"] = source.interval if source else None
             attributes = self._node.static(store.device.uuid)
             row["static"] = {name: asdict(attribute) for name, attribute in attributes.items()}
             if choice := choices.get(store.device.uuid):
@@ -140,12 +139,8 @@ class Api(Routes):
 
     def _ages(self, now: float) -> list[tuple[DeviceStore, float, float]]:
         """Return each device with the age of its newest sample and how old that may be (seconds of the monotonic clock)."""
-        sources = {store.device.uuid: sampler.source for sampler in self._node.samplers for store in sampler.stores}
-        return [
-            (store, now - store.heard_at, max(SILENCE_S, sources[uuid].silent_after) if uuid in sources else -math.inf)
-            for store in self._node.stores
-            for uuid in [store.device.uuid]
-        ]
+        patience = {uuid: max(SILENCE_S, source.silent_after) for uuid, source in self._node.sources.items()}
+        return [(store, now - store.heard_at, patience.get(store.device.uuid, -math.inf)) for store in self._node.stores]
 
 
 def _reason(age: float) -> str:

@@ -6,9 +6,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from ..common.errors import InputError
 from .choose import Choice, choose
 from .config import Config
-from .errors import InputError
 from .sources import SOURCES, Source, open_source
 from .static import complete
 

@@ -4,8 +4,8 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from ..common.errors import InputError
 from .config import AUTO, Config
-from .errors import InputError
 from .sources import Device, Source, open_source
 
 log = logging.getLogger(__name__)

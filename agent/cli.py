@@ -12,11 +12,11 @@ from importlib.metadata import version
 from pathlib import Path
 
 from ..common.arguments import Parser
+from ..common.errors import InputError
 from ..common.settings_file import load
 from .check import report, text
 from .config import AUTO, Config
 from .daemon import Daemon
-from .errors import InputError
 from .install import add_commands, install, uninstall
 from .sources import SOURCES
 

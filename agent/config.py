@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
 
+from ..common.errors import InputError
 from ..common.settings_file import check_address, whole_url
 from .catalog import Metric, Tier, catalog
-from .errors import InputError
 from .sources import SOURCES
 
 AUTO = "auto"

@@ -13,7 +13,7 @@ import sys
 import uuid
 from typing import Any
 
-from .errors import InputError
+from ..common.errors import InputError
 
 LIBRARY = "libcuda.so.1"
 SUCCESS = 0

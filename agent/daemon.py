@@ -9,11 +9,11 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from types import FrameType
 
+from ..common.errors import InputError
 from ..common.files import write_whole
 from . import logs
 from .api import Api
 from .config import Config
-from .errors import InputError
 from .exposition import registry
 from .node import Node
 from .notify import notify, reloading, watchdog_interval

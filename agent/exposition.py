@@ -2,9 +2,9 @@
 
 import math
 import platform
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import version
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import (
@@ -20,7 +20,7 @@ from .catalog import Metric
 from .compat import DcgmExporterCollector
 from .config import Config
 from .node import Node
-from .sampler import Histogram
+from .sampler import Histogram, Sampler
 from .sources import Device
 
 LABELS = ("gpu", "uuid", "name")
@@ -64,7 +64,7 @@ class DeviceCollector(Collector):
         node = self._node
         stores, choices = node.stores, node.choices
         plan = self._plan_for([store.device for store in stores])
-        silent_after = {store.device.uuid: sampler.source.silent_after for sampler in node.samplers for store in sampler.stores}
+        sources = node.sources
         now = node.clock.monotonic()
         info = InfoMetricFamily("epochcast_gpu", "What the device is, and whether its samples are simulated.")
         up = GaugeMetricFamily("epochcast_gpu_up", "1 while samples of the device arrive, 0 while it is silent or gone.")
@@ -76,8 +76,8 @@ class DeviceCollector(Collector):
         present: list[_Present] = []
         for store, labels in zip(stores, plan.labels, strict=True):
             device = store.device
-            patience = silent_after.get(device.uuid)
-            summary = None if patience is None else store.summary(now - patience)
+            source = sources.get(device.uuid)
+            summary = None if source is None else store.summary(now - source.silent_after)
             if summary is not None:
                 positions = {metric.name: position for position, metric in enumerate(device.metrics)}
                 present.append(_Present(labels, positions, {name: vector.tolist() for name, vector in vars(summary).items()}))
@@ -174,6 +174,46 @@ def _families(name: str) -> set[str]:
     }
 
 
+def _buckets(histogram: Histogram) -> tuple[list[tuple[str, float]], float]:
+    """Return cumulative counts by upper bound, and the sum of the durations (seconds)."""
+    total = 0
+    buckets = []
+    for bound, count in zip(histogram.BOUNDS, list(histogram.counts), strict=True):
+        total += count
+        buckets.append(("+Inf" if math.isinf(bound) else repr(bound), float(total)))
+    return buckets, histogram.sum
+
+
+# What is exported of each sampler: kind and name of the family, help, and what `add_metric` takes (None: no line).
+FIGURES: tuple[tuple[type[Any], str, str, Callable[[Sampler], tuple[Any, ...]]], ...] = (
+    (GaugeMetricFamily, "effective_hertz", "Ticks per second over the last hundred ticks.", lambda of: (of.effective_hertz,)),
+    (GaugeMetricFamily, "target_hertz", "Ticks per second that the governor allows at present.", lambda of: (of.target_hertz,)),
+    (HistogramMetricFamily, "tick_seconds", "Time that a tick's readings took.", lambda of: _buckets(of.tick_seconds)),
+    (
+        HistogramMetricFamily,
+        "tick_lateness_seconds",
+        "Time between a tick's deadline and its start.",
+        lambda of: _buckets(of.lateness_seconds),
+    ),
+    (CounterMetricFamily, "missed_ticks", "Ticks that were skipped, being too late.", lambda of: (of.missed_ticks,)),
+    (
+        CounterMetricFamily,
+        "governed_ticks",
+        "Ticks that the governor left out because ticks cost too much.",
+        lambda of: (of.governed_ticks,),
+    ),
+    (CounterMetricFamily, "governor_steps", "Times the governor changed the rate.", lambda of: (of.governor.steps,)),
+    (CounterMetricFamily, "clock_steps", "Times the wall clock was set.", lambda of: (of.clock_steps,)),
+    (CounterMetricFamily, "read_errors", "Ticks at which the whole source failed.", lambda of: (of.read_errors,)),
+    (
+        GaugeMetricFamily,
+        "last_sample_timestamp_seconds",
+        "Unix time of the newest sample.",
+        lambda of: (of.last_sample_time,),
+    ),
+)
+
+
 class AgentCollector(Collector):
     """Families about the samplers, each labelled with its source."""
 
@@ -187,45 +227,16 @@ class AgentCollector(Collector):
             "GPUs that the driver counts and that did not answer when the sources were opened.",
             self._node.unanswering,
         )
-        labels = ("source",)
-        hertz = GaugeMetricFamily(
-            "epochcast_agent_effective_hertz", "Ticks per second over the last hundred ticks.", labels=labels
-        )
-        target = GaugeMetricFamily(
-            "epochcast_agent_target_hertz", "Ticks per second that the governor allows at present.", labels=labels
-        )
-        took = HistogramMetricFamily("epochcast_agent_tick_seconds", "Time that a tick's readings took.", labels=labels)
-        late = HistogramMetricFamily(
-            "epochcast_agent_tick_lateness_seconds", "Time between a tick's deadline and its start.", labels=labels
-        )
-        missed = CounterMetricFamily("epochcast_agent_missed_ticks", "Ticks that were skipped, being too late.", labels=labels)
-        governed = CounterMetricFamily(
-            "epochcast_agent_governed_ticks", "Ticks that the governor left out because ticks cost too much.", labels=labels
-        )
-        steps = CounterMetricFamily("epochcast_agent_governor_steps", "Times the governor changed the rate.", labels=labels)
-        clock = CounterMetricFamily("epochcast_agent_clock_steps", "Times the wall clock was set.", labels=labels)
-        errors = CounterMetricFamily("epochcast_agent_read_errors", "Ticks at which the whole source failed.", labels=labels)
-        newest = GaugeMetricFamily(
-            "epochcast_agent_last_sample_timestamp_seconds", "Unix time of the newest sample.", labels=labels
-        )
+        families = [(kind(f"epochcast_agent_{name}", text, labels=("source",)), of) for kind, name, text, of in FIGURES]
         blanks = CounterMetricFamily(
             "epochcast_agent_blanks",
             "Readings that were due and gave no value; no line where there was none yet.",
             labels=("gpu", "uuid", "metric"),
         )
         for sampler in self._node.samplers:
-            source = [sampler.source.name]
-            hertz.add_metric(source, sampler.effective_hertz)
-            target.add_metric(source, sampler.target_hertz)
-            took.add_metric(source, _buckets(sampler.tick_seconds), sampler.tick_seconds.sum)
-            late.add_metric(source, _buckets(sampler.lateness_seconds), sampler.lateness_seconds.sum)
-            missed.add_metric(source, sampler.missed_ticks)
-            governed.add_metric(source, sampler.governed_ticks)
-            steps.add_metric(source, sampler.governor.steps)
-            clock.add_metric(source, sampler.clock_steps)
-            errors.add_metric(source, sampler.read_errors)
-            if sampler.last_sample_time is not None:
-                newest.add_metric(source, sampler.last_sample_time)
+            for family, of in families:
+                if None not in (values := of(sampler)):
+                    family.add_metric([sampler.source.name], *values)
             # A copy in one go: the sampler counts on meanwhile.
             for (position, name), count in dict(sampler.source.blanks).items():
                 device = sampler.source.devices[position]
@@ -235,13 +246,5 @@ class AgentCollector(Collector):
             "Version of the agent and of the Python that runs it.",
             {"version": version("epochcast"), "python": platform.python_version()},
         )
-        yield from (hertz, target, took, late, missed, governed, steps, clock, errors, newest, blanks)
-
-
-def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
-    total = 0
-    buckets = []
-    for bound, count in zip(histogram.BOUNDS, list(histogram.counts), strict=True):
-        total += count
-        buckets.append(("+Inf" if math.isinf(bound) else repr(bound), float(total)))
-    return buckets
+        yield from (family for family, _ in families)
+        yield blanks

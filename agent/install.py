@@ -15,11 +15,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from ..common.errors import InputError
 from ..common.files import write_whole
 from ..common.settings_file import load
 from ..extras import how_to_install
 from .config import Config
-from .errors import InputError
 
 NAME = "epochcast-agent"
 UNIT = Path("etc/systemd/system") / f"{NAME}.service"

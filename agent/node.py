@@ -6,9 +6,9 @@ import math
 import threading
 from collections.abc import Collection, Mapping, Sequence
 
+from ..common.errors import InputError
 from .choose import Choice, better_source_works, choose
 from .config import AUTO, Config
-from .errors import InputError
 from .sampler import Sampler, SystemClock
 from .sources import Attribute, Device, Source
 from .static import complete
@@ -58,6 +58,11 @@ class Node:
         """The stores of all devices, also of those that are gone but whose samples are still kept."""
         samplers, gone = self._present
         return [store for sampler in samplers for store in sampler.stores] + gone
+
+    @property
+    def sources(self) -> dict[str, Source]:
+        """The source of each device that is read now, by the device's UUID."""
+        return {store.device.uuid: sampler.source for sampler in self.samplers for store in sampler.stores}
 
     @property
     def finished(self) -> bool:

@@ -18,10 +18,10 @@ from types import ModuleType
 from wsgiref.types import WSGIApplication
 
 from ..common.authentication import Authentication, Reloaded
+from ..common.errors import InputError
 from ..common.http_server import Limits, Server
 from ..extras import how_to_install
 from .config import Config, Web
-from .errors import InputError
 from .ticks_first import ticks_first
 
 # Refused passwords that are remembered: a scraper with a wrong one must not cost a bcrypt check (0.1 s of CPU) per second.

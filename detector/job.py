@@ -13,7 +13,7 @@ from .epochs import Detection, Epoch, Job
 from .errors import InputError
 from .methods import track
 from .methods.track.cycles.activity import RESTING
-from .methods.track.periods import SAME
+from .methods.track.periods import SAME, same
 from .signals import Signals, clean
 
 Array = NDArray[np.float64]
@@ -129,13 +129,9 @@ def elected(periods: Mapping[int, float], apart: float = SAME) -> set[int]:
     return best if len(best) >= MAJORITY * (len(periods) - len(best)) else set()
 
 
-def _same(one: float, other: float) -> bool:
-    return abs(float(np.log(one / other))) <= SAME
-
-
 def _agree(one: Detection, other: Detection) -> bool:
     """Whether two answers have one period."""
-    return one.period_s is not None and other.period_s is not None and _same(one.period_s, other.period_s)
+    return one.period_s is not None and other.period_s is not None and same(one.period_s, other.period_s)
 
 
 def _idle(signals: Sequence[Signals]) -> set[int]:
@@ -209,7 +205,7 @@ def _contradicting(votes: Mapping[int, Detection], job: Detection, chosen: Colle
     reasons = {}
     for place, found in votes.items():
         assert found.period_s is not None
-        if place not in chosen and not any(_same(found.period_s, period) for period in known):
+        if place not in chosen and not any(same(found.period_s, period) for period in known):
             reasons[place] = f"shows a cycle of {found.period_s:.3g} s, the others do not"
         elif not known:
             reasons[place] = f"shows a cycle of {found.period_s:.3g} s, but the GPUs together show none"
@@ -263,7 +259,7 @@ def _with_waits(job: Detection, time: Array, waits: NDArray[np.bool_]) -> Detect
     cycles = []
     for cycle in job.cycles:
         # Where the period changes, each cycle has its own part of the time.
-        span = next((one for one in job.stretches if _same(one.period_s, cycle.period_s)), None)
+        span = next((one for one in job.stretches if same(one.period_s, cycle.period_s)), None)
         inside = (time > span.start) & (time <= span.end) if span else np.zeros(time.size, dtype=bool)
         share = float(waits[inside].mean()) if inside.any() else 0.0
         if cycle.kind == "unknown" and share >= OFTEN:

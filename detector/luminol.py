@@ -33,6 +33,9 @@ no longer runs on NumPy >= 1.23             does
 ==========================================  ===============================================================================
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.signal import lfilter
@@ -99,6 +102,24 @@ def scores(
     if not 1 <= chunk_size <= min(lag, future):
         raise InputError(f"chunk_size is {chunk_size}: choose 1 to {min(lag, future)}, the shorter window")
     return _bitmap_scores(series, precision, chunk_size, lag, future)
+
+
+def package_scores(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Anomaly scores by the package itself, with its defaults, one second per sample: what `scores` is held against.
+
+    Not safe among threads: NumPy is patched during the call.
+
+    Args:
+        values: (n,) finite values, n >= 2.
+
+    Raises:
+        ImportError: the package is not installed.
+    """
+    from luminol.anomaly_detector import AnomalyDetector
+
+    with _numpy_asscalar():
+        detector = AnomalyDetector(dict(enumerate(values.tolist())), score_only=True)
+    return np.array(detector.get_all_scores().values)
 
 
 def _bitmap_scores(series: NDArray[np.float64], precision: int, chunk_size: int, lag: int, future: int) -> NDArray[np.float64]:
@@ -176,3 +197,16 @@ def _moving_average(values: NDArray[np.float64]) -> NDArray[np.float64]:
 def _denoised(values: NDArray[np.float64]) -> NDArray[np.float64]:
     largest = values.max()
     return np.where(values < NOISE_SHARE * largest, 0.0, values) if largest else values
+
+
+@contextmanager
+def _numpy_asscalar() -> Iterator[None]:
+    """Lend the package the `numpy.asscalar` that it still calls and NumPy 1.23 removed."""
+    if hasattr(np, "asscalar"):
+        yield
+        return
+    np.asscalar = lambda array: array.item()  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        del np.asscalar  # type: ignore[attr-defined]

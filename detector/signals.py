@@ -90,7 +90,7 @@ def clean(time: ArrayLike, metrics: Mapping[str, ArrayLike]) -> Signals:
         InputError: fewer than 2 samples, times that are NaN, beyond 1e13, unsorted or repeated, a metric of another length, of
             something else than numbers, or with an infinite value or one beyond 1e100, and no metric with a reading.
     """
-    clock = _vector("time", time)
+    clock = vector("time", time)
     if clock.size < 2:
         raise InputError(f"the trace has {clock.size} sample(s): detection needs at least 2")
     if not (sound := np.abs(clock) <= LATEST).all():
@@ -104,7 +104,7 @@ def clean(time: ArrayLike, metrics: Mapping[str, ArrayLike]) -> Signals:
     cleaned: dict[str, NDArray[np.float64]] = {}
     intervals: dict[str, float] = {}
     for name, column in metrics.items():
-        values = _vector(f"metric {name!r}", column)
+        values = vector(f"metric {name!r}", column)
         if values.size != clock.size:
             raise InputError(f"metric {name!r} has {values.size} values for {clock.size} times: give one value per time")
         if (beyond := np.abs(values) > LARGEST).any():
@@ -120,7 +120,8 @@ def clean(time: ArrayLike, metrics: Mapping[str, ArrayLike]) -> Signals:
     return Signals(clock, cleaned, intervals)
 
 
-def _vector(what: str, values: ArrayLike) -> NDArray[np.float64]:
+def vector(what: str, values: ArrayLike) -> NDArray[np.float64]:
+    """What a caller handed in as floats, (n,). Raises InputError for something else; `what` names it."""
     try:
         given = np.asarray(values)
         array = given.astype(np.float64)

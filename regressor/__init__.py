@@ -8,31 +8,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .corpora import load_corpus
-    from .errors import InputError
-    from .evaluation import Evaluation, evaluate, evaluate_split
-    from .gpus import Catalog, Gpu, load_catalog
-    from .paper_predictor import PaperPredictor
-    from .prediction import Prediction
-    from .predictor import Predictor
-    from .profile import Profile
-    from .recipes import RECIPES
-
-__all__ = [
-    "RECIPES",
-    "Catalog",
-    "Evaluation",
-    "Gpu",
-    "InputError",
-    "PaperPredictor",
-    "Prediction",
-    "Predictor",
-    "Profile",
-    "evaluate",
-    "evaluate_split",
-    "load_catalog",
-    "load_corpus",
-]
+    from .corpora import load_corpus as load_corpus
+    from .errors import InputError as InputError
+    from .evaluation import Evaluation as Evaluation
+    from .evaluation import evaluate as evaluate
+    from .evaluation import evaluate_split as evaluate_split
+    from .gpus import Catalog as Catalog
+    from .gpus import Gpu as Gpu
+    from .gpus import load_catalog as load_catalog
+    from .paper_predictor import PaperPredictor as PaperPredictor
+    from .prediction import Prediction as Prediction
+    from .predictor import Predictor as Predictor
+    from .profile import Profile as Profile
+    from .recipes import RECIPES as RECIPES
 
 _MODULES = {
     "RECIPES": "recipes",
@@ -49,6 +37,7 @@ _MODULES = {
     "load_catalog": "gpus",
     "load_corpus": "corpora",
 }
+__all__ = list(_MODULES)
 
 
 def __getattr__(name: str) -> Any:

@@ -12,7 +12,7 @@ from .answers import Answers
 from .calibration import FEWEST, ROUTE, Calibration
 from .errors import InputError
 from .intervals import Interval
-from .pairs import Pair, actual_ratio
+from .pairs import Pair, actual_ratio, at
 
 # From the fewest that help to as many as anyone will measure; the deviation falls with k, so one quantile serves all.
 # By choice.
@@ -26,7 +26,7 @@ def chosen_anchors(pairs: Sequence[Pair], gpu: str) -> list[str]:
 
     A chosen workload that was not measured on ``gpu`` (it may not fit) is passed over, as a user would.
     """
-    library = [pair for pair in pairs if gpu not in (pair.source_gpu.name, pair.target_gpu.name)]
+    library = [pair for pair in pairs if gpu not in pair.gpus]
     measured = {pair.source.workload for pair in pairs if pair.target_gpu.name == gpu}
     return [anchor["workload"] for anchor in anchor_order(library, count=len(pairs)) if anchor["workload"] in measured]
 
@@ -68,8 +68,8 @@ def with_anchors(
             continue
         corrected = base[test]
         if count:
-            calibration = Calibration.fit(gpu, [pairs[row] for row in measured.tolist()], base[measured])
-            corrected = calibration.correct([pairs[row] for row in test.tolist()], corrected)
+            calibration = Calibration.fit(gpu, at(pairs, measured), base[measured])
+            corrected = calibration.correct(at(pairs, test), corrected)
         tested.append(test)
         answers.append(corrected)
     if not tested:

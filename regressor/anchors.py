@@ -7,12 +7,12 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
+from .derived import has_smooth_features, smooth_features
 from .errors import InputError
 from .features import busy_share, prior_log_ratio
 from .gpus import Catalog, Gpu
-from .pairs import Pair
+from .pairs import Pair, gpu_names
 from .profile import STATISTICS, Profile
-from .smooth_features import has_smooth_features, smooth_features
 
 # Of workloads that represent the library about equally well, the shortest epoch is taken: measuring costs time. On the public
 # data 5 % saves a seventh of that time and no accuracy; 20 % costs half a point at 5 anchors (docs/decisions/0015).
@@ -41,7 +41,7 @@ def anchor_order(pairs: Sequence[Pair], count: int = 40) -> list[Anchor]:
     40 is by choice (docs/decisions/0015).
 
     Greedy k-medoids (the BUILD step of PAM, Kaufman & Rousseeuw 1990) over the workloads' smooth features
-    (:mod:`~epochcast.regressor.smooth_features`), which are centred and scaled per source GPU and averaged over the
+    (:func:`~epochcast.regressor.derived.smooth_features`), which are centred and scaled per source GPU and averaged over the
     GPUs that a workload was seen on. Only source profiles are read: seconds on a new GPU play no part.
 
     Raises:
@@ -101,7 +101,7 @@ def _coordinates(profiles: Mapping[str, Sequence[Pair]]) -> NDArray[np.float64]:
     """Place of each workload among the others, shape (workloads, features)."""
     seen = [pair for pairs in profiles.values() for pair in pairs]
     X = smooth_features(seen)
-    gpus = np.array([pair.source_gpu.name for pair in seen])
+    gpus, _ = gpu_names(seen)
     for gpu in np.unique(gpus):
         here = X[gpus == gpu]
         spread = here.std(axis=0)

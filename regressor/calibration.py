@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .answers import Answers
+from .derived import has_smooth_features, smooth_features
 from .errors import InputError
-from .pairs import Pair, actual_ratio
+from .pairs import Pair, actual_ratio, at
 from .recipes.default import DefaultRecipe
 from .residual_process import ResidualProcess
-from .smooth_features import has_smooth_features, smooth_features
 
 ROUTE = "calibrated"
 """The route of an answer that anchors corrected."""
@@ -77,7 +77,7 @@ class Calibration:
             rows = np.flatnonzero(open_rows & which)
             if process is None or not rows.size:
                 continue
-            asked = [pairs[row] for row in rows.tolist()]
+            asked = at(pairs, rows)
             shift, deviation = process.predict(smooth_features(asked), _others(asked, other))
             log_ratio[rows] += shift
             scale[rows] = deviation * np.maximum(base.scale[rows] / process.base_scale, 1.0)
@@ -131,7 +131,7 @@ def calibrate(recipe: DefaultRecipe, pairs: Sequence[Pair]) -> list[Calibration]
 
 def _usable(gpu: str, pairs: Sequence[Pair]) -> NDArray[np.bool_]:
     """Pairs into or out of the GPU whose profile holds the features."""
-    touched = [gpu in (pair.source_gpu.name, pair.target_gpu.name) for pair in pairs]
+    touched = [gpu in pair.gpus for pair in pairs]
     return np.array(touched, dtype=bool) & has_smooth_features(pairs)
 
 
@@ -148,7 +148,7 @@ def _process(which: NDArray[np.bool_], pairs: Sequence[Pair], base: Answers, oth
     rows = np.flatnonzero(which)
     if not rows.size:
         return None
-    measured = [pairs[row] for row in rows.tolist()]
+    measured = at(pairs, rows)
     return ResidualProcess(
         X=smooth_features(measured),
         gpus=_others(measured, other),

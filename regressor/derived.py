@@ -1,4 +1,7 @@
-"""Derived features: what of a profile carries over between GPUs, whichever metrics its source offers."""
+"""Derived features: what of a profile carries over between GPUs, whichever metrics its source offers.
+
+The smooth ones tell how alike two jobs are: few, and of the source profile alone.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,8 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .exclusion import exclude
-from .features import BUSY, prior_log_ratio
+from .features import BUSY, exclude, prior_log_ratio
 from .gpus import Gpu
 from .pairs import Pair
 from .profile import RATIOS, Profile
@@ -148,3 +150,26 @@ def _values(profile: Profile, gpu: Gpu, metrics: Sequence[str]) -> dict[str, flo
 def _logit(share: float) -> float:
     clipped = float(np.clip(share, _HALF_PERCENT, 1 - _HALF_PERCENT))
     return float(np.log(clipped / (1 - clipped)))
+
+
+# Quartiles and logs of the same quantity only add distance between rows that are alike, static attributes name the GPU.
+SMOOTH: tuple[str, ...] = (
+    *(f"gpu_utilization_{name}" for name in ("mean", "std", "p50", "max", "logit")),
+    *(f"memory_utilization_{name}" for name in ("mean", "std", "p50", "max", "logit")),
+    "memory_per_gpu_utilization_log",
+    *(f"power_{name}_per_tdp" for name in ("mean", "std", "max")),
+    "sm_clock_mean_per_boost",
+)
+"""Names of the smooth features, in the order of the columns of :func:`smooth_features`."""
+
+_SMOOTH = SourceFeatures(("gpu_utilization", "memory_utilization", "power", "sm_clock"), SMOOTH, {})
+
+
+def has_smooth_features(pairs: Sequence[Pair]) -> NDArray[np.bool_]:
+    """Whether each pair's profile holds the metrics that the smooth features need, shape (n,)."""
+    return np.array([usable_metrics(pair.source) >= set(_SMOOTH.metrics) for pair in pairs], dtype=bool)
+
+
+def smooth_features(pairs: Sequence[Pair]) -> NDArray[np.float64]:
+    """Of profiles that have them, shape (n, len(SMOOTH))."""
+    return _SMOOTH.matrix(pairs)

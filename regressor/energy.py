@@ -3,9 +3,8 @@
 import math
 from dataclasses import dataclass
 
-from .estimate import Estimate
 from .gpus import Gpu
-from .prediction import Prediction
+from .prediction import Estimate, Prediction
 from .profile import Profile
 
 _POWER_METRICS = ("power", "power_average")

@@ -69,7 +69,7 @@ def why(
 
 
 def _basis(pair: Pair, route: str, new: Sequence[str], recipe: DefaultRecipe, calibrations: Sequence[Calibration]) -> str:
-    names, correction = (pair.source_gpu.name, pair.target_gpu.name), recipe.correction_
+    names, correction = pair.gpus, recipe.correction_
     sheets = f"nothing was measured on {' and '.join(new)}: data sheets, by what they were worth on other GPUs"
     if route == CALIBRATED:
         made = next(one for name in reversed(names) for one in calibrations if one.gpu == name)  # into comes first
@@ -94,8 +94,7 @@ def _basis(pair: Pair, route: str, new: Sequence[str], recipe: DefaultRecipe, ca
 def _outside(pair: Pair, support: float, recipe: DefaultRecipe) -> str:
     """What lies outside of the training with telemetry: GPUs, the profile, or both."""
     assert recipe.correction_ is not None
-    names = pair.source_gpu.name, pair.target_gpu.name
-    new = " and ".join([name for name in names if name not in recipe.correction_.gpus] or names)
+    new = " and ".join([name for name in pair.gpus if name not in recipe.correction_.gpus] or pair.gpus)
     known = float(recipe.correction_.gpu_range_.support([pair])[0])
     reasons = [f"the data sheet of {new} is beyond those of the GPUs with telemetry"] if round(known, 2) < 1 else []
     return " and ".join([*reasons, "the profile is unlike the training profiles"] if support < known else reasons)

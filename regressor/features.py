@@ -1,4 +1,4 @@
-"""Features of a pair: the paper's own, and the zero-training prior that the default recipe corrects."""
+"""Features of a pair: the paper's own, which of them it excludes, and the zero-training prior of the default recipe."""
 
 from collections.abc import Sequence
 
@@ -47,6 +47,38 @@ def _paper_row(pair: Pair) -> dict[str, float]:
         raise InputError("the paper's features need the source's epoch seconds, and the profile has none; use recipe 'default'")
     row["latency"] = pair.source.epoch_s
     return row
+
+
+UNAVAILABLE, CONSTANT = "unavailable", "constant"
+"""Why :func:`exclude` drops a feature; the third reason names the one that it repeats."""
+
+
+def exclude(frame: pd.DataFrame) -> tuple[list[str], dict[str, str]]:
+    """Drop the features that the paper drops (section III-A): "not collected from specific GPUs", without variation, identical.
+
+    Args:
+        frame: numeric features, one row per pair; NaN where a row has no such feature.
+
+    Returns:
+        The columns that stay, and for each that goes the reason: ``unavailable`` (NaN in some row), ``constant`` (one value in
+        all rows), or ``identical to NAME`` (equal in all rows to a column that stays, the first of its kind).
+    """
+    values = frame.to_numpy(dtype=np.float64)
+    missing = np.isnan(values).any(axis=0)
+    constant = (values == values[:1]).all(axis=0)
+    kept: dict[bytes, str] = {}
+    dropped: dict[str, str] = {}
+    for position, name in enumerate(frame.columns):
+        if missing[position]:
+            dropped[name] = UNAVAILABLE
+        elif constant[position]:
+            dropped[name] = CONSTANT
+        else:
+            # Adding 0 makes -0.0 and 0.0 the same bytes.
+            first = kept.setdefault((values[:, position] + 0.0).tobytes(), name)
+            if first != name:
+                dropped[name] = f"identical to {first}"
+    return list(kept.values()), dropped
 
 
 def busy_share(profile: Profile) -> tuple[float, str | None]:

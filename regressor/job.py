@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 
 from .errors import InputError
-from .estimate import Estimate
-from .prediction import Prediction
+from .prediction import Estimate, Prediction
 from .profile import Profile
 
 # By choice; what is beyond is a slip.

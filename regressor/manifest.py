@@ -4,7 +4,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, Field, model_validator
 
-from .derived import columns_of
+from .derived import SMOOTH, columns_of
 from .features import PAPER_COLUMNS
 from .intervals import Interval
 from .model_folder import Manifest, Name, Part, Sha256
@@ -13,7 +13,6 @@ from .profile import LONGEST_NAME, Profile, feature_set
 from .recipes.default import Route
 from .residual_process import MOST_PAIRS
 from .scaling import Scaling
-from .smooth_features import SMOOTH
 from .speeds import FIGURES
 
 # Bounds are by choice, here and below: far above what a training writes; what is beyond was forged.

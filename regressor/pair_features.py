@@ -10,8 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .derived import STATIC_COLUMNS, SourceFeatures, static_features
 from .errors import InputError
-from .exclusion import exclude
-from .features import paper_features
+from .features import exclude, paper_features
 from .pairs import Pair
 
 

@@ -31,6 +31,11 @@ class Pair:
     target_gpu: Gpu
     target_s: float | None = None
 
+    @property
+    def gpus(self) -> tuple[str, str]:
+        """Catalogue names of source and target."""
+        return self.source_gpu.name, self.target_gpu.name
+
 
 def make_pairs(profiles: Sequence[Profile], catalog: Catalog) -> list[Pair]:
     """Pair every profile with every other GPU that as many of had the same workload, in the order of the profiles.
@@ -76,6 +81,17 @@ def _check_same_work(workload: str, runs: Sequence[Profile]) -> None:
             f"workload {workload!r} takes {shortest.epoch_s:g} s on {shortest.gpu} and {longest.epoch_s:g} s on {longest.gpu}; "
             "no GPU is a million times as fast as another, correct one of them"
         )
+
+
+def at(pairs: Sequence[Pair], rows: NDArray[np.intp]) -> list[Pair]:
+    """The pairs in some rows, shape (m,)."""
+    return [pairs[row] for row in rows.tolist()]
+
+
+def gpu_names(pairs: Sequence[Pair]) -> tuple[NDArray[np.str_], NDArray[np.str_]]:
+    """Catalogue names of each pair's source and target, shape (n,) each."""
+    sources, targets = zip(*(pair.gpus for pair in pairs), strict=True) if pairs else ((), ())
+    return np.array(sources, dtype=np.str_), np.array(targets, dtype=np.str_)
 
 
 def origins(pairs: Sequence[Pair]) -> NDArray[np.str_]:

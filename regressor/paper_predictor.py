@@ -15,10 +15,10 @@ from .evidence import LEFT_OUT
 from .gpus import Catalog, Gpu, load_catalog
 from .intervals import Interval, half_widths
 from .manifest import PaperManifest
-from .model_folder import fingerprint, load, save
-from .pairs import Pair, make_pairs, origins, source_seconds, target_seconds
+from .model_folder import load, save
+from .pairs import Pair, gpu_names, make_pairs, origins, source_seconds, target_seconds
 from .prediction import Prediction
-from .predictor import Predictor, with_epoch
+from .predictor import Predictor, training_of, with_epoch
 from .profile import METRICS, STATISTICS, Profile
 from .protocols import Rows, out_of_fold
 from .recipes import Recipe
@@ -68,7 +68,7 @@ class PaperPredictor:
         """
         recipe = PaperRecipe() if recipe is None else clone(recipe)
         pairs = make_pairs(profiles, catalog)
-        seconds, known = target_seconds(pairs), sorted({pair.source_gpu.name for pair in pairs})
+        seconds, training = target_seconds(pairs), training_of(profiles, pairs)
         accuracy: dict[str, dict[str, float]] = {}
 
         def errors(protocol: str, also: Callable[[Recipe, Rows], object] = lambda fitted, test: None) -> NDArray[np.float64]:
@@ -91,20 +91,13 @@ class PaperPredictor:
             protocol, left_out = "P3", errors("P3")
         except InputError:
             protocol, left_out = "P2", errors("P2")
-        answers = _answers(pairs, seconds, known)
+        answers = _answers(pairs, seconds, training["gpus"])
         intervals = {"stack": Interval.of_errors(left_out, answers, protocol)}
         try:
             of_new = np.concatenate([errors("P4", ask_from_new), *from_new])
             intervals["new-gpu"] = Interval(conformal_quantile(of_new), "P4", len(of_new))
         except InputError:  # of two GPUs none can be left out
             intervals["new-gpu"] = intervals["stack"]
-        training = {
-            "profiles": len(profiles),
-            "pairs": len(pairs),
-            "workloads": len({pair.source.workload for pair in pairs}),
-            "gpus": known,
-            "fingerprint": fingerprint([profile.to_json() for profile in profiles]),
-        }
         progress("fit")
         span = (float(seconds.min()), float(seconds.max()))
         return cls(catalog, recipe.fit(pairs), accuracy, intervals, training, span)
@@ -165,7 +158,7 @@ class PaperPredictor:
         ratio, factor = float(np.exp(answers.log_ratio[row])), float(np.exp(half_width))
         seconds = source_seconds([pair])[0] * ratio
         low, high = with_epoch(profile, seconds, half_width, half_width)
-        new = [gpu.name for gpu in (pair.source_gpu, pair.target_gpu) if gpu.name not in self.training["gpus"]]
+        new = [gpu for gpu in pair.gpus if gpu not in self.training["gpus"]]
         measured = f"nothing was measured on {' and '.join(new)}; {_BEYOND}" if new else "jobs measured on both GPUs"
         why = [
             f"the paper's recipe: {measured}",
@@ -233,14 +226,12 @@ class PaperPredictor:
 
 def _answers(pairs: Sequence[Pair], seconds: NDArray[np.float64], known: Sequence[str], within: bool = True) -> Answers:
     """The stack's seconds as answers; it says nothing of its own uncertainty, so each has the same scale."""
-    routes: list[Route] = [
-        "stack" if {pair.source_gpu.name, pair.target_gpu.name} <= set(known) else "new-gpu" for pair in pairs
-    ]
+    routes: list[Route] = ["stack" if set(pair.gpus) <= set(known) else "new-gpu" for pair in pairs]
     return Answers(
         np.log(seconds / source_seconds(pairs)),
         np.ones(len(pairs)),
         np.full(len(pairs), float(within)),
         np.array(routes, dtype=np.str_),
-        np.array([pair.source_gpu.name for pair in pairs], dtype=np.str_),
+        gpu_names(pairs)[0],
         origins(pairs),
     )

@@ -1,9 +1,36 @@
-"""The answer for one target GPU."""
+"""The answer for one target GPU, and what it rests on in two words; nothing heavy is imported here, for the service's page."""
 
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
+
+# Routes of predictions that rest on measurements of both GPUs; the others take one of them, or both, from the data sheet.
+_BOTH_MEASURED = frozenset({"measured", "scaled", "ensemble", "incomplete", "calibrated", "job", "speeds", "stack"})
+
+# Below, less than half of what was learnt from telemetry like this counts.
+_LIKE_TRAINING = 0.5
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A figure and the ends of its 90 % interval, in the unit that its owner says."""
+
+    value: float
+    low: float
+    high: float
+
+    def times(self, factor: float) -> "Estimate":
+        """As often, or for as long; the relative width stays."""
+        return Estimate(self.value * factor, self.low * factor, self.high * factor)
+
+    def plus(self, other: "Estimate") -> "Estimate":
+        """Both together, for estimates that err together: the ends add."""
+        return Estimate(self.value + other.value, self.low + other.low, self.high + other.high)
+
+    def to_json(self, name: str) -> dict[str, float]:
+        """Return ``name``, ``name_low`` and ``name_high``."""
+        return {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
 
 
 @dataclass(frozen=True)
@@ -87,6 +114,20 @@ class Prediction:
     def to_json(self) -> dict[str, Any]:
         """Return the prediction as JSON values."""
         return asdict(self) | {"features": list(self.features)}
+
+
+def by_data_sheet(route: str) -> bool:
+    """Whether nothing was measured on one of the two GPUs."""
+    return route not in _BOTH_MEASURED
+
+
+def basis(route: str, support: float) -> str:
+    """``jobs like this`` or ``other jobs`` between the two GPUs, or a ``data sheet``."""
+    if route == "measured":
+        return "this GPU"
+    if by_data_sheet(route):
+        return "data sheet"
+    return "other jobs" if route in ("speeds", "scaled") or support < _LIKE_TRAINING else "jobs like this"
 
 
 def _working(ratio: float, waits: float, log_factor: float) -> float:

@@ -80,15 +80,8 @@ class Predictor:
         recipe = DefaultRecipe() if recipe is None else clone(recipe)
         pairs = make_pairs(profiles, catalog)
         reliability = Reliability.measure(pairs, recipe, progress)
-        training = {
-            "profiles": len(profiles),
-            "pairs": len(pairs),
-            "workloads": len({pair.source.workload for pair in pairs}),
-            "gpus": sorted({pair.source_gpu.name for pair in pairs}),
-            "fingerprint": fingerprint([profile.to_json() for profile in profiles]),
-        }
         fitted, scaling = recipe.fit(pairs).forgetting_jobs(), Scaling.fit(growths_in(profiles, catalog))
-        return cls(catalog, fitted, reliability, scaling, training, typical_by_gpu(profiles, catalog))
+        return cls(catalog, fitted, reliability, scaling, training_of(profiles, pairs), typical_by_gpu(profiles, catalog))
 
     def calibrate(self, profiles: Sequence[Profile]) -> "Predictor":
         """Correct the answers for GPUs that training has not seen by a few workloads measured there and on a known GPU.
@@ -268,6 +261,17 @@ class Predictor:
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise InputError(f"the model in {str(folder)!r} lacks a part ({error}); train it anew") from error
+
+
+def training_of(profiles: Sequence[Profile], pairs: Sequence[Pair]) -> dict[str, Any]:
+    """What a model file says of the data that a model was fitted on."""
+    return {
+        "profiles": len(profiles),
+        "pairs": len(pairs),
+        "workloads": len({pair.source.workload for pair in pairs}),
+        "gpus": sorted({pair.source_gpu.name for pair in pairs}),
+        "fingerprint": fingerprint([profile.to_json() for profile in profiles]),
+    }
 
 
 def _ordered(pairs: Sequence[Pair], log_ratio: NDArray[np.float64], precisions: Iterable[Precision]) -> NDArray[np.float64]:

@@ -11,7 +11,7 @@ from sklearn.model_selection import GroupKFold, KFold
 from .anchored import chosen_anchors
 from .answers import Answers
 from .errors import InputError
-from .pairs import Pair, source_seconds
+from .pairs import Pair, at, gpu_names, source_seconds
 from .recipes import Recipe
 
 ANCHORED = "P4-anchors"
@@ -102,8 +102,7 @@ def network_family(group: str) -> str:
 
 def _by_gpu(pairs: Sequence[Pair], anchors: int) -> Iterator[tuple[Rows, Rows]]:
     """Leave one GPU out but for its anchors, which are chosen from the other GPUs' profiles alone."""
-    sources = np.array([pair.source_gpu.name for pair in pairs])
-    targets = np.array([pair.target_gpu.name for pair in pairs])
+    sources, targets = gpu_names(pairs)
     workloads = np.array([pair.source.workload for pair in pairs])
     for gpu in np.unique(targets).tolist():
         others = (sources != gpu) & (targets != gpu)
@@ -148,8 +147,8 @@ def out_of_fold(
     rows = list(splits(pairs, protocol, seed, anchors, families))
     for fold, (train, test) in enumerate(rows):
         progress(fold, len(rows))
-        recipe = clone(unfitted).fit([pairs[row] for row in train])
-        asked = [pairs[row] for row in test]
+        recipe = clone(unfitted).fit(at(pairs, train))
+        asked = at(pairs, test)
         folds[test] = fold
         if isinstance(recipe, AnsweringRecipe):
             answers.append(recipe.answer(asked))

@@ -12,9 +12,10 @@ from .anchored import Anchoring
 from .answers import Answers
 from .calibration import ROUTE
 from .errors import InputError
-from .incomplete import without_some_metrics
+from .features import BUSY
 from .intervals import Interval
-from .pairs import Pair, actual_ratio, target_seconds
+from .pairs import Pair, actual_ratio, at, gpu_names, target_seconds
+from .profile import feature_set
 from .protocols import Rows, out_of_fold
 from .recipes import Recipe
 from .recipes.default import DefaultRecipe, Route
@@ -78,7 +79,7 @@ class Reliability:
                 intervals |= _by_route(errors, answers, ("residual", "job"), protocol)
                 intervals["specifications"] = Interval.of_errors(errors_of_new_jobs, of_new_jobs, protocol)
                 progress("anchors")
-                anchoring = _anchoring([pairs[row] for row in recorded.tolist()], answers[recorded], out.answers())
+                anchoring = _anchoring(at(pairs, recorded), answers[recorded], out.answers())
             else:
                 intervals |= _by_route(errors, answers, ("ensemble",), protocol)
                 with_less = poorer.answers()
@@ -125,12 +126,12 @@ def both(*questions: SecondQuestion) -> Callable[[Recipe, Rows], None]:
 
 def from_new_gpus(pairs: Sequence[Pair]) -> SecondQuestion:
     """Every pair with telemetry, of the recipe fitted without its source GPU: protocol P4 seen from the other end."""
-    sources = np.array([pair.source_gpu.name for pair in pairs])
+    sources, _ = gpu_names(pairs)
     recorded = np.array([has_telemetry(pair.source) for pair in pairs])
 
     def ask(recipe: DefaultRecipe, test: Rows) -> tuple[Rows, Answers]:
         rows = np.flatnonzero((sources == pairs[test[0]].target_gpu.name) & recorded)
-        return rows, _answered(recipe, [pairs[row] for row in rows.tolist()])
+        return rows, _answered(recipe, at(pairs, rows))
 
     return SecondQuestion(ask)
 
@@ -141,9 +142,26 @@ def with_metrics_missing(pairs: Sequence[Pair]) -> SecondQuestion:
 
     def ask(recipe: DefaultRecipe, test: Rows) -> tuple[Rows, Answers]:
         rows = test[recorded[test]]
-        return rows, _answered(recipe, without_some_metrics([pairs[row] for row in rows.tolist()]))
+        return rows, _answered(recipe, without_some_metrics(at(pairs, rows)))
 
     return SecondQuestion(ask)
+
+
+def without_some_metrics(pairs: Sequence[Pair]) -> list[Pair]:
+    """Take from each source profile a random choice of its metrics, at least one, and leave one activity metric; seed 0.
+
+    A profile without any activity metric stays as it is.
+    """
+    rng = np.random.default_rng(0)
+    poorer = []
+    for pair in pairs:
+        metrics = pair.source.metrics
+        kept_busy = next((name for name in BUSY if name in metrics), None)
+        others = [] if kept_busy is None else sorted(set(metrics) - {kept_busy})
+        gone = set(rng.choice(others, size=rng.integers(1, len(others) + 1), replace=False)) if others else set()
+        rest = {name: statistics for name, statistics in metrics.items() if name not in gone}
+        poorer.append(replace(pair, source=replace(pair.source, metrics=rest, feature_set=feature_set(rest))))
+    return poorer
 
 
 def new_jobs_without_telemetry(pairs: Sequence[Pair]) -> SecondQuestion:

@@ -18,9 +18,8 @@ from .errors import InputError
 from .features import BUSY
 from .gpu_range import GpuRange
 from .imputation import NormalImputer
-from .inducing_gp import InducingGaussianProcess
-from .pair_processes import PairProcesses
-from .pairs import Pair, actual_ratio
+from .inducing_gp import InducingGaussianProcess, PairProcesses
+from .pairs import Pair, actual_ratio, gpu_names
 from .precision import arithmetic_kind, share_of_kinds
 from .profile import Profile
 from .trees import Trees
@@ -82,7 +81,7 @@ class TelemetryCorrection:
                 f"nothing can be learnt from these {len(pairs)} training pairs: no activity metric ({', '.join(BUSY)}) that "
                 "all of them hold varies between them; record more workloads with the same metrics"
             )
-        sources, targets = _names(pairs)
+        sources, targets = gpu_names(pairs)
         X, residual = self.features_.matrix(pairs), np.log(actual_ratio(pairs)) - base
         self.kinds_ = frozenset(arithmetic_kind(pair.source, pair.source_gpu) for pair in pairs)
         self.pairs_seen_ = _pairs_seen(pairs)
@@ -106,7 +105,7 @@ class TelemetryCorrection:
         """
         return np.array(
             [
-                self._share(pair) > 0 and (_key(pair) in self.processes_ or not (known or self.missing(pair.source)))
+                self._share(pair) > 0 and (pair.gpus in self.processes_ or not (known or self.missing(pair.source)))
                 if set(BUSY) & usable_metrics(pair.source) & set(self.features_.metrics)
                 else False
                 for pair, known in zip(pairs, measured.tolist(), strict=True)
@@ -120,7 +119,7 @@ class TelemetryCorrection:
         Where the job's arithmetic may be of a kind that training has not seen, the correction counts by how likely the others
         are, and route and scale stay those of the speeds.
         """
-        sources, targets = _names(pairs)
+        sources, targets = gpu_names(pairs)
         X = self.imputer_.fill(self.features_.matrix(pairs), sources)
         smooth, unknown = self.processes_.predict((X - self.mean_) / self.scale_, sources, targets)
         trees = self.forest_.predict(np.c_[X, static_features(pairs)])
@@ -154,7 +153,7 @@ class TelemetryCorrection:
         return share_of_kinds(self.kinds_, pair.source, pair.source_gpu)
 
     def _route(self, pair: Pair) -> str:
-        if _key(pair) not in self.processes_:
+        if pair.gpus not in self.processes_:
             return "residual"
         return "incomplete" if self.missing(pair.source) else "ensemble"
 
@@ -164,7 +163,7 @@ class TelemetryCorrection:
         Fewer workloads than a process needs say little of the range.
         """
         anything = PairSeen(0, -np.inf, np.inf)
-        seen = [self.pairs_seen_[_key(pair)] if _key(pair) in self.processes_ else anything for pair in pairs]
+        seen = [self.pairs_seen_[pair.gpus] if pair.gpus in self.processes_ else anything for pair in pairs]
         return np.clip(log_ratio, [pair.low for pair in seen], [pair.high for pair in seen])
 
     def state(self) -> dict[str, Any]:
@@ -223,8 +222,8 @@ def _pairs_seen(pairs: Sequence[Pair]) -> dict[tuple[str, str], PairSeen]:
     ratios: dict[tuple[str, str], list[float]] = defaultdict(list)
     workloads: dict[tuple[str, str], set[str | None]] = defaultdict(set)
     for pair, log_ratio in zip(pairs, np.log(actual_ratio(pairs)).tolist(), strict=True):
-        ratios[_key(pair)].append(log_ratio)
-        workloads[_key(pair)].add(pair.source.workload)
+        ratios[pair.gpus].append(log_ratio)
+        workloads[pair.gpus].add(pair.source.workload)
     return {
         names: PairSeen(len(workloads[names]), _outward(min(seen), -1), _outward(max(seen), 1))
         for names, seen in sorted(ratios.items())
@@ -234,14 +233,6 @@ def _pairs_seen(pairs: Sequence[Pair]) -> dict[tuple[str, str], PairSeen]:
 def _outward(log_ratio: float, sign: int) -> float:
     """The next twentieth, by choice: a bound in a model file must not be a single measurement."""
     return sign * math.ceil(20 * sign * log_ratio) / 20
-
-
-def _key(pair: Pair) -> tuple[str, str]:
-    return pair.source_gpu.name, pair.target_gpu.name
-
-
-def _names(pairs: Sequence[Pair]) -> tuple[NDArray[np.str_], NDArray[np.str_]]:
-    return np.array([pair.source_gpu.name for pair in pairs]), np.array([pair.target_gpu.name for pair in pairs])
 
 
 def _groups(pairs: Sequence[Pair]) -> list[str]:

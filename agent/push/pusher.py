@@ -14,9 +14,9 @@ import numpy as np
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from ...common.errors import InputError
 from ...extras import how_to_install
 from ..config import Push
-from ..errors import InputError
 from ..exposition import LABELS
 from .backlog import Backlog
 from .sender import Sender
@@ -177,23 +177,18 @@ class PushCollector(Collector):
     def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
         """Yield the families."""
         pusher, backlog, sender = self._pusher, self._pusher.backlog, self._pusher.sender
-        yield CounterMetricFamily(f"{PREFIX}_samples", "Samples that the store accepted.", sender.sent)
-        yield CounterMetricFamily(
-            f"{PREFIX}_dropped_samples",
-            "Samples that made room for newer ones while the store did not answer.",
-            backlog.dropped,
-        )
-        yield CounterMetricFamily(
-            f"{PREFIX}_out_of_order_samples",
-            "Samples left out because a newer one of their series was queued before: the clock was set back.",
-            pusher.late_samples,
-        )
-        yield CounterMetricFamily(f"{PREFIX}_rejected_samples", "Samples that the store refused for good.", sender.rejected)
-        yield CounterMetricFamily(
-            f"{PREFIX}_lost_rows",
-            "Rows of a device that were overwritten before they were read.",
-            pusher.lost_rows,
-        )
+        for name, text, count in (
+            ("samples", "Samples that the store accepted.", sender.sent),
+            ("dropped_samples", "Samples that made room for newer ones while the store did not answer.", backlog.dropped),
+            (
+                "out_of_order_samples",
+                "Samples left out because a newer one of their series was queued before: the clock was set back.",
+                pusher.late_samples,
+            ),
+            ("rejected_samples", "Samples that the store refused for good.", sender.rejected),
+            ("lost_rows", "Rows of a device that were overwritten before they were read.", pusher.lost_rows),
+        ):
+            yield CounterMetricFamily(f"{PREFIX}_{name}", text, count)
         yield GaugeMetricFamily(f"{PREFIX}_queue_samples", "Samples that wait for the store.", backlog.samples)
         yield GaugeMetricFamily(
             f"{PREFIX}_queue_capacity_samples", "Most samples that can wait; the oldest make room.", backlog.capacity

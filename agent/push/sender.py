@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from ...common.errors import InputError
 from ..config import Push
-from ..errors import InputError
 from .backlog import Backlog, Batch
 
 if TYPE_CHECKING:

@@ -87,7 +87,7 @@ class Row(NamedTuple):
 
 
 class Source(Protocol):
-    """Fills in one tick after another. One thread calls `read`.
+    """Fills in one tick after another. One thread calls `read`. What has a value here is what most sources have.
 
     ``hertz``: reads per second of wall time that it wants. ``interval``: usual seconds of sample time from row to row of a
     device; ``regular``: whether a device that answers gives one each time, so that one that is not there was missed. ``lag``:
@@ -101,17 +101,17 @@ class Source(Protocol):
 
     name: str
     devices: Sequence[Device]
-    hertz: float
-    interval: float
-    regular: bool
-    lag: float
+    hertz: float = 10.0
+    interval: float = 0.1
+    regular: bool = True
+    lag: float = 0.0
     silent_after: float
-    ready_at: float
+    ready_at: float = 0.0
     blanks: Counter[tuple[int, str]]
-    unanswering: int
-    outdated: bool
-    recorded_rows: int | None
-    finished: bool
+    unanswering: int = 0
+    outdated: bool = False
+    recorded_rows: int | None = None
+    finished: bool = False
 
     def read(self, tick: Tick) -> Sequence[Row]:
         """Return the rows due at this tick, each device's in the order of time; raise when no device at all could be read."""

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...common.errors import InputError
+from ...dcgm_names import NAMES, OLDEST
 from ..config import Config
-from ..errors import InputError
-from . import Device, Row, Tick
+from . import Device, Row, Source, Tick
 from .dcgm_engine import Entity, HostEngine, connect
-from .dcgm_values import INSTANCE_FIELDS, NO_FIELD, PROFILING_FIELDS, REASONS, SCALE, Readings, blank_reasons, numbers
+from .dcgm_values import INSTANCE_FIELDS, NO_FIELD, PROFILING_FIELDS, REASONS, Readings, blank_reasons, numbers
 from .dcgm_watch import TICK_US, Group, Ticks, Watch
 
 log = logging.getLogger(__name__)
@@ -29,7 +30,7 @@ FIRST_RETRY_S = 1.0
 LONGEST_RETRY_S = 60.0
 
 
-class DcgmSource:
+class DcgmSource(Source):
     """All GPUs and MIG instances that DCGM shows.
 
     A lost connection fails the read and is made anew after 1, 2, 4 … 60 s. A host engine that does not answer then holds up the
@@ -38,25 +39,18 @@ class DcgmSource:
 
     name = "dcgm"
     hertz = 1.0
-    interval = 0.1
-    regular = True
-    unanswering = 0
     lag = 2.0
     silent_after = 5.0
-    ready_at = 0.0
-    recorded_rows = None
-    finished = False
 
     def __init__(self, config: Config, only: frozenset[str] | None = None) -> None:
         self._config = config
         self._only = only
         self.blanks: Counter[tuple[int, str]] = Counter()
-        self.outdated = False
         # By field id; their order is that of the columns.
         self._metrics = {metric.dcgm: metric for metric in config.metrics().values() if metric.dcgm is not None}
         gpu_metrics = [metric for metric in config.metrics().values() if metric.scope == "gpu"]
         self._unknown = {metric.name: NO_FIELD for metric in gpu_metrics if metric.dcgm is None}
-        self._scale = np.array([SCALE.get(field, 1.0) for field in self._metrics])
+        self._scale = np.array([NAMES[OLDEST[metric.name]][1] for metric in self._metrics.values()])
         self._column = np.full(1 << 16, -1, dtype=np.int16)
         self._column[list(self._metrics)] = range(len(self._metrics))
         self._groups: dict[tuple[Entity, ...], Group] = {}

@@ -15,9 +15,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ...common.errors import InputError
 from ...dcgm_names import MHZ, MIB
 from ..config import Dcgm
-from ..errors import InputError
 from . import Attribute
 from .dcgm_values import FP64_BLANK, INT64_BLANK, PROFILING_FIELDS
 from .mig import mig_uuid, mig_uuids

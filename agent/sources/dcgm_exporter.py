@@ -17,17 +17,16 @@ from typing import NamedTuple
 import numpy as np
 from prometheus_client.parser import text_string_to_metric_families
 
-from ...dcgm_names import BLANK, ENERGY_BLANK, NAMES, ONCE_PERCENT, PERCENT
+from ...common.errors import InputError
+from ...dcgm_names import BLANK, ENERGY_BLANK, NAMES, OLDEST, ONCE_PERCENT, PERCENT
 from ..catalog import Metric
 from ..config import Config
-from ..errors import InputError
-from . import Attribute, Device, Row, Tick
+from . import Attribute, Device, Row, Source, Tick
 from .dcgm_values import NO_FIELD
 from .mig import MigUuids, mig_uuid, mig_uuids
 
 TIMEOUT_S = 2.0
 LARGEST_PAGE = 16 * 2**20
-COLUMNS = frozenset(column for column, _ in NAMES.values())
 
 
 class Gpu(NamedTuple):
@@ -40,30 +39,25 @@ class Gpu(NamedTuple):
     driver: str
 
 
-class DcgmExporterSource:
+class DcgmExporterSource(Source):
     """The GPUs and MIG instances on the exporter's page. A page that is late, cut off or broken fails the read as a whole."""
 
     name = "dcgm-exporter"
     hertz = 1.0
     interval = 1.0
     regular = False
-    unanswering = 0
     lag = 2.0
     # An exporter of two missed rounds of 30 s shows a dead host engine's last values, or hangs.
     silent_after = 65.0
-    ready_at = 0.0
-    recorded_rows = None
-    finished = False
 
     def __init__(self, config: Config, only: frozenset[str] | None = None) -> None:
         self._url = config.exporter
         # No proxy: the exporter is on this node.
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        self._metrics = {name: metric for name, metric in config.metrics().items() if name in COLUMNS}
+        self._metrics = {name: metric for name, metric in config.metrics().items() if name in OLDEST}
         gpu_metrics = [metric for metric in config.metrics().values() if metric.scope == "gpu"]
-        self._unknown = {metric.name: NO_FIELD for metric in gpu_metrics if metric.name not in COLUMNS}
+        self._unknown = {metric.name: NO_FIELD for metric in gpu_metrics if metric.name not in OLDEST}
         self.blanks: Counter[tuple[int, str]] = Counter()
-        self.outdated = False
         self._only = only
         self._before: list[str] = []
         self._series: dict[str, tuple[str, Gpu | None]] = {}
@@ -224,6 +218,4 @@ def _gpu(labels: Mapping[str, str], mig: MigUuids) -> Gpu | None:
 
 
 def _missing(metric: Metric) -> str:
-    # The oldest name, which every exporter knows.
-    oldest = next(name for name, (column, _) in NAMES.items() if column == metric.name)
-    return f"not in the exporter's counters file; add {oldest}"
+    return f"not in the exporter's counters file; add {OLDEST[metric.name]}"

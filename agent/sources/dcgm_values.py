@@ -10,26 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...dcgm_names import MHZ, MIB, MILLI, PERCENT
-
 PROFILING_FIELDS = range(1001, 1100)
 # A MIG instance has its own share of these; power, clocks and the like are the whole card's.
 INSTANCE_FIELDS = frozenset({251, 252, *PROFILING_FIELDS})
 # Why metrics without a field are not measured: of Xid errors DCGM keeps the last one's code, and no count.
 NO_FIELD = "DCGM does not count it; the sources 'gpm' and 'nvml' do"
-# Base units per DCGM unit; the other fields are in base units.
-SCALE = {
-    92: MIB,
-    93: MIB,
-    100: MHZ,
-    101: MHZ,
-    156: MILLI,  # mJ
-    203: PERCENT,
-    204: PERCENT,
-    251: MIB,
-    252: MIB,
-}
-
 # dcgmvalue.py: from here on a value is one of the blanks; how far beyond says which.
 INT64_BLANK = 0x7FFFFFFFFFFFFFF0
 FP64_BLANK = 2.0**47

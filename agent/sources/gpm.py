@@ -5,7 +5,6 @@ are wrong then), nor may two threads call GPM at once (the driver's library cras
 """
 
 import logging
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from ctypes import byref
 from itertools import cycle
@@ -18,9 +17,9 @@ from typing import Any
 
 import pynvml
 
+from ...common.errors import InputError
 from ..catalog import Metric
 from ..config import Config
-from ..errors import InputError
 from . import Row, Tick
 from .nvml import NvmlSource
 from .nvml_gpu import Found
@@ -169,33 +168,23 @@ def _supports(found: Found) -> bool:
         return False
 
 
-class GpmSource:
+class GpmSource(NvmlSource):
     """The GPUs, and their MIG instances, that have GPM: all that source ``nvml`` reads of them, and the profiling metrics."""
 
     name = "gpm"
-    hertz = NvmlSource.hertz
-    interval = NvmlSource.interval
-    regular = NvmlSource.regular
-    lag = NvmlSource.lag
-    silent_after = NvmlSource.silent_after
-    recorded_rows = None
-    finished = False
-    ready_at = 0.0
 
     def __init__(self, config: Config, only: frozenset[str] | None) -> None:
         start = monotonic()
         self._windows: list[GpmWindow] = []
-        self._nvml = NvmlSource(config, only, self.name, self._profile)
+        super().__init__(config, only)
         self.ready_at = self._ready_after(start)
-        self.devices = self._nvml.devices
-        self.unanswering = self._nvml.unanswering
-        self.blanks: Counter[tuple[int, str]] = self._nvml.blanks
 
-    def _profile(self, found: Sequence[Found], wanted: Mapping[str, Metric]) -> dict[str, GpmWindow]:
-        """Return a window of each GPU or instance that has GPM; raises InputError when there is none."""
-        profiled = {name: metric for name, metric in wanted.items() if metric.gpm is not None}
+    def _profile(self, found: list[Found]) -> list[Found]:
+        """Make a window of each GPU or instance that has GPM; raises InputError when there is none."""
+        profiled = {name: metric for name, metric in self._wanted.items() if metric.gpm is not None}
+        supported = [one for one in found if _supports(one)]
         try:
-            self._windows = [GpmWindow(one, profiled) for one in found if _supports(one)]
+            self._windows = [GpmWindow(one, profiled) for one in supported]
         except DriverError as error:
             raise InputError(
                 f"source 'gpm' cannot use this driver ({error}); update it, or choose --source dcgm or nvml"
@@ -208,18 +197,14 @@ class GpmSource:
         for _ in range(2):
             for window in self._windows:
                 window.probe()
-        return {window.uuid: window for window in self._windows}
-
-    @property
-    def outdated(self) -> bool:
-        """Whether the node's GPUs or instances changed."""
-        return self._nvml.outdated
+        self._profilers = {window.uuid: window for window in self._windows}
+        return supported
 
     def read(self, tick: Tick) -> Sequence[Row]:
         """Return one row per GPU that answers; raise RuntimeError when none does."""
         start = monotonic()
         try:
-            return self._nvml.read(tick)
+            return super().read(tick)
         finally:
             self.ready_at = self._ready_after(start)
 
@@ -227,7 +212,3 @@ class GpmSource:
         """Return when the GPUs sampled since ``start`` may be sampled again, in this order and with short waits at most."""
         sampled = [moment for window in self._windows if (moment := _sampled.get(window.uuid, -inf)) >= start]
         return max(min(sampled), max(sampled) - SHORT_WAIT_S) + SPACING_S if sampled else self.ready_at
-
-    def close(self) -> None:
-        """Give the driver's library back."""
-        self._nvml.close()

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
+from ...common.errors import InputError
 from ..config import Config
-from ..errors import InputError
-from . import Attribute, Device, Row, Tick
+from . import Attribute, Device, Row, Source, Tick
 from .process_tree import COUNTERS, ProcessTree
 
 # Sectors of /proc/diskstats are 512 bytes whatever the disk's own sector size (Documentation/block/stat.rst).
@@ -84,16 +84,16 @@ def disk_bytes(diskstats: str, disks: frozenset[str]) -> tuple[float, float]:
     return float(read * SECTOR_BYTES), float(written * SECTOR_BYTES)
 
 
-def physical_disks(sysfs: Path = Path("/sys/block")) -> frozenset[str]:
+def physical_disks() -> frozenset[str]:
     """Return the whole disks that have hardware behind them: a partition, a loop or a volume would count bytes twice."""
-    return frozenset(disk.name for disk in sysfs.glob("*") if (disk / "device").exists())
+    return frozenset(disk.name for disk in Path("/sys/block").glob("*") if (disk / "device").exists())
 
 
 def _field(text: str, key: str) -> float:
     return float(text[text.index(key) + len(key) :].split(maxsplit=1)[0])
 
 
-class HostSource:
+class HostSource(Source):
     """The one device of this machine's CPUs, memory and disks, and of what the watched processes use of them.
 
     Rates are over the time since the previous reading, so that a missed tick loses nothing. A file or field that this kernel
@@ -101,16 +101,7 @@ class HostSource:
     """
 
     name = "host"
-    hertz = 10.0
-    interval = 0.1
-    regular = True
-    unanswering = 0
-    lag = 0.0
     silent_after = 3.0
-    ready_at = 0.0
-    outdated = False
-    recorded_rows = None
-    finished = False
 
     def __init__(
         self,

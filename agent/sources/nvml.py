@@ -2,15 +2,14 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import isnan, nan
 
 import pynvml
 
-from ..catalog import Metric
+from ...common.errors import InputError
 from ..config import Config
-from ..errors import InputError
-from . import Device, Row, Tick
+from . import Device, Row, Source, Tick
 from .nvml_events import XidEvents
 from .nvml_gpu import ALL_TIERS, LEVELS, Call, Found, Gpu, Profiler, find
 from .nvml_library import DriverError, call
@@ -21,31 +20,18 @@ log = logging.getLogger(__name__)
 XID = "xid_errors"
 UNKNOWN_TO_NVML = "classic NVML has no profiling metrics: source 'gpm' has them on Hopper and newer, 'dcgm' on older GPUs"
 
-# Returns a profiler for each of the GPUs and instances found that it can profile, by UUID.
-Profile = Callable[[Sequence[Found], Mapping[str, Metric]], Mapping[str, Profiler]]
 
-
-class NvmlSource:
+class NvmlSource(Source):
     """All GPUs that the driver shows, and their MIG instances, by classic NVML.
 
     A GPU that stops answering is left out and tried again while the others go on. ``outdated`` is looked at in the rare tier.
-    ``profile`` adds what else can be read of each (source ``gpm`` does); devices that it cannot profile are then left out.
     """
 
     name = "nvml"
-    hertz = 10.0
-    interval = 0.1
-    regular = True
-    lag = 0.0
     silent_after = 1.0
-    ready_at = 0.0
-    recorded_rows = None
-    finished = False
 
-    def __init__(self, config: Config, only: frozenset[str] | None, name: str = "nvml", profile: Profile | None = None) -> None:
-        self.name = name
+    def __init__(self, config: Config, only: frozenset[str] | None) -> None:
         self.blanks: Counter[tuple[int, str]] = Counter()
-        self.outdated = False
         self._wanted = {metric.name: metric for metric in config.metrics().values() if metric.scope == "gpu"}
         self._gpus: list[Gpu] = []
         self._absent = 0
@@ -56,11 +42,11 @@ class NvmlSource:
         self._initialised = False
         try:
             self._open()
-            self._adopt(self._find(only), profile)
+            self._adopt(self._find(only))
         except DriverError as error:
             self.close()
             raise InputError(
-                f"source {name!r} cannot use the NVIDIA driver ({error}); install or repair it, or choose --source host"
+                f"source {self.name!r} cannot use the NVIDIA driver ({error}); install or repair it, or choose --source host"
             ) from error
         except InputError:
             self.close()
@@ -85,11 +71,13 @@ class NvmlSource:
             raise InputError(f"source {self.name!r} sees none of the GPUs that it is to read: {', '.join(sorted(only))}")
         return chosen
 
-    def _adopt(self, found: Sequence[Found], profile: Profile | None) -> None:
+    def _profile(self, found: list[Found]) -> list[Found]:
+        """Make ready what else is read of GPUs and instances, in ``_profilers``; return those that are read at all."""
+        return found
+
+    def _adopt(self, found: list[Found]) -> None:
         """Make a device of each GPU and instance found; raises InputError when there is none."""
-        if profile is not None:
-            self._profilers = profile(found, self._wanted)
-            found = [one for one in found if one.uuid in self._profilers]
+        found = self._profile(found)
         devices = []
         for one in found:
             try:

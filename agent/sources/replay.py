@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...common.errors import InputError
 from ...extras import how_to_install
 from ..catalog import Metric, catalog
 from ..config import Config
-from ..errors import InputError
-from . import Attribute, Device, Row, Tick
+from . import Attribute, Device, Row, Source, Tick
 
 SCHEMA = "epochcast.trace/v1"
 TIME_NAMES = ("time", "t")
@@ -38,7 +38,7 @@ class Recording(NamedTuple):
     values: NDArray[np.float64]
 
 
-class ReplaySource:
+class ReplaySource(Source):
     """The device of a trace file (CSV or Parquet), or of each such file in a folder, in the order of their names.
 
     Rows carry the recordings' own times. A virtual clock starts at the first row of all and runs ``speed`` times as fast as the
@@ -47,10 +47,6 @@ class ReplaySource:
 
     name = "replay"
     regular = False
-    unanswering = 0
-    lag = 0.0
-    ready_at = 0.0
-    outdated = False
 
     def __init__(self, config: Config, only: frozenset[str] | None = None) -> None:
         if config.replay is None:
@@ -69,7 +65,6 @@ class ReplaySource:
         self.interval = round(min(steps, default=0.1), 6)
         self.silent_after = max(1.0, 3 / self.hertz, 3 * max(steps, default=0.1) / self._speed)
         self.recorded_rows = max(len(recording.time) for recording in self._recordings)
-        self.finished = False
         self._next = [0] * len(self._recordings)
 
     def read(self, tick: Tick) -> Sequence[Row]:

@@ -8,9 +8,9 @@ from typing import Any
 
 from ...detector import Detection
 from ...regressor import Predictor
-from ...regressor.basis import by_data_sheet
 from ...regressor.explain import Effect
 from ...regressor.precision import likely_precisions
+from ...regressor.prediction import by_data_sheet
 from ..instances.rented import Rented
 from ..recommendation import Recommendation
 from ..recommendation.rank import cost_of, time_of

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from ...regressor import Catalog, Prediction, Predictor
 from ...regressor.energy import Energy, has_sparse_sensor, predict_energy
-from ...regressor.estimate import Estimate
 from ...regressor.features import busy_share
 from ...regressor.job import Job, estimate_job
 from ...regressor.precision import CODE, likely_precisions
+from ...regressor.prediction import Estimate
 from ...regressor.profile import Unit
 from ..errors import InputError
 from ..recommendation.memory_fit import GIB, MemoryNeed, memory_need

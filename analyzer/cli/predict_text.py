@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ...regressor import Prediction, Profile
-from ...regressor.basis import basis
-from ...regressor.estimate import Estimate
 from ...regressor.explain import DATA_SHEETS, Effect
 from ...regressor.job import Job
+from ...regressor.prediction import Estimate, basis
 from ..answers.cycles import RATES, Throughput, rates
 from ..answers.job_result import JobResult
 from ..answers.predictions import Answer

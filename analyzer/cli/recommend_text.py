@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ...regressor.basis import by_data_sheet
+from ...regressor.prediction import by_data_sheet
 from ..answers.job_result import JobResult
 from ..recommendation import Decision, Objective, Ranking, Recommendation
 from ..recommendation.experiment import Experiment

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from ...regressor import Prediction
-from ...regressor.basis import by_data_sheet
+from ...regressor.prediction import by_data_sheet
 from .style import BLUE, ORANGE, drawing
 
 

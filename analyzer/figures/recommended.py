@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...regressor.estimate import Estimate
+from ...regressor.prediction import Estimate
 
 if TYPE_CHECKING:
     from ..recommendation import Recommendation

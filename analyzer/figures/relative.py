@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from ...regressor.estimate import Estimate
+from ...regressor.prediction import Estimate
 from ..errors import InputError
 from .log_axes import plain_log_axis
 from .recommended import cost_interval, short_name, time_interval

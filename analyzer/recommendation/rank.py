@@ -14,7 +14,7 @@ from typing import Literal
 from scipy.stats import norm
 
 from ...regressor import Catalog, Prediction
-from ...regressor.estimate import Estimate
+from ...regressor.prediction import Estimate
 from ..errors import InputError
 from ..instances import Instance, Market
 from .memory_fit import MemoryNeed

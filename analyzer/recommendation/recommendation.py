@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...regressor import Prediction
-from ...regressor.basis import by_data_sheet
-from ...regressor.estimate import Estimate
+from ...regressor.prediction import Estimate, by_data_sheet
 from ..instances import Instance, Market
 from .whole_job import WholeJob
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from ...regressor.basis import by_data_sheet
+from ...regressor.prediction import by_data_sheet
 from .experiment import Decision, Rival
 from .rank import Limits, Objective, Reason, cost_of, missed, time_of
 from .recommendation import Recommendation

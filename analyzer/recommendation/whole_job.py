@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...regressor import Prediction, Profile
-from ...regressor.estimate import Estimate
 from ...regressor.job import estimate_job
+from ...regressor.prediction import Estimate
 from ..errors import InputError
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from epochcast.detector import detect, luminol, luminol_package
+from epochcast.detector import detect, luminol
 from epochcast.detector.evaluation import period_error
 from epochcast.detector.simulator import simulate
 
@@ -50,9 +50,9 @@ def show_luminol(repeats: int, longest: int) -> None:
     for n in (length for length in LENGTHS if length <= longest):
         rng = np.random.default_rng(n)
         values = (np.arange(n) % 137 < 110) + rng.normal(scale=0.05, size=n)
-        package, package_worst = cpu_seconds(partial(luminol_package.scores, values), repeats if n < 60_000 else 2)
+        package, package_worst = cpu_seconds(partial(luminol.package_scores, values), repeats if n < 60_000 else 2)
         best, worst = cpu_seconds(partial(luminol.scores, values), repeats, max(1, 20_000 // n))
-        same = np.array_equal(luminol.scores(values), luminol_package.scores(values))
+        same = np.array_equal(luminol.scores(values), luminol.package_scores(values))
         theirs = f"{package * 1e3:.2f} ({package_worst * 1e3:.2f})"
         ours = f"{best * 1e3:.3f} ({worst * 1e3:.3f})"
         print(f"{n:>8} {theirs:>22} {ours:>22} {package / best:>6.0f}x  {same}", flush=True)

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 
 from epochcast.analyzer.figures import scatter_figure
-from epochcast.regressor.exclusion import UNAVAILABLE, exclude
-from epochcast.regressor.features import paper_features
+from epochcast.regressor.features import UNAVAILABLE, exclude, paper_features
 from epochcast.regressor.pairs import Pair
 from epochcast.regressor.protocols import out_of_fold, splits
 from epochcast.regressor.recipes import RECIPES, DefaultRecipe, PaperRecipe, RandomForestRecipe

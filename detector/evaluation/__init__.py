@@ -5,11 +5,10 @@ the truth mapped through the clock's own readings. An answer is right if its per
 """
 
 from .boundaries import boundary_error, boundary_f1, lagged_boundary_f1
-from .calibration import THRESHOLDS, by_threshold, reliability
 from .labels import Labels
 from .regimes import score_regimes, true_regimes
 from .scores import TOLERANCE, TraceScore, evaluate_trace, period_error, score_trace
-from .summary import RESOLVED, macro_average, resolved, summarise
+from .summary import RESOLVED, THRESHOLDS, by_threshold, macro_average, reliability, resolved, summarise
 
 __all__ = [
     "RESOLVED",

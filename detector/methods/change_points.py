@@ -5,6 +5,7 @@ paper's reference [21]. The paper's Table III names the library only ("Rupture",
 the number of change points is for the user to give; which of its algorithms and costs ran is not told, hence one file for each.
 """
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -49,18 +50,8 @@ def standardised(signals: Signals, clock: Clock, cost: Cost, every: int, most_sa
     return one_metric.Series((series.values - series.values.mean()) / spread, series.reading)
 
 
-def chosen(search: Any, samples: int, number: int | None, most: int) -> list[int]:
-    """The change points of a fitted search of `ruptures`: as many as asked for, else the most likely number of them.
-
-    Args:
-        search: with `predict(n_bkps=...)` and `cost`.
-        samples: of the series that it was fitted to.
-        number: of change points, or None.
-        most: to consider for None.
-
-    Raises:
-        InputError: a number out of bounds.
-    """
+def _chosen(search: Any, samples: int, number: int | None, most: int) -> list[int]:
+    """The change points of a search that was fitted to so many samples: as many as asked for, else the most likely number."""
     bound = samples // SHORTEST - 1
     if number is not None:
         if not 1 <= number <= bound:
@@ -87,6 +78,57 @@ def most_likely(costs: NDArray[np.float64], samples: int) -> int:
     # Telemetry that repeats itself exactly has segments without any cost: the logarithm must not be infinite.
     costs = np.maximum(costs, 1e-9 * max(costs[0], 1e-300))
     return int(np.argmin(samples * np.log(costs / samples) + 2 * np.arange(costs.size) * np.log(samples)))
+
+
+def by_number(method: str, search: Callable[[Any, Cost, NDArray[np.float64]], Any]) -> Callable[..., Detection]:
+    """The method that asks a search of `ruptures` for a number of change points.
+
+    Args:
+        method: key of `METHODS`.
+        search: fits a search of the library to a series, (n,), by a cost.
+    """
+
+    def detect(
+        signals: Signals,
+        clock: Clock,
+        *,
+        cost: Cost = "l2",
+        number: int | None = None,
+        most: int = 100,
+        every: int = 1,
+        most_samples: int = 1000,
+    ) -> Detection:
+        """Epochs between the change points of one metric, as many as asked for.
+
+        The metric is the only one given, else the first of `signals.PREFERENCE`. Confidence as in `paper`: how even the epochs
+        are.
+
+        Args:
+            signals: n samples.
+            clock: where the samples stand.
+            cost: see `pelt`.
+            number: of change points. The paper's authors knew it (10 epochs per run); by default the most likely number up to
+                `most`, see `most_likely`.
+            most: change points to consider where the number is not given; by choice.
+            every: a boundary is every so-many-th change point; 2 where an epoch has two (training and validation).
+            most_samples: longer series are averaged down to this length (by choice): time grows faster than the length.
+
+        Raises:
+            InputError: a parameter out of bounds, or `ruptures` is not installed.
+        """
+        ruptures = library()
+        series = standardised(signals, clock, cost, every, most_samples)
+        points: list[int] = []
+        if series is not None:
+            points = _chosen(search(ruptures, cost, series.values), series.values.size, number, most)
+        return cut(method, clock, series, points, every)
+
+    return detect
+
+
+def kernel_search(ruptures: Any, cost: Cost, values: NDArray[np.float64]) -> Any:
+    """The C version of `Dynp` and `Pelt`, several hundred times faster, fitted to a series, (n,)."""
+    return ruptures.KernelCPD("linear" if cost == "l2" else cost, min_size=SHORTEST).fit(values[:, None])
 
 
 def cut(method: str, clock: Clock, series: one_metric.Series | None, points: list[int], every: int) -> Detection:

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import find_peaks, savgol_filter
 
-from .. import luminol, luminol_package
+from .. import luminol
 from ..clock import Clock
 from ..epochs import Detection
 from ..errors import InputError
@@ -109,7 +109,7 @@ def detect(
     scores: dict[str, NDArray[np.float64]] = {}
     for number in range(1, passes + 1):
         anomalies = (
-            luminol_package.scores(values)
+            luminol.package_scores(values)
             if implementation == "package"
             else luminol.scores(
                 values, precision=precision, chunk_size=chunk_size, lag_window=lag_window, future_window=future_window

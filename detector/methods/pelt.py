@@ -49,9 +49,7 @@ def detect(
     if series is not None:
         if penalty is None:
             penalty = RBF_PENALTY if cost == "rbf" else _schwarz(series.values)
-        # The C version of the same search, several hundred times faster than `ruptures.Pelt`.
-        search = ruptures.KernelCPD("linear" if cost == "l2" else cost, min_size=change_points.SHORTEST)
-        points = search.fit(series.values[:, None]).predict(pen=penalty)[:-1]
+        points = change_points.kernel_search(ruptures, cost, series.values).predict(pen=penalty)[:-1]
     return change_points.cut("pelt", clock, series, points, every)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .devices import DEVICES
+from .draws import log_uniform
 from .telemetry import Noise, measure
 from .timeline import TICK_S, Timeline
 from .trace import SimulatedTrace
@@ -106,10 +107,10 @@ def observe(cls: str, seed: int, scenario: Scenario, rng: np.random.Generator) -
 def draw_noise(rng: np.random.Generator, calm: float = 1.0) -> Noise:
     """How unsteady a job's readings are: calm ones and wild ones, scaled by `calm`."""
     return Noise(
-        tick=calm * float(np.exp(rng.uniform(np.log(0.006), np.log(0.09)))),
-        tick_s=float(np.exp(rng.uniform(np.log(0.02), np.log(2)))),
-        drift=calm * float(np.exp(rng.uniform(np.log(0.004), np.log(0.04)))),
-        drift_s=float(np.exp(rng.uniform(np.log(10), np.log(300)))),
+        tick=calm * log_uniform(rng, 0.006, 0.09),
+        tick_s=log_uniform(rng, 0.02, 2),
+        drift=calm * log_uniform(rng, 0.004, 0.04),
+        drift_s=log_uniform(rng, 10, 300),
     )
 
 

@@ -15,6 +15,7 @@ from scipy.signal import lfilter
 
 from .devices import Device
 from .timeline import TICK_S, Phase, Timeline
+from .training import wander
 from .workload import Workload
 
 Array = NDArray[np.float64]
@@ -56,7 +57,7 @@ def measure(
     """
     shares = [timeline.shares(ticks) for timeline, _ in jobs]
     throttle = np.min([timeline.clocks(ticks) for timeline, _ in jobs], axis=0)
-    common = _wander(noise.drift, noise.drift_s, ticks, rng)
+    common = wander(noise.drift, TICK_S / noise.drift_s, ticks, rng)
     fast: dict[str, Array] = {}
     for name in jobs[0][1].levels:
         active = [share @ work.levels[name] for share, (_, work) in zip(shares, jobs, strict=True)]
@@ -66,8 +67,8 @@ def measure(
             level, most = 1 - np.prod([1 - np.minimum(one, 1.0) for one in active], axis=0), 1.0
         if name in ("dram_active", "pcie_rx", "pcie_tx"):
             level = level * throttle  # the same bytes in a longer time
-        own = _wander(noise.drift, noise.drift_s * rng.uniform(0.5, 2), ticks, rng)
-        unsteady = _wander(noise.tick * rng.lognormal(0, 0.4), noise.tick_s, ticks, rng)
+        own = wander(noise.drift, TICK_S / (noise.drift_s * rng.uniform(0.5, 2)), ticks, rng)
+        unsteady = wander(noise.tick * rng.lognormal(0, 0.4), TICK_S / noise.tick_s, ticks, rng)
         fast[name] = np.clip(level * (1 + common + own) * (1 + unsteady), 0, most)
 
     parked = np.min([share[:, Phase.PARKED] for share in shares], axis=0)
@@ -134,14 +135,6 @@ def _memory(shares: Sequence[Array], works: Sequence[Workload], device: Device) 
         used = used + np.where(present, taken, 0.0)
         bar1 = bar1 + np.where(present, 3.0 * 2**20, 0.0)
     return used, bar1
-
-
-def _wander(deviation: float, fades_s: float, ticks: int, rng: np.random.Generator) -> Array:
-    """Stationary Ornstein-Uhlenbeck process with a standard deviation and a time constant [s], (ticks,)."""
-    keep = float(np.exp(-TICK_S / fades_s))
-    pushes = deviation * np.sqrt(1 - keep**2) * rng.standard_normal(ticks)
-    out, _ = lfilter([1.0], [1.0, -keep], pushes, zi=[keep * deviation * rng.standard_normal()])
-    return np.asarray(out)
 
 
 def _lagged(values: Array, *, lag_s: float, first: float) -> Array:

@@ -79,7 +79,8 @@ def train(plan: Training, rng: np.random.Generator, slowdown: Array | None = Non
     """
     counts = np.maximum(2, np.round(plan.steps * (1 + plan.uneven * rng.standard_normal(plan.epochs)))).astype(np.int64)
     total = int(counts.sum())
-    lengths = plan.step_s * np.exp(plan.jitter * rng.standard_normal(total) + _wander(plan, total, rng))
+    lengths = plan.jitter * rng.standard_normal(total) + wander(plan.wander, 1 / plan.wander_steps, total, rng)
+    lengths = plan.step_s * np.exp(lengths)
     if plan.growth:
         lengths *= np.exp(plan.growth * (np.concatenate([np.arange(count) / count for count in counts]) - 0.5))
     lengths[: counts[0]] *= 1 + plan.warmup
@@ -128,8 +129,9 @@ def evaluate(plan: Training, seconds: float, rng: np.random.Generator) -> Timeli
     return Timeline.of(np.tile(_BATCH, count), spans.ravel())
 
 
-def _wander(plan: Training, total: int, rng: np.random.Generator) -> Array:
-    keep = float(np.exp(-1 / plan.wander_steps))
-    pushes = plan.wander * np.sqrt(1 - keep**2) * rng.standard_normal(total)
-    out, _ = lfilter([1.0], [1.0, -keep], pushes, zi=[keep * plan.wander * rng.standard_normal()])
+def wander(deviation: float, fading: float, count: int, rng: np.random.Generator) -> Array:
+    """Stationary Ornstein-Uhlenbeck process, (count,), of a standard deviation; from one to the next it fades by e^-fading."""
+    keep = float(np.exp(-fading))
+    pushes = deviation * np.sqrt(1 - keep**2) * rng.standard_normal(count)
+    out, _ = lfilter([1.0], [1.0, -keep], pushes, zi=[keep * deviation * rng.standard_normal()])
     return np.asarray(out)

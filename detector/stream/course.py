@@ -1,24 +1,84 @@
-"""The boundaries of an answer: those that a search found, and the next ones as they come."""
+"""The boundaries of an answer, in bounded memory: those that a search found, and the next ones as they come."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..epochs import Detection, Epoch, Job
-from ..methods.track.boundaries import EVEN
+from ..methods.track.boundaries import EVEN, typical
 from ..methods.track.cycle import FEWEST_READINGS
-from .boundaries import Boundaries
+from ..methods.track.periods import same
 from .follower import Follower
-from .heard import Heard
-from .search import Search, close
+from .heard import Heard, Search
 from .work import Activity
 
 Array = NDArray[np.float64]
 
+#: Boundaries kept; the oldest go first. By choice: memory.
+KEPT = 1024
+
 #: So many intervals in a row unlike the period (EVEN) are those of another job. By choice, set by hand;
 #: benchmarks/detector/streaming.py measures what it brings with the others.
 UNLIKE = 3
+
+
+class Boundaries:
+    """Positions in time, and how well each matches the others.
+
+    Attributes:
+        positions: (k,) samples of the stream's even grid, increasing.
+        matches: (k,) 0..1.
+    """
+
+    def __init__(self) -> None:
+        self.positions: Array = np.empty(0)
+        self.matches: Array = np.empty(0)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return self.positions.nbytes + self.matches.nbytes
+
+    @property
+    def last(self) -> float:
+        """The latest; there must be one."""
+        return float(self.positions[-1])
+
+    def append(self, position: float, match: float) -> None:
+        """One more, after all others."""
+        self.positions = np.append(self.positions, position)[-KEPT:]
+        self.matches = np.append(self.matches, match)[-KEPT:]
+
+    def drop_last(self) -> None:
+        """The latest was none."""
+        self.positions, self.matches = self.positions[:-1], self.matches[:-1]
+
+    def merge(self, positions: Array, matches: Array, period: float) -> None:
+        """Put these in the place of all between the first and the last of them, `period` in samples."""
+        keep = (self.positions < positions[0] - 0.5 * period) | (self.positions > positions[-1] + 0.5 * period)
+        merged = np.concatenate([self.positions[keep], positions])
+        order = np.argsort(merged, kind="stable")[-KEPT:]
+        self.positions = merged[order]
+        self.matches = np.concatenate([self.matches[keep], matches])[order]
+
+    def near(self, position: float, tolerance: float) -> float | None:
+        """The boundary closest to a position, if it is within the tolerance (samples)."""
+        if not self.positions.size:
+            return None
+        nearest = float(self.positions[np.argmin(np.abs(self.positions - position))])
+        return nearest if abs(nearest - position) < tolerance else None
+
+    def period(self, quantum: float) -> float | None:
+        """The usual interval, as the tracker has it where readings change every `quantum` samples; None without any."""
+        return None if self.positions.size < 2 else typical(np.diff(self.positions), quantum)
+
+    def epochs(self, origin: float, step_s: float, first: int = 0) -> tuple[Epoch, ...]:
+        """The epochs that begin at the boundaries from number `first` on; `origin`: unix seconds of sample 0."""
+        times = (origin + step_s * self.positions[first:]).tolist()
+        sure = self.matches[first:].tolist()
+        return tuple(Epoch(start, end, min(pair)) for (start, end), pair in zip(pairwise(times), pairwise(sure), strict=True))
 
 
 class Course:
@@ -57,7 +117,7 @@ class Course:
         if inside.any():
             marks, matches = marks[inside], matches[inside]
         before = self.boundaries.period(self._heard.quantum)
-        if before is None or not close(period, before):
+        if before is None or not same(period, before):
             self.boundaries = Boundaries()
         self.period = period
         self.follower = None
@@ -124,7 +184,7 @@ class Course:
         """The answer with these epochs, and on the wall clock their mean."""
         assert answer.period_s is not None
         period = answer.period_s
-        if self.follower is not None and (typical := self.boundaries.period(self._heard.quantum)) is not None:
-            self.period, period = typical, typical * self._heard.step_s
+        if self.follower is not None and (usual := self.boundaries.period(self._heard.quantum)) is not None:
+            self.period, period = usual, usual * self._heard.step_s
         jobs = (Job(period, epochs, answer.confidence), *answer.jobs[1:])
         return replace(answer, period_s=period, epochs=epochs, jobs=jobs)

@@ -4,8 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import uniform_filter1d
 
+from ..filters import best_third, prominent_peaks
 from ..methods.track.periods import autocorrelation
-from ..peaks import prominent_peaks
 
 Array = NDArray[np.float64]
 
@@ -30,10 +30,7 @@ def cycles(bins: NDArray[np.float32]) -> Array:
     low, high = np.percentile(channels, [2, 98], axis=1)  # outliers, by choice
     channels = np.clip(channels, low[:, None], high[:, None])
     channels = channels - uniform_filter1d(channels, n // 2, axis=1, mode="nearest")
-    each = autocorrelation(channels, int(n / FEWEST) + 2)
-    # The best third at each lag: a cycle need not show in every metric.
-    third = max(1, -(-each.shape[0] // 3))
-    fused = np.sort(each, axis=0)[-third:].mean(axis=0)
+    fused = best_third(autocorrelation(channels, int(n / FEWEST) + 2))
     height = max(HEIGHT, 2 / np.sqrt(n))
     peaks = prominent_peaks(fused, height)
     found: list[float] = []

@@ -7,13 +7,12 @@ from numpy.typing import NDArray
 
 from ..epochs import Detection
 from ..methods.track.grid import BUSY_SAMPLES, FEWEST_SAMPLES
-from .boundaries import KEPT
-from .course import Course
+from ..methods.track.periods import same
+from .course import KEPT, Course
 from .glance import BINS as GLANCE_BINS
 from .glance import cycles
-from .heard import Heard
+from .heard import MOST_BINS, Heard, Search, alike
 from .pyramid import FACTOR, pooled
-from .search import MOST_BINS, Search, alike, close
 from .work import Activity, parting
 
 # By choice where nothing else is said, set by hand; benchmarks/detector/streaming.py measures what they bring together.
@@ -145,7 +144,7 @@ class PresentJob:
         _, bins = pyramid.window(level, self._work.start)
         size = max(1, bins.shape[2] // GLANCE_BINS)
         before, self._seen = self._seen, cycles(pooled(bins, size)) * size * FACTOR**level
-        return any(close(cycle, other) for cycle in self._seen for other in before)
+        return any(same(cycle, other) for cycle in self._seen for other in before)
 
     def rest(self) -> None:
         """The job may have ended: search the whole of it, and take an answer that was known already at its word."""
@@ -172,7 +171,7 @@ class PresentJob:
     def _take_over(self, searched: Search) -> None:
         """The answer of the tracker on all of the work, unless the present one is of its last part."""
         found, parts, course = searched.found, searched.found.stretches, self.course
-        if course.follower is not None and len(parts) > 1 and close(parts[-1].period_s, course.period * self._heard.step_s):
+        if course.follower is not None and len(parts) > 1 and same(parts[-1].period_s, course.period * self._heard.step_s):
             return
         self.answer = self._latest = found
         self._searched, self._agreed, self._lost = self._heard.now - self._work.start, 2, None
@@ -217,7 +216,7 @@ class PresentJob:
         assert found.period_s is not None
         since, wrong = self._lost or (self._work.start, None)
         period = found.period_s / self._heard.step_s
-        known = self.answer is not None and close(period, self.course.period)
+        known = self.answer is not None and same(period, self.course.period)
         if searched.first - since >= searched.width and not known:
             self.answer, self.course.period = found, period
             if (whole := self._track(since, whole=wrong is not None)) is not None:
@@ -227,7 +226,7 @@ class PresentJob:
                 elif alike(found, wrong) and whole.found.verdict == "epochs":
                     self.answer, self._latest, self._lost, self._work.start = None, whole.found, None, since
                     return  # the answer that was lost comes back, but the whole job speaks against it: wait
-                elif len(parts) > 1 and not close(parts[-1].period_s, found.period_s):
+                elif len(parts) > 1 and not same(parts[-1].period_s, found.period_s):
                     self.answer = None
                     return  # another period followed, but not this one: wait
         found = searched.found

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import InputError
-from ..signals import COUNTERS, LARGEST
+from ..signals import COUNTERS, LARGEST, vector
 from .work import hole_s
 
 Array = NDArray[np.float64]
@@ -92,14 +92,14 @@ class Resampler:
             InputError: an unknown metric, another length than the times', something else than numbers, a time that is NaN or
                 infinite, a value beyond 1e100.
         """
-        times = _floats("time", time)
+        times = vector("time", time)
         if not np.isfinite(times).all():
             raise InputError(f"time holds {times[~np.isfinite(times)][0]}: every sample needs a finite time in unix seconds")
         table = np.full((len(self.metrics), times.size), np.nan)
         for name, column in values.items():
             if name not in self.metrics:
                 raise InputError(f"metric {name!r} is not one of this stream's: {', '.join(self.metrics)}")
-            row = _floats(f"metric {name!r}", column)
+            row = vector(f"metric {name!r}", column)
             if row.size != times.size:
                 raise InputError(f"metric {name!r} has {row.size} values for {times.size} times: give one value per time")
             table[self.metrics.index(name)] = row
@@ -107,16 +107,6 @@ class Resampler:
             metric, at = np.argwhere(beyond)[0]
             raise InputError(f"metric {self.metrics[metric]!r} holds {table[metric, at]}: give NaN where there is no reading")
         return times, table
-
-
-def _floats(what: str, values: ArrayLike) -> Array:
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{what} holds something that is not a number ({error}): give floats") from error
-    if array.ndim != 1:
-        raise InputError(f"{what} has {array.ndim} dimensions: give one value per sample")
-    return array
 
 
 def _carried(table: Array) -> Array:

@@ -14,7 +14,7 @@ from epochcast.analyzer.live import metric_catalog
 
 # A node without devices and a pusher that has sent nothing: their families are there all the same, without values.
 _CLOCK = SimpleNamespace(monotonic=time.monotonic)
-_NODE: Any = SimpleNamespace(samplers=(), stores=(), choices=(), unanswering=0, clock=_CLOCK)
+_NODE: Any = SimpleNamespace(samplers=(), sources={}, stores=(), choices=(), unanswering=0, clock=_CLOCK)
 _WATCHER: Any = SimpleNamespace(processes=tuple, errors=0, look_seconds=0.0)
 _BACKLOG = SimpleNamespace(dropped=0, samples=0, capacity=0)
 _SENDER = SimpleNamespace(sent=0, rejected=0, requests={}, retries=0, last_success=None)

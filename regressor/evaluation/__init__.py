@@ -1,7 +1,191 @@
 """Accuracy of a recipe: by a protocol on one data set, or fitted on one and tested on another."""
 
-from .by_protocol import BASELINES, evaluate
-from .by_split import evaluate_split
-from .result import Evaluation
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from ..anchored import with_anchors
+from ..answers import Answers
+from ..errors import InputError
+from ..gpus import Catalog
+from ..intervals import half_widths
+from ..pairs import Pair, at, make_pairs, source_seconds, target_seconds
+from ..profile import Profile
+from ..protocols import ANCHORED, SHUFFLED, AnsweringRecipe, out_of_fold
+from ..recipes import RECIPES, DefaultRecipe, Recipe
+from ..recipes.raw_seconds import RawSecondsRecipe
+from ..reliability import Reliability
+from .interval_scores import constant_width, fold_wise
+from .result import Evaluation, Run, summary
 
 __all__ = ["BASELINES", "Evaluation", "evaluate", "evaluate_split"]
+
+BASELINES = (
+    "prior",
+    "pair-median",
+    "same-latency",
+    "flops-ratio",
+    "bandwidth-ratio",
+    "geometric-mean",
+    "data-sheet-ridge",
+)
+"""Recipes that learn next to nothing: what any other is measured beside."""
+
+# Of random anchors, as in ../shared/research/regressor.md, 4.
+_DRAWS = 12
+
+Progress = Callable[[int, int], object]
+
+
+def evaluate(
+    profiles: Sequence[Profile],
+    catalog: Catalog,
+    *,
+    protocol: str = "P2",
+    recipe: str | Recipe = "default",
+    seeds: Sequence[int] | None = None,
+    anchors: int = 10,
+    families: bool = False,
+    progress: Progress = lambda done, fits: None,
+) -> Evaluation:
+    """Measure a recipe by one protocol (:data:`~epochcast.regressor.protocols.PROTOCOLS`).
+
+    The 90 % interval is calibrated fold by fold: a pair's interval rests on the errors of the same route in all other folds.
+
+    Args:
+        profiles: measured training data.
+        catalog: the GPUs.
+        protocol: P2, P1, P3, P4, P4-anchors, new-workload or new-gpu.
+        recipe: a name of :data:`~epochcast.regressor.recipes.RECIPES`, or an unfitted recipe of other hyper-parameters.
+        seeds: shuffles of the folds of P1 and P2; 0 to 4 unless given, 0 alone for the paper's models, which take minutes.
+        anchors: workloads measured on the new GPU, of P4-anchors; 0 is P4. 10 by choice.
+        families: equal networks of all origins leave together, of new-workload.
+        progress: called with (fits done, fits in all) before each fit.
+
+    Raises:
+        InputError: unknown recipe or protocol, or data too few for it.
+    """
+    name, unfitted = _named_recipe(recipe)
+    pairs = make_pairs(profiles, catalog)
+    if protocol not in SHUFFLED:
+        seeds = (0,)
+    elif seeds is None:
+        seeds = (0,) if isinstance(unfitted, RawSecondsRecipe) else range(5)
+    settings = {
+        "parameters": unfitted.get_params(),
+        "seeds": list(seeds),
+        "profiles": len(profiles),
+        "pairs": len(pairs),
+        "workloads_on_one_gpu": _workloads_on_one_gpu(profiles, pairs),
+    }
+    if protocol == ANCHORED:
+        rows, run, at_random = _anchored(pairs, unfitted, anchors, progress)
+        tested = at(pairs, rows)
+        return summary(name, protocol, tested, [run], settings | {"anchors": anchors}, at_random)
+
+    def of_seed(number: int) -> Progress:
+        return lambda done, folds: progress(number * folds + done, len(seeds) * folds)
+
+    runs = [
+        _run(pairs, *out_of_fold(pairs, protocol, unfitted, seed, of_seed(number), families=families))
+        for number, seed in enumerate(seeds)
+    ]
+    return summary(name, protocol, pairs, runs, settings)
+
+
+def evaluate_split(
+    train: Sequence[Profile], test: Sequence[Profile], catalog: Catalog, *, recipe: str | Recipe = "default"
+) -> Evaluation:
+    """Fit a recipe on ``train`` alone and measure it on the pairs within ``test``; intervals are those the predictor gives.
+
+    Where ``test`` has GPUs that ``train`` lacks, only those are targets, and the others are sources.
+
+    Raises:
+        InputError: unknown recipe, ``train`` is too little for it, or no workload of ``test`` ran on two GPUs.
+    """
+    name, unfitted = _named_recipe(recipe)
+    known = {catalog.resolve(profile.gpu).name for profile in train}
+    pairs = make_pairs(test, catalog)
+    into_new = [pair for pair in pairs if pair.target_gpu.name not in known and pair.source_gpu.name in known]
+    pairs = into_new or pairs
+    learnt = make_pairs(train, catalog)
+    fitted = clone(unfitted).fit(learnt)
+    if isinstance(fitted, DefaultRecipe):
+        answers = fitted.answer(pairs)
+        widths = half_widths(Reliability.measure(learnt, fitted).intervals, answers)
+        run = Run(source_seconds(pairs) * np.exp(answers.log_ratio), widths, np.full(len(pairs), np.nan))
+    else:
+        run = Run.without_intervals(fitted.predict(pairs))
+    shared = {profile.workload for profile in train} & {profile.workload for profile in test}
+    settings = {
+        "parameters": unfitted.get_params(),
+        "train_profiles": len(train),
+        "test_profiles": len(test),
+        "pairs": len(pairs),
+        "only_into": sorted({pair.target_gpu.name for pair in into_new}),
+        "workloads_in_both": len(shared),
+        "workloads_on_one_gpu": _workloads_on_one_gpu(test, pairs),
+    }
+    return summary(name, None, pairs, [run], settings)
+
+
+def _named_recipe(recipe: str | Recipe) -> tuple[str, Recipe]:
+    """Return the name and the unfitted recipe.
+
+    Raises:
+        InputError: no recipe has this name.
+    """
+    if not isinstance(recipe, str):
+        return type(recipe).__name__, recipe
+    if recipe not in RECIPES:
+        raise InputError(f"unknown recipe {recipe!r}; known are {', '.join(RECIPES)}")
+    return recipe, RECIPES[recipe]()
+
+
+def _workloads_on_one_gpu(profiles: Sequence[Profile], pairs: Sequence[Pair]) -> int:
+    """Count the workloads that make no pair."""
+    return len({profile.workload for profile in profiles} - {pair.source.workload for pair in pairs})
+
+
+def _run(pairs: Sequence[Pair], seconds: NDArray[np.float64], folds: NDArray[np.intp], answers: Answers | None) -> Run:
+    """Draw the intervals of one pass over the folds."""
+    if answers is None:
+        return Run.without_intervals(seconds)
+    log_error = np.log(seconds / target_seconds(pairs))
+    return Run(seconds, fold_wise(log_error, folds, answers), constant_width(log_error, folds, answers))
+
+
+def _anchored(
+    pairs: Sequence[Pair], unfitted: Recipe, anchors: int, progress: Progress
+) -> tuple[NDArray[np.intp], Run, list[float]]:
+    """Tested rows, their predictions, and the MAPE with anchors drawn at random.
+
+    A recipe that knows its own uncertainty is calibrated as a user would; any other has the anchors among its training data.
+    """
+    if not isinstance(unfitted, AnsweringRecipe):
+        seconds, folds, _ = out_of_fold(pairs, ANCHORED, unfitted, progress=progress, anchors=anchors)
+        rows = np.flatnonzero(folds >= 0)
+        return rows, Run.without_intervals(seconds[rows]), []
+    _, folds, base = out_of_fold(pairs, "P4", unfitted, progress=progress)
+    assert base is not None
+    rows, answers = with_anchors(pairs, base, anchors)
+    tested = at(pairs, rows)
+    run = _run(tested, source_seconds(tested) * np.exp(answers.log_ratio), folds[rows], answers)
+    return rows, run, _random_anchors(pairs, base, anchors) if anchors else []
+
+
+def _random_anchors(pairs: Sequence[Pair], base: Answers, anchors: int) -> list[float]:
+    """MAPE of each draw, in percent."""
+    log_actual = np.log(target_seconds(pairs) / source_seconds(pairs))
+    measured: dict[str, set[str]] = {}
+    for pair in pairs:
+        measured.setdefault(pair.target_gpu.name, set()).add(str(pair.source.workload))
+    errors = []
+    for draw in range(_DRAWS):
+        rng = np.random.default_rng(draw)
+        orders = {gpu: rng.permutation(sorted(workloads)).tolist() for gpu, workloads in sorted(measured.items())}
+        rows, answers = with_anchors(pairs, base, anchors, orders)
+        errors.append(float(100 * np.abs(np.expm1(answers.log_ratio - log_actual[rows])).mean()))
+    return errors

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from ..pairs import Pair, source_seconds, target_seconds
+from ..pairs import Pair, at, gpu_names, source_seconds, target_seconds
 from ..scoring import LEVEL, absolute_percentage_errors, score
 from .fastest_gpu import fastest_gpu
 from .interval_scores import score_intervals
@@ -102,7 +102,7 @@ def summary(
     random_anchors: Sequence[float] = (),
 ) -> Evaluation:
     """Compare every run with the measured seconds of the pairs, and take the mean of each figure."""
-    actual = target_seconds(pairs)
+    actual, (sources, targets) = target_seconds(pairs), gpu_names(pairs)
     everything = np.ones(len(pairs), dtype=bool)
     overall = [_figures(pairs, actual, run) for run in runs]
     mape = [figures["mape"] for figures in overall]
@@ -112,8 +112,8 @@ def summary(
         **_mean(overall),
         **_mean([_interval_figures(actual, run, everything) for run in runs]),
         by={
-            "source_gpu": _by([pair.source_gpu.name for pair in pairs], pairs, runs),
-            "target_gpu": _by([pair.target_gpu.name for pair in pairs], pairs, runs),
+            "source_gpu": _by(sources.tolist(), pairs, runs),
+            "target_gpu": _by(targets.tolist(), pairs, runs),
             "source": _by([pair.source.origin for pair in pairs], pairs, runs),
             "precision": _by([pair.source.precision for pair in pairs], pairs, runs),
         },
@@ -174,7 +174,7 @@ def _by(names: Sequence[str | None], pairs: Sequence[Pair], runs: Sequence[Run])
         scores = score(actual[rows], run.seconds[rows])
         intervals = _interval_figures(actual, run, rows)
         del intervals["interval_score"]
-        wrong = _wrong_order([pairs[row] for row in np.flatnonzero(rows).tolist()], run.seconds[rows])
+        wrong = _wrong_order(at(pairs, np.flatnonzero(rows)), run.seconds[rows])
         return {"mape": scores.mape, "median_ape": scores.median_ape, "n": scores.n, "wrong_order": wrong, **intervals}
 
     return {name: _mean([of(held == name, run) for run in runs]) for name in sorted(set(names) - {None}, key=str)}  # type: ignore[misc]

@@ -91,12 +91,12 @@ class PairMedian(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Take the median per (source GPU, target GPU)."""
         ratios = defaultdict(list)
         for pair, ratio in zip(pairs, actual_ratio(pairs), strict=True):
-            ratios[pair.source_gpu.name, pair.target_gpu.name].append(ratio)
+            ratios[pair.gpus].append(ratio)
         self.medians_ = {names: float(np.median(values)) for names, values in ratios.items()}
         return self
 
     def predict(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
         """Return seconds on the target, shape (n,), NaN for pairs never seen."""
         check_is_fitted(self)
-        medians = [self.medians_.get((pair.source_gpu.name, pair.target_gpu.name), np.nan) for pair in pairs]
+        medians = [self.medians_.get(pair.gpus, np.nan) for pair in pairs]
         return source_seconds(pairs) * np.array(medians, dtype=np.float64)

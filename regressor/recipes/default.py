@@ -1,6 +1,7 @@
 """The recipe behind every answer: measured speeds of GPUs, and what telemetry adds where training has telemetry."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -11,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..answers import Answers
 from ..arrays import Arrays, under
-from ..pairs import Pair, source_seconds
+from ..pairs import Pair, at, source_seconds
 from ..speeds import Speeds
 from ..telemetry_correction import TelemetryCorrection, has_telemetry
 from .speeds import SpeedsRecipe
@@ -28,6 +29,7 @@ Route = Literal["ensemble", "incomplete", "residual", "job", "speeds", "specific
 """
 
 
+@dataclass(eq=False, repr=False)
 class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Speeds at equal work for every pair, and on top of them what telemetry adds (docs/decisions/0040, 0013).
 
@@ -44,19 +46,11 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         correction_: learnt from the pairs with telemetry; ``None`` where fewer than two have it.
     """
 
-    def __init__(
-        self,
-        trees: int = 200,
-        min_samples_leaf: int = 2,
-        forest_share: float = 1 / 3,
-        residual_step: float = 0.5,
-        random_state: int = 0,
-    ) -> None:
-        self.trees = trees
-        self.min_samples_leaf = min_samples_leaf
-        self.forest_share = forest_share
-        self.residual_step = residual_step
-        self.random_state = random_state
+    trees: int = 200
+    min_samples_leaf: int = 2
+    forest_share: float = 1 / 3
+    residual_step: float = 0.5
+    random_state: int = 0
 
     def fit(self, pairs: Sequence[Pair], y: None = None) -> Self:
         """Fit on measured pairs.
@@ -79,7 +73,7 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         answers = self.speeds_.answer(pairs)
         rows = np.flatnonzero(self.corrects(pairs))
         if self.correction_ is not None and rows.size:
-            recorded = [pairs[row] for row in rows.tolist()]
+            recorded = at(pairs, rows)
             corrected = self.correction_.correct(recorded, self.speeds_.forgetting_jobs().answer(recorded))
             answers = answers.updated(rows, corrected)
         return answers

@@ -73,5 +73,5 @@ def _latencies(pairs: Sequence[Pair]) -> NDArray[np.float64]:
 def _by_gpus(pairs: Sequence[Pair]) -> dict[tuple[str, str], list[int]]:
     rows = defaultdict(list)
     for row, pair in enumerate(pairs):
-        rows[pair.source_gpu.name, pair.target_gpu.name].append(row)
+        rows[pair.gpus].append(row)
     return rows

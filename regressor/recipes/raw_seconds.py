@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -10,8 +11,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ..errors import InputError
-from ..exclusion import exclude
-from ..features import paper_features
+from ..features import exclude, paper_features
 from ..gpus import FIGURES
 from ..pairs import Pair, target_seconds
 
@@ -21,6 +21,7 @@ _LATENCY = "latency"
 _STATIC = frozenset(f"{figure}_ratio" for figure in FIGURES)
 
 
+@dataclass(eq=False, repr=False)
 class RawSecondsRecipe(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """Fits one regressor on the paper's features (section III-C.1), less those that its exclusion rule drops (section III-A).
 
@@ -28,11 +29,11 @@ class RawSecondsRecipe(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc
         features: ``dynamic`` are the source's metrics, ``static`` the source/target ratios of the GPUs' attributes (Table V).
         latency: whether the source's epoch seconds, the paper's third kind of input, stand beside them.
         columns_: the features that were used.
-        excluded_: those that were not, with the reason (:func:`~epochcast.regressor.exclusion.exclude`).
+        excluded_: those that were not, with the reason (:func:`~epochcast.regressor.features.exclude`).
     """
 
-    features: Features
-    latency: bool
+    features: Features = "all"
+    latency: bool = True
 
     @abstractmethod
     def _regressor(self) -> Any:

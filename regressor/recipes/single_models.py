@@ -1,10 +1,11 @@
 """The models of the black-box paper's stack one by one (its Fig. 12), and the plain mean of its two members."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor, VotingRegressor
 
-from .raw_seconds import Features, RawSecondsRecipe
+from .raw_seconds import RawSecondsRecipe
 
 if TYPE_CHECKING:
     from catboost import CatBoostRegressor
@@ -24,40 +25,34 @@ def boosting(iterations: int, random_state: int) -> "CatBoostRegressor":
     )
 
 
+@dataclass(eq=False, repr=False)
 class RandomForestRecipe(RawSecondsRecipe):
     """The stack's first member."""
 
-    def __init__(self, features: Features = "all", latency: bool = True, trees: int = 100, random_state: int = 0) -> None:
-        self.features = features
-        self.latency = latency
-        self.trees = trees
-        self.random_state = random_state
+    trees: int = 100
+    random_state: int = 0
 
     def _regressor(self) -> Any:
         return forest(self.trees, self.random_state)
 
 
+@dataclass(eq=False, repr=False)
 class CatBoostRecipe(RawSecondsRecipe):
     """The stack's second member."""
 
-    def __init__(self, features: Features = "all", latency: bool = True, iterations: int = 1000, random_state: int = 0) -> None:
-        self.features = features
-        self.latency = latency
-        self.iterations = iterations
-        self.random_state = random_state
+    iterations: int = 1000
+    random_state: int = 0
 
     def _regressor(self) -> Any:
         return boosting(self.iterations, self.random_state)
 
 
+@dataclass(eq=False, repr=False)
 class HistGradientBoostingRecipe(RawSecondsRecipe):
     """The stack's meta-regressor, on the features themselves."""
 
-    def __init__(self, features: Features = "all", latency: bool = True, iterations: int = 100, random_state: int = 0) -> None:
-        self.features = features
-        self.latency = latency
-        self.iterations = iterations
-        self.random_state = random_state
+    iterations: int = 100
+    random_state: int = 0
 
     def _regressor(self) -> Any:
         return HistGradientBoostingRegressor(max_iter=self.iterations, random_state=self.random_state)
@@ -68,22 +63,13 @@ def members(trees: int, iterations: int, random_state: int) -> list[tuple[str, A
     return [("forest", forest(trees, random_state)), ("catboost", boosting(iterations, random_state))]
 
 
+@dataclass(eq=False, repr=False)
 class MeanRecipe(RawSecondsRecipe):
     """The mean of random forest and CatBoost: what the stack would be if its meta-regressor had nothing to learn."""
 
-    def __init__(
-        self,
-        features: Features = "all",
-        latency: bool = True,
-        trees: int = 100,
-        iterations: int = 1000,
-        random_state: int = 0,
-    ) -> None:
-        self.features = features
-        self.latency = latency
-        self.trees = trees
-        self.iterations = iterations
-        self.random_state = random_state
+    trees: int = 100
+    iterations: int = 1000
+    random_state: int = 0
 
     def _regressor(self) -> Any:
         return VotingRegressor(members(self.trees, self.iterations, self.random_state))

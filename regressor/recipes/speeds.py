@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..answers import Answers
 from ..features import busy_share
-from ..pairs import Pair, origins, source_seconds
+from ..pairs import Pair, at, gpu_names, origins, source_seconds
 from ..precision import Precision, likely_precisions
 from ..speeds import Comparison, Rate, Speeds
 
@@ -70,8 +70,7 @@ class SpeedsRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         noise = np.array([self.speeds_.noise(pair.source.origin) for pair in pairs])
         scale = np.sqrt(mixture.variance * (moved / (1 - busy + moved)) ** 2 + 2 * noise**2)
         routes = np.where(known, "job", np.where(measured, "speeds", "specifications"))
-        sources = np.array([pair.source_gpu.name for pair in pairs])
-        return Answers(log_ratio, scale, measured.astype(np.float64), routes, sources, origins(pairs))
+        return Answers(log_ratio, scale, measured.astype(np.float64), routes, gpu_names(pairs)[0], origins(pairs))
 
     def measured(self, pairs: Sequence[Pair]) -> NDArray[np.bool_]:
         """Whether both GPUs of each pair were measured, shape (n,)."""
@@ -85,7 +84,7 @@ class SpeedsRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         for precision in sorted(precisions):
             rows = np.array([row for row, likely in enumerate(shares) if precision in likely])
             share = np.array([shares[row][precision] for row in rows])
-            here = self._compare([pairs[row] for row in rows], precision)
+            here = self._compare(at(pairs, rows), precision)
             mean[rows] += share * here.mean
             square[rows] += share * (here.variance + here.mean**2)
         return Comparison(mean, np.maximum(square - mean**2, 0.0))

@@ -90,3 +90,6 @@ NAMES: dict[str, tuple[str, float]] = {
 }
 # Unconfirmed: these three names, and that ONCE_PERCENT is a ratio now, are from somebody's notes of September 2026 on NVIDIA's
 # page "Field Identifiers" of DCGM 4.7. The release notes have the change of units, and of such names FB_CAPACITY_BYTES.
+
+#: Column -> its oldest name, which every exporter knows and which is in the units of `dcgm_fields.h`.
+OLDEST: dict[str, str] = {column: name for name, (column, _) in reversed(NAMES.items())}

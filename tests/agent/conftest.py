@@ -13,8 +13,8 @@ import pytest
 
 from epochcast.agent import choose as choosing
 from epochcast.agent.config import Config
-from epochcast.agent.errors import InputError
 from epochcast.agent.sources import Device, Row
+from epochcast.common.errors import InputError
 
 
 class FakeClock:

@@ -6,7 +6,7 @@ from epochcast.agent import choose as choosing
 from epochcast.agent.catalog import catalog
 from epochcast.agent.choose import better_source_works, choose
 from epochcast.agent.config import Config
-from epochcast.agent.errors import InputError
+from epochcast.common.errors import InputError
 
 PROFILES, PLAIN = (catalog()["sm_active"], catalog()["power"]), (catalog()["power"],)
 

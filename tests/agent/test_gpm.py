@@ -11,9 +11,9 @@ import pytest
 
 from epochcast.agent.catalog import catalog
 from epochcast.agent.config import Config
-from epochcast.agent.errors import InputError
 from epochcast.agent.sources import Tick, gpm
 from epochcast.agent.sources.gpm import GpmSource
+from epochcast.common.errors import InputError
 
 UNKNOWN, NOT_SUPPORTED, NO_DATA = 999, 3, 21
 MIB = 1024.0**2

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from epochcast.agent.config import Config
-from epochcast.agent.errors import InputError
 from epochcast.agent.sources import Tick
 from epochcast.agent.sources.host import HostSource, cpu_times, disk_bytes, memory_in_use, minor_faults
+from epochcast.common.errors import InputError
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the host source reads Linux's /proc")
 

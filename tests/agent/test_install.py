@@ -14,8 +14,8 @@ import pytest
 
 from epochcast.agent import install as module
 from epochcast.agent.config import Config
-from epochcast.agent.errors import InputError
 from epochcast.agent.install import add_commands, install, running_command, uninstall
+from epochcast.common.errors import InputError
 from epochcast.common.settings_file import load
 
 COMMAND = Path("/opt/epochcast/bin/epochcast-agent")

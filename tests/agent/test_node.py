@@ -12,8 +12,8 @@ import pytest
 from epochcast.agent import node as noding
 from epochcast.agent.catalog import catalog
 from epochcast.agent.config import Config
-from epochcast.agent.errors import InputError
 from epochcast.agent.node import Node
+from epochcast.common.errors import InputError
 
 PROFILES, PLAIN = (catalog()["sm_active"], catalog()["power"]), (catalog()["power"],)
 

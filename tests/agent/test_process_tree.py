@@ -14,9 +14,9 @@ import pytest
 
 from epochcast.agent.choose import choose
 from epochcast.agent.config import Config
-from epochcast.agent.errors import InputError
 from epochcast.agent.sources import Tick
 from epochcast.agent.sources.process_tree import COUNTERS, ProcessTree
+from epochcast.common.errors import InputError
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="process trees are read from Linux's /proc")
 

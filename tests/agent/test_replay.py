@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from epochcast.agent.config import Config
-from epochcast.agent.errors import InputError
 from epochcast.agent.sampler import Sampler
 from epochcast.agent.sources import Attribute, Tick
 from epochcast.agent.sources.replay import ReplaySource
 from epochcast.agent.store import DeviceStore
+from epochcast.common.errors import InputError
 
 HEADER = {
     "schema": "epochcast.trace/v1",

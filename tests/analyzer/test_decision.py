@@ -12,7 +12,7 @@ from epochcast.analyzer.instances import Instance
 from epochcast.analyzer.recommendation import Objective, Recommendation, WholeJob, decide, trial_run
 from epochcast.analyzer.recommendation.experiment import Run
 from epochcast.regressor import Prediction, Profile
-from epochcast.regressor.estimate import Estimate
+from epochcast.regressor.prediction import Estimate
 
 WIDTH = 1.3
 

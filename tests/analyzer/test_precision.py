@@ -10,8 +10,8 @@ import pytest
 
 from epochcast.analyzer.cli import main
 from epochcast.regressor import Predictor, Profile, load_catalog
-from epochcast.regressor.basis import basis
 from epochcast.regressor.calibration import ROUTE as CALIBRATED
+from epochcast.regressor.prediction import basis
 from epochcast.regressor.profile import feature_set
 
 Capture = pytest.CaptureFixture[str]

@@ -21,7 +21,7 @@ from epochcast.analyzer.recommendation import (
 from epochcast.analyzer.recommendation.memory_fit import GIB
 from epochcast.analyzer.recommendation.rank import chance_within
 from epochcast.regressor import Prediction, Profile, load_catalog
-from epochcast.regressor.estimate import Estimate
+from epochcast.regressor.prediction import Estimate
 
 CATALOG = load_catalog()
 STATISTICS = ("mean", "std", "min", "p25", "p50", "p75", "max")

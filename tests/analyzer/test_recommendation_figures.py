@@ -21,7 +21,7 @@ from epochcast.analyzer.figures.style import BLUE, ORANGE
 from epochcast.analyzer.instances import Instance
 from epochcast.analyzer.recommendation import Recommendation
 from epochcast.regressor import Prediction
-from epochcast.regressor.estimate import Estimate
+from epochcast.regressor.prediction import Estimate
 
 
 def row(name: str, gpu: str, seconds: float, usd_per_hour: float, *, pareto: bool = False, **more: object) -> Recommendation:

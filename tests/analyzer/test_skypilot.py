@@ -16,7 +16,7 @@ from epochcast.analyzer.instances.skypilot_names import gpu_name
 from epochcast.analyzer.recommendation import Recommendation
 from epochcast.analyzer.recommendation.skypilot import resources_yaml
 from epochcast.regressor import Prediction, load_catalog
-from epochcast.regressor.estimate import Estimate
+from epochcast.regressor.prediction import Estimate
 
 CATALOG = load_catalog()
 JOB = "90 epochs of a job seen on T4"

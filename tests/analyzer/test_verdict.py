@@ -10,7 +10,7 @@ from epochcast.analyzer.recommendation import Limits, Objective, Recommendation,
 from epochcast.analyzer.recommendation.experiment import Run
 from epochcast.analyzer.recommendation.verdict import Verdict, verdict
 from epochcast.regressor import Prediction
-from epochcast.regressor.estimate import Estimate
+from epochcast.regressor.prediction import Estimate
 
 
 def row(

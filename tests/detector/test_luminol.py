@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from epochcast.detector import InputError, luminol, luminol_package
+from epochcast.detector import InputError, luminol
 
 KINDS = ("random", "constant", "spiky", "steps", "cycle")
 
@@ -35,7 +35,7 @@ LENGTHS = [(n, KINDS) for n in (2, 3, 10, 79, 600, 2000, 2001, 6000)] + [(n, KIN
 @pytest.mark.parametrize(("n", "kind"), [(n, kind) for n, kinds in LENGTHS for kind in kinds])
 def test_equals_the_package(n: int, kind: str) -> None:
     values = series(kind, n)
-    assert np.array_equal(luminol.scores(values), luminol_package.scores(values))
+    assert np.array_equal(luminol.scores(values), luminol.package_scores(values))
 
 
 @pytest.mark.parametrize("kind", ["random", "spiky", "steps", "cycle"])
@@ -48,14 +48,14 @@ def test_equals_plain_loops(kind: str, n: int, naive: ModuleType) -> None:
 @settings(max_examples=40, deadline=None)
 @given(arrays(np.float64, st.integers(2, 300), elements=st.floats(-1e6, 1e6, width=32)))
 def test_equals_the_package_on_any_short_series(values: np.ndarray) -> None:
-    assert np.array_equal(luminol.scores(values), luminol_package.scores(values))
+    assert np.array_equal(luminol.scores(values), luminol.package_scores(values))
 
 
 @settings(max_examples=10, deadline=None)
 @given(st.integers(1990, 2600), st.integers(0, 2**32 - 1), st.sampled_from([1, 3, 1000]))
 def test_equals_the_package_on_any_longer_series(n: int, seed: int, levels: int) -> None:
     values = np.random.default_rng(seed).integers(0, levels, n) / 7
-    assert np.array_equal(luminol.scores(values), luminol_package.scores(values))
+    assert np.array_equal(luminol.scores(values), luminol.package_scores(values))
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_equals_the_package_with_its_parameters(lag: int, future: int, precision
     from luminol.anomaly_detector import AnomalyDetector
 
     values = series("cycle", 900)
-    with luminol_package._numpy_asscalar():
+    with luminol._numpy_asscalar():
         wanted = AnomalyDetector(
             dict(enumerate(values)),
             score_only=True,
@@ -86,7 +86,7 @@ def test_equals_the_package_on_uneven_timestamps() -> None:
 
     values = series("cycle", 700)
     seconds = 1_700_000_000 + np.cumsum(np.random.default_rng(1).integers(1, 9, values.size))
-    with luminol_package._numpy_asscalar():
+    with luminol._numpy_asscalar():
         wanted = AnomalyDetector(dict(zip(seconds.tolist(), values.tolist(), strict=True)), score_only=True).get_all_scores()
     assert np.array_equal(luminol.scores(values, timestamps=seconds), wanted.values)
     assert not np.array_equal(luminol.scores(values), wanted.values), "the derivative sees them"
@@ -96,7 +96,7 @@ def test_the_package_merges_samples_of_one_second() -> None:
     """Why `scores` refuses such timestamps: 300 scores come back for 3000 samples, without a word."""
     from luminol.anomaly_detector import AnomalyDetector
 
-    with luminol_package._numpy_asscalar():
+    with luminol._numpy_asscalar():
         merged = AnomalyDetector({0.1 * i: i % 7 for i in range(3000)}, score_only=True).get_all_scores()
     assert len(merged) == 300
 
@@ -109,7 +109,7 @@ def test_bitmap_needs_2000_samples() -> None:
 
 def test_adapter_leaves_numpy_as_it_was() -> None:
     before = hasattr(np, "asscalar")
-    luminol_package.scores(np.arange(10.0))
+    luminol.package_scores(np.arange(10.0))
     assert hasattr(np, "asscalar") == before
 
 

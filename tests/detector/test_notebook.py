@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.signal import find_peaks, savgol_filter
 
-from epochcast.detector import InputError, detect, luminol_package
+from epochcast.detector import InputError, detect, luminol
 
 TIME = 1.7e9 + 0.1 * np.arange(3000)
 LEVEL = (np.arange(3000) % 300 < 250) * 0.6 + np.random.default_rng(3).normal(scale=0.02, size=3000)
@@ -15,7 +15,7 @@ def scaled(values: np.ndarray) -> np.ndarray:
 
 
 def test_is_the_description_word_by_word_with_the_package_itself() -> None:
-    values = scaled(luminol_package.scores(LEVEL[1500:]))
+    values = scaled(luminol.package_scores(LEVEL[1500:]))
     for _ in range(2):
         values = scaled(savgol_filter(values, 91, 1))
     peaks = list(find_peaks(values, prominence=0.01)[0])

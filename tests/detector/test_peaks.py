@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.signal import find_peaks
 
-from epochcast.detector.peaks import prominent_peaks
+from epochcast.detector.filters import prominent_peaks
 
 
 @pytest.mark.parametrize("prominence", [0.0, 0.04, 1.0, 2.0])

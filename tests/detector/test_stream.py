@@ -14,8 +14,8 @@ from epochcast.detector import Detection, Epoch, InputError, detect
 from epochcast.detector.epochs import Job
 from epochcast.detector.evaluation import boundary_f1
 from epochcast.detector.simulator import SimulatedTrace, simulate
-from epochcast.detector.stream import Stream, search
-from epochcast.detector.stream.boundaries import KEPT
+from epochcast.detector.stream import Stream, heard
+from epochcast.detector.stream.course import KEPT
 from epochcast.detector.stream.present_job import STEPS_AFTER
 from epochcast.detector.stream.pyramid import BINS, FACTOR, Pyramid
 from epochcast.detector.stream.samples import Resampler
@@ -35,7 +35,7 @@ def remembered(monkeypatch: pytest.MonkeyPatch, searches: dict[tuple[object, ...
             searches[key] = detect(time, metrics, **parameters)
         return searches[key]
 
-    monkeypatch.setattr(search, "detect", once)
+    monkeypatch.setattr(heard, "detect", once)
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +139,7 @@ def test_speaks_only_when_two_searches_in_a_row_agree(monkeypatch: pytest.Monkey
         epochs = tuple(Epoch(time[-1] - (4 - i) * period, time[-1] - (3 - i) * period, 0.9) for i in range(4))
         return Detection("epochs", period, None, epochs, 0.9, "track", "work", jobs=(Job(period, epochs, 0.9),))
 
-    monkeypatch.setattr(search, "detect", scripted)
+    monkeypatch.setattr(heard, "detect", scripted)
     target = Stream(METRICS)
     for part in portions(rows(job(0)), np.arange(10, 800, 10)):
         answer = target.update(*part)

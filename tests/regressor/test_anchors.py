@@ -6,9 +6,9 @@ import pytest
 
 from epochcast.regressor import Catalog, InputError, Profile
 from epochcast.regressor.anchors import anchor_order, expected_seconds
+from epochcast.regressor.derived import smooth_features
 from epochcast.regressor.features import prior_log_ratio
 from epochcast.regressor.pairs import Pair, make_pairs
-from epochcast.regressor.smooth_features import smooth_features
 
 
 @pytest.fixture(scope="module")

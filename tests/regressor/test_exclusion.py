@@ -3,8 +3,7 @@ import pandas as pd
 import pytest
 
 from epochcast.regressor import Catalog, Profile
-from epochcast.regressor.exclusion import exclude
-from epochcast.regressor.features import paper_features
+from epochcast.regressor.features import exclude, paper_features
 from epochcast.regressor.pairs import make_pairs
 
 

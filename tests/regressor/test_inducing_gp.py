@@ -5,8 +5,7 @@ from sklearn.gaussian_process.kernels import Matern
 
 from epochcast.regressor import InputError
 from epochcast.regressor.arrays import under
-from epochcast.regressor.inducing_gp import InducingGaussianProcess
-from epochcast.regressor.pair_processes import PairProcesses
+from epochcast.regressor.inducing_gp import InducingGaussianProcess, PairProcesses
 
 
 def smooth(X: np.ndarray) -> np.ndarray:

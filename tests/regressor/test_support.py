@@ -11,9 +11,9 @@ from epochcast.regressor.answers import Answers
 from epochcast.regressor.features import BUSY
 from epochcast.regressor.gpu_range import GpuRange
 from epochcast.regressor.imputation import NormalImputer
-from epochcast.regressor.incomplete import without_some_metrics
 from epochcast.regressor.intervals import Interval, half_widths
 from epochcast.regressor.pairs import Pair, make_pairs
+from epochcast.regressor.reliability import without_some_metrics
 
 
 def unlike(profile: Profile) -> Profile:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ....regressor.basis import basis
+from ....regressor.prediction import basis
 from ...answers.answer_schema import PredictionAnswer, TargetAnswer
 from ...words import TimeUnit, time_unit
 from .axis import axis_from_zero, tick_text

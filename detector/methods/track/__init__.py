@@ -21,7 +21,7 @@ from .boundaries import CLOSE, change, typical
 from .cycle import Cycle, again, find
 from .cycles import name_cycles, name_steps
 from .grid import FEWEST_SAMPLES, Grid, build, busy_stretches
-from .periods import SAME
+from .periods import SAME, same
 from .regimes import DIFFERENT, parts
 from .second_job import drifts, remainder
 
@@ -168,7 +168,7 @@ class _Search:
     def speaks_against(self, other: "_Search") -> bool:
         """Whether this search, of another clock, has a likely cycle of its own that is not the other's."""
         own = self.cycle.period * self.seconds_of(other.clock)
-        return self.confidence >= CONTRADICTS and abs(np.log(own / other.cycle.period)) > SAME
+        return self.confidence >= CONTRADICTS and not same(own, other.cycle.period)
 
     def jobs(self, signals: Signals, clock: Clock) -> list[Job]:
         """The cycle as a job, or one job for each part of the time where the period on the clock that was asked for changes."""
@@ -197,10 +197,7 @@ class _Search:
         found: list[Epoch] = []
         for stretch in busy_stretches(signals):
             grid = None if stretch == self.stretch else build(signals, self.clock, stretch)
-            more = None if grid is None else again(grid, self.cycle.period)
-            if grid is not None and more is not None:
-                times = self.clock.to_wall(grid.reading(more[0])).clip(signals.time[0], signals.time[-1])
-                found += _epochs(times, more[1])
+            found += [] if grid is None else _again(signals, self.clock, grid, self.cycle.period)
         return found
 
     def of_period(self, period_s: float) -> "_Search | None":
@@ -211,7 +208,7 @@ class _Search:
             return None
         boundaries, match = more
         usual = typical(np.diff(boundaries), self.grid.quantum) * self.grid.step
-        if abs(np.log(usual / period)) > SAME:
+        if not same(usual, period):
             return None
         return replace(self, cycle=replace(self.cycle, period=usual, boundaries=boundaries, match=match), parts=())
 
@@ -254,11 +251,16 @@ def epochs_of(signals: Signals, clock: Clock, period_s: float) -> tuple[Epoch, .
             continue
         ends = clock.to_wall(grid.reading(np.array([0.0, grid.values.shape[1] - 1.0])))
         work = float(np.diff(clock.at(ends))[0] / np.diff(ends)[0])
-        more = again(grid, period_s * work)
-        if more is not None:
-            times = clock.to_wall(grid.reading(more[0])).clip(signals.time[0], signals.time[-1])
-            found += _epochs(times, more[1])
+        found += _again(signals, clock, grid, period_s * work)
     return tuple(sorted(found, key=lambda epoch: epoch.start))
+
+
+def _again(signals: Signals, clock: Clock, grid: Grid, period: float) -> list[Epoch]:
+    """Epochs of a known period [s of the clock] in another stretch of the trace."""
+    more = again(grid, period)
+    return (
+        [] if more is None else _epochs(clock.to_wall(grid.reading(more[0])).clip(signals.time[0], signals.time[-1]), more[1])
+    )
 
 
 def _epochs(times: NDArray[np.float64], match: NDArray[np.float64]) -> list[Epoch]:

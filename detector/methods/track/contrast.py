@@ -7,7 +7,7 @@ nothing to do with the cycle: random walks and bursts give those as much, and no
 import numpy as np
 from numpy.typing import NDArray
 
-from ...filters import running_mean
+from ...filters import best_third, running_mean
 from .grid import Grid
 
 # "By choice", or without a word: set by hand while the tracker was made; no sweep was kept. What they find together is measured
@@ -34,7 +34,7 @@ def stands_out(grid: Grid, period: float) -> tuple[float, float, float]:
     """How far the period stands out among others [standard deviations of what they explain], the share that it explains, and
     the most that its half or third does.
 
-    Means over the best third of the metrics: a cycle need not show in every one. (0, 0, 0) where too few cycles fit.
+    Means over the best third of the metrics. (0, 0, 0) where too few cycles fit.
 
     Args:
         grid: m channels.
@@ -54,10 +54,9 @@ def stands_out(grid: Grid, period: float) -> tuple[float, float, float]:
     share = _explained(values, length)
     by_others = np.array([_explained(values, other) for other in others])
     ahead = (share - by_others.mean(axis=0)) / np.maximum(by_others.std(axis=0), SPREAD)
-    third = -max(1, -(-share.size // 3))
     parts = [_explained(values, length / count, length) for count in PARTS if length / count >= SHORTEST]
-    by_part = max((float(np.sort(part)[third:].mean()) for part in parts), default=0.0)
-    return float(np.sort(ahead)[third:].mean()), float(np.sort(share)[third:].mean()), by_part
+    by_part = max((float(best_third(part)) for part in parts), default=0.0)
+    return float(best_third(ahead)), float(best_third(share)), by_part
 
 
 def _explained(values: NDArray[np.float64], period: float, drift: float = 0.0) -> NDArray[np.float64]:

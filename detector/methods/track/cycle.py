@@ -11,7 +11,7 @@ from .confidence import MOST, confidence, of_fold, of_track, whole
 from .ends import with_ends
 from .folding import Folded, fold
 from .grid import Grid
-from .periods import SAME, candidates
+from .periods import candidates, is_new, same
 
 # "By choice", or without a word: set by hand while the tracker was made; no sweep was kept. "Research notes": the tracker in
 # ../shared/research/detector.md, 4, tuned there on simulated traces. What all find together is measured by
@@ -94,7 +94,7 @@ def find(grid: Grid, *, most: int = 6) -> Cycle | None:
     elif (outer := _outer(tracks, sure, tracks[best].samples, sure[best])) is not None:
         best = outer
     # The period is as sure as its surest track; the boundaries are of one that is nearly as sure and fits best.
-    equal = [i for i, track in enumerate(tracks) if abs(np.log(track.samples / tracks[best].samples)) <= SAME]
+    equal = [i for i, track in enumerate(tracks) if same(track.samples, tracks[best].samples)]
     full = tracks[max(equal, key=lambda i: sure[i] * tracks[i].fit.quality)]
     if _middle(grid.values, full.samples) is not grid.values:
         full = _followed(grid.values, full.samples, grid.over, most=None) or full
@@ -120,7 +120,7 @@ def again(grid: Grid, period: float) -> tuple[NDArray[np.float64], NDArray[np.fl
         period: seconds of the clock.
     """
     track = _followed(grid.values, period / grid.step, grid.over, most=None)
-    if track is None or track.fit.quality < AGAIN or abs(np.log(track.samples * grid.step / period)) > SAME:
+    if track is None or track.fit.quality < AGAIN or not same(track.samples * grid.step, period):
         return None
     return with_ends(grid, refined(grid.values, track, grid.lag), track.match, track.samples, track.rows(grid.values.shape[0]))
 
@@ -129,8 +129,8 @@ def followed(grid: Grid, most: int, folded: Folded | None) -> list[Track]:
     """Tracks of the candidate periods, and of fractions of the best ones: a checkpoint every k epochs hides the epoch."""
     # Interpolated between too few readings, the curve is not the cycle's: that is for `folding`.
     fewest = FEWEST_READINGS * grid.over
-    periods = [candidate.period for candidate in candidates(grid.values, most)]
-    if folded is not None and all(abs(np.log(folded.period * grid.over / period)) > SAME for period in periods):
+    periods = candidates(grid.values, most)
+    if folded is not None and is_new(folded.period * grid.over, periods):
         periods.append(folded.period * grid.over)
     tracks = [
         track for period in periods if period >= fewest and (track := _followed(grid.values, period, grid.over)) is not None
@@ -138,7 +138,7 @@ def followed(grid: Grid, most: int, folded: Folded | None) -> list[Track]:
     for long in sorted(tracks, key=lambda track: -track.fit.quality)[: most // 2]:
         for count in FRACTIONS:
             period = long.samples / count
-            if period >= fewest and all(abs(np.log(period / other.samples)) > SAME for other in tracks):
+            if period >= fewest and is_new(period, [other.samples for other in tracks]):
                 part = _followed(grid.values, period, grid.over)
                 tracks += [part] if part is not None else []
     return [replace(track, halves=_halves(track, grid)) for track in tracks]

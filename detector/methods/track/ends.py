@@ -8,6 +8,7 @@ device rests for longer than it does within a cycle.
 import numpy as np
 from numpy.typing import NDArray
 
+from ...filters import runs
 from .grid import Grid
 
 # "By choice", or without a word: set by hand while the tracker was made; no sweep was kept. What they find together is measured
@@ -92,15 +93,14 @@ def _run_until(foreign: NDArray[np.bool_], resting: NDArray[np.bool_], allowed: 
     """Samples until those begin that are foreign for longer than the slack, or rest for longer than allowed."""
     stops = [foreign.size]
     for wrong, most in ((foreign, slack), (resting, allowed)):
-        edges = np.flatnonzero(np.diff(np.concatenate([[False], wrong, [False]]).astype(np.int8)))
-        runs = edges[::2][edges[1::2] - edges[::2] > most]
-        stops += runs[:1].tolist()
+        starts, ends = runs(wrong)
+        stops += starts[ends - starts > most][:1].tolist()
     return min(stops)
 
 
 def _longest_run(wrong: NDArray[np.bool_]) -> float:
     """Length of the runs, but for a tenth that are longer."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], wrong, [False]]).astype(np.int8)))
-    lengths = edges[1::2] - edges[::2]
+    starts, ends = runs(wrong)
+    lengths = ends - starts
     # 90 by choice: one rest of another kind is not usual.
     return float(np.percentile(lengths, 90)) if lengths.size else 0.0

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...filters import running_mean, running_median
+from ...filters import best_third, running_mean, running_median, runs
 from .grid import Grid
 from .template import boundary_phase
 
@@ -91,7 +91,7 @@ def fold(grid: Grid) -> Folded | None:
     frequencies = np.arange(slowest, fastest, 1 / (4 * span))  # a quarter by choice
     blocks = [frequencies[i : i + BLOCK] for i in range(0, frequencies.size, BLOCK)]
     share = np.concatenate([_explained(time - time[0], residual, block) for block in blocks], axis=1)
-    fused = _fused(share)
+    fused = best_third(share)
     best = int(np.argmax(fused))
     for parts in (2, 3, 4, 5):  # twice the period folds as well: the shortest that folds about as well
         near = np.flatnonzero(np.abs(frequencies - parts * frequencies[best]) <= parts / span)
@@ -132,7 +132,7 @@ def _explained_near(
 ) -> float:
     """The most that is explained around a frequency: a multiple of a period is known the better, the longer it is."""
     around = frequency + np.arange(-4, 5) / (8 * span)
-    return float(_fused(_explained(time - time[0], residual, around[around > 0], bins)).max(initial=0.0))
+    return float(best_third(_explained(time - time[0], residual, around[around > 0], bins)).max(initial=0.0))
 
 
 def _readings(grid: Grid) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -140,11 +140,6 @@ def _readings(grid: Grid) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     first = max(0, (grid.readings.size - MOST_READINGS) // 2)
     middle = slice(first, first + MOST_READINGS)
     return grid.readings[middle] / grid.over, _residual(grid.raw[:, middle])
-
-
-def _fused(share: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean of the best third at each frequency: a cycle need not show in every metric."""
-    return np.asarray(np.sort(share, axis=0)[-max(1, -(-share.shape[0] // 3)) :].mean(axis=0))
 
 
 def _residual(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -186,12 +181,12 @@ def _boundaries(
     width = max(3, round(WINDOW_CYCLES * period))
     match, own, its = running_mean(np.array([product, *energy]), width, "symmetric")
     match = match / np.sqrt(np.maximum(own * its, 1e-12))
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], (match > RUNNING).astype(np.int8), [0]])))
-    if not edges.size:
+    starts, ends = runs(match > RUNNING)
+    if not starts.size:
         return np.empty(0), 0.0
-    longest = int(np.argmax(edges[1::2] - edges[::2]))
-    first, last = time[edges[2 * longest]], time[edges[2 * longest + 1] - 1]
+    longest = int(np.argmax(ends - starts))
+    first, last = time[starts[longest]], time[ends[longest] - 1]
     origin = time[0] + begin * period
     # By choice: a boundary may lie a quarter of a cycle outside.
     cycles = np.arange(np.ceil((first - origin) / period - 0.25), np.floor((last - origin) / period + 0.25) + 1)
-    return np.asarray(origin + cycles * period), float((edges[2 * longest + 1] - edges[2 * longest]) / time.size)
+    return np.asarray(origin + cycles * period), float((ends[longest] - starts[longest]) / time.size)

@@ -1,12 +1,11 @@
 """Candidate periods: peaks of the autocorrelation at every scale, and the harmonic product of the spectrum."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...filters import quick_length, running_mean, running_median
-from ...peaks import prominent_peaks
+from ...filters import best_third, prominent_peaks, quick_length, running_mean, running_median
 
 # "By choice", or without a word: set by hand while the tracker was made; no sweep was kept. "Research notes": the tracker in
 # ../shared/research/detector.md, 4, tuned there on simulated traces. What all find together is measured by
@@ -22,16 +21,11 @@ RARE = 0.03
 #: Blocks in the slow level. By choice.
 LEVEL_BLOCKS = 5
 
+#: Harmonics of a period that are multiplied. Research notes, 3.
+HARMONICS = 3
+
 #: Periods this close (logarithm) are the same candidate: 6 %, from ../shared/research/detector.md, 5.
 SAME = 0.06
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A period to try: samples of the grid, and how promising the autocorrelation finds it."""
-
-    period: float
-    score: float
 
 
 def pooled(values: NDArray[np.float64], size: int) -> NDArray[np.float64]:
@@ -74,33 +68,43 @@ def level(channels: NDArray[np.float64], block: int) -> NDArray[np.float64]:
     return np.array([np.interp(index, centres, row) for row in smooth])
 
 
-def candidates(values: NDArray[np.float64], most: int = 6) -> list[Candidate]:
-    """The most promising distinct periods, the best first; last the harmonic product's, and those of rare events.
+def candidates(values: NDArray[np.float64], most: int = 6) -> list[float]:
+    """The most promising distinct periods [samples], the best first; last the harmonic product's, and those of rare events.
 
     Args:
         values: (m, n) normalised channels on an even grid.
         most: how many periods to take from the autocorrelation.
     """
-    found: list[Candidate] = []
+    scored: list[tuple[float, float]] = []
     size = 1
     while (n := values.shape[1] // size) >= 2 * FEWEST_BINS:
         channels = pooled(values, size)
-        found += _at_scale(channels, size)
+        scored += _at_scale(channels, size)
         if n >= 4 * FEWEST_BINS:  # what came before the training, or after it, may drown the cycle
             for part in (channels[:, : n // 2], channels[:, n // 2 :]):
-                found += _at_scale(part, size)
+                scored += _at_scale(part, size)
         size *= 2
-    distinct: list[Candidate] = []
-    for candidate in sorted(found, key=lambda c: -c.score):
-        if all(abs(np.log(candidate.period / other.period)) > SAME for other in distinct):
-            distinct.append(candidate)
+    distinct: list[float] = []
+    for period, _ in sorted(scored, key=lambda each: -each[1]):
+        if is_new(period, distinct):
+            distinct.append(period)
         if len(distinct) == most:
             break
     harmonic = harmonic_product_period(values)
     for period in [*([harmonic] if harmonic else []), *event_periods(values)]:
-        if all(abs(np.log(period / other.period)) > SAME for other in distinct):
-            distinct.append(Candidate(period, 0.0))
+        if is_new(period, distinct):
+            distinct.append(period)
     return distinct
+
+
+def same(one: float, other: float) -> bool:
+    """Whether two periods are the same candidate: within 6 %."""
+    return abs(float(np.log(one / other))) <= SAME
+
+
+def is_new(period: float, others: Iterable[float]) -> bool:
+    """Whether a period is none of the others."""
+    return not any(same(period, other) for other in others)
 
 
 def event_periods(values: NDArray[np.float64]) -> list[float]:
@@ -120,21 +124,19 @@ def event_periods(values: NDArray[np.float64]) -> list[float]:
     return periods
 
 
-def _at_scale(channels: NDArray[np.float64], size: int) -> list[Candidate]:
+def _at_scale(channels: NDArray[np.float64], size: int) -> list[tuple[float, float]]:
+    """Periods [samples of the grid] in bins of so many samples, each with how promising it is."""
     n = channels.shape[1]
     longest = min(MOST_BINS, n // 2)
     trend = level(channels, MOST_BINS)
     lags = min(6 * MOST_BINS + 1, int(0.85 * n))  # six multiples: research notes; 0.85 by choice: beyond, a few samples decide
-    each = autocorrelation(channels - trend, lags)
-    # The best third at each lag (research notes): a cycle need not show in every metric.
-    third = max(1, -(-each.shape[0] // 3))
-    fused = np.sort(each, axis=0)[-third:].mean(axis=0)
+    fused = best_third(autocorrelation(channels - trend, lags))
     shortest = FINEST_BINS if size == 1 else FEWEST_BINS
     # Research notes: the least prominence (its part for few bins by choice), the score below and its constants.
     peaks = prominent_peaks(fused[: min(longest + 2, lags)], max(0.04, 1 / np.sqrt(n)))
     found = []
     for peak in peaks[(peaks >= shortest) & (peaks <= longest)]:
-        lag = _vertex(fused, int(peak))
+        lag = vertex(fused, int(peak))
         multiples = np.rint(lag * np.arange(1, 7)).astype(int)
         multiples = multiples[multiples < lags]
         depth = fused[peak] - fused[max(1, peak // 4) : peak + 1].min()
@@ -144,23 +146,21 @@ def _at_scale(channels: NDArray[np.float64], size: int) -> list[Candidate]:
         fractions = np.rint(lag / np.arange(2, 7)).astype(int)
         if any(abs(q - p) <= 1 and fused[p] >= 0.75 * fused[peak] for q in fractions for p in peaks if q >= 3):
             score *= 0.6  # a shorter period explains it
-        found.append(Candidate(lag * size, float(score)))
+        found.append((lag * size, float(score)))
     return found
 
 
-def _vertex(curve: NDArray[np.float64], peak: int) -> float:
+def vertex(curve: NDArray[np.float64], peak: int) -> float:
     """Abscissa of the parabola through a peak and its neighbours."""
     before, at, after = curve[peak - 1 : peak + 2]
     bend = before - 2 * at + after
     return peak + (0.5 * float((before - after) / bend) if bend < 0 else 0.0)
 
 
-def harmonic_product_period(values: NDArray[np.float64], harmonics: int = 3) -> float | None:
-    """Period, in samples, whose first harmonics together hold the most power; None for too short a series.
+def harmonic_product_period(values: NDArray[np.float64]) -> float | None:
+    """Period, in samples, whose first harmonics together hold the most power, of (m, n) channels; None if they are too short.
 
-    Args:
-        values: (m, n) normalised channels.
-        harmonics: how many are multiplied (harmonic product spectrum, Schroeder 1968); 3 from the research notes, 3.
+    The harmonic product spectrum (Schroeder 1968).
     """
     n = values.shape[1]
     size = quick_length(2 * n)
@@ -168,12 +168,12 @@ def harmonic_product_period(values: NDArray[np.float64], harmonics: int = 3) -> 
     spectrum = np.fft.rfft((values - trend) * np.hanning(n), size, axis=1)
     power = (spectrum.real**2 + spectrum.imag**2).mean(axis=0)
     low, high = -(-2 * size // n), size // FINEST_BINS
-    if high <= low or harmonics * high >= power.size:
-        high = (power.size - 1) // harmonics
+    if high <= low or HARMONICS * high >= power.size:
+        high = (power.size - 1) // HARMONICS
     if high <= low:
         return None
     base = np.arange(low, high)
     product = np.log(power[base] + 1e-12)
-    for harmonic in range(2, harmonics + 1):
+    for harmonic in range(2, HARMONICS + 1):
         product += np.log(power[base * harmonic] + 1e-12)
     return float(size / base[int(np.argmax(product))])

@@ -6,6 +6,7 @@ from itertools import product
 import numpy as np
 
 from ...confidence import ANSWERS
+from ...filters import runs
 from .boundaries import EVEN, follow
 from .cycle import Cycle, find
 from .grid import Grid
@@ -78,8 +79,7 @@ def _places(grid: Grid, early: float, late: float) -> list[int]:
         boundaries = (track.boundaries * track.size)[::step]
         even = np.abs(np.abs(np.diff(boundaries)) / period - 1) <= EVEN
         # The longest run of even intervals: where it ends on the side of the other half.
-        edges = np.flatnonzero(np.diff(np.concatenate([[False], even, [False]]).astype(np.int8)))
-        if edges.size:
-            longest = int(np.argmax(edges[1::2] - edges[::2]))
-            places.append(int(boundaries[edges[2 * longest + 1]]))
+        starts, ends = runs(even)
+        if starts.size:
+            places.append(int(boundaries[ends[np.argmax(ends - starts)]]))
     return [place for place in dict.fromkeys(places) if 0 < place < n and place != n // 2]

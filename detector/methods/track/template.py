@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ...filters import quick_length
+from ...filters import circular_runs, quick_length
 
 #: Windows tried as the first template, from ../shared/research/detector.md, 4.
 SEEDS = 24
@@ -95,18 +95,17 @@ def boundary_phase(template: NDArray[np.float64]) -> int:
     """
     centred = template - template.mean(axis=1, keepdims=True)
     curve = np.linalg.svd(centred, full_matrices=False)[2][0]
-    high = curve > otsu(curve)
-    minority = high if 2 * high.sum() <= high.size else ~high
-    if not minority.any() or minority.all():
-        return 0
-    turn = int(np.flatnonzero(~minority)[0])
-    rolled = np.roll(minority, -turn)  # begins outside a run: no run wraps around
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], rolled.astype(int), [0]])))
-    starts, ends = edges[::2], edges[1::2]
-    return int((ends[np.argmax(ends - starts)] + turn) % curve.size)
+    _, end = max(circular_runs(minority(curve)), key=lambda run: run[1] - run[0], default=(0, 0))
+    return int(end % curve.size)
 
 
-def otsu(values: NDArray[np.float64]) -> float:
+def minority(values: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which values are of the smaller of two classes, by Otsu's threshold; (n,) -> (n,)."""
+    high = values > _otsu(values)
+    return high if 2 * high.sum() <= high.size else ~high
+
+
+def _otsu(values: NDArray[np.float64]) -> float:
     """Threshold that splits the values into the two classes of the largest variance between them (Otsu 1979)."""
     ordered = np.sort(values)
     n = ordered.size

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from epochcast.agent.config import Config, Dcgm
-from epochcast.agent.errors import InputError
 from epochcast.agent.sources import dcgm_engine
+from epochcast.common.errors import InputError
 
 # What the agent uses of the bindings, read in DCGM's testing/python3 at 3.3 and 4.6.0 (72fa3fe): present in both.
 CONTRACT = {

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from epochcast.agent.errors import InputError
 from epochcast.agent.sources import dcgm_engine
+from epochcast.common.errors import InputError
 
 
 def test_devices_and_what_never_changes(reset: Any, open_dcgm: Any) -> None:

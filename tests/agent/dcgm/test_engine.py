@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from epochcast.agent.config import Config, Dcgm
-from epochcast.agent.errors import InputError
 from epochcast.agent.sources import Tick
+from epochcast.common.errors import InputError
 
 
 def test_a_host_engine_that_restarts(

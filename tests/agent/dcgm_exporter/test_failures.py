@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from epochcast.agent.errors import InputError
 from epochcast.agent.sources import dcgm_exporter
+from epochcast.common.errors import InputError
 
 
 def dribble(request: Any) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from epochcast.agent.catalog import catalog
-from epochcast.agent.errors import InputError
-from epochcast.agent.sources.dcgm_values import SCALE
 from epochcast.agent.sources.mig import mig_uuids
+from epochcast.common.errors import InputError
+from epochcast.dcgm_names import NAMES, OLDEST
 
 MIB = 2**20
 MIG = ',GPU_I_PROFILE="{}",GPU_I_ID="{}"'
@@ -235,6 +235,6 @@ def test_a_gpu_that_leaves_the_page_has_no_rows(exporter: Any, read: Any) -> Non
 def test_every_dcgm_field_of_the_catalogue_has_its_unit() -> None:
     for metric in catalog().values():
         if metric.dcgm is not None:
-            assert SCALE.get(metric.dcgm, 1) == {203: 0.01, 204: 0.01, 156: 0.001}.get(
+            assert NAMES[OLDEST[metric.name]][1] == {203: 0.01, 204: 0.01, 156: 0.001}.get(
                 metric.dcgm, {"Hz": 1e6, "bytes": MIB}.get(metric.unit, 1)
             )

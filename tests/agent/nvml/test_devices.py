@@ -8,8 +8,8 @@ import pynvml
 import pytest
 
 from epochcast.agent.config import Config
-from epochcast.agent.errors import InputError
 from epochcast.agent.sources.nvml import NvmlSource
+from epochcast.common.errors import InputError
 
 UNKNOWN = pynvml.NVML_ERROR_UNKNOWN
 

@@ -90,7 +90,8 @@ def test_columns_of_a_replayed_trace_get_the_names_of_the_metrics_page(receiver:
     receiver.push_all(node)
     names = {dict(series)["__name__"] for series in receiver.accepted}
     registry = CollectorRegistry()
-    shown: Any = SimpleNamespace(samplers=node.samplers, stores=node.stores, choices=(), clock=SystemClock())
+    sources = {store.device.uuid: node.samplers[0].source}
+    shown: Any = SimpleNamespace(sources=sources, stores=node.stores, choices=(), clock=SystemClock())
     registry.register(DeviceCollector(shown, 5.0))
     page = generate_latest(registry).decode()
     assert len(names) == 4

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from epochcast.agent.config import Push
-from epochcast.agent.errors import InputError
 from epochcast.agent.push import Pusher
+from epochcast.common.errors import InputError
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from epochcast.agent.config import Config, Web
+from epochcast.agent.node import Node
 from epochcast.agent.sampler import Sampler
 from epochcast.agent.server import listen
 from epochcast.agent.sources import Device, Row
@@ -66,6 +67,7 @@ class StillNode:
     def finished(self) -> bool:
         return bool(self.samplers) and all(sampler.finished for sampler in self.samplers)
 
+    sources = Node.sources
     unanswering = 0
     config = Config()
 

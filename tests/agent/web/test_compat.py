@@ -7,10 +7,10 @@ import pytest
 from epochcast.agent.catalog import catalog
 from epochcast.agent.compat import FIELDS, DcgmExporterCollector
 from epochcast.agent.config import Config
-from epochcast.agent.errors import InputError
 from epochcast.agent.exposition import registry
 from epochcast.agent.page import lines
 from epochcast.agent.sources import Attribute, Device
+from epochcast.common.errors import InputError
 
 START = 1_700_000_000.0
 # What Grafana's dashboard 12239 and common alert rules ask for, and what one of our values is in their unit.

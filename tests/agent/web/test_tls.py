@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from epochcast.agent.config import Config, Web
-from epochcast.agent.errors import InputError
 from epochcast.agent.server import listen
 from epochcast.common import authentication
+from epochcast.common.errors import InputError
 
 
 @pytest.fixture

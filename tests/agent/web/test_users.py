@@ -9,9 +9,9 @@ import pytest
 
 from epochcast.agent import server
 from epochcast.agent.config import Config, Web
-from epochcast.agent.errors import InputError
 from epochcast.agent.server import listen
 from epochcast.common import authentication
+from epochcast.common.errors import InputError
 
 
 def basic(name: str, password: str) -> dict[str, str]:

@@ -13,7 +13,7 @@ from epochcast.analyzer.telemetry import Rows
 from epochcast.analyzer.telemetry.gpu_report import Device, EpochRecord, Report
 from epochcast.detector import Detection, detect
 from epochcast.detector.simulator import SimulatedTrace, simulate
-from epochcast.detector.stream import search
+from epochcast.detector.stream import heard
 from epochcast.regressor import Catalog, load_catalog
 
 UUID = "GPU-1"
@@ -105,7 +105,7 @@ def remembered(monkeypatch: pytest.MonkeyPatch, searches: dict[tuple[object, ...
             searches[key] = detect(time, metrics, **parameters)
         return searches[key]
 
-    monkeypatch.setattr(search, "detect", once)
+    monkeypatch.setattr(heard, "detect", once)
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,210 @@
-"""What the cycles of a job are, and how much of each the GPU waits."""
+"""What the cycles of a job are: steps, checkpoints, evaluations, epochs, by what happens at their boundaries.
 
-from .naming import name_cycles, name_steps
+And how much of each the GPU waits.
+"""
 
-__all__ = ["name_cycles", "name_steps"]
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....clock import GPU_METRICS
+from ....epochs import Cycle, Kind
+from ....signals import Signals
+from .activity import Activity, activity
+from .events import UNEVEN, Event, events_of
+from .mean_course import Profile, profile, work_metrics
+from .recurrence import recurring, saves_of
+from .steps import step
+
+Array = NDArray[np.float64]
+
+# By choice where nothing else is said, set by hand; benchmarks/detector/cycles.py measures what they name together.
+
+#: What happens at the end of an epoch takes so much longer than at the evaluations within it, or the device rests for longer
+#: there, by this part of a bin or of a step, and so many samples.
+LONGER, PART, SAMPLES = 1.25, 0.5, 3
+
+#: So many bins beside what happens at a boundary belong to it, or a step.
+ROOM = 3
+
+#: Lengths of this distance (logarithm) are of one cycle: with a save after some, they differ.
+SIMILAR = 0.2
+
+#: Steps of this autocorrelation are as sure as the cycle around them.
+SURE = 0.8
+
+#: Fewer short cycles may be epochs as well: 12 to 16 of 1 to 4 s are (GTX 970, MNIST). Decision 0038.
+FEWEST_STEPS = 30
+
+#: Metrics named as evidence, at most; a ratio beyond is of something and nothing.
+NAMED, RATIO = 2, 100.0
+
+
+def name_cycles(signals: Signals, boundaries: Array, period: float, confidence: float) -> tuple[Cycle, ...]:
+    """The cycles of a job of which one is known, from short to long.
+
+    Args:
+        signals: the trace.
+        boundaries: (k,) unix seconds of the cycle that is known, k >= 2.
+        period: of it [s].
+        confidence: of the period, 0..1; nested cycles have it at most.
+    """
+    inside = (signals.time > boundaries[0]) & (signals.time <= boundaries[-1])
+    does = activity(signals, inside)
+    steps = step(signals, work_metrics(signals), boundaries)
+    step_s = None if steps is None else steps[0]
+    mean = profile(signals, does, boundaries, step_s)
+    share = None if does.idle is None else float(does.idle[inside].mean())
+    text = "too few samples in a cycle to see what happens in it"
+    cycles = [Cycle("unknown", period, confidence, text, share, None)]
+    if mean is not None:
+        *shorter, known = _nested(mean, period, confidence, does, share)
+        cycles = [*shorter, *(_longer(signals, does, boundaries, known, mean, step_s) or [known])]
+        if not GPU_METRICS & signals.metrics.keys():
+            cycles = [known]  # what a host does within an epoch may be anything
+    if steps is not None:
+        outer = min(cycles, key=lambda cycle: cycle.period_s)
+        text = (
+            f"about {outer.period_s / steps[0]:.0f} in each {_noun(outer.kind)}, strictly even (autocorrelation {steps[1]:.2f})"
+        )
+        cycles.append(Cycle("step", steps[0], confidence * min(1.0, steps[1] / SURE), text, share, None))
+    return tuple(sorted(cycles, key=lambda cycle: cycle.period_s))
+
+
+def name_steps(signals: Signals, boundaries: Array, period: float, confidence: float) -> tuple[Cycle, ...]:
+    """The cycle of a job of which only strictly even, short cycles are known; arguments as `name_cycles`."""
+    lengths = np.diff(boundaries)
+    inside = (signals.time > boundaries[0]) & (signals.time <= boundaries[-1])
+    idle = activity(signals, inside).idle
+    share = None if idle is None else float(idle[inside].mean())
+    text = f"{lengths.size} short cycles, strictly even, and nothing longer around them"
+    if lengths.size < FEWEST_STEPS:
+        return (Cycle("unknown", period, confidence, f"{text}: epochs as short would look alike", share, None),)
+    return (Cycle("step", period, confidence, text, share, None),)
+
+
+def _noun(kind: Kind) -> str:
+    return "cycle" if kind == "unknown" else kind
+
+
+def _nested(mean: Profile, period: float, confidence: float, does: Activity, share: float | None) -> list[Cycle]:
+    """The known cycle, after the one that it is made of where alike events divide it."""
+    seconds = period / mean.rests.size
+    known, events = does.out is not None, events_of(mean)
+
+    def cycle(kind: Kind, length: float, event: Event | None, more: str = "") -> Cycle:
+        text = "nothing tells what happens at its boundary" if event is None else _sentence(event, mean, seconds, does)
+        return Cycle(kind, length, confidence, text + more, share, None if event is None else event.rests * seconds)
+
+    if not events:
+        return [cycle("unknown", period, None)]
+    last = max(events, key=lambda event: event.saves + event.other + event.rests)
+    inner = [event for event in events if event is not last]
+    if not inner:
+        return [cycle(_alone(last, known), period, last)]
+    starts = [event.start for event in events]
+    distances = np.diff([*starts, starts[0] + mean.rests.size])
+    length = float(np.median(distances)) * seconds
+    even = distances.max() <= UNEVEN * distances.min()
+    kinds = None if not even else _two(inner, last, known, max(PART, SAMPLES / mean.bin_samples, PART * mean.step_bins))
+    if kinds is None:
+        return [cycle(_alone(last, known), period, last)]
+    usual = inner[0]
+    many = f"; {len(events)} in each {_noun(kinds[1])}"
+    return [cycle(kinds[0], length, usual, many), cycle(kinds[1], period, last)]
+
+
+def _alone(event: Event, known: bool) -> Kind:
+    """What a cycle is that has one event."""
+    if event.other:
+        return "epoch"
+    if event.saved and event.saves >= event.rests / 2:
+        return "checkpoint"
+    return "epoch" if known else "unknown"
+
+
+def _two(inner: Sequence[Event], last: Event, known: bool, least: float) -> tuple[Kind, Kind] | None:
+    """What a shorter cycle and that around it are, whose ends are the events `inner` and `last`; None where these are no
+    kin. `least`: bins of rest that are a difference.
+    """
+    works, saves = all(event.other for event in inner), all(event.saved for event in inner)
+    if works and last.other:
+        other = float(np.median([event.other for event in inner]))
+        waits = float(np.median([event.waits for event in inner]))
+        if last.other > LONGER * other + PART or (known and last.waits > waits + least):
+            return "evaluation", "epoch"
+        if not known and last.waits > waits + least:
+            return "unknown", "unknown"  # a save, or the end of an epoch
+        return "epoch", "checkpoint" if last.saved and not saves else "unknown"
+    if any(event.other for event in inner):
+        return None
+    if last.other:
+        if saves:
+            return "checkpoint", "epoch"
+        alike = known and min(event.rests for event in inner) >= last.rests / 2
+        return ("epoch", "evaluation") if alike else None
+    if saves:
+        return "checkpoint", "unknown"
+    alike = min(event.rests for event in inner) >= last.waits / 2
+    return ("epoch", "checkpoint") if alike and last.saved else None
+
+
+def _sentence(event: Event, mean: Profile, seconds: float, does: Activity) -> str:
+    parts = []
+    if event.other:
+        changes = ", ".join(_change(name, ratio) for name, ratio in list(mean.changes.items())[:NAMED])
+        parts.append(f"other work for {event.other * seconds:.2g} s ({changes})")
+    if event.rests:
+        parts.append(f"the GPU rests for {event.rests * seconds:.2g} s")
+    if event.saved:
+        parts.append(f"{does.out} is far above what is usual for {event.saves * seconds:.2g} s of it")
+    elif event.rests and does.out is None:
+        parts.append("no metric tells whether it saves")
+    return "at its boundary " + ", ".join(parts)
+
+
+def _change(name: str, ratio: float) -> str:
+    if not 1 / RATIO < ratio < RATIO:
+        return f"{name} {'only then' if ratio > 1 else 'at rest'}"
+    return f"{name} x {ratio:.2g}"
+
+
+def _span(mean: Profile, period: float) -> tuple[float, float]:
+    """From when to when around its boundary something happens in a mean cycle [s], with room for inexact boundaries."""
+    n, room = mean.rests.size, max(ROOM, mean.step_bins)
+    events = events_of(mean)
+    last = max(events, key=lambda event: event.saves + event.other + event.rests, default=None)
+    first, length = (0, 0) if last is None else (last.start, last.length)
+    begin = first - n if first > n / 2 else first
+    return (min(begin, 0) - room) * period / n, (max(begin + length, 0) + room) * period / n
+
+
+def _longer(
+    signals: Signals,
+    does: Activity,
+    boundaries: Array,
+    known: Cycle,
+    mean: Profile,
+    step_s: float | None,
+) -> list[Cycle]:
+    """The known cycle, whose mean course is given, and a longer one that is made of it; nothing where there is none."""
+    period = known.period_s
+    saves = saves_of(signals, does, boundaries)
+    around = recurring(signals, does, boundaries, _span(mean, known.period_s)) if saves is None else saves
+    if around is None:
+        return []
+    length = float(np.median(np.diff(around)))
+    longer = profile(signals, does, around, step_s)
+    if longer is not None:
+        both = _nested(longer, length, known.confidence, does, known.idle_share)
+        clear = len(both) > 1 and (both[1].kind != "unknown" or both[0].kind == "unknown")
+        if clear and abs(np.log(both[0].period_s / period)) <= SIMILAR:
+            return [replace(both[0], period_s=period), both[1]]
+    if saves is None:
+        return []
+    saved = 0 if does.saves is None else int(does.saves.sum())
+    text = f"every {length / period:.0f} cycles the GPU rests while {does.out} is far above what is usual"
+    seconds = saved * float(np.median(np.diff(signals.time))) / around.size
+    return [known, Cycle("checkpoint", length, known.confidence, text, known.idle_share, seconds)]

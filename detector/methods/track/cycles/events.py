@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ....filters import running_mean
-from .mean_course import FLOWS, Profile, circular_runs
+from ....filters import circular_runs, running_mean
+from .mean_course import FLOWS, Profile
 
 Bins = NDArray[np.bool_]
 

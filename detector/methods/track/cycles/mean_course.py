@@ -9,7 +9,7 @@ from ....clock import ACTIVITY, LEVELS
 from ....filters import running_mean
 from ....signals import Signals
 from ..grid import DISKS, SLOWER
-from ..template import otsu
+from ..template import minority
 from .activity import Activity
 
 Array = NDArray[np.float64]
@@ -101,16 +101,15 @@ def profile(signals: Signals, does: Activity, boundaries: Array, step_s: float |
     spread = np.maximum(spread, 0.003 * np.abs(usual)) + 1e-12
     standard = np.clip((means - usual) / spread, -30, 30)
     curve = np.linalg.svd(standard - standard.mean(axis=1, keepdims=True), full_matrices=False)[2][0]
-    high = curve > otsu(curve)
-    minority = high if 2 * high.sum() <= high.size else ~high
+    rare = minority(curve)
     other = np.zeros(bins, dtype=bool)
-    if not minority.any():
+    if not rare.any():
         return Profile(bin_samples, step_bins, rests, saves, other, 0.0, {})
-    scatter = np.sqrt((curve[minority].var() * minority.sum() + curve[~minority].var() * (~minority).sum()) / curve.size)
-    apart = float(abs(curve[minority].mean() - curve[~minority].mean()) / max(scatter, 1e-12))
-    other[np.flatnonzero(seen)[minority]] = True
+    scatter = np.sqrt((curve[rare].var() * rare.sum() + curve[~rare].var() * (~rare).sum()) / curve.size)
+    apart = float(abs(curve[rare].mean() - curve[~rare].mean()) / max(scatter, 1e-12))
+    other[np.flatnonzero(seen)[rare]] = True
     raw = work([signals.metrics[name] for name in names])
-    ratio = raw[:, minority].mean(axis=1) / np.maximum(raw[:, ~minority].mean(axis=1), 1e-12)
+    ratio = raw[:, rare].mean(axis=1) / np.maximum(raw[:, ~rare].mean(axis=1), 1e-12)
     order = np.argsort(-np.abs(np.log(np.maximum(ratio, 1e-3))))
     return Profile(bin_samples, step_bins, rests, saves, other, apart, {names[i]: float(ratio[i]) for i in order})
 
@@ -126,15 +125,6 @@ def work_metrics(signals: Signals) -> list[str]:
     # Power follows the work by a fraction of a second to a second: a rest is followed by work that seems to be of another kind.
     without_power = [name for name in names if not name.startswith("power")]
     return without_power or names
-
-
-def circular_runs(mask: NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """First and one past the last place of every run of True on a circle; the last may lie beyond its end."""
-    if not mask.any() or mask.all():
-        return [(0, mask.size)] if mask.any() else []
-    turn = int(np.flatnonzero(~mask)[0])
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], np.roll(mask, -turn), [False]]).astype(np.int8))) + turn
-    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
 
 
 def _scaled(name: str, values: Array) -> Array:

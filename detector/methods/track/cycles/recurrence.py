@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from ....filters import runs
 from ....signals import Signals
 from .activity import Activity
 
@@ -34,8 +35,8 @@ def saves_of(signals: Signals, does: Activity, boundaries: Array) -> Array | Non
         return None
     period = float(np.median(np.diff(boundaries)))
     inside = (signals.time > boundaries[0] - period / 2) & (signals.time <= boundaries[-1] + period / 2)
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], does.saves & inside, [False]]).astype(np.int8)))
-    begins, ends = signals.time[edges[::2]], signals.time[edges[1::2] - 1]
+    starts, stops = runs(does.saves & inside)
+    begins, ends = signals.time[starts], signals.time[stops - 1]
     ends = ends[np.append(begins[1:] - ends[:-1] > SAME_SAVE * period, True)[: ends.size]]
     if ends.size < FEWEST:
         return None

@@ -3,10 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ....filters import running_mean
-from ....peaks import prominent_peaks
+from ....filters import best_third, prominent_peaks, running_mean
 from ....signals import Signals
-from ..periods import autocorrelation
+from ..periods import autocorrelation, vertex
 
 Array = NDArray[np.float64]
 
@@ -58,13 +57,10 @@ def step(signals: Signals, names: list[str], boundaries: Array) -> tuple[float, 
 def _repetition(table: Array, fewest: int, most: int) -> tuple[float, float] | None:
     """The shortest lag of `fewest` to `most` samples at which the rows of a table, (m, n), clearly repeat, and how much."""
     each = autocorrelation(table - running_mean(table, max(most, 2 * fewest)), 2 * most + 2)
-    third = max(1, -(-each.shape[0] // 3))
-    fused = np.sort(each, axis=0)[-third:].mean(axis=0)
+    fused = best_third(each)
     peaks = prominent_peaks(fused[: most + 2], 0.1)
     for peak in peaks[(peaks >= fewest) & (peaks <= most)]:
         double = fused[2 * peak - 1 : 2 * peak + 2].max()
         if fused[peak] >= SHOWN and double >= AGAIN * fused[peak] and fused[peak] >= NEARLY * fused[peaks].max():
-            before, at, after = fused[peak - 1 : peak + 2]
-            bend = before - 2 * at + after
-            return float(peak + (0.5 * (before - after) / bend if bend < 0 else 0.0)), float(at)
+            return vertex(fused, int(peak)), float(fused[peak])
     return None
