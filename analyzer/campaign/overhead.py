@@ -28,8 +28,7 @@ from ..recording.agent_client import AgentClient
 from ..recording.agent_process import agent_process
 from ..recording.record import DAEMON_URL
 from .plan import Overhead
-from .recording import RunError, Training
-from .trainer_process import reason_of, trainer_command
+from .recording import RunError, Training, reason_of, trainer_command
 
 FILE_NAME = "overhead.json"
 _LEVEL = 0.90

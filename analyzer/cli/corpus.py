@@ -16,7 +16,7 @@ from ..corpus.coverage import Coverage, DeviceCoverage, Missing, WorkloadCoverag
 from ..corpus.imported import ImportOptions, import_run
 from ..corpus.merge import merge as merge_corpora
 from ..corpus.run import DETECTED
-from ..corpus.selection import union
+from ..corpus.training_data import union
 from ..errors import InputError
 from ..words import count
 from . import terminal

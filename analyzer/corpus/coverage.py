@@ -13,7 +13,7 @@ from ...regressor.features import busy_share
 from ...regressor.pairs import Pair, make_pairs
 from ...regressor.protocols import splits
 from .run import Device, Run
-from .selection import on_known_gpus
+from .training_data import on_known_gpus
 
 PROTOCOLS = ("P2", "P3", "P4")
 

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 _UNITS = (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0))
 
-_BAND = 0.2
-
 
 def plain_log_axis(axis: XAxis | YAxis, unit: str = "") -> None:
     """Make the axis of what is drawn already logarithmic, its ticks written out (no powers of ten), each with ``unit``."""
@@ -34,10 +32,15 @@ def _plain(value: float) -> str:
     return np.format_float_positional(value, precision=6, fractional=False, trim="-")
 
 
-def equal_log_axes(axes: Axes, ends: NDArray[np.float64]) -> None:
-    """Square log axes in seconds, the line of right answers, and the band of 20 % around it; ``ends``: lowest and highest."""
-    axes.fill_between(ends, ends * (1 - _BAND), ends * (1 + _BAND), color="#999999", alpha=0.25, linewidth=0)
+def right_answers(axes: Axes, ends: NDArray[np.float64], band: float) -> None:
+    """The line of right answers, and the share ``band`` around it; ``ends``: lowest and highest."""
+    axes.fill_between(ends, ends * (1 - band), ends * (1 + band), color="#999999", alpha=0.25, linewidth=0)
     axes.plot(ends, ends, color="black", linewidth=0.8)
+
+
+def equal_log_axes(axes: Axes, ends: NDArray[np.float64]) -> None:
+    """Square log axes in seconds, with the `right_answers` and 20 % around them; ``ends``: lowest and highest."""
+    right_answers(axes, ends, band=0.2)
     axes.set(xscale="log", yscale="log", xlim=ends, ylim=ends, aspect="equal")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(LogLocator())

@@ -15,7 +15,7 @@ import fsspec
 from ..errors import InputError
 from ..telemetry.gpu_report import Device
 from ..telemetry.settings import Place
-from .one_trace import Trace
+from .gpu_history import Trace
 from .trace_rows import TraceRows
 
 SUFFIXES = (".parquet", ".pq", ".csv", ".csv.gz")

@@ -29,7 +29,7 @@ from ..plugins import Settings as PluginSettings
 from ..plugins.registry import Registry
 from ..recommendation import Limits
 from ..telemetry.gpu_report import Report
-from ..telemetry.sources import opened
+from ..telemetry.settings import opened
 from .analysis import Analysis
 from .app import create_app
 from .auth import read_token

@@ -105,7 +105,7 @@ def watch(sources: Sequence[SourceSettings], state: Path, keep_days: float, gpus
     from ...regressor.gpus import load_catalog
     from ..live.state_store import StateStore
     from ..live.watcher import Watcher
-    from ..telemetry.sources import opened
+    from ..telemetry.settings import opened
 
     store = StateStore(state)
     try:

@@ -14,7 +14,7 @@ import pandas as pd
 from epochcast.analyzer.backends.convmeter.evaluation import Answers
 from epochcast.analyzer.backends.convmeter.forms import BASELINES, FORMS
 from epochcast.analyzer.backends.convmeter.points import KEYS, PHASES, TIMES, read_points
-from epochcast.analyzer.figures.step_scatter import Panel, step_figure
+from epochcast.analyzer.figures.scatter import Panel, step_figure
 from epochcast.regressor.scoring import absolute_percentage_errors
 
 from .public_tables import PAGE, left_out, markdown_table, write_part
@@ -64,7 +64,7 @@ def lines(draw: bool) -> Iterator[str]:
     if draw:
         panels = [
             [
-                Panel(form, phase, one.measured, one.predicted, one.points["precision"].to_numpy(dtype=str))
+                Panel(f"{form}, {phase}", one.measured, one.predicted, one.points["precision"].to_numpy(dtype=str))
                 for form in ("paper", "default")
                 for one in [answers["model"][form][phase]]
             ]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from epochcast.analyzer.backends.convmeter.evaluation import figures
 from epochcast.analyzer.backends.convmeter.points import PHASES
-from epochcast.analyzer.figures.step_scatter import Panel, step_figure
+from epochcast.analyzer.figures.scatter import Panel, step_figure
 
 from .public_tables import PAGE, RECIPES, left_out, markdown_table, points_of, write_part
 
@@ -61,7 +61,7 @@ def lines(draw: bool) -> Iterator[str]:
     if draw:
         panels = [
             [
-                Panel(recipe, phase, one.measured, one.predicted, one.points["precision"].to_numpy(dtype=str))
+                Panel(f"{recipe}, {phase}", one.measured, one.predicted, one.points["precision"].to_numpy(dtype=str))
                 for recipe in ("paper", "default")
                 for one in [answers[phase][recipe]]
             ]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from epochcast.analyzer.backends.convmeter.evaluation import Answers
-from epochcast.analyzer.figures.step_scatter import Panel, step_figure
+from epochcast.analyzer.figures.scatter import Panel, step_figure
 
 from .public_tables import PAGE, RECIPES, left_out, markdown_table, points_of, write_part
 
@@ -59,7 +59,7 @@ def lines(draw: bool) -> Iterator[str]:
     if draw:
         panels = [
             [
-                Panel(recipe, _phase(TABLES[table]), one.measured, one.predicted, np.full(len(one.measured), table))
+                Panel(f"{recipe}, {_phase(TABLES[table])}", one.measured, one.predicted, np.full(len(one.measured), table))
                 for recipe in ("paper", "default")
                 for one in [main[table][recipe]]
             ]

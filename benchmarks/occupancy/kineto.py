@@ -17,7 +17,7 @@ from epochcast.analyzer.backends.occupancy.kernel_files.kernel_file import occup
 from epochcast.analyzer.backends.occupancy.launch.calculator import Launch, Occupancy, occupancy
 from epochcast.analyzer.backends.occupancy.launch.gpu_limits import GpuLimits
 from epochcast.analyzer.backends.occupancy.launch.kernel_table import busiest, summarise
-from epochcast.analyzer.figures.kernel_occupancy import kernel_occupancy_figure
+from epochcast.analyzer.figures.occupancy import kernel_occupancy_figure
 from epochcast.regressor import load_catalog
 
 from ..page import OCCUPANCY, markdown_table

@@ -10,8 +10,8 @@ from ....regressor.profile import RATIOS, Profile
 from ...answers.answer_schema import GpuAnswer
 from ...words import count, number
 from . import states
-from .epoch_plot import epoch_plot
 from .job_page import ReadEpochs, no_epochs
+from .plots import epoch_plot
 
 if TYPE_CHECKING:
     from ..analysis import Snapshot

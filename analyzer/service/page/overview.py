@@ -11,7 +11,7 @@ from ...answers.answer_schema import GpuAnswer, JobAnswer, JobSummary
 from ...telemetry.gpu_report import Report
 from ...words import count
 from . import states
-from .epoch_plot import trend
+from .plots import trend
 from .states import State
 
 if TYPE_CHECKING:

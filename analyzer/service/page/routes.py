@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
@@ -13,7 +16,6 @@ from ..workers import WorkersBusyError
 from .gpu_page import gpu_page
 from .job_page import job_page
 from .overview import overview
-from .reference import reference
 from .render import STATIC, page, static
 from .upload import Sent, answer_page, form_page, read_form
 
@@ -96,3 +98,49 @@ def _answer(request: Request, parts: Parts, sent: Sent) -> HTMLResponse:
 def _address(request: Request) -> str:
     """Of the service, as whoever asks reached it."""
     return str(request.base_url).rstrip("/")
+
+
+_METHODS = ("get", "put", "post", "patch", "delete")  # HEAD is told with GET
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One method of one address."""
+
+    method: str
+    path: str
+    summary: str
+    description: str
+    parameters: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """What belongs together."""
+
+    name: str
+    description: str
+    operations: Sequence[Operation]
+
+
+def reference(openapi: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the template shows of an OpenAPI description."""
+    chapters = [
+        Chapter(tag["name"], tag.get("description", ""), [one for one, tags in _operations(openapi) if tag["name"] in tags])
+        for tag in openapi.get("tags", [])
+    ]
+    return {"chapters": [chapter for chapter in chapters if chapter.operations]}
+
+
+def _operations(openapi: Mapping[str, Any]) -> list[tuple[Operation, Sequence[str]]]:
+    return [
+        (_operation(method, path, told), told.get("tags", []))
+        for path, methods in openapi["paths"].items()
+        for method, told in methods.items()
+        if method in _METHODS
+    ]
+
+
+def _operation(method: str, path: str, told: Mapping[str, Any]) -> Operation:
+    parameters = [(one["name"], one.get("description", "")) for one in told.get("parameters", []) if one["in"] == "query"]
+    return Operation(method.upper(), path, told.get("summary", ""), told.get("description", ""), parameters)

@@ -11,7 +11,7 @@ from ...answers.question_schema import PredictionQuestion, RecommendationQuestio
 from ...answers.recommendations import Renting
 from ...plugins.black_box import predicted
 from ...recommendation import Limits, Work
-from ..json_bodies import JsonRoute
+from ..limits import JsonRoute
 from ..parts import Served
 from ..problems import answers
 
