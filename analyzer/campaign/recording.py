@@ -51,7 +51,7 @@ def record_run(workload: Workload, epochs: int, corpus: Path, name: str, trainin
     running = corpus / ".running"
     shutil.rmtree(running, ignore_errors=True)
     running.mkdir()
-    command = trainer_command(workload, epochs, training.device, seed=training.seed, timeout_s=training.timeout_s)
+    command = trainer_command(workload, epochs, training)
     began = time.time()
     with tempfile.TemporaryFile() as output:
         recording, said = _recorded(command, running / f"{name}.parquet", training, output)
@@ -84,18 +84,19 @@ def _recorded(command: list[str], out: Path, training: Training, output: IO[byte
     """Record ``command``; its recording, and the lines that it said."""
     # Both streams in one file: the last that was said is the labels, or why there are none.
     joined = ["sh", "-c", 'exec "$@" 2>&1', "sh", *command]
-
-    def lines() -> list[str]:
-        output.seek(0)
-        return output.read().decode(errors="replace").splitlines()
-
     try:
-        return record(joined, out, source=training.device.source, stdout=output), lines()
+        return record(joined, out, source=training.device.source, stdout=output), lines_of(output)
     except AgentError as error:
-        said = lines()
+        said = lines_of(output)
         if said:  # it ended before the first sample: its own words are the better reason
             raise RunError(said[-1], said) from error
         raise
+
+
+def lines_of(output: IO[bytes]) -> list[str]:
+    """The lines that a process wrote into a file."""
+    output.seek(0)
+    return output.read().decode(errors="replace").splitlines()
 
 
 def _trained_device(recording: Recording, device: Device, said: list[str]) -> Path:
@@ -129,10 +130,8 @@ def _labels(workload: Workload, said: list[str]) -> dict[str, Any]:
 _CALM_THREADS = {"OMP_WAIT_POLICY": "passive"}
 
 
-def trainer_command(
-    workload: Workload, epochs: int, device: Device, *, seed: int, timeout_s: float, blocks: bool = False
-) -> list[str]:
-    """The command that trains ``workload`` on ``device``, all at once or in blocks (see `trainer`)."""
+def trainer_command(workload: Workload, epochs: int, training: Training, *, blocks: bool = False) -> list[str]:
+    """The command that trains ``workload``, all at once or in blocks (see `trainer`)."""
     options = {
         "network": workload.network,
         "batch-size": workload.batch_size,
@@ -140,18 +139,14 @@ def trainer_command(
         "samples": workload.samples,
         "precision": workload.precision,
         "epochs": epochs,
-        "seed": seed,
-        "device": device.torch,
-        "timeout": timeout_s,
+        "seed": training.seed,
+        "device": training.device.torch,
+        "timeout": training.timeout_s,
     }
-    variables = [f"{name}={value}" for name, value in environment(device).items()]
+    calm = {name: value for name, value in _CALM_THREADS.items() if name not in os.environ}
+    variables = [f"{name}={value}" for name, value in {**calm, **training.device.environment}.items()]
     command = ["env", *variables, sys.executable, "-m", "epochcast.analyzer.campaign.trainer"]
     return [*command, *(f"--{name}={value}" for name, value in options.items()), *(["--blocks"] if blocks else [])]
-
-
-def environment(device: Device) -> dict[str, str]:
-    """Variables that the training process has beside those of this one."""
-    return {name: value for name, value in _CALM_THREADS.items() if name not in os.environ} | dict(device.environment)
 
 
 def reason_of(status: int, said: Sequence[str], timeout_s: float) -> str:

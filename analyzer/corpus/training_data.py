@@ -1,4 +1,4 @@
-"""Training data of the regressor: its own formats, corpora of campaigns, and a folder of our own traces."""
+"""Training data of the regressor: its own formats, corpora of campaigns, folders of our own traces; and what of them counts."""
 
 from __future__ import annotations
 
