@@ -22,12 +22,12 @@ from .finding import Failure, Finding
 from .findings_store import FindingsStore
 from .fleet_jobs import FleetJob, jobs_of
 from .gpu_history import Looking, Trace, analysed
-from .gpu_price import GpuPrices
 from .gpu_tally import GpuTally
 from .job_tally import JobTally
 from .jobs_table import write_jobs
 from .report import write_report
 from .result_tables import write_tables
+from .savings import GpuPrices
 from .spans_by_start import SpansByStart
 
 log = logging.getLogger(__name__)
@@ -108,8 +108,8 @@ def analyze(
         show(progress)
     write_tables(store.findings(), store.failures(), looking.catalog, out)
 
-    def advance(jobs: int) -> None:
-        progress.jobs += jobs
+    def advance() -> None:
+        progress.jobs += 1
         show(progress)
 
     told = write_answers(store.findings(), store.failures(), advisor, out, analysed=what, advance=advance)
@@ -137,7 +137,7 @@ def write_answers(
     out: Path,
     *,
     analysed: str,
-    advance: Callable[[int], object] = lambda jobs: None,
+    advance: Callable[[], object] = lambda: None,
 ) -> dict[str, Any]:
     """Find the fleet's jobs, predict each, and write what is said of all of it; each file appears whole or not at all.
 
@@ -146,7 +146,7 @@ def write_answers(
         advisor: predicts and recommends; its limits say where a job may go.
         out: folder of the files.
         analysed: what was analysed, for people.
-        advance: told of so many more jobs.
+        advance: told of each job.
 
     Returns:
         The content of ``summary.json``: ``gpus``, ``jobs``, ``failed`` and all that the report shows.
@@ -164,8 +164,14 @@ def write_answers(
             for failure in failures:
                 gpus.fail(failure)
             copies = spans.added - len(spans)
-            told = jobs.counted(jobs_of(spans, advisor))
-            write_whole(out / "jobs.parquet", lambda file: write_jobs(_advancing(told, advance), file))
+
+            def counted() -> Iterator[FleetJob]:
+                for job in jobs_of(spans, advisor):
+                    jobs.add(job)
+                    yield job
+                    advance()
+
+            write_whole(out / "jobs.parquet", lambda file: write_jobs(counted(), file))
     except sqlite3.Error as error:
         raise InputError(f"cannot write into {str(out)!r}: {error}; make room, and run the same command again") from error
     limits = advisor.renting.limits
@@ -187,9 +193,3 @@ def write_answers(
     write_whole(out / "summary.json", lambda file: file.write(plain_json(summary).encode()))
     write_report(summary, out / "report.html")
     return summary
-
-
-def _advancing(jobs: Iterable[FleetJob], advance: Callable[[int], object]) -> Iterator[FleetJob]:
-    for job in jobs:
-        yield job
-        advance(1)

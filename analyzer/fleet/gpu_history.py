@@ -20,9 +20,8 @@ from ..telemetry.gpu_report import Device
 from .finding import Failure, Finding, Span
 from .quality import TraceQuality
 from .span_finding import span_of
-from .span_rows import MOST_ROWS, SpanRows
 from .stretches import PAUSE_S, SHORTEST_S, Activity, Stretch, worked
-from .trace_rows import Piece, TraceRows
+from .trace_rows import MOST_ROWS, Piece, SpanRows, TraceRows
 
 # Rest before and after a stretch that the detector sees too: it tells what working means. Two stretches do not share any.
 _MARGIN_S = PAUSE_S / 2

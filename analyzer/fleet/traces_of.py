@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -82,8 +80,7 @@ def _access(url: str, config: Path | None, token_file: Path | None) -> Prometheu
 def _question(looking: Looking) -> str:
     """Another one where settings would make other findings of the same trace."""
     gpus = [asdict(gpu) for gpu in looking.catalog.values()]
-    told = json.dumps([_ANALYSIS, __version__, gpus, looking.since, looking.until], default=str)
-    return hashlib.sha256(told.encode()).hexdigest()[:16]
+    return version_of(_ANALYSIS, __version__, gpus, looking.since, looking.until)
 
 
 def read_places(path: Path | None) -> dict[str, Place]:
@@ -164,7 +161,7 @@ class Store:
             raise InputError(str(error)) from error
         for device, ways in found:
             if place := self._places.get(device.node):
-                device = replace(device, instance=place.instance, cloud=place.cloud, region=place.region)
+                device = replace(device, **place.rented)
             yield StoredGpu(
                 name=device.uuid,
                 version=version_of(self.name, vars(device) | {"static": {}}, self._question),

@@ -1,4 +1,4 @@
-"""The running node analyzer: the watcher of one agent, and a thread that answers HTTP."""
+"""The running node analyzer: the watcher of one agent, and a thread that answers HTTP over it and its store."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from ..live.state_store import StateStore
 from ..live.watcher import Watcher
 from ..telemetry import TelemetrySource
 from ..telemetry.gpu_report import epoch_to_json
+from ..telemetry.nodes import EPOCHS_SCHEMA, MOST_EPOCHS, REPORTS_SCHEMA
 from ..telemetry.settings import opened
 from .config import NodeConfig
 
@@ -73,8 +74,7 @@ def _listen(config: NodeConfig, api: Api) -> Server:
     return Server(config.host, config.port, api, name="epochcast-node", limits=LIMITS, authentication=token)
 
 
-REPORTS_SCHEMA, EPOCHS_SCHEMA = "epochcast.reports/v1", "epochcast.epochs/v1"
-MOST_EPOCHS, EPOCHS = 5000, 1000  # of one answer: most, and unless asked otherwise
+EPOCHS = 1000  # of one answer, unless asked otherwise
 
 # The watcher's loop turns several times a second; a long backlog or a search takes seconds.
 _LONGEST_TURN_S = 60.0

@@ -1,4 +1,4 @@
-"""Prometheus' HTTP API as far as telemetry needs it: which series there are, and their raw samples."""
+"""Prometheus' HTTP API as far as telemetry needs it: which series there are, their raw samples, and a GPU's in one table."""
 
 from __future__ import annotations
 

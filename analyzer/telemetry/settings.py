@@ -1,4 +1,4 @@
-"""What is said of a telemetry source in a configuration, checked: one dataclass per kind of source.
+"""What is said of a telemetry source in a configuration, checked: one dataclass per kind; and the sources of them.
 
 The service's configuration (``[[agents]]``, ``[[nodes]]``, ``[[prometheus]]``, ``[[files]]``) and a node's are made of these.
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from ...common.settings_file import whole_url
@@ -31,6 +31,11 @@ class Place:
     instance: str = ""
     cloud: str = ""
     region: str = ""
+
+    @property
+    def rented(self) -> dict[str, Any]:
+        """The same as fields of a `Device`."""
+        return {"instance": self.instance, "cloud": self.cloud, "region": self.region}
 
 
 @dataclass(frozen=True, kw_only=True)
