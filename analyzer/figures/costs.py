@@ -15,8 +15,7 @@ from matplotlib.patches import Patch
 
 from ...regressor.estimate import Estimate
 from ..errors import InputError
-from .log_axes import plain_log_axis, time_unit
-from .style import BLUE, GREEN, ORANGE, drawing
+from .style import BLUE, GREEN, ORANGE, drawing, plain_log_axis, time_unit
 
 if TYPE_CHECKING:
     from ..recommendation import Recommendation

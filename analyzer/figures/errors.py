@@ -12,8 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from .log_axes import plain_log_axis
-from .style import BLUE, GREEN, ORANGE, drawing
+from .style import BLUE, GREEN, ORANGE, drawing, plain_log_axis
 
 Configuration = tuple[str, tuple[int, int, int]]
 

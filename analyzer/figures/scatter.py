@@ -13,8 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MultipleLocator, PercentFormatter
 from numpy.typing import NDArray
 
-from .log_axes import equal_log_axes, right_answers
-from .style import BLUE, GREEN, ORANGE, drawing
+from .style import BLUE, GREEN, ORANGE, drawing, equal_log_axes, right_answers
 
 _COLORS = (BLUE, ORANGE, GREEN, "#777777")
 _TARGET_LOOKS = tuple(zip("os^D", _COLORS, strict=True))  # marker and colour of each target GPU, by turns

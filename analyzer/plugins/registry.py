@@ -1,4 +1,4 @@
-"""Which backends are installed: found by their entry points, checked, and none hurts another."""
+"""Which backends are installed: found by their entry points, checked, asked, and none hurts another."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ _ready: dict[str, Backend] = {}
 
 
 def ask(name: str, value: str, settings: Settings, question: str) -> dict[str, Any]:
-    """Answer a question that was checked by the backend's model; all that goes in and out can be pickled.
+    """Answer a checked question in a worker process, where it can do no harm; all that goes in and out can be pickled.
 
     Args:
         name: of the backend.

@@ -10,7 +10,7 @@ from ....regressor.basis import basis
 from ...answers.answer_schema import CurrentInstance, InstanceAnswer, PredictionAnswer, RecommendationAnswer, TargetAnswer
 from ...telemetry.gpu_report import EpochRecord
 from ...words import TimeUnit, count, length, number, time_unit
-from .axis import Axis, axis_around, axis_between, axis_from_zero, tick_text
+from .axis import Axis, axis_around, axis_between, axis_from_zero
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,8 @@ def cost_plot(recommendation: RecommendationAnswer | None) -> CostPlot | None:
     unit = time_unit([one.seconds for one in rows])
     along = axis_from_zero([(one.seconds or 0.0) / unit.seconds for one in rows])
     upward = axis_from_zero([one.usd or 0.0 for one in rows])
-    best = {_instance(one): word for word, one in _named(recommendation).items()}
+    named = {"fastest": recommendation.fastest, "cheapest": recommendation.cheapest}
+    best = {_instance(one): word for word, one in named.items() if one is not None}
     now = None if recommendation.current is None else _instance(recommendation.current)
     points = [
         _point(one, along, upward, unit.seconds, "now" if _instance(one) == now else best.get(_instance(one), ""))
@@ -61,16 +62,11 @@ def cost_plot(recommendation: RecommendationAnswer | None) -> CostPlot | None:
     order = {"other": 0, "trade": 1, "best": 2, "now": 3}  # what matters is drawn last, over the others
     return CostPlot(
         tuple(sorted(points, key=lambda point: order[point.kind])),
-        tuple((along.place(tick), tick_text(tick)) for tick in along.ticks),
-        tuple((round(100 - upward.place(tick), 3), f"${tick_text(tick)}") for tick in upward.ticks),
+        along.across(),
+        upward.up("$"),
         unit.name,
         f"{len(rows)} instances; the table of all instances has the figures.",
     )
-
-
-def _named(recommendation: RecommendationAnswer) -> dict[str, InstanceAnswer]:
-    both = {"fastest": recommendation.fastest, "cheapest": recommendation.cheapest}
-    return {word: one for word, one in both.items() if one is not None}
 
 
 def _instance(one: InstanceAnswer | CurrentInstance) -> tuple[str, str, str, str]:
@@ -159,8 +155,8 @@ def epoch_plot(
         band = (round(100 - high, 3), max(0.4, round(high - low, 3)))
     return EpochPlot(
         marks,
-        tuple((along.place(tick), tick_text(tick)) for tick in along.ticks),
-        tuple((100 - upward.place(tick), tick_text(tick)) for tick in upward.ticks),
+        along.across(),
+        upward.up(),
         unit.name,
         since_unit.name,
         band,
@@ -232,7 +228,7 @@ def interval_plot(prediction: PredictionAnswer, own: str | None) -> IntervalPlot
         for one in sorted(prediction.predictions, key=lambda one: values[one.gpu][1])
     )
     here = next((row.middle for row in rows if row.own), None)
-    return IntervalPlot(rows, unit, axis.logarithmic, tuple((axis.place(tick), tick_text(tick)) for tick in axis.ticks), here)
+    return IntervalPlot(rows, unit, axis.logarithmic, axis.across(), here)
 
 
 def _values(one: TargetAnswer, unit: TimeUnit | None) -> tuple[float, float, float]:
