@@ -108,8 +108,8 @@ def analyze(
         show(progress)
     write_tables(store.findings(), store.failures(), looking.catalog, out)
 
-    def advance() -> None:
-        progress.jobs += 1
+    def advance(jobs: int) -> None:
+        progress.jobs += jobs
         show(progress)
 
     told = write_answers(store.findings(), store.failures(), advisor, out, analysed=what, advance=advance)
@@ -137,7 +137,7 @@ def write_answers(
     out: Path,
     *,
     analysed: str,
-    advance: Callable[[], object] = lambda: None,
+    advance: Callable[[int], object] = lambda jobs: None,
 ) -> dict[str, Any]:
     """Find the fleet's jobs, predict each, and write what is said of all of it; each file appears whole or not at all.
 
@@ -146,7 +146,7 @@ def write_answers(
         advisor: predicts and recommends; its limits say where a job may go.
         out: folder of the files.
         analysed: what was analysed, for people.
-        advance: told of each job.
+        advance: told of so many more jobs.
 
     Returns:
         The content of ``summary.json``: ``gpus``, ``jobs``, ``failed`` and all that the report shows.
@@ -169,7 +169,7 @@ def write_answers(
                 for job in jobs_of(spans, advisor):
                     jobs.add(job)
                     yield job
-                    advance()
+                    advance(1)
 
             write_whole(out / "jobs.parquet", lambda file: write_jobs(counted(), file))
     except sqlite3.Error as error:
